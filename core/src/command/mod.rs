@@ -1,0 +1,300 @@
+//! What is said, without the bytes: one meaning for three generations of the protocol.
+//!
+//! A codec in [`wire`](crate::wire) turns bytes into a [`Request`] or a [`Reply`] and back. The
+//! server's job and the client's caller know only these. Where two generations ask for the same
+//! thing in different words, there is one variant here; where they ask for a little more or less,
+//! the variant carries a field for it.
+
+mod reason;
+mod spawn;
+mod text;
+
+pub use reason::{Piece, Reason};
+pub use spawn::{Argument, Field, InfoList, Pair, Program, Programs, Spawn, SpawnText, SpawnWords};
+pub use text::Text;
+
+use crate::error::Code;
+
+/// A version of the protocol, as `init` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Generation: 1 or 2.
+    pub major: u16,
+    /// Revision within it.
+    pub minor: u16,
+}
+
+impl Version {
+    /// PMI-1.1: lock-step lines.
+    pub const V1_1: Self = Self { major: 1, minor: 1 };
+    /// PMI-1.2: adds fences of groups with tags.
+    pub const V1_2: Self = Self { major: 1, minor: 2 };
+    /// PMI-2.0: frames with a length.
+    pub const V2_0: Self = Self { major: 2, minor: 0 };
+}
+
+/// What a request is about: its name in every dialect's table of words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the variant of `Request` of the same name")]
+pub enum Verb {
+    Init,
+    InitAck,
+    FullInit,
+    Maxes,
+    AppNum,
+    UniverseSize,
+    KvsName,
+    Put,
+    Get,
+    Fence,
+    NodePut,
+    NodeGet,
+    JobGet,
+    Publish,
+    Unpublish,
+    Lookup,
+    Spawn,
+    Connect,
+    Disconnect,
+    Abort,
+    Finalize,
+    Unknown,
+}
+
+/// Where a key lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// The key-value space of the job with this name; the caller's own if none is given.
+    Job(Option<Text<'a>>),
+    /// The attributes that the ranks of one node share. PMI-2 `info-*nodeattr`.
+    Node,
+    /// What the process manager says about the job. PMI-2 `info-getjobattr`.
+    Attributes,
+}
+
+/// Who takes part in a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group<'a> {
+    /// Every rank of the job.
+    World,
+    /// Every rank on the caller's node.
+    Node,
+    /// The ranks listed, as decimal numbers with commas between. Spec: PMI-1.2 `barrier_in`.
+    Ranks(&'a [u8]),
+}
+
+/// What a client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Request<'a> {
+    /// Opens the conversation. `cmd=init`; the same line opens PMI-2.
+    Init {
+        /// The version the client wants to speak.
+        version: Version,
+    },
+    /// Says who dialled in. `cmd=initack`, over TCP only.
+    InitAck {
+        /// The identity the launcher gave it, in practice its rank.
+        id: u64,
+    },
+    /// Completes the opening of PMI-2. `cmd=fullinit`.
+    FullInit {
+        /// The rank the client believes it has.
+        rank: Option<u32>,
+        /// The job the client believes it is in.
+        job: Option<Text<'a>>,
+        /// Whether several threads will share the connection.
+        threaded: bool,
+    },
+    /// Asks for the longest name, key and value.
+    Maxes,
+    /// Asks which of several programs of a launch this is.
+    AppNum,
+    /// Asks how many processes there could be at most.
+    UniverseSize,
+    /// Asks for the name of the job's space. In PMI-2: the job's id.
+    KvsName,
+    /// Stores a value.
+    Put {
+        /// Where.
+        place: Place<'a>,
+        /// Under which key.
+        key: Text<'a>,
+        /// Which value.
+        value: Text<'a>,
+    },
+    /// Reads a value.
+    Get {
+        /// Where.
+        place: Place<'a>,
+        /// Which key.
+        key: Text<'a>,
+        /// Whether to wait until somebody has put it.
+        wait: bool,
+    },
+    /// Waits for everybody named, and makes what they put visible.
+    Fence {
+        /// Who takes part.
+        group: Group<'a>,
+        /// Tells several fences of one client apart; given back with the answer.
+        tag: Option<u32>,
+    },
+    /// Makes a port known under the name of a service.
+    Publish {
+        /// The service.
+        service: Text<'a>,
+        /// Where it is.
+        port: Text<'a>,
+    },
+    /// Takes a published name back.
+    Unpublish {
+        /// The service.
+        service: Text<'a>,
+    },
+    /// Asks for the port of a service.
+    Lookup {
+        /// The service.
+        service: Text<'a>,
+    },
+    /// Asks for new processes.
+    Spawn(Spawn<'a>),
+    /// Asks to read another job's space.
+    Connect {
+        /// That job's id.
+        job: Text<'a>,
+    },
+    /// Takes a connection back.
+    Disconnect {
+        /// The other job's id.
+        job: Text<'a>,
+    },
+    /// Ends the job. There is no answer.
+    Abort {
+        /// The exit code the job shall have.
+        code: Option<i32>,
+        /// Whether everybody is meant, or only the caller.
+        world: bool,
+        /// For a person.
+        message: Text<'a>,
+    },
+    /// Says goodbye.
+    Finalize,
+    /// A message that reads well but lacks a field, or has one that cannot be meant.
+    Lacking {
+        /// What it would have asked.
+        verb: Verb,
+        /// The field.
+        field: &'static str,
+    },
+    /// A message that reads well, with a command that we do not know.
+    Unknown {
+        /// The command.
+        word: &'a [u8],
+    },
+}
+
+/// What a server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// Which question it answers.
+    pub to: Verb,
+    /// What the client called the exchange; empty if it gave no name.
+    pub tag: &'a [u8],
+    /// Whether it worked.
+    pub code: Code,
+    /// The answer proper.
+    pub answer: Answer<'a>,
+}
+
+/// The answer proper, by what it says and not by who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer<'a> {
+    /// The return code says all.
+    Nothing,
+    /// The version that will be spoken.
+    Version(Version),
+    /// Who the client is.
+    Identity(Identity<'a>),
+    /// The longest name, key and value.
+    Maxes(Maxes),
+    /// A number; -1 stands for "unknown".
+    Number(i32),
+    /// A name of a space or job.
+    Name(Text<'a>),
+    /// The value that was asked for.
+    Value(Text<'a>),
+    /// There is no such key.
+    Missing,
+    /// The fence is complete.
+    Released {
+        /// The tag of the request.
+        tag: Option<u32>,
+    },
+    /// What became of a spawn.
+    Spawned {
+        /// The new job's id.
+        job: Option<Text<'a>>,
+        /// One code for each process, as a list with commas; none means success for all.
+        codes: Option<Text<'a>>,
+    },
+    /// Why it did not work, as the server knows it.
+    Refused(Reason<'a>),
+    /// Why it did not work, as the client read it.
+    Told(Text<'a>),
+}
+
+/// Who a client is: the answer to `initack` and `fullinit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// Its rank.
+    pub rank: u32,
+    /// How many there are in its job.
+    pub size: u32,
+    /// Which program of the launch it is; -1 stands for "unknown".
+    pub appnum: i32,
+    /// The job that spawned it.
+    pub spawner: Option<Text<'a>>,
+}
+
+/// The longest name, key and value, each counting a C terminator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maxes {
+    /// Name of a space.
+    pub kvsname: u32,
+    /// Key.
+    pub key: u32,
+    /// Value.
+    pub value: u32,
+}
+
+impl Request<'_> {
+    /// What the request is about.
+    pub const fn verb(&self) -> Verb {
+        match self {
+            Self::Init { .. } => Verb::Init,
+            Self::InitAck { .. } => Verb::InitAck,
+            Self::FullInit { .. } => Verb::FullInit,
+            Self::Maxes => Verb::Maxes,
+            Self::AppNum => Verb::AppNum,
+            Self::UniverseSize => Verb::UniverseSize,
+            Self::KvsName => Verb::KvsName,
+            Self::Put { place: Place::Node, .. } => Verb::NodePut,
+            Self::Put { .. } => Verb::Put,
+            Self::Get { place: Place::Node, .. } => Verb::NodeGet,
+            Self::Get { place: Place::Attributes, .. } => Verb::JobGet,
+            Self::Get { .. } => Verb::Get,
+            Self::Fence { .. } => Verb::Fence,
+            Self::Publish { .. } => Verb::Publish,
+            Self::Unpublish { .. } => Verb::Unpublish,
+            Self::Lookup { .. } => Verb::Lookup,
+            Self::Spawn(_) => Verb::Spawn,
+            Self::Connect { .. } => Verb::Connect,
+            Self::Disconnect { .. } => Verb::Disconnect,
+            Self::Abort { .. } => Verb::Abort,
+            Self::Finalize => Verb::Finalize,
+            Self::Lacking { verb, .. } => *verb,
+            Self::Unknown { .. } => Verb::Unknown,
+        }
+    }
+}

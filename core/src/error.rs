@@ -1,0 +1,216 @@
+//! Whose fault it was, and what the caller does about it.
+//!
+//! | type | whose fault | what the caller does |
+//! |---|---|---|
+//! | [`Malformed`] | the bytes | close the session |
+//! | [`PeerError`] | the peer, by order or content | let the session explain itself, close it, fail its rank |
+//! | [`Misuse`] | our caller | fix the call |
+//! | [`Full`] | nobody; a lent buffer is small | lend more and call again, nothing was lost |
+//! | [`Code`] | – | the number that goes on the wire or over the C interface |
+//!
+//! Nothing here holds a string that was received; a log line that shows one is the owner's.
+
+use core::fmt;
+
+/// Bytes that are not a message of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Malformed {
+    /// Offset of the first byte that cannot be right, from the start of the message.
+    pub at: usize,
+    /// What should have been there.
+    pub expected: &'static str,
+}
+
+impl Malformed {
+    /// Says what was expected at which byte.
+    pub const fn new(at: usize, expected: &'static str) -> Self {
+        Self { at, expected }
+    }
+}
+
+/// What a peer did that ends its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PeerError {
+    /// The bytes are not a message.
+    Malformed(Malformed),
+    /// A message does not end within the bytes that this end is willing to hold.
+    MessageTooLong {
+        /// How many bytes may be held.
+        limit_bytes: usize,
+    },
+    /// A message that is right in itself came at the wrong moment.
+    OutOfOrder {
+        /// The command that came.
+        got: &'static str,
+        /// What the session was waiting for.
+        expected: &'static str,
+    },
+    /// A caller named a rank or identity that this server does not expect.
+    UnknownPeer {
+        /// The number that was given.
+        id: u64,
+    },
+    /// A caller named a rank that is connected already.
+    AlreadyConnected {
+        /// That rank.
+        rank: u32,
+    },
+    /// No version that both ends speak.
+    Version {
+        /// Major number asked for.
+        major: u16,
+        /// Minor number asked for.
+        minor: u16,
+    },
+    /// The other end refused with a non-zero return code where there is no way on.
+    Refused(Code),
+    /// Nothing useful came within the time allowed.
+    TimedOut,
+    /// The stream ended before the peer said goodbye.
+    LeftEarly,
+}
+
+/// A call that the owner of a machine should not have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// Every place for a running exchange is taken; wait for an answer first.
+    Busy,
+    /// Not possible in the state the machine is in.
+    WrongState {
+        /// The state that was needed.
+        needed: &'static str,
+    },
+    /// This cannot be said in the dialect of the session (a blank in a PMI-1 value, say).
+    NotSayable {
+        /// Which field cannot be said, and why.
+        what: &'static str,
+    },
+    /// A name, key or value is longer than the limit, or empty where it may not be.
+    Length {
+        /// Which field.
+        what: &'static str,
+        /// How long it is.
+        len_bytes: usize,
+        /// How long it may be.
+        limit_bytes: usize,
+    },
+    /// No such job, rank or session.
+    NoSuch {
+        /// Which of them.
+        what: &'static str,
+    },
+    /// The storage that was lent has no room for one more.
+    NoRoom {
+        /// Room for what.
+        what: &'static str,
+    },
+}
+
+/// A lent buffer is too small; nothing was written and nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// How many bytes would have been enough.
+    pub needed: usize,
+}
+
+/// A return code as the protocols and their C interfaces number it.
+///
+/// The numbers are those of `pmi.h` and `pmi2.h`, which agree. Peers on the wire mostly look
+/// only at zero or not zero; two of them hand the number on to their caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Code(pub i32);
+
+impl Code {
+    /// It worked.
+    pub const SUCCESS: Self = Self(0);
+    /// It did not, without a better reason.
+    pub const FAIL: Self = Self(-1);
+    /// The session was not initialised; on the wire also "no such key".
+    pub const INIT: Self = Self(1);
+    /// No memory (or no room) left.
+    pub const NOMEM: Self = Self(2);
+    /// An argument is wrong.
+    pub const INVALID_ARG: Self = Self(3);
+    /// The key is wrong.
+    pub const INVALID_KEY: Self = Self(4);
+    /// The key is too long, or empty.
+    pub const INVALID_KEY_LENGTH: Self = Self(5);
+    /// The value is wrong.
+    pub const INVALID_VAL: Self = Self(6);
+    /// The value is too long.
+    pub const INVALID_VAL_LENGTH: Self = Self(7);
+    /// A length is wrong.
+    pub const INVALID_LENGTH: Self = Self(8);
+    /// A size is wrong.
+    pub const INVALID_SIZE: Self = Self(13);
+    /// Anything else.
+    pub const OTHER: Self = Self(14);
+
+    /// True for [`Code::SUCCESS`].
+    pub const fn is_success(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<Malformed> for PeerError {
+    fn from(bad: Malformed) -> Self {
+        Self::Malformed(bad)
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "malformed message: expected {} at byte {}", self.expected, self.at)
+    }
+}
+
+impl fmt::Display for PeerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(bad) => bad.fmt(f),
+            Self::MessageTooLong { limit_bytes } => {
+                write!(f, "a message does not end within {limit_bytes} bytes")
+            }
+            Self::OutOfOrder { got, expected } => {
+                write!(f, "{got} came while {expected} was expected")
+            }
+            Self::UnknownPeer { id } => write!(f, "nobody with identity {id} is expected"),
+            Self::AlreadyConnected { rank } => write!(f, "rank {rank} is connected already"),
+            Self::Version { major, minor } => {
+                write!(f, "no common version: the peer asked for PMI {major}.{minor}")
+            }
+            Self::Refused(code) => write!(f, "the other end refused with code {}", code.0),
+            Self::TimedOut => f.write_str("nothing came within the time allowed"),
+            Self::LeftEarly => f.write_str("the connection ended before finalize"),
+        }
+    }
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("every place for a running exchange is taken"),
+            Self::WrongState { needed } => write!(f, "only possible when {needed}"),
+            Self::NotSayable { what } => write!(f, "cannot be said in this dialect: {what}"),
+            Self::Length { what, len_bytes, limit_bytes } => {
+                write!(f, "{what} has {len_bytes} bytes, the limit is {limit_bytes}")
+            }
+            Self::NoSuch { what } => write!(f, "no such {what}"),
+            Self::NoRoom { what } => write!(f, "no room for one more {what}"),
+        }
+    }
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the buffer is too small, {} bytes are needed", self.needed)
+    }
+}
+
+impl core::error::Error for Malformed {}
+impl core::error::Error for PeerError {}
+impl core::error::Error for Misuse {}
+impl core::error::Error for Full {}

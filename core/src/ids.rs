@@ -1,0 +1,209 @@
+//! Names and numbers that are right once built, so that nobody checks them twice.
+
+use heapless::Vec;
+
+use crate::error::Misuse;
+use crate::limits::{EXCERPT_BYTES, KEY_BYTES, KVSNAME_BYTES, TAG_BYTES, VALUE_BYTES, WORD_BYTES};
+
+/// The number of a process within its job, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank(pub u32);
+
+/// Which job of a server; never used again while the server lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u32);
+
+/// Which session of a server. Used again after the session was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u32);
+
+/// A key: 1 to [`KEY_BYTES`] bytes, no NUL and no line feed.
+///
+/// What else a dialect cannot say (a blank in PMI-1) is refused by its writer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(Vec<u8, KEY_BYTES>);
+
+/// A value: 0 to [`VALUE_BYTES`] bytes of anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value(Vec<u8, VALUE_BYTES>);
+
+/// The name of a job's key-value space, in PMI-2 also the job's id: 1 to [`KVSNAME_BYTES`] bytes
+/// without blanks, `;` or control characters, so that every dialect can say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KvsName(Vec<u8, KVSNAME_BYTES>);
+
+/// What a peer calls one of its exchanges; given back byte for byte.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tag(Vec<u8, TAG_BYTES>);
+
+/// The start of somebody's text, kept to be shown to a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Excerpt(Vec<u8, EXCERPT_BYTES>);
+
+/// A word that we do not know, kept to be named in the answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Word(Vec<u8, WORD_BYTES>);
+
+impl Key {
+    /// Takes `bytes` as a key.
+    ///
+    /// Errors: [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for NUL and LF.
+    pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
+        Self::check(bytes)?;
+        Ok(Self(copy("key", bytes)?))
+    }
+
+    /// Says whether `bytes` would be a key.
+    ///
+    /// Errors: as for [`Key::new`].
+    pub fn check(bytes: &[u8]) -> Result<(), Misuse> {
+        if bytes.is_empty() || bytes.len() > KEY_BYTES {
+            return Err(length("key", bytes.len(), KEY_BYTES));
+        }
+        if bytes.iter().any(|b| matches!(b, 0 | b'\n')) {
+            return Err(Misuse::NotSayable { what: "a key with NUL or line feed" });
+        }
+        Ok(())
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Value {
+    /// Takes `bytes` as a value.
+    ///
+    /// Errors: [`Misuse::Length`] if too long.
+    pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
+        Ok(Self(copy("value", bytes)?))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl KvsName {
+    /// Takes `bytes` as the name of a space.
+    ///
+    /// Errors: [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for a blank, `;` or
+    /// a control character.
+    pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
+        if bytes.is_empty() {
+            return Err(length("kvsname", 0, KVSNAME_BYTES));
+        }
+        if bytes.iter().any(|&b| b <= b' ' || b == b';' || b == 0x7f) {
+            return Err(Misuse::NotSayable {
+                what: "a kvsname with blank, `;` or control character",
+            });
+        }
+        Ok(Self(copy("kvsname", bytes)?))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Tag {
+    /// Takes `bytes` as a tag.
+    ///
+    /// Errors: [`Misuse::Length`] if too long.
+    pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
+        Ok(Self(copy("tag", bytes)?))
+    }
+
+    /// The bytes; empty when the peer gave none.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// True when the peer gave none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Excerpt {
+    /// Keeps as much of `bytes` as there is room for.
+    pub fn new(bytes: impl IntoIterator<Item = u8>) -> Self {
+        Self(bytes.into_iter().take(EXCERPT_BYTES).collect())
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Word {
+    /// Keeps as much of `bytes` as there is room for, and only letters, digits, `-` and `_`: the
+    /// word goes back on the wire, where anything else might be taken for syntax.
+    pub fn new(bytes: &[u8]) -> Self {
+        let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+        Self(bytes.iter().copied().filter(plain).take(WORD_BYTES).collect())
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Rank {
+    /// The rank as an index into a table of members.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+const fn length(what: &'static str, len_bytes: usize, limit_bytes: usize) -> Misuse {
+    Misuse::Length { what, len_bytes, limit_bytes }
+}
+
+fn copy<const N: usize>(what: &'static str, bytes: &[u8]) -> Result<Vec<u8, N>, Misuse> {
+    Vec::from_slice(bytes).map_err(|_| length(what, bytes.len(), N))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_checked_at_one_less_at_and_one_over_the_limit() {
+        for (len, ok) in [(0, false), (1, true), (63, true), (64, true), (65, false)] {
+            assert_eq!(Key::new(&[b'k'; 80][..len]).is_ok(), ok, "{len}");
+        }
+        assert!(Key::new(b"a\nb").is_err());
+        assert!(Key::new(b"a\0b").is_err());
+        assert_eq!(Key::new(b"a;b=c d").unwrap().as_bytes(), b"a;b=c d");
+    }
+
+    #[test]
+    fn a_value_may_hold_anything_up_to_its_limit() {
+        for (len, ok) in [(0, true), (1023, true), (1024, true), (1025, false)] {
+            assert_eq!(Value::new(&[0; 1100][..len]).is_ok(), ok, "{len}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_space_fits_every_dialect() {
+        for (len, ok) in [(0, false), (255, true), (256, true), (257, false)] {
+            assert_eq!(KvsName::new(&[b'k'; 300][..len]).is_ok(), ok, "{len}");
+        }
+        assert!(KvsName::new("\u{192}EgANmV".as_bytes()).is_ok());
+        for bad in [&b"a b"[..], b"a;b", b"a\nb", b"a\0"] {
+            assert!(KvsName::new(bad).is_err());
+        }
+    }
+
+    #[test]
+    fn a_word_keeps_nothing_that_could_be_syntax() {
+        assert_eq!(Word::new(b"do it;now=1\n").as_bytes(), b"doitnow1");
+        assert_eq!(Word::new(&[b'x'; 100]).as_bytes().len(), WORD_BYTES);
+    }
+}

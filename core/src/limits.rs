@@ -1,0 +1,66 @@
+//! Every size there is, and how each follows from the few that the interfaces fix.
+//!
+//! Two ways of counting are in use. The C headers count the terminating NUL: a `char key[64]`
+//! holds 63 bytes. The wire has no terminator, and some peers send 64. So we *advertise* the C
+//! numbers, *send* what fits a C buffer, and *accept* one byte more.
+
+/// Longest key, counting the C terminator. Spec: `pmi2.h`, `PMI2_MAX_KEYLEN`.
+pub const PMI2_MAX_KEYLEN: usize = 64;
+/// Longest value, counting the C terminator. Spec: `pmi2.h`, `PMI2_MAX_VALLEN`.
+pub const PMI2_MAX_VALLEN: usize = 1024;
+/// Longest attribute value, counting the C terminator. Spec: `pmi2.h`, `PMI2_MAX_ATTRVALUE`.
+pub const PMI2_MAX_ATTRVALUE: usize = 1024;
+
+/// Longest name of a key-value space, counting the C terminator. Spec: hydra, Slurm, `get_maxes`.
+pub const PMI1_MAX_KVSNAME: usize = 256;
+/// Longest PMI-1 key, counting the C terminator.
+pub const PMI1_MAX_KEYLEN: usize = PMI2_MAX_KEYLEN;
+/// Longest PMI-1 value, counting the C terminator.
+pub const PMI1_MAX_VALLEN: usize = PMI2_MAX_VALLEN;
+
+/// Bytes of a key that we hold: one more than a C client sends, without a terminator.
+pub const KEY_BYTES: usize = PMI2_MAX_KEYLEN;
+/// Bytes of a value that we hold, without a terminator.
+pub const VALUE_BYTES: usize = PMI2_MAX_VALLEN;
+/// Bytes of a job's name that we hold, without a terminator.
+pub const KVSNAME_BYTES: usize = PMI1_MAX_KVSNAME;
+
+/// Longest tag of an exchange: PMI-2's `thrid` is a printed pointer, 18 bytes on 64-bit machines.
+pub const TAG_BYTES: usize = 24;
+/// How much of a word that we do not know is kept, to name it in the answer.
+pub const WORD_BYTES: usize = 32;
+/// How much of somebody's free text is kept, to show it to a person.
+pub const EXCERPT_BYTES: usize = 120;
+
+/// Room for command words, field names, blanks and small numbers around the long fields.
+const FRAME_OVERHEAD: usize = 160;
+
+/// Longest PMI-1 line that is not a spawn: a `put` with every field at its longest.
+pub const PMI1_LINE: usize = KVSNAME_BYTES + KEY_BYTES + VALUE_BYTES + FRAME_OVERHEAD;
+
+/// Digits in front of a PMI-2 frame. Spec: PMI-2 wire protocol, "Message Format".
+pub const PMI2_LENGTH_DIGITS: usize = 6;
+/// Longest PMI-2 frame that is not a spawn. Every `;` of key, value and job may be doubled.
+pub const PMI2_FRAME: usize =
+    PMI2_LENGTH_DIGITS + 2 * (KVSNAME_BYTES + KEY_BYTES + VALUE_BYTES) + FRAME_OVERHEAD;
+
+/// A buffer of this size holds any message but a spawn, in any dialect.
+pub const MESSAGE_BYTES: usize = if PMI1_LINE > PMI2_FRAME { PMI1_LINE } else { PMI2_FRAME };
+
+/// Longest reply to anything but a request for the whole space.
+pub const REPLY_BYTES: usize =
+    PMI2_LENGTH_DIGITS + 2 * VALUE_BYTES + KVSNAME_BYTES + FRAME_OVERHEAD;
+
+// The longest literal frame that each size must hold, so that a change of one shows in all.
+const _: () = {
+    let put = "cmd=put kvsname= key= value=\n".len() + KVSNAME_BYTES + KEY_BYTES + VALUE_BYTES;
+    assert!(put <= PMI1_LINE);
+    let get = "      cmd=kvs-get;thrid=;jobid=;srcid=-2147483648;key=;".len();
+    assert!(get + TAG_BYTES + 2 * (KVSNAME_BYTES + KEY_BYTES) <= PMI2_FRAME);
+    let put = "      cmd=kvs-put;thrid=;key=;value=;".len();
+    assert!(put + TAG_BYTES + 2 * (KEY_BYTES + VALUE_BYTES) <= PMI2_FRAME);
+    let found = "      cmd=info-getnodeattr-response;thrid=;rc=0;found=TRUE;value=;".len();
+    assert!(found + TAG_BYTES + 2 * VALUE_BYTES <= REPLY_BYTES);
+    // The interface of PMI-2 gives attributes and values the same room; one buffer serves both.
+    assert!(PMI2_MAX_ATTRVALUE <= VALUE_BYTES);
+};

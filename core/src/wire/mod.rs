@@ -1,0 +1,41 @@
+//! Bytes to meaning and back, one file for each dialect. Nothing here has state.
+
+pub mod mapping;
+pub mod names;
+pub mod pmi1;
+pub mod quirks;
+mod writer;
+
+pub use writer::Writer;
+
+use crate::error::{Full, Misuse};
+
+/// What the front of a stream holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framed {
+    /// A whole message of this many bytes.
+    Whole(usize),
+    /// The start of one.
+    Partial,
+}
+
+/// Why a message could not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwritten {
+    /// The lent slice is too small.
+    Full(Full),
+    /// The dialect has no way to say it.
+    Misuse(Misuse),
+}
+
+impl From<Full> for Unwritten {
+    fn from(full: Full) -> Self {
+        Self::Full(full)
+    }
+}
+
+impl From<Misuse> for Unwritten {
+    fn from(misuse: Misuse) -> Self {
+        Self::Misuse(misuse)
+    }
+}

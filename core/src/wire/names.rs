@@ -1,0 +1,106 @@
+//! Every command word, once.
+//!
+//! | verb | PMI-1 request | PMI-1 reply | PMI-2 request (its reply adds `-response`) |
+//! |---|---|---|---|
+//!
+//! An empty word means that the dialect has no such exchange.
+
+use crate::command::Verb;
+
+/// The words of one exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    /// What is meant.
+    pub verb: Verb,
+    /// PMI-1, client to server.
+    pub line: &'static str,
+    /// PMI-1, server to client.
+    pub line_reply: &'static str,
+    /// PMI-2, client to server.
+    pub frame: &'static str,
+}
+
+/// What PMI-2 adds to a command to name its reply.
+pub const RESPONSE: &[u8] = b"-response";
+
+const fn words(
+    verb: Verb,
+    line: &'static str,
+    line_reply: &'static str,
+    frame: &'static str,
+) -> Words {
+    Words { verb, line, line_reply, frame }
+}
+
+/// All exchanges. Spec: PMI-1.1 and 1.2 message tables; PMI-2 wire protocol, message tables.
+pub const TABLE: [Words; 21] = [
+    // PMI-2 opens with the PMI-1 line, so `init` is in both columns of lines and in no frame.
+    words(Verb::Init, "init", "response_to_init", ""),
+    words(Verb::InitAck, "initack", "initack", ""),
+    words(Verb::FullInit, "", "", "fullinit"),
+    words(Verb::Maxes, "get_maxes", "maxes", ""),
+    words(Verb::AppNum, "get_appnum", "appnum", ""),
+    words(Verb::UniverseSize, "get_universe_size", "universe_size", ""),
+    words(Verb::KvsName, "get_my_kvsname", "my_kvsname", "job-getid"),
+    words(Verb::Put, "put", "put_result", "kvs-put"),
+    words(Verb::Get, "get", "get_result", "kvs-get"),
+    words(Verb::Fence, "barrier_in", "barrier_out", "kvs-fence"),
+    words(Verb::NodePut, "", "", "info-putnodeattr"),
+    words(Verb::NodeGet, "", "", "info-getnodeattr"),
+    words(Verb::JobGet, "", "", "info-getjobattr"),
+    words(Verb::Publish, "publish_name", "publish_result", "name-publish"),
+    words(Verb::Unpublish, "unpublish_name", "unpublish_result", "name-unpublish"),
+    words(Verb::Lookup, "lookup_name", "lookup_result", "name-lookup"),
+    words(Verb::Spawn, "spawn", "spawn_result", "spawn"),
+    words(Verb::Connect, "", "", "job-connect"),
+    words(Verb::Disconnect, "", "", "job-disconnect"),
+    words(Verb::Abort, "abort", "", "abort"),
+    words(Verb::Finalize, "finalize", "finalize_ack", "finalize"),
+];
+
+/// The words of an exchange; `None` for [`Verb::Unknown`].
+pub fn of(verb: Verb) -> Option<&'static Words> {
+    TABLE.iter().find(|words| words.verb == verb)
+}
+
+/// The exchange that `word` asks for in `column`.
+pub fn find(word: &[u8], column: fn(&Words) -> &'static str) -> Option<Verb> {
+    let found = TABLE.iter().find(|words| column(words).as_bytes() == word)?;
+    if word.is_empty() { None } else { Some(found.verb) }
+}
+
+/// The name by which people know an exchange, for reports.
+pub fn spoken(verb: Verb) -> &'static str {
+    match of(verb) {
+        Some(words) if words.line.is_empty() => words.frame,
+        Some(words) => words.line,
+        None => "an unknown command",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_stands_for_two_exchanges() {
+        for column in [|w: &Words| w.line, |w: &Words| w.line_reply, |w: &Words| w.frame] {
+            for (at, words) in TABLE.iter().enumerate() {
+                let word = column(words);
+                let first = TABLE.iter().position(|other| column(other) == word);
+                assert!(word.is_empty() || first == Some(at), "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_exchange_has_a_word_and_is_found_by_it() {
+        for words in &TABLE {
+            assert!(!spoken(words.verb).is_empty());
+            assert_eq!(of(words.verb).map(|w| w.verb), Some(words.verb));
+        }
+        assert_eq!(find(b"put", |w| w.line), Some(Verb::Put));
+        assert_eq!(find(b"", |w| w.line), None);
+        assert!(of(Verb::Unknown).is_none());
+    }
+}

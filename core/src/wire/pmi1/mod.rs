@@ -1,0 +1,366 @@
+//! PMI-1.1 and 1.2: lines of `key=value`, and spawn as a block of lines.
+//!
+//! Reading is tolerant: pairs in any order, extra pairs, extra blanks, a carriage return before
+//! the line feed. Writing is strict: the form every known peer accepts, `rc` first and the value
+//! last. Spec: `docs/pmi1.md`, which says for each exchange who was seen to send what.
+
+mod line;
+mod spawn;
+
+use self::line::{Line, LineWriter, sayable};
+use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn, write_spawn};
+use super::{Framed, Unwritten, names, quirks};
+use crate::command::{
+    Answer, Group, Identity, Maxes, Place, Reason, Reply, Request, Spawn, SpawnText, Text, Verb,
+    Version,
+};
+use crate::error::{Code, Full, Malformed, Misuse};
+
+/// Finds the end of the first message from a client.
+///
+/// Shape: a line ends at LF; a spawn ends with the `endcmd` of its last program.
+/// Errors: [`Malformed`] as soon as no continuation can be a message.
+pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
+    if bytes.starts_with(SPAWN_START) { frame_spawn(bytes) } else { frame_line(bytes, 0) }
+}
+
+/// Finds the end of the first message from a server.
+///
+/// Shape: a line ends at LF; the answer to `initack` is four lines.
+/// Errors: [`Malformed`] as soon as no continuation can be a message.
+pub fn frame_reply(bytes: &[u8]) -> Result<Framed, Malformed> {
+    let first = frame_line(bytes, 0)?;
+    if !bytes.starts_with(b"cmd=initack") {
+        return Ok(first);
+    }
+    let mut ends = bytes.iter().enumerate().filter(|(_, b)| **b == b'\n');
+    Ok(match ends.nth(quirks::INITACK_LINES - 1) {
+        Some((end, _)) => Framed::Whole(end + 1),
+        None => Framed::Partial,
+    })
+}
+
+/// Reads one message from a client; `None` is an empty line, which means nothing.
+///
+/// Errors: [`Malformed`] if it does not begin with a command.
+pub fn read_request(message: &[u8]) -> Result<Option<Request<'_>>, Malformed> {
+    if message.starts_with(SPAWN_START) {
+        return Ok(Some(match SpawnText::new(message, &SPAWN_WORDS) {
+            Ok(text) => Request::Spawn(Spawn::Wire(text)),
+            Err(field) => Request::Lacking { verb: Verb::Spawn, field },
+        }));
+    }
+    let line = Line::new(message);
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let word = command(line)?;
+    let Some(verb) = names::find(word, |words| words.line) else {
+        return Ok(Some(Request::Unknown { word }));
+    };
+    Ok(Some(fields(verb, line).unwrap_or_else(|field| Request::Lacking { verb, field })))
+}
+
+/// Reads one message from a server.
+///
+/// Errors: [`Malformed`] if it does not begin with a command that answers something, or lacks what
+/// the answer needs.
+pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
+    let line = Line::new(message);
+    let word = command(line)?;
+    let to = names::find(word, |words| words.line_reply).unwrap_or(Verb::Unknown);
+    let code = code(line, to);
+    let answer = if code.is_success() || to == Verb::Init {
+        answer(to, line, message).ok_or(Malformed::new(0, "the fields of an answer"))?
+    } else if to == Verb::Get {
+        Answer::Missing
+    } else {
+        line.rest("msg", &[]).map_or(Answer::Nothing, Answer::Told)
+    };
+    Ok(Reply { to, tag: b"", code, answer })
+}
+
+/// Writes one message to a server. `kvsname` is the caller's own space.
+///
+/// Errors: [`Unwritten::Misuse`] for what a line cannot say, [`Unwritten::Full`] with the room
+/// needed; nothing of use is in `out` then.
+pub fn write_request(
+    request: &Request<'_>,
+    kvsname: &[u8],
+    out: &mut [u8],
+) -> Result<usize, Unwritten> {
+    if let Request::Spawn(spawn) = request {
+        return write_spawn(*spawn, out);
+    }
+    let verb = request.verb();
+    let word = names::of(verb).map_or("", |words| words.line);
+    if word.is_empty() {
+        return Err(Misuse::NotSayable { what: "a request that PMI-1 does not have" }.into());
+    }
+    let mut line = LineWriter::new(out, word.as_bytes());
+    match *request {
+        Request::Init { version } => {
+            line.number("pmi_version", version.major).number("pmi_subversion", version.minor);
+        }
+        Request::InitAck { id } => {
+            line.unsigned("pmiid", id);
+        }
+        Request::Put { key, value, .. } => {
+            line.pair("kvsname", Text::plain(kvsname)).pair("key", sayable("key", key)?);
+            line.pair("value", sayable("value", value)?);
+        }
+        Request::Get { place, key, .. } => {
+            let name = match place {
+                Place::Job(Some(name)) => name,
+                _ => Text::plain(kvsname),
+            };
+            line.pair("kvsname", name).pair("key", sayable("key", key)?);
+        }
+        Request::Fence { group, tag } => {
+            write_group(&mut line, group, tag);
+        }
+        Request::Publish { service, port } => {
+            line.pair("service", sayable("service", service)?).pair("port", sayable("port", port)?);
+        }
+        Request::Unpublish { service } | Request::Lookup { service } => {
+            line.pair("service", sayable("service", service)?);
+        }
+        Request::Abort { code, message, .. } => {
+            line.number("exitcode", code.unwrap_or(1));
+            if !message.is_empty() {
+                line.free("message", message);
+            }
+        }
+        _ => {}
+    }
+    Ok(line.finish()?)
+}
+
+/// Writes one answer to a client. `word` is the command of a request that we do not know.
+///
+/// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
+pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usize, Full> {
+    let known = names::of(reply.to).map_or("", |words| words.line_reply);
+    let mut line = match (known, word) {
+        ("", b"") => LineWriter::new(out, quirks::UNREADABLE),
+        ("", _) => LineWriter::with_suffix(out, word, b"_result"),
+        _ => LineWriter::new(out, known.as_bytes()),
+    };
+    line.number("rc", reply.code.0);
+    match reply.answer {
+        Answer::Version(version) => {
+            line.number("pmi_version", version.major).number("pmi_subversion", version.minor);
+        }
+        Answer::Identity(identity) => return write_identity(line, identity),
+        Answer::Maxes(maxes) => {
+            line.number("kvsname_max", maxes.kvsname).number("keylen_max", maxes.key);
+            line.number("vallen_max", maxes.value);
+        }
+        Answer::Number(number) if reply.to == Verb::UniverseSize => {
+            line.number("size", number);
+        }
+        Answer::Number(number) => {
+            line.number("appnum", number);
+        }
+        Answer::Name(name) => {
+            line.pair("kvsname", name);
+        }
+        Answer::Released { tag: Some(tag) } => {
+            line.number("tag", tag);
+        }
+        Answer::Spawned { job, codes } => {
+            line.optional("jobid", job).optional("errcodes", codes);
+        }
+        Answer::Refused(reason) => {
+            if let Reason::Version { newest, .. } = reason {
+                line.number("pmi_version", newest.0).number("pmi_subversion", newest.1);
+            }
+            line.token("msg", reason.pieces());
+        }
+        Answer::Told(text) => {
+            line.free("msg", text);
+        }
+        Answer::Nothing | Answer::Missing | Answer::Released { tag: None } | Answer::Value(_) => {}
+    }
+    if matches!(reply.to, Verb::Publish | Verb::Unpublish | Verb::Lookup) {
+        let info = if reply.code.is_success() { "ok" } else { "fail" };
+        line.pair(quirks::INFO, Text::from(info));
+    }
+    if let Answer::Value(value) = reply.answer {
+        line.free(if reply.to == Verb::Lookup { "port" } else { "value" }, value);
+    }
+    line.finish()
+}
+
+fn frame_line(bytes: &[u8], from: usize) -> Result<Framed, Malformed> {
+    let rest = bytes.get(from..).unwrap_or(b"");
+    if let Some(end) = rest.iter().position(|b| *b == b'\n') {
+        return Ok(Framed::Whole(from + end + 1));
+    }
+    // Garbage is told from a slow peer by its first bytes: a line begins with `cmd=` or `mcmd=`.
+    let start = rest.iter().position(|b| !matches!(b, b' ' | b'\r')).unwrap_or(rest.len());
+    let front = rest.get(start..).unwrap_or(b"");
+    let could_be = |word: &[u8]| front.iter().zip(word).all(|(a, b)| a == b);
+    if could_be(b"cmd=") || could_be(SPAWN_START) {
+        Ok(Framed::Partial)
+    } else {
+        Err(Malformed::new(from + start, "cmd="))
+    }
+}
+
+fn command(line: Line<'_>) -> Result<&[u8], Malformed> {
+    let word = line.field("cmd").and_then(Text::as_plain);
+    word.filter(|word| !word.is_empty()).ok_or(Malformed::new(0, "cmd="))
+}
+
+/// Reads the fields of a request, or names the one that is missing.
+fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
+    let small = |key| line.number(key).and_then(|n| u16::try_from(n).ok());
+    let text = |key: &'static str| line.field(key).ok_or(key);
+    Ok(match verb {
+        Verb::Init => Request::Init {
+            version: Version {
+                major: small("pmi_version").ok_or("pmi_version")?,
+                minor: small("pmi_subversion").ok_or("pmi_subversion")?,
+            },
+        },
+        Verb::InitAck => {
+            let id = line.number("pmiid").and_then(|id| u64::try_from(id).ok());
+            Request::InitAck { id: id.ok_or("pmiid")? }
+        }
+        Verb::Maxes => Request::Maxes,
+        Verb::AppNum => Request::AppNum,
+        Verb::UniverseSize => Request::UniverseSize,
+        Verb::KvsName => Request::KvsName,
+        Verb::Put => Request::Put {
+            place: Place::Job(line.field("kvsname")),
+            key: text("key")?,
+            value: line.rest("value", &quirks::BEHIND_PUT).ok_or("value")?,
+        },
+        Verb::Get => Request::Get {
+            place: Place::Job(line.field("kvsname")),
+            key: text("key")?,
+            wait: false,
+        },
+        Verb::Fence => read_group(line.field("group").and_then(Text::as_plain))?,
+        Verb::Publish => Request::Publish {
+            service: text("service")?,
+            port: line.rest("port", &quirks::BEHIND_PORT).ok_or("port")?,
+        },
+        Verb::Unpublish => Request::Unpublish { service: text("service")? },
+        Verb::Lookup => Request::Lookup { service: text("service")? },
+        Verb::Abort => Request::Abort {
+            code: quirks::ABORT_CODE.iter().find_map(|key| line.number(key)).map(narrow),
+            world: true,
+            message: quirks::ABORT_TEXT
+                .iter()
+                .find_map(|key| line.rest(key, &quirks::ABORT_CODE))
+                .unwrap_or_default(),
+        },
+        Verb::Finalize => Request::Finalize,
+        _ => return Err("mcmd=spawn"),
+    })
+}
+
+/// Exit codes are small; what is not is cut to the bits that a process can return anyway.
+fn narrow(code: i64) -> i32 {
+    i32::try_from(code).unwrap_or(1)
+}
+
+/// `WORLD`, `NODE` or ranks with commas between, then `:` and the tag.
+fn read_group(text: Option<&[u8]>) -> Result<Request<'_>, &'static str> {
+    let Some(text) = text else { return Ok(Request::Fence { group: Group::World, tag: None }) };
+    let mut parts = text.splitn(2, |b| *b == b':');
+    let name = parts.next().unwrap_or(b"");
+    let tag = parts.next().map(|tag| Text::plain(tag).number().ok_or("tag")).transpose()?;
+    let is_list =
+        |name: &[u8]| name.split(|b| *b == b',').all(|rank| Text::plain(rank).number().is_some());
+    let group = match name {
+        b"WORLD" => Group::World,
+        b"NODE" => Group::Node,
+        list if is_list(list) => Group::Ranks(list),
+        _ => return Err("group"),
+    };
+    // A named group has tag 0 unless it says another; only the old form has none at all.
+    Ok(Request::Fence { group, tag: tag.or(Some(0)) })
+}
+
+fn write_group(line: &mut LineWriter<'_>, group: Group<'_>, tag: Option<u32>) {
+    let name: &[u8] = match group {
+        Group::World if tag.is_none() => return,
+        Group::World => b"WORLD",
+        Group::Node => b"NODE",
+        Group::Ranks(list) => list,
+    };
+    line.pair("group", Text::plain(name));
+    line.writer().byte(b':').number(tag.unwrap_or(0));
+}
+
+fn code(line: Line<'_>, to: Verb) -> Code {
+    let info = line.field(quirks::INFO).filter(|_| to != Verb::Unknown);
+    match (line.field("rc").map(Text::signed), info) {
+        (Some(Some(rc)), _) => Code(narrow(rc)),
+        (Some(None), _) => Code::FAIL,
+        (None, Some(info)) if info != Text::from("ok") => Code::FAIL,
+        // An opening without a return code is no success: old clients hang on it, we do not.
+        (None, _) if to == Verb::Init => Code::FAIL,
+        (None, _) if line.field("found").is_some_and(|found| found == Text::from("FALSE")) => {
+            Code::FAIL
+        }
+        (None, _) => Code::SUCCESS,
+    }
+}
+
+fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>> {
+    let number = |key| line.number(key).and_then(|n| i32::try_from(n).ok());
+    let size = |key| line.number(key).and_then(|n| u32::try_from(n).ok());
+    let small = |key| line.number(key).and_then(|n| u16::try_from(n).ok());
+    Some(match to {
+        Verb::Init => match (small("pmi_version"), small("pmi_subversion")) {
+            (Some(major), Some(minor)) => Answer::Version(Version { major, minor }),
+            _ => Answer::Nothing,
+        },
+        Verb::InitAck => Answer::Identity(read_identity(message)?),
+        Verb::Maxes => Answer::Maxes(Maxes {
+            kvsname: size("kvsname_max")?,
+            key: size("keylen_max")?,
+            value: size("vallen_max")?,
+        }),
+        Verb::AppNum => Answer::Number(number("appnum")?),
+        Verb::UniverseSize => Answer::Number(number("size")?),
+        Verb::KvsName => Answer::Name(line.field("kvsname")?),
+        Verb::Get => {
+            line.rest("value", &quirks::BEHIND_VALUE).map_or(Answer::Missing, Answer::Value)
+        }
+        Verb::Lookup => Answer::Value(line.rest("port", &quirks::BEHIND_PORT)?),
+        Verb::Fence => Answer::Released { tag: size("tag") },
+        Verb::Spawn => Answer::Spawned { job: line.field("jobid"), codes: line.field("errcodes") },
+        _ => Answer::Nothing,
+    })
+}
+
+/// Reads the four lines that answer `initack`, from whichever of them has the numbers.
+fn read_identity(message: &[u8]) -> Option<Identity<'_>> {
+    let lines = || message.split(|b| *b == b'\n').map(Line::new);
+    let find = |key: &str| lines().find_map(|line| line.field(key));
+    Some(Identity {
+        rank: find("rank")?.number()?,
+        size: find("size")?.number()?,
+        appnum: find("appnum")
+            .and_then(Text::signed)
+            .and_then(|n| i32::try_from(n).ok())
+            .unwrap_or(-1),
+        spawner: find("spawner-jobid"),
+    })
+}
+
+fn write_identity(mut line: LineWriter<'_>, identity: Identity<'_>) -> Result<usize, Full> {
+    line.number("rank", identity.rank).number("size", identity.size);
+    line.number("appnum", identity.appnum);
+    line.optional("spawner-jobid", identity.spawner).number("debug", 0u32);
+    let writer = line.writer();
+    writer.bytes(b"\ncmd=set size=").number(identity.size);
+    writer.bytes(b"\ncmd=set rank=").number(identity.rank);
+    writer.bytes(b"\ncmd=set debug=0");
+    line.finish()
+}

@@ -1,0 +1,122 @@
+//! The one PMI-1 message that is a block of lines.
+//!
+//! Spec: PMI-1.1 `mcmd=spawn`; `docs/pmi1.md`, spawn.
+
+use super::super::{Framed, Unwritten, Writer};
+use super::line::Line;
+use crate::command::{Field, Spawn, SpawnWords, Text};
+use crate::error::{Malformed, Misuse};
+
+/// How a spawn begins.
+pub(super) const SPAWN_START: &[u8] = b"mcmd=spawn";
+
+/// The words of a spawn in PMI-1.
+pub(super) static SPAWN_WORDS: SpawnWords = SpawnWords {
+    cut,
+    begins: b"mcmd",
+    executable: b"execname",
+    processes: b"nprocs",
+    argument: b"arg",
+    preput: [b"preput_key_", b"preput_val_"],
+    info: [b"info_key_", b"info_val_"],
+};
+
+/// Goes through the programs of a spawn until the one that says it is the last.
+pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
+    let mut at = 0;
+    let (mut total, mut so_far) = (None, None);
+    loop {
+        let rest = bytes.get(at..).unwrap_or(b"");
+        let Some(end) = rest.iter().position(|b| *b == b'\n') else { return Ok(Framed::Partial) };
+        let line = Line::new(rest.get(..end).unwrap_or(b""));
+        at += end + 1;
+        total = line.number("totspawns").or(total);
+        so_far = line.number("spawnssofar").or(so_far);
+        if rest.starts_with(b"endcmd") {
+            // Without the two numbers there is one program.
+            if so_far.unwrap_or(1) >= total.unwrap_or(1) {
+                return Ok(Framed::Whole(at));
+            }
+            let next = bytes.get(at..).unwrap_or(b"");
+            if !next.iter().zip(SPAWN_START).all(|(a, b)| a == b) {
+                return Err(Malformed::new(at, "mcmd=spawn"));
+            }
+            so_far = None;
+        }
+    }
+}
+
+/// Writes one block for each program.
+///
+/// Errors: as for [`super::write_request`].
+pub(super) fn write_spawn(spawn: Spawn<'_>, out: &mut [u8]) -> Result<usize, Unwritten> {
+    let mut writer = Writer::new(out);
+    let total = u32::try_from(spawn.programs().count()).unwrap_or(u32::MAX);
+    for (at, program) in (1u32..).zip(spawn.programs()) {
+        let mut block = BlockWriter(&mut writer);
+        block.line("mcmd", 0, Text::from("spawn"))?;
+        block.number("nprocs", program.processes).line("execname", 0, program.executable)?;
+        block.number("totspawns", total).number("spawnssofar", at);
+        // Numbered from 1, and the count behind: what the strictest servers read.
+        let mut count = 0;
+        for argument in program.arguments.iter() {
+            count += 1;
+            block.line("arg", count, argument)?;
+        }
+        block.number("argcnt", count);
+        let preputs = u32::try_from(spawn.preputs().count()).unwrap_or(u32::MAX);
+        block.number("preput_num", preputs);
+        for (at, pair) in (0..).zip(spawn.preputs()) {
+            block.indexed("preput_key_", at, pair.key)?.indexed("preput_val_", at, pair.value)?;
+        }
+        block.number("info_num", u32::try_from(program.info.iter().count()).unwrap_or(u32::MAX));
+        for (at, pair) in (0..).zip(program.info.iter()) {
+            block.indexed("info_key_", at, pair.key)?.indexed("info_val_", at, pair.value)?;
+        }
+        writer.bytes(b"endcmd\n");
+    }
+    Ok(writer.finish()?)
+}
+
+/// Writes the lines of a spawn.
+struct BlockWriter<'w, 'a>(&'w mut Writer<'a>);
+
+impl BlockWriter<'_, '_> {
+    fn number(&mut self, key: &str, value: u32) -> &mut Self {
+        self.0.bytes(key.as_bytes()).byte(b'=').number(value).byte(b'\n');
+        self
+    }
+
+    /// `key=value`, or `keyN=value` for N from 1.
+    fn line(&mut self, key: &str, number: u32, value: Text<'_>) -> Result<&mut Self, Misuse> {
+        self.0.bytes(key.as_bytes());
+        if number > 0 {
+            self.0.number(number);
+        }
+        self.value(value)
+    }
+
+    fn indexed(&mut self, key: &str, index: u32, value: Text<'_>) -> Result<&mut Self, Misuse> {
+        self.0.bytes(key.as_bytes()).number(index);
+        self.value(value)
+    }
+
+    fn value(&mut self, value: Text<'_>) -> Result<&mut Self, Misuse> {
+        if value.bytes().any(|b| matches!(b, 0 | b'\n')) {
+            return Err(Misuse::NotSayable { what: "PMI-1 has no line end or NUL in a spawn" });
+        }
+        self.0.byte(b'=').text(value).byte(b'\n');
+        Ok(self)
+    }
+}
+
+/// Cuts `key=rest of the line` off the front of a spawn.
+fn cut(bytes: &[u8]) -> Option<Field<'_>> {
+    let end = bytes.iter().position(|b| *b == b'\n')?;
+    let line = bytes.get(..end)?;
+    let rest = bytes.get(end + 1..)?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let equals = line.iter().position(|b| *b == b'=').unwrap_or(line.len());
+    let value = line.get(equals + 1..).unwrap_or(b"");
+    Some((line.get(..equals)?, Text::plain(value), rest))
+}

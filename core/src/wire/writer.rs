@@ -1,0 +1,118 @@
+//! Writes bytes into a lent slice, whole or not at all.
+
+use crate::command::Text;
+use crate::error::Full;
+
+/// Bytes on their way into a lent slice.
+///
+/// Writing past the end is not an error yet: the length is counted on, so that
+/// [`finish`](Self::finish) can say how much room would have been enough.
+pub struct Writer<'a> {
+    out: &'a mut [u8],
+    len: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// Starts at the front of `out`.
+    pub const fn new(out: &'a mut [u8]) -> Self {
+        Self { out, len: 0 }
+    }
+
+    /// Appends `bytes`.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        if let Some(to) = self.out.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len()))
+        {
+            to.copy_from_slice(bytes);
+        }
+        self.len = self.len.saturating_add(bytes.len());
+        self
+    }
+
+    /// Appends one byte.
+    pub fn byte(&mut self, byte: u8) -> &mut Self {
+        self.bytes(&[byte])
+    }
+
+    /// Appends the bytes that `text` means.
+    pub fn text(&mut self, text: Text<'_>) -> &mut Self {
+        match text.as_plain() {
+            Some(plain) => self.bytes(plain),
+            None => text.bytes().fold(self, |writer, byte| writer.byte(byte)),
+        }
+    }
+
+    /// Appends a number in decimal.
+    pub fn number(&mut self, value: impl Into<i64>) -> &mut Self {
+        let value = value.into();
+        if value < 0 {
+            self.byte(b'-');
+        }
+        self.unsigned(value.unsigned_abs())
+    }
+
+    /// Appends a number in decimal.
+    pub fn unsigned(&mut self, mut value: u64) -> &mut Self {
+        // No `core::fmt`: it would cost a small board more than all of this crate's codecs.
+        let mut digits = [b'0'; 20];
+        let mut first = digits.len();
+        for (at, digit) in digits.iter_mut().enumerate().rev() {
+            *digit = b'0' + u8::try_from(value % 10).unwrap_or(0);
+            first = at;
+            value /= 10;
+            if value == 0 {
+                break;
+            }
+        }
+        self.bytes(digits.get(first..).unwrap_or(b""))
+    }
+
+    /// How many bytes were written, or would have been.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True while nothing was written.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes so far, as far as they fit.
+    pub fn written(&mut self) -> &mut [u8] {
+        let len = self.len.min(self.out.len());
+        &mut self.out[..len]
+    }
+
+    /// Gives the length.
+    ///
+    /// Errors: [`Full`] if it did not fit; the lent slice then holds nothing of use.
+    pub fn finish(self) -> Result<usize, Full> {
+        if self.len <= self.out.len() { Ok(self.len) } else { Err(Full { needed: self.len }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_a_person_would() {
+        for (value, text) in [(0, "0"), (7, "7"), (-1, "-1"), (1_234_567, "1234567")] {
+            let mut out = [0; 24];
+            let mut writer = Writer::new(&mut out);
+            writer.number(value);
+            assert_eq!(writer.written(), text.as_bytes());
+        }
+        let mut out = [0; 24];
+        let mut writer = Writer::new(&mut out);
+        writer.unsigned(u64::MAX).byte(b' ').number(i64::MIN + 1);
+        assert_eq!(writer.finish(), Err(Full { needed: 41 }));
+    }
+
+    #[test]
+    fn too_little_room_is_told_with_the_room_needed() {
+        let mut out = [0; 3];
+        let mut writer = Writer::new(&mut out);
+        writer.bytes(b"ab").bytes(b"cd").text(Text::doubled(b"e;;f"));
+        assert_eq!(writer.finish(), Err(Full { needed: 7 }));
+    }
+}

@@ -1,0 +1,230 @@
+//! Who may use whom, by folder: the crates of the workspace, and foreign packages that belong to one place.
+
+use crate::{modules, process, report, tree};
+use serde_json::Value;
+use std::process::ExitCode;
+
+/// A folder of crates and the folders it may use. The longest folder that fits a crate decides.
+struct Place {
+    folder: &'static str,
+    uses: &'static [&'static str],
+}
+
+const PLACES: &[Place] = &[
+    Place { folder: "core", uses: &[] },
+    Place { folder: "transports/link", uses: &["core"] },
+    Place { folder: "transports", uses: &["core", "transports/link"] },
+    Place { folder: "wasm/sim", uses: &["core", "transports/link"] },
+    Place { folder: "wasm", uses: &["core", "transports/link", "transports/wasm", "wasm/sim"] },
+    Place { folder: "host-std", uses: &["core", "transports/link", "transports/std"] },
+    Place {
+        folder: "host-std/capi",
+        uses: &["core", "transports/link", "transports/std", "host-std/capi"],
+    },
+    Place { folder: "examples", uses: &["core", "transports", "wasm", "host-std/capi"] },
+    Place { folder: "xtask", uses: &[] },
+];
+
+/// Foreign packages that stop at the bindings; everything above and below speaks of `Link` only.
+const BOUND: &[&str] = &[
+    "embedded-io",
+    "embedded-io-async",
+    "embedded-io-adapters",
+    "futures-lite",
+    "smoltcp",
+    "wasm-bindgen",
+];
+const BINDINGS: &[&str] = &["transports", "wasm", "examples"];
+
+/// All that core's product code may take from outside.
+const CORE_PACKAGES: &[&str] = &["heapless", "postcard", "serde", "defmt"];
+
+pub(crate) fn command(_: &[String]) -> Result<ExitCode, String> {
+    Ok(report("layers", &check()?))
+}
+
+/// What is wrong with the edges between crates and inside core.
+pub(crate) fn check() -> Result<Vec<String>, String> {
+    let mut cargo = process::cargo();
+    let json = process::output(cargo.args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let mut findings = check_packages(&packages(&json)?);
+    findings.extend(modules::check(&tree::files()?));
+    Ok(findings)
+}
+
+/// A crate of the workspace.
+#[derive(Debug, Default)]
+struct Package {
+    name: String,
+    folder: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Default)]
+struct Dependency {
+    name: String,
+    /// Where it is, if it is in the workspace.
+    folder: Option<String>,
+    /// For tests, examples and benches only?
+    dev: bool,
+}
+
+fn packages(json: &str) -> Result<Vec<Package>, String> {
+    let metadata: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let root = text(&metadata, "workspace_root")?;
+    let inside = |path: &str| path.strip_prefix(root).map(|path| path.trim_matches('/').to_owned());
+    let mut packages = Vec::new();
+    for package in list(&metadata, "packages")? {
+        let manifest = text(package, "manifest_path")?;
+        let folder = inside(manifest.trim_end_matches("Cargo.toml"))
+            .ok_or("a member outside the workspace")?;
+        let mut dependencies = Vec::new();
+        for dependency in list(package, "dependencies")? {
+            dependencies.push(Dependency {
+                name: text(dependency, "name")?.to_owned(),
+                folder: dependency["path"].as_str().and_then(inside),
+                dev: dependency["kind"] == "dev",
+            });
+        }
+        packages.push(Package { name: text(package, "name")?.to_owned(), folder, dependencies });
+    }
+    Ok(packages)
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str, String> {
+    value[key].as_str().ok_or_else(|| format!("cargo metadata has no text `{key}`"))
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
+    value[key].as_array().ok_or_else(|| format!("cargo metadata has no list `{key}`"))
+}
+
+fn check_packages(packages: &[Package]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let Some(place) = place_of(&package.folder) else {
+            findings.push(format!(
+                "{}: `{}` has no row in xtask/src/layers.rs",
+                package.name, package.folder
+            ));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            if let Some(why) = objection(package, place, dependency) {
+                findings.push(format!("{} must not use {}: {why}", package.name, dependency.name));
+            }
+        }
+    }
+    findings
+}
+
+fn objection(package: &Package, place: &Place, dependency: &Dependency) -> Option<String> {
+    if let Some(folder) = &dependency.folder {
+        let allowed =
+            *folder == package.folder || place.uses.iter().any(|used| is_in(folder, used));
+        return (!allowed).then(|| format!("`{}` may use {:?} only", place.folder, place.uses));
+    }
+    let name = dependency.name.as_str();
+    if BOUND.contains(&name) && !BINDINGS.iter().any(|folder| is_in(&package.folder, folder)) {
+        return Some(format!("it stops at {BINDINGS:?}"));
+    }
+    if place.folder == "core" && !dependency.dev && !CORE_PACKAGES.contains(&name) {
+        return Some(format!("core takes {CORE_PACKAGES:?} only"));
+    }
+    None
+}
+
+fn place_of(folder: &str) -> Option<&'static Place> {
+    PLACES.iter().filter(|place| is_in(folder, place.folder)).max_by_key(|place| place.folder.len())
+}
+
+fn is_in(folder: &str, outer: &str) -> bool {
+    folder.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(folder: &str, dependencies: Vec<Dependency>) -> Package {
+        Package { name: folder.replace('/', "-"), folder: folder.into(), dependencies }
+    }
+
+    fn ours(folder: &str) -> Dependency {
+        Dependency { name: folder.replace('/', "-"), folder: Some(folder.into()), dev: false }
+    }
+
+    fn foreign(name: &str, dev: bool) -> Dependency {
+        Dependency { name: name.into(), folder: None, dev }
+    }
+
+    fn findings(folder: &str, dependency: Dependency) -> Vec<String> {
+        check_packages(&[package(folder, vec![dependency])])
+    }
+
+    #[test]
+    fn the_edges_of_the_picture_are_allowed() {
+        for (folder, used) in [
+            ("transports/link", "core"),
+            ("transports/std", "transports/link"),
+            ("wasm/sim", "core"),
+            ("wasm", "wasm/sim"),
+            ("wasm", "transports/wasm"),
+            ("host-std", "transports/std"),
+            ("host-std/capi/pmi2", "host-std/capi/shared"),
+            ("examples/tiny-server", "transports/smoltcp"),
+        ] {
+            assert_eq!(findings(folder, ours(used)), [""; 0], "{folder} -> {used}");
+        }
+    }
+
+    #[test]
+    fn an_edge_against_the_layers_is_found() {
+        for (folder, used) in [
+            ("core", "transports/link"),
+            ("transports/link", "transports/std"),
+            ("transports/smoltcp", "transports/std"),
+            ("wasm/sim", "wasm"),
+            ("wasm", "transports/std"),
+            ("host-std", "wasm/sim"),
+            ("host-std", "host-std/capi/pmi"),
+            ("host-std/capi/pmi", "host-std"),
+            ("examples/tiny-server", "host-std"),
+            ("examples/tiny-server", "xtask"),
+            ("xtask", "core"),
+        ] {
+            let found = findings(folder, ours(used));
+            assert_eq!(found.len(), 1, "{folder} -> {used}");
+            assert!(found[0].contains("must not use"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn foreign_packages_stay_in_their_place() {
+        assert_eq!(findings("transports/link", foreign("embedded-io", false)), [""; 0]);
+        assert_eq!(findings("core", foreign("embedded-io", true)).len(), 1);
+        assert_eq!(findings("host-std", foreign("smoltcp", false)).len(), 1);
+        assert_eq!(findings("core", foreign("heapless", false)), [""; 0]);
+        assert_eq!(findings("core", foreign("libc", false)).len(), 1);
+        assert_eq!(findings("core", foreign("proptest", true)), [""; 0]);
+    }
+
+    #[test]
+    fn a_crate_in_a_new_place_needs_a_row() {
+        assert!(findings("somewhere", ours("core"))[0].contains("has no row"));
+        assert!(findings("core-extra", ours("core"))[0].contains("has no row"));
+    }
+
+    #[test]
+    fn metadata_is_read_as_cargo_writes_it() {
+        let json = r#"{"workspace_root": "/w", "packages": [{"name": "pmi-core",
+            "manifest_path": "/w/core/Cargo.toml", "dependencies": [
+                {"name": "pmi-std", "kind": null, "path": "/w/transports/std"},
+                {"name": "proptest", "kind": "dev"}]}]}"#;
+        let packages = packages(json).unwrap();
+        assert_eq!(packages[0].folder, "core");
+        assert!(packages[0].dependencies[1].dev);
+        assert_eq!(check_packages(&packages).len(), 1);
+        assert!(super::packages("{}").is_err());
+    }
+}

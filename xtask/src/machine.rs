@@ -1,0 +1,209 @@
+//! What the steps need from the machine, and how a fresh Debian gets it.
+
+use crate::process;
+use crate::toolchain::{self, Facts};
+use crate::{mpi, tally::Tally};
+use std::env;
+
+/// Something a step cannot run without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// `cargo fmt`.
+    Rustfmt,
+    /// `cargo clippy`.
+    Clippy,
+    /// MPICH with its compiler wrapper and launcher.
+    Mpich,
+    /// A compiler for this target.
+    Target(&'static str),
+}
+
+/// Why a need is not met, and the Debian packages that would meet it (none when they cannot).
+#[derive(Debug, PartialEq, Eq)]
+struct Lack {
+    why: String,
+    packages: &'static [&'static str],
+}
+
+/// The machine after it was looked at and, where possible, completed.
+pub(crate) struct Machine {
+    pub(crate) facts: Facts,
+    lacks: Vec<(Need, Lack)>,
+}
+
+impl Machine {
+    /// Looks for all `needs`, installs what is missing when root, and says what it found and did.
+    pub(crate) fn prepare(needs: impl Iterator<Item = Need>) -> Self {
+        let mut once = Vec::new();
+        for need in needs {
+            if !once.contains(&need) {
+                once.push(need);
+            }
+        }
+        let (mut machine, mut found) = Self::look(&once);
+        let lacking = machine.lacks.iter().flat_map(|(_, lack)| lack.packages);
+        let packages = missing(lacking, is_installed);
+        if !packages.is_empty() && install(&packages) {
+            (machine, found) = Self::look(&once);
+        }
+        for line in found {
+            println!("found: {line}");
+        }
+        for (_, lack) in &machine.lacks {
+            println!("lacks: {}", lack.why);
+        }
+        machine
+    }
+
+    /// Why `need` is not met; `None` when it is.
+    pub(crate) fn lack(&self, need: Need) -> Option<&str> {
+        self.lacks.iter().find(|(lacking, _)| *lacking == need).map(|(_, lack)| lack.why.as_str())
+    }
+
+    fn look(needs: &[Need]) -> (Self, Vec<String>) {
+        let mut machine = Self { facts: Facts::probe(), lacks: Vec::new() };
+        let mut found = Vec::new();
+        for &need in needs {
+            match probe(need, &machine.facts) {
+                Ok(what) => found.push(what),
+                Err(lack) => machine.lacks.push((need, lack)),
+            }
+        }
+        (machine, found)
+    }
+}
+
+/// Is nobody there to read a hint? Then what is missing is an error.
+pub(crate) fn in_ci() -> bool {
+    env::var("CI").is_ok_and(|value| value == "true" || value == "1")
+}
+
+/// How a step counts that could not run.
+pub(crate) fn verdict_on_lack(ci: bool) -> Tally {
+    if ci { Tally::FAILED } else { Tally::SKIPPED }
+}
+
+fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
+    match need {
+        Need::Rustfmt => component("fmt", "rustfmt", &["rustfmt-web"], facts),
+        Need::Clippy => component("clippy", "clippy", &["rust-web-clippy"], facts),
+        Need::Mpich => mpi::find().map_err(|why| Lack {
+            why: format!("MPICH: {why}; on Debian: apt-get install {}", mpi::PACKAGES.join(" ")),
+            packages: mpi::PACKAGES,
+        }),
+        Need::Target(target) => match toolchain::choose(target, facts) {
+            Ok(choice) => Ok(format!("{target}: {choice}")),
+            // Packages do not help whoever insists on the active tool chain.
+            Err(why) if facts.forced.as_deref() == Some("installed") => {
+                Err(Lack { why, packages: &[] })
+            }
+            Err(why) => Err(Lack { why, packages: toolchain::PACKAGES }),
+        },
+    }
+}
+
+fn component(
+    word: &str,
+    name: &str,
+    debian: &'static [&'static str],
+    facts: &Facts,
+) -> Result<String, Lack> {
+    match process::output(process::cargo().args([word, "--version"])) {
+        Ok(version) => Ok(version.trim().to_owned()),
+        Err(_) if facts.debian_is_active() => Err(Lack {
+            why: format!("cargo {word}: apt-get install {}", debian.join(" ")),
+            packages: debian,
+        }),
+        // Debian's would belong to another compiler than the active one.
+        Err(_) => {
+            Err(Lack { why: format!("cargo {word}: rustup component add {name}"), packages: &[] })
+        }
+    }
+}
+
+/// Each package once, in order, without those that are there already.
+fn missing<'a>(
+    packages: impl Iterator<Item = &'a &'static str>,
+    installed: impl Fn(&str) -> bool,
+) -> Vec<&'static str> {
+    let mut missing = Vec::new();
+    for &package in packages {
+        if !missing.contains(&package) && !installed(package) {
+            missing.push(package);
+        }
+    }
+    missing
+}
+
+fn is_installed(package: &str) -> bool {
+    let status = process::output(process::command("dpkg-query").args([
+        "-W",
+        "-f=${db:Status-Status}",
+        package,
+    ]));
+    status.is_ok_and(|status| status.trim() == "installed")
+}
+
+/// Installs packages when this is a Debian and we are root; otherwise prints the line to run.
+fn install(packages: &[&str]) -> bool {
+    let root = process::output(process::command("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    let debian = process::output(process::command("apt-get").arg("--version")).is_ok();
+    if !root || !debian {
+        println!("to have everything, run as root on Debian 12: {}", install_line(packages));
+        return false;
+    }
+    println!("installing {}", packages.join(" "));
+    let apt = |arguments: &[&str]| {
+        let mut command = process::command("apt-get");
+        process::succeeds(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    apt(&["update"]) && apt(&[INSTALL, packages].concat())
+}
+
+fn install_line(packages: &[&str]) -> String {
+    format!("apt-get update && apt-get {} {}", INSTALL.join(" "), packages.join(" "))
+}
+
+const INSTALL: &[&str] = &["install", "-y", "--no-install-recommends"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_missing_packages_are_asked_for_and_only_once() {
+        let named = ["mpich", "lld-22", "mpich", "rustc-web"];
+        assert_eq!(missing(named.iter(), |package| package == "rustc-web"), ["mpich", "lld-22"]);
+        assert_eq!(
+            install_line(&["mpich", "lld-22"]),
+            "apt-get update && apt-get install -y --no-install-recommends mpich lld-22"
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_an_error_in_ci_and_a_skip_elsewhere() {
+        assert_eq!(verdict_on_lack(true), Tally::FAILED);
+        assert_eq!(verdict_on_lack(false), Tally::SKIPPED);
+    }
+
+    #[test]
+    fn packages_are_not_offered_to_whoever_insists_on_the_active_tool_chain() {
+        let facts = Facts { forced: Some("installed".into()), sysroot: None, exists: |_| false };
+        let lack = probe(Need::Target("wasm32-unknown-unknown"), &facts);
+        assert!(lack.is_err_and(|lack| lack.packages.is_empty()));
+        let facts = Facts { forced: None, ..facts };
+        let lack = probe(Need::Target("wasm32-unknown-unknown"), &facts);
+        assert!(lack.is_err_and(|lack| lack.packages.contains(&"rust-web-src")));
+    }
+
+    #[test]
+    fn a_missing_component_comes_from_where_the_compiler_comes_from() {
+        let lack = |sysroot: &str| {
+            let facts = Facts { forced: None, sysroot: Some(sysroot.into()), exists: |_| false };
+            component("no-such-command", "some-component", &["some-package"], &facts).unwrap_err()
+        };
+        assert_eq!(lack("/usr").packages, ["some-package"]);
+        assert!(lack("/active").packages.is_empty());
+        assert!(lack("/active").why.contains("rustup component add some-component"));
+    }
+}

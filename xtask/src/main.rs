@@ -1,0 +1,92 @@
+//! The project's chores, started as `cargo xtask COMMAND`: one file per command, nothing installed by hand.
+//!
+//! `test` is the command the README names and CI runs; the others are single checks of it, for people who
+//! want an answer in a second. Nothing in the workspace depends on this crate.
+#![forbid(unsafe_code)]
+
+mod layers;
+mod machine;
+mod modules;
+mod mpi;
+mod process;
+mod source;
+mod tally;
+mod test;
+mod tidy;
+mod toolchain;
+mod tree;
+
+use std::process::ExitCode;
+
+/// One sub-command. An error text means that the command could not do its work at all.
+struct Command {
+    names: &'static [&'static str],
+    about: &'static str,
+    run: fn(&[String]) -> Result<ExitCode, String>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        names: &["test", "ci"],
+        about: "set the machine up and run every step, or only the STEPs named",
+        run: test::command,
+    },
+    Command {
+        names: &["layers"],
+        about: "check who may use whom: crates, foreign packages, modules of core",
+        run: layers::command,
+    },
+    Command {
+        names: &["tidy"],
+        about: "check house rules that compilers do not know",
+        run: tidy::command,
+    },
+    Command { names: &["help"], about: "print this page", run: help },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (name, rest) = match arguments.split_first() {
+        Some((name, rest)) => (name.trim_start_matches('-'), rest),
+        None => ("help", &[][..]),
+    };
+    let Some(command) = COMMANDS.iter().find(|command| command.names.contains(&name)) else {
+        eprintln!("xtask: no command {name:?}; see `cargo xtask help`");
+        return ExitCode::from(2);
+    };
+    (command.run)(rest).unwrap_or_else(|why| {
+        eprintln!("xtask {name}: {why}");
+        ExitCode::FAILURE
+    })
+}
+
+fn help(_: &[String]) -> Result<ExitCode, String> {
+    println!("usage: cargo xtask COMMAND\n");
+    for command in COMMANDS {
+        println!("  {:<10} {}", command.names.join(", "), command.about);
+    }
+    println!("\nsteps of `test`, in order:\n");
+    for (name, about) in test::steps() {
+        println!("  {name:<10} {about}");
+    }
+    println!("\nenvironment:\n");
+    println!("  CI=true             what the machine lacks is an error instead of a skipped step");
+    println!(
+        "  XTASK_TOOLCHAIN     installed | build-std: which compiler builds for other targets"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what a check found, one line each, and turns it into an exit code.
+fn report(check: &str, findings: &[String]) -> ExitCode {
+    for finding in findings {
+        println!("{finding}");
+    }
+    if findings.is_empty() {
+        println!("{check}: nothing found");
+        ExitCode::SUCCESS
+    } else {
+        println!("{check}: {} found", findings.len());
+        ExitCode::FAILURE
+    }
+}

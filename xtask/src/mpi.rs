@@ -1,0 +1,51 @@
+//! Is there an MPI to start real programs with? Debian's MPICH, whose own launcher is the yardstick for ours.
+//!
+//! Only the set-up asks; the programs in `host-std/tests/programs` are built by the tests that run them.
+
+use crate::process;
+use std::path::Path;
+use std::process::Command;
+
+/// Debian packages that bring everything below; `mpiexec.hydra` is part of `mpich`. (Debian's package called
+/// `hydra` is another program altogether.)
+pub(crate) const PACKAGES: &[&str] = &["mpich", "libmpich-dev"];
+
+/// The compiler wrapper, by the name that Debian's alternatives cannot point at another MPI.
+const COMPILER: &str = "mpicc.mpich";
+const LAUNCHER: &str = "mpiexec.hydra";
+
+/// Says which MPICH is installed, or what is wrong with it. It is asked to preprocess the one header all
+/// programs include, which needs wrapper, header and C compiler together.
+pub(crate) fn find() -> Result<String, String> {
+    process::output(Command::new(LAUNCHER).arg("--version")).map_err(shorten)?;
+    let header = process::output(
+        Command::new(COMPILER)
+            .args(["-E", "-include", "mpi.h", "-dM", "-x", "c"])
+            .arg(Path::new("/dev/null")),
+    )
+    .map_err(shorten)?;
+    let version = version(&header).ok_or("its mpi.h is not MPICH's")?;
+    Ok(format!("MPICH {version} ({COMPILER}, {LAUNCHER})"))
+}
+
+/// The version in a list of `#define NAME VALUE` lines.
+fn version(defines: &str) -> Option<&str> {
+    let line = defines.lines().find_map(|line| line.strip_prefix("#define MPICH_VERSION "))?;
+    Some(line.trim_matches('"'))
+}
+
+/// A compiler's complaint may be a page; its first line names the missing piece.
+fn shorten(why: String) -> String {
+    why.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_the_header_of_mpich_only() {
+        assert_eq!(version("#define A 1\n#define MPICH_VERSION \"4.0.2\"\n"), Some("4.0.2"));
+        assert_eq!(version("#define OMPI_MAJOR_VERSION 4\n"), None);
+    }
+}

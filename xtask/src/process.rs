@@ -1,0 +1,153 @@
+//! Starting other programs: always from the workspace root, never with our standard input.
+
+use crate::tally::Tally;
+use std::env;
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The workspace root: the folder above this crate's.
+pub(crate) fn root() -> PathBuf {
+    let here =
+        env::var_os("CARGO_MANIFEST_DIR").map_or(env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    here.parent().map_or_else(|| here.clone(), Path::to_path_buf)
+}
+
+/// A command that starts in the workspace root.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+/// The cargo that started us, so that all steps use one compiler.
+pub(crate) fn cargo() -> Command {
+    command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// What a program prints, or why it could not say it.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{name}: {}: {}", output.status, said.trim()));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("{name}: output is not UTF-8"))
+}
+
+/// Runs a program in view of the user; says whether it succeeded.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    announce(command);
+    match command.status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            println!("{}: {error}", command.get_program().to_string_lossy());
+            false
+        }
+    }
+}
+
+/// Runs `cargo test` in view of the user and adds up what its test binaries report.
+pub(crate) fn count_tests(command: &mut Command) -> Tally {
+    announce(command);
+    count(command, &mut io::stdout())
+}
+
+fn count(command: &mut Command, out: &mut impl Write) -> Tally {
+    match stream(command, out) {
+        Ok((tally, success)) => judge(tally, success),
+        Err(error) => {
+            println!("{}: {error}", command.get_program().to_string_lossy());
+            Tally::FAILED
+        }
+    }
+}
+
+fn stream(command: &mut Command, out: &mut impl Write) -> io::Result<(Tally, bool)> {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let mut tally = Tally::default();
+    if let Some(pipe) = child.stdout.take() {
+        let mut lines = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line)? > 0 {
+            out.write_all(&line)?;
+            out.flush()?;
+            if let Some(counts) = Tally::of_result_line(String::from_utf8_lossy(&line).trim_end()) {
+                tally += counts;
+            }
+            line.clear();
+        }
+    }
+    Ok((tally, child.wait()?.success()))
+}
+
+/// A failure that no summary line carries (it did not compile, a test binary died) still counts, and so does
+/// a run that tested nothing.
+fn judge(mut tally: Tally, success: bool) -> Tally {
+    if (!success && tally.failed == 0) || tally.passed + tally.failed == 0 {
+        tally += Tally::FAILED;
+    }
+    tally
+}
+
+/// Prints the line, with the variables that make it what it is; the search path is long and says little.
+fn announce(command: &Command) {
+    print!("$");
+    for (name, value) in command.get_envs().filter(|(name, _)| *name != "PATH") {
+        if let Some(value) = value {
+            print!(" {}={:?}", name.to_string_lossy(), value.to_string_lossy());
+        }
+    }
+    let program = Path::new(command.get_program());
+    // A full path tells nothing when it is the active tool chain's own cargo.
+    let shown = program.file_name().unwrap_or(program.as_os_str());
+    print!(" {}", shown.to_string_lossy());
+    for argument in command.get_args() {
+        print!(" {}", argument.to_string_lossy());
+    }
+    println!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Tally {
+        // Not to our own output: who counts these tests would add the counts below.
+        count(command("sh").args(["-c", script]), &mut io::sink())
+    }
+
+    #[test]
+    fn counts_of_several_test_binaries_are_added() {
+        let tally = shell(
+            "echo 'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured'; echo noise; \
+             echo 'test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured'",
+        );
+        assert_eq!(tally, Tally { passed: 5, failed: 0, skipped: 1 });
+    }
+
+    #[test]
+    fn a_run_that_dies_without_a_summary_counts_as_one_failure() {
+        let tally = shell("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; kill -9 $$");
+        assert_eq!(tally, Tally { passed: 2, failed: 1, skipped: 0 });
+    }
+
+    #[test]
+    fn a_reported_failure_is_not_counted_twice() {
+        let tally = shell("echo 'test result: FAILED. 2 passed; 1 failed; 0 ignored'; exit 101");
+        assert_eq!(tally, Tally { passed: 2, failed: 1, skipped: 0 });
+    }
+
+    #[test]
+    fn a_run_without_any_test_is_a_failure() {
+        assert_eq!(shell("true"), Tally::FAILED);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_a_failure() {
+        assert_eq!(count(&mut command("no-such-program-anywhere"), &mut io::sink()), Tally::FAILED);
+        assert!(output(&mut command("no-such-program-anywhere")).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! Counting: how many checks passed, failed or were skipped.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// Counts of finished checks; a test of a test binary and a whole step count the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+impl Tally {
+    pub(crate) const PASSED: Self = Self { passed: 1, failed: 0, skipped: 0 };
+    pub(crate) const FAILED: Self = Self { passed: 0, failed: 1, skipped: 0 };
+    pub(crate) const SKIPPED: Self = Self { passed: 0, failed: 0, skipped: 1 };
+
+    /// One check, by its result.
+    pub(crate) fn of(passed: bool) -> Self {
+        if passed { Self::PASSED } else { Self::FAILED }
+    }
+
+    /// Reads the summary line of one test binary:
+    /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`.
+    pub(crate) fn of_result_line(line: &str) -> Option<Self> {
+        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let mut counts = counts.split("; ");
+        let mut next = |word: &str| counts.next()?.strip_suffix(word)?.trim().parse().ok();
+        Some(Self { passed: next("passed")?, failed: next("failed")?, skipped: next("ignored")? })
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+/// The form of the last line of `cargo xtask test`; other programs read it.
+impl fmt::Display for Tally {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.skipped > 0 {
+            write!(out, ", {} skipped", self.skipped)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_lines_of_test_binaries_are_read() {
+        let good = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; \
+                    finished in 0.02s";
+        let bad = "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out";
+        assert_eq!(Tally::of_result_line(good), Some(Tally { passed: 12, failed: 0, skipped: 1 }));
+        assert_eq!(Tally::of_result_line(bad), Some(Tally { passed: 1, failed: 2, skipped: 0 }));
+    }
+
+    #[test]
+    fn other_lines_are_not_taken_for_a_summary() {
+        for line in [
+            "",
+            "test a ... ok",
+            "test result: ok.",
+            "test result: ok. 1 passed",
+            "running 3 tests",
+        ] {
+            assert_eq!(Tally::of_result_line(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn skipped_is_named_only_when_there_is_some() {
+        let mut tally = Tally::PASSED;
+        tally += Tally::FAILED;
+        assert_eq!(tally.to_string(), "1 passed, 1 failed");
+        tally += Tally::SKIPPED;
+        assert_eq!(tally.to_string(), "1 passed, 1 failed, 1 skipped");
+    }
+}

@@ -1,0 +1,191 @@
+//! `cargo xtask test`: one table of steps, each with a heading and a duration, and one line that sums up.
+
+use crate::machine::{self, Machine, Need};
+use crate::tally::Tally;
+use crate::{layers, process, tidy, toolchain};
+use std::env;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// One step. A new one is a row in [`STEPS`]; cheap ones come first, so that a slip is told at once.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    /// What the machine must have; without it the step is skipped, or fails in CI.
+    needs: &'static [Need],
+    run: fn(&Machine) -> Tally,
+}
+
+const BARE: &str = "thumbv7em-none-eabihf";
+const WASM: &str = "wasm32-unknown-unknown";
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "fmt",
+        about: "the code is formatted",
+        needs: &[Need::Rustfmt],
+        run: |_| cargo(&["fmt", "--all", "--check"]),
+    },
+    Step { name: "tidy", about: "house rules", needs: &[], run: |_| findings(tidy::check()) },
+    Step { name: "layers", about: "who uses whom", needs: &[], run: |_| findings(layers::check()) },
+    Step {
+        name: "clippy",
+        about: "lints, none left",
+        needs: &[Need::Clippy],
+        run: |_| cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    },
+    Step {
+        name: "doc",
+        about: "the documentation builds without a warning",
+        needs: &[],
+        run: |_| doc(),
+    },
+    Step {
+        name: "build",
+        about: "the workspace builds",
+        needs: &[],
+        run: |_| cargo(&["build", "--workspace"]),
+    },
+    Step {
+        name: "release",
+        about: "pmi-host as users get it, for the tests that start it",
+        needs: &[],
+        run: |_| cargo(&["build", "--release", "--package", "pmi-host"]),
+    },
+    Step {
+        name: "mpich",
+        about: "the tests with real programs have an MPI to build them with",
+        needs: &[Need::Mpich],
+        run: |_| Tally::PASSED,
+    },
+    Step {
+        name: "tests",
+        about: "all tests of the workspace, with those in the documentation",
+        needs: &[],
+        run: |_| {
+            process::count_tests(process::cargo().args(["test", "--workspace", "--no-fail-fast"]))
+        },
+    },
+    Step {
+        name: "bare",
+        about: "pmi-core and pmi-link for a machine without operating system",
+        needs: &[Need::Target(BARE)],
+        run: |machine| no_std(machine, BARE),
+    },
+    Step {
+        name: "wasm",
+        about: "pmi-core and pmi-link for the browser",
+        needs: &[Need::Target(WASM)],
+        run: |machine| no_std(machine, WASM),
+    },
+];
+
+/// Names and descriptions, for the help page.
+pub(crate) fn steps() -> impl Iterator<Item = (&'static str, &'static str)> {
+    STEPS.iter().map(|step| (step.name, step.about))
+}
+
+pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
+    let steps = select(names)?;
+    let ci = machine::in_ci();
+    println!("== machine: what the steps need");
+    let machine = Machine::prepare(steps.iter().flat_map(|step| step.needs).copied());
+
+    let mut total = Tally::default();
+    let mut notes = Vec::new();
+    for step in steps {
+        println!("\n== {}: {}", step.name, step.about);
+        let start = Instant::now();
+        let tally = match step.needs.iter().find_map(|need| machine.lack(*need)) {
+            Some(why) => {
+                println!("not run: {why}");
+                machine::verdict_on_lack(ci)
+            }
+            None => (step.run)(&machine),
+        };
+        println!("-- {}: {tally} ({:.1} s)", step.name, start.elapsed().as_secs_f64());
+        if tally.failed > 0 || tally.skipped > 0 {
+            notes.push(format!("{}: {tally}", step.name));
+        }
+        total += tally;
+    }
+    println!();
+    for note in notes {
+        println!("{note}");
+    }
+    println!("{total}");
+    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The steps named, in the order of the table; all when none is named.
+fn select(names: &[String]) -> Result<Vec<&'static Step>, String> {
+    if let Some(unknown) = names.iter().find(|name| steps().all(|(step, _)| step != name.as_str()))
+    {
+        return Err(format!("no step {unknown:?}; see `cargo xtask help`"));
+    }
+    Ok(STEPS
+        .iter()
+        .filter(|step| names.is_empty() || names.iter().any(|name| name == step.name))
+        .collect())
+}
+
+fn cargo(arguments: &[&str]) -> Tally {
+    check(process::cargo().args(arguments))
+}
+
+fn check(command: &mut Command) -> Tally {
+    Tally::of(process::succeeds(command))
+}
+
+fn findings(result: Result<Vec<String>, String>) -> Tally {
+    let findings = result.unwrap_or_else(|why| vec![why]);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    Tally::of(findings.is_empty())
+}
+
+fn doc() -> Tally {
+    let flags = format!("{} -D warnings", env::var("RUSTDOCFLAGS").unwrap_or_default());
+    let mut cargo = process::cargo();
+    check(cargo.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", flags.trim()))
+}
+
+/// Builds what runs everywhere. Where cargo builds the libraries, there is none but `core`: a heap creeping
+/// in would not compile.
+fn no_std(machine: &Machine, target: &str) -> Tally {
+    match toolchain::choose(target, &machine.facts) {
+        Ok(choice) => {
+            println!("compiler: {choice}");
+            let mut cargo = toolchain::build(&choice, target, "core");
+            check(cargo.args(["--lib", "--package", "pmi-core", "--package", "pmi-link"]))
+        }
+        Err(why) => {
+            println!("{why}");
+            Tally::FAILED
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_selected_by_name_in_the_order_of_the_table() {
+        let names = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            select(&names).map(|steps| steps.iter().map(|step| step.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["tests", "fmt"]), Ok(vec!["fmt", "tests"]));
+        assert_eq!(names(&[]).map(|all| all.len()), Ok(STEPS.len()));
+        assert!(names(&["fmt", "typo"]).is_err_and(|why| why.contains("typo")));
+    }
+
+    #[test]
+    fn a_finding_and_a_check_that_cannot_run_both_fail() {
+        assert_eq!(findings(Ok(Vec::new())), Tally::PASSED);
+        assert_eq!(findings(Ok(vec!["a.rs:1: something".into()])), Tally::FAILED);
+        assert_eq!(findings(Err("no git".into())), Tally::FAILED);
+    }
+}

@@ -1,0 +1,275 @@
+//! House rules that no compiler knows. A rule looks at one file and says what it found on which line.
+
+use crate::report;
+use crate::source::{Token, tokens, without_tests};
+use crate::tree::{self, File};
+use std::process::ExitCode;
+
+/// What may lie at the top of the tree; a name that ends in `*` stands for all that start so.
+const TOP: &[&str] = &[
+    ".cargo",
+    ".ci",
+    ".gitignore",
+    "CHANGELOG.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-*",
+    "README.md",
+    "core",
+    "docs",
+    "examples",
+    "host-std",
+    "rustfmt.toml",
+    "transports",
+    "wasm",
+    "xtask",
+];
+
+/// Where `unsafe` may be written: the C ABI, and the files that speak to the operating system.
+const UNSAFE_PLACES: &[&str] = &["host-std/capi/"];
+
+/// The file that knows members, store and fence, but not how anybody talks about them.
+const JOB: &str = "core/src/server/job.rs";
+const DIALECT_WORDS: &[&str] = &["dialect", "pmi1", "pmi2", "pmix"];
+
+/// Iteration must be ordered, and nothing may allocate, in the product code of core.
+const UNORDERED: &[&str] = &["HashMap", "HashSet"];
+
+// Spelt in pieces, so that the rules do not find themselves.
+const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+const UNFINISHED_MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
+const MACHINE_FOLDERS: &[&str] =
+    &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
+
+const SOURCES: &[&str] = &["rs", "c", "h", "js", "mjs"];
+const LINE_CHARS_MAX: usize = 110;
+const FILE_LINES_MAX: usize = 600;
+
+pub(crate) fn command(_: &[String]) -> Result<ExitCode, String> {
+    Ok(report("tidy", &check()?))
+}
+
+/// Everything the rules find in the tree.
+pub(crate) fn check() -> Result<Vec<String>, String> {
+    let files = tree::files()?;
+    let mut findings: Vec<String> = files.iter().flat_map(check_file).collect();
+    let mut strangers: Vec<&str> =
+        files.iter().map(|file| top(&file.path)).filter(|t| !known(t)).collect();
+    strangers.dedup();
+    findings.extend(
+        strangers.iter().map(|name| format!("{name}: does not belong at the top of the tree")),
+    );
+    Ok(findings)
+}
+
+fn top(path: &str) -> &str {
+    path.split('/').next().unwrap_or(path)
+}
+
+fn known(top: &str) -> bool {
+    TOP.iter().any(|name| match name.strip_suffix('*') {
+        Some(start) => top.starts_with(start),
+        None => top == *name,
+    })
+}
+
+fn check_file(file: &File) -> Vec<String> {
+    let mut findings = Vec::new();
+    let mut found =
+        |line: usize, what: String| findings.push(format!("{}:{line}: {what}", file.path));
+    machine_folders(file, &mut found);
+    if file.has_extension(SOURCES) {
+        unfinished(file, &mut found);
+        length(file, &mut found);
+    }
+    if file.has_extension(&["rs"]) {
+        let all = tokens(&file.text);
+        line_length(file, &mut found);
+        unfinished_macros(&all, &mut found);
+        unsafe_outside(file, &all, &mut found);
+        if file.path == JOB {
+            dialects(&all, &mut found);
+        }
+        if file.path.starts_with("core/src/") && !file.is_test() {
+            purity(&without_tests(&all), &mut found);
+        }
+    }
+    findings
+}
+
+fn numbered(file: &File) -> impl Iterator<Item = (usize, &str)> {
+    file.text.lines().enumerate().map(|(index, line)| (index + 1, line))
+}
+
+fn line_length(file: &File, found: &mut impl FnMut(usize, String)) {
+    for (number, line) in numbered(file) {
+        let chars = line.chars().count();
+        if chars > LINE_CHARS_MAX {
+            found(number, format!("{chars} characters, at most {LINE_CHARS_MAX}"));
+        }
+    }
+}
+
+fn length(file: &File, found: &mut impl FnMut(usize, String)) {
+    let lines = file.text.lines().count();
+    if lines > FILE_LINES_MAX && !file.is_test() {
+        found(lines, format!("{lines} lines, at most {FILE_LINES_MAX}"));
+    }
+}
+
+/// A path of one person's machine; a folder of that name inside another path is not meant.
+fn machine_folders(file: &File, found: &mut impl FnMut(usize, String)) {
+    for (number, line) in numbered(file) {
+        for folder in MACHINE_FOLDERS {
+            let absolute = |(at, _): (usize, &str)| {
+                let before = line[..at].chars().next_back();
+                before.is_none_or(|c| !c.is_alphanumeric() && !"_-.~/*}>".contains(c))
+            };
+            if line.match_indices(folder).any(absolute) {
+                found(number, format!("{folder} is a path of one machine"));
+            }
+        }
+    }
+}
+
+fn unfinished(file: &File, found: &mut impl FnMut(usize, String)) {
+    for (number, line) in numbered(file) {
+        for word in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
+            if UNFINISHED.contains(&word) {
+                found(number, format!("{word}: finish it or drop it"));
+            }
+        }
+    }
+}
+
+fn unfinished_macros(tokens: &[Token<'_>], found: &mut impl FnMut(usize, String)) {
+    for pair in tokens.windows(2) {
+        if UNFINISHED_MACROS.contains(&pair[0].text) && pair[1].text == "!" {
+            found(pair[0].line, format!("{}!", pair[0].text));
+        }
+    }
+}
+
+fn unsafe_outside(file: &File, tokens: &[Token<'_>], found: &mut impl FnMut(usize, String)) {
+    if UNSAFE_PLACES.iter().any(|place| file.path.starts_with(place)) {
+        return;
+    }
+    for token in tokens.iter().filter(|token| token.text == "unsafe") {
+        found(token.line, format!("unsafe belongs to {UNSAFE_PLACES:?}"));
+    }
+}
+
+fn dialects(tokens: &[Token<'_>], found: &mut impl FnMut(usize, String)) {
+    for token in tokens {
+        let word = token.text.to_lowercase();
+        if DIALECT_WORDS.iter().any(|dialect| word.contains(dialect)) {
+            found(token.line, format!("`{}`: a job knows no dialect", token.text));
+        }
+    }
+}
+
+fn purity(tokens: &[Token<'_>], found: &mut impl FnMut(usize, String)) {
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+    for (at, token) in tokens.iter().enumerate() {
+        let path = text(at + 1) == "::" || (at > 0 && text(at - 1) == "crate"); // `extern crate name`
+        match token.text {
+            "std" if path => found(token.line, "core does without std".into()),
+            "alloc" if path => found(token.line, "core does without a heap".into()),
+            "Instant" | "SystemTime" if path && text(at + 2) == "now" => {
+                found(token.line, "core has no clock; time is passed in".into());
+            }
+            word if UNORDERED.contains(&word) => found(token.line, format!("{word} has no order")),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        check_file(&File { path: path.into(), text: text.into() })
+    }
+
+    fn count(path: &str, text: &str) -> usize {
+        findings(path, text).len()
+    }
+
+    #[test]
+    fn long_lines_are_found_by_characters_not_bytes() {
+        assert_eq!(count("core/src/a.rs", &"é".repeat(LINE_CHARS_MAX)), 0);
+        let found = findings("core/src/a.rs", &format!("\n{}", "e".repeat(LINE_CHARS_MAX + 1)));
+        assert_eq!(found, ["core/src/a.rs:2: 111 characters, at most 110"]);
+        assert_eq!(count("README.md", &"e".repeat(LINE_CHARS_MAX + 1)), 0);
+    }
+
+    #[test]
+    fn long_files_are_found_unless_they_are_tests() {
+        let text = "\n".repeat(FILE_LINES_MAX + 1);
+        assert_eq!(count("core/src/a.rs", &text), 1);
+        assert_eq!(count("core/src/server/tests.rs", &text), 0);
+        assert_eq!(count("core/src/a.rs", &text[1..]), 0);
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_found_in_any_text() {
+        for folder in MACHINE_FOLDERS {
+            assert_eq!(count("docs/a.md", &format!("see {folder}x")), 1, "{folder}");
+            assert_eq!(count("docs/a.md", &format!("{folder}x")), 1, "{folder}");
+            assert_eq!(count("docs/a.md", &format!("src{folder}x ..{folder}x")), 0, "{folder}");
+        }
+    }
+
+    #[test]
+    fn unfinished_work_is_found() {
+        for word in UNFINISHED {
+            assert_eq!(count("core/src/a.rs", &format!("// {word}: later")), 1, "{word}");
+            assert_eq!(count("core/src/a.rs", &format!("// {word}X {word}_")), 0, "{word}");
+        }
+        assert_eq!(count("core/src/a.rs", "fn a() { todo!() }"), 1);
+        assert_eq!(count("core/src/a.rs", "fn a() { unimplemented!(); dbg!(1) }"), 2);
+        assert_eq!(count("core/src/a.rs", "fn todo() { \"todo!\" } // todo!"), 0);
+    }
+
+    #[test]
+    fn unsafe_is_found_outside_its_places() {
+        assert_eq!(count("transports/std/src/tcp.rs", "fn a() { unsafe { b() } }"), 1);
+        assert_eq!(count("core/src/lib.rs", "#![forbid(unsafe_code)] // no unsafe"), 0);
+        assert_eq!(count("host-std/capi/pmi/src/lib.rs", "fn a() { unsafe { b() } }"), 0);
+    }
+
+    #[test]
+    fn a_job_that_knows_a_dialect_is_found() {
+        for word in ["Dialect::Pmi1", "wire::pmi1", "Pmi2", "is_pmix"] {
+            assert!(count(JOB, &format!("fn a() {{ {word} }}")) > 0, "{word}");
+            assert_eq!(count("core/src/server/session.rs", &format!("fn a() {{ {word} }}")), 0);
+        }
+        assert_eq!(count(JOB, "/// Like a PMI-2 or pmi1 server.\nfn a() {}"), 0);
+    }
+
+    #[test]
+    fn core_has_no_clock_no_heap_no_hash_map() {
+        let path = "core/src/a.rs";
+        for text in [
+            "use std::fmt;",
+            "use ::std::time::Duration;",
+            "extern crate alloc;",
+            "use alloc::vec::Vec;",
+            "let a = Instant::now();",
+            "struct A(HashMap<u8, u8>);",
+        ] {
+            assert_eq!(count(path, text), 1, "{text}");
+            assert_eq!(count(path, &format!("#[cfg(test)] mod tests {{ {text} }}")), 0, "{text}");
+            assert_eq!(count("core/tests/a.rs", text), 0, "{text}");
+            assert_eq!(count("host-std/src/a.rs", text), 0, "{text}");
+        }
+        assert_eq!(count(path, "use core::fmt; fn a(now: Instant) { self.alloc(now) }"), 0);
+    }
+
+    #[test]
+    fn the_top_of_the_tree_is_closed() {
+        assert!(known("LICENSE-MIT") && known("core") && known(".ci"));
+        assert!(!known("LICENSE") && !known("corelib") && !known("notes.txt"));
+    }
+}

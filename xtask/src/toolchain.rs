@@ -1,0 +1,217 @@
+//! Which compiler builds for a target that is not this host's: decided once, and said aloud.
+//!
+//! The order: what `XTASK_TOOLCHAIN` forces; the active tool chain if it has the target's libraries; Debian's
+//! compiler, which builds them from its packaged sources; else nothing, with the remedy.
+
+use crate::process;
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Debian packages of the second way. `rust-lld` comes with `rust-web-llvm` as a link into `lld-22`, which
+/// nothing pulls in: both must be named.
+pub(crate) const PACKAGES: &[&str] =
+    &["rustc-web", "cargo-web", "rust-web-llvm", "rust-web-src", "lld-22", "llvm-22"];
+
+/// A way to build for one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Toolchain {
+    /// The active tool chain, which has the libraries of this target.
+    Installed,
+    /// Debian's compiler, with the libraries built by cargo on the way; `linker` stands in for a `rust-lld`
+    /// that is not installed.
+    BuildStd { linker: Option<PathBuf> },
+}
+
+impl fmt::Display for Toolchain {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Installed => write!(out, "active tool chain, it has the target's libraries"),
+            Self::BuildStd { linker } => {
+                write!(out, "Debian's compiler with -Zbuild-std, the active one lacks the target")?;
+                linker.as_ref().map_or(Ok(()), |path| write!(out, "; linker {}", path.display()))
+            }
+        }
+    }
+}
+
+/// All that the choice depends on, so that it can be tested without a machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) forced: Option<String>,
+    pub(crate) sysroot: Option<PathBuf>,
+    pub(crate) exists: fn(&Path) -> bool,
+}
+
+impl Facts {
+    /// Looks at this machine. The sysroot is asked for instead of rustup: it also covers distributions.
+    pub(crate) fn probe() -> Self {
+        let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let sysroot = process::output(process::command(rustc).args(["--print", "sysroot"])).ok();
+        Self {
+            forced: env::var("XTASK_TOOLCHAIN").ok().filter(|name| !name.is_empty()),
+            sysroot: sysroot.map(|path| PathBuf::from(path.trim())),
+            exists: Path::exists, // follows links: a dangling one counts as absent
+        }
+    }
+
+    /// Is the active compiler itself Debian's, so that Debian's packages add to it?
+    pub(crate) fn debian_is_active(&self) -> bool {
+        self.sysroot.as_deref() == Some(Path::new(DEBIAN))
+    }
+}
+
+/// Chooses for `target`; the error says what to install.
+pub(crate) fn choose(target: &str, facts: &Facts) -> Result<Toolchain, String> {
+    match facts.forced.as_deref() {
+        None => installed(target, facts).or_else(|()| build_std(facts)),
+        Some("installed") => installed(target, facts).map_err(|()| String::from("no libraries")),
+        Some("build-std") => build_std(facts),
+        Some(_) => return Err("XTASK_TOOLCHAIN is neither `installed` nor `build-std`".into()),
+    }
+    .map_err(|lack| {
+        format!(
+            "{target}: {lack}; run `rustup target add {target}`, or on Debian 12 \
+             `apt-get install --no-install-recommends {}`",
+            PACKAGES.join(" ")
+        )
+    })
+}
+
+fn installed(target: &str, facts: &Facts) -> Result<Toolchain, ()> {
+    let sysroot = facts.sysroot.as_ref().ok_or(())?;
+    let libraries = sysroot.join("lib/rustlib").join(target).join("lib");
+    (facts.exists)(&libraries).then_some(Toolchain::Installed).ok_or(())
+}
+
+fn build_std(facts: &Facts) -> Result<Toolchain, String> {
+    let debian = Path::new(DEBIAN);
+    for part in ["bin/rustc", "bin/cargo", "lib/rustlib/src/rust/library/Cargo.lock"] {
+        let part = debian.join(part);
+        if !(facts.exists)(&part) {
+            return Err(format!("no libraries, and no {} to build them", part.display()));
+        }
+    }
+    if (facts.exists)(&debian.join("bin/rust-lld")) {
+        return Ok(Toolchain::BuildStd { linker: None });
+    }
+    // rustup's compilers carry a linker of their own, which serves as well.
+    let bundled = facts.sysroot.as_ref().map(|sysroot| sysroot.join(BUNDLED_LINKER));
+    match bundled.filter(|path| (facts.exists)(path)) {
+        Some(path) => Ok(Toolchain::BuildStd { linker: Some(path) }),
+        None => Err("no rust-lld".into()),
+    }
+}
+
+/// A `cargo build --release` for `target`; `crates` says which of std's crates the code may use.
+pub(crate) fn build(toolchain: &Toolchain, target: &str, crates: &str) -> Command {
+    let Toolchain::BuildStd { linker } = toolchain else {
+        let mut cargo = process::cargo();
+        cargo.args(["build", "--release", "--target", target]);
+        return cargo;
+    };
+    let bin = Path::new(DEBIAN).join("bin");
+    let mut cargo = process::command(bin.join("cargo"));
+    cargo.args(["build", "--release", "--target", target]).arg(format!("-Zbuild-std={crates}"));
+    // Cargo must find Debian's rustc and its helpers first, and be let to use unstable options.
+    cargo
+        .env("PATH", first_in_path(&bin))
+        .env("RUSTC", bin.join("rustc"))
+        .env("RUSTC_BOOTSTRAP", "1");
+    // What cargo under rustup leaves behind would point the inner cargo at the other tool chain.
+    for name in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTDOC", "LD_LIBRARY_PATH"] {
+        cargo.env_remove(name);
+    }
+    // Two compilers, two folders: neither throws away what the other built.
+    cargo.env("CARGO_TARGET_DIR", target_folder().join("build-std"));
+    if let Some(linker) = linker {
+        let upper = target.to_uppercase().replace('-', "_");
+        cargo.env(format!("CARGO_TARGET_{upper}_LINKER"), linker);
+        if target.starts_with("wasm") {
+            cargo.env(format!("CARGO_TARGET_{upper}_RUSTFLAGS"), "-Clinker-flavor=wasm-ld");
+        }
+    }
+    cargo
+}
+
+fn first_in_path(folder: &Path) -> OsString {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(folder.to_path_buf()).chain(env::split_paths(&path));
+    env::join_paths(all).unwrap_or(path)
+}
+
+fn target_folder() -> PathBuf {
+    process::root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+const DEBIAN: &str = "/usr";
+const BUNDLED_LINKER: &str = "lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WASM: &str = "wasm32-unknown-unknown";
+
+    fn facts(forced: Option<&str>, exists: fn(&Path) -> bool) -> Facts {
+        Facts { forced: forced.map(String::from), sysroot: Some("/active".into()), exists }
+    }
+
+    fn only_debian(path: &Path) -> bool {
+        path.starts_with("/usr")
+    }
+
+    #[test]
+    fn the_active_tool_chain_wins_when_it_has_the_target() {
+        assert_eq!(choose(WASM, &facts(None, |_| true)), Ok(Toolchain::Installed));
+    }
+
+    #[test]
+    fn debians_compiler_is_next() {
+        assert_eq!(
+            choose(WASM, &facts(None, only_debian)),
+            Ok(Toolchain::BuildStd { linker: None })
+        );
+    }
+
+    #[test]
+    fn a_forced_way_is_the_only_one_tried() {
+        let all = choose(WASM, &facts(Some("build-std"), |_| true));
+        assert_eq!(all, Ok(Toolchain::BuildStd { linker: None }));
+        assert!(choose(WASM, &facts(Some("installed"), only_debian)).is_err());
+        assert!(choose(WASM, &facts(Some("other"), |_| true)).is_err());
+    }
+
+    #[test]
+    fn a_missing_linker_is_replaced_by_the_bundled_one() {
+        let exists = |path: &Path| {
+            path != Path::new("/usr/bin/rust-lld") && !path.ends_with("wasm32-unknown-unknown/lib")
+        };
+        let expected =
+            Toolchain::BuildStd { linker: Some(Path::new("/active").join(BUNDLED_LINKER)) };
+        assert_eq!(choose(WASM, &facts(None, exists)), Ok(expected));
+        let neither = |path: &Path| only_debian(path) && !path.ends_with("rust-lld");
+        assert!(choose(WASM, &facts(None, neither)).is_err_and(|why| why.contains("no rust-lld")));
+    }
+
+    #[test]
+    fn nothing_there_is_said_with_both_remedies() {
+        let Err(why) = choose(WASM, &facts(None, |_| false)) else { panic!("chose from nothing") };
+        assert!(why.contains("rustup target add wasm32-unknown-unknown"), "{why}");
+        assert!(PACKAGES.iter().all(|package| why.contains(package)), "{why}");
+    }
+
+    #[test]
+    fn building_with_debians_compiler_leaves_the_active_one_alone() {
+        let command = build(&Toolchain::BuildStd { linker: None }, WASM, "core");
+        let value =
+            |name: &str| command.get_envs().find(|(key, _)| *key == name).map(|(_, value)| value);
+        assert_eq!(value("RUSTUP_TOOLCHAIN"), Some(None));
+        assert_eq!(value("RUSTC"), Some(Some("/usr/bin/rustc".as_ref())));
+        let folder = value("CARGO_TARGET_DIR").flatten().map(Path::new);
+        assert!(folder.is_some_and(|path| path.ends_with("build-std")));
+        assert_eq!(command.get_program(), "/usr/bin/cargo");
+    }
+}

@@ -157,7 +157,9 @@ fn install(packages: &[&str]) -> bool {
         let mut command = process::command("apt-get");
         process::succeeds(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
     };
-    apt(&["update"]) && apt(&[INSTALL, packages].concat())
+    // An archive that cannot be reached need not be one of those that hold our packages.
+    apt(&["update"]);
+    apt(&[INSTALL, packages].concat())
 }
 
 fn install_line(packages: &[&str]) -> String {

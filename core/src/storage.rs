@@ -27,6 +27,9 @@ pub trait Slots<T> {
     /// One more than the highest number in use; numbers below it may be free.
     fn end(&self) -> usize;
 
+    /// How many things there may be at once.
+    fn capacity(&self) -> usize;
+
     /// The thing at `index`.
     fn get(&self, index: usize) -> Option<&T>;
 
@@ -68,6 +71,10 @@ impl<T> Slots<T> for [Option<T>] {
         self.iter().rposition(Option::is_some).map_or(0, |last| last + 1)
     }
 
+    fn capacity(&self) -> usize {
+        self.len()
+    }
+
     fn get(&self, index: usize) -> Option<&T> {
         <[Option<T>]>::get(self, index)?.as_ref()
     }
@@ -97,6 +104,9 @@ macro_rules! slots_as_slice {
         impl<T, $($generic)*> Slots<T> for $table {
             fn end(&self) -> usize {
                 <[Option<T>] as Slots<T>>::end(&self[..])
+            }
+            fn capacity(&self) -> usize {
+                <[Option<T>] as Slots<T>>::capacity(&self[..])
             }
             fn get(&self, index: usize) -> Option<&T> {
                 <[Option<T>] as Slots<T>>::get(&self[..], index)

@@ -1,0 +1,120 @@
+//! From what is owed to the bytes of the answer.
+
+use super::job::{Job, Member};
+use super::owed::{Exchange, Owed};
+use crate::command::{Answer, Identity, Maxes, Place, Reason, Reply, Text};
+use crate::error::{Code, Full};
+use crate::ids::Rank;
+use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
+use crate::store::Kvs;
+use crate::wire::pmi1;
+
+/// Where an answer takes its facts from.
+pub(super) struct Facts<'a, K, M> {
+    pub(super) job: &'a Job<K, M>,
+    pub(super) names: &'a K,
+    pub(super) rank: Rank,
+    /// The name of the job that a spawn made.
+    pub(super) spawned: Option<&'a [u8]>,
+}
+
+impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
+    /// Whether the answer can be given now.
+    pub(super) fn is_due(&self, owed: &Owed) -> bool {
+        match owed {
+            Owed::Fence(generation) => self.job.fence().has_ended(*generation),
+            Owed::Group(_) | Owed::Spawn => false,
+            Owed::Attribute(_, key) => self.attribute(key.as_bytes()).is_some(),
+            _ => true,
+        }
+    }
+
+    /// Writes the answer, whole or not at all.
+    ///
+    /// Errors: [`Full`].
+    pub(super) fn write(&self, exchange: &Exchange, out: &mut [u8]) -> Result<usize, Full> {
+        let (code, answer) = self.answer(&exchange.owed);
+        let word: &[u8] = match &exchange.owed {
+            Owed::Refused(Reason::NotSupported { .. }, word) => word.as_bytes(),
+            _ => b"",
+        };
+        let reply = Reply { to: exchange.verb, tag: exchange.tag.as_bytes(), code, answer };
+        pmi1::write_reply(&reply, word, out)
+    }
+
+    fn answer<'o>(&'o self, owed: &'o Owed) -> (Code, Answer<'o>) {
+        let missing = (Code::INIT, Answer::Missing);
+        let answer = match owed {
+            Owed::Done => Answer::Nothing,
+            Owed::Version(version) => Answer::Version(*version),
+            Owed::Identity => Answer::Identity(self.identity()),
+            Owed::Maxes => Answer::Maxes(MAXES),
+            Owed::AppNum => Answer::Number(self.appnum()),
+            Owed::UniverseSize => Answer::Number(self.job.universe_size()),
+            Owed::KvsName => Answer::Name(Text::plain(self.job.name().as_bytes())),
+            Owed::Value(id) => match self.job.kvs.entry(*id) {
+                Some(entry) => Answer::Value(Text::plain(entry.value)),
+                None => return missing,
+            },
+            Owed::Port(id) => match self.names.entry(*id) {
+                Some(entry) => Answer::Value(Text::plain(entry.value)),
+                // Unpublished in between.
+                None => return refused(Reason::NoSuch { what: "service" }),
+            },
+            Owed::Attribute(_, key) => match self.attribute(key.as_bytes()) {
+                Some(Owed::Value(id)) => match self.job.kvs.entry(id) {
+                    Some(entry) => Answer::Value(Text::plain(entry.value)),
+                    None => return missing,
+                },
+                _ => return missing,
+            },
+            Owed::Missing => return missing,
+            Owed::Refused(reason, word) => return refused(about(*reason, word.as_bytes())),
+            Owed::Fence(_) | Owed::Group(_) => Answer::Released { tag: None },
+            Owed::Released(tag) => Answer::Released { tag: Some(*tag) },
+            Owed::Spawn => Answer::Nothing,
+            Owed::Spawned(_) => Answer::Spawned { job: self.spawned.map(Text::plain), codes: None },
+            Owed::NotSpawned(code) => return (*code, Answer::Nothing),
+        };
+        (Code::SUCCESS, answer)
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            rank: self.rank.0,
+            size: self.job.size(),
+            appnum: self.appnum(),
+            spawner: self.job.spawner().map(|name| Text::plain(name.as_bytes())),
+        }
+    }
+
+    fn appnum(&self) -> i32 {
+        self.job.member(self.rank).map_or(-1, |member| member.appnum)
+    }
+
+    fn attribute(&self, key: &[u8]) -> Option<Owed> {
+        self.job.look_up(self.rank, Place::Node, key)
+    }
+}
+
+fn refused(reason: Reason<'_>) -> (Code, Answer<'_>) {
+    (reason.code(), Answer::Refused(reason))
+}
+
+/// Puts the peer's own word back into the reason.
+fn about<'a>(reason: Reason<'a>, word: &'a [u8]) -> Reason<'a> {
+    match reason {
+        Reason::Length { what, len_bytes, limit_bytes, rank, .. } => {
+            Reason::Length { what, key: word, len_bytes, limit_bytes, rank }
+        }
+        Reason::NotSupported { .. } => Reason::NotSupported { word },
+        other => other,
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "three small constants")]
+const MAXES: Maxes = Maxes {
+    kvsname: PMI1_MAX_KVSNAME as u32,
+    key: PMI1_MAX_KEYLEN as u32,
+    value: PMI1_MAX_VALLEN as u32,
+};

@@ -1,0 +1,431 @@
+//! A job: its members, its store, its fence. It knows no bytes and no dialect.
+
+use super::owed::{GroupFence, Owed};
+use crate::command::{Group, Place, Reason, Request, Text};
+use crate::ids::{Excerpt, Key, KvsName, Rank, SessionId, Word};
+use crate::limits::{KEY_BYTES, VALUE_BYTES};
+use crate::store::{Fence, Kvs, NoRoom, Shelf, Stamp};
+use crate::time::Instant;
+
+/// A set of processes with one space and one fence.
+#[derive(Debug)]
+pub struct Job<K, M> {
+    name: KvsName,
+    spawner: Option<KvsName>,
+    universe_size: Option<u32>,
+    has_uplink: bool,
+    members: M,
+    pub(super) kvs: K,
+    fence: Fence,
+    /// Members that finalized or were lost; a fence with one of them outside cannot end.
+    gone: u32,
+    stuck_told: bool,
+}
+
+/// What an owner says about a new job.
+#[derive(Clone, Debug)]
+pub struct JobSpec {
+    /// The name of its space, in PMI-2 its id. Unique among the jobs of a server.
+    pub name: KvsName,
+    /// The job that spawned it.
+    pub spawner: Option<KvsName>,
+    /// How many processes there could be at most, if the owner knows.
+    pub universe_size: Option<u32>,
+    /// Whether other nodes hold members too: then a fence that is complete here is handed up, and
+    /// ends when the owner says so.
+    pub has_uplink: bool,
+}
+
+/// One process of a job.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Which program of the launch it belongs to; -1 if unknown.
+    pub appnum: i32,
+    /// The node it runs on; a label.
+    pub node: u32,
+    phase: Phase,
+    session: Option<SessionId>,
+    fences: u32,
+    heard: Option<Instant>,
+}
+
+/// How far a member has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// It has not said anything.
+    Absent,
+    /// It has a session but has not said `init`.
+    Connected,
+    /// It has said `init`.
+    Open,
+    /// It has said `finalize`.
+    Finalized,
+    /// Its session ended early, or its process did.
+    Lost,
+}
+
+/// What a request leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// What the member is owed now or later.
+    pub(super) owed: Option<Owed>,
+    /// What it means for others.
+    pub(super) effect: Effect,
+}
+
+/// What a request means for others than the member that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    None,
+    /// The job's fence is complete.
+    FenceEnded,
+    /// The job's fence is complete as far as this node goes.
+    FenceHandedUp,
+    /// Somebody entered the fence of a group.
+    GroupEntered(GroupFence),
+    /// An attribute of a node was put.
+    NodePut,
+    /// Two members put the same key between two fences.
+    PutTwice {
+        key: Key,
+        first: Rank,
+    },
+    /// The job shall end.
+    Abort {
+        code: Option<i32>,
+        world: bool,
+        message: Excerpt,
+    },
+}
+
+impl Member {
+    /// A process that has not said anything.
+    pub const fn new(appnum: i32, node: u32) -> Self {
+        Self { appnum, node, phase: Phase::Absent, session: None, fences: 0, heard: None }
+    }
+
+    /// How far it has come.
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The session it speaks over.
+    pub const fn session(&self) -> Option<SessionId> {
+        self.session
+    }
+
+    /// When it was last heard.
+    pub const fn heard(&self) -> Option<Instant> {
+        self.heard
+    }
+
+    const fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Finalized | Phase::Lost)
+    }
+}
+
+impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
+    pub(super) fn new(spec: JobSpec, members: M, kvs: K) -> Self {
+        let JobSpec { name, spawner, universe_size, has_uplink } = spec;
+        let fence = Fence::default();
+        Self {
+            name,
+            spawner,
+            universe_size,
+            has_uplink,
+            members,
+            kvs,
+            fence,
+            gone: 0,
+            stuck_told: false,
+        }
+    }
+
+    /// Answers what a member asks, as far as it is about the job.
+    pub(super) fn request(&mut self, rank: Rank, request: &Request<'_>, now: Instant) -> Outcome {
+        match *request {
+            Request::Maxes => Outcome::owed(Owed::Maxes),
+            Request::AppNum => Outcome::owed(Owed::AppNum),
+            Request::UniverseSize => Outcome::owed(Owed::UniverseSize),
+            Request::KvsName => Outcome::owed(Owed::KvsName),
+            Request::Put { place, key, value } => self.put(rank, place, key, value),
+            Request::Get { place, key, wait } => Outcome::owed(self.get(rank, place, key, wait)),
+            Request::Fence { group: Group::World, tag: None } => self.enter(rank, now),
+            Request::Fence { group, tag } => self.enter_group(rank, group, tag.unwrap_or(0)),
+            Request::Abort { code, world, message } => {
+                let message = Excerpt::new(message.bytes());
+                Outcome { owed: None, effect: Effect::Abort { code, world, message } }
+            }
+            _ => Outcome::owed(Owed::refused(Reason::NotOffered { what: "this request" })),
+        }
+    }
+
+    /// Stores what the process manager says about the job; members read it as a key of their space
+    /// and as an attribute of the job.
+    ///
+    /// Errors: [`NoRoom`].
+    pub(super) fn preset(&mut self, shelf: Shelf, key: &[u8], value: &[u8]) -> Result<(), NoRoom> {
+        self.kvs.put(shelf, key, value, Stamp::MANAGER).map(drop)
+    }
+
+    /// Notes that `rank` speaks over `session` now.
+    pub(super) fn connect(&mut self, rank: Rank, session: SessionId) -> Option<Rank> {
+        let member = self.member_mut(rank)?;
+        if member.session.is_some() {
+            return None;
+        }
+        member.session = Some(session);
+        member.phase = Phase::Connected;
+        Some(rank)
+    }
+
+    /// Notes how far `rank` has come.
+    pub(super) fn advance(&mut self, rank: Rank, phase: Phase) {
+        let Some(member) = self.member_mut(rank) else { return };
+        let was_gone = member.is_gone();
+        member.phase = phase;
+        let is_gone = member.is_gone();
+        self.gone = (self.gone + u32::from(is_gone)).saturating_sub(u32::from(was_gone));
+    }
+
+    /// Notes that the session of `rank` was closed.
+    pub(super) fn disconnect(&mut self, rank: Rank) {
+        let Some(member) = self.member_mut(rank) else { return };
+        member.session = None;
+        if member.phase == Phase::Connected {
+            member.phase = Phase::Absent;
+        }
+    }
+
+    pub(super) fn hear(&mut self, rank: Rank, now: Instant) {
+        if let Some(member) = self.member_mut(rank) {
+            member.heard = Some(now);
+        }
+    }
+
+    /// Ends the fence. Puts made so far are visible from now on.
+    pub(super) fn end_fence(&mut self) {
+        self.fence.end();
+        self.stuck_told = false;
+    }
+
+    /// Makes visible what the members put that `is_member` chooses, as the end of their group's
+    /// fence does.
+    pub(super) fn show_puts(&mut self, is_member: impl Fn(&Member) -> bool) {
+        let mut last = self.kvs.next(None);
+        while let Some(id) = last {
+            last = self.kvs.next(Some(id));
+            let Some(stamp) = self.kvs.entry(id).map(|entry| entry.stamp) else { continue };
+            let by = self.members.as_ref().get(stamp.by.index());
+            if stamp.epoch > self.fence.generation() && by.is_some_and(&is_member) {
+                self.kvs.restamp(id, Stamp { epoch: 0, ..stamp });
+            }
+        }
+    }
+
+    /// Once for each fence: a member that is outside and will never come, while others wait inside.
+    pub(super) fn stuck(&mut self) -> Option<Rank> {
+        if self.gone == 0 || self.fence.inside() == 0 || self.stuck_told {
+            return None;
+        }
+        let gone = self.missing().find(|rank| self.member(*rank).is_some_and(Member::is_gone))?;
+        self.stuck_told = true;
+        Some(gone)
+    }
+
+    /// Finds the entry that `rank` would read.
+    pub(super) fn look_up(&self, rank: Rank, place: Place<'_>, key: &[u8]) -> Option<Owed> {
+        let seen = |shelf| {
+            let id = self.kvs.find(shelf, key)?;
+            let stamp = self.kvs.entry(id)?.stamp;
+            stamp.is_visible(rank, self.fence.generation()).then_some(Owed::Value(id))
+        };
+        match place {
+            Place::Node => seen(Shelf::Node(self.member(rank)?.node)),
+            Place::Attributes => seen(Shelf::Attributes),
+            // What the process manager says cannot be replaced by a put.
+            Place::Job(_) => seen(Shelf::Attributes).or_else(|| seen(Shelf::Space)),
+        }
+    }
+
+    fn put(&mut self, rank: Rank, place: Place<'_>, key: Text<'_>, value: Text<'_>) -> Outcome {
+        if key.is_empty() && crate::wire::quirks::EMPTY_PUT_IS_NOTHING {
+            return Outcome::owed(Owed::Done);
+        }
+        let (key_len, value_len) = (key.len(), value.len());
+        let about = Word::new(key.as_plain().unwrap_or(b""));
+        let too_long = |what, len_bytes, limit_bytes| {
+            let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: rank.0 };
+            Outcome::owed(Owed::Refused(reason, about.clone()))
+        };
+        let (mut key_room, mut value_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
+        let Ok(key) = key.resolve(&mut key_room) else {
+            return too_long("key", key_len, KEY_BYTES);
+        };
+        if key.len() > KEY_BYTES {
+            return too_long("key", key_len, KEY_BYTES);
+        }
+        if Key::check(key).is_err() {
+            return Outcome::owed(Owed::refused(Reason::Lacking { field: "key" }));
+        }
+        let value = match value.resolve(&mut value_room) {
+            Ok(value) if value.len() <= VALUE_BYTES => value,
+            _ => return too_long("value", value_len, VALUE_BYTES),
+        };
+        let (shelf, epoch) = match place {
+            Place::Node => (Shelf::Node(self.member(rank).map_or(0, |member| member.node)), 0),
+            _ => (Shelf::Space, self.fence.generation().wrapping_add(1)),
+        };
+        match self.kvs.put(shelf, key, value, Stamp { by: rank, epoch }) {
+            Err(NoRoom) => Outcome::owed(Owed::refused(Reason::NoRoom { what: "values" })),
+            Ok(_) if shelf != Shelf::Space => {
+                Outcome { owed: Some(Owed::Done), effect: Effect::NodePut }
+            }
+            Ok(Some(old)) if old.by != rank && old.epoch == epoch => {
+                let effect = match Key::new(key) {
+                    Ok(key) => Effect::PutTwice { key, first: old.by },
+                    Err(_) => Effect::None,
+                };
+                Outcome { owed: Some(Owed::Done), effect }
+            }
+            Ok(_) => Outcome::owed(Owed::Done),
+        }
+    }
+
+    fn get(&self, rank: Rank, place: Place<'_>, key: Text<'_>, wait: bool) -> Owed {
+        if let Place::Job(Some(name)) = place
+            && name != *self.name.as_bytes()
+        {
+            return Owed::Missing;
+        }
+        let mut room = [0; KEY_BYTES];
+        let Ok(key) = key.resolve(&mut room) else { return Owed::Missing };
+        match self.look_up(rank, place, key) {
+            Some(found) => found,
+            None if wait => match (Key::new(key), self.member(rank)) {
+                (Ok(key), Some(member)) => Owed::Attribute(member.node, key),
+                _ => Owed::Missing,
+            },
+            None => Owed::Missing,
+        }
+    }
+
+    fn enter(&mut self, rank: Rank, now: Instant) -> Outcome {
+        let generation = self.fence.generation();
+        let all = self.size();
+        let Some(member) = self.member_mut(rank) else {
+            return Outcome::owed(Owed::refused(Reason::NoSuch { what: "rank" }));
+        };
+        if member.fences != generation {
+            let expected = "the end of the fence it is in";
+            return Outcome::owed(Owed::refused(Reason::OutOfOrder { expected }));
+        }
+        member.fences = generation.wrapping_add(1);
+        let complete = self.fence.enter(now, all);
+        let effect = match (complete, self.has_uplink) {
+            (false, _) => Effect::None,
+            (true, false) => Effect::FenceEnded,
+            (true, true) => {
+                self.fence.hand_up();
+                Effect::FenceHandedUp
+            }
+        };
+        Outcome { owed: Some(Owed::Fence(generation)), effect }
+    }
+
+    fn enter_group(&mut self, rank: Rank, group: Group<'_>, tag: u32) -> Outcome {
+        let node = self.member(rank).map(|member| member.node);
+        let ranks = (0u32..).zip(self.members.as_ref());
+        let (members, size, has_caller) = match group {
+            Group::World => sum(ranks.map(|(other, _)| other), rank),
+            Group::Node => {
+                sum(ranks.filter(|(_, other)| Some(other.node) == node).map(|r| r.0), rank)
+            }
+            Group::Ranks(list) => {
+                let named = list.split(|b| *b == b',').filter_map(|n| Text::plain(n).number());
+                if named.clone().any(|named| named >= self.size()) {
+                    return Outcome::owed(Owed::refused(Reason::NoSuch { what: "rank" }));
+                }
+                sum(named, rank)
+            }
+        };
+        if !has_caller {
+            let field = "the caller's own rank in group";
+            return Outcome::owed(Owed::refused(Reason::Lacking { field }));
+        }
+        let group = GroupFence { members, size, tag };
+        Outcome { owed: Some(Owed::Group(group)), effect: Effect::GroupEntered(group) }
+    }
+
+    fn member_mut(&mut self, rank: Rank) -> Option<&mut Member> {
+        self.members.as_mut().get_mut(rank.index())
+    }
+}
+
+impl<K, M: AsRef<[Member]>> Job<K, M> {
+    /// The name of its space; in PMI-2 its id.
+    pub const fn name(&self) -> &KvsName {
+        &self.name
+    }
+
+    /// The job that spawned it.
+    pub const fn spawner(&self) -> Option<&KvsName> {
+        self.spawner.as_ref()
+    }
+
+    /// How many processes there could be at most; -1 if nobody knows.
+    pub fn universe_size(&self) -> i32 {
+        self.universe_size.and_then(|size| i32::try_from(size).ok()).unwrap_or(-1)
+    }
+
+    /// How many members it has.
+    pub fn size(&self) -> u32 {
+        u32::try_from(self.members.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    /// All members in the order of their ranks.
+    pub fn members(&self) -> &[Member] {
+        self.members.as_ref()
+    }
+
+    /// The member with this rank.
+    pub fn member(&self, rank: Rank) -> Option<&Member> {
+        self.members.as_ref().get(rank.index())
+    }
+
+    /// The fence of the whole job.
+    pub const fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// The key-value space, to look at.
+    pub const fn kvs(&self) -> &K {
+        &self.kvs
+    }
+
+    /// The ranks that the current fence waits for.
+    pub fn missing(&self) -> impl Iterator<Item = Rank> {
+        let generation = self.fence.generation();
+        let outside = move |member: &Member| member.fences == generation;
+        (0..)
+            .zip(self.members.as_ref())
+            .filter(move |(_, m)| outside(m))
+            .map(|(rank, _)| Rank(rank))
+    }
+}
+
+impl Outcome {
+    pub(super) const fn owed(owed: Owed) -> Self {
+        Self { owed: Some(owed), effect: Effect::None }
+    }
+}
+
+/// Who takes part, how many they are, and whether `own` is among them.
+fn sum(ranks: impl Iterator<Item = u32>, own: Rank) -> (u64, u32, bool) {
+    ranks.fold((0u64, 0u32, false), |(members, size, has_own), rank| {
+        // Spread each rank over 64 bits, so that sums of different groups differ.
+        let spread =
+            (u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(rank % 64);
+        (members.wrapping_add(spread), size + 1, has_own || rank == own.0)
+    })
+}

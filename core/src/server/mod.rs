@@ -1,0 +1,436 @@
+//! The server's side: many sessions, a few jobs, one name service.
+//!
+//! ```text
+//!   bytes ── Session (bytes, version, what is owed) ── state ── Job (members, store, fence)
+//! ```
+//!
+//! A session knows bytes and no members; a job knows members and no bytes. Between them go a
+//! request, what is owed for it, and what it means for others. Nothing is sent from here: an owner
+//! asks [`Server::next_ready`] whom to serve and each session what to transmit. What is owed is
+//! remembered as a few bytes and rendered when there is room, so that ending a fence for ten
+//! thousand members takes no memory and no order of calls is wrong.
+
+mod answer;
+mod feed;
+mod job;
+mod owed;
+mod queue;
+mod session;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use job::{Job, JobSpec, Member, Phase};
+pub use owed::{Exchange, GroupFence, Owed};
+pub use session::{Peer, Session};
+
+use self::queue::{Link, Queue};
+use self::session::Stage;
+use crate::command::{Spawn, Verb};
+use crate::error::{Code, Full, Misuse, PeerError};
+use crate::ids::{Excerpt, JobId, Key, Rank, SessionId};
+use crate::machine::Machine;
+use crate::storage::{Buffer, Slots};
+use crate::store::{Kvs, Shelf};
+use crate::time::Instant;
+use crate::wire::pmi1;
+
+/// What the memory of a server is made of. An owner names its kinds once.
+pub trait Storage {
+    /// Holds a message of one session that has not ended yet. Its size bounds what a peer can make
+    /// the server hold; [`MESSAGE_BYTES`](crate::limits::MESSAGE_BYTES) is enough for all but spawn.
+    type Inbox: Buffer + 'static;
+    /// Holds what one session is owed: one place for PMI-1.1, one for each thread of later ones.
+    type Exchanges: Slots<Exchange> + 'static;
+    /// Holds the sessions.
+    type Sessions: Slots<Session<Self::Inbox, Self::Exchanges>>;
+    /// Holds the keys and values of a job, and the published names.
+    type Kvs: Kvs;
+    /// Holds the members of a job.
+    type Members: AsRef<[Member]> + AsMut<[Member]>;
+    /// Holds the jobs.
+    type Jobs: Slots<Job<Self::Kvs, Self::Members>>;
+}
+
+/// Sessions and jobs, without I/O.
+#[derive(Debug)]
+pub struct Server<S: Storage> {
+    sessions: S::Sessions,
+    jobs: S::Jobs,
+    names: S::Kvs,
+    /// Sessions that have something to send or to take up.
+    ready: Queue,
+    /// Sessions that have something to tell the owner.
+    noted: Queue,
+}
+
+/// One session, lent, as a [`Machine`].
+pub struct SessionMut<'a, S: Storage> {
+    server: &'a mut Server<S>,
+    id: SessionId,
+}
+
+/// What an owner must know or do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A caller has said who it is.
+    Joined {
+        /// Its job.
+        job: JobId,
+        /// Its rank.
+        rank: Rank,
+    },
+    /// A member wants the job to end. Kill it at once: there is no answer.
+    Aborted {
+        /// The job.
+        job: JobId,
+        /// Who wants it.
+        rank: Rank,
+        /// The exit code it wants the job to have.
+        code: Option<i32>,
+        /// Whether everybody is meant, or only the member itself.
+        world: bool,
+        /// What it says.
+        message: Excerpt,
+    },
+    /// Two members put the same key between two fences; the later value holds.
+    PutTwice {
+        /// The job.
+        job: JobId,
+        /// The key.
+        key: Key,
+        /// Who put it first.
+        first: Rank,
+        /// Who put it again.
+        second: Rank,
+    },
+    /// A member wants new processes: read [`Server::spawn_request`], then call
+    /// [`Server::spawn_read`], and [`Server::answer_spawn`] when it is done.
+    Spawn {
+        /// Who wants it.
+        session: SessionId,
+        /// To be given back with the answer.
+        exchange: usize,
+    },
+    /// All members here are in the fence: tell the other nodes, and call [`Server::end_fence`]
+    /// when they are too.
+    FenceHandedUp {
+        /// The job.
+        job: JobId,
+        /// The number of the fence.
+        generation: u32,
+    },
+    /// A fence has members inside and can never end, because another one is gone.
+    FenceStuck {
+        /// The job.
+        job: JobId,
+        /// Who is gone.
+        gone: Rank,
+    },
+}
+
+impl<S: Storage> Server<S> {
+    /// Makes a server without sessions and jobs; `names` holds what is published.
+    pub const fn new(sessions: S::Sessions, jobs: S::Jobs, names: S::Kvs) -> Self {
+        Self { sessions, jobs, names, ready: Queue::new(), noted: Queue::new() }
+    }
+
+    /// Adds a job; its ranks are the indexes of `members`.
+    ///
+    /// Errors: [`Misuse::NoRoom`].
+    pub fn add_job(
+        &mut self,
+        spec: JobSpec,
+        members: S::Members,
+        kvs: S::Kvs,
+    ) -> Result<JobId, Misuse> {
+        let full = Misuse::NoRoom { what: "job" };
+        let at = self.jobs.insert(Job::new(spec, members, kvs)).map_err(|_| full)?;
+        Ok(JobId(u32::try_from(at).map_err(|_| full)?))
+    }
+
+    /// Forgets a job and the names it published. Its sessions must be closed.
+    ///
+    /// Errors: [`Misuse::WrongState`] while a session is open.
+    pub fn remove_job(&mut self, job: JobId) -> Result<(), Misuse> {
+        let members = self.job(job).ok_or(NO_JOB)?.members();
+        if members.iter().any(|member| member.session().is_some()) {
+            return Err(Misuse::WrongState { needed: "no session of the job is open" });
+        }
+        let mut next = self.names.next(None);
+        while let Some(id) = next {
+            next = self.names.next(Some(id));
+            if self.names.entry(id).is_some_and(|entry| entry.stamp.epoch == job.0) {
+                self.names.remove(id);
+            }
+        }
+        self.jobs.remove(job.0 as usize);
+        Ok(())
+    }
+
+    /// Says something about the job that its members can read as a key and as an attribute, and
+    /// that no put of theirs replaces; `PMI_process_mapping` for one.
+    ///
+    /// Errors: [`Misuse`] if there is no such job, no room, or the key is none.
+    pub fn preset(&mut self, job: JobId, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
+        self.store(job, Shelf::Attributes, key, value)
+    }
+
+    /// Puts a value into the job's space before it starts, as a spawn asks for.
+    ///
+    /// Errors: as for [`preset`](Self::preset).
+    pub fn preput(&mut self, job: JobId, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
+        self.store(job, Shelf::Space, key, value)
+    }
+
+    /// Opens a session. `inbox` and `exchanges` are empty.
+    ///
+    /// Errors: [`Misuse`] if there is no such job or rank, or no room.
+    pub fn open(
+        &mut self,
+        peer: Peer,
+        inbox: S::Inbox,
+        exchanges: S::Exchanges,
+    ) -> Result<SessionId, Misuse> {
+        let (job, rank) = match peer {
+            Peer::Member { job, rank } => (job, Some(rank)),
+            Peer::Caller { job, .. } => (job, None),
+        };
+        let members = self.job(job).ok_or(NO_JOB)?.members();
+        if let Some(rank) = rank {
+            let member = members.get(rank.index()).ok_or(Misuse::NoSuch { what: "rank" })?;
+            if member.session().is_some() {
+                return Err(Misuse::WrongState { needed: "the rank has no session" });
+            }
+        }
+        let session = Session::new(peer, inbox, exchanges);
+        let full = Misuse::NoRoom { what: "session" };
+        let at = self.sessions.insert(session).map_err(|_| full)?;
+        let id = SessionId(u32::try_from(at).map_err(|_| full)?);
+        if let (Some(rank), Some(job)) = (rank, self.jobs.get_mut(job.0 as usize)) {
+            job.connect(rank, id);
+        }
+        Ok(id)
+    }
+
+    /// Lends a session.
+    pub fn session(&mut self, id: SessionId) -> Option<SessionMut<'_, S>> {
+        self.sessions.get(id.0 as usize)?;
+        Some(SessionMut { server: self, id })
+    }
+
+    /// Which job and rank a session speaks for; a caller has no rank until it has said so.
+    pub fn peer(&self, id: SessionId) -> Option<(JobId, Option<Rank>)> {
+        let talk = &self.sessions.get(id.0 as usize)?.talk;
+        Some((talk.job, talk.rank))
+    }
+
+    /// Forgets a session whose link is closed.
+    pub fn close(&mut self, id: SessionId) {
+        self.ready.remove(&mut self.sessions, id.0, ready_link::<S>);
+        self.noted.remove(&mut self.sessions, id.0, noted_link::<S>);
+        let Some(Session { talk, .. }) = self.sessions.remove(id.0 as usize) else { return };
+        let job = self.jobs.get_mut(talk.job.0 as usize);
+        if let (Some(rank), Some(job)) = (talk.rank, job) {
+            if matches!(talk.stage, Stage::Open | Stage::Broken(_)) {
+                job.advance(rank, Phase::Lost);
+            }
+            job.disconnect(rank);
+        }
+    }
+
+    /// Notes that the process of a member has ended, with or without a session.
+    pub fn member_gone(&mut self, job: JobId, rank: Rank) {
+        let Some(job) = self.jobs.get_mut(job.0 as usize) else { return };
+        if job.member(rank).is_some_and(|member| member.phase() != Phase::Finalized) {
+            job.advance(rank, Phase::Lost);
+        }
+    }
+
+    /// The next session to serve: to transmit, then to hand it an empty input.
+    ///
+    /// Changes after: any call on any session, [`poll_event`](Self::poll_event),
+    /// [`end_fence`](Self::end_fence), [`answer_spawn`](Self::answer_spawn),
+    /// [`handle_timeout`](Self::handle_timeout).
+    pub fn next_ready(&mut self) -> Option<SessionId> {
+        self.ready.pop(&mut self.sessions, ready_link::<S>).map(SessionId)
+    }
+
+    /// The next thing the owner must know or do.
+    ///
+    /// Changes after: any call on any session, [`member_gone`](Self::member_gone).
+    pub fn poll_event(&mut self) -> Option<Event> {
+        while let Some(id) = self.noted.pop(&mut self.sessions, noted_link::<S>) {
+            let note = self.sessions.get_mut(id as usize).and_then(|s| s.talk.note.take());
+            if note.is_some() {
+                // The session held its bytes back until now.
+                self.ready.push(&mut self.sessions, id, ready_link::<S>);
+                return note;
+            }
+        }
+        let jobs = u32::try_from(self.jobs.end()).unwrap_or(u32::MAX);
+        (0..jobs).map(JobId).find_map(|id| {
+            let gone = self.jobs.get_mut(id.0 as usize)?.stuck()?;
+            Some(Event::FenceStuck { job: id, gone })
+        })
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    ///
+    /// Changes after: every other call.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let sessions = (0..self.sessions.end()).filter_map(|at| self.sessions.get(at));
+        sessions.filter_map(|session| session.talk.deadline).min()
+    }
+
+    /// Breaks off with callers that have not said in time who they are.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for at in 0..self.sessions.end() {
+            let Some(Session { talk, .. }) = self.sessions.get_mut(at) else { continue };
+            if talk.deadline.is_some_and(|deadline| deadline <= now) {
+                talk.deadline = None;
+                talk.break_off(Verb::InitAck, PeerError::TimedOut);
+                let id = u32::try_from(at).unwrap_or(u32::MAX);
+                self.ready.push(&mut self.sessions, id, ready_link::<S>);
+            }
+        }
+    }
+
+    /// Ends the fence of a job whose other members are on other nodes.
+    ///
+    /// Errors: [`Misuse`] unless the fence was handed up.
+    pub fn end_fence(&mut self, job: JobId) -> Result<(), Misuse> {
+        if !self.job(job).ok_or(NO_JOB)?.fence().is_handed_up() {
+            return Err(Misuse::WrongState { needed: "the fence was handed up" });
+        }
+        self.release(job);
+        Ok(())
+    }
+
+    /// Lends the spawn that a session asked for, until [`spawn_read`](Self::spawn_read).
+    pub fn spawn_request(&self, session: SessionId) -> Option<Spawn<'_>> {
+        let Session { inbox, talk } = self.sessions.get(session.0 as usize)?;
+        let message = inbox.as_slice().get(..talk.held?)?;
+        match pmi1::read_request(message) {
+            Ok(Some(crate::command::Request::Spawn(spawn))) => Some(spawn),
+            _ => None,
+        }
+    }
+
+    /// Lets the session of a spawn go on with other questions.
+    pub fn spawn_read(&mut self, session: SessionId) {
+        let Some(Session { inbox, talk }) = self.sessions.get_mut(session.0 as usize) else {
+            return;
+        };
+        if let Some(len) = talk.held.take() {
+            inbox.drop_front(len);
+            self.ready.push(&mut self.sessions, session.0, ready_link::<S>);
+        }
+    }
+
+    /// Answers a spawn: the new job, or why there is none.
+    ///
+    /// Errors: [`Misuse::NoSuch`] if the session does not wait for a spawn there.
+    pub fn answer_spawn(
+        &mut self,
+        session: SessionId,
+        exchange: usize,
+        made: Result<JobId, Code>,
+    ) -> Result<(), Misuse> {
+        let missing = Misuse::NoSuch { what: "spawn" };
+        let talk = &mut self.sessions.get_mut(session.0 as usize).ok_or(missing)?.talk;
+        let waits = talk.exchanges.get_mut(exchange).filter(|waits| waits.owed == Owed::Spawn);
+        waits.ok_or(missing)?.owed = match made {
+            Ok(job) => Owed::Spawned(job),
+            Err(code) => Owed::NotSpawned(code),
+        };
+        self.ready.push(&mut self.sessions, session.0, ready_link::<S>);
+        Ok(())
+    }
+
+    /// Lends a job, to look at.
+    pub fn job(&self, id: JobId) -> Option<&Job<S::Kvs, S::Members>> {
+        self.jobs.get(id.0 as usize)
+    }
+
+    /// All jobs there are.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> {
+        let ids = 0..u32::try_from(self.jobs.end()).unwrap_or(u32::MAX);
+        ids.map(JobId).filter(|id| self.job(*id).is_some())
+    }
+
+    fn store(&mut self, job: JobId, shelf: Shelf, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
+        Key::check(key)?;
+        let job = self.jobs.get_mut(job.0 as usize).ok_or(NO_JOB)?;
+        job.preset(shelf, key, value).map_err(|_| Misuse::NoRoom { what: "value" })
+    }
+}
+
+impl<S: Storage> SessionMut<'_, S> {
+    fn get(&self) -> Option<&Session<S::Inbox, S::Exchanges>> {
+        self.server.sessions.get(self.id.0 as usize)
+    }
+}
+
+impl<S: Storage> Machine for SessionMut<'_, S> {
+    type Event<'a>
+        = Event
+    where
+        Self: 'a;
+
+    fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
+        self.server.feed(self.id, now, bytes)
+    }
+
+    fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
+        self.server.handle_timeout(now);
+        match self.get().map(|session| session.talk.stage) {
+            Some(Stage::Broken(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
+        let Server { sessions, jobs, .. } = &mut *self.server;
+        let Some(Session { talk, .. }) = sessions.get_mut(self.id.0 as usize) else {
+            return Ok(());
+        };
+        let job = jobs.get_mut(talk.job.0 as usize);
+        state::end(talk, job)
+    }
+
+    fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
+        self.server.transmit(self.id, out)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        let server = &mut *self.server;
+        let note = server.sessions.get_mut(self.id.0 as usize)?.talk.note.take()?;
+        server.noted.remove(&mut server.sessions, self.id.0, noted_link::<S>);
+        server.ready.push(&mut server.sessions, self.id.0, ready_link::<S>);
+        Some(note)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.get()?.talk.deadline
+    }
+
+    fn is_finished(&self) -> bool {
+        self.get().is_none_or(|Session { talk, .. }| match talk.stage {
+            Stage::Ended => true,
+            Stage::Leaving | Stage::Broken(_) => !talk.has_exchange(),
+            Stage::Fresh | Stage::Open => false,
+        })
+    }
+}
+
+fn ready_link<S: Storage>(sessions: &mut S::Sessions, id: u32) -> Option<&mut Link> {
+    Some(&mut sessions.get_mut(id as usize)?.talk.ready)
+}
+
+fn noted_link<S: Storage>(sessions: &mut S::Sessions, id: u32) -> Option<&mut Link> {
+    Some(&mut sessions.get_mut(id as usize)?.talk.noted)
+}
+
+const NO_JOB: Misuse = Misuse::NoSuch { what: "job" };

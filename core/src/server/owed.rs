@@ -1,0 +1,76 @@
+//! What a session owes its peer: a few bytes, from which the answer is rendered when there is room.
+
+use crate::command::{Reason, Verb, Version};
+use crate::error::Code;
+use crate::ids::{JobId, Key, Tag, Word};
+use crate::store::EntryId;
+
+/// A question that has not been answered yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// What was asked.
+    pub verb: Verb,
+    /// What the client calls it.
+    pub tag: Tag,
+    /// What is owed.
+    pub owed: Owed,
+}
+
+/// What is owed, and until when it must wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owed {
+    /// "It worked."
+    Done,
+    /// The version that was agreed on.
+    Version(Version),
+    /// Who the client is.
+    Identity,
+    /// The longest name, key and value.
+    Maxes,
+    /// Which program of the launch.
+    AppNum,
+    /// How many processes there could be.
+    UniverseSize,
+    /// The name of the job's space.
+    KvsName,
+    /// The value of an entry of the job.
+    Value(EntryId),
+    /// The port of a published name.
+    Port(EntryId),
+    /// "There is no such key."
+    Missing,
+    /// "No", and why; the word is what the reason is about.
+    Refused(Reason<'static>, Word),
+    /// The end of the job's fence with this number.
+    Fence(u32),
+    /// The end of a fence of a group.
+    Group(GroupFence),
+    /// The group's fence has ended.
+    Released(u32),
+    /// An attribute of a node that nobody has put yet.
+    Attribute(u32, Key),
+    /// What becomes of a spawn.
+    Spawn,
+    /// The job that was spawned.
+    Spawned(JobId),
+    /// Why nothing was spawned.
+    NotSpawned(Code),
+}
+
+/// A fence of some members, told apart by who takes part and by its tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupFence {
+    /// Who takes part: a sum over the ranks, so that the order of a list does not matter.
+    pub members: u64,
+    /// How many take part.
+    pub size: u32,
+    /// Tells several fences of the same group apart.
+    pub tag: u32,
+}
+
+impl Owed {
+    /// A refusal whose reason needs no word of the peer's.
+    pub fn refused(reason: Reason<'static>) -> Self {
+        Self::Refused(reason, Word::default())
+    }
+}

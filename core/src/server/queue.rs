@@ -1,0 +1,111 @@
+//! First come, first served, with the links inside the things that queue.
+
+/// A queue through numbered things; each stands in it at most once.
+///
+/// The links are fields of the things, so queueing ten thousand of them needs no memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Queue {
+    first: Option<u32>,
+    last: Option<u32>,
+}
+
+/// The link inside a thing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Link {
+    queued: bool,
+    next: Option<u32>,
+}
+
+impl Queue {
+    pub(super) const fn new() -> Self {
+        Self { first: None, last: None }
+    }
+
+    /// Puts `id` at the end unless it stands in the queue; `link` lends the link of a thing.
+    pub(super) fn push<T>(
+        &mut self,
+        things: &mut T,
+        id: u32,
+        link: impl Fn(&mut T, u32) -> Option<&mut Link>,
+    ) {
+        match link(things, id) {
+            Some(own) if !own.queued => *own = Link { queued: true, next: None },
+            _ => return,
+        }
+        match self.last.and_then(|last| link(things, last)) {
+            Some(last) => last.next = Some(id),
+            None => self.first = Some(id),
+        }
+        self.last = Some(id);
+    }
+
+    /// Takes the first one out.
+    pub(super) fn pop<T>(
+        &mut self,
+        things: &mut T,
+        link: impl Fn(&mut T, u32) -> Option<&mut Link>,
+    ) -> Option<u32> {
+        let id = self.first?;
+        let own = link(things, id).map(core::mem::take).unwrap_or_default();
+        self.first = own.next;
+        if self.first.is_none() {
+            self.last = None;
+        }
+        Some(id)
+    }
+
+    /// Takes `id` out, wherever it stands.
+    pub(super) fn remove<T>(
+        &mut self,
+        things: &mut T,
+        id: u32,
+        link: impl Fn(&mut T, u32) -> Option<&mut Link>,
+    ) {
+        if !link(things, id).is_some_and(|own| own.queued) {
+            return;
+        }
+        // Rare: only a session that is closed while it stands in the queue.
+        let mut rest = core::mem::take(self);
+        while let Some(other) = rest.pop(things, &link) {
+            if other != id {
+                self.push(things, other, &link);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn link(things: &mut [Link; 4], id: u32) -> Option<&mut Link> {
+        things.get_mut(id as usize)
+    }
+
+    fn drained(mut queue: Queue, things: &mut [Link; 4]) -> Vec<u32> {
+        core::iter::from_fn(|| queue.pop(things, link)).collect()
+    }
+
+    #[test]
+    fn everybody_stands_in_it_once_and_in_order() {
+        let (mut queue, mut things) = (Queue::default(), [Link::default(); 4]);
+        for id in [2, 0, 2, 3, 0, 9] {
+            queue.push(&mut things, id, link);
+        }
+        assert_eq!(drained(queue, &mut things), [2, 0, 3]);
+    }
+
+    #[test]
+    fn one_can_leave_from_anywhere() {
+        for gone in 0..3 {
+            let (mut queue, mut things) = (Queue::default(), [Link::default(); 4]);
+            (0..3).for_each(|id| queue.push(&mut things, id, link));
+            queue.remove(&mut things, gone, link);
+            queue.remove(&mut things, 3, link);
+            queue.push(&mut things, 3, link);
+            let left: Vec<u32> = (0..4).filter(|id| *id != gone).collect();
+            assert_eq!(drained(queue, &mut things), left);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A session: the bytes of one peer, and how far the conversation has come.
+
+use super::Event;
+use super::owed::{Exchange, Owed};
+use super::queue::Link;
+use crate::command::{Verb, Version};
+use crate::error::{Malformed, PeerError};
+use crate::ids::{JobId, Rank, Tag};
+use crate::storage::{Buffer, Slots};
+use crate::time::Instant;
+use crate::wire::{Framed, pmi1};
+
+/// One conversation with one peer.
+#[derive(Debug)]
+pub struct Session<I, X> {
+    /// Bytes of a message that has not ended, or could not be taken up yet.
+    pub(super) inbox: I,
+    pub(super) talk: Talk<X>,
+}
+
+/// A session without its bytes.
+#[derive(Debug)]
+pub(super) struct Talk<X> {
+    pub(super) job: JobId,
+    /// Known from the start for a peer on an inherited descriptor; a caller says it.
+    pub(super) rank: Option<Rank>,
+    pub(super) stage: Stage,
+    /// What is spoken, once it is agreed.
+    pub(super) version: Option<Version>,
+    /// When a caller must have said who it is.
+    pub(super) deadline: Option<Instant>,
+    pub(super) exchanges: X,
+    /// What the owner has not been told yet; nothing more is taken until it has.
+    pub(super) note: Option<Event>,
+    /// Length of a spawn at the front of the inbox that the owner has not read yet.
+    pub(super) held: Option<usize>,
+    pub(super) ready: Link,
+    pub(super) noted: Link,
+}
+
+/// How far a conversation has come. The table of transitions is in [`state`](super::state).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing was agreed yet; a caller has not said who it is.
+    Fresh,
+    /// The version is agreed.
+    Open,
+    /// The peer said goodbye; the answer is owed.
+    Leaving,
+    /// The peer did something that ends the session; the explanation may be owed.
+    Broken(PeerError),
+    /// Nothing more will be said or heard.
+    Ended,
+}
+
+/// What a session does with bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Appetite {
+    /// Take up the next message.
+    Ready,
+    /// Hold bytes; an answer or a note has to go first.
+    Full,
+    /// Throw bytes away.
+    Deaf,
+}
+
+/// Who opened a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A process that inherited its end from us: it is who we say.
+    Member {
+        /// Its job.
+        job: JobId,
+        /// Its rank.
+        rank: Rank,
+    },
+    /// Somebody who dialled in at the address of a job and has to say who it is.
+    Caller {
+        /// The job.
+        job: JobId,
+        /// How long it may take to say so.
+        deadline: Option<Instant>,
+    },
+}
+
+impl<I: Buffer, X: Slots<Exchange>> Session<I, X> {
+    pub(super) fn new(peer: Peer, inbox: I, exchanges: X) -> Self {
+        let (job, rank, deadline) = match peer {
+            Peer::Member { job, rank } => (job, Some(rank), None),
+            Peer::Caller { job, deadline } => (job, None, deadline),
+        };
+        let talk = Talk {
+            job,
+            rank,
+            stage: Stage::Fresh,
+            version: None,
+            deadline,
+            exchanges,
+            note: None,
+            held: None,
+            ready: Link::default(),
+            noted: Link::default(),
+        };
+        Self { inbox, talk }
+    }
+
+    /// Puts as many of `bytes` as fit behind those that are held, and says how many.
+    pub(super) fn hold(&mut self, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(self.inbox.room());
+        let fitting = bytes.get(..len).unwrap_or(b"");
+        if self.inbox.extend(fitting).is_ok() { len } else { 0 }
+    }
+}
+
+impl<X: Slots<Exchange>> Talk<X> {
+    pub(super) fn appetite(&self) -> Appetite {
+        match self.stage {
+            Stage::Leaving | Stage::Broken(_) | Stage::Ended => Appetite::Deaf,
+            _ if self.note.is_some() || self.held.is_some() => Appetite::Full,
+            // Lock-step: until a session has agreed on more, one question is answered before the
+            // next is taken up, so that a client may send several at once and trust their order.
+            _ if !self.may_overlap() && self.has_exchange() => Appetite::Full,
+            _ if self.is_crowded() => Appetite::Full,
+            _ => Appetite::Ready,
+        }
+    }
+
+    /// Notes what is owed, and where.
+    pub(super) fn owe(&mut self, verb: Verb, tag: Tag, owed: Owed) -> usize {
+        match self.exchanges.insert(Exchange { verb, tag, owed }) {
+            Ok(at) => at,
+            // Only an explanation can find no place, since `appetite` waits for one before it
+            // takes a question up; the peer then learns from the end of the stream.
+            Err(_) => self.exchanges.capacity(),
+        }
+    }
+
+    pub(super) fn exchanges(&self) -> impl Iterator<Item = (usize, &Exchange)> {
+        (0..self.exchanges.end()).filter_map(|at| Some((at, self.exchanges.get(at)?)))
+    }
+
+    pub(super) fn has_exchange(&self) -> bool {
+        self.exchanges.end() > 0
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.exchanges().count() >= self.exchanges.capacity()
+    }
+
+    fn may_overlap(&self) -> bool {
+        self.version.is_some_and(|version| version > Version::V1_1)
+    }
+}
+
+/// Finds the end of the first message in what a client sent.
+pub(super) fn frame(bytes: &[u8], _version: Option<Version>) -> Result<Framed, Malformed> {
+    pmi1::frame_request(bytes)
+}

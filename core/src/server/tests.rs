@@ -1,0 +1,491 @@
+use std::format;
+use std::string::{String, ToString};
+use std::vec;
+use std::vec::Vec;
+
+use super::*;
+use crate::store::{Arena, Place as Cell};
+use crate::time::Duration;
+
+/// Everything in plain vectors: what a host lends.
+#[derive(Debug)]
+struct Vectors;
+
+type Inbox = heapless::Vec<u8, 4096>;
+type Exchanges = [Option<Exchange>; 4];
+type Store = Arena<Vec<Cell>, Vec<u8>>;
+
+impl Storage for Vectors {
+    type Inbox = Inbox;
+    type Exchanges = Exchanges;
+    type Sessions = [Option<Session<Inbox, Exchanges>>; 8];
+    type Kvs = Store;
+    type Members = Vec<Member>;
+    type Jobs = [Option<Job<Store, Vec<Member>>>; 2];
+}
+
+fn store() -> Store {
+    Arena::new(vec![Cell::FREE; 64], vec![0; 8192])
+}
+
+/// A server with one job of `size` ranks, two to a node, each with a session.
+struct World {
+    server: Server<Vectors>,
+    job: JobId,
+    sessions: Vec<SessionId>,
+}
+
+const NOW: Instant = Instant::from_micros(7);
+
+impl World {
+    fn new(size: u32) -> Self {
+        Self::with_uplink(size, false)
+    }
+
+    fn with_uplink(size: u32, has_uplink: bool) -> Self {
+        let mut world = Self::without_sessions(size, has_uplink);
+        for rank in 0..size {
+            let peer = Peer::Member { job: world.job, rank: Rank(rank) };
+            let id = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
+            world.sessions.push(id);
+        }
+        world
+    }
+
+    fn without_sessions(size: u32, has_uplink: bool) -> Self {
+        let mut server = Server::new([const { None }; 8], [const { None }; 2], store());
+        let name = crate::ids::KvsName::new(b"kvs_1").unwrap();
+        let spec = JobSpec { name, spawner: None, universe_size: Some(16), has_uplink };
+        let members = (0..size).map(|rank| Member::new(0, rank / 2)).collect();
+        let job = server.add_job(spec, members, store()).unwrap();
+        Self { server, job, sessions: Vec::new() }
+    }
+
+    /// What `rank` hears when it says `line`.
+    fn say(&mut self, rank: usize, line: &str) -> String {
+        self.tell(rank, line).unwrap();
+        self.hear(rank)
+    }
+
+    fn tell(&mut self, rank: usize, line: &str) -> Result<usize, PeerError> {
+        let mut session = self.server.session(self.sessions[rank]).unwrap();
+        session.handle_input(NOW, line.as_bytes())
+    }
+
+    /// Everything `rank` is owed now, as the run loop would fetch it.
+    fn hear(&mut self, rank: usize) -> String {
+        let mut session = self.server.session(self.sessions[rank]).unwrap();
+        let mut heard = String::new();
+        let mut out = [0; 2048];
+        loop {
+            while let Some(len) = session.poll_transmit(&mut out).unwrap() {
+                heard.push_str(core::str::from_utf8(&out[..len]).unwrap());
+            }
+            let before = heard.len();
+            let _ = session.handle_input(NOW, b"");
+            if let Some(len) = session.poll_transmit(&mut out).unwrap() {
+                heard.push_str(core::str::from_utf8(&out[..len]).unwrap());
+            }
+            if heard.len() == before {
+                return heard;
+            }
+        }
+    }
+
+    fn init_all(&mut self) {
+        for rank in 0..self.sessions.len() {
+            let heard = self.say(rank, "cmd=init pmi_version=1 pmi_subversion=1\n");
+            assert_eq!(heard, "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n");
+        }
+    }
+
+    fn ready(&mut self) -> Vec<u32> {
+        core::iter::from_fn(|| self.server.next_ready()).map(|id| id.0).collect()
+    }
+
+    fn phase(&self, rank: u32) -> Phase {
+        self.server.job(self.job).unwrap().member(Rank(rank)).unwrap().phase()
+    }
+
+    fn missing(&self) -> Vec<u32> {
+        self.server.job(self.job).unwrap().missing().map(|rank| rank.0).collect()
+    }
+}
+
+#[test]
+fn a_member_learns_who_it_is_and_how_long_things_may_be() {
+    let mut world = World::new(2);
+    world.init_all();
+    for (line, heard) in [
+        ("get_maxes", "maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024"),
+        ("get_appnum", "appnum rc=0 appnum=0"),
+        ("get_universe_size", "universe_size rc=0 size=16"),
+        ("get_my_kvsname", "my_kvsname rc=0 kvsname=kvs_1"),
+    ] {
+        assert_eq!(world.say(1, &format!("cmd={line}\n")), format!("cmd={heard}\n"));
+    }
+    assert_eq!(world.phase(1), Phase::Open);
+}
+
+#[test]
+fn a_put_is_seen_by_others_after_the_fence_and_by_oneself_at_once() {
+    let mut world = World::new(2);
+    world.init_all();
+    assert_eq!(world.say(0, "cmd=put kvsname=kvs_1 key=a value=x y\n"), "cmd=put_result rc=0\n");
+    let get = "cmd=get kvsname=kvs_1 key=a\n";
+    assert_eq!(world.say(0, get), "cmd=get_result rc=0 value=x y\n");
+    assert_eq!(world.say(1, get), "cmd=get_result rc=1\n");
+    assert_eq!(world.say(1, "cmd=barrier_in\n"), "");
+    assert_eq!(world.missing(), [0]);
+    assert_eq!(world.say(0, "cmd=barrier_in\n"), "cmd=barrier_out rc=0\n");
+    assert!(world.ready().contains(&world.sessions[1].0));
+    assert_eq!(world.hear(1), "cmd=barrier_out rc=0\n");
+    assert_eq!(world.say(1, get), "cmd=get_result rc=0 value=x y\n");
+    assert_eq!(world.say(1, "cmd=get kvsname=other key=a\n"), "cmd=get_result rc=1\n");
+}
+
+#[test]
+fn what_the_manager_says_cannot_be_replaced() {
+    let mut world = World::new(1);
+    world.server.preset(world.job, b"PMI_process_mapping", b"(vector,(0,1,1))").unwrap();
+    world.server.preput(world.job, b"PARENT", b"port").unwrap();
+    world.init_all();
+    let mapping = "cmd=get kvsname=kvs_1 key=PMI_process_mapping\n";
+    world.say(0, "cmd=put kvsname=kvs_1 key=PMI_process_mapping value=no\n");
+    assert_eq!(world.say(0, mapping), "cmd=get_result rc=0 value=(vector,(0,1,1))\n");
+    assert_eq!(world.say(0, "cmd=get key=PARENT\n"), "cmd=get_result rc=0 value=port\n");
+}
+
+#[test]
+fn many_fences_follow_each_other_and_a_fast_rank_waits() {
+    let mut world = World::new(3);
+    world.init_all();
+    for _ in 0..4 {
+        for rank in 0..3 {
+            world.tell(rank, "cmd=barrier_in\n").unwrap();
+        }
+        for rank in 0..3 {
+            assert_eq!(world.hear(rank), "cmd=barrier_out rc=0\n");
+        }
+    }
+}
+
+#[test]
+fn questions_sent_in_one_piece_are_answered_in_their_order() {
+    let mut world = World::new(2);
+    world.init_all();
+    let all = "cmd=put key=a value=1\ncmd=barrier_in\ncmd=get key=b\n";
+    assert_eq!(world.say(0, all), "cmd=put_result rc=0\n");
+    let other = "cmd=put key=b value=2\ncmd=barrier_in\ncmd=get key=a\n";
+    let heard = world.say(1, other);
+    assert_eq!(heard, "cmd=put_result rc=0\ncmd=barrier_out rc=0\ncmd=get_result rc=0 value=1\n");
+    assert_eq!(world.hear(0), "cmd=barrier_out rc=0\ncmd=get_result rc=0 value=2\n");
+}
+
+#[test]
+fn a_message_may_come_in_any_pieces() {
+    let text = "cmd=init pmi_version=1 pmi_subversion=1\n\r\ncmd=get_maxes\ncmd=finalize\n";
+    let mut whole = World::new(1);
+    let heard = whole.say(0, text);
+    assert!(heard.ends_with("cmd=finalize_ack rc=0\n"));
+    for cut in 0..text.len() {
+        let mut world = World::new(1);
+        let first = world.say(0, &text[..cut]);
+        assert_eq!(first + &world.say(0, &text[cut..]), heard, "cut at {cut}");
+    }
+}
+
+#[test]
+fn finalize_is_answered_and_then_the_session_is_over() {
+    let mut world = World::new(1);
+    world.init_all();
+    world.tell(0, "cmd=finalize\ncmd=get_maxes\n").unwrap();
+    assert!(!world.server.session(world.sessions[0]).unwrap().is_finished());
+    assert_eq!(world.hear(0), "cmd=finalize_ack rc=0\n");
+    assert!(world.server.session(world.sessions[0]).unwrap().is_finished());
+    assert_eq!(world.phase(0), Phase::Finalized);
+    assert_eq!(world.server.session(world.sessions[0]).unwrap().handle_end(NOW), Ok(()));
+}
+
+#[test]
+fn an_abort_is_told_at_once_and_nothing_after_it_is_heard() {
+    let mut world = World::new(2);
+    world.init_all();
+    assert_eq!(world.say(1, "cmd=abort exitcode=42 message=bye bye\ncmd=finalize\n"), "");
+    let message = Excerpt::new(*b"bye bye");
+    let told =
+        Event::Aborted { job: world.job, rank: Rank(1), code: Some(42), world: true, message };
+    assert_eq!(world.server.poll_event(), Some(told));
+    assert_eq!(world.server.poll_event(), None);
+    assert_eq!(world.phase(1), Phase::Lost);
+}
+
+#[test]
+fn a_mistake_is_told_and_the_session_goes_on() {
+    let mut world = World::new(1);
+    let early = world.say(0, "cmd=put key=a value=b\n");
+    assert_eq!(early, "cmd=put_result rc=-1 msg=expected_init\n");
+    world.init_all();
+    let long_key = "k".repeat(65);
+    let long_value = "v".repeat(1025);
+    for (line, heard) in [
+        ("cmd=dance fast=yes".to_string(), "cmd=dance_result rc=-1 msg=not_supported_dance"),
+        ("cmd=put key=a".to_string(), "cmd=put_result rc=3 msg=value_is_missing_or_wrong"),
+        ("cmd=put value=a".to_string(), "cmd=put_result rc=3 msg=key_is_missing_or_wrong"),
+        ("cmd=put key= value=".to_string(), "cmd=put_result rc=0"),
+        (
+            format!("cmd=put key={long_key} value=b"),
+            "cmd=put_result rc=5 msg=key_kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk_65_bytes_over_limit_64_at_rank_0",
+        ),
+        (
+            format!("cmd=put key=a value={long_value}"),
+            "cmd=put_result rc=7 msg=value_a_1025_bytes_over_limit_1024_at_rank_0",
+        ),
+        ("cmd=spawn".to_string(), "cmd=spawn_result rc=3 msg=mcmd=spawn_is_missing_or_wrong"),
+        (
+            "cmd=get_maxes".to_string(),
+            "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024",
+        ),
+    ] {
+        assert_eq!(world.say(0, &format!("{line}\n")), format!("{heard}\n"));
+    }
+}
+
+#[test]
+fn bytes_that_are_no_message_end_only_their_session() {
+    for garbage in ["GET / HTTP/1.1\r\n", "\0\0\0\0", "x", "cmd\n", "     41cmd=fullinit;"] {
+        let mut world = World::new(2);
+        world.init_all();
+        let error = world.tell(0, garbage).unwrap_err();
+        assert!(matches!(error, PeerError::Malformed(_)), "{garbage:?}: {error}");
+        assert!(world.hear(0).starts_with("cmd=unparseable_msg rc=-1 msg=expected_cmd=_at_byte_"));
+        assert!(world.server.session(world.sessions[0]).unwrap().is_finished());
+        assert_eq!(world.tell(0, "cmd=get_maxes\n"), Err(error));
+        assert!(world.say(1, "cmd=get_appnum\n").starts_with("cmd=appnum"));
+    }
+}
+
+#[test]
+fn a_message_without_an_end_is_given_up_when_the_memory_is() {
+    let mut world = World::new(1);
+    world.init_all();
+    let piece = format!("cmd=put key=a value={}", "v".repeat(1000));
+    world.tell(0, &piece).unwrap();
+    let error = (0..9).find_map(|_| world.tell(0, &"v".repeat(1000)).err()).unwrap();
+    assert_eq!(error, PeerError::MessageTooLong { limit_bytes: 4096 });
+    assert!(world.hear(0).contains("the_end_of_a_message"));
+}
+
+#[test]
+fn versions_are_agreed_on_or_refused_with_the_name_of_the_rank() {
+    for (asked, agreed) in [((1, 0), (1, 1)), ((1, 1), (1, 1)), ((1, 2), (1, 2)), ((1, 9), (1, 2))]
+    {
+        let mut world = World::new(1);
+        let line = format!("cmd=init pmi_version={} pmi_subversion={}\n", asked.0, asked.1);
+        let (major, minor) = agreed;
+        let heard =
+            format!("cmd=response_to_init rc=0 pmi_version={major} pmi_subversion={minor}\n");
+        assert_eq!(world.say(0, &line), heard);
+    }
+    let mut world = World::new(2);
+    let error = world.tell(1, "cmd=init pmi_version=3 pmi_subversion=0\n").unwrap_err();
+    assert_eq!(error, PeerError::Version { major: 3, minor: 0 });
+    let heard = world.hear(1);
+    assert!(
+        heard.starts_with("cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=2 msg="),
+        "{heard}"
+    );
+    assert!(heard.ends_with("for_rank_1\n"), "{heard}");
+}
+
+#[test]
+fn one_who_leaves_early_is_lost_and_named_to_those_who_wait() {
+    let mut world = World::new(3);
+    world.init_all();
+    world.tell(0, "cmd=barrier_in\n").unwrap();
+    let mut session = world.server.session(world.sessions[2]).unwrap();
+    assert_eq!(session.handle_end(NOW), Err(PeerError::LeftEarly));
+    world.server.close(world.sessions[2]);
+    assert_eq!(world.phase(2), Phase::Lost);
+    let stuck = Event::FenceStuck { job: world.job, gone: Rank(2) };
+    assert_eq!(world.server.poll_event(), Some(stuck));
+    assert_eq!(world.server.poll_event(), None);
+    assert_eq!(world.missing(), [1, 2]);
+}
+
+#[test]
+fn one_who_never_spoke_and_exits_is_named_to_those_who_wait() {
+    let mut world = World::new(2);
+    world.say(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    let mut session = world.server.session(world.sessions[1]).unwrap();
+    assert_eq!(session.handle_end(NOW), Ok(()));
+    world.server.close(world.sessions[1]);
+    assert_eq!(world.phase(1), Phase::Absent);
+    world.server.member_gone(world.job, Rank(1));
+    assert_eq!(world.server.poll_event(), None);
+    world.tell(0, "cmd=barrier_in\n").unwrap();
+    assert_eq!(
+        world.server.poll_event(),
+        Some(Event::FenceStuck { job: world.job, gone: Rank(1) })
+    );
+}
+
+#[test]
+fn the_same_key_put_twice_between_fences_is_told_with_both_ranks() {
+    let mut world = World::new(2);
+    world.init_all();
+    world.say(0, "cmd=put key=a value=1\n");
+    world.say(0, "cmd=put key=a value=2\n");
+    assert_eq!(world.server.poll_event(), None);
+    world.say(1, "cmd=put key=a value=3\n");
+    let key = Key::new(b"a").unwrap();
+    let told = Event::PutTwice { job: world.job, key, first: Rank(0), second: Rank(1) };
+    assert_eq!(world.server.poll_event(), Some(told));
+    assert_eq!(world.say(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=3\n");
+}
+
+#[test]
+fn a_session_with_something_to_tell_waits_until_it_was_heard() {
+    let mut world = World::new(2);
+    world.init_all();
+    world.say(0, "cmd=put key=a value=1\n");
+    assert_eq!(world.say(1, "cmd=put key=a value=3\ncmd=get_appnum\n"), "cmd=put_result rc=0\n");
+    world.ready();
+    assert!(world.server.poll_event().is_some());
+    assert_eq!(world.ready(), [world.sessions[1].0]);
+    assert_eq!(world.hear(1), "cmd=appnum rc=0 appnum=0\n");
+}
+
+#[test]
+fn names_are_published_for_everybody_and_go_with_their_job() {
+    let mut world = World::new(2);
+    world.init_all();
+    let publish = "cmd=publish_name service=ocean port=tag#0$port#1$\n";
+    assert_eq!(world.say(0, publish), "cmd=publish_result rc=0 info=ok\n");
+    let again = world.say(1, publish);
+    assert_eq!(again, "cmd=publish_result rc=1 msg=service_exists_already info=fail\n");
+    let heard = world.say(1, "cmd=lookup_name service=ocean\n");
+    assert_eq!(heard, "cmd=lookup_result rc=0 info=ok port=tag#0$port#1$\n");
+    let unpublish = "cmd=unpublish_name service=ocean\n";
+    assert_eq!(world.say(1, unpublish), "cmd=unpublish_result rc=0 info=ok\n");
+    let gone = world.say(0, unpublish);
+    assert_eq!(gone, "cmd=unpublish_result rc=1 msg=no_such_service info=fail\n");
+    world.say(0, publish);
+    world.sessions.clone().into_iter().for_each(|id| world.server.close(id));
+    world.server.remove_job(world.job).unwrap();
+    assert_eq!(world.server.names.next(None), None);
+}
+
+#[test]
+fn a_fence_with_an_uplink_ends_when_the_owner_says_so() {
+    let mut world = World::with_uplink(2, true);
+    world.init_all();
+    assert!(world.server.end_fence(world.job).is_err());
+    world.say(0, "cmd=barrier_in\n");
+    assert_eq!(world.say(1, "cmd=barrier_in\n"), "");
+    let told = Event::FenceHandedUp { job: world.job, generation: 0 };
+    assert_eq!(world.server.poll_event(), Some(told));
+    world.server.end_fence(world.job).unwrap();
+    assert_eq!(world.hear(0), "cmd=barrier_out rc=0\n");
+    assert_eq!(world.hear(1), "cmd=barrier_out rc=0\n");
+}
+
+#[test]
+fn groups_have_fences_of_their_own_told_apart_by_tag() {
+    let mut world = World::new(4);
+    for rank in 0..4 {
+        world.say(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
+    }
+    world.say(0, "cmd=put key=a value=1\n");
+    world.tell(0, "cmd=barrier_in group=0,1:5\ncmd=barrier_in group=1,0:6\n").unwrap();
+    assert_eq!(world.say(1, "cmd=barrier_in group=0,1:6\n"), "cmd=barrier_out rc=0 tag=6\n");
+    assert_eq!(world.hear(0), "cmd=barrier_out rc=0 tag=6\n");
+    assert_eq!(world.say(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=1\n");
+    assert_eq!(world.say(1, "cmd=barrier_in group=0,1:5\n"), "cmd=barrier_out rc=0 tag=5\n");
+    assert_eq!(world.say(2, "cmd=barrier_in group=NODE:9\n"), "");
+    assert_eq!(world.say(3, "cmd=barrier_in group=NODE:9\n"), "cmd=barrier_out rc=0 tag=9\n");
+    assert_eq!(world.say(3, "cmd=barrier_in group=3\n"), "cmd=barrier_out rc=0 tag=0\n");
+    for bad in ["0,1", "9", "moon", "3:x"] {
+        let heard = world.say(3, &format!("cmd=barrier_in group={bad}\n"));
+        assert!(heard.starts_with("cmd=barrier_out rc=") && heard.contains("msg="), "{heard}");
+    }
+}
+
+#[test]
+fn a_caller_says_who_it_is_before_anything_else() {
+    let mut world = World::without_sessions(2, false);
+    let deadline = Some(NOW.plus(Duration::from_secs(1)));
+    let peer = Peer::Caller { job: world.job, deadline };
+    for _ in 0..3 {
+        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+    }
+    let hello = "cmd=initack rc=0 rank=1 size=2 appnum=0 debug=0\n\
+                 cmd=set size=2\ncmd=set rank=1\ncmd=set debug=0\n";
+    assert_eq!(world.say(0, "cmd=initack pmiid=1\n"), hello);
+    assert_eq!(world.server.poll_event(), Some(Event::Joined { job: world.job, rank: Rank(1) }));
+    assert!(world.say(0, "cmd=init pmi_version=1 pmi_subversion=1\n").contains("rc=0"));
+    let error = world.tell(1, "cmd=initack pmiid=1\n").unwrap_err();
+    assert_eq!(error, PeerError::AlreadyConnected { rank: 1 });
+    assert_eq!(world.server.poll_timeout(), deadline);
+    world.server.handle_timeout(NOW);
+    assert_eq!(world.server.poll_timeout(), deadline);
+    world.server.handle_timeout(NOW.plus(Duration::from_secs(1)));
+    assert_eq!(world.server.poll_timeout(), None);
+    assert_eq!(world.tell(2, "cmd=initack pmiid=0\n"), Err(PeerError::TimedOut));
+    assert!(world.hear(2).contains("expected_initack_in_time"));
+}
+
+#[test]
+fn a_caller_nobody_expects_is_refused() {
+    for (line, expected) in [
+        ("cmd=initack pmiid=2\n", PeerError::UnknownPeer { id: 2 }),
+        ("cmd=get_maxes\n", PeerError::OutOfOrder { got: "get_maxes", expected: "initack" }),
+    ] {
+        let mut world = World::without_sessions(2, false);
+        let peer = Peer::Caller { job: world.job, deadline: None };
+        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+        assert_eq!(world.tell(0, line), Err(expected));
+        assert!(!world.hear(0).is_empty());
+    }
+}
+
+#[test]
+fn a_spawn_is_lent_to_the_owner_and_answered_later() {
+    let text = "mcmd=spawn\nnprocs=2\nexecname=/bin/a b\ntotspawns=1\nspawnssofar=1\n\
+                arg1=x=y z\nargcnt=1\npreput_num=1\npreput_key_0=k\npreput_val_0=v w\n\
+                info_num=1\ninfo_key_0=wdir\ninfo_val_0=/tmp\nendcmd\n";
+    let mut world = World::new(1);
+    world.init_all();
+    for (made, heard) in [
+        (Ok(world.job), "cmd=spawn_result rc=0 jobid=kvs_1\n"),
+        (Err(Code(-1)), "cmd=spawn_result rc=-1\n"),
+    ] {
+        world.tell(0, &format!("{text}cmd=get_appnum\n")).unwrap();
+        let Some(Event::Spawn { session, exchange }) = world.server.poll_event() else { panic!() };
+        let spawn = world.server.spawn_request(session).unwrap();
+        let program = spawn.programs().next().unwrap();
+        assert_eq!(program.executable, *b"/bin/a b");
+        assert_eq!(program.processes, 2);
+        assert!(program.arguments.iter().eq([crate::command::Text::from("x=y z")]));
+        assert_eq!(spawn.preputs().next().unwrap().value, *b"v w");
+        world.server.spawn_read(session);
+        assert_eq!(world.hear(0), "");
+        world.server.answer_spawn(session, exchange, made).unwrap();
+        assert!(world.server.answer_spawn(session, exchange, made).is_err());
+        assert_eq!(world.hear(0), format!("{heard}cmd=appnum rc=0 appnum=0\n"));
+    }
+}
+
+#[test]
+fn an_answer_that_does_not_fit_is_kept() {
+    let mut world = World::new(1);
+    world.init_all();
+    world.tell(0, "cmd=get_my_kvsname\n").unwrap();
+    let mut session = world.server.session(world.sessions[0]).unwrap();
+    let needed = "cmd=my_kvsname rc=0 kvsname=kvs_1\n".len();
+    for len in 0..needed {
+        assert_eq!(session.poll_transmit(&mut [0; 64][..len]), Err(Full { needed }));
+    }
+    assert_eq!(session.poll_transmit(&mut [0; 64][..needed]), Ok(Some(needed)));
+    assert_eq!(session.poll_transmit(&mut []), Ok(None));
+}

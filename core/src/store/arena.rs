@@ -1,0 +1,272 @@
+//! A key-value space in two lent slices: no heap, no limit but their size.
+
+use super::kvs::{Entry, EntryId, Kvs, NoRoom, Shelf, Stamp};
+
+/// A key-value space over lent memory: `places` for entries and `bytes` for keys and values.
+///
+/// Shape: `places` is a hash table with open addressing, so an entry never moves and its number
+/// is its place. `bytes` is a log of records `place · length · key · value`; a value that grows
+/// moves to the end of the log, and when the end is reached the dead records are squeezed out.
+/// Works over `[T; N]`, `&'static mut [T]` and anything else that lends a slice.
+#[derive(Debug)]
+pub struct Arena<P, B> {
+    places: P,
+    bytes: B,
+    /// End of the log.
+    tail: usize,
+    /// Bytes of dead records before it.
+    dead: usize,
+}
+
+/// A place for one entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    state: State,
+    hash: u32,
+    shelf: Shelf,
+    stamp: Stamp,
+    /// Where its record begins.
+    offset: usize,
+    key_len: usize,
+    value_len: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    /// Was used: a search goes on past it.
+    Left,
+    Used,
+}
+
+impl Place {
+    /// A place that is not in use, to build tables of.
+    pub const FREE: Self = Self {
+        state: State::Free,
+        hash: 0,
+        shelf: Shelf::Space,
+        stamp: Stamp::MANAGER,
+        offset: 0,
+        key_len: 0,
+        value_len: 0,
+    };
+}
+
+impl<P, B> Arena<P, B>
+where
+    P: AsRef<[Place]> + AsMut<[Place]>,
+    B: AsRef<[u8]> + AsMut<[u8]>,
+{
+    /// Makes an empty space over `places`, which must be [`Place::FREE`], and `bytes`.
+    pub const fn new(places: P, bytes: B) -> Self {
+        Self { places, bytes, tail: 0, dead: 0 }
+    }
+
+    /// How many bytes of keys, values and their headers are in use.
+    pub const fn used_bytes(&self) -> usize {
+        self.tail - self.dead
+    }
+
+    /// What a record of this key and value takes.
+    pub const fn record_bytes(key_len: usize, value_len: usize) -> usize {
+        HEADER + key_len + value_len
+    }
+
+    fn place(&self, index: usize) -> Option<&Place> {
+        self.places.as_ref().get(index).filter(|place| place.state == State::Used)
+    }
+
+    fn key(&self, place: &Place) -> &[u8] {
+        let start = place.offset + HEADER;
+        self.bytes.as_ref().get(start..start + place.key_len).unwrap_or(b"")
+    }
+
+    fn value(&self, place: &Place) -> &[u8] {
+        let start = place.offset + HEADER + place.key_len;
+        self.bytes.as_ref().get(start..start + place.value_len).unwrap_or(b"")
+    }
+
+    /// The place of `key`, or else the first one that could take it.
+    fn search(&self, shelf: Shelf, key: &[u8]) -> Result<usize, Option<usize>> {
+        let places = self.places.as_ref();
+        let hash = hash(shelf, key);
+        let start = (hash as usize).checked_rem(places.len()).unwrap_or(0);
+        let mut free = None;
+        let (front, back) = places.split_at_checked(start).unwrap_or((places, &[]));
+        for (index, place) in (start..).zip(back).chain((0..).zip(front)) {
+            match place.state {
+                State::Used
+                    if place.hash == hash && place.shelf == shelf && self.key(place) == key =>
+                {
+                    return Ok(index);
+                }
+                State::Used => {}
+                State::Left => free = free.or(Some(index)),
+                State::Free => return Err(free.or(Some(index))),
+            }
+        }
+        Err(free)
+    }
+
+    /// Length of key and value that the record at `offset` has room for.
+    fn room_at(&self, offset: usize) -> usize {
+        self.header(offset).map_or(0, |(_, len)| len)
+    }
+
+    fn header(&self, offset: usize) -> Option<(u32, usize)> {
+        let bytes = self.bytes.as_ref().get(offset..offset + HEADER)?;
+        let (place, len) = bytes.split_first_chunk::<4>()?;
+        let len = u32::from_le_bytes(*len.first_chunk()?);
+        Some((u32::from_le_bytes(*place), len as usize))
+    }
+
+    fn kill(&mut self, offset: usize) {
+        self.dead += HEADER + self.room_at(offset);
+        if let Some(place) = self.bytes.as_mut().get_mut(offset..offset + 4) {
+            place.copy_from_slice(&DEAD.to_le_bytes());
+        }
+    }
+
+    /// Moves living records over dead ones.
+    fn squeeze(&mut self) {
+        let (mut from, mut to) = (0, 0);
+        while let Some((place, len)) = self.header(from).filter(|_| from < self.tail) {
+            let end = from + HEADER + len;
+            if place != DEAD {
+                self.bytes.as_mut().copy_within(from..end, to);
+                if let Some(place) = self.places.as_mut().get_mut(place as usize) {
+                    place.offset = to;
+                }
+                to += HEADER + len;
+            }
+            from = end;
+        }
+        self.tail = to;
+        self.dead = 0;
+    }
+
+    /// Appends a record; the caller has made sure that it fits.
+    fn append(&mut self, place: u32, key: &[u8], value: &[u8]) -> Option<usize> {
+        let offset = self.tail;
+        let len = u32::try_from(key.len() + value.len()).ok()?;
+        let record = self.bytes.as_mut().get_mut(offset..offset + HEADER + len as usize)?;
+        let (head, body) = record.split_at_mut(HEADER);
+        head.get_mut(..4)?.copy_from_slice(&place.to_le_bytes());
+        head.get_mut(4..)?.copy_from_slice(&len.to_le_bytes());
+        body.get_mut(..key.len())?.copy_from_slice(key);
+        body.get_mut(key.len()..)?.copy_from_slice(value);
+        self.tail = offset + record.len();
+        Some(offset)
+    }
+}
+
+impl<P, B> Kvs for Arena<P, B>
+where
+    P: AsRef<[Place]> + AsMut<[Place]>,
+    B: AsRef<[u8]> + AsMut<[u8]>,
+{
+    fn put(
+        &mut self,
+        shelf: Shelf,
+        key: &[u8],
+        value: &[u8],
+        stamp: Stamp,
+    ) -> Result<Option<Stamp>, NoRoom> {
+        let found = self.search(shelf, key);
+        let index = found.or_else(|free| free.ok_or(NoRoom))?;
+        let old = self.place(index).copied();
+        let needed = Self::record_bytes(key.len(), value.len());
+        let old_bytes = old.map_or(0, |old| HEADER + self.room_at(old.offset));
+        let mut new = Place {
+            state: State::Used,
+            hash: hash(shelf, key),
+            shelf,
+            stamp,
+            offset: 0,
+            key_len: key.len(),
+            value_len: value.len(),
+        };
+        if let Some(old) = old.filter(|_| old_bytes >= needed) {
+            let start = old.offset + HEADER + key.len();
+            let to = self.bytes.as_mut().get_mut(start..start + value.len()).ok_or(NoRoom)?;
+            to.copy_from_slice(value);
+            new.offset = old.offset;
+        } else {
+            // Nothing is given up before it is sure that the new record fits.
+            if self.used_bytes() - old_bytes + needed > self.bytes.as_ref().len() {
+                return Err(NoRoom);
+            }
+            if let Some(old) = old {
+                self.kill(old.offset);
+            }
+            if self.tail + needed > self.bytes.as_ref().len() {
+                self.squeeze();
+            }
+            let number = u32::try_from(index).map_err(|_| NoRoom)?;
+            new.offset = self.append(number, key, value).ok_or(NoRoom)?;
+        }
+        *self.places.as_mut().get_mut(index).ok_or(NoRoom)? = new;
+        Ok(old.map(|old| old.stamp))
+    }
+
+    fn find(&self, shelf: Shelf, key: &[u8]) -> Option<EntryId> {
+        let index = self.search(shelf, key).ok()?;
+        Some(EntryId(u32::try_from(index).ok()?))
+    }
+
+    fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
+        let place = self.place(id.0 as usize)?;
+        let (key, value) = (self.key(place), self.value(place));
+        Some(Entry { shelf: place.shelf, key, value, stamp: place.stamp })
+    }
+
+    fn restamp(&mut self, id: EntryId, stamp: Stamp) {
+        if let Some(place) = self.places.as_mut().get_mut(id.0 as usize) {
+            place.stamp = stamp;
+        }
+    }
+
+    fn remove(&mut self, id: EntryId) {
+        let Some(offset) = self.place(id.0 as usize).map(|place| place.offset) else { return };
+        self.kill(offset);
+        if let Some(place) = self.places.as_mut().get_mut(id.0 as usize) {
+            place.state = State::Left;
+        }
+    }
+
+    fn next(&self, last: Option<EntryId>) -> Option<EntryId> {
+        let mut at = match last {
+            None => 0,
+            Some(id) => {
+                let offset = self.place(id.0 as usize)?.offset;
+                offset + HEADER + self.room_at(offset)
+            }
+        };
+        while at < self.tail {
+            let (place, len) = self.header(at)?;
+            if place != DEAD {
+                return Some(EntryId(place));
+            }
+            at += HEADER + len;
+        }
+        None
+    }
+}
+
+fn hash(shelf: Shelf, key: &[u8]) -> u32 {
+    let shelf = match shelf {
+        Shelf::Space => 0,
+        Shelf::Attributes => 1,
+        Shelf::Names => 2,
+        Shelf::Node(node) => node.wrapping_add(3),
+    };
+    // FNV-1a: short keys, no table, the same on every machine.
+    let start = 0x811c_9dc5 ^ shelf;
+    key.iter().fold(start, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Place and length in front of a record, 32 bits each.
+const HEADER: usize = 8;
+
+/// The place of a record that nobody points to.
+const DEAD: u32 = u32::MAX;

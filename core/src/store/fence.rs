@@ -1,0 +1,84 @@
+//! One fence after the other, counted.
+
+use crate::time::Instant;
+
+/// The fence of a whole job: who is inside is with the members, how many is here.
+///
+/// Fences are numbered from 0. A member that has entered `n` fences is inside the current one
+/// exactly if `n` is more than the number of fences that have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fence {
+    generation: u32,
+    inside: u32,
+    since: Option<Instant>,
+    handed_up: bool,
+}
+
+impl Fence {
+    /// How many fences have ended; also the number of the current one.
+    pub const fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// How many members are inside the current one.
+    pub const fn inside(&self) -> u32 {
+        self.inside
+    }
+
+    /// When the first member entered the current one.
+    pub const fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
+    /// Whether all members here are inside, and the other nodes are waited for.
+    pub const fn is_handed_up(&self) -> bool {
+        self.handed_up
+    }
+
+    /// Lets one more member in; true if that makes `all` of them.
+    pub fn enter(&mut self, now: Instant, all: u32) -> bool {
+        self.inside += 1;
+        self.since = self.since.or(Some(now));
+        self.inside >= all
+    }
+
+    /// Says that the members here are complete and the rest is up to other nodes.
+    pub const fn hand_up(&mut self) {
+        self.handed_up = true;
+    }
+
+    /// Ends the current fence and begins the next.
+    pub fn end(&mut self) {
+        *self = Self { generation: self.generation.wrapping_add(1), ..Self::default() };
+    }
+
+    /// Whether the fence with number `generation` has ended.
+    pub const fn has_ended(&self, generation: u32) -> bool {
+        // Numbers wrap after four thousand million fences; the difference does not.
+        self.generation.wrapping_sub(generation) as i32 > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_one_in_completes_it() {
+        let mut fence = Fence::default();
+        assert!(!fence.enter(Instant::from_micros(5), 2));
+        assert!(fence.enter(Instant::from_micros(9), 2));
+        assert_eq!((fence.inside(), fence.since()), (2, Some(Instant::from_micros(5))));
+        assert!(!fence.has_ended(0));
+        fence.end();
+        assert!(fence.has_ended(0) && !fence.has_ended(1));
+        assert_eq!((fence.inside(), fence.since()), (0, None));
+    }
+
+    #[test]
+    fn numbers_may_wrap() {
+        let mut fence = Fence { generation: u32::MAX, ..Fence::default() };
+        fence.end();
+        assert!(fence.has_ended(u32::MAX) && !fence.has_ended(0));
+    }
+}

@@ -1,0 +1,92 @@
+//! What a key-value space must be able to do, whatever it is made of.
+
+use crate::ids::Rank;
+
+/// Keys and values on a few shelves.
+///
+/// The owner chooses the memory: [`Arena`](super::Arena) over lent slices, or a map on a host.
+/// The same tests run on every kind.
+///
+/// Shape: keys and values are copied in. An [`EntryId`] stays good until its entry is removed,
+/// also when the value changes; so a reply can be owed as a number and rendered later.
+pub trait Kvs {
+    /// Stores `value` under `key`, and tells who had stored there before.
+    ///
+    /// Errors: [`NoRoom`], and what was there before is still there.
+    fn put(
+        &mut self,
+        shelf: Shelf,
+        key: &[u8],
+        value: &[u8],
+        stamp: Stamp,
+    ) -> Result<Option<Stamp>, NoRoom>;
+
+    /// Finds the entry of `key`.
+    fn find(&self, shelf: Shelf, key: &[u8]) -> Option<EntryId>;
+
+    /// Lends an entry.
+    fn entry(&self, id: EntryId) -> Option<Entry<'_>>;
+
+    /// Changes the stamp of an entry.
+    fn restamp(&mut self, id: EntryId, stamp: Stamp);
+
+    /// Forgets an entry.
+    fn remove(&mut self, id: EntryId);
+
+    /// The entry after `last`, or the first; in the same order every time on every machine.
+    fn next(&self, last: Option<EntryId>) -> Option<EntryId>;
+}
+
+/// What kind of thing a key names; the same key may stand on several shelves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Shelf {
+    /// The job's key-value space.
+    Space,
+    /// What the process manager says about the job.
+    Attributes,
+    /// What the ranks of one node share.
+    Node(u32),
+    /// Published names.
+    Names,
+}
+
+/// Who stored an entry, and from when on others see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Who stored it.
+    pub by: Rank,
+    /// The fence that makes it visible: number N stands for the end of the Nth fence, 0 for
+    /// "always".
+    pub epoch: u32,
+}
+
+/// Which entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryId(pub u32);
+
+/// An entry, lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Where it stands.
+    pub shelf: Shelf,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+    /// Who stored it and from when on it is seen.
+    pub stamp: Stamp,
+}
+
+/// The memory that was lent is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+impl Stamp {
+    /// The stamp of what the process manager says itself.
+    pub const MANAGER: Self = Self { by: Rank(u32::MAX), epoch: 0 };
+
+    /// Whether `rank` sees the entry after `fences` fences have ended.
+    pub fn is_visible(self, rank: Rank, fences: u32) -> bool {
+        self.epoch <= fences || self.by == rank
+    }
+}

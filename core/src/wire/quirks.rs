@@ -40,6 +40,13 @@ pub const ABORT_CODE: [&str; 2] = ["exitcode", "exit_code"];
 /// Test: `vectors/pmi1-quirks.pmi`, "info instead of rc".
 pub const INFO: &str = "info";
 
+/// How a message ends that says "no such key", whatever the return code says.
+///
+/// Seen: gforker answers some missing keys with `rc=0 msg=key_KVSNAME_not_found value=`. A key that
+/// was put without a value is answered with `msg=success`.
+/// Test: `vectors/pmi1-quirks.pmi`, "missing, but with success".
+pub const NOT_FOUND: &str = "_not_found";
+
 /// A put with an empty key carries nothing and is answered with success.
 ///
 /// Seen: MPICH up to 4.0 replays one cached put after a singleton start, even if it is empty.
@@ -52,7 +59,7 @@ pub const EMPTY_PUT_IS_NOTHING: bool = true;
 /// Test: `vectors/pmi1-errors.pmi`.
 pub const UNREADABLE: &[u8] = b"unparseable_msg";
 
-/// How many lines answer `initack`.
+/// How many lines answer `initack`, unless the first is a refusal.
 ///
 /// Seen: all servers send `cmd=initack` and three `cmd=set` lines; clients up to MPICH 4.0 read
 /// the numbers from the last three, newer ones from the first. We write both.

@@ -9,9 +9,10 @@ use crate::error::{Full, Misuse};
 pub(super) struct Line<'a>(&'a [u8]);
 
 impl<'a> Line<'a> {
-    /// Takes a line with or without its line feed; a carriage return before it is dropped.
+    /// Takes the first line of `bytes`; a carriage return before its end is dropped.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let end = bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len());
+        let bytes = bytes.get(..end).unwrap_or(b"");
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let start = bytes.iter().position(|b| *b != b' ').unwrap_or(bytes.len());
         let end = bytes.iter().rposition(|b| *b != b' ').map_or(start, |last| last + 1);
@@ -21,6 +22,11 @@ impl<'a> Line<'a> {
     /// True when nothing is left of it.
     pub(super) const fn is_empty(self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The value of `key=` if the line begins with it.
+    pub(super) fn first(self, key: &str) -> Option<Text<'a>> {
+        value_of(self.tokens().next()?, key).map(Text::plain)
     }
 
     /// The value of the first `key=`, up to the next blank.
@@ -137,24 +143,23 @@ impl<'a> LineWriter<'a> {
         key: &str,
         pieces: impl Iterator<Item = Piece<'p>>,
     ) -> &mut Self {
-        let plain = |b: u8| if b <= b' ' { b'_' } else { b };
         let writer = self.key(key);
         for (at, piece) in pieces.enumerate() {
             if at > 0 {
                 writer.byte(b'_');
             }
-            let bytes = match piece {
-                Piece::Words(words) => words.as_bytes(),
-                Piece::Quoted(bytes) => bytes,
-                Piece::Number(number) => {
-                    writer.unsigned(number);
-                    continue;
-                }
+            match piece {
+                Piece::Words(words) => joined(writer, words.bytes()),
+                Piece::Quoted(bytes) => joined(writer, bytes.iter().copied()),
+                Piece::Number(number) => writer.unsigned(number),
             };
-            for byte in bytes {
-                writer.byte(plain(*byte));
-            }
         }
+        self
+    }
+
+    /// Somebody else's sentence as one word.
+    pub(super) fn one_word(&mut self, key: &str, text: Text<'_>) -> &mut Self {
+        joined(self.key(key), text.bytes());
         self
     }
 
@@ -167,6 +172,14 @@ impl<'a> LineWriter<'a> {
         self.writer.byte(b'\n');
         self.writer.finish()
     }
+}
+
+/// Appends words with `_` for everything that could end one.
+fn joined<'w, 'a>(
+    writer: &'w mut Writer<'a>,
+    bytes: impl Iterator<Item = u8>,
+) -> &'w mut Writer<'a> {
+    bytes.fold(writer, |writer, b| writer.byte(if b <= b' ' { b'_' } else { b }))
 }
 
 /// Lets a field through that can stand in a line as one word.

@@ -26,11 +26,16 @@ pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
 
 /// Finds the end of the first message from a server.
 ///
-/// Shape: a line ends at LF; the answer to `initack` is four lines.
+/// Shape: a line ends at LF; the answer to `initack` is four lines, unless it is a refusal.
 /// Errors: [`Malformed`] as soon as no continuation can be a message.
 pub fn frame_reply(bytes: &[u8]) -> Result<Framed, Malformed> {
     let first = frame_line(bytes, 0)?;
-    if !bytes.starts_with(b"cmd=initack") {
+    let Framed::Whole(end) = first else { return Ok(first) };
+    let line = Line::new(bytes.get(..end).unwrap_or(b""));
+    let word = command(line).unwrap_or(b"");
+    if names::find(word, |words| words.line_reply) != Some(Verb::InitAck)
+        || !code(line, Verb::InitAck).is_success()
+    {
         return Ok(first);
     }
     let mut ends = bytes.iter().enumerate().filter(|(_, b)| **b == b'\n');
@@ -69,7 +74,7 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let line = Line::new(message);
     let word = command(line)?;
     let to = names::find(word, |words| words.line_reply).unwrap_or(Verb::Unknown);
-    let code = code(line, to);
+    let mut code = code(line, to);
     let answer = if code.is_success() || to == Verb::Init {
         answer(to, line, message).ok_or(Malformed::new(0, "the fields of an answer"))?
     } else if to == Verb::Get {
@@ -77,6 +82,9 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     } else {
         line.rest("msg", &[]).map_or(Answer::Nothing, Answer::Told)
     };
+    if answer == Answer::Missing && code.is_success() {
+        code = Code::INIT;
+    }
     Ok(Reply { to, tag: b"", code, answer })
 }
 
@@ -94,7 +102,7 @@ pub fn write_request(
     }
     let verb = request.verb();
     let word = names::of(verb).map_or("", |words| words.line);
-    if word.is_empty() {
+    if word.is_empty() || matches!(request, Request::Lacking { .. }) {
         return Err(Misuse::NotSayable { what: "a request that PMI-1 does not have" }.into());
     }
     let mut line = LineWriter::new(out, word.as_bytes());
@@ -106,18 +114,18 @@ pub fn write_request(
             line.unsigned("pmiid", id);
         }
         Request::Put { key, value, .. } => {
-            line.pair("kvsname", Text::plain(kvsname)).pair("key", sayable("key", key)?);
-            line.pair("value", sayable("value", value)?);
+            line.pair("kvsname", sayable("kvsname", Text::plain(kvsname))?);
+            line.pair("key", sayable("key", key)?).pair("value", sayable("value", value)?);
         }
         Request::Get { place, key, .. } => {
             let name = match place {
                 Place::Job(Some(name)) => name,
                 _ => Text::plain(kvsname),
             };
-            line.pair("kvsname", name).pair("key", sayable("key", key)?);
+            line.pair("kvsname", sayable("kvsname", name)?).pair("key", sayable("key", key)?);
         }
         Request::Fence { group, tag } => {
-            write_group(&mut line, group, tag);
+            write_group(&mut line, group, tag)?;
         }
         Request::Publish { service, port } => {
             line.pair("service", sayable("service", service)?).pair("port", sayable("port", port)?);
@@ -178,7 +186,7 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
             line.token("msg", reason.pieces());
         }
         Answer::Told(text) => {
-            line.free("msg", text);
+            line.one_word("msg", text);
         }
         Answer::Nothing | Answer::Missing | Answer::Released { tag: None } | Answer::Value(_) => {}
     }
@@ -209,7 +217,8 @@ fn frame_line(bytes: &[u8], from: usize) -> Result<Framed, Malformed> {
 }
 
 fn command(line: Line<'_>) -> Result<&[u8], Malformed> {
-    let word = line.field("cmd").and_then(Text::as_plain);
+    // Only in front, or it would depend on how the bytes arrive whether they are refused.
+    let word = line.first("cmd").and_then(Text::as_plain);
     word.filter(|word| !word.is_empty()).ok_or(Malformed::new(0, "cmd="))
 }
 
@@ -262,7 +271,7 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
     })
 }
 
-/// Exit codes are small; what is not is cut to the bits that a process can return anyway.
+/// Codes are small; one that is not is a failure all the same.
 fn narrow(code: i64) -> i32 {
     i32::try_from(code).unwrap_or(1)
 }
@@ -273,8 +282,6 @@ fn read_group(text: Option<&[u8]>) -> Result<Request<'_>, &'static str> {
     let mut parts = text.splitn(2, |b| *b == b':');
     let name = parts.next().unwrap_or(b"");
     let tag = parts.next().map(|tag| Text::plain(tag).number().ok_or("tag")).transpose()?;
-    let is_list =
-        |name: &[u8]| name.split(|b| *b == b',').all(|rank| Text::plain(rank).number().is_some());
     let group = match name {
         b"WORLD" => Group::World,
         b"NODE" => Group::Node,
@@ -285,15 +292,28 @@ fn read_group(text: Option<&[u8]>) -> Result<Request<'_>, &'static str> {
     Ok(Request::Fence { group, tag: tag.or(Some(0)) })
 }
 
-fn write_group(line: &mut LineWriter<'_>, group: Group<'_>, tag: Option<u32>) {
+fn write_group(
+    line: &mut LineWriter<'_>,
+    group: Group<'_>,
+    tag: Option<u32>,
+) -> Result<(), Misuse> {
     let name: &[u8] = match group {
-        Group::World if tag.is_none() => return,
+        Group::World if tag.is_none() => return Ok(()),
         Group::World => b"WORLD",
         Group::Node => b"NODE",
-        Group::Ranks(list) => list,
+        Group::Ranks(list) if is_list(list) => list,
+        Group::Ranks(_) => {
+            return Err(Misuse::NotSayable { what: "a group that is no list of ranks" });
+        }
     };
     line.pair("group", Text::plain(name));
     line.writer().byte(b':').number(tag.unwrap_or(0));
+    Ok(())
+}
+
+/// Whether a group is ranks with commas between.
+fn is_list(name: &[u8]) -> bool {
+    name.split(|b| *b == b',').all(|rank| Text::plain(rank).number().is_some())
 }
 
 fn code(line: Line<'_>, to: Verb) -> Code {
@@ -329,14 +349,20 @@ fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>>
         Verb::AppNum => Answer::Number(number("appnum")?),
         Verb::UniverseSize => Answer::Number(number("size")?),
         Verb::KvsName => Answer::Name(line.field("kvsname")?),
-        Verb::Get => {
-            line.rest("value", &quirks::BEHIND_VALUE).map_or(Answer::Missing, Answer::Value)
-        }
+        Verb::Get => match line.rest("value", &quirks::BEHIND_VALUE) {
+            Some(value) if !(value.is_empty() && says_not_found(line)) => Answer::Value(value),
+            _ => Answer::Missing,
+        },
         Verb::Lookup => Answer::Value(line.rest("port", &quirks::BEHIND_PORT)?),
         Verb::Fence => Answer::Released { tag: size("tag") },
         Verb::Spawn => Answer::Spawned { job: line.field("jobid"), codes: line.field("errcodes") },
         _ => Answer::Nothing,
     })
+}
+
+fn says_not_found(line: Line<'_>) -> bool {
+    let msg = line.field("msg").and_then(Text::as_plain);
+    msg.is_some_and(|msg| msg.ends_with(quirks::NOT_FOUND.as_bytes()))
 }
 
 /// Reads the four lines that answer `initack`, from whichever of them has the numbers.

@@ -3,7 +3,6 @@
 //! Spec: PMI-1.1 `mcmd=spawn`; `docs/pmi1.md`, spawn.
 
 use super::super::{Framed, Unwritten, Writer};
-use super::line::Line;
 use crate::command::{Field, Spawn, SpawnWords, Text};
 use crate::error::{Malformed, Misuse};
 
@@ -24,24 +23,26 @@ pub(super) static SPAWN_WORDS: SpawnWords = SpawnWords {
 /// Goes through the programs of a spawn until the one that says it is the last.
 pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
     let mut at = 0;
-    let (mut total, mut so_far) = (None, None);
+    let (mut programs, mut total, mut so_far) = (0u32, None, None);
     loop {
         let rest = bytes.get(at..).unwrap_or(b"");
-        let Some(end) = rest.iter().position(|b| *b == b'\n') else { return Ok(Framed::Partial) };
-        let line = Line::new(rest.get(..end).unwrap_or(b""));
-        at += end + 1;
-        total = line.number("totspawns").or(total);
-        so_far = line.number("spawnssofar").or(so_far);
-        if rest.starts_with(b"endcmd") {
-            // Without the two numbers there is one program.
-            if so_far.unwrap_or(1) >= total.unwrap_or(1) {
-                return Ok(Framed::Whole(at));
+        // The whole rest of a line is its value: an argument may well look like a count.
+        let Some((name, value, after)) = cut(rest) else { return Ok(Framed::Partial) };
+        at = bytes.len() - after.len();
+        match name {
+            b"totspawns" => total = value.number().or(total),
+            b"spawnssofar" => so_far = value.number().or(so_far),
+            b"endcmd" => {
+                programs = programs.saturating_add(1);
+                // Without the two numbers there is one program.
+                if so_far.take().unwrap_or(programs) >= total.unwrap_or(1) {
+                    return Ok(Framed::Whole(at));
+                }
+                if !after.iter().zip(SPAWN_START).all(|(a, b)| a == b) {
+                    return Err(Malformed::new(at, "mcmd=spawn"));
+                }
             }
-            let next = bytes.get(at..).unwrap_or(b"");
-            if !next.iter().zip(SPAWN_START).all(|(a, b)| a == b) {
-                return Err(Malformed::new(at, "mcmd=spawn"));
-            }
-            so_far = None;
+            _ => {}
         }
     }
 }
@@ -52,7 +53,13 @@ pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
 pub(super) fn write_spawn(spawn: Spawn<'_>, out: &mut [u8]) -> Result<usize, Unwritten> {
     let mut writer = Writer::new(out);
     let total = u32::try_from(spawn.programs().count()).unwrap_or(u32::MAX);
+    if total == 0 {
+        return Err(Misuse::Length { what: "spawn", len_bytes: 0, limit_bytes: 0 }.into());
+    }
     for (at, program) in (1u32..).zip(spawn.programs()) {
+        if program.executable.is_empty() {
+            return Err(Misuse::Length { what: "executable", len_bytes: 0, limit_bytes: 0 }.into());
+        }
         let mut block = BlockWriter(&mut writer);
         block.line("mcmd", 0, Text::from("spawn"))?;
         block.number("nprocs", program.processes).line("execname", 0, program.executable)?;
@@ -102,7 +109,9 @@ impl BlockWriter<'_, '_> {
     }
 
     fn value(&mut self, value: Text<'_>) -> Result<&mut Self, Misuse> {
-        if value.bytes().any(|b| matches!(b, 0 | b'\n')) {
+        // A carriage return is part of the value unless it looks like part of the line's end.
+        let last = value.bytes().last();
+        if value.bytes().any(|b| matches!(b, 0 | b'\n')) || last == Some(b'\r') {
             return Err(Misuse::NotSayable { what: "PMI-1 has no line end or NUL in a spawn" });
         }
         self.0.byte(b'=').text(value).byte(b'\n');

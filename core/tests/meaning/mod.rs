@@ -1,0 +1,221 @@
+//! Says what a message means in the words of the transcripts.
+//!
+//! The words are those of the model, not of any wire: a vector that passes has been understood.
+
+#![allow(dead_code, reason = "each test program uses its own part of this module")]
+
+use crate::transcript::{Message, Side};
+use pmi_core::command::{Answer, Group, Pair, Place, Reply, Request, Spawn, Text, Verb};
+use pmi_core::error::Malformed;
+use pmi_core::wire::pmi1;
+
+/// What a message means, or why it means nothing.
+pub(crate) fn of(message: &Message) -> Vec<u8> {
+    if let Some(bad) = message.unframed {
+        return malformed(bad);
+    }
+    read(message.from, &message.bytes)
+}
+
+/// Reads one whole message.
+pub(crate) fn read(from: Side, bytes: &[u8]) -> Vec<u8> {
+    match from {
+        Side::Client => match pmi1::read_request(bytes) {
+            Ok(Some(asked)) => request(&asked),
+            Ok(None) => b"nothing".to_vec(),
+            Err(bad) => malformed(bad),
+        },
+        Side::Server => pmi1::read_reply(bytes).map_or_else(malformed, |told| reply(&told)),
+    }
+}
+
+/// Says what a client asks.
+pub(crate) fn request(request: &Request<'_>) -> Vec<u8> {
+    let mut says = Says::new(verb(request.verb()));
+    match *request {
+        Request::Init { version } => {
+            says.pair("version", format!("{}.{}", version.major, version.minor));
+        }
+        Request::InitAck { id } => {
+            says.pair("id", id.to_string());
+        }
+        Request::Put { place, key, value } => {
+            says.place(place).text("key", key).text("value", value);
+        }
+        Request::Get { place, key, .. } => {
+            says.place(place).text("key", key);
+        }
+        Request::Fence { group, tag } => {
+            match group {
+                Group::World => says.word(b"world"),
+                Group::Node => says.word(b"node"),
+                Group::Ranks(list) => says.pair("ranks", list),
+            };
+            says.optional("tag", tag.map(|tag| tag.to_string()));
+        }
+        Request::Publish { service, port } => {
+            says.text("service", service).text("port", port);
+        }
+        Request::Unpublish { service } | Request::Lookup { service } => {
+            says.text("service", service);
+        }
+        Request::Spawn(spawn) => {
+            says.spawn(spawn);
+        }
+        Request::Abort { code, message, .. } => {
+            says.optional("code", code.map(|code| code.to_string()));
+            if !message.is_empty() {
+                says.text("message", message);
+            }
+        }
+        Request::Lacking { verb: asked, field } => {
+            says = Says::new("lacking");
+            says.word(verb(asked).as_bytes()).word(field.as_bytes());
+        }
+        Request::Unknown { word } => {
+            says.word(word);
+        }
+        _ => {}
+    }
+    says.bytes
+}
+
+/// Says what a server answers.
+pub(crate) fn reply(reply: &Reply<'_>) -> Vec<u8> {
+    let mut says = Says::new(verb(reply.to));
+    says.pair("rc", reply.code.0.to_string());
+    match reply.answer {
+        Answer::Version(version) => {
+            says.pair("version", format!("{}.{}", version.major, version.minor));
+        }
+        Answer::Identity(who) => {
+            says.pair("rank", who.rank.to_string()).pair("size", who.size.to_string());
+            says.pair("appnum", who.appnum.to_string()).optional_text("spawner", who.spawner);
+        }
+        Answer::Maxes(maxes) => {
+            says.pair("kvsname", maxes.kvsname.to_string()).pair("key", maxes.key.to_string());
+            says.pair("value", maxes.value.to_string());
+        }
+        Answer::Number(number) => {
+            says.pair("number", number.to_string());
+        }
+        Answer::Name(name) => {
+            says.text("name", name);
+        }
+        Answer::Value(value) => {
+            says.text("value", value);
+        }
+        Answer::Missing => {
+            says.word(b"missing");
+        }
+        Answer::Released { tag } => {
+            says.word(b"released").optional("tag", tag.map(|tag| tag.to_string()));
+        }
+        Answer::Spawned { job, codes } => {
+            says.optional_text("job", job).optional_text("codes", codes);
+        }
+        Answer::Told(text) => {
+            says.text("told", text);
+        }
+        _ => {}
+    }
+    says.bytes
+}
+
+fn malformed(bad: Malformed) -> Vec<u8> {
+    format!("malformed at={} expected={}", bad.at, bad.expected).into_bytes()
+}
+
+fn verb(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Init => "init",
+        Verb::InitAck => "initack",
+        Verb::Maxes => "maxes",
+        Verb::AppNum => "appnum",
+        Verb::UniverseSize => "universe-size",
+        Verb::KvsName => "kvsname",
+        Verb::Put => "put",
+        Verb::Get => "get",
+        Verb::Fence => "fence",
+        Verb::Publish => "publish",
+        Verb::Unpublish => "unpublish",
+        Verb::Lookup => "lookup",
+        Verb::Spawn => "spawn",
+        Verb::Abort => "abort",
+        Verb::Finalize => "finalize",
+        Verb::Unknown => "unknown",
+        _ => "not in PMI-1",
+    }
+}
+
+/// A meaning while it is put together.
+struct Says {
+    bytes: Vec<u8>,
+}
+
+impl Says {
+    fn new(word: &str) -> Self {
+        Self { bytes: word.as_bytes().to_vec() }
+    }
+
+    fn word(&mut self, word: &[u8]) -> &mut Self {
+        self.bytes.push(b' ');
+        self.bytes.extend(word);
+        self
+    }
+
+    fn pair(&mut self, key: &str, value: impl AsRef<[u8]>) -> &mut Self {
+        self.word(key.as_bytes()).bytes.push(b'=');
+        self.bytes.extend(value.as_ref());
+        self
+    }
+
+    fn text(&mut self, key: &str, value: Text<'_>) -> &mut Self {
+        self.pair(key, value.bytes().collect::<Vec<u8>>())
+    }
+
+    fn optional(&mut self, key: &str, value: Option<impl AsRef<[u8]>>) -> &mut Self {
+        match value {
+            Some(value) => self.pair(key, value),
+            None => self,
+        }
+    }
+
+    fn optional_text(&mut self, key: &str, value: Option<Text<'_>>) -> &mut Self {
+        match value {
+            Some(value) => self.text(key, value),
+            None => self,
+        }
+    }
+
+    fn place(&mut self, place: Place<'_>) -> &mut Self {
+        match place {
+            Place::Job(name) => self.optional_text("kvsname", name),
+            Place::Node => self.word(b"node"),
+            Place::Attributes => self.word(b"attributes"),
+        }
+    }
+
+    fn spawn(&mut self, spawn: Spawn<'_>) {
+        for program in spawn.programs() {
+            self.line("  program").text("executable", program.executable);
+            self.pair("processes", program.processes.to_string());
+            for argument in program.arguments.iter() {
+                self.line("    argument").text("is", argument);
+            }
+            program.info.iter().for_each(|pair| self.named("    info", pair));
+        }
+        spawn.preputs().for_each(|pair| self.named("  preput", pair));
+    }
+
+    fn named(&mut self, what: &str, pair: Pair<'_>) {
+        self.line(what).text("key", pair.key).text("value", pair.value);
+    }
+
+    /// Begins a deeper line.
+    fn line(&mut self, word: &str) -> &mut Self {
+        self.bytes.push(b'\n');
+        self.bytes.extend(word.as_bytes());
+        self
+    }
+}

@@ -1,0 +1,152 @@
+//! Plays every transcript in `core/vectors` through the codec.
+//!
+//! A transcript is text. Its first line is `# source: ` and says who was recorded, or which text
+//! the lines were taken from; other lines that begin with `#` are remarks. A scenario begins with
+//! `== NAME`; each has connections of its own. Then lines say who sent what, and lines
+//! below them, four blanks deep, say what it means, one for each message that ends there:
+//!
+//! ```text
+//! == two puts in one segment
+//! C>S cmd=put  value=v key=k kvsname=n\ncmd=put kvsname=n key=k value=w\n
+//!     put kvsname=n key=k value=v
+//!     put kvsname=n key=k value=w
+//! 1 S>C* cmd=barrier_out rc=0 tag=7\n
+//!     fence rc=0 released tag=7
+//! ```
+//!
+//! * A number in front is the rank; without one it is rank 0.
+//! * Bytes are written `\n`, `\r`, `\\`, `\xNN`; `{v*1023}` is 1023 times the letter v. What one
+//!   side sends need not be whole messages; they are joined and cut again.
+//! * A star says that we word the message exactly so: writing what was read gives the same bytes.
+//!   No star says that we would not; a star too few is an error like a star too many.
+//! * The words of the meaning are listed in `tests/meaning/mod.rs`. A meaning that takes several
+//!   lines goes on in deeper ones. `malformed` says that the bytes are refused, `nothing` that
+//!   they are taken and have no meaning.
+//! * A scenario ends with nothing left over on either side.
+
+mod meaning;
+mod transcript;
+
+use pmi_core::command::{Place, Request, Verb};
+use pmi_core::wire::{Unwritten, pmi1};
+use transcript::{Message, Side, escaped};
+
+#[test]
+fn every_message_means_what_its_transcript_says() {
+    let mut wrong = String::new();
+    for message in transcript::all().iter().flat_map(|t| &t.scenarios).flat_map(|s| s.messages()) {
+        let means = meaning::of(&message);
+        if means != message.means {
+            wrong += &format!(
+                "\n{}: {}\n  should mean {}\n  but is read {}",
+                message.label,
+                escaped(&message.bytes),
+                escaped(&message.means),
+                escaped(&means)
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn what_bears_a_star_is_written_byte_for_byte_and_nothing_else_is() {
+    let mut wrong = String::new();
+    for message in transcript::all().iter().flat_map(|t| &t.scenarios).flat_map(|s| s.messages()) {
+        let written = write(&message);
+        let same = written.as_deref() == Some(&message.bytes[..]);
+        if same != message.ours {
+            let star = if message.ours { "a star" } else { "no star" };
+            let written = written.map_or("nothing".to_owned(), |bytes| escaped(&bytes));
+            let label = &message.label;
+            wrong +=
+                &format!("\n{label}: {star} on {}\n  we write {written}", escaped(&message.bytes));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn every_exchange_of_the_table_of_words_is_in_some_transcript() {
+    let transcripts = transcript::all();
+    let said = |from: Side, word: &str| {
+        let starts = [format!("cmd={word}"), format!("mcmd={word}")];
+        let ends_word = |bytes: &[u8]| matches!(bytes.first(), None | Some(b' ' | b'\n'));
+        transcripts.iter().flat_map(|t| &t.scenarios).flat_map(|s| &s.steps).any(|step| {
+            let begins = |start: &String| step.bytes.strip_prefix(start.as_bytes());
+            step.from == from && starts.iter().filter_map(begins).any(ends_word)
+        })
+    };
+    for words in &pmi_core::wire::names::TABLE {
+        for (from, word) in [(Side::Client, words.line), (Side::Server, words.line_reply)] {
+            assert!(word.is_empty() || said(from, word), "nobody says {word}");
+        }
+    }
+}
+
+#[test]
+fn every_quirk_has_the_scenario_that_it_names() {
+    let quirks = include_str!("../src/wire/quirks.rs");
+    let mut named = 0;
+    for test in quirks.lines().filter_map(|line| line.strip_prefix("/// Test: ")) {
+        let path = test.split('`').nth(1).expect("a file in quotes");
+        let transcript = transcript::file(path.strip_prefix("vectors/").expect("a vector"));
+        if let Some(name) = test.split('"').nth(1) {
+            let found = transcript.scenarios.iter().any(|s| s.name == name);
+            assert!(found, "{path} has no scenario {name:?}");
+        }
+        named += 1;
+    }
+    assert!(named > 5, "{named} quirks name their test");
+}
+
+#[test]
+fn every_transcript_says_something_and_no_two_scenarios_share_a_name() {
+    for transcript in transcript::all() {
+        let file = &transcript.file;
+        assert!(!transcript.source.is_empty(), "{file} names no source");
+        assert!(!transcript.scenarios.is_empty(), "{file} is empty");
+        for (at, scenario) in transcript.scenarios.iter().enumerate() {
+            assert!(!scenario.steps.is_empty(), "{}: nothing is said", scenario.label);
+            let first = transcript.scenarios.iter().position(|s| s.name == scenario.name);
+            assert_eq!(first, Some(at), "{}", scenario.label);
+        }
+    }
+}
+
+/// Writes again what a message was read to mean; `None` if we have no words for it.
+fn write(message: &Message) -> Option<Vec<u8>> {
+    let mut out = vec![0; message.bytes.len() + 1024];
+    let len = match message.from {
+        Side::Client => {
+            let request = pmi1::read_request(&message.bytes).ok()??;
+            match pmi1::write_request(&request, &own_space(&request), &mut out) {
+                Ok(len) => len,
+                Err(Unwritten::Misuse(_)) => return None,
+                Err(full) => panic!("{}: {full:?}", message.label),
+            }
+        }
+        Side::Server => {
+            let reply = pmi1::read_reply(&message.bytes).ok()?;
+            let word = if reply.to == Verb::Unknown { word(&message.bytes) } else { b"" };
+            pmi1::write_reply(&reply, word, &mut out).ok()?
+        }
+    };
+    out.truncate(len);
+    Some(out)
+}
+
+/// The name that a client would have to own to say this.
+fn own_space(request: &Request<'_>) -> Vec<u8> {
+    match request {
+        Request::Put { place: Place::Job(Some(name)), .. } => name.bytes().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The command that a server answers with `COMMAND_result` because it does not know it.
+fn word(bytes: &[u8]) -> &[u8] {
+    let line = bytes.strip_prefix(b"cmd=").unwrap_or(b"");
+    let word = line.split(|b| matches!(b, b' ' | b'\n')).next().unwrap_or(b"");
+    word.strip_suffix(b"_result").unwrap_or(b"")
+}

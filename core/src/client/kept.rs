@@ -1,0 +1,168 @@
+//! A request between the call and the wire: what it is, and how long its texts are.
+//!
+//! The texts lie behind each other in the client's buffer. A rendered line would need room for the
+//! name of the space and the words around as well, and that room twice.
+
+use super::Ticket;
+use super::inflight::Waiting;
+use crate::command::{Group, Place, Request, Text, Verb, Version};
+
+/// A request without its texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    what: What,
+    /// How long the two texts are; no request has more.
+    pub(super) lens: [usize; 2],
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Init(Version),
+    InitAck(u64),
+    Maxes,
+    AppNum,
+    UniverseSize,
+    KvsName,
+    /// Texts: key, value.
+    Put(Where),
+    /// Texts: name of the other space, key.
+    Get(Where, bool),
+    /// Texts: list of ranks.
+    Fence(Who, Option<u32>),
+    /// Texts: service, port.
+    Publish,
+    /// Texts: service.
+    Unpublish,
+    /// Texts: service.
+    Lookup,
+    /// Texts: message.
+    Abort {
+        code: Option<i32>,
+        world: bool,
+    },
+    Finalize,
+}
+
+/// A [`Place`] without its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    Own,
+    Other,
+    Node,
+    Attributes,
+}
+
+/// A [`Group`] without its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    World,
+    Node,
+    Listed,
+}
+
+impl Kept {
+    /// Takes `request` apart; `own` is the name of the caller's space. `None` is a request that no
+    /// client starts, or not by this way.
+    pub(super) fn new<'a>(request: &Request<'a>, own: &[u8]) -> Option<(Self, [Text<'a>; 2])> {
+        let none = Text::EMPTY;
+        let (what, texts) = match *request {
+            Request::Init { version } => (What::Init(version), [none; 2]),
+            Request::InitAck { id } => (What::InitAck(id), [none; 2]),
+            Request::Maxes => (What::Maxes, [none; 2]),
+            Request::AppNum => (What::AppNum, [none; 2]),
+            Request::UniverseSize => (What::UniverseSize, [none; 2]),
+            Request::KvsName => (What::KvsName, [none; 2]),
+            Request::Put { place, key, value } => match place_of(place, own) {
+                // No dialect can put into another job's space.
+                (Where::Other, _) => return None,
+                (place, _) => (What::Put(place), [key, value]),
+            },
+            Request::Get { place, key, wait } => {
+                let (place, name) = place_of(place, own);
+                // The one text that the codec takes as it is.
+                if name.bytes().any(|b| b <= b' ') {
+                    return None;
+                }
+                (What::Get(place, wait), [name, key])
+            }
+            Request::Fence { group, tag } => match group {
+                Group::World => (What::Fence(Who::World, tag), [none; 2]),
+                Group::Node => (What::Fence(Who::Node, tag), [none; 2]),
+                Group::Ranks(list) if !is_list(list) => return None,
+                Group::Ranks(list) => (What::Fence(Who::Listed, tag), [Text::plain(list), none]),
+            },
+            Request::Publish { service, port } => (What::Publish, [service, port]),
+            Request::Unpublish { service } => (What::Unpublish, [service, none]),
+            Request::Lookup { service } => (What::Lookup, [service, none]),
+            Request::Abort { code, world, message } => {
+                (What::Abort { code, world }, [message, none])
+            }
+            Request::Finalize => (What::Finalize, [none; 2]),
+            _ => return None,
+        };
+        Some((Self { what, lens: [0; 2] }, texts))
+    }
+
+    /// Puts the request together again; its texts are at the front of `texts`.
+    pub(super) fn request<'a>(&self, texts: &'a [u8]) -> Request<'a> {
+        let (first, rest) = texts.split_at_checked(self.lens[0]).unwrap_or((texts, b""));
+        let second = Text::plain(rest.get(..self.lens[1]).unwrap_or(rest));
+        let listed = first;
+        let first = Text::plain(first);
+        match self.what {
+            What::Init(version) => Request::Init { version },
+            What::InitAck(id) => Request::InitAck { id },
+            What::Maxes => Request::Maxes,
+            What::AppNum => Request::AppNum,
+            What::UniverseSize => Request::UniverseSize,
+            What::KvsName => Request::KvsName,
+            What::Put(place) => {
+                Request::Put { place: place.with(Text::EMPTY), key: first, value: second }
+            }
+            What::Get(place, wait) => Request::Get { place: place.with(first), key: second, wait },
+            What::Fence(Who::World, tag) => Request::Fence { group: Group::World, tag },
+            What::Fence(Who::Node, tag) => Request::Fence { group: Group::Node, tag },
+            What::Fence(Who::Listed, tag) => Request::Fence { group: Group::Ranks(listed), tag },
+            What::Publish => Request::Publish { service: first, port: second },
+            What::Unpublish => Request::Unpublish { service: first },
+            What::Lookup => Request::Lookup { service: first },
+            What::Abort { code, world } => Request::Abort { code, world, message: first },
+            What::Finalize => Request::Finalize,
+        }
+    }
+
+    /// The question that will have no answer once this was sent.
+    pub(super) fn waiting(&self, ticket: Ticket) -> Waiting {
+        let (verb, tag) = match self.what {
+            What::Fence(_, tag) => (Verb::Fence, tag),
+            _ => (self.request(b"").verb(), None),
+        };
+        Waiting { ticket, verb, tag }
+    }
+}
+
+impl Where {
+    fn with(self, name: Text<'_>) -> Place<'_> {
+        match self {
+            Self::Own => Place::Job(None),
+            Self::Other => Place::Job(Some(name)),
+            Self::Node => Place::Node,
+            Self::Attributes => Place::Attributes,
+        }
+    }
+}
+
+fn place_of<'a>(place: Place<'a>, own: &[u8]) -> (Where, Text<'a>) {
+    match place {
+        Place::Job(Some(name)) if name != *own => (Where::Other, name),
+        Place::Job(_) => (Where::Own, Text::EMPTY),
+        Place::Node => (Where::Node, Text::EMPTY),
+        Place::Attributes => (Where::Attributes, Text::EMPTY),
+    }
+}
+
+/// Says whether `list` is decimal numbers with commas between.
+fn is_list(list: &[u8]) -> bool {
+    list.split(|b| *b == b',').all(|rank| Text::plain(rank).number().is_some())
+}

@@ -110,6 +110,9 @@ impl KvsName {
 }
 
 impl Tag {
+    /// No name at all.
+    pub const EMPTY: Self = Self(Vec::new());
+
     /// Takes `bytes` as a tag.
     ///
     /// Errors: [`Misuse::Length`] if too long.

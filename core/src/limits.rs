@@ -32,6 +32,9 @@ pub const WORD_BYTES: usize = 32;
 /// How much of somebody's free text is kept, to show it to a person.
 pub const EXCERPT_BYTES: usize = 120;
 
+/// How many other jobs a job can be connected to directly.
+pub const JOB_LINKS: usize = 8;
+
 /// Room for command words, field names, blanks and small numbers around the long fields.
 const FRAME_OVERHEAD: usize = 160;
 

@@ -1,21 +1,20 @@
 //! From what is owed to the bytes of the answer.
 
 use super::job::{Job, Member};
-use super::owed::{Exchange, Owed};
+use super::owed::{Exchange, Owed, Question};
 use crate::command::{Answer, Identity, Maxes, Place, Reason, Reply, Text};
 use crate::error::{Code, Full};
 use crate::ids::Rank;
 use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
 use crate::store::Kvs;
-use crate::wire::pmi1;
 
 /// Where an answer takes its facts from.
 pub(super) struct Facts<'a, K, M> {
     pub(super) job: &'a Job<K, M>,
     pub(super) names: &'a K,
     pub(super) rank: Rank,
-    /// The name of the job that a spawn made.
-    pub(super) spawned: Option<&'a [u8]>,
+    /// The job that the answer is about besides the asker's own.
+    pub(super) other: Option<&'a Job<K, M>>,
 }
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
@@ -38,8 +37,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             Owed::Refused(Reason::NotSupported { .. }, word) => word.as_bytes(),
             _ => b"",
         };
-        let reply = Reply { to: exchange.verb, tag: exchange.tag.as_bytes(), code, answer };
-        pmi1::write_reply(&reply, word, out)
+        let Question { verb, tag, dialect } = &exchange.question;
+        dialect.write_reply(&Reply { to: *verb, tag: tag.as_bytes(), code, answer }, word, out)
     }
 
     fn answer<'o>(&'o self, owed: &'o Owed) -> (Code, Answer<'o>) {
@@ -53,6 +52,10 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             Owed::UniverseSize => Answer::Number(self.job.universe_size()),
             Owed::KvsName => Answer::Name(Text::plain(self.job.name().as_bytes())),
             Owed::Value(id) => match self.job.kvs.entry(*id) {
+                Some(entry) => Answer::Value(Text::plain(entry.value)),
+                None => return missing,
+            },
+            Owed::Foreign(_, id) => match self.other.and_then(|job| job.kvs.entry(*id)) {
                 Some(entry) => Answer::Value(Text::plain(entry.value)),
                 None => return missing,
             },
@@ -73,7 +76,10 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             Owed::Fence(_) | Owed::Group(_) => Answer::Released { tag: None },
             Owed::Released(tag) => Answer::Released { tag: Some(*tag) },
             Owed::Spawn => Answer::Nothing,
-            Owed::Spawned(_) => Answer::Spawned { job: self.spawned.map(Text::plain), codes: None },
+            Owed::Spawned(_) => {
+                let job = self.other.map(|job| Text::plain(job.name().as_bytes()));
+                Answer::Spawned { job, codes: None }
+            }
             Owed::NotSpawned(code) => return (*code, Answer::Nothing),
         };
         (Code::SUCCESS, answer)

@@ -2,8 +2,8 @@
 
 use super::answer::Facts;
 use super::job::{Effect, Member};
-use super::owed::{GroupFence, Owed};
-use super::session::{self, Appetite, Session, Stage};
+use super::owed::{GroupFence, Owed, Question};
+use super::session::{Appetite, Session, Stage};
 use super::state::{self, Reach, Told};
 use super::{Event, Server, Storage, noted_link, ready_link};
 use crate::command::Verb;
@@ -11,7 +11,7 @@ use crate::error::{Full, PeerError};
 use crate::ids::{JobId, Rank, SessionId};
 use crate::storage::{Buffer, Slots};
 use crate::time::Instant;
-use crate::wire::Framed;
+use crate::wire::{Dialect, Framed};
 
 impl<S: Storage> Server<S> {
     /// Takes up as many messages as it may, and holds what is left if there is room.
@@ -35,9 +35,11 @@ impl<S: Storage> Server<S> {
             }
             let is_held = !session.inbox.as_slice().is_empty();
             let source = if is_held { session.inbox.as_slice() } else { rest };
-            match session::frame(source, session.talk.version) {
+            let dialect = Dialect::of(source, session.talk.version);
+            let unread = Question::unread(Verb::Unknown, dialect);
+            match dialect.frame_request(source) {
                 Ok(Framed::Whole(len)) => {
-                    let told = self.take_up(id, now, rest, is_held, len)?;
+                    let told = self.take_up(id, now, rest, is_held, (dialect, len))?;
                     if !is_held {
                         rest = rest.get(len..).unwrap_or(b"");
                     }
@@ -50,11 +52,11 @@ impl<S: Storage> Server<S> {
                     if len == 0 {
                         let limit_bytes = session.inbox.as_slice().len();
                         let error = PeerError::MessageTooLong { limit_bytes };
-                        return Err(session.talk.break_off(Verb::Unknown, error));
+                        return Err(session.talk.break_off(unread, error));
                     }
                 }
                 Err(bad) => {
-                    return Err(session.talk.break_off(Verb::Unknown, PeerError::Malformed(bad)));
+                    return Err(session.talk.break_off(unread, PeerError::Malformed(bad)));
                 }
             }
         }
@@ -67,19 +69,18 @@ impl<S: Storage> Server<S> {
         now: Instant,
         rest: &[u8],
         is_held: bool,
-        len: usize,
+        (dialect, len): (Dialect, usize),
     ) -> Result<Told, PeerError> {
         let Some(session) = self.sessions.get_mut(id.0 as usize) else { return Ok(Told::Nothing) };
         let Session { inbox, talk } = session;
-        let Some(job) = self.jobs.get_mut(talk.job.0 as usize) else { return Ok(Told::Nothing) };
         let fresh = rest.get(..len).unwrap_or(b"");
         let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
-        let reach = Reach { id, job, names: &mut self.names, now };
-        let told = state::message(talk, reach, message);
+        let reach = Reach { id, jobs: &mut self.jobs, names: &mut self.names, now };
+        let told = state::message(talk, reach, dialect, message);
         if let Ok(Told::Spawn(_)) = told {
             if !is_held && inbox.extend(fresh).is_err() {
                 let error = PeerError::MessageTooLong { limit_bytes: inbox.room() };
-                return Err(talk.break_off(Verb::Spawn, error));
+                return Err(talk.break_off(Question::unread(Verb::Spawn, dialect), error));
             }
             talk.held = Some(len);
         } else if is_held {
@@ -167,11 +168,11 @@ impl<S: Storage> Server<S> {
         };
         let Some(job) = self.jobs.get(talk.job.0 as usize) else { return Ok(None) };
         let rank = talk.rank.unwrap_or(Rank(u32::MAX));
-        let mut facts = Facts { job, names: &self.names, rank, spawned: None };
+        let mut facts = Facts { job, names: &self.names, rank, other: None };
         let due = talk.exchanges().find(|(_, exchange)| facts.is_due(&exchange.owed));
         let Some((at, exchange)) = due else { return Ok(None) };
-        if let Owed::Spawned(made) = exchange.owed {
-            facts.spawned = self.jobs.get(made.0 as usize).map(|job| job.name().as_bytes());
+        if let Owed::Spawned(other) | Owed::Foreign(other, _) = exchange.owed {
+            facts.other = self.jobs.get(other.0 as usize);
         }
         let len = facts.write(exchange, out)?;
         talk.exchanges.remove(at);

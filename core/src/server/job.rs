@@ -2,8 +2,8 @@
 
 use super::owed::{GroupFence, Owed};
 use crate::command::{Group, Place, Reason, Request, Text};
-use crate::ids::{Excerpt, Key, KvsName, Rank, SessionId, Word};
-use crate::limits::{KEY_BYTES, VALUE_BYTES};
+use crate::ids::{Excerpt, JobId, Key, KvsName, Rank, SessionId, Word};
+use crate::limits::{JOB_LINKS, KEY_BYTES, VALUE_BYTES};
 use crate::store::{Fence, Kvs, NoRoom, Shelf, Stamp};
 use crate::time::Instant;
 
@@ -17,6 +17,10 @@ pub struct Job<K, M> {
     members: M,
     pub(super) kvs: K,
     fence: Fence,
+    /// Jobs that it was connected to, by a question of either side.
+    pub(super) links: heapless::Vec<JobId, JOB_LINKS>,
+    /// The same for all jobs that are connected, directly or through others.
+    pub(super) circle: Option<JobId>,
     /// Members that finalized or were lost; a fence with one of them outside cannot end.
     gone: u32,
     stuck_told: bool,
@@ -136,6 +140,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             members,
             kvs,
             fence,
+            links: heapless::Vec::new(),
+            circle: None,
             gone: 0,
             stuck_told: false,
         }

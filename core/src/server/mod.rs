@@ -11,6 +11,7 @@
 //! thousand members takes no memory and no order of calls is wrong.
 
 mod answer;
+mod circle;
 mod feed;
 mod job;
 mod owed;
@@ -21,19 +22,19 @@ mod state;
 mod tests;
 
 pub use job::{Job, JobSpec, Member, Phase};
-pub use owed::{Exchange, GroupFence, Owed};
+pub use owed::{Exchange, GroupFence, Owed, Question};
 pub use session::{Peer, Session};
 
 use self::queue::{Link, Queue};
 use self::session::Stage;
-use crate::command::{Spawn, Verb};
+use crate::command::{Request, Spawn, Verb};
 use crate::error::{Code, Full, Misuse, PeerError};
 use crate::ids::{Excerpt, JobId, Key, Rank, SessionId};
 use crate::machine::Machine;
 use crate::storage::{Buffer, Slots};
 use crate::store::{Kvs, Shelf};
 use crate::time::Instant;
-use crate::wire::pmi1;
+use crate::wire::Dialect;
 
 /// What the memory of a server is made of. An owner names its kinds once.
 pub trait Storage {
@@ -147,7 +148,9 @@ impl<S: Storage> Server<S> {
     ) -> Result<JobId, Misuse> {
         let full = Misuse::NoRoom { what: "job" };
         let at = self.jobs.insert(Job::new(spec, members, kvs)).map_err(|_| full)?;
-        Ok(JobId(u32::try_from(at).map_err(|_| full)?))
+        let id = JobId(u32::try_from(at).map_err(|_| full)?);
+        circle::begin(&mut self.jobs, id);
+        Ok(id)
     }
 
     /// Forgets a job and the names it published. Its sessions must be closed.
@@ -165,6 +168,7 @@ impl<S: Storage> Server<S> {
                 self.names.remove(id);
             }
         }
+        circle::leave(&mut self.jobs, job);
         self.jobs.remove(job.0 as usize);
         Ok(())
     }
@@ -290,7 +294,8 @@ impl<S: Storage> Server<S> {
             let Some(Session { talk, .. }) = self.sessions.get_mut(at) else { continue };
             if talk.deadline.is_some_and(|deadline| deadline <= now) {
                 talk.deadline = None;
-                talk.break_off(Verb::InitAck, PeerError::TimedOut);
+                let question = Question::unread(Verb::InitAck, Dialect::Lines);
+                talk.break_off(question, PeerError::TimedOut);
                 let id = u32::try_from(at).unwrap_or(u32::MAX);
                 self.ready.push(&mut self.sessions, id, ready_link::<S>);
             }
@@ -312,8 +317,8 @@ impl<S: Storage> Server<S> {
     pub fn spawn_request(&self, session: SessionId) -> Option<Spawn<'_>> {
         let Session { inbox, talk } = self.sessions.get(session.0 as usize)?;
         let message = inbox.as_slice().get(..talk.held?)?;
-        match pmi1::read_request(message) {
-            Ok(Some(crate::command::Request::Spawn(spawn))) => Some(spawn),
+        match Dialect::of(message, talk.version).read_request(message).ok()?.request? {
+            Request::Spawn(spawn) => Some(spawn),
             _ => None,
         }
     }

@@ -4,16 +4,26 @@ use crate::command::{Reason, Verb, Version};
 use crate::error::Code;
 use crate::ids::{JobId, Key, Tag, Word};
 use crate::store::EntryId;
+use crate::wire::Dialect;
 
 /// A question that has not been answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// What was asked.
+    pub question: Question,
+    /// What is owed.
+    pub owed: Owed,
+}
+
+/// As much of a question as its answer must fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What was asked.
     pub verb: Verb,
     /// What the client calls it.
     pub tag: Tag,
-    /// What is owed.
-    pub owed: Owed,
+    /// How it was asked, so how it is answered.
+    pub dialect: Dialect,
 }
 
 /// What is owed, and until when it must wait.
@@ -35,6 +45,8 @@ pub enum Owed {
     KvsName,
     /// The value of an entry of the job.
     Value(EntryId),
+    /// The value of an entry of a connected job.
+    Foreign(JobId, EntryId),
     /// The port of a published name.
     Port(EntryId),
     /// "There is no such key."
@@ -66,6 +78,13 @@ pub struct GroupFence {
     pub size: u32,
     /// Tells several fences of the same group apart.
     pub tag: u32,
+}
+
+impl Question {
+    /// A question that could not be read, or that nobody asked.
+    pub const fn unread(verb: Verb, dialect: Dialect) -> Self {
+        Self { verb, tag: Tag::EMPTY, dialect }
+    }
 }
 
 impl Owed {

@@ -1,14 +1,13 @@
 //! A session: the bytes of one peer, and how far the conversation has come.
 
 use super::Event;
-use super::owed::{Exchange, Owed};
+use super::owed::{Exchange, Owed, Question};
 use super::queue::Link;
-use crate::command::{Verb, Version};
-use crate::error::{Malformed, PeerError};
-use crate::ids::{JobId, Rank, Tag};
+use crate::command::Version;
+use crate::error::PeerError;
+use crate::ids::{JobId, Rank};
 use crate::storage::{Buffer, Slots};
 use crate::time::Instant;
-use crate::wire::{Framed, pmi1};
 
 /// One conversation with one peer.
 #[derive(Debug)]
@@ -126,8 +125,8 @@ impl<X: Slots<Exchange>> Talk<X> {
     }
 
     /// Notes what is owed, and where.
-    pub(super) fn owe(&mut self, verb: Verb, tag: Tag, owed: Owed) -> usize {
-        match self.exchanges.insert(Exchange { verb, tag, owed }) {
+    pub(super) fn owe(&mut self, question: Question, owed: Owed) -> usize {
+        match self.exchanges.insert(Exchange { question, owed }) {
             Ok(at) => at,
             // Only an explanation can find no place, since `appetite` waits for one before it
             // takes a question up; the peer then learns from the end of the stream.
@@ -150,9 +149,4 @@ impl<X: Slots<Exchange>> Talk<X> {
     fn may_overlap(&self) -> bool {
         self.version.is_some_and(|version| version > Version::V1_1)
     }
-}
-
-/// Finds the end of the first message in what a client sent.
-pub(super) fn frame(bytes: &[u8], _version: Option<Version>) -> Result<Framed, Malformed> {
-    pmi1::frame_request(bytes)
 }

@@ -1,33 +1,35 @@
 //! All transitions of the server's side of a conversation.
 //!
-//! | stage | `initack` | `init` | other questions | `finalize` | `abort` | end of stream |
+//! | stage | `initack`, `fullinit` | `init` | other questions | `finalize` | `abort` | end of stream |
 //! |---|---|---|---|---|---|---|
 //! | Fresh, member | who it is | → Open | sizes and names: answered; the rest: refused | → Leaving | → Ended, told | → Ended |
-//! | Fresh, caller | joins, who it is | → Broken | → Broken | → Broken | → Broken | → Ended |
-//! | Open | who it is | answered again | answered by the job | → Leaving | → Ended, told | → Broken, told |
-//! | Leaving, Ended | – | – | – | – | – | → Ended |
-//! | Broken | – | – | – | – | – | → Ended |
+//! | Fresh, caller | joins | 2.0: → Open; else → Broken | → Broken | → Broken | → Broken | → Ended |
+//! | Open, caller | joins | answered again | → Broken | → Broken | → Broken | → Ended |
+//! | Open, member | who it is | answered again | answered by the job | → Leaving | → Ended, told | → Ended, LeftEarly |
+//! | Leaving, Broken, Ended | – | – | – | – | – | → Ended |
 //!
+//! A caller becomes a member when it has said who it is.
 //! A refused question leaves the stage as it is: the mistake of one call is told to that call.
 //! `init` with a version that nobody speaks, bytes that are no message, and a caller that is not
 //! expected lead to Broken: the peer is told once and the link is closed.
 
+use super::circle;
 use super::job::{Effect, Job, Member, Outcome, Phase};
-use super::owed::{Exchange, Owed};
+use super::owed::{Exchange, Owed, Question};
 use super::session::{Stage, Talk};
-use crate::command::{Reason, Request, Spawn, Text, Verb, Version};
+use crate::command::{Place, Reason, Request, Spawn, Text, Verb, Version};
 use crate::error::PeerError;
-use crate::ids::{Key, SessionId, Tag, Word};
+use crate::ids::{JobId, Key, Rank, SessionId, Tag, Word};
 use crate::limits::{KEY_BYTES, VALUE_BYTES};
 use crate::storage::Slots;
 use crate::store::{Kvs, Shelf, Stamp};
 use crate::time::Instant;
-use crate::wire::{names, pmi1};
+use crate::wire::{Dialect, Said, names};
 
 /// What a message may touch besides its own session.
-pub(super) struct Reach<'a, K, M> {
+pub(super) struct Reach<'a, J, K> {
     pub(super) id: SessionId,
-    pub(super) job: &'a mut Job<K, M>,
+    pub(super) jobs: &'a mut J,
     pub(super) names: &'a mut K,
     pub(super) now: Instant,
 }
@@ -44,69 +46,89 @@ pub(super) enum Told {
     Spawn(usize),
 }
 
-/// The newest version of each generation that is spoken here.
-pub(super) const NEWEST: Version = Version::V1_2;
+/// The newest version that is spoken here.
+const NEWEST: Version = Version::V2_0;
 
 /// Takes up one whole message.
 ///
 /// Errors: what the peer did that ends the session; its stage says so too.
-pub(super) fn message<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<Exchange>>(
+pub(super) fn message<K, M, J, X>(
     talk: &mut Talk<X>,
-    reach: Reach<'_, K, M>,
+    mut reach: Reach<'_, J, K>,
+    dialect: Dialect,
     bytes: &[u8],
-) -> Result<Told, PeerError> {
-    let request = match pmi1::read_request(bytes) {
-        Ok(Some(request)) => request,
-        Ok(None) => return Ok(Told::Nothing),
-        Err(bad) => return Err(talk.break_off(Verb::Unknown, PeerError::Malformed(bad))),
+) -> Result<Told, PeerError>
+where
+    K: Kvs,
+    M: AsRef<[Member]> + AsMut<[Member]>,
+    J: Slots<Job<K, M>>,
+    X: Slots<Exchange>,
+{
+    let Said { tag, request } = match dialect.read_request(bytes) {
+        Ok(said) => said,
+        Err(bad) => {
+            let unread = Question::unread(Verb::Unknown, dialect);
+            return Err(talk.break_off(unread, PeerError::Malformed(bad)));
+        }
     };
-    if let Some(rank) = talk.rank {
-        reach.job.hear(rank, reach.now);
-    }
+    let Some(request) = request else { return Ok(Told::Nothing) };
     let verb = request.verb();
-    let Outcome { owed, effect } = match (talk.stage, talk.rank, &request) {
-        (_, None, Request::InitAck { id }) => {
-            let owed = talk.join(reach, *id)?;
-            talk.owe(verb, Tag::default(), owed);
-            return Ok(Told::Joined);
+    let Ok(tag) = Tag::new(tag) else {
+        // An answer with another name would be taken for another's.
+        let error = PeerError::MessageTooLong { limit_bytes: crate::limits::TAG_BYTES };
+        return Err(talk.break_off(Question::unread(verb, dialect), error));
+    };
+    let question = Question { verb, tag, dialect };
+    let Some(rank) = talk.rank else { return talk.greet(&mut reach, question, &request) };
+    let Some(job) = reach.jobs.get_mut(talk.job.0 as usize) else { return Ok(Told::Nothing) };
+    job.hear(rank, reach.now);
+    let Outcome { owed, effect } = match (talk.stage, &request) {
+        (_, Request::InitAck { .. } | Request::FullInit { .. }) => Outcome::owed(Owed::Identity),
+        (_, Request::Init { version }) => {
+            let version = talk.agree(*version, &question)?;
+            job.advance(rank, Phase::Open);
+            Outcome::owed(Owed::Version(version))
         }
-        (_, None, _) => {
-            let got = names::spoken(verb);
-            return Err(talk.break_off(verb, PeerError::OutOfOrder { got, expected: "initack" }));
-        }
-        (_, Some(_), Request::InitAck { .. }) => Outcome::owed(Owed::Identity),
-        (_, Some(_), Request::Init { version }) => Outcome::owed(talk.agree(reach.job, *version)?),
-        (_, Some(rank), Request::Finalize) => {
-            reach.job.advance(rank, Phase::Finalized);
+        (_, Request::Finalize) => {
+            job.advance(rank, Phase::Finalized);
             talk.stage = Stage::Leaving;
             Outcome::owed(Owed::Done)
         }
-        (_, _, Request::Lacking { field, .. }) => {
+        (_, Request::Lacking { field, .. }) => {
             Outcome::owed(Owed::refused(Reason::Lacking { field }))
         }
-        (_, _, Request::Unknown { word }) => {
+        (_, Request::Unknown { word }) => {
             Outcome::owed(Owed::Refused(Reason::NotSupported { word: b"" }, Word::new(word)))
         }
-        (Stage::Fresh, _, request) if !may_precede_init(request) => {
+        (Stage::Fresh, request) if !may_precede_init(request) => {
             Outcome::owed(Owed::refused(Reason::OutOfOrder { expected: "init" }))
         }
-        (_, _, Request::Spawn(spawn)) => return Ok(talk.take_spawn(*spawn)),
-        (_, Some(_), Request::Publish { service, port }) => {
-            Outcome::owed(publish(reach.names, *service, *port, talk))
+        (_, Request::Spawn(spawn)) => return Ok(talk.take_spawn(question, *spawn)),
+        (_, Request::Publish { service, port }) => {
+            Outcome::owed(publish(reach.names, *service, *port, (talk.job, rank)))
         }
-        (_, _, Request::Unpublish { service }) => Outcome::owed(unpublish(reach.names, *service)),
-        (_, _, Request::Lookup { service }) => Outcome::owed(look_up(reach.names, *service)),
-        (_, Some(rank), request) => reach.job.request(rank, request, reach.now),
+        (_, Request::Unpublish { service }) => Outcome::owed(unpublish(reach.names, *service)),
+        (_, Request::Lookup { service }) => Outcome::owed(look_up(reach.names, *service)),
+        (_, Request::Connect { job }) => Outcome::owed(connect(reach.jobs, talk.job, *job, true)),
+        (_, Request::Disconnect { job }) => {
+            Outcome::owed(connect(reach.jobs, talk.job, *job, false))
+        }
+        (_, Request::Get { place: Place::Job(Some(name)), key, .. })
+            if *name != *job.name().as_bytes() =>
+        {
+            Outcome::owed(get_foreign(reach.jobs, talk.job, *name, *key))
+        }
+        (_, request) => job.request(rank, request, reach.now),
     };
     if let Effect::Abort { .. } = effect {
         // There is no answer, and some clients go on sending in the same breath.
         talk.stage = Stage::Ended;
-        if let Some(rank) = talk.rank {
-            reach.job.advance(rank, Phase::Lost);
+        if let Some(job) = reach.jobs.get_mut(talk.job.0 as usize) {
+            job.advance(rank, Phase::Lost);
         }
     }
     if let Some(owed) = owed {
-        talk.owe(verb, Tag::default(), owed);
+        talk.owe(question, owed);
     }
     Ok(Told::Job(effect))
 }
@@ -130,7 +152,7 @@ pub(super) fn end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<Exchang
 
 impl<X: Slots<Exchange>> Talk<X> {
     /// Ends the session by the peer's fault, with an explanation owed.
-    pub(super) fn break_off(&mut self, verb: Verb, error: PeerError) -> PeerError {
+    pub(super) fn break_off(&mut self, question: Question, error: PeerError) -> PeerError {
         let reason = match error {
             PeerError::Malformed(bad) => Reason::Malformed { at: bad.at, expected: bad.expected },
             PeerError::MessageTooLong { limit_bytes } => {
@@ -146,60 +168,79 @@ impl<X: Slots<Exchange>> Talk<X> {
             PeerError::TimedOut => Reason::OutOfOrder { expected: "initack in time" },
             PeerError::Refused(_) | PeerError::LeftEarly => Reason::Lacking { field: "the peer" },
         };
-        self.owe(verb, Tag::default(), Owed::refused(reason));
+        self.owe(question, Owed::refused(reason));
         self.stage = Stage::Broken(error);
         error
     }
 
-    /// A caller says who it is.
-    fn join<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
+    /// A caller must say who it is: in PMI-1 with `initack`, in PMI-2 with `fullinit`, before
+    /// which only the versions are agreed on.
+    fn greet<K, M, J>(
         &mut self,
-        reach: Reach<'_, K, M>,
-        id: u64,
-    ) -> Result<Owed, PeerError> {
-        let rank = u32::try_from(id).ok().filter(|rank| *rank < reach.job.size());
-        let Some(rank) = rank.map(crate::ids::Rank) else {
-            return Err(self.break_off(Verb::InitAck, PeerError::UnknownPeer { id }));
+        reach: &mut Reach<'_, J, K>,
+        question: Question,
+        request: &Request<'_>,
+    ) -> Result<Told, PeerError>
+    where
+        K: Kvs,
+        M: AsRef<[Member]> + AsMut<[Member]>,
+        J: Slots<Job<K, M>>,
+    {
+        let id = match *request {
+            Request::InitAck { id } => id,
+            Request::FullInit { rank: Some(rank), .. } => u64::from(rank),
+            Request::Init { version } if version.major == 2 => {
+                let version = self.agree(version, &question)?;
+                self.owe(question, Owed::Version(version));
+                return Ok(Told::Nothing);
+            }
+            _ => {
+                let got = names::spoken(question.verb);
+                let expected = if self.version.is_some() { "fullinit" } else { "initack" };
+                return Err(self.break_off(question, PeerError::OutOfOrder { got, expected }));
+            }
         };
-        if reach.job.connect(rank, reach.id).is_none() {
-            let error = PeerError::AlreadyConnected { rank: rank.0 };
-            return Err(self.break_off(Verb::InitAck, error));
+        let Some(job) = reach.jobs.get_mut(self.job.0 as usize) else { return Ok(Told::Nothing) };
+        let rank = u32::try_from(id).ok().filter(|rank| *rank < job.size()).map(Rank);
+        let Some(rank) = rank else {
+            return Err(self.break_off(question, PeerError::UnknownPeer { id }));
+        };
+        if job.connect(rank, reach.id).is_none() {
+            return Err(self.break_off(question, PeerError::AlreadyConnected { rank: rank.0 }));
         }
-        reach.job.hear(rank, reach.now);
+        if self.stage == Stage::Open {
+            job.advance(rank, Phase::Open);
+        }
+        job.hear(rank, reach.now);
         self.rank = Some(rank);
         self.deadline = None;
-        Ok(Owed::Identity)
+        self.owe(question, Owed::Identity);
+        Ok(Told::Joined)
     }
 
     /// A client asks for a version: it gets the highest that both ends speak.
-    fn agree<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
-        &mut self,
-        job: &mut Job<K, M>,
-        asked: Version,
-    ) -> Result<Owed, PeerError> {
+    fn agree(&mut self, asked: Version, question: &Question) -> Result<Version, PeerError> {
         let agreed = match asked {
             // Answered with what was asked for, capped: Flux's client refuses 1.2.
             Version { major: 1, minor: 0 | 1 } => Version::V1_1,
-            Version { major: 1, .. } => NEWEST,
+            Version { major: 1, .. } => Version::V1_2,
+            Version { major: 2, .. } => NEWEST,
             Version { major, minor } => {
-                return Err(self.break_off(Verb::Init, PeerError::Version { major, minor }));
+                let error = PeerError::Version { major, minor };
+                return Err(self.break_off(question.clone(), error));
             }
         };
         self.stage = Stage::Open;
         self.version = Some(agreed);
-        if let Some(rank) = self.rank {
-            job.advance(rank, Phase::Open);
-        }
-        Ok(Owed::Version(agreed))
+        Ok(agreed)
     }
 
-    fn take_spawn(&mut self, spawn: Spawn<'_>) -> Told {
+    fn take_spawn(&mut self, question: Question, spawn: Spawn<'_>) -> Told {
         if spawn.programs().next().is_none() {
-            let reason = Reason::Lacking { field: "program" };
-            self.owe(Verb::Spawn, Tag::default(), Owed::refused(reason));
+            self.owe(question, Owed::refused(Reason::Lacking { field: "program" }));
             return Told::Nothing;
         }
-        Told::Spawn(self.owe(Verb::Spawn, Tag::default(), Owed::Spawn))
+        Told::Spawn(self.owe(question, Owed::Spawn))
     }
 }
 
@@ -209,9 +250,13 @@ const fn may_precede_init(request: &Request<'_>) -> bool {
     matches!(request, Maxes | AppNum | UniverseSize | KvsName | Abort { .. })
 }
 
-fn publish<K: Kvs, X>(names: &mut K, service: Text<'_>, port: Text<'_>, talk: &Talk<X>) -> Owed {
+fn publish<K: Kvs>(
+    names: &mut K,
+    service: Text<'_>,
+    port: Text<'_>,
+    (job, by): (JobId, Rank),
+) -> Owed {
     let (mut service_room, mut port_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
-    let by = talk.rank.unwrap_or(crate::ids::Rank(0));
     let too_long = |what, len_bytes, limit_bytes| {
         Owed::refused(Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: by.0 })
     };
@@ -230,7 +275,7 @@ fn publish<K: Kvs, X>(names: &mut K, service: Text<'_>, port: Text<'_>, talk: &T
         return Owed::refused(Reason::Exists { what: "service" });
     }
     // The epoch of a name is the job that published it, so that it can go with its job.
-    match names.put(Shelf::Names, service, port, Stamp { by, epoch: talk.job.0 }) {
+    match names.put(Shelf::Names, service, port, Stamp { by, epoch: job.0 }) {
         Ok(_) => Owed::Done,
         Err(_) => Owed::refused(Reason::NoRoom { what: "names" }),
     }
@@ -250,4 +295,45 @@ fn look_up<K: Kvs>(names: &K, service: Text<'_>) -> Owed {
     let mut room = [0; KEY_BYTES];
     let found = service.resolve(&mut room).ok().and_then(|name| names.find(Shelf::Names, name));
     found.map_or(Owed::refused(Reason::NoSuch { what: "service" }), Owed::Port)
+}
+
+fn connect<K: Kvs, M: AsRef<[Member]>>(
+    jobs: &mut impl Slots<Job<K, M>>,
+    own: JobId,
+    name: Text<'_>,
+    join: bool,
+) -> Owed {
+    let Some(other) = circle::named(jobs, |job| name == *job) else {
+        return Owed::refused(Reason::NoSuch { what: "job" });
+    };
+    let done =
+        if join { circle::connect(jobs, own, other) } else { circle::disconnect(jobs, own, other) };
+    match (done, join) {
+        (true, _) => Owed::Done,
+        (false, true) => Owed::refused(Reason::NoRoom { what: "connected jobs" }),
+        (false, false) => Owed::refused(Reason::NoSuch { what: "connection" }),
+    }
+}
+
+/// Reads a key of another job, which only connected jobs may; what the other's last fence shows.
+fn get_foreign<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
+    jobs: &impl Slots<Job<K, M>>,
+    own: JobId,
+    name: Text<'_>,
+    key: Text<'_>,
+) -> Owed {
+    let mut room = [0; KEY_BYTES];
+    let found = circle::named(jobs, |job| name == *job)
+        .filter(|other| circle::is_connected(jobs, own, *other))
+        .and_then(|other| {
+            let key = key.resolve(&mut room).ok()?;
+            // A rank that no job has sees what everybody sees.
+            let owed =
+                jobs.get(other.0 as usize)?.look_up(Stamp::MANAGER.by, Place::Job(None), key)?;
+            Some((other, owed))
+        });
+    match found {
+        Some((other, Owed::Value(id))) => Owed::Foreign(other, id),
+        _ => Owed::Missing,
+    }
 }

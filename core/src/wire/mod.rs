@@ -1,11 +1,14 @@
 //! Bytes to meaning and back, one file for each dialect. Nothing here has state.
 
+mod dialect;
 pub mod mapping;
 pub mod names;
 pub mod pmi1;
+pub mod pmi2;
 pub mod quirks;
 mod writer;
 
+pub use dialect::{Dialect, Said};
 pub use writer::Writer;
 
 use crate::error::{Full, Misuse};

@@ -1,116 +1,8 @@
 use std::format;
-use std::string::{String, ToString};
-use std::vec;
-use std::vec::Vec;
+use std::string::ToString;
 
 use super::*;
-use crate::store::{Arena, Place as Cell};
 use crate::time::Duration;
-
-/// Everything in plain vectors: what a host lends.
-#[derive(Debug)]
-struct Vectors;
-
-type Inbox = heapless::Vec<u8, 4096>;
-type Exchanges = [Option<Exchange>; 4];
-type Store = Arena<Vec<Cell>, Vec<u8>>;
-
-impl Storage for Vectors {
-    type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Inbox, Exchanges>>; 8];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 2];
-}
-
-fn store() -> Store {
-    Arena::new(vec![Cell::FREE; 64], vec![0; 8192])
-}
-
-/// A server with one job of `size` ranks, two to a node, each with a session.
-struct World {
-    server: Server<Vectors>,
-    job: JobId,
-    sessions: Vec<SessionId>,
-}
-
-const NOW: Instant = Instant::from_micros(7);
-
-impl World {
-    fn new(size: u32) -> Self {
-        Self::with_uplink(size, false)
-    }
-
-    fn with_uplink(size: u32, has_uplink: bool) -> Self {
-        let mut world = Self::without_sessions(size, has_uplink);
-        for rank in 0..size {
-            let peer = Peer::Member { job: world.job, rank: Rank(rank) };
-            let id = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
-            world.sessions.push(id);
-        }
-        world
-    }
-
-    fn without_sessions(size: u32, has_uplink: bool) -> Self {
-        let mut server = Server::new([const { None }; 8], [const { None }; 2], store());
-        let name = crate::ids::KvsName::new(b"kvs_1").unwrap();
-        let spec = JobSpec { name, spawner: None, universe_size: Some(16), has_uplink };
-        let members = (0..size).map(|rank| Member::new(0, rank / 2)).collect();
-        let job = server.add_job(spec, members, store()).unwrap();
-        Self { server, job, sessions: Vec::new() }
-    }
-
-    /// What `rank` hears when it says `line`.
-    fn say(&mut self, rank: usize, line: &str) -> String {
-        self.tell(rank, line).unwrap();
-        self.hear(rank)
-    }
-
-    fn tell(&mut self, rank: usize, line: &str) -> Result<usize, PeerError> {
-        let mut session = self.server.session(self.sessions[rank]).unwrap();
-        session.handle_input(NOW, line.as_bytes())
-    }
-
-    /// Everything `rank` is owed now, as the run loop would fetch it.
-    fn hear(&mut self, rank: usize) -> String {
-        let mut session = self.server.session(self.sessions[rank]).unwrap();
-        let mut heard = String::new();
-        let mut out = [0; 2048];
-        loop {
-            while let Some(len) = session.poll_transmit(&mut out).unwrap() {
-                heard.push_str(core::str::from_utf8(&out[..len]).unwrap());
-            }
-            let before = heard.len();
-            let _ = session.handle_input(NOW, b"");
-            if let Some(len) = session.poll_transmit(&mut out).unwrap() {
-                heard.push_str(core::str::from_utf8(&out[..len]).unwrap());
-            }
-            if heard.len() == before {
-                return heard;
-            }
-        }
-    }
-
-    fn init_all(&mut self) {
-        for rank in 0..self.sessions.len() {
-            let heard = self.say(rank, "cmd=init pmi_version=1 pmi_subversion=1\n");
-            assert_eq!(heard, "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n");
-        }
-    }
-
-    fn ready(&mut self) -> Vec<u32> {
-        core::iter::from_fn(|| self.server.next_ready()).map(|id| id.0).collect()
-    }
-
-    fn phase(&self, rank: u32) -> Phase {
-        self.server.job(self.job).unwrap().member(Rank(rank)).unwrap().phase()
-    }
-
-    fn missing(&self) -> Vec<u32> {
-        self.server.job(self.job).unwrap().missing().map(|rank| rank.0).collect()
-    }
-}
 
 #[test]
 fn a_member_learns_who_it_is_and_how_long_things_may_be() {
@@ -292,7 +184,7 @@ fn versions_are_agreed_on_or_refused_with_the_name_of_the_rank() {
     assert_eq!(error, PeerError::Version { major: 3, minor: 0 });
     let heard = world.hear(1);
     assert!(
-        heard.starts_with("cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=2 msg="),
+        heard.starts_with("cmd=response_to_init rc=-1 pmi_version=2 pmi_subversion=0 msg="),
         "{heard}"
     );
     assert!(heard.ends_with("for_rank_1\n"), "{heard}");

@@ -1,0 +1,205 @@
+use std::format;
+
+use super::*;
+
+/// A frame as MPICH from 4.1 on writes it.
+fn right(body: &str) -> String {
+    format!("{:>6}{body}", body.len())
+}
+
+/// A frame as MPICH up to 4.0 and Slurm's library write it.
+fn left(body: &str) -> String {
+    format!("{:<6}{body}", body.len())
+}
+
+fn world(size: u32) -> World {
+    let mut world = World::new(size);
+    for rank in 0..size as usize {
+        let heard = world.say(rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        assert_eq!(heard, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
+        let heard = world.say(rank, &left(&format!("cmd=fullinit;pmirank={rank};threaded=TRUE;")));
+        assert_eq!(
+            heard,
+            right(&format!(
+                "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank={rank};size={size};\
+                 appnum=0;debugged=FALSE;pmiverbose=FALSE;"
+            ))
+        );
+    }
+    world
+}
+
+#[test]
+fn questions_are_answered_in_frames_with_the_name_of_the_exchange() {
+    let mut world = world(2);
+    for (asked, heard) in [
+        ("job-getid;thrid=0x7f;", "job-getid-response;thrid=0x7f;rc=0;jobid=kvs_1;"),
+        ("kvs-put;key=a;value=b c=d;", "kvs-put-response;rc=0;"),
+        ("kvs-get;key=a;thrid=9;", "kvs-get-response;thrid=9;rc=0;found=TRUE;value=b c=d;"),
+        ("kvs-get;jobid=kvs_1;srcid=-1;key=x;", "kvs-get-response;rc=0;found=FALSE;"),
+        ("kvs-get;jobid=other;srcid=-1;key=a;", "kvs-get-response;rc=0;found=FALSE;"),
+        ("info-getjobattr;key=cartDims;", "info-getjobattr-response;rc=0;found=FALSE;"),
+        ("info-putnodeattr;key=n;value=v;", "info-putnodeattr-response;rc=0;"),
+        ("info-getnodeattr;key=n;", "info-getnodeattr-response;rc=0;found=TRUE;value=v;"),
+        ("info-getnodeattr;key=m;wait=FALSE;", "info-getnodeattr-response;rc=0;found=FALSE;"),
+        ("name-publish;name=s;port=p;infokeycount=0;", "name-publish-response;rc=0;"),
+        ("name-lookup;name=s;", "name-lookup-response;rc=0;value=p;port=p;found=TRUE;"),
+        ("name-unpublish;name=s;", "name-unpublish-response;rc=0;"),
+        ("name-lookup;name=s;", "name-lookup-response;rc=1;errmsg=no such service;found=FALSE;"),
+        ("ballet;thrid=1;", "ballet-response;thrid=1;rc=-1;errmsg=not supported ballet;"),
+        ("kvs-put;key=a;", "kvs-put-response;rc=3;errmsg=value is missing or wrong;"),
+        ("job-connect;jobid=moon;", "job-connect-response;rc=1;errmsg=no such job;"),
+        ("job-connect;jobid=kvs_1;", "job-connect-response;rc=0;kvscopy=FALSE;"),
+    ] {
+        let heard = right(&format!("cmd={heard}"));
+        assert_eq!(world.say(0, &left(&format!("cmd={asked}"))), heard);
+    }
+}
+
+#[test]
+fn a_semicolon_is_stored_as_one_and_told_in_the_habit_of_the_reader() {
+    let mut world = world(2);
+    let put = "cmd=kvs-put;key=a;value=x;;y;;;";
+    assert_eq!(world.say(0, &left(put)), right("cmd=kvs-put-response;rc=0;"));
+    let get = "cmd=kvs-get;key=a;";
+    let doubled = right("cmd=kvs-get-response;rc=0;found=TRUE;value=x;;y;;;");
+    assert_eq!(world.say(0, &left(get)), doubled);
+    // A client that does not double has no way to read it, and is told so instead of half of it.
+    assert!(world.say(0, &right(get)).contains("rc=14;errmsg=the value holds a semicolon"));
+}
+
+#[test]
+fn lines_are_still_answered_after_frames_were_agreed_on() {
+    let mut world = world(1);
+    assert!(world.say(0, "cmd=get_maxes\n").starts_with("cmd=maxes rc=0"));
+    let long = "v".repeat(1025);
+    let heard = world.say(0, &right(&format!("cmd=kvs-put;key=k;value={long};")));
+    assert!(
+        heard.ends_with("rc=7;errmsg=value k 1025 bytes over limit 1024 at rank 0;"),
+        "{heard}"
+    );
+}
+
+#[test]
+fn several_threads_wait_at_once_and_each_gets_its_own_answer() {
+    let mut world = world(2);
+    let wait = |key: &str, thread: u8| {
+        left(&format!("cmd=info-getnodeattr;thrid={thread};key={key};wait=TRUE;"))
+    };
+    let asked = wait("a", 1) + &wait("b", 2) + &left("cmd=kvs-fence;thrid=3;");
+    assert_eq!(world.say(0, &asked), "");
+    let heard = world.say(0, &left("cmd=job-getid;thrid=4;"));
+    assert_eq!(heard, right("cmd=job-getid-response;thrid=4;rc=0;jobid=kvs_1;"));
+    world.say(1, &left("cmd=info-putnodeattr;key=b;value=2;"));
+    assert!(world.ready().contains(&0));
+    let heard = world.hear(0);
+    assert_eq!(heard, right("cmd=info-getnodeattr-response;thrid=2;rc=0;found=TRUE;value=2;"));
+    let heard = world.say(1, &right("cmd=kvs-fence;"));
+    assert_eq!(heard, right("cmd=kvs-fence-response;rc=0;"));
+    assert_eq!(world.hear(0), right("cmd=kvs-fence-response;thrid=3;rc=0;"));
+    world.say(1, &left("cmd=info-putnodeattr;key=a;value=1;"));
+    let heard = world.hear(0);
+    assert_eq!(heard, right("cmd=info-getnodeattr-response;thrid=1;rc=0;found=TRUE;value=1;"));
+}
+
+#[test]
+fn attributes_of_a_node_stay_on_it() {
+    let mut world = world(3);
+    world.say(0, &left("cmd=info-putnodeattr;key=a;value=1;"));
+    let get = left("cmd=info-getnodeattr;key=a;");
+    assert!(world.say(1, &get).contains("value=1;"));
+    assert!(world.say(2, &get).contains("found=FALSE;"));
+}
+
+#[test]
+fn connected_jobs_read_each_other_and_nobody_else_does() {
+    let mut world = world(1);
+    let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
+    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let other = world.server.add_job(spec, vec![Member::new(0, 0)], store()).unwrap();
+    let peer = Peer::Member { job: other, rank: Rank(0) };
+    world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+    world.say(1, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    world.say(1, &left("cmd=kvs-put;key=a;value=1;"));
+    world.say(1, &left("cmd=kvs-put;key=b;value=2;"));
+    assert!(world.say(1, &left("cmd=kvs-fence;")).contains("rc=0"));
+    world.say(1, &left("cmd=kvs-put;key=late;value=3;"));
+    let get = |key: &str| left(&format!("cmd=kvs-get;jobid=kvs_2;key={key};"));
+    assert!(world.say(0, &get("a")).contains("found=FALSE"));
+    assert!(world.say(0, &left("cmd=job-connect;jobid=kvs_2;")).contains("rc=0"));
+    assert!(world.say(0, &get("a")).contains("found=TRUE;value=1;"));
+    assert!(world.say(0, &get("late")).contains("found=FALSE"));
+    assert!(world.say(0, &left("cmd=job-disconnect;jobid=kvs_2;")).contains("rc=0"));
+    assert!(world.say(0, &get("a")).contains("found=FALSE"));
+    assert!(world.say(0, &left("cmd=job-disconnect;jobid=kvs_2;")).contains("no such connection"));
+}
+
+#[test]
+fn a_caller_of_this_generation_says_who_it_is_in_fullinit() {
+    let mut world = World::without_sessions(2, false);
+    let peer = Peer::Caller { job: world.job, deadline: None };
+    for _ in 0..3 {
+        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+        let at = world.sessions.len() - 1;
+        let heard = world.say(at, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        assert_eq!(heard, "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
+    }
+    assert!(world.say(0, &left("cmd=fullinit;pmirank=1;")).contains("rank=1;size=2;"));
+    assert_eq!(world.server.poll_event(), Some(Event::Joined { job: world.job, rank: Rank(1) }));
+    assert_eq!(world.phase(1), Phase::Open);
+    let taken = world.tell(1, &left("cmd=fullinit;pmirank=1;"));
+    assert_eq!(taken, Err(PeerError::AlreadyConnected { rank: 1 }));
+    let early = PeerError::OutOfOrder { got: "put", expected: "fullinit" };
+    assert_eq!(world.tell(2, &left("cmd=kvs-put;key=a;value=b;")), Err(early));
+    assert!(world.hear(2).contains("errmsg=expected fullinit;"));
+}
+
+#[test]
+fn a_spawn_lets_other_threads_go_on() {
+    let text = "cmd=spawn;thrid=7;ncmds=2;preputcount=1;ppkey0=k;ppval0=v;;w;subcmd=/bin/a;maxprocs=2;\
+                argc=2;argv0=a b;argv1=c=d;infokeycount=1;infokey0=wdir;infoval0=/tmp;\
+                subcmd=/bin/b;maxprocs=1;argc=0;infokeycount=0;";
+    let mut world = world(1);
+    world.tell(0, &(left(text) + &left("cmd=job-getid;thrid=8;"))).unwrap();
+    let Some(Event::Spawn { session, exchange }) = world.server.poll_event() else { panic!() };
+    let spawn = world.server.spawn_request(session).unwrap();
+    let programs: Vec<_> = spawn.programs().collect();
+    assert_eq!(programs.len(), 2);
+    assert!(programs[0].arguments.iter().eq([b"a b", b"c=d"].map(crate::command::Text::from)));
+    assert_eq!(programs[1].executable, *b"/bin/b");
+    assert_eq!(spawn.preputs().next().unwrap().value, *b"v;w");
+    world.server.spawn_read(session);
+    assert!(world.hear(0).contains("thrid=8;rc=0;jobid="));
+    world.server.answer_spawn(session, exchange, Ok(world.job)).unwrap();
+    assert_eq!(world.hear(0), right("cmd=spawn-response;thrid=7;rc=0;jobid=kvs_1;nerrs=0;"));
+}
+
+#[test]
+fn lengths_of_nothing_and_of_too_much_end_the_session() {
+    for (bytes, says) in [
+        ("     0", "a length above 0"),
+        ("      ", "a length above 0"),
+        ("12a456", "six characters of length"),
+        ("-00041", "six characters of length"),
+    ] {
+        let mut world = world(1);
+        let error = world.tell(0, bytes).unwrap_err();
+        assert!(matches!(error, PeerError::Malformed(bad) if bad.expected == says), "{error}");
+        assert!(world.hear(0).contains("unparseable_msg-response;rc=-1;errmsg=expected"));
+    }
+    let mut world = world(1);
+    world.tell(0, "999999cmd=kvs-put;").unwrap();
+    let error = (0..9).find_map(|_| world.tell(0, &"v".repeat(1000)).err()).unwrap();
+    assert_eq!(error, PeerError::MessageTooLong { limit_bytes: 4096 });
+}
+
+#[test]
+fn an_abort_of_one_member_says_so() {
+    let mut world = world(1);
+    world.tell(0, &left("cmd=abort;isworld=FALSE;msg=a;;b;")).unwrap();
+    let told = world.server.poll_event();
+    let Some(Event::Aborted { code: None, world: false, message, .. }) = told else {
+        panic!("{told:?}")
+    };
+    assert_eq!(message.as_bytes(), b"a;b");
+}

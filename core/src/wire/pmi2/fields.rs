@@ -1,0 +1,277 @@
+//! A frame of PMI-2 as `key=value;` fields: reader and writer.
+
+use super::super::Writer;
+use crate::command::{Field, Piece, Text};
+use crate::error::{Full, Misuse};
+use crate::limits::PMI2_LENGTH_DIGITS;
+
+/// How a peer writes a `;` that belongs to a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Semicolons {
+    /// Twice. Spec: PMI-2 wire protocol; done by the two oldest clients.
+    Doubled,
+    /// Once, as if it ended the value; newer clients have no other way.
+    Single,
+}
+
+/// The body of one frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Body<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) semicolons: Semicolons,
+}
+
+impl<'a> Body<'a> {
+    /// Every field that has a name and a value.
+    pub(super) fn fields(self) -> impl Iterator<Item = (&'a [u8], Text<'a>)> {
+        let cut = match self.semicolons {
+            Semicolons::Doubled => cut_doubled,
+            Semicolons::Single => cut_single,
+        };
+        let mut rest = self.bytes;
+        core::iter::from_fn(move || {
+            let (name, value, after) = cut(rest)?;
+            rest = after;
+            Some((name, value))
+        })
+    }
+
+    /// The first field of this name.
+    pub(super) fn field(self, name: &str) -> Option<Text<'a>> {
+        self.fields().find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    pub(super) fn number(self, name: &str) -> Option<i64> {
+        self.field(name)?.signed()
+    }
+
+    /// Booleans are upper case in every old peer; newer ones read more.
+    pub(super) fn flag(self, name: &str) -> Option<bool> {
+        let value = self.field(name)?;
+        Some([&b"TRUE"[..], b"true", b"1"].iter().any(|yes| value == **yes))
+    }
+}
+
+/// Cuts the first field off where `;;` means `;`.
+pub(super) fn cut_doubled(bytes: &[u8]) -> Option<Field<'_>> {
+    cut(bytes, |value| {
+        let mut at = 0;
+        loop {
+            at += value.get(at..)?.iter().position(|b| *b == b';')?;
+            if value.get(at + 1) != Some(&b';') {
+                return Some(at);
+            }
+            at += 2;
+        }
+    })
+    .map(|(name, value, rest)| (name, Text::doubled(value), rest))
+}
+
+/// Cuts the first field off where every `;` ends one.
+pub(super) fn cut_single(bytes: &[u8]) -> Option<Field<'_>> {
+    cut(bytes, |value| value.iter().position(|b| *b == b';'))
+        .map(|(name, value, rest)| (name, Text::plain(value), rest))
+}
+
+/// Cuts the first field off; `end` finds where its value ends.
+///
+/// Old clients send six bytes of old memory behind the last field: what does not read as
+/// `name=value;` is passed over, and a NUL where a name should be ends it all.
+fn cut(bytes: &[u8], end: impl Fn(&[u8]) -> Option<usize>) -> Option<(&[u8], &[u8], &[u8])> {
+    let mut rest = bytes;
+    loop {
+        if rest.first().is_none_or(|first| *first == 0) {
+            return None;
+        }
+        let stop = rest.iter().position(|b| matches!(b, b'=' | b';'))?;
+        let (name, tail) = (rest.get(..stop)?, rest.get(stop + 1..)?);
+        if rest.get(stop) == Some(&b'=') && is_name(name) {
+            let len = end(tail)?;
+            return Some((name, tail.get(..len)?, tail.get(len + 1..)?));
+        }
+        rest = tail;
+    }
+}
+
+fn is_name(name: &[u8]) -> bool {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    !name.is_empty() && name.iter().all(plain)
+}
+
+/// Writes `LLLLLLcmd=WORD;key=value;…`.
+pub(super) struct FrameWriter<'a> {
+    writer: Writer<'a>,
+    semicolons: Semicolons,
+}
+
+impl<'a> FrameWriter<'a> {
+    pub(super) fn new(
+        out: &'a mut [u8],
+        words: &[&[u8]],
+        tag: &[u8],
+        semicolons: Semicolons,
+    ) -> Self {
+        let mut writer = Writer::new(out);
+        writer.bytes(b"      cmd=");
+        words.iter().for_each(|word| {
+            writer.bytes(word);
+        });
+        writer.byte(b';');
+        let mut frame = Self { writer, semicolons };
+        if !tag.is_empty() {
+            frame.text("thrid", Text::plain(tag));
+        }
+        frame
+    }
+
+    pub(super) fn text(&mut self, key: &str, value: Text<'_>) -> &mut Self {
+        self.key(key);
+        self.value(value);
+        self
+    }
+
+    pub(super) fn optional(&mut self, key: &str, value: Option<Text<'_>>) -> &mut Self {
+        match value {
+            Some(value) => self.text(key, value),
+            None => self,
+        }
+    }
+
+    pub(super) fn number(&mut self, key: &str, value: impl Into<i64>) -> &mut Self {
+        self.key(key).number(value).byte(b';');
+        self
+    }
+
+    pub(super) fn flag(&mut self, key: &str, value: bool) -> &mut Self {
+        self.text(key, Text::from(if value { "TRUE" } else { "FALSE" }))
+    }
+
+    /// `keyN=value;`
+    pub(super) fn indexed(&mut self, key: &str, index: u32, value: Text<'_>) -> &mut Self {
+        self.writer.bytes(key.as_bytes()).number(index).byte(b'=');
+        self.value(value);
+        self
+    }
+
+    /// A sentence.
+    pub(super) fn sentence<'p>(
+        &mut self,
+        key: &str,
+        pieces: impl Iterator<Item = Piece<'p>>,
+    ) -> &mut Self {
+        self.key(key);
+        for (at, piece) in pieces.enumerate() {
+            if at > 0 {
+                self.writer.byte(b' ');
+            }
+            let bytes = match piece {
+                Piece::Words(words) => words.as_bytes(),
+                Piece::Quoted(bytes) => bytes,
+                Piece::Number(number) => {
+                    self.writer.unsigned(number);
+                    continue;
+                }
+            };
+            for byte in bytes {
+                self.writer.byte(if matches!(byte, b';' | 0) { b'_' } else { *byte });
+            }
+        }
+        self.writer.byte(b';');
+        self
+    }
+
+    /// Fills in the length.
+    pub(super) fn finish(mut self) -> Result<usize, Full> {
+        let body = self.writer.len().saturating_sub(PMI2_LENGTH_DIGITS);
+        let mut left = body;
+        if let Some(length) = self.writer.written().first_chunk_mut::<PMI2_LENGTH_DIGITS>() {
+            // Blanks on the left: what the document says, and every reader takes.
+            for digit in length.iter_mut().rev() {
+                *digit = b'0' + u8::try_from(left % 10).unwrap_or(0);
+                left /= 10;
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+        self.writer.finish()
+    }
+
+    /// Puts the length on the left of its six places.
+    ///
+    /// That is how a server tells a client that doubles its `;` from one that does not.
+    pub(super) fn finish_left(mut self) -> Result<usize, Full> {
+        let at = self.writer.len().saturating_sub(PMI2_LENGTH_DIGITS);
+        if let Some(length) = self.writer.written().first_chunk_mut::<PMI2_LENGTH_DIGITS>() {
+            Writer::new(length).unsigned(at as u64);
+        }
+        self.writer.finish()
+    }
+
+    fn key(&mut self, key: &str) -> &mut Writer<'a> {
+        self.writer.bytes(key.as_bytes()).byte(b'=')
+    }
+
+    fn value(&mut self, value: Text<'_>) {
+        match value.as_plain().filter(|plain| !plain.contains(&b';')) {
+            Some(plain) => {
+                self.writer.bytes(plain);
+            }
+            None => value.bytes().for_each(|byte| {
+                if byte == b';' && self.semicolons == Semicolons::Doubled {
+                    self.writer.byte(b';');
+                }
+                self.writer.byte(byte);
+            }),
+        }
+        self.writer.byte(b';');
+    }
+}
+
+/// Lets a text through that this way of writing can carry.
+///
+/// Errors: [`Misuse::NotSayable`] for a `;` where it would end the value.
+pub(super) fn sayable(text: Text<'_>, semicolons: Semicolons) -> Result<Text<'_>, Misuse> {
+    if semicolons == Semicolons::Single && text.bytes().any(|b| b == b';') {
+        return Err(Misuse::NotSayable { what: "a `;` for a peer that does not double it" });
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn fields(bytes: &[u8], semicolons: Semicolons) -> Vec<(&[u8], Text<'_>)> {
+        Body { bytes, semicolons }.fields().collect()
+    }
+
+    #[test]
+    fn a_doubled_semicolon_belongs_to_its_value() {
+        let read = fields(b"key=a;value=x;;y;;;z=1;", Semicolons::Doubled);
+        assert_eq!(read.len(), 3);
+        assert_eq!(read[1].1, *b"x;y;");
+        assert_eq!(read[2], (&b"z"[..], Text::from("1")));
+        let read = fields(b"key=a;value=x;;y;z=1;", Semicolons::Single);
+        assert_eq!(read[1].1, *b"x");
+        assert_eq!(read[2].0, b"z");
+    }
+
+    #[test]
+    fn bytes_of_old_memory_behind_the_last_field_are_passed_over() {
+        for tail in [
+            &b"\0\0\0\0\0\0"[..],
+            b"\0\xa2\xbc\x7f\xec\xf4",
+            b"apping",
+            b"a9a40;",
+            b"b6;c=2",
+            b"id=0x7",
+        ] {
+            let mut bytes = Vec::from(&b"cmd=kvs-put;key=k;value=v;"[..]);
+            bytes.extend_from_slice(tail);
+            let read = fields(&bytes, Semicolons::Doubled);
+            assert_eq!(read.len(), 3, "{tail:?}");
+        }
+    }
+}

@@ -421,10 +421,7 @@ impl Answers {
                 ok(Verb::Spawn, Answer::Spawned { job: job.as_ref().map(text), codes })
             }
             Self::Failed(to, code, msg) => {
-                // The name service says `info` behind the message, so a client reads both.
-                let info = matches!(to, Verb::Publish | Verb::Lookup);
-                let told = msg.as_ref().filter(|_| !info).map(text).map(Answer::Told);
-                let answer = told.unwrap_or(Answer::Nothing);
+                let answer = msg.as_ref().map_or(Answer::Nothing, |msg| Answer::Told(text(msg)));
                 Reply { to: *to, tag: b"", code: Code(*code), answer }
             }
         }

@@ -22,6 +22,13 @@ pub const BEHIND_PUT: [&str; 2] = ["key", "kvsname"];
 /// Test: `vectors/pmi1-quirks.pmi`, "status behind the port".
 pub const BEHIND_PORT: [&str; 4] = ["service", "info", "rc", "msg"];
 
+/// Fields that may stand behind `msg=`, which some servers fill with several words.
+///
+/// Seen: Flux says `msg=command not implemented`; our own answers of the name service end with
+/// `info=`.
+/// Test: `vectors/pmi1-quirks.pmi`, "status behind the message".
+pub const BEHIND_MSG: [&str; 2] = ["rc", "info"];
+
 /// Names under which an abort carries its text; it goes on to the end of the line.
 ///
 /// Seen: `message=` from MPICH 4.1 on (with blanks, even line feeds), `error_msg=` from Flux.

@@ -80,7 +80,7 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     } else if to == Verb::Get {
         Answer::Missing
     } else {
-        line.rest("msg", &[]).map_or(Answer::Nothing, Answer::Told)
+        line.rest("msg", &quirks::BEHIND_MSG).map_or(Answer::Nothing, Answer::Told)
     };
     if answer == Answer::Missing && code.is_success() {
         code = Code::INIT;

@@ -1,0 +1,119 @@
+//! What reading and writing one message of PMI-1 costs, and that it costs no memory.
+//!
+//! `cargo bench -p pmi-core --bench codec` prints the time of each. Allocations would be listed
+//! below the times; there are none, and `tests/no_alloc.rs` sees to it.
+
+use divan::{AllocProfiler, Bencher, black_box};
+use pmi_core::command::{Answer, Group, Place, Reply, Request, Text, Verb};
+use pmi_core::error::Code;
+use pmi_core::limits::{KEY_BYTES, KVSNAME_BYTES, MESSAGE_BYTES, VALUE_BYTES};
+use pmi_core::wire::{Framed, pmi1};
+
+#[global_allocator]
+static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
+
+const KEY: [u8; KEY_BYTES] = [b'k'; KEY_BYTES];
+const VALUE: [u8; VALUE_BYTES] = [b'v'; VALUE_BYTES];
+const NAME: [u8; KVSNAME_BYTES] = [b'n'; KVSNAME_BYTES];
+
+fn main() {
+    divan::main();
+}
+
+mod emit {
+    use super::*;
+
+    #[divan::bench]
+    fn longest_put(bencher: Bencher) {
+        request(bencher, LONGEST_PUT);
+    }
+
+    #[divan::bench]
+    fn get_reply(bencher: Bencher) {
+        reply(bencher, GET_REPLY);
+    }
+
+    #[divan::bench]
+    fn barrier_in(bencher: Bencher) {
+        request(bencher, BARRIER_IN);
+    }
+
+    #[divan::bench]
+    fn barrier_out(bencher: Bencher) {
+        reply(bencher, BARRIER_OUT);
+    }
+
+    fn request(bencher: Bencher, request: Request<'static>) {
+        let mut out = [0; MESSAGE_BYTES];
+        bencher
+            .bench_local(|| pmi1::write_request(black_box(&request), &NAME, black_box(&mut out)));
+    }
+
+    fn reply(bencher: Bencher, reply: Reply<'static>) {
+        let mut out = [0; MESSAGE_BYTES];
+        bencher.bench_local(|| pmi1::write_reply(black_box(&reply), b"", black_box(&mut out)));
+    }
+}
+
+mod parse {
+    use super::*;
+
+    #[divan::bench]
+    fn longest_put(bencher: Bencher) {
+        request(bencher, LONGEST_PUT);
+    }
+
+    #[divan::bench]
+    fn get_reply(bencher: Bencher) {
+        reply(bencher, GET_REPLY);
+    }
+
+    #[divan::bench]
+    fn barrier_in(bencher: Bencher) {
+        request(bencher, BARRIER_IN);
+    }
+
+    #[divan::bench]
+    fn barrier_out(bencher: Bencher) {
+        reply(bencher, BARRIER_OUT);
+    }
+
+    fn request(bencher: Bencher, request: Request<'static>) {
+        let mut bytes = [0; MESSAGE_BYTES];
+        pmi1::write_request(&request, &NAME, &mut bytes).expect("a message that fits");
+        bencher.bench_local(|| {
+            let bytes = black_box(&bytes);
+            let Ok(Framed::Whole(len)) = pmi1::frame_request(bytes) else { return None };
+            black_box(pmi1::read_request(&bytes[..len]).ok()).map(|_| len)
+        });
+    }
+
+    fn reply(bencher: Bencher, reply: Reply<'static>) {
+        let mut bytes = [0; MESSAGE_BYTES];
+        pmi1::write_reply(&reply, b"", &mut bytes).expect("a message that fits");
+        bencher.bench_local(|| {
+            let bytes = black_box(&bytes);
+            let Ok(Framed::Whole(len)) = pmi1::frame_reply(bytes) else { return None };
+            black_box(pmi1::read_reply(&bytes[..len]).ok()).map(|_| len)
+        });
+    }
+}
+
+const LONGEST_PUT: Request<'static> =
+    Request::Put { place: Place::Job(None), key: Text::plain(&KEY), value: Text::plain(&VALUE) };
+
+const BARRIER_IN: Request<'static> = Request::Fence { group: Group::World, tag: None };
+
+const GET_REPLY: Reply<'static> = Reply {
+    to: Verb::Get,
+    tag: b"",
+    code: Code::SUCCESS,
+    answer: Answer::Value(Text::plain(&VALUE)),
+};
+
+const BARRIER_OUT: Reply<'static> = Reply {
+    to: Verb::Fence,
+    tag: b"",
+    code: Code::SUCCESS,
+    answer: Answer::Released { tag: None },
+};

@@ -1,0 +1,321 @@
+//! What was typed, and nothing about the system it was typed on.
+//!
+//! Everything after the first word that is no option belongs to the program, dashes and all; `--`
+//! ends the options earlier. One table names the options; the help text and the suggestion for a
+//! misspelt one are made from it.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::num::ParseIntError;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// What the user asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Start a job.
+    Run(RunArgs),
+    /// Be one rank of the built-in demo; only `run` without a program starts this.
+    DemoRank,
+    /// Print the help text.
+    Help,
+    /// Print the version.
+    Version,
+}
+
+/// The words of `pmi-host run`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunArgs {
+    /// How many ranks; at least one.
+    pub ranks: u32,
+    /// The program and its arguments; empty means the built-in demo.
+    pub words: Vec<OsString>,
+}
+
+/// One option of `run`.
+#[derive(Debug)]
+pub struct Flag {
+    /// All its names, dashes included; the first is the one messages use.
+    pub names: &'static [&'static str],
+    /// What its value stands for; `None` for a switch.
+    pub value: Option<&'static str>,
+    /// One line of help.
+    pub help: &'static str,
+    id: Id,
+}
+
+/// Why a command line makes no sense. The text ends with the way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UsageError {
+    /// The first word is no command of ours.
+    UnknownCommand {
+        /// That word.
+        got: String,
+        /// The command that looks most like it.
+        nearest: &'static str,
+    },
+    /// There is no such option.
+    UnknownOption {
+        /// The option as typed, without its value.
+        got: String,
+        /// The option that looks most like it.
+        nearest: &'static str,
+    },
+    /// Nothing follows an option that needs a value.
+    MissingValue {
+        /// The option.
+        option: &'static str,
+        /// What should have followed.
+        value: &'static str,
+    },
+    /// A value was given to an option that takes none.
+    NeedlessValue {
+        /// The option.
+        option: &'static str,
+    },
+    /// The number of ranks is not a number that a job can have.
+    Ranks {
+        /// What was given.
+        got: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// `run` without `-n`.
+    NoRanks,
+}
+
+/// Reads the words behind the program's own name.
+///
+/// Errors: [`UsageError`], which is exit code 2.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
+    let mut words = words.into_iter();
+    let Some(first) = words.next() else { return Ok(Command::Help) };
+    match first.to_str() {
+        Some("run") => parse_run(words),
+        Some(DEMO_RANK) => Ok(Command::DemoRank),
+        Some("help" | "--help" | "-h") => Ok(Command::Help),
+        Some("version" | "--version" | "-V") => Ok(Command::Version),
+        _ => Err(UsageError::UnknownCommand {
+            got: first.to_string_lossy().into_owned(),
+            nearest: nearest(&first, COMMANDS.iter().copied()),
+        }),
+    }
+}
+
+fn parse_run(words: impl Iterator<Item = OsString>) -> Result<Command, UsageError> {
+    let mut words = words.peekable();
+    let mut ranks = None;
+    while let Some(word) = words.next_if(|word| word.len() > 1 && word.as_bytes()[0] == b'-') {
+        if word == "--" {
+            break;
+        }
+        let (flag, attached) = find(&word)?;
+        let value = match (flag.value, attached) {
+            (None, Some(_)) => return Err(UsageError::NeedlessValue { option: flag.names[0] }),
+            (None, None) => None,
+            (Some(_), Some(value)) => Some(value),
+            (Some(value), None) => Some(
+                words.next().ok_or(UsageError::MissingValue { option: flag.names[0], value })?,
+            ),
+        };
+        match flag.id {
+            Id::Help => return Ok(Command::Help),
+            Id::Ranks => ranks = Some(number_of_ranks(&value.unwrap_or_default())?),
+        }
+    }
+    let ranks = ranks.ok_or(UsageError::NoRanks)?;
+    Ok(Command::Run(RunArgs { ranks, words: words.collect() }))
+}
+
+/// Finds the option and the value that may be glued to it: `--ranks=4`, `-n=4`, `-n4`.
+fn find(word: &OsStr) -> Result<(&'static Flag, Option<OsString>), UsageError> {
+    let bytes = word.as_bytes();
+    let end = bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len());
+    let (name, rest) = bytes.split_at(end);
+    if let Some(flag) = named(name) {
+        return Ok((flag, rest.get(1..).map(|value| OsString::from_vec(value.to_vec()))));
+    }
+    if let Some((short, digits)) = bytes.split_at_checked(2)
+        && digits.first().is_some_and(u8::is_ascii_digit)
+        && let Some(flag) = named(short)
+    {
+        return Ok((flag, Some(OsString::from_vec(digits.to_vec()))));
+    }
+    let got = OsStr::from_bytes(name);
+    Err(UsageError::UnknownOption {
+        got: got.to_string_lossy().into_owned(),
+        nearest: nearest(got, FLAGS.iter().flat_map(|flag| flag.names).copied()),
+    })
+}
+
+fn named(name: &[u8]) -> Option<&'static Flag> {
+    FLAGS.iter().find(|flag| flag.names.iter().any(|known| known.as_bytes() == name))
+}
+
+fn number_of_ranks(value: &OsStr) -> Result<u32, UsageError> {
+    let got = value.to_string_lossy().into_owned();
+    let parsed: Result<u32, ParseIntError> = got.parse();
+    let why = match parsed {
+        Ok(0) => "a job has at least one rank",
+        Ok(ranks) if ranks > RANKS_MAX => {
+            "that is more than the 1048576 ranks one launcher will try"
+        }
+        Ok(ranks) => return Ok(ranks),
+        Err(_) => "that is not a number of ranks",
+    };
+    Err(UsageError::Ranks { got, why })
+}
+
+/// The candidate with the fewest edits; of equals the one that is nearer in length, then the first.
+fn nearest(got: &OsStr, candidates: impl Iterator<Item = &'static str>) -> &'static str {
+    let got = got.as_bytes();
+    candidates
+        .min_by_key(|name| (edits(got, name.as_bytes()), name.len().abs_diff(got.len())))
+        .unwrap_or_default()
+}
+
+/// How many letters must be added, dropped or changed to make `a` from `b`.
+fn edits(a: &[u8], b: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, right) in b.iter().enumerate() {
+            let change = diagonal + usize::from(left != right);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownCommand { got, nearest } => {
+                write!(
+                    f,
+                    "there is no command '{got}'; the nearest is '{nearest}', as in 'pmi-host run -n 4 ./hello'"
+                )
+            }
+            Self::UnknownOption { got, nearest } => write!(
+                f,
+                "there is no option '{got}'; the nearest is '{nearest}' (options of the program itself go behind its name)"
+            ),
+            Self::MissingValue { option, value } => {
+                write!(f, "option '{option}' needs {value} behind it, as in '{option} 4'")
+            }
+            Self::NeedlessValue { option } => write!(f, "option '{option}' takes no value"),
+            Self::Ranks { got, why } => write!(f, "'-n {got}': {why}; try '-n 4'"),
+            Self::NoRanks => {
+                f.write_str("how many ranks? say so with -n, as in 'pmi-host run -n 4 ./hello'")
+            }
+        }
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// The command word that turns this program into a rank of the demo. It is not for typing, so it is
+/// in no table.
+pub const DEMO_RANK: &str = "demo-rank";
+
+/// The options of `run`, in the order of the help text.
+pub const FLAGS: &[Flag] = &[
+    Flag {
+        names: &["-n", "--ranks", "-np"],
+        value: Some("N"),
+        help: "how many ranks to start (required)",
+        id: Id::Ranks,
+    },
+    Flag { names: &["-h", "--help"], value: None, help: "print this text", id: Id::Help },
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Id {
+    Ranks,
+    Help,
+}
+
+const COMMANDS: &[&str] = &["run", "help", "version"];
+
+/// Far above what one kernel can hold (its process numbers end at 4 194 304), low enough that a slip
+/// of the finger does not make a table of four thousand million ranks.
+const RANKS_MAX: u32 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, UsageError> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    fn run(ranks: u32, words: &[&str]) -> Result<Command, UsageError> {
+        Ok(Command::Run(RunArgs { ranks, words: words.iter().map(OsString::from).collect() }))
+    }
+
+    #[test]
+    fn every_way_to_say_how_many_means_the_same() {
+        for line in [
+            "run -n 4 a",
+            "run -n4 a",
+            "run -n=4 a",
+            "run --ranks 4 a",
+            "run --ranks=4 a",
+            "run -np 4 a",
+        ] {
+            assert_eq!(parsed(line), run(4, &["a"]), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_program_is_the_programs() {
+        assert_eq!(
+            parsed("run -n 2 ./a -n 3 --help -- x"),
+            run(2, &["./a", "-n", "3", "--help", "--", "x"])
+        );
+        assert_eq!(parsed("run -n 2 -- -odd-name -n 3"), run(2, &["-odd-name", "-n", "3"]));
+        assert_eq!(parsed("run -n 2"), run(2, &[]));
+    }
+
+    #[test]
+    fn a_misspelt_option_suggests_the_nearest_one() {
+        let nearest = |line| match parsed(line) {
+            Err(
+                UsageError::UnknownOption { nearest, .. }
+                | UsageError::UnknownCommand { nearest, .. },
+            ) => nearest,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(nearest("run --rank=4 a"), "--ranks");
+        assert_eq!(nearest("run -m 4 a"), "-n");
+        assert_eq!(nearest("run --hlep"), "--help");
+        assert_eq!(nearest("rum -n 4"), "run");
+        assert_eq!(nearest("-n 4 ./a"), "run");
+    }
+
+    #[test]
+    fn a_job_without_ranks_is_a_usage_error() {
+        for line in [
+            "run ./a",
+            "run -n",
+            "run -n 0 ./a",
+            "run -n four ./a",
+            "run -n -1 ./a",
+            "run -n 4294967296 ./a",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+        assert_eq!(
+            parsed("run -n 0").unwrap_err().to_string(),
+            "'-n 0': a job has at least one rank; try '-n 4'"
+        );
+    }
+
+    #[test]
+    fn edits_are_counted_one_letter_at_a_time() {
+        assert_eq!(edits(b"", b"abc"), 3);
+        assert_eq!(edits(b"abc", b"abc"), 0);
+        assert_eq!(edits(b"kitten", b"sitting"), 3);
+    }
+}

@@ -1,0 +1,6 @@
+//! The command line, in two steps: [`args`] says what was typed and touches nothing, [`config`] looks
+//! the program up and may touch the system. [`help`] prints what [`args`] knows.
+
+pub mod args;
+pub mod config;
+pub mod help;

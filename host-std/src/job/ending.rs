@@ -1,0 +1,199 @@
+//! Ends of ranks, failures, and the way down. All in terms of [`Job`], which keeps the state.
+
+use super::{Job, index};
+use crate::launch::ladder::Step;
+use crate::launch::{orphans, signal};
+use crate::report;
+use crate::verdict::{Failure, Phase, judge};
+use rustix::process::Signal;
+use std::io;
+use std::time::{Duration, Instant};
+
+impl Job {
+    /// Takes note of how a rank ended.
+    pub(super) fn take_end(&mut self, rank: u32) -> io::Result<()> {
+        let Some(process) = &self.ranks[index(rank)].process else { return Ok(()) };
+        let Some(ending) = process.ending()? else { return Ok(()) };
+        self.ranks[index(rank)].process = None;
+        self.running_count -= 1;
+
+        // What it said last may still be on its way: an abort, or the finalize that makes its end a
+        // good one.
+        self.service.drain(rank, &self.poller)?;
+        self.take_news();
+        match judge(rank, ending, self.service.phase(rank)) {
+            Some(failure) => {
+                self.outputs.drain(rank);
+                self.fail(failure);
+                // Unless it was a signal to us that ended it: then the others get the usual time.
+                self.step_down();
+            }
+            None if self.service.is_closed(rank) => self.service.set_gone(rank),
+            None => {}
+        }
+        self.look_whether_all_have_ended();
+        Ok(())
+    }
+
+    /// Takes note of a failure: the first decides the exit code and is reported.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        if self.failure.is_some() {
+            return;
+        }
+        // Whoever reads our output has gone on purpose, and knows what that does to writers.
+        if !(failure.is_closed_pipe() && self.outputs.has_closed()) {
+            let text =
+                report::failure(&failure, &self.plan, |rank| self.pid(rank), self.running_count);
+            self.outputs.say(text);
+        }
+        let is_interrupted = matches!(failure, Failure::Interrupted { .. });
+        self.failure = Some(failure);
+        orphans::take_in();
+        if !is_interrupted {
+            self.step_down();
+        }
+        self.look_whether_all_have_ended();
+    }
+
+    /// Passes signals on. A second one within a short time kills.
+    pub(super) fn take_signals(&mut self) {
+        let now = Instant::now();
+        let arrived: Vec<Signal> = self.signals.arrived().collect();
+        for one in arrived {
+            if !signal::ends_the_job(one) {
+                self.signal_running(one);
+                continue;
+            }
+            let again = self.interrupted_at.is_some_and(|at| now - at < AGAIN);
+            self.interrupted_at = Some(now);
+            // With no rank left, what is waited for is a reader of our output or a process that a rank
+            // left behind; the sender wants neither.
+            self.is_abandoned |= self.running_count == 0;
+            self.fail(Failure::Interrupted { signal: one.as_raw() });
+            match again {
+                true => self.kill_everybody(),
+                false => self.signal_running(one),
+            }
+        }
+    }
+
+    /// Does what the clock says.
+    pub(super) fn look_at_the_clock(&mut self, now: Instant) -> io::Result<()> {
+        if let Some(step) = self.ladder.tick(now) {
+            self.take_step(step);
+        }
+        while let Some(&(at, rank)) = self.closed_early.first()
+            && now >= at
+        {
+            self.closed_early.remove(0);
+            self.take_disconnected(rank)?;
+        }
+        if self.linger_until.is_some_and(|until| now >= until) {
+            self.linger_until = None;
+            if self.outputs.is_open() {
+                self.outputs.say(report::output_left_open(LINGER.as_secs()));
+                self.outputs.close_all();
+            }
+        }
+        if self.sweep_at.is_some_and(|at| now >= at) {
+            self.sweep(now);
+        }
+        Ok(())
+    }
+
+    /// Kills everybody who runs, at once.
+    pub(super) fn kill_everybody(&mut self) {
+        if let Some(step) = self.ladder.kill(Instant::now()) {
+            self.take_step(step);
+        }
+    }
+
+    /// A rank closed its connection some time ago and still runs.
+    fn take_disconnected(&mut self, rank: u32) -> io::Result<()> {
+        // Its end may be ready but not yet told.
+        self.take_end(rank)?;
+        if self.ranks[index(rank)].process.is_none() {
+            return Ok(());
+        }
+        match self.service.phase(rank) {
+            Phase::Open => self.fail(Failure::Disconnected { rank }),
+            // It may do without PMI; only others that wait for it could mind.
+            Phase::Silent | Phase::Finalized => self.service.set_gone(rank),
+        }
+        Ok(())
+    }
+
+    fn step_down(&mut self) {
+        if let Some(step) = self.ladder.ask(Instant::now()) {
+            self.take_step(step);
+        }
+    }
+
+    fn take_step(&mut self, step: Step) {
+        match step {
+            Step::Ask => self.signal_running(Signal::TERM),
+            Step::Kill => {
+                self.signal_running(Signal::KILL);
+                if self.sweep_at.is_some() {
+                    orphans::signal(Signal::KILL);
+                }
+            }
+            Step::GiveUp => {
+                if self.running_count > 0 {
+                    self.outputs.say(report::given_up(self.running_count));
+                }
+                self.running_count = 0;
+                self.sweep_at = None;
+                self.outputs.close_all();
+            }
+        }
+    }
+
+    fn signal_running(&self, signal: Signal) {
+        for process in self.ranks.iter().filter_map(|rank| rank.process.as_ref()) {
+            process.signal(signal);
+        }
+    }
+
+    /// With no rank left, output may still be on its way, and a job that was ended by force may have left
+    /// processes behind.
+    fn look_whether_all_have_ended(&mut self) {
+        if self.running_count > 0 || self.starts_more() || self.all_have_ended {
+            return;
+        }
+        self.all_have_ended = true;
+        let now = Instant::now();
+        if self.failure.is_some() && orphans::any_left() {
+            // They were asked only now, so they get the time that ranks got, counted from the failure.
+            let _ = self.ladder.ask(now);
+            orphans::signal(Signal::TERM);
+            self.sweep_at = Some(now + SWEEP);
+        } else {
+            self.linger_until = Some(now + LINGER);
+        }
+    }
+
+    /// Looks whether processes that ranks left behind have ended.
+    fn sweep(&mut self, now: Instant) {
+        if !orphans::any_left() {
+            self.sweep_at = None;
+            self.linger_until = Some(now + LINGER);
+            return;
+        }
+        self.sweep_at = Some(now + SWEEP);
+        if self.ladder.is_killing() {
+            // Those that ended may have left others.
+            orphans::signal(Signal::KILL);
+        }
+    }
+}
+
+/// As [`report::AGAIN_SECS`] tells the user.
+const AGAIN: Duration = Duration::from_secs(report::AGAIN_SECS);
+
+/// How long output is waited for when no rank is left to write any: a process that a rank left behind holds
+/// it then.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// How often those processes are looked at; there is no event for their end.
+const SWEEP: Duration = Duration::from_millis(20);

@@ -1,0 +1,126 @@
+//! The environment of a rank: what is set, what is taken out, and why.
+//!
+//! An outer launcher (a batch system's, another `mpiexec`, or this one) leaves variables that would
+//! lead the MPI library to the outer job. They go; what a user sets to tune a library stays.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+/// Variables that have the same value in every rank of the job.
+pub fn of_job(ranks: u32, fd: u32, host: &str) -> [(&'static str, String); 5] {
+    [
+        // One end of a socket pair; the only thing a PMI client needs to find its server.
+        ("PMI_FD", fd.to_string()),
+        ("PMI_SIZE", ranks.to_string()),
+        // Clients look at the number, not at the presence: 0 says "not started by MPI_Comm_spawn".
+        ("PMI_SPAWNED", "0".to_owned()),
+        // The name under which this launcher knows the node.
+        ("PMI_HOSTNAME", host.to_owned()),
+        // Libraries bind ranks to devices by these two before they speak PMI.
+        ("MPI_LOCALNRANKS", ranks.to_string()),
+    ]
+}
+
+/// Variables that differ from rank to rank.
+pub fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 2] {
+    [("PMI_RANK", rank.to_string()), ("MPI_LOCALRANKID", local_rank.to_string())]
+}
+
+/// What of our own environment a rank may see.
+pub fn inherited(
+    ours: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    ours.filter(|(name, _)| !is_removed(name.as_bytes()))
+}
+
+fn is_removed(name: &[u8]) -> bool {
+    let matches = |pattern: &&str| match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix.as_bytes()),
+        None => name == pattern.as_bytes(),
+    };
+    REMOVED.iter().any(matches) && !KEPT.iter().any(matches)
+}
+
+/// Names of an outer launcher's variables; a star stands for any ending.
+const REMOVED: &[&str] = &[
+    // PMI-1 and PMI-2: descriptor, address, rank and identity in the outer job. PMI_TOTALVIEW makes a
+    // client wait for a line that this server does not send.
+    "PMI_*",
+    // Spawner's data that the batch system leaks to programs started by MPI_Comm_spawn.
+    "SLURM_PMI2_*",
+    // PMIx: with PMIX_NAMESPACE set, several libraries turn to the outer server and ignore PMI_FD.
+    "PMIX_*",
+    // Hydra: a control descriptor that is not ours, and the outer job's place of this node.
+    "HYDI_*",
+    "MPI_LOCALNRANKS",
+    "MPI_LOCALRANKID",
+    "MPI_APPNUM",
+    "MPI_UNIVERSE_SIZE",
+    // Hydra names the interface of the outer node by this one; a user has better ways to.
+    "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
+    // Open MPI: rank and size in the outer job, and the components that its daemons force on ranks.
+    "OMPI_COMM_WORLD_*",
+    "OMPI_UNIVERSE_SIZE",
+    "OMPI_APP_CTX_NUM_PROCS",
+    "OMPI_FIRST_RANKS",
+    "OMPI_NUM_APP_CTX",
+    "OMPI_FILE_LOCATION",
+    "OMPI_MCA_ess*",
+    "OMPI_MCA_orte_*",
+    "OMPI_MCA_pmix*",
+    "PRTE_*",
+    // Flux: leads a program to Flux's own client library, which asks for the outer job.
+    "FLUX_PMI_LIBRARY_PATH",
+];
+
+/// Exceptions: switches that a user sets for a client on purpose.
+const KEPT: &[&str] = &["PMI_DEBUG", "PMI_USE_LOGFILE", "PMIX_MCA_*"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(name: &str) -> bool {
+        inherited([(OsString::from(name), OsString::new())].into_iter()).next().is_some()
+    }
+
+    #[test]
+    fn traces_of_an_outer_launcher_are_removed() {
+        for name in [
+            "PMI_FD",
+            "PMI_PORT",
+            "PMI_ID",
+            "PMIX_NAMESPACE",
+            "HYDI_CONTROL_FD",
+            "OMPI_COMM_WORLD_RANK",
+            "MPI_LOCALRANKID",
+        ] {
+            assert!(!kept(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_user_set_stays() {
+        for name in [
+            "PATH",
+            "PMI_DEBUG",
+            "OMPI_MCA_btl",
+            "UCX_TLS",
+            "MPIR_CVAR_PMI_VERSION",
+            "SLURM_JOB_ID",
+            "PMI",
+            "PMIX_MCA_gds",
+        ] {
+            assert!(kept(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_we_set_is_what_we_take_out_of_an_outer_job() {
+        let set = of_job(4, 3, "node1").map(|(name, _)| name);
+        let own = of_rank(2, 2).map(|(name, _)| name);
+        for name in set.into_iter().chain(own) {
+            assert!(is_removed(name.as_bytes()), "{name}");
+        }
+    }
+}

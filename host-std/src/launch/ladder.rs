@@ -1,0 +1,113 @@
+//! How a job is ended by force: asked first, then killed, and at last left alone.
+
+use std::time::{Duration, Instant};
+
+/// Where on the way down a job is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ladder {
+    /// Nobody wants it to end.
+    #[default]
+    Up,
+    /// Its processes were asked to end and are killed at this moment if they have not.
+    Asked {
+        /// That moment.
+        kill_at: Instant,
+    },
+    /// They were killed. One that is stuck inside the system does not even then end, and is not waited
+    /// for beyond this moment.
+    Killed {
+        /// That moment.
+        give_up_at: Instant,
+    },
+    /// Nobody is waited for any more.
+    Left,
+}
+
+/// What is to be done now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Ask everybody who runs to end (`SIGTERM`).
+    Ask,
+    /// Kill everybody who runs (`SIGKILL`).
+    Kill,
+    /// Stop waiting.
+    GiveUp,
+}
+
+impl Ladder {
+    /// Starts the way down; on the way already, nothing changes.
+    #[must_use]
+    pub fn ask(&mut self, now: Instant) -> Option<Step> {
+        if *self != Self::Up {
+            return None;
+        }
+        *self = Self::Asked { kill_at: now + GRACE };
+        Some(Step::Ask)
+    }
+
+    /// Goes straight to killing; if that was done, nothing changes.
+    #[must_use]
+    pub fn kill(&mut self, now: Instant) -> Option<Step> {
+        if matches!(self, Self::Killed { .. } | Self::Left) {
+            return None;
+        }
+        *self = Self::Killed { give_up_at: now + GRACE };
+        Some(Step::Kill)
+    }
+
+    /// The next step if its time has come.
+    #[must_use]
+    pub fn tick(&mut self, now: Instant) -> Option<Step> {
+        match *self {
+            Self::Asked { kill_at } if now >= kill_at => self.kill(now),
+            Self::Killed { give_up_at } if now >= give_up_at => {
+                *self = Self::Left;
+                Some(Step::GiveUp)
+            }
+            _ => None,
+        }
+    }
+
+    /// True when asking is over.
+    pub fn is_killing(&self) -> bool {
+        matches!(self, Self::Killed { .. } | Self::Left)
+    }
+
+    /// When to call [`tick`](Self::tick) next.
+    pub fn deadline(&self) -> Option<Instant> {
+        match *self {
+            Self::Asked { kill_at } => Some(kill_at),
+            Self::Killed { give_up_at } => Some(give_up_at),
+            Self::Up | Self::Left => None,
+        }
+    }
+}
+
+/// How long a rank that was asked to end may take: enough to write a last file, short enough that
+/// nobody believes the launcher hangs.
+const GRACE: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_comes_once_and_in_order() {
+        let (mut ladder, start) = (Ladder::default(), Instant::now());
+        assert_eq!((ladder.tick(start), ladder.deadline()), (None, None));
+        assert_eq!(ladder.ask(start), Some(Step::Ask));
+        assert_eq!((ladder.ask(start), ladder.tick(start)), (None, None));
+        assert_eq!(ladder.deadline(), Some(start + GRACE));
+        assert_eq!(ladder.tick(start + GRACE), Some(Step::Kill));
+        assert_eq!((ladder.kill(start + GRACE), ladder.ask(start + GRACE)), (None, None));
+        assert_eq!(ladder.tick(start + 2 * GRACE), Some(Step::GiveUp));
+        assert_eq!((ladder.tick(start + 9 * GRACE), ladder.deadline()), (None, None));
+    }
+
+    #[test]
+    fn killing_skips_the_asking() {
+        let (mut ladder, start) = (Ladder::default(), Instant::now());
+        assert_eq!(ladder.kill(start), Some(Step::Kill));
+        assert_eq!(ladder.ask(start), None);
+    }
+}

@@ -1,0 +1,265 @@
+//! Starting one rank, and learning how it ended.
+//!
+//! A rank is started by the C library's `posix_spawn`, which lends this process's memory to the child
+//! until it has become the program (`vfork` semantics), so the cost does not grow with this process.
+//! Nothing of ours runs in the child; everything is arranged before, and as much as possible only once:
+//!
+//! - A rank's ends of its socket and its pipes are moved to three low numbers, the same for every rank.
+//!   The socket's is the only descriptor of ours that survives the exec, and it is replaced before the
+//!   next rank starts: no rank can inherit the end of another.
+//! - Standard input is ours for rank 0. After that ours is turned into the null device, which the
+//!   other ranks inherit; whoever writes to us learns of the end of rank 0 and not of the launcher.
+
+use crate::launch::descriptors::DescriptorLimit;
+use crate::launch::env;
+use crate::launch::plan::Plan;
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
+use nix::sys::signal::{SigSet, Signal as NixSignal};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::io::DupFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
+use std::ffi::{CString, OsStr};
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+
+/// Open files a running rank costs its launcher: socket, two pipes, the process itself.
+pub const PER_RANK: u64 = 4;
+
+/// Starts the ranks of one job, rank 0 first. While it lives it holds the ends of the last rank it started,
+/// so it is to be dropped when there is no rank left to start.
+pub struct Launcher {
+    path: CString,
+    words: Vec<CString>,
+    /// What is the same for every rank, then what is not.
+    environment: Vec<CString>,
+    common_count: usize,
+    attributes: PosixSpawnAttr,
+    actions: PosixSpawnFileActions,
+    slots: Slots,
+    null: OwnedFd,
+    limit: DescriptorLimit,
+    one_pipe: bool,
+    stdin_is_taken: bool,
+}
+
+/// The numbers at which a rank finds its descriptors when it starts.
+#[derive(Debug)]
+struct Slots {
+    link: OwnedFd,
+    output: OwnedFd,
+    errors: OwnedFd,
+}
+
+/// What ties a rank that was started to this process.
+#[derive(Debug)]
+pub struct Started {
+    /// The process.
+    pub process: Process,
+    /// Our end of its socket pair, not blocking.
+    pub link: UnixStream,
+    /// Reading end of its standard output, and of its standard error too if there is no other.
+    pub output: OwnedFd,
+    /// Reading end of its standard error.
+    pub errors: Option<OwnedFd>,
+}
+
+/// A process that was started and not yet seen to end.
+#[derive(Debug)]
+pub struct Process {
+    pid: Pid,
+    handle: OwnedFd,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It exited with this code.
+    Exited(u8),
+    /// A signal ended it.
+    Killed {
+        /// The number of the signal.
+        signal: i32,
+        /// True when a core file was written.
+        dumped: bool,
+    },
+}
+
+impl Launcher {
+    /// Prepares all that is the same for every rank of `plan`. With `one_pipe`, standard output and
+    /// standard error of a rank are one pipe, which keeps what it writes to both in order.
+    ///
+    /// Errors: those of the system; nothing was started.
+    pub fn new(plan: &Plan, limit: DescriptorLimit, one_pipe: bool) -> io::Result<Self> {
+        let null = OwnedFd::from(OpenOptions::new().read(true).write(true).open("/dev/null")?);
+        let slots =
+            Slots { link: null.try_clone()?, output: null.try_clone()?, errors: null.try_clone()? };
+
+        let mut actions = PosixSpawnFileActions::init()?;
+        actions.add_dup2(slots.output.as_raw_fd(), 1)?;
+        actions.add_dup2(if one_pipe { &slots.output } else { &slots.errors }.as_raw_fd(), 2)?;
+        // This process ignores SIGPIPE, as all Rust programs do; a rank must not inherit that.
+        let mut defaults = SigSet::empty();
+        defaults.add(NixSignal::SIGPIPE);
+        let mut attributes = PosixSpawnAttr::init()?;
+        attributes.set_sigdefault(&defaults)?;
+        attributes.set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF)?;
+
+        let fd = slots.link.as_raw_fd().unsigned_abs();
+        let ours = env::inherited(std::env::vars_os());
+        let mut environment =
+            ours.map(|(name, value)| variable(&name, &value)).collect::<io::Result<Vec<_>>>()?;
+        for (name, value) in env::of_job(plan.ranks, fd, &plan.host) {
+            environment.push(variable(name.as_ref(), value.as_ref())?);
+        }
+        let words = std::iter::once(&plan.program.name).chain(&plan.program.args);
+        Ok(Self {
+            path: CString::new(plan.program.path.as_os_str().as_bytes())?,
+            words: words.map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?,
+            common_count: environment.len(),
+            environment,
+            attributes,
+            actions,
+            slots,
+            null,
+            limit,
+            one_pipe,
+            stdin_is_taken: false,
+        })
+    }
+
+    /// Starts `rank`, which is number `local_rank` on this node.
+    ///
+    /// Errors: those of the system; nothing of the rank is left then.
+    pub fn start(&mut self, rank: u32, local_rank: u32) -> io::Result<Started> {
+        let (link, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let link = UnixStream::from(link);
+        link.set_nonblocking(true)?;
+        rustix::io::dup2(theirs, &mut self.slots.link)?;
+        // Reading ends may block: they are read only when there is something, and by nobody else.
+        let output = pipe_into(&mut self.slots.output)?;
+        let errors = match self.one_pipe {
+            true => None,
+            false => Some(pipe_into(&mut self.slots.errors)?),
+        };
+
+        self.environment.truncate(self.common_count);
+        for (name, value) in env::of_rank(rank, local_rank) {
+            self.environment.push(variable(name.as_ref(), value.as_ref())?);
+        }
+        let Self { path, actions, attributes, words, environment, .. } = &*self;
+        let start = || Ok(posix_spawn(path.as_c_str(), actions, attributes, words, environment)?);
+        let pid = self.limit.with_original(start)?;
+        // Not waited for yet, so the number cannot have been given to another process.
+        let pid = Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::Other)?;
+        let handle = pidfd_open(pid, PidfdFlags::empty())?;
+
+        if !self.stdin_is_taken {
+            rustix::stdio::dup2_stdin(&self.null)?;
+            self.stdin_is_taken = true;
+        }
+        Ok(Started { process: Process { pid, handle }, link, output, errors })
+    }
+}
+
+/// Makes a pipe whose writing end is at `slot`, and gives the reading end.
+fn pipe_into(slot: &mut OwnedFd) -> io::Result<OwnedFd> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::dup3(write, slot, DupFlags::CLOEXEC)?;
+    Ok(read)
+}
+
+fn variable(name: &OsStr, value: &OsStr) -> io::Result<CString> {
+    Ok(CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())?)
+}
+
+impl fmt::Debug for Launcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launcher")
+            .field("path", &self.path)
+            .field("slots", &self.slots)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Process {
+    /// Sends `signal`. A process that has ended takes no notice.
+    pub fn signal(&self, signal: Signal) {
+        // The one failure that can happen is that it is gone, which is what the sender wanted.
+        let _ = pidfd_send_signal(&self.handle, signal);
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// How it ended, or `None` while it runs. Asked again after an answer, it has no answer.
+    ///
+    /// Errors: those of the system.
+    pub fn ending(&self) -> io::Result<Option<Ending>> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let Some(status) = waitid(WaitId::PidFd(self.handle.as_fd()), options)? else {
+            return Ok(None);
+        };
+        Ok(match (status.exit_status(), status.terminating_signal()) {
+            // The system keeps eight bits of the code.
+            (Some(code), _) => Some(Ending::Exited(code.to_le_bytes()[0])),
+            (None, Some(signal)) => Some(Ending::Killed { signal, dumped: status.dumped() }),
+            (None, None) => None,
+        })
+    }
+
+    /// Becomes readable when the process ends.
+    pub fn handle(&self) -> &OwnedFd {
+        &self.handle
+    }
+}
+
+impl Ending {
+    /// The code a shell would give for it.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Exited(code) => code,
+            Self::Killed { signal, .. } => shell_code(signal),
+        }
+    }
+}
+
+/// The exit code that stands for death by `signal`.
+pub fn shell_code(signal: i32) -> u8 {
+    u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
+}
+
+/// The code a shell would give when starting a program failed with `error`.
+pub fn start_code(error: &io::Error) -> u8 {
+    match error.kind() {
+        // The file was found before, so what is missing is the interpreter it names.
+        io::ErrorKind::NotFound => 127,
+        io::ErrorKind::PermissionDenied => 126,
+        _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => 126,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_follow_the_shell() {
+        assert_eq!(Ending::Exited(7).exit_code(), 7);
+        assert_eq!(Ending::Killed { signal: 11, dumped: true }.exit_code(), 139);
+        assert_eq!(Ending::Killed { signal: 64, dumped: false }.exit_code(), 192);
+        assert_eq!(start_code(&io::Error::from(io::ErrorKind::NotFound)), 127);
+        assert_eq!(start_code(&io::Error::from(rustix::io::Errno::NOEXEC)), 126);
+        assert_eq!(start_code(&io::Error::from(rustix::io::Errno::AGAIN)), 1);
+    }
+}

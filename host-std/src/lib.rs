@@ -1,0 +1,23 @@
+//! Starts the ranks of an MPI program on this machine and serves them PMI.
+//!
+//! ```text
+//! main        exit codes only
+//! cli         args (what was typed) > config (what it means here), help
+//! job         the one loop: starts, serves, forwards, judges
+//! launch      plan, env, process, descriptors; stdio, outlet; signal, ladder, orphans
+//! server      ready (epoll), service (the protocol server and its links), map_kvs
+//! verdict     how a job ended: rules without system calls
+//! report      every sentence this program says
+//! demo        the built-in client that runs when no program is named
+//! ```
+//!
+//! One thread, one readiness loop. Nothing in it waits for a rank, a client or a reader of our output:
+//! each is asked only when the system says that it has something or takes something.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod job;
+pub mod launch;
+pub mod report;
+pub mod server;
+pub mod verdict;

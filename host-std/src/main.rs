@@ -1,0 +1,36 @@
+//! The command: maps results to exit codes and does nothing else.
+
+use pmi_host::cli::args::{self, Command};
+use pmi_host::cli::{config::Config, help};
+use pmi_host::{job, report};
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match args::parse(std::env::args_os().skip(1)) {
+        Ok(Command::Run(args)) => match Config::resolve(args) {
+            Ok(config) => ExitCode::from(job::run(config)),
+            Err(error) => complain(&error, error.exit_code()),
+        },
+        Ok(Command::DemoRank) => ExitCode::SUCCESS,
+        Ok(Command::Help) => print(&help::text()),
+        Ok(Command::Version) => print(&help::version()),
+        Err(error) => {
+            complain(&format_args!("{error}; 'pmi-host help' lists what there is"), USAGE)
+        }
+    }
+}
+
+/// Whoever reads help into `head` has got what they wanted: a closed pipe is no failure.
+fn print(text: &str) -> ExitCode {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn complain(what: &dyn std::fmt::Display, code: u8) -> ExitCode {
+    let _ = std::io::stderr().write_all(report::line(what).as_bytes());
+    ExitCode::from(code)
+}
+
+/// Wrong usage, as most programs have it.
+const USAGE: u8 = 2;

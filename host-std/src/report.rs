@@ -1,0 +1,183 @@
+//! All sentences this program says. Each is one line on standard error, names who and where, and
+//! says the way out where there is one.
+
+use crate::launch::plan::Plan;
+use crate::launch::process::Ending;
+use crate::launch::signal;
+use crate::verdict::{Failure, Phase};
+use rustix::process::Signal;
+use std::fmt::Display;
+
+/// One line for standard error.
+pub fn line(what: impl Display) -> String {
+    format!("pmi-host: {what}\n")
+}
+
+/// Why the job failed. `pid` gives the process of a rank that was started; `running` is how many
+/// ranks still run and are now ended.
+pub fn failure(
+    failure: &Failure,
+    plan: &Plan,
+    pid: impl Fn(u32) -> Option<i32>,
+    running: usize,
+) -> String {
+    let who = |rank: u32| {
+        let process = pid(rank).map(|pid| format!("pid {pid}, ")).unwrap_or_default();
+        format!("rank {rank} of {} ({process}{} on {})", plan.ranks, plan.program_name(), plan.host)
+    };
+    let mut text = match failure {
+        Failure::Start { rank, why, code } => {
+            let hint = match code {
+                127 => "; it exists, so what is missing is the interpreter it names",
+                126 => {
+                    "; a script needs '#!' and an interpreter in its first line, a binary must be for this machine"
+                }
+                _ => "",
+            };
+            format!("{} could not be started: {why}{hint}", who(*rank))
+        }
+        Failure::Ended { rank, ending, phase } => {
+            format!("{} {}", who(*rank), ended(*ending, *phase))
+        }
+        Failure::LeftEarly { rank } => {
+            format!(
+                "{} exited with 0 but without finalize; an MPI program must call MPI_Finalize first",
+                who(*rank)
+            )
+        }
+        Failure::Disconnected { rank } => {
+            format!("{} closed its PMI connection without finalize and runs on", who(*rank))
+        }
+        Failure::Nonsense { rank, why } => {
+            format!("{} {why}", who(*rank))
+        }
+        Failure::Abort { rank, code, message } if message.is_empty() => {
+            format!("{} called abort with code {code}", who(*rank))
+        }
+        Failure::Abort { rank, code, message } => {
+            format!("{} called abort with code {code} and said '{message}'", who(*rank))
+        }
+        Failure::Missing { gone, gone_count, waiting_count } => format!(
+            "{} of {} ({} on {}) left without taking part in the fence that {} in; either all ranks call MPI_Init and MPI_Finalize, or none",
+            ranks(gone, *gone_count),
+            plan.ranks,
+            plan.program_name(),
+            plan.host,
+            if *waiting_count == 1 {
+                "1 rank waits".to_owned()
+            } else {
+                format!("{waiting_count} ranks wait")
+            },
+        ),
+        Failure::Interrupted { signal: number } => {
+            let name = signal::name(*number);
+            return match running {
+                0 => format!("{name} ended the job"),
+                _ => format!(
+                    "{name} was passed on to the {running} running {}; once more within {} s kills",
+                    if running == 1 { "rank" } else { "ranks" },
+                    AGAIN_SECS
+                ),
+            };
+        }
+        Failure::Launcher { what } => what.clone(),
+    };
+    match running {
+        0 => {}
+        1 => text.push_str("; the 1 rank still running is ended"),
+        _ => text.push_str(&format!("; the {running} ranks still running are ended")),
+    }
+    text
+}
+
+fn ended(ending: Ending, phase: Phase) -> String {
+    let when = match phase {
+        Phase::Open => " before finalize",
+        Phase::Silent | Phase::Finalized => "",
+    };
+    match ending {
+        Ending::Exited(code) => format!("exited with code {code}{when}"),
+        Ending::Killed { signal: number, dumped } => {
+            let core = if dumped { ", core dumped" } else { "" };
+            let hint = match number == Signal::KILL.as_raw() {
+                true => "; if nobody did that by hand, the system may have run out of memory",
+                false => "",
+            };
+            format!("was killed by {}{core}{when}{hint}", signal::name(number))
+        }
+    }
+}
+
+fn ranks(first: &[u32], count: usize) -> String {
+    let list: Vec<String> = first.iter().map(u32::to_string).collect();
+    match count - first.len().min(count) {
+        0 if count == 1 => format!("rank {}", list.join(", ")),
+        0 => format!("ranks {}", list.join(", ")),
+        more => format!("ranks {} and {more} more", list.join(", ")),
+    }
+}
+
+/// Said when a rank cannot be killed.
+pub fn given_up(running: usize) -> String {
+    format!("{running} killed ranks do not go away (the system holds them); not waiting any longer")
+}
+
+/// Said when all ranks have ended and their output has not.
+pub fn output_left_open(secs: u64) -> String {
+    format!(
+        "all ranks have ended but a process they left behind still holds their output; not waiting beyond {secs} s"
+    )
+}
+
+/// Said when our own output cannot be written.
+pub fn output_lost(why: impl Display) -> String {
+    format!("output of the ranks cannot be written ({why}) and is lost from here on")
+}
+
+/// Within this time a second signal kills.
+pub const AGAIN_SECS: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::config::Program;
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    fn said(about: &Failure, running: usize) -> String {
+        let program = Program {
+            path: PathBuf::from("./a.out"),
+            name: OsString::from("./a.out"),
+            args: vec![],
+        };
+        let plan = Plan { ranks: 4, program, host: "node1".to_owned(), kvsname: String::new() };
+        failure(about, &plan, |rank| (rank < 4).then_some(100 + rank.cast_signed()), running)
+    }
+
+    #[test]
+    fn a_failure_names_rank_process_program_host_and_how_it_ended() {
+        let killed = Ending::Killed { signal: 11, dumped: true };
+        assert_eq!(
+            said(&Failure::Ended { rank: 2, ending: killed, phase: Phase::Open }, 3),
+            "rank 2 of 4 (pid 102, ./a.out on node1) was killed by signal 11 (SIGSEGV), core dumped before finalize; \
+             the 3 ranks still running are ended"
+        );
+        assert_eq!(
+            said(&Failure::Abort { rank: 0, code: 42, message: "bye bye".to_owned() }, 0),
+            "rank 0 of 4 (pid 100, ./a.out on node1) called abort with code 42 and said 'bye bye'"
+        );
+    }
+
+    #[test]
+    fn those_who_are_missing_are_named() {
+        let missing = |gone: &[u32], gone_count, waiting_count| {
+            said(&Failure::Missing { gone: gone.to_vec(), gone_count, waiting_count }, 0)
+        };
+        assert!(
+            missing(&[3], 1, 1)
+                .starts_with("rank 3 of 4 (./a.out on node1) left without taking part")
+        );
+        assert!(missing(&[1, 3], 2, 2).contains("that 2 ranks wait in"));
+        assert!(missing(&[0, 1], 9, 1).starts_with("ranks 0, 1 and 7 more of 4"));
+    }
+}

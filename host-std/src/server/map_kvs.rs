@@ -1,0 +1,135 @@
+//! The key-value space of a host: an ordered map that grows.
+
+use pmi_core::store::{Entry, EntryId, Kvs, NoRoom, Shelf, Stamp};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A [`Kvs`] on the heap.
+///
+/// Entries keep their numbers until they are removed; numbers are given in the order of the puts, so
+/// [`next`](Kvs::next) is the same on every machine.
+#[derive(Debug, Default)]
+pub struct MapKvs {
+    /// Keys of each shelf. Few shelves, many keys: looking up needs no copy of the key then.
+    numbers: BTreeMap<Shelf, BTreeMap<Rc<[u8]>, u32>>,
+    records: BTreeMap<u32, Record>,
+    following: u32,
+}
+
+#[derive(Debug)]
+struct Record {
+    shelf: Shelf,
+    /// Shared with the key of `numbers`.
+    key: Rc<[u8]>,
+    value: Box<[u8]>,
+    stamp: Stamp,
+}
+
+impl Kvs for MapKvs {
+    fn put(
+        &mut self,
+        shelf: Shelf,
+        key: &[u8],
+        value: &[u8],
+        stamp: Stamp,
+    ) -> Result<Option<Stamp>, NoRoom> {
+        if let Some(record) =
+            self.number(shelf, key).and_then(|number| self.records.get_mut(&number))
+        {
+            record.value = value.into();
+            return Ok(Some(std::mem::replace(&mut record.stamp, stamp)));
+        }
+        let number = self.following;
+        self.following = number.checked_add(1).ok_or(NoRoom)?;
+        let key: Rc<[u8]> = key.into();
+        self.numbers.entry(shelf).or_default().insert(Rc::clone(&key), number);
+        self.records.insert(number, Record { shelf, key, value: value.into(), stamp });
+        Ok(None)
+    }
+
+    fn find(&self, shelf: Shelf, key: &[u8]) -> Option<EntryId> {
+        self.number(shelf, key).map(EntryId)
+    }
+
+    fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
+        let Record { shelf, key, value, stamp } = self.records.get(&id.0)?;
+        Some(Entry { shelf: *shelf, key, value, stamp: *stamp })
+    }
+
+    fn restamp(&mut self, id: EntryId, stamp: Stamp) {
+        if let Some(record) = self.records.get_mut(&id.0) {
+            record.stamp = stamp;
+        }
+    }
+
+    fn remove(&mut self, id: EntryId) {
+        let Some(Record { shelf, key, .. }) = self.records.remove(&id.0) else { return };
+        if let Some(numbers) = self.numbers.get_mut(&shelf) {
+            numbers.remove(&key);
+        }
+    }
+
+    fn next(&self, last: Option<EntryId>) -> Option<EntryId> {
+        let from = last.map_or(Some(0), |last| last.0.checked_add(1))?;
+        self.records.range(from..).next().map(|(number, _)| EntryId(*number))
+    }
+}
+
+impl MapKvs {
+    fn number(&self, shelf: Shelf, key: &[u8]) -> Option<u32> {
+        self.numbers.get(&shelf)?.get(key).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmi_core::ids::Rank;
+
+    const BY: Stamp = Stamp { by: Rank(3), epoch: 1 };
+
+    fn value(kvs: &MapKvs, shelf: Shelf, key: &str) -> Option<Vec<u8>> {
+        Some(kvs.entry(kvs.find(shelf, key.as_bytes())?)?.value.to_vec())
+    }
+
+    #[test]
+    fn a_key_is_found_on_its_own_shelf_only() {
+        let mut kvs = MapKvs::default();
+        kvs.put(Shelf::Space, b"k", b"1", BY).unwrap();
+        kvs.put(Shelf::Node(0), b"k", b"2", BY).unwrap();
+        kvs.put(Shelf::Node(1), b"k", b"3", BY).unwrap();
+        assert_eq!(value(&kvs, Shelf::Space, "k").unwrap(), b"1");
+        assert_eq!(value(&kvs, Shelf::Node(1), "k").unwrap(), b"3");
+        assert_eq!(kvs.find(Shelf::Names, b"k"), None);
+    }
+
+    #[test]
+    fn a_second_put_replaces_tells_of_the_first_and_keeps_the_number() {
+        let mut kvs = MapKvs::default();
+        assert_eq!(kvs.put(Shelf::Space, b"k", b"long value", BY), Ok(None));
+        let id = kvs.find(Shelf::Space, b"k").unwrap();
+        let other = Stamp { by: Rank(4), epoch: 1 };
+        assert_eq!(kvs.put(Shelf::Space, b"k", b"", other), Ok(Some(BY)));
+        assert_eq!(kvs.put(Shelf::Space, b"k", &[7; 5000], BY), Ok(Some(other)));
+        assert_eq!(kvs.find(Shelf::Space, b"k"), Some(id));
+        assert_eq!(value(&kvs, Shelf::Space, "k").unwrap(), [7; 5000]);
+        kvs.restamp(id, other);
+        assert_eq!(kvs.entry(id).unwrap().stamp, other);
+    }
+
+    #[test]
+    fn entries_are_listed_in_the_order_of_the_puts_and_numbers_stay() {
+        let mut kvs = MapKvs::default();
+        for key in ["z", "a", "m"] {
+            kvs.put(Shelf::Space, key.as_bytes(), b"", BY).unwrap();
+        }
+        kvs.remove(kvs.find(Shelf::Space, b"a").unwrap());
+        let (mut listed, mut last) = (Vec::new(), kvs.next(None));
+        while let Some(id) = last {
+            listed.push(kvs.entry(id).unwrap().key.to_vec());
+            last = kvs.next(last);
+        }
+        assert_eq!(listed, [b"z", b"m"]);
+        assert_eq!((kvs.find(Shelf::Space, b"a"), value(&kvs, Shelf::Space, "a")), (None, None));
+    }
+}

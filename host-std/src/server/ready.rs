@@ -1,0 +1,237 @@
+//! Readiness of everything this process waits for, as one stream of small tokens.
+
+use crate::launch::stdio::Stream;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Whom an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    /// A signal came to this process.
+    Signal,
+    /// The connection of a rank can be read or written.
+    Link(u32),
+    /// A rank has ended.
+    Exit(u32),
+    /// A rank has written to one of its streams, or closed it.
+    Output(Stream, u32),
+    /// Our own stream takes more.
+    Outlet(Stream),
+}
+
+/// Waits for many things at once.
+///
+/// Output of ranks is watched through a set of its own per stream, which itself is one member of the
+/// main set: when our own reader is slow, one call takes the whole set out, however many ranks there are.
+pub struct Poller {
+    main: OwnedFd,
+    outputs: [OwnedFd; 2],
+    paused: [bool; 2],
+    batch: Vec<epoll::Event>,
+}
+
+/// What to be told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// There is something to read, or the other end has gone.
+    Read,
+    /// There is room to write.
+    Write,
+}
+
+impl Poller {
+    /// Makes an empty set.
+    ///
+    /// Errors: those of the system.
+    pub fn new() -> io::Result<Self> {
+        let create = || epoll::create(epoll::CreateFlags::CLOEXEC);
+        let poller = Self {
+            main: create()?,
+            outputs: [create()?, create()?],
+            paused: [false; 2],
+            batch: Vec::with_capacity(BATCH),
+        };
+        for output in [Stream::Out, Stream::Err] {
+            poller.show(output)?;
+        }
+        Ok(poller)
+    }
+
+    /// Watches `source` until it is closed or [`remove`](Self::remove)d.
+    ///
+    /// Errors: those of the system.
+    pub fn add(&self, token: Token, source: impl AsFd, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(self.set_of(token), source, data(token), interest.flags())?)
+    }
+
+    /// Watches `source` for something else than before.
+    ///
+    /// Errors: those of the system.
+    pub fn change(&self, token: Token, source: impl AsFd, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(self.set_of(token), source, data(token), interest.flags())?)
+    }
+
+    /// Watches `source` no more.
+    ///
+    /// Errors: those of the system.
+    pub fn remove(&self, token: Token, source: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(self.set_of(token), source)?)
+    }
+
+    /// Stops or resumes telling about one output stream of all ranks.
+    ///
+    /// Errors: those of the system.
+    pub fn pause(&mut self, output: Stream, pause: bool) -> io::Result<()> {
+        if self.paused[output.index()] == pause {
+            return Ok(());
+        }
+        self.paused[output.index()] = pause;
+        match pause {
+            true => Ok(epoll::delete(&self.main, &self.outputs[output.index()])?),
+            false => self.show(output),
+        }
+    }
+
+    /// Waits until something is ready or `until` has come, and puts what is ready into `ready`.
+    ///
+    /// Errors: those of the system.
+    pub fn wait(&mut self, until: Option<Instant>, ready: &mut Vec<Token>) -> io::Result<()> {
+        let timeout = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+        ready.clear();
+        self.batch.clear();
+        match epoll::wait(&self.main, spare_capacity(&mut self.batch), timeout.as_ref()) {
+            // A signal; what it means comes as a token with the next call.
+            Err(Errno::INTR) => return Ok(()),
+            other => other?,
+        };
+        let mut sets = [false; 2];
+        for event in &self.batch {
+            match event.data.u64() {
+                SET_OUT => sets[0] = true,
+                SET_ERR => sets[1] = true,
+                other => ready.extend(token(other)),
+            }
+        }
+        for (set, _) in self.outputs.iter().zip(sets).filter(|(_, is_ready)| *is_ready) {
+            self.batch.clear();
+            epoll::wait(set, spare_capacity(&mut self.batch), Some(&timespec(Duration::ZERO)))?;
+            ready.extend(self.batch.iter().filter_map(|event| token(event.data.u64())));
+        }
+        Ok(())
+    }
+
+    fn show(&self, output: Stream) -> io::Result<()> {
+        let set = epoll::EventData::new_u64([SET_OUT, SET_ERR][output.index()]);
+        Ok(epoll::add(&self.main, &self.outputs[output.index()], set, epoll::EventFlags::IN)?)
+    }
+
+    fn set_of(&self, token: Token) -> &OwnedFd {
+        match token {
+            Token::Output(output, _) => &self.outputs[output.index()],
+            _ => &self.main,
+        }
+    }
+}
+
+impl fmt::Debug for Poller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").field("paused", &self.paused).finish_non_exhaustive()
+    }
+}
+
+impl Interest {
+    fn flags(self) -> epoll::EventFlags {
+        match self {
+            Self::Read => epoll::EventFlags::IN,
+            Self::Write => epoll::EventFlags::OUT,
+        }
+    }
+}
+
+/// The kind in the upper half, the rank in the lower.
+fn data(token: Token) -> epoll::EventData {
+    let (kind, rank): (u64, u32) = match token {
+        Token::Signal => (0, 0),
+        Token::Link(rank) => (1, rank),
+        Token::Exit(rank) => (2, rank),
+        Token::Output(Stream::Out, rank) => (3, rank),
+        Token::Output(Stream::Err, rank) => (4, rank),
+        Token::Outlet(Stream::Out) => (5, 0),
+        Token::Outlet(Stream::Err) => (6, 0),
+    };
+    epoll::EventData::new_u64(kind << 32 | u64::from(rank))
+}
+
+fn token(data: u64) -> Option<Token> {
+    let rank = u32::try_from(data & u64::from(u32::MAX)).ok()?;
+    Some(match data >> 32 {
+        0 => Token::Signal,
+        1 => Token::Link(rank),
+        2 => Token::Exit(rank),
+        3 => Token::Output(Stream::Out, rank),
+        4 => Token::Output(Stream::Err, rank),
+        5 => Token::Outlet(Stream::Out),
+        6 => Token::Outlet(Stream::Err),
+        _ => return None,
+    })
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+/// The members of the main set that stand for a set of outputs.
+const SET_OUT: u64 = 7 << 32;
+const SET_ERR: u64 = 8 << 32;
+
+/// How many events one call of the system may tell. Twelve bytes each.
+const BATCH: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn tokens_survive_the_way_through_the_system() {
+        for rank in [0, 1, u32::MAX] {
+            let tokens = [
+                Token::Signal,
+                Token::Link(rank),
+                Token::Exit(rank),
+                Token::Output(Stream::Out, rank),
+                Token::Output(Stream::Err, rank),
+                Token::Outlet(Stream::Out),
+                Token::Outlet(Stream::Err),
+            ];
+            for sent in tokens {
+                assert_eq!(token(data(sent).u64()), Some(sent));
+            }
+        }
+        assert_eq!((token(SET_OUT), token(SET_ERR)), (None, None));
+    }
+
+    #[test]
+    fn a_paused_stream_is_silent_until_it_is_resumed() {
+        let (mut poller, mut ready) = (Poller::new().unwrap(), Vec::new());
+        let (read, mut write) = UnixStream::pair().unwrap();
+        write.write_all(b"x").unwrap();
+        poller.add(Token::Output(Stream::Err, 5), &read, Interest::Read).unwrap();
+        let now = Some(Instant::now());
+        poller.pause(Stream::Err, true).unwrap();
+        poller.wait(now, &mut ready).unwrap();
+        assert_eq!(ready, []);
+        poller.pause(Stream::Err, false).unwrap();
+        poller.wait(now, &mut ready).unwrap();
+        assert_eq!(ready, [Token::Output(Stream::Err, 5)]);
+    }
+}

@@ -1,0 +1,148 @@
+//! The memory of the server on a host: vectors that grow with the job and are bounded only against
+//! peers that misbehave.
+
+use super::map_kvs::MapKvs;
+use pmi_core::error::Full;
+use pmi_core::server::{Exchange, Job, Member, Session, Storage};
+use pmi_core::storage::{Buffer, Slots};
+
+/// What a host's [`Server`](pmi_core::server::Server) is made of.
+#[derive(Debug)]
+pub struct Heap;
+
+impl Storage for Heap {
+    type Inbox = Inbox;
+    type Exchanges = Table<Exchange>;
+    type Sessions = Table<Session<Inbox, Table<Exchange>>>;
+    type Kvs = MapKvs;
+    type Members = Vec<Member>;
+    type Jobs = Table<Job<MapKvs, Vec<Member>>>;
+}
+
+/// Bytes of a message that has not ended; nothing at all while there is none.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    bytes: Vec<u8>,
+}
+
+impl Buffer for Inbox {
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn room(&self) -> usize {
+        INBOX_MAX - self.bytes.len()
+    }
+
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        if bytes.len() > self.room() {
+            return Err(Full { needed: self.bytes.len() + bytes.len() });
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn drop_front(&mut self, len: usize) {
+        self.bytes.drain(..len.min(self.bytes.len()));
+        // Thousands of ranks each hold a cut message once; not all of them at the same time.
+        if self.bytes.is_empty() {
+            self.bytes = Vec::new();
+        }
+    }
+}
+
+/// Numbered things in a vector that grows up to a bound.
+#[derive(Debug)]
+pub struct Table<T> {
+    /// The last one is in use.
+    things: Vec<Option<T>>,
+    /// Places below this one are in use.
+    first_free: usize,
+    max: usize,
+}
+
+impl<T> Table<T> {
+    /// An empty table for up to `max` things.
+    pub const fn new(max: usize) -> Self {
+        Self { things: Vec::new(), first_free: 0, max }
+    }
+}
+
+impl<T> Slots<T> for Table<T> {
+    fn end(&self) -> usize {
+        self.things.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.max
+    }
+
+    fn get(&self, index: usize) -> Option<&T> {
+        self.things.get(index)?.as_ref()
+    }
+
+    fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        self.things.get_mut(index)?.as_mut()
+    }
+
+    fn insert(&mut self, item: T) -> Result<usize, T> {
+        let above = self.things.get(self.first_free..).unwrap_or_default();
+        let index = self.first_free + above.iter().take_while(|thing| thing.is_some()).count();
+        if index >= self.max {
+            return Err(item);
+        }
+        match self.things.get_mut(index) {
+            Some(free) => *free = Some(item),
+            None => self.things.push(Some(item)),
+        }
+        self.first_free = index + 1;
+        Ok(index)
+    }
+
+    fn remove(&mut self, index: usize) -> Option<T> {
+        let thing = self.things.get_mut(index)?.take();
+        self.first_free = self.first_free.min(index);
+        while let Some(None) = self.things.last() {
+            self.things.pop();
+        }
+        thing
+    }
+}
+
+/// Far above any message but a large spawn, and a bound on what one client can make us hold.
+const INBOX_MAX: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_gives_the_lowest_free_number() {
+        let mut table = Table::new(3);
+        assert_eq!(
+            (table.insert('a'), table.insert('b'), table.insert('c')),
+            (Ok(0), Ok(1), Ok(2))
+        );
+        assert_eq!(table.insert('d'), Err('d'));
+        assert_eq!((table.remove(1), table.remove(1)), (Some('b'), None));
+        assert_eq!((table.remove(0), table.end()), (Some('a'), 3));
+        assert_eq!(
+            (table.insert('e'), table.insert('f'), table.insert('g')),
+            (Ok(0), Ok(1), Err('g'))
+        );
+        assert_eq!((table.remove(2), table.remove(1), table.end()), (Some('c'), Some('f'), 1));
+        assert_eq!((table.get(0), table.get(7)), (Some(&'e'), None));
+        assert_eq!(table.insert('h'), Ok(1));
+    }
+
+    #[test]
+    fn an_inbox_takes_all_or_nothing_and_gives_memory_back() {
+        let mut inbox = Inbox::default();
+        inbox.extend(&[1; INBOX_MAX]).unwrap();
+        assert_eq!(inbox.extend(&[2]), Err(Full { needed: INBOX_MAX + 1 }));
+        inbox.drop_front(INBOX_MAX - 1);
+        assert_eq!((inbox.as_slice(), inbox.room()), (&[1][..], INBOX_MAX - 1));
+        inbox.drop_front(9);
+        assert_eq!(inbox.bytes.capacity(), 0);
+    }
+}

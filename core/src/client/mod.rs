@@ -58,6 +58,9 @@ pub struct Client<B, const SLOTS: usize = 1> {
     serial: u32,
 }
 
+/// The buffer of a client on a board, and of any that needs no more.
+pub type FixedBuffer = heapless::Vec<u8, BUFFER_BYTES>;
+
 /// Tells one question of a client from its others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u32);
@@ -86,6 +89,13 @@ enum Hold {
     Whole(Waiting),
     /// For an answer that was lent; the next call lets it go.
     Lent,
+}
+
+impl Client<FixedBuffer> {
+    /// Makes a client that has said nothing yet, with a buffer of its own.
+    pub const fn fixed() -> Self {
+        Self::new(FixedBuffer::new())
+    }
 }
 
 impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
@@ -416,6 +426,6 @@ const _: () = {
     let name = "cmd=my_kvsname rc=0 kvsname=\n".len() + PMI1_MAX_KVSNAME;
     assert!(name <= BUFFER_BYTES);
     // The memory that a small board has to have for a client.
-    let client = size_of::<Client<heapless::Vec<u8, BUFFER_BYTES>>>();
+    let client = size_of::<Client<FixedBuffer>>();
     assert!(client <= 1638);
 };

@@ -1,0 +1,210 @@
+//! Client calls that wait, over the `embedded-io` traits.
+//!
+//! ```
+//! use pmi_core::command::Version;
+//! use pmi_link::blocking::Pmi;
+//! # use embedded_io::{ErrorType, Read, Write};
+//! #
+//! # /// A server of one rank, which knows its answers by heart.
+//! # #[derive(Default)]
+//! # struct Script { asked: Vec<u8>, says: Vec<u8> }
+//! # impl ErrorType for Script { type Error = core::convert::Infallible; }
+//! # impl Write for Script {
+//! #     fn write(&mut self, bytes: &[u8]) -> Result<usize, Self::Error> {
+//! #         self.asked.extend_from_slice(bytes);
+//! #         while let Some(end) = self.asked.iter().position(|b| *b == b'\n') {
+//! #             let line: Vec<u8> = self.asked.drain(..=end).collect();
+//! #             self.says.extend_from_slice(match &line[..] {
+//! #                 b"cmd=init pmi_version=1 pmi_subversion=1\n" =>
+//! #                     b"cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n",
+//! #                 b"cmd=get_my_kvsname\n" => b"cmd=my_kvsname rc=0 kvsname=kvs_0\n",
+//! #                 b"cmd=put kvsname=kvs_0 key=card-0 value=10.0.0.1:4000\n" =>
+//! #                     b"cmd=put_result rc=0\n",
+//! #                 b"cmd=barrier_in\n" => b"cmd=barrier_out rc=0\n",
+//! #                 b"cmd=get kvsname=kvs_0 key=card-0\n" =>
+//! #                     b"cmd=get_result rc=0 value=10.0.0.1:4000\n",
+//! #                 b"cmd=get kvsname=kvs_0 key=card-9\n" => b"cmd=get_result rc=1\n",
+//! #                 b"cmd=finalize\n" => b"cmd=finalize_ack rc=0\n",
+//! #                 other => panic!("{}", String::from_utf8_lossy(other)),
+//! #             });
+//! #         }
+//! #         Ok(bytes.len())
+//! #     }
+//! #     fn flush(&mut self) -> Result<(), Self::Error> { Ok(()) }
+//! # }
+//! # impl Read for Script {
+//! #     fn read(&mut self, out: &mut [u8]) -> Result<usize, Self::Error> {
+//! #         let len = out.len().min(self.says.len());
+//! #         out[..len].copy_from_slice(&self.says[..len]);
+//! #         self.says.drain(..len);
+//! #         Ok(len)
+//! #     }
+//! # }
+//! # fn connect() -> Script { Script::default() }
+//!
+//! let stream = connect(); // anything that implements `embedded_io::{Read, Write}`
+//! let mut pmi = Pmi::new(stream);
+//! pmi.init(Version::V1_1)?;
+//! pmi.kvsname()?; // names the space, once, before put and get
+//!
+//! pmi.put(b"card-0", b"10.0.0.1:4000")?;
+//! pmi.fence()?; // everybody has put, everybody sees
+//!
+//! let mut card = [0; 1024];
+//! let len = pmi.get(b"card-0", &mut card)?.expect("rank 0 has put it");
+//! assert_eq!(&card[..len], b"10.0.0.1:4000");
+//! assert_eq!(pmi.get(b"card-9", &mut card)?, None);
+//! pmi.finalize()?;
+//! # Ok::<(), pmi_link::CallError<core::convert::Infallible>>(())
+//! ```
+
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+
+use embedded_io::{ErrorType, Read, Write};
+use pmi_core::client::{Client, FixedBuffer};
+use pmi_core::command::{Group, Identity, Maxes, Spawn, Version};
+use pmi_core::ids::KvsName;
+
+use crate::{CallError, task};
+
+/// A conversation with a PMI server, in which every call waits for its answer.
+///
+/// Shape: 1.6 KiB, and as much again on the stack of the call that runs.
+#[derive(Debug)]
+pub struct Pmi<IO>(task::Pmi<Waiting<IO>>);
+
+type Answered<T, IO> = Result<T, CallError<<IO as ErrorType>::Error>>;
+
+impl<IO: Read + Write> Pmi<IO> {
+    /// Takes a connected stream; nothing is sent yet.
+    pub const fn new(io: IO) -> Self {
+        Self(task::Pmi::new(Waiting(io)))
+    }
+
+    /// Says who dialled in and hears who that is; see [`task::Pmi::greet`].
+    pub fn greet(&mut self, id: u64) -> Answered<Identity<'static>, IO> {
+        finish(self.0.greet(id))
+    }
+
+    /// Opens the conversation; see [`task::Pmi::init`].
+    pub fn init(&mut self, version: Version) -> Answered<Version, IO> {
+        finish(self.0.init(version))
+    }
+
+    /// Asks for the longest name, key and value; see [`task::Pmi::maxes`].
+    pub fn maxes(&mut self) -> Answered<Maxes, IO> {
+        finish(self.0.maxes())
+    }
+
+    /// Asks which program of the launch this is; see [`task::Pmi::appnum`].
+    pub fn appnum(&mut self) -> Answered<Option<u32>, IO> {
+        finish(self.0.appnum())
+    }
+
+    /// Asks how many processes there can be; see [`task::Pmi::universe_size`].
+    pub fn universe_size(&mut self) -> Answered<Option<u32>, IO> {
+        finish(self.0.universe_size())
+    }
+
+    /// Asks for the name of the job's space; see [`task::Pmi::kvsname`].
+    pub fn kvsname(&mut self) -> Answered<&KvsName, IO> {
+        finish(self.0.kvsname())
+    }
+
+    /// Stores a value; see [`task::Pmi::put`].
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Answered<(), IO> {
+        finish(self.0.put(key, value))
+    }
+
+    /// Reads a value; see [`task::Pmi::get`].
+    pub fn get(&mut self, key: &[u8], out: &mut [u8]) -> Answered<Option<usize>, IO> {
+        finish(self.0.get(key, out))
+    }
+
+    /// Waits for every rank of the job; see [`task::Pmi::fence`].
+    pub fn fence(&mut self) -> Answered<(), IO> {
+        finish(self.0.fence())
+    }
+
+    /// Waits for every rank of a group; see [`task::Pmi::fence_group`].
+    pub fn fence_group(&mut self, group: Group<'_>, tag: u32) -> Answered<(), IO> {
+        finish(self.0.fence_group(group, tag))
+    }
+
+    /// Makes a port known; see [`task::Pmi::publish`].
+    pub fn publish(&mut self, service: &[u8], port: &[u8]) -> Answered<(), IO> {
+        finish(self.0.publish(service, port))
+    }
+
+    /// Reads the port of a service; see [`task::Pmi::lookup`].
+    pub fn lookup(&mut self, service: &[u8], out: &mut [u8]) -> Answered<Option<usize>, IO> {
+        finish(self.0.lookup(service, out))
+    }
+
+    /// Takes a published name back; see [`task::Pmi::unpublish`].
+    pub fn unpublish(&mut self, service: &[u8]) -> Answered<(), IO> {
+        finish(self.0.unpublish(service))
+    }
+
+    /// Asks for new processes; see [`task::Pmi::spawn`].
+    pub fn spawn(&mut self, spawn: Spawn<'_>, scratch: &mut [u8]) -> Answered<(), IO> {
+        finish(self.0.spawn(spawn, scratch))
+    }
+
+    /// Ends the whole job; see [`task::Pmi::abort`].
+    pub fn abort(&mut self, code: i32, message: &[u8]) -> Answered<(), IO> {
+        finish(self.0.abort(code, message))
+    }
+
+    /// Says goodbye; see [`task::Pmi::finalize`].
+    pub fn finalize(&mut self) -> Answered<(), IO> {
+        finish(self.0.finalize())
+    }
+
+    /// The machine behind the calls, to look at.
+    pub const fn client(&self) -> &Client<FixedBuffer> {
+        self.0.client()
+    }
+
+    /// Gives the stream back.
+    pub fn into_inner(self) -> IO {
+        self.0.into_inner().0
+    }
+}
+
+/// A stream whose futures wait within `poll`, so that they are always ready.
+#[derive(Debug)]
+struct Waiting<IO>(IO);
+
+impl<IO: ErrorType> ErrorType for Waiting<IO> {
+    type Error = IO::Error;
+}
+
+impl<IO: Read> embedded_io_async::Read for Waiting<IO> {
+    async fn read(&mut self, out: &mut [u8]) -> Result<usize, IO::Error> {
+        self.0.read(out)
+    }
+}
+
+impl<IO: Write> embedded_io_async::Write for Waiting<IO> {
+    async fn write(&mut self, bytes: &[u8]) -> Result<usize, IO::Error> {
+        self.0.write(bytes)
+    }
+
+    async fn flush(&mut self) -> Result<(), IO::Error> {
+        self.0.flush()
+    }
+}
+
+/// Runs a call to its end. Over a [`Waiting`] stream the first turn is the last one.
+fn finish<F: Future>(call: F) -> F::Output {
+    let mut call = pin!(call);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(answer) = call.as_mut().poll(&mut context) {
+            return answer;
+        }
+    }
+}

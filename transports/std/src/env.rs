@@ -1,0 +1,263 @@
+//! What the environment says about the server: pure, so that it is decided and tested without one.
+
+use std::ffi::OsStr;
+use std::fmt;
+
+/// How this process reaches its server, and who it is as far as the launcher has said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// The way to the server.
+    pub way: Way,
+    /// `PMI_RANK`; 0 if it is missing. A server that is dialled says it again.
+    pub rank: u32,
+    /// `PMI_SIZE`; 1 if it is missing. A server that is dialled says it again.
+    pub size: u32,
+    /// Whether `PMI_SPAWNED` says that another job started this one.
+    pub spawned: bool,
+}
+
+/// The way to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// `PMI_FD`: a stream socket that is open already.
+    Inherited {
+        /// The descriptor.
+        fd: i32,
+    },
+    /// `PMI_PORT` and `PMI_ID`: a TCP address, and what to say there.
+    Dial {
+        /// A name or an address.
+        host: String,
+        /// The TCP port.
+        port: u16,
+        /// The identity to greet with.
+        id: u64,
+    },
+    /// Neither: the program was started by itself, as rank 0 of 1.
+    Singleton,
+}
+
+/// Why the environment cannot be meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EnvError {
+    /// A variable holds something that it cannot hold.
+    Nonsense {
+        /// Which variable.
+        variable: &'static str,
+        /// What it holds.
+        value: String,
+        /// What it should hold.
+        expected: &'static str,
+    },
+    /// A variable is missing that another one needs.
+    Missing {
+        /// The variable that is not there.
+        variable: &'static str,
+        /// The variable that needs it.
+        needed_by: &'static str,
+    },
+}
+
+impl Environment {
+    /// Reads the variables of this process.
+    ///
+    /// Errors: as for [`from_variables`](Self::from_variables).
+    pub fn of_this_process() -> Result<Self, EnvError> {
+        Self::from_variables(std::env::vars_os())
+    }
+
+    /// Decides from names and values: `PMI_FD` first, then `PMI_PORT`, then singleton.
+    ///
+    /// Shape: of two variables with one name the first counts.
+    /// Errors: [`EnvError`] for a variable that is read and cannot be meant; a singleton reads none.
+    /// Spec: RFC 13, "Environment"; `PMI_PORT` as hydra sets it.
+    pub fn from_variables<K: AsRef<OsStr>, V: AsRef<OsStr>>(
+        variables: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, EnvError> {
+        let found = Found::new(variables);
+        let way = found.way()?;
+        if way == Way::Singleton {
+            return Ok(Self { way, rank: 0, size: 1, spawned: false });
+        }
+        let size = found.number("PMI_SIZE", "a number from 1", 1..=MOST)?;
+        let rank = match (found.number("PMI_RANK", "a number from 0", 0..=MOST)?, size) {
+            (Some(rank), Some(size)) if rank >= size => {
+                return Err(found.nonsense("PMI_RANK", "a number below PMI_SIZE"));
+            }
+            (Some(rank), _) => rank,
+            (None, _) => match way {
+                Way::Dial { id, .. } => id,
+                _ => 0,
+            },
+        };
+        let spawned = found.text("PMI_SPAWNED").is_some_and(|text| !matches!(text, "" | "0"));
+        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Ok(Self { way, rank: narrow(rank), size: size.map_or(1, narrow), spawned })
+    }
+}
+
+/// The variables that say something, as text.
+struct Found([Option<String>; NAMES.len()]);
+
+impl Found {
+    fn new<K: AsRef<OsStr>, V: AsRef<OsStr>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
+        let mut found = Self([const { None }; NAMES.len()]);
+        for (name, value) in variables {
+            let at = NAMES.iter().position(|known| name.as_ref() == OsStr::new(known));
+            if let Some(place) = at.and_then(|at| found.0.get_mut(at)) {
+                place.get_or_insert_with(|| value.as_ref().to_string_lossy().into_owned());
+            }
+        }
+        found
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        let at = NAMES.iter().position(|known| *known == name)?;
+        self.0.get(at)?.as_deref()
+    }
+
+    fn nonsense(&self, variable: &'static str, expected: &'static str) -> EnvError {
+        let value = self.text(variable).unwrap_or_default().to_owned();
+        EnvError::Nonsense { variable, value, expected }
+    }
+
+    /// A decimal number without a sign, or nothing if the variable is missing.
+    fn number(
+        &self,
+        name: &'static str,
+        expected: &'static str,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Result<Option<u64>, EnvError> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        // Some launchers pad with blanks; a sign or anything else is not padding.
+        let digits = text.trim();
+        let plain = digits.bytes().all(|b| b.is_ascii_digit());
+        let number = digits.parse().ok().filter(|number| plain && range.contains(number));
+        number.map(Some).ok_or_else(|| self.nonsense(name, expected))
+    }
+
+    fn way(&self) -> Result<Way, EnvError> {
+        let descriptor = "the number of an open descriptor";
+        if let Some(fd) = self.number("PMI_FD", descriptor, 0..=i32::MAX.unsigned_abs().into())? {
+            let fd = i32::try_from(fd).map_err(|_| self.nonsense("PMI_FD", descriptor))?;
+            return Ok(Way::Inherited { fd });
+        }
+        let Some(address) = self.text("PMI_PORT") else { return Ok(Way::Singleton) };
+        let (host, port) =
+            split_address(address).ok_or_else(|| self.nonsense("PMI_PORT", "HOST:PORT"))?;
+        let id = self.number("PMI_ID", "a number from 0", 0..=MOST)?;
+        let missing = EnvError::Missing { variable: "PMI_ID", needed_by: "PMI_PORT" };
+        Ok(Way::Dial { host: host.to_owned(), port, id: id.ok_or(missing)? })
+    }
+}
+
+/// `name:port`, `1.2.3.4:port` or `[::1]:port`.
+fn split_address(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.trim().rsplit_once(':')?;
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    if bare.is_empty() { None } else { Some((bare, port)) }
+}
+
+impl fmt::Display for EnvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nonsense { variable, value, expected } => {
+                write!(f, "{variable} is {value:?} and should be {expected}")
+            }
+            Self::Missing { variable, needed_by } => {
+                write!(f, "{needed_by} is set, but {variable} is not")
+            }
+        }
+    }
+}
+
+impl std::error::Error for EnvError {}
+
+/// The variables that are read.
+const NAMES: [&str; 6] = ["PMI_FD", "PMI_PORT", "PMI_ID", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED"];
+
+/// C clients keep ranks and sizes in an `int`.
+const MOST: u64 = i32::MAX.unsigned_abs() as u64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Environment, EnvError> {
+        Environment::from_variables(variables.iter().copied())
+    }
+
+    fn inherited(rank: u32, size: u32, spawned: bool) -> Result<Environment, EnvError> {
+        Ok(Environment { way: Way::Inherited { fd: 7 }, rank, size, spawned })
+    }
+
+    fn dialled(host: &str, port: u16, id: u64, rank: u32) -> Result<Environment, EnvError> {
+        let way = Way::Dial { host: host.into(), port, id };
+        Ok(Environment { way, rank, size: 1, spawned: false })
+    }
+
+    #[test]
+    fn an_inherited_descriptor_wins_and_what_is_missing_has_a_default() {
+        let (fd, port) = (("PMI_FD", "7"), ("PMI_PORT", "nonsense"));
+        assert_eq!(read(&[fd]), inherited(0, 1, false));
+        assert_eq!(read(&[port, fd, ("PMI_ID", "x")]), inherited(0, 1, false));
+        assert_eq!(read(&[fd, ("PMI_RANK", "3"), ("PMI_SIZE", "4")]), inherited(3, 4, false));
+        assert_eq!(read(&[fd, ("PMI_RANK", "3")]), inherited(3, 1, false));
+        assert_eq!(read(&[("PMI_FD", " 7 "), ("PMI_SPAWNED", "1")]), inherited(0, 1, true));
+        assert_eq!(read(&[fd, ("PMI_SPAWNED", "0")]), inherited(0, 1, false));
+        assert_eq!(read(&[fd, ("PMI_FD", "9")]), inherited(0, 1, false));
+    }
+
+    #[test]
+    fn an_address_needs_an_identity() {
+        let id = ("PMI_ID", "5");
+        assert_eq!(read(&[("PMI_PORT", "node-1:4000"), id]), dialled("node-1", 4000, 5, 5));
+        assert_eq!(read(&[("PMI_PORT", "[::1]:4000"), id]), dialled("::1", 4000, 5, 5));
+        assert_eq!(
+            read(&[("PMI_PORT", "10.0.0.1:80"), id, ("PMI_RANK", "2")]),
+            dialled("10.0.0.1", 80, 5, 2)
+        );
+        let missing = EnvError::Missing { variable: "PMI_ID", needed_by: "PMI_PORT" };
+        assert_eq!(read(&[("PMI_PORT", "h:1")]), Err(missing.clone()));
+        assert_eq!(missing.to_string(), "PMI_PORT is set, but PMI_ID is not");
+    }
+
+    #[test]
+    fn without_either_it_is_a_singleton_whatever_else_is_set() {
+        let alone = Environment { way: Way::Singleton, rank: 0, size: 1, spawned: false };
+        assert_eq!(read(&[]), Ok(alone.clone()));
+        assert_eq!(read(&[("PMI_RANK", "x"), ("PMI_SIZE", "4"), ("HOME", "/")]), Ok(alone));
+    }
+
+    #[test]
+    fn nonsense_is_named_with_what_should_be_there() {
+        let fd = ("PMI_FD", "7");
+        for (variables, wrong) in [
+            (&[("PMI_FD", "abc")][..], "PMI_FD"),
+            (&[("PMI_FD", "")], "PMI_FD"),
+            (&[("PMI_FD", "-1")], "PMI_FD"),
+            (&[("PMI_FD", "+1")], "PMI_FD"),
+            (&[("PMI_FD", "2147483648")], "PMI_FD"),
+            (&[("PMI_FD", "99999999999999999999")], "PMI_FD"),
+            (&[fd, ("PMI_RANK", "-1")], "PMI_RANK"),
+            (&[fd, ("PMI_RANK", "1.5")], "PMI_RANK"),
+            (&[fd, ("PMI_RANK", "4"), ("PMI_SIZE", "4")], "PMI_RANK"),
+            (&[fd, ("PMI_SIZE", "0")], "PMI_SIZE"),
+            (&[fd, ("PMI_SIZE", "many")], "PMI_SIZE"),
+            (&[("PMI_PORT", "host"), ("PMI_ID", "0")], "PMI_PORT"),
+            (&[("PMI_PORT", ":80"), ("PMI_ID", "0")], "PMI_PORT"),
+            (&[("PMI_PORT", "host:0"), ("PMI_ID", "0")], "PMI_PORT"),
+            (&[("PMI_PORT", "host:65536"), ("PMI_ID", "0")], "PMI_PORT"),
+            (&[("PMI_PORT", "h:1"), ("PMI_ID", "x")], "PMI_ID"),
+        ] {
+            match read(variables) {
+                Err(EnvError::Nonsense { variable, .. }) => assert_eq!(variable, wrong),
+                other => panic!("{variables:?}: {other:?}"),
+            }
+        }
+        let said = read(&[("PMI_FD", "abc")]).unwrap_err().to_string();
+        assert_eq!(said, "PMI_FD is \"abc\" and should be the number of an open descriptor");
+    }
+}

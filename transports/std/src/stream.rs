@@ -1,0 +1,105 @@
+//! A connected stream, of whichever kind.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+
+/// A connection that waits when it is read or written.
+///
+/// It has the traits of `std::io` and those of `embedded-io`, so the calls of
+/// [`pmi_link::blocking`] work on it. For a driver that must not wait, see
+/// [`NonBlocking`](crate::NonBlocking).
+#[derive(Debug)]
+pub enum Stream {
+    /// One end of a socket pair, as a launcher leaves it, or a Unix socket.
+    Unix(UnixStream),
+    /// A TCP connection.
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    /// Connects to a TCP address.
+    ///
+    /// Errors: of the last address that was tried, if a name has several.
+    pub fn dial(host: &str, port: u16) -> io::Result<Self> {
+        let stream = TcpStream::connect((host, port))?;
+        // Every message waits for its answer, so nothing is gained by holding one back.
+        stream.set_nodelay(true)?;
+        Ok(Self::Tcp(stream))
+    }
+
+    /// Chooses whether reading and writing wait. It holds for all copies of the descriptor.
+    ///
+    /// Errors: what the system says.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_nonblocking(nonblocking),
+            Self::Tcp(stream) => stream.set_nonblocking(nonblocking),
+        }
+    }
+}
+
+impl From<UnixStream> for Stream {
+    fn from(stream: UnixStream) -> Self {
+        Self::Unix(stream)
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(stream: TcpStream) -> Self {
+        Self::Tcp(stream)
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(out),
+            Self::Tcp(stream) => stream.read(out),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // Sockets hold nothing back.
+        Ok(())
+    }
+}
+
+impl embedded_io::ErrorType for Stream {
+    type Error = io::Error;
+}
+
+impl embedded_io::Read for Stream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        again(|| Read::read(self, out))
+    }
+}
+
+impl embedded_io::Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        again(|| Write::write(self, bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Write::flush(self)
+    }
+}
+
+/// Repeats a call that a signal has interrupted.
+pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}

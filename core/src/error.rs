@@ -57,6 +57,8 @@ pub enum PeerError {
         /// That rank.
         rank: u32,
     },
+    /// A caller did not prove who it is.
+    Unproven,
     /// No version that both ends speak.
     Version {
         /// Major number asked for.
@@ -179,6 +181,7 @@ impl fmt::Display for PeerError {
             }
             Self::UnknownPeer { id } => write!(f, "nobody with identity {id} is expected"),
             Self::AlreadyConnected { rank } => write!(f, "rank {rank} is connected already"),
+            Self::Unproven => f.write_str("the caller did not prove that it knows the secret"),
             Self::Version { major, minor } => {
                 write!(f, "no common version: the peer asked for PMI {major}.{minor}")
             }

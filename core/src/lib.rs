@@ -36,6 +36,7 @@
 //! Whoever owns a machine lends its memory: the traits in [`storage`] are met by arrays on a board
 //! and by vectors on a host. All sizes are derived in [`limits`].
 
+pub mod auth;
 pub mod client;
 pub mod command;
 pub mod error;

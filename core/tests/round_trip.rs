@@ -193,7 +193,7 @@ fn what_a_line_cannot_say_is_not_said() {
         Request::Lacking { verb: Verb::Put, field: "key" },
         Request::Unknown { word: b"put" },
         Request::Connect { job: text(b"j") },
-        Request::FullInit { rank: None, job: None, threaded: false },
+        Request::FullInit { rank: None, job: None, threaded: false, method: None },
         Request::Get { place: Place::Node, key: text(b"k"), wait: false },
         Request::Put { place: Place::Node, key: text(b"k"), value: text(b"v") },
         Request::Get { place: Place::Attributes, key: text(b"k"), wait: false },

@@ -40,6 +40,7 @@ pub enum Verb {
     Init,
     InitAck,
     FullInit,
+    Proof,
     Maxes,
     AppNum,
     UniverseSize,
@@ -105,6 +106,13 @@ pub enum Request<'a> {
         job: Option<Text<'a>>,
         /// Whether several threads will share the connection.
         threaded: bool,
+        /// How the client offers to prove that it knows the secret.
+        method: Option<Text<'a>>,
+    },
+    /// Proves it. `cmd=auth-response-complete`, the answer to [`Answer::Challenge`].
+    Proof {
+        /// The digits.
+        digits: Text<'a>,
     },
     /// Asks for the longest name, key and value.
     Maxes,
@@ -216,6 +224,8 @@ pub enum Answer<'a> {
     Version(Version),
     /// Who the client is.
     Identity(Identity<'a>),
+    /// The nonce to prove knowledge of the secret with, before the question is answered.
+    Challenge(Text<'a>),
     /// The longest name, key and value.
     Maxes(Maxes),
     /// A number; -1 stands for "unknown".
@@ -275,6 +285,7 @@ impl Request<'_> {
             Self::Init { .. } => Verb::Init,
             Self::InitAck { .. } => Verb::InitAck,
             Self::FullInit { .. } => Verb::FullInit,
+            Self::Proof { .. } => Verb::Proof,
             Self::Maxes => Verb::Maxes,
             Self::AppNum => Verb::AppNum,
             Self::UniverseSize => Verb::UniverseSize,

@@ -57,6 +57,8 @@ pub enum Reason<'a> {
         /// What was expected.
         expected: &'static str,
     },
+    /// The caller has not proved who it is.
+    Unproven,
     /// The versions do not meet.
     Version {
         /// The newest version that the server speaks.
@@ -131,6 +133,7 @@ impl<'a> Reason<'a> {
             Self::NoSuch { what } => fill(&[Words("no such"), Words(what)]),
             Self::Exists { what } => fill(&[Words(what), Words("exists already")]),
             Self::OutOfOrder { expected } => fill(&[Words("expected"), Words(expected)]),
+            Self::Unproven => fill(&[Words("the shared secret is not proven")]),
             Self::Version { newest, rank: None } => fill(&[
                 Words("newest version here is"),
                 Number(newest.0.into()),

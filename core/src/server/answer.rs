@@ -13,6 +13,7 @@ pub(super) struct Facts<'a, K, M> {
     pub(super) job: &'a Job<K, M>,
     pub(super) names: &'a K,
     pub(super) rank: Rank,
+    pub(super) nonce: &'a [u8],
     /// The job that the answer is about besides the asker's own.
     pub(super) other: Option<&'a Job<K, M>>,
 }
@@ -47,6 +48,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             Owed::Done => Answer::Nothing,
             Owed::Version(version) => Answer::Version(*version),
             Owed::Identity => Answer::Identity(self.identity()),
+            Owed::Challenge => Answer::Challenge(Text::plain(self.nonce)),
             Owed::Maxes => Answer::Maxes(MAXES),
             Owed::AppNum => Answer::Number(self.appnum()),
             Owed::UniverseSize => Answer::Number(self.job.universe_size()),

@@ -168,7 +168,9 @@ impl<S: Storage> Server<S> {
         };
         let Some(job) = self.jobs.get(talk.job.0 as usize) else { return Ok(None) };
         let rank = talk.rank.unwrap_or(Rank(u32::MAX));
-        let mut facts = Facts { job, names: &self.names, rank, other: None };
+        let nonce =
+            talk.challenge.as_ref().map_or(&b""[..], |challenge| challenge.nonce().as_bytes());
+        let mut facts = Facts { job, names: &self.names, rank, nonce, other: None };
         let due = talk.exchanges().find(|(_, exchange)| facts.is_due(&exchange.owed));
         let Some((at, exchange)) = due else { return Ok(None) };
         if let Owed::Spawned(other) | Owed::Foreign(other, _) = exchange.owed {

@@ -51,6 +51,7 @@ pub struct Member {
     session: Option<SessionId>,
     fences: u32,
     heard: Option<Instant>,
+    token: Option<u64>,
 }
 
 /// How far a member has come.
@@ -105,7 +106,21 @@ pub(super) enum Effect {
 impl Member {
     /// A process that has not said anything.
     pub const fn new(appnum: i32, node: u32) -> Self {
-        Self { appnum, node, phase: Phase::Absent, session: None, fences: 0, heard: None }
+        Self {
+            appnum,
+            node,
+            phase: Phase::Absent,
+            session: None,
+            fences: 0,
+            heard: None,
+            token: None,
+        }
+    }
+
+    /// Gives the process the identity that it has to dial in with. It is its rank otherwise; a
+    /// random number that only it was told keeps others from taking its place.
+    pub const fn with_token(self, token: u64) -> Self {
+        Self { token: Some(token), ..self }
     }
 
     /// How far it has come.
@@ -397,6 +412,17 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
     /// The member with this rank.
     pub fn member(&self, rank: Rank) -> Option<&Member> {
         self.members.as_ref().get(rank.index())
+    }
+
+    /// The member that dials in with `id`.
+    pub(super) fn identified(&self, id: u64) -> Option<Rank> {
+        let is = |(rank, member): &(u32, &Member)| member.token.unwrap_or(u64::from(*rank)) == id;
+        (0..).zip(self.members()).find(is).map(|(rank, _)| Rank(rank))
+    }
+
+    /// Whether the members of this rank dial in with a number that only they were told.
+    pub(super) fn has_token(&self, rank: Rank) -> bool {
+        self.member(rank).is_some_and(|member| member.token.is_some())
     }
 
     /// The fence of the whole job.

@@ -35,6 +35,8 @@ pub enum Owed {
     Version(Version),
     /// Who the client is.
     Identity,
+    /// The nonce that a caller must answer.
+    Challenge,
     /// The longest name, key and value.
     Maxes,
     /// Which program of the launch.

@@ -3,6 +3,7 @@
 use super::Event;
 use super::owed::{Exchange, Owed, Question};
 use super::queue::Link;
+use crate::auth::Challenge;
 use crate::command::Version;
 use crate::error::PeerError;
 use crate::ids::{JobId, Rank};
@@ -28,6 +29,10 @@ pub(super) struct Talk<X> {
     pub(super) version: Option<Version>,
     /// When a caller must have said who it is.
     pub(super) deadline: Option<Instant>,
+    /// What a caller must prove.
+    pub(super) challenge: Option<Challenge>,
+    /// Who a caller says it is, while the proof is awaited.
+    pub(super) claimed: Option<u32>,
     pub(super) exchanges: X,
     /// What the owner has not been told yet; nothing more is taken until it has.
     pub(super) note: Option<Event>,
@@ -79,14 +84,18 @@ pub enum Peer {
         job: JobId,
         /// How long it may take to say so.
         deadline: Option<Instant>,
+        /// What it must prove. Without one, anybody who knows a rank is believed; with one, a
+        /// caller that can only say `initack` must know the [`token`](super::Member::with_token)
+        /// of its rank.
+        challenge: Option<Challenge>,
     },
 }
 
 impl<I: Buffer, X: Slots<Exchange>> Session<I, X> {
     pub(super) fn new(peer: Peer, inbox: I, exchanges: X) -> Self {
-        let (job, rank, deadline) = match peer {
-            Peer::Member { job, rank } => (job, Some(rank), None),
-            Peer::Caller { job, deadline } => (job, None, deadline),
+        let (job, rank, deadline, challenge) = match peer {
+            Peer::Member { job, rank } => (job, Some(rank), None, None),
+            Peer::Caller { job, deadline, challenge } => (job, None, deadline, challenge),
         };
         let talk = Talk {
             job,
@@ -94,6 +103,8 @@ impl<I: Buffer, X: Slots<Exchange>> Session<I, X> {
             stage: Stage::Fresh,
             version: None,
             deadline,
+            challenge,
+            claimed: None,
             exchanges,
             note: None,
             held: None,

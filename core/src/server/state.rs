@@ -17,6 +17,7 @@ use super::circle;
 use super::job::{Effect, Job, Member, Outcome, Phase};
 use super::owed::{Exchange, Owed, Question};
 use super::session::{Stage, Talk};
+use crate::auth;
 use crate::command::{Place, Reason, Request, Spawn, Text, Verb, Version};
 use crate::error::PeerError;
 use crate::ids::{JobId, Key, Rank, SessionId, Tag, Word};
@@ -165,6 +166,7 @@ impl<X: Slots<Exchange>> Talk<X> {
                 let rank = self.rank.map(|rank| rank.0);
                 Reason::Version { newest: (NEWEST.major, NEWEST.minor), rank }
             }
+            PeerError::Unproven => Reason::Unproven,
             PeerError::TimedOut => Reason::OutOfOrder { expected: "initack in time" },
             PeerError::Refused(_) | PeerError::LeftEarly => Reason::Lacking { field: "the peer" },
         };
@@ -186,9 +188,36 @@ impl<X: Slots<Exchange>> Talk<X> {
         M: AsRef<[Member]> + AsMut<[Member]>,
         J: Slots<Job<K, M>>,
     {
-        let id = match *request {
-            Request::InitAck { id } => id,
-            Request::FullInit { rank: Some(rank), .. } => u64::from(rank),
+        let Some(job) = reach.jobs.get_mut(self.job.0 as usize) else { return Ok(Told::Nothing) };
+        let claimed = match *request {
+            Request::InitAck { id } => {
+                let rank = job.identified(id);
+                // Without a secret of its own, a number that anybody can guess proves nothing.
+                if self.challenge.is_some() && !rank.is_some_and(|rank| job.has_token(rank)) {
+                    return Err(self.break_off(question, PeerError::Unproven));
+                }
+                rank.ok_or(id)
+            }
+            Request::FullInit { rank: Some(rank), method, .. } => {
+                if self.challenge.is_none() {
+                    in_job(job, rank)
+                } else if method.is_some_and(|method| method == *auth::METHOD) {
+                    self.claimed = Some(rank);
+                    self.owe(question, Owed::Challenge);
+                    return Ok(Told::Nothing);
+                } else {
+                    return Err(self.break_off(question, PeerError::Unproven));
+                }
+            }
+            Request::Proof { digits } => {
+                // Taken, not lent: a nonce is good for one answer.
+                let (challenge, claimed) = (self.challenge.take(), self.claimed.take());
+                let digits = digits.as_plain().unwrap_or(b"");
+                match (challenge, claimed) {
+                    (Some(challenge), Some(rank)) if challenge.is_met(digits) => in_job(job, rank),
+                    _ => return Err(self.break_off(question, PeerError::Unproven)),
+                }
+            }
             Request::Init { version } if version.major == 2 => {
                 let version = self.agree(version, &question)?;
                 self.owe(question, Owed::Version(version));
@@ -200,10 +229,9 @@ impl<X: Slots<Exchange>> Talk<X> {
                 return Err(self.break_off(question, PeerError::OutOfOrder { got, expected }));
             }
         };
-        let Some(job) = reach.jobs.get_mut(self.job.0 as usize) else { return Ok(Told::Nothing) };
-        let rank = u32::try_from(id).ok().filter(|rank| *rank < job.size()).map(Rank);
-        let Some(rank) = rank else {
-            return Err(self.break_off(question, PeerError::UnknownPeer { id }));
+        let rank = match claimed {
+            Ok(rank) => rank,
+            Err(id) => return Err(self.break_off(question, PeerError::UnknownPeer { id })),
         };
         if job.connect(rank, reach.id).is_none() {
             return Err(self.break_off(question, PeerError::AlreadyConnected { rank: rank.0 }));
@@ -214,7 +242,9 @@ impl<X: Slots<Exchange>> Talk<X> {
         job.hear(rank, reach.now);
         self.rank = Some(rank);
         self.deadline = None;
-        self.owe(question, Owed::Identity);
+        // The proof completes the opening, so it is the opening that is answered.
+        let verb = if question.verb == Verb::Proof { Verb::FullInit } else { question.verb };
+        self.owe(Question { verb, ..question }, Owed::Identity);
         Ok(Told::Joined)
     }
 
@@ -242,6 +272,11 @@ impl<X: Slots<Exchange>> Talk<X> {
         }
         Told::Spawn(self.owe(question, Owed::Spawn))
     }
+}
+
+/// The rank, if the job has it.
+fn in_job<K, M: AsRef<[Member]>>(job: &Job<K, M>, rank: u32) -> Result<Rank, u64> {
+    if rank < job.size() { Ok(Rank(rank)) } else { Err(u64::from(rank)) }
 }
 
 /// Known servers answer these before `init`, and some clients ask.

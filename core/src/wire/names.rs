@@ -20,6 +20,9 @@ pub struct Words {
     pub frame: &'static str,
 }
 
+/// The one reply of PMI-2 that is not named after its request. It answers `fullinit`.
+pub const CHALLENGE: &[u8] = b"auth-response";
+
 /// What PMI-2 adds to a command to name its reply.
 pub const RESPONSE: &[u8] = b"-response";
 
@@ -33,11 +36,12 @@ const fn words(
 }
 
 /// All exchanges. Spec: PMI-1.1 and 1.2 message tables; PMI-2 wire protocol, message tables.
-pub const TABLE: [Words; 21] = [
+pub const TABLE: [Words; 22] = [
     // PMI-2 opens with the PMI-1 line, so `init` is in both columns of lines and in no frame.
     words(Verb::Init, "init", "response_to_init", ""),
     words(Verb::InitAck, "initack", "initack", ""),
     words(Verb::FullInit, "", "", "fullinit"),
+    words(Verb::Proof, "", "", "auth-response-complete"),
     words(Verb::Maxes, "get_maxes", "maxes", ""),
     words(Verb::AppNum, "get_appnum", "appnum", ""),
     words(Verb::UniverseSize, "get_universe_size", "universe_size", ""),

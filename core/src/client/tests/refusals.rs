@@ -201,7 +201,7 @@ fn what_a_line_cannot_say_is_refused_before_anything_is_kept() {
             value: "v".into(),
         },
         Request::Connect { job: "j".into() },
-        Request::FullInit { rank: None, job: None, threaded: false },
+        Request::FullInit { rank: None, job: None, threaded: false, method: None },
         Request::Lacking { verb: Verb::Put, field: "key" },
         Request::Unknown { word: b"hello" },
         Request::Publish { service: service(), port: "a b".into() },

@@ -307,7 +307,7 @@ fn groups_have_fences_of_their_own_told_apart_by_tag() {
 fn a_caller_says_who_it_is_before_anything_else() {
     let mut world = World::without_sessions(2, false);
     let deadline = Some(NOW.plus(Duration::from_secs(1)));
-    let peer = Peer::Caller { job: world.job, deadline };
+    let peer = Peer::Caller { job: world.job, deadline, challenge: None };
     for _ in 0..3 {
         world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
     }
@@ -334,7 +334,7 @@ fn a_caller_nobody_expects_is_refused() {
         ("cmd=get_maxes\n", PeerError::OutOfOrder { got: "get_maxes", expected: "initack" }),
     ] {
         let mut world = World::without_sessions(2, false);
-        let peer = Peer::Caller { job: world.job, deadline: None };
+        let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
         world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
         assert_eq!(world.tell(0, line), Err(expected));
         assert!(!world.hear(0).is_empty());

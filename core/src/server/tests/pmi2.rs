@@ -137,7 +137,7 @@ fn connected_jobs_read_each_other_and_nobody_else_does() {
 #[test]
 fn a_caller_of_this_generation_says_who_it_is_in_fullinit() {
     let mut world = World::without_sessions(2, false);
-    let peer = Peer::Caller { job: world.job, deadline: None };
+    let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
     for _ in 0..3 {
         world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
         let at = world.sessions.len() - 1;
@@ -202,4 +202,76 @@ fn an_abort_of_one_member_says_so() {
         panic!("{told:?}")
     };
     assert_eq!(message.as_bytes(), b"a;b");
+}
+
+#[test]
+fn a_caller_proves_that_it_knows_the_secret_once() {
+    use crate::auth::{Challenge, Nonce, Secret};
+    let secret = Secret::new(b"0123456789abcdef").unwrap();
+    let nonce = Nonce::new([3; 16]);
+    let nonce_digits = core::str::from_utf8(nonce.as_bytes()).unwrap();
+    let proof = secret.prove(nonce.as_bytes());
+    let right_proof = core::str::from_utf8(proof.as_bytes()).unwrap();
+    let hello = left("cmd=fullinit;pmirank=0;authtype=challenge-sha256;");
+    for (first, second, is_believed) in [
+        (hello.as_str(), right_proof, true),
+        (hello.as_str(), &right_proof.replace('1', "2"), false),
+        (hello.as_str(), "", false),
+        (&left("cmd=fullinit;pmirank=0;"), right_proof, false),
+        (&left("cmd=fullinit;pmirank=0;authtype=none;"), right_proof, false),
+        ("", right_proof, false),
+        ("cmd=initack pmiid=0\n", right_proof, false),
+    ] {
+        let mut world = World::without_sessions(1, false);
+        let challenge = Some(Challenge::new(&secret, nonce));
+        let peer = Peer::Caller { job: world.job, deadline: None, challenge };
+        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+        world.say(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        let asked = world.tell(0, first).map(|_| world.hear(0));
+        if first == hello {
+            assert_eq!(asked, Ok(right(&format!("cmd=auth-response;authinfo={nonce_digits};"))));
+        }
+        let proof = left(&format!("cmd=auth-response-complete;authinfo={second};"));
+        let told = world.tell(0, &proof);
+        let heard = world.hear(0);
+        assert_eq!(told.is_ok(), is_believed, "{first} {second}");
+        if is_believed {
+            assert!(heard.contains("cmd=fullinit-response;rc=0;"), "{heard}");
+            assert_eq!(
+                world.server.poll_event(),
+                Some(Event::Joined { job: world.job, rank: Rank(0) })
+            );
+            assert!(
+                world.say(0, &proof).contains("rc=14;errmsg=this request is not offered here;")
+            );
+        } else {
+            assert_eq!(told, Err(PeerError::Unproven));
+            assert_eq!(world.phase(0), Phase::Absent);
+        }
+    }
+}
+
+#[test]
+fn a_caller_that_can_only_name_itself_needs_a_name_that_nobody_guesses() {
+    use crate::auth::{Challenge, Nonce, Secret};
+    let secret = Secret::new(b"0123456789abcdef").unwrap();
+    let mut world = World::without_sessions(1, false);
+    let spec = JobSpec {
+        name: crate::ids::KvsName::new(b"kvs_2").unwrap(),
+        spawner: None,
+        universe_size: None,
+        has_uplink: false,
+    };
+    let members = vec![Member::new(0, 0), Member::new(0, 0).with_token(816_351)];
+    let job = world.server.add_job(spec, members, store()).unwrap();
+    let challenge = Some(Challenge::new(&secret, Nonce::new([3; 16])));
+    for (id, told) in
+        [(0, Err(PeerError::Unproven)), (1, Err(PeerError::Unproven)), (816_351, Ok(()))]
+    {
+        let peer = Peer::Caller { job, deadline: None, challenge };
+        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+        let at = world.sessions.len() - 1;
+        assert_eq!(world.tell(at, &format!("cmd=initack pmiid={id}\n")).map(drop), told);
+    }
+    assert!(world.hear(2).starts_with("cmd=initack rc=0 rank=1 size=2"));
 }

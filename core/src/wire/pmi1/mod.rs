@@ -188,7 +188,12 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         Answer::Told(text) => {
             line.one_word("msg", text);
         }
-        Answer::Nothing | Answer::Missing | Answer::Released { tag: None } | Answer::Value(_) => {}
+        Answer::Nothing
+        | Answer::Missing
+        | Answer::Released { tag: None }
+        | Answer::Value(_)
+        // Frames only.
+        | Answer::Challenge(_) => {}
     }
     if matches!(reply.to, Verb::Publish | Verb::Unpublish | Verb::Lookup) {
         let info = if reply.code.is_success() { "ok" } else { "fail" };

@@ -76,6 +76,13 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     // Only a server that doubles would put `;;` into a value, and none other can mean it.
     let body = Body { semicolons: Semicolons::Doubled, ..body(message) };
     let word = command(body)?;
+    let tag = body.field("thrid").and_then(Text::as_plain).unwrap_or(b"");
+    if word == names::CHALLENGE {
+        let nonce =
+            body.field("authinfo").ok_or(Malformed::new(PMI2_LENGTH_DIGITS, "authinfo="))?;
+        let answer = Answer::Challenge(nonce);
+        return Ok(Reply { to: Verb::FullInit, tag, code: Code::SUCCESS, answer });
+    }
     let request = word.strip_suffix(names::RESPONSE).unwrap_or(b"");
     let to = names::find(request, |words| words.frame).unwrap_or(Verb::Unknown);
     let code = body.number("rc").map_or(Code::SUCCESS, |rc| Code(i32::try_from(rc).unwrap_or(-1)));
@@ -87,7 +94,6 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     } else {
         body.field("errmsg").map_or(Answer::Nothing, Answer::Told)
     };
-    let tag = body.field("thrid").and_then(Text::as_plain).unwrap_or(b"");
     Ok(Reply { to, tag, code, answer })
 }
 
@@ -109,13 +115,16 @@ pub fn write_request(
     }
     let mut frame = FrameWriter::new(out, &[word.as_bytes()], tag, Semicolons::Doubled);
     match *request {
-        Request::FullInit { rank, job, threaded } => {
+        Request::FullInit { rank, job, threaded, method } => {
             // Slurm refuses the opening without any of the three.
             frame.text("pmijobid", job.unwrap_or(Text::from("0")));
             if let Some(rank) = rank {
                 frame.number("pmirank", rank);
             }
-            frame.flag("threaded", threaded);
+            frame.flag("threaded", threaded).optional("authtype", method);
+        }
+        Request::Proof { digits } => {
+            frame.text("authinfo", digits);
         }
         Request::Put { key, value, .. } => {
             frame.text("key", filled("key", key)?).text("value", filled("value", value)?);
@@ -172,6 +181,11 @@ pub fn write_reply(
     let known = names::of(reply.to).map_or("", |words| words.frame);
     let name = if known.is_empty() { word } else { known.as_bytes() };
     let name = if name.is_empty() { super::quirks::UNREADABLE } else { name };
+    if let Answer::Challenge(nonce) = reply.answer {
+        let mut frame = FrameWriter::new(out, &[names::CHALLENGE], reply.tag, semicolons);
+        frame.text("authinfo", nonce);
+        return frame.finish();
+    }
     let mut frame = FrameWriter::new(out, &[name, names::RESPONSE], reply.tag, semicolons);
     let reads = matches!(reply.to, Verb::Get | Verb::NodeGet | Verb::JobGet);
     let answer = match reply.answer {
@@ -243,7 +257,9 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
             rank: ["pmirank", "srcid"].iter().find_map(|key| body.field(key)?.number()),
             job: body.field("pmijobid"),
             threaded: body.flag("threaded").unwrap_or(false),
+            method: body.field("authtype"),
         },
+        Verb::Proof => Request::Proof { digits: text("authinfo")? },
         Verb::KvsName => Request::KvsName,
         Verb::Put => {
             Request::Put { place: Place::Job(None), key: text("key")?, value: text("value")? }

@@ -43,7 +43,7 @@ fn a_stream_in_single_bytes_says_the_same_as_in_one_piece() {
         let in_steps = said(&scenario);
         let mut in_bytes = Vec::new();
         let mut streams = std::collections::BTreeMap::<(u32, Side), Vec<u8>>::new();
-        for step in &scenario.steps {
+        for step in scenario.steps() {
             let stream = streams.entry((step.rank, step.from)).or_default();
             for byte in &step.bytes {
                 stream.push(*byte);

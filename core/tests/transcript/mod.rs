@@ -22,9 +22,24 @@ pub(crate) struct Scenario {
     /// `file:line name`, to be found by a person.
     pub(crate) label: String,
     pub(crate) name: String,
-    /// How many ranks speak.
-    pub(crate) ranks: u32,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// One line of a scenario.
+pub(crate) enum Line {
+    /// Somebody sent something.
+    Said(Step),
+    /// `@`: what the owner of the machines does.
+    Does(Note),
+    /// `!`: what the owner of the server is told.
+    Told(Note),
+}
+
+/// Words for the machines, which mean nothing to the codec.
+pub(crate) struct Note {
+    /// `file:line`.
+    pub(crate) label: String,
+    pub(crate) text: String,
 }
 
 /// Bytes that one side sent at once.
@@ -71,11 +86,27 @@ impl Side {
 }
 
 impl Scenario {
+    /// What was sent, in order.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.lines.iter().filter_map(|line| match line {
+            Line::Said(step) => Some(step),
+            _ => None,
+        })
+    }
+
+    /// What stands behind `@ WORD`, if the owner does that.
+    pub(crate) fn does(&self, word: &str) -> Option<&str> {
+        self.lines.iter().find_map(|line| match line {
+            Line::Does(Note { text, .. }) => text.strip_prefix(word),
+            _ => None,
+        })
+    }
+
     /// Every message in the order in which they end, each with its meaning.
     pub(crate) fn messages(&self) -> Vec<Message> {
         let mut streams: BTreeMap<(u32, Side), Vec<u8>> = BTreeMap::new();
         let mut messages = Vec::new();
-        for step in &self.steps {
+        for step in self.steps() {
             let stream = streams.entry((step.rank, step.from)).or_default();
             stream.extend(&step.bytes);
             let mut means = step.means.iter();
@@ -157,27 +188,30 @@ fn parse(file: &str, text: &str) -> Transcript {
             transcript.scenarios.push(Scenario {
                 label: format!("{label} {name}"),
                 name: name.to_owned(),
-                ranks: 1,
-                steps: Vec::new(),
+                lines: Vec::new(),
             });
             continue;
         }
         let scenario = transcript.scenarios.last_mut();
         let scenario = scenario.unwrap_or_else(|| panic!("{label}: no scenario has begun"));
-        match line.strip_prefix("    ") {
-            Some(means) => add_meaning(scenario, means, &label),
-            None => {
-                let step = step(line, &label);
-                scenario.ranks = scenario.ranks.max(step.rank + 1);
-                scenario.steps.push(step);
-            }
+        let note = |text: &str| Note { label: label.clone(), text: text.to_owned() };
+        if let Some(means) = line.strip_prefix("    ") {
+            add_meaning(scenario, means, &label);
+        } else if let Some(text) = line.strip_prefix("@ ") {
+            scenario.lines.push(Line::Does(note(text)));
+        } else if let Some(text) = line.strip_prefix("! ") {
+            scenario.lines.push(Line::Told(note(text)));
+        } else {
+            scenario.lines.push(Line::Said(step(line, &label)));
         }
     }
     transcript
 }
 
 fn add_meaning(scenario: &mut Scenario, means: &str, label: &str) {
-    let step = scenario.steps.last_mut().unwrap_or_else(|| panic!("{label}: nothing was said"));
+    let Some(Line::Said(step)) = scenario.lines.last_mut() else {
+        panic!("{label}: nothing was said");
+    };
     let bytes = unescaped(means, label);
     match step.means.last_mut() {
         // Deeper lines go on with the meaning above them.

@@ -75,12 +75,10 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let word = command(line)?;
     let to = names::find(word, |words| words.line_reply).unwrap_or(Verb::Unknown);
     let mut code = code(line, to);
-    let answer = if code.is_success() || to == Verb::Init {
+    let answer = if code.is_success() {
         answer(to, line, message).ok_or(Malformed::new(0, "the fields of an answer"))?
-    } else if to == Verb::Get {
-        Answer::Missing
     } else {
-        line.rest("msg", &quirks::BEHIND_MSG).map_or(Answer::Nothing, Answer::Told)
+        refusal(to, line)
     };
     if answer == Answer::Missing && code.is_success() {
         code = Code::INIT;
@@ -336,15 +334,27 @@ fn code(line: Line<'_>, to: Verb) -> Code {
     }
 }
 
+/// Reads what comes with a return code that is no success.
+fn refusal(to: Verb, line: Line<'_>) -> Answer<'_> {
+    let told = || line.rest("msg", &quirks::BEHIND_MSG).map_or(Answer::Nothing, Answer::Told);
+    match to {
+        Verb::Get => Answer::Missing,
+        // A server says what it would speak even if it refuses what was asked for.
+        Verb::Init => version(line).map_or_else(told, Answer::Version),
+        _ => told(),
+    }
+}
+
+fn version(line: Line<'_>) -> Option<Version> {
+    let small = |key| line.number(key).and_then(|n| u16::try_from(n).ok());
+    Some(Version { major: small("pmi_version")?, minor: small("pmi_subversion")? })
+}
+
 fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>> {
     let number = |key| line.number(key).and_then(|n| i32::try_from(n).ok());
     let size = |key| line.number(key).and_then(|n| u32::try_from(n).ok());
-    let small = |key| line.number(key).and_then(|n| u16::try_from(n).ok());
     Some(match to {
-        Verb::Init => match (small("pmi_version"), small("pmi_subversion")) {
-            (Some(major), Some(minor)) => Answer::Version(Version { major, minor }),
-            _ => Answer::Nothing,
-        },
+        Verb::Init => version(line).map_or(Answer::Nothing, Answer::Version),
         Verb::InitAck => Answer::Identity(read_identity(message)?),
         Verb::Maxes => Answer::Maxes(Maxes {
             kvsname: size("kvsname_max")?,

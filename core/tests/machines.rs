@@ -1,0 +1,59 @@
+//! Plays transcripts with our own machines in the roles.
+//!
+//! A scenario that has a line `@ client` is played with a client for each rank: it is asked to say
+//! what the transcript says, and must say it in the same bytes; it is handed what the server said,
+//! whoever that was, and must hear what it means.
+//!
+//! A scenario that has a line `@ job` is played with a server: what clients said goes in, and
+//! exactly what the transcript says comes out of it, no sooner and no later. There:
+//!
+//! * `@ job NAME nodes=0,0,1` is the job: its name and the node of each rank. `universe=16` may
+//!   follow, and `callers` last, for ranks that dial in.
+//! * `@ preset KEY VALUE` and `@ preput KEY VALUE`, `@ spawned NAME` and `@ not-spawned CODE`, and
+//!   `@ end RANK` (the member's stream ends) are what the owner does.
+//! * `!` lines are what the owner is told, in the words of `tests/stage/server.rs`;
+//!   `! rank=0: finished` says that the session is over as it should be.
+//!
+//! The rest of the form is told in `tests/vectors.rs`.
+
+mod meaning;
+mod stage;
+mod transcript;
+
+use transcript::Scenario;
+
+#[test]
+fn our_server_says_exactly_what_the_transcripts_say() {
+    let scenarios = scenarios(|scenario| scenario.does("job ").is_some());
+    assert!(scenarios.len() >= 10, "{} are played", scenarios.len());
+    for piece_bytes in PIECES {
+        scenarios.iter().for_each(|scenario| stage::server::play(scenario, piece_bytes));
+    }
+}
+
+#[test]
+fn our_client_says_exactly_what_the_transcripts_say_and_hears_what_they_mean() {
+    let scenarios = scenarios(|scenario| scenario.does("client").is_some());
+    assert!(scenarios.len() >= 15, "{} are played", scenarios.len());
+    for piece_bytes in PIECES {
+        let played = scenarios.iter().map(|scenario| stage::client::play(scenario, piece_bytes));
+        let messages: usize = played.sum();
+        assert!(messages >= 150, "{messages} messages are said and heard");
+    }
+}
+
+#[test]
+fn every_kind_of_server_is_heard_by_our_client() {
+    let played = scenarios(|scenario| scenario.does("client").is_some());
+    for server in ["hydra4", "hydra5", "gforker", "slurm", "flux", "tcp", "spawn", "ours"] {
+        let file = format!("pmi1-{server}.pmi:");
+        assert!(played.iter().any(|s| s.label.starts_with(&file)), "no scenario of {server}");
+    }
+}
+
+fn scenarios(is_meant: impl Fn(&Scenario) -> bool) -> Vec<Scenario> {
+    transcript::all().into_iter().flat_map(|t| t.scenarios).filter(is_meant).collect()
+}
+
+/// At once, byte by byte, and in pieces that fit nothing.
+const PIECES: [usize; 3] = [usize::MAX, 1, 7];

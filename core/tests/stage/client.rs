@@ -1,0 +1,78 @@
+//! The client in the role of the clients: it is asked to say what they say, and is told what the
+//! server says, whoever that was.
+
+use crate::meaning;
+use crate::transcript::{Line, Scenario, Side, Step, escaped};
+use pmi_core::client::{BUFFER_BYTES, Client, Event, State};
+use pmi_core::command::Request;
+use pmi_core::limits::MESSAGE_BYTES;
+use pmi_core::machine::Machine;
+use pmi_core::time::Instant;
+use pmi_core::wire::{Framed, pmi1};
+use std::collections::BTreeMap;
+
+type Member = Client<heapless::Vec<u8, BUFFER_BYTES>, 4>;
+
+/// Plays a scenario that has a line `@ client`; what the server says comes in pieces of so many
+/// bytes. Says how many messages were said and heard.
+pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) -> usize {
+    let mut members: BTreeMap<u32, Member> = BTreeMap::new();
+    let mut messages = 0;
+    for line in &scenario.lines {
+        let Line::Said(step) = line else { continue };
+        let member = members.entry(step.rank).or_insert_with(|| Client::new(heapless::Vec::new()));
+        messages += match step.from {
+            Side::Client => say(member, step),
+            Side::Server => hear(member, step, piece_bytes),
+        };
+    }
+    for (rank, member) in members {
+        let state = member.state();
+        assert!(!matches!(state, State::Failed(_)), "{}: {rank} is {state:?}", scenario.label);
+        assert_eq!(member.outstanding(), 0, "{}: {rank} still waits", scenario.label);
+    }
+    messages
+}
+
+/// Asks for every message of a step and looks at the bytes that come out.
+fn say(member: &mut Member, step: &Step) -> usize {
+    let mut rest = &step.bytes[..];
+    let mut messages = 0;
+    while let Ok(Framed::Whole(len)) = pmi1::frame_request(rest) {
+        let (message, after) = rest.split_at(len);
+        let request = pmi1::read_request(message).expect("a message").expect("a request");
+        let mut out = vec![0; message.len().max(MESSAGE_BYTES)];
+        let len = match request {
+            Request::Spawn(spawn) => member.start_spawn(spawn, &mut out).map(|(_, len)| len),
+            request => member
+                .start(&request)
+                .map(|_| member.poll_transmit(&mut out).expect("room").expect("a message"))
+                .map_err(Into::into),
+        };
+        let len = len.unwrap_or_else(|error| {
+            panic!("{}: {} cannot be said: {error:?}", step.label, escaped(message))
+        });
+        assert_eq!(escaped(&out[..len]), escaped(message), "{}", step.label);
+        assert_eq!(member.poll_transmit(&mut out), Ok(None), "{}: says more", step.label);
+        rest = after;
+        messages += 1;
+    }
+    assert!(rest.is_empty(), "{}: a client says whole messages", step.label);
+    messages
+}
+
+/// Hands bytes in and looks at the answers that come out.
+fn hear(member: &mut Member, step: &Step, piece_bytes: usize) -> usize {
+    let mut means = step.means.iter().map(|means| escaped(means));
+    for mut piece in step.bytes.chunks(piece_bytes) {
+        loop {
+            let taken = member.handle_input(Instant::ZERO, piece);
+            piece = &piece[taken.unwrap_or_else(|error| panic!("{}: {error}", step.label))..];
+            let Some(Event::Reply { reply, .. }) = member.poll_event() else { break };
+            assert_eq!(Some(escaped(&meaning::reply(&reply))), means.next(), "{}", step.label);
+        }
+        assert!(piece.is_empty(), "{}: {} is not taken", step.label, escaped(piece));
+    }
+    assert_eq!(means.next(), None, "{}: hears less", step.label);
+    step.means.len()
+}

@@ -20,6 +20,11 @@ pub trait Buffer {
 
     /// Forgets the first `len` bytes, or all if there are fewer.
     fn drop_front(&mut self, len: usize);
+
+    /// Forgets all bytes.
+    fn clear(&mut self) {
+        self.drop_front(usize::MAX);
+    }
 }
 
 /// Numbered places for things of one kind. A number stays valid until its thing is removed.
@@ -63,6 +68,11 @@ impl<const N: usize> Buffer for heapless::Vec<u8, N> {
         let len = len.min(self.len());
         self.copy_within(len.., 0);
         self.truncate(self.len() - len);
+    }
+
+    // Nothing has to be moved, and a client needs no more.
+    fn clear(&mut self) {
+        self.truncate(0);
     }
 }
 

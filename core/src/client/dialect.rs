@@ -3,7 +3,7 @@
 //! A conversation opens with lines whatever it goes on with, so the dialect follows from the
 //! version that `init` has agreed on and is a value, never a type.
 
-use crate::command::{Reply, Request, Version};
+use crate::command::{Reply, Request, Spawn, Version};
 use crate::error::Malformed;
 use crate::wire::{Framed, Unwritten, pmi1};
 
@@ -42,7 +42,7 @@ impl Dialect {
         }
     }
 
-    /// Writes one whole question.
+    /// Writes one whole question; a spawn is none of them.
     pub(super) fn write(
         self,
         request: &Request<'_>,
@@ -50,7 +50,14 @@ impl Dialect {
         out: &mut [u8],
     ) -> Result<usize, Unwritten> {
         match self {
-            Self::Lines => pmi1::write_request(request, kvsname, out),
+            Self::Lines => pmi1::write_line(request, kvsname, out),
+        }
+    }
+
+    /// Writes one whole spawn.
+    pub(super) fn write_spawn(self, spawn: Spawn<'_>, out: &mut [u8]) -> Result<usize, Unwritten> {
+        match self {
+            Self::Lines => pmi1::write_spawn(spawn, out),
         }
     }
 }

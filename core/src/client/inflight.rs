@@ -50,8 +50,12 @@ impl<const N: usize> Inflight<N> {
             }
             _ => place(&same),
         }?;
-        // Not `swap_remove`: the order is what tells the oldest.
-        Some(self.0.remove(at))
+        // Those behind it move up, since the order is what tells the oldest.
+        let mut out = self.0.pop()?;
+        for place in self.0.iter_mut().skip(at).rev() {
+            core::mem::swap(place, &mut out);
+        }
+        Some(out)
     }
 
     /// What the next answer should be, for a report.

@@ -159,7 +159,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         if self.is_busy(false) {
             return Err(Misuse::Busy.into());
         }
-        let len = self.dialect().write(&request, self.learnt.name(), out)?;
+        let len = self.dialect().write_spawn(spawn, out)?;
         let ticket = self.ticket();
         self.inflight.push(Waiting { ticket, verb: request.verb(), tag: None })?;
         self.state = next;
@@ -277,7 +277,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
     }
 
     fn clear_buffer(&mut self) {
-        self.buffer.drop_front(usize::MAX);
+        self.buffer.clear();
         self.hold = Hold::Incoming;
     }
 

@@ -56,9 +56,8 @@ impl<'a> Writer<'a> {
         let mut digits = [b'0'; 20];
         let mut first = digits.len();
         for (at, digit) in digits.iter_mut().enumerate().rev() {
-            *digit = b'0' + u8::try_from(value % 10).unwrap_or(0);
+            *digit = b'0' + divide_by_ten(&mut value);
             first = at;
-            value /= 10;
             if value == 0 {
                 break;
             }
@@ -88,6 +87,22 @@ impl<'a> Writer<'a> {
     pub fn finish(self) -> Result<usize, Full> {
         if self.len <= self.out.len() { Ok(self.len) } else { Err(Full { needed: self.len }) }
     }
+}
+
+/// Divides `value` by ten and gives what is left over.
+///
+/// In four steps of school division, since boards divide 32 bits at most, and the routine that
+/// compilers link for 64 is longer than the whole writer.
+fn divide_by_ten(value: &mut u64) -> u8 {
+    let mut quotient = 0;
+    let mut left = 0;
+    for shift in [48, 32, 16, 0] {
+        let part = left << 16 | u32::from((*value >> shift) as u16);
+        quotient = quotient << 16 | u64::from(part / 10);
+        left = part % 10;
+    }
+    *value = quotient;
+    left as u8
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ mod line;
 mod spawn;
 
 use self::line::{Line, LineWriter, sayable};
-use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn, write_spawn};
+pub(crate) use self::spawn::write_spawn;
+use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn};
 use super::{Framed, Unwritten, names, quirks};
 use crate::command::{
     Answer, Group, Identity, Maxes, Place, Reason, Reply, Request, Spawn, SpawnText, Text, Verb,
@@ -95,12 +96,24 @@ pub fn write_request(
     kvsname: &[u8],
     out: &mut [u8],
 ) -> Result<usize, Unwritten> {
-    if let Request::Spawn(spawn) = request {
-        return write_spawn(*spawn, out);
+    match request {
+        Request::Spawn(spawn) => write_spawn(*spawn, out),
+        _ => write_line(request, kvsname, out),
     }
+}
+
+/// Writes one message to a server that is a line, so all but a spawn.
+///
+/// A board that never spawns need not hold the code for it.
+/// Errors: as for [`write_request`].
+pub(crate) fn write_line(
+    request: &Request<'_>,
+    kvsname: &[u8],
+    out: &mut [u8],
+) -> Result<usize, Unwritten> {
     let verb = request.verb();
     let word = names::of(verb).map_or("", |words| words.line);
-    if word.is_empty() || matches!(request, Request::Lacking { .. }) {
+    if word.is_empty() || matches!(request, Request::Lacking { .. } | Request::Spawn(_)) {
         return Err(Misuse::NotSayable { what: "a request that PMI-1 does not have" }.into());
     }
     let mut line = LineWriter::new(out, word.as_bytes());

@@ -50,7 +50,7 @@ pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
 /// Writes one block for each program.
 ///
 /// Errors: as for [`super::write_request`].
-pub(super) fn write_spawn(spawn: Spawn<'_>, out: &mut [u8]) -> Result<usize, Unwritten> {
+pub(crate) fn write_spawn(spawn: Spawn<'_>, out: &mut [u8]) -> Result<usize, Unwritten> {
     let mut writer = Writer::new(out);
     let total = u32::try_from(spawn.programs().count()).unwrap_or(u32::MAX);
     if total == 0 {

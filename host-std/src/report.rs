@@ -16,78 +16,80 @@ pub fn line(what: impl Display) -> String {
 /// Why the job failed. `pid` gives the process of a rank that was started; `running` is how many
 /// ranks still run and are now ended.
 pub fn failure(
-    failure: &Failure,
+    about: &Failure,
     plan: &Plan,
     pid: impl Fn(u32) -> Option<i32>,
     running: usize,
 ) -> String {
-    let who = |rank: u32| {
-        let process = pid(rank).map(|pid| format!("pid {pid}, ")).unwrap_or_default();
+    let who = |rank: &u32| {
+        let process = pid(*rank).map(|pid| format!("pid {pid}, ")).unwrap_or_default();
         format!("rank {rank} of {} ({process}{} on {})", plan.ranks, plan.program_name(), plan.host)
     };
-    let mut text = match failure {
+    let what = match about {
+        Failure::Interrupted { signal: number } => return interrupted(*number, running),
         Failure::Start { rank, why, code } => {
-            let hint = match code {
-                127 => "; it exists, so what is missing is the interpreter it names",
-                126 => {
-                    "; a script needs '#!' and an interpreter in its first line, a binary must be for this machine"
-                }
-                _ => "",
-            };
-            format!("{} could not be started: {why}{hint}", who(*rank))
+            format!("{} could not be started: {why}{}", who(rank), start_hint(*code))
         }
         Failure::Ended { rank, ending, phase } => {
-            format!("{} {}", who(*rank), ended(*ending, *phase))
+            format!("{} {}", who(rank), ended(*ending, *phase))
         }
-        Failure::LeftEarly { rank } => {
-            format!(
-                "{} exited with 0 but without finalize; an MPI program must call MPI_Finalize first",
-                who(*rank)
-            )
-        }
+        Failure::LeftEarly { rank } => format!(
+            "{} exited with 0 but without finalize; an MPI program must call MPI_Finalize first",
+            who(rank)
+        ),
         Failure::Disconnected { rank } => {
-            format!("{} closed its PMI connection without finalize and runs on", who(*rank))
+            format!("{} closed its PMI connection without finalize and runs on", who(rank))
         }
-        Failure::Nonsense { rank, why } => {
-            format!("{} {why}", who(*rank))
-        }
+        Failure::Nonsense { rank, why } => format!("{} {why}", who(rank)),
         Failure::Abort { rank, code, message } if message.is_empty() => {
-            format!("{} called abort with code {code}", who(*rank))
+            format!("{} called abort with code {code}", who(rank))
         }
         Failure::Abort { rank, code, message } => {
-            format!("{} called abort with code {code} and said '{message}'", who(*rank))
+            format!("{} called abort with code {code} and said '{message}'", who(rank))
         }
         Failure::Missing { gone, gone_count, waiting_count } => format!(
-            "{} of {} ({} on {}) left without taking part in the fence that {} in; either all ranks call MPI_Init and MPI_Finalize, or none",
+            "{} of {} ({} on {}) left without taking part in the fence that {} in; \
+             either all ranks call MPI_Init and MPI_Finalize, or none",
             ranks(gone, *gone_count),
             plan.ranks,
             plan.program_name(),
             plan.host,
             if *waiting_count == 1 {
-                "1 rank waits".to_owned()
+                "1 rank waits".into()
             } else {
                 format!("{waiting_count} ranks wait")
             },
         ),
-        Failure::Interrupted { signal: number } => {
-            let name = signal::name(*number);
-            return match running {
-                0 => format!("{name} ended the job"),
-                _ => format!(
-                    "{name} was passed on to the {running} running {}; once more within {} s kills",
-                    if running == 1 { "rank" } else { "ranks" },
-                    AGAIN_SECS
-                ),
-            };
-        }
         Failure::Launcher { what } => what.clone(),
     };
     match running {
-        0 => {}
-        1 => text.push_str("; the 1 rank still running is ended"),
-        _ => text.push_str(&format!("; the {running} ranks still running are ended")),
+        0 => what,
+        1 => format!("{what}; the 1 rank still running is ended"),
+        _ => format!("{what}; the {running} ranks still running are ended"),
     }
-    text
+}
+
+fn interrupted(number: i32, running: usize) -> String {
+    let name = signal::name(number);
+    match running {
+        0 => format!("{name} ended the job"),
+        1 => format!(
+            "{name} was passed on to the 1 running rank; once more within {AGAIN_SECS} s kills it"
+        ),
+        _ => format!(
+            "{name} was passed on to the {running} running ranks; once more within {AGAIN_SECS} s kills them"
+        ),
+    }
+}
+
+fn start_hint(code: u8) -> &'static str {
+    match code {
+        127 => "; it exists, so what is missing is the interpreter it names",
+        126 => {
+            "; a script must begin with '#!' and its interpreter, a binary must be for this machine"
+        }
+        _ => "; start fewer ranks, or raise the limits of this session ('ulimit -a' shows them)",
+    }
 }
 
 fn ended(ending: Ending, phase: Phase) -> String {
@@ -125,7 +127,8 @@ pub fn given_up(running: usize) -> String {
 /// Said when all ranks have ended and their output has not.
 pub fn output_left_open(secs: u64) -> String {
     format!(
-        "all ranks have ended but a process they left behind still holds their output; not waiting beyond {secs} s"
+        "all ranks have ended but a process they left behind still holds their output; \
+         not waiting beyond {secs} s"
     )
 }
 
@@ -159,8 +162,8 @@ mod tests {
         let killed = Ending::Killed { signal: 11, dumped: true };
         assert_eq!(
             said(&Failure::Ended { rank: 2, ending: killed, phase: Phase::Open }, 3),
-            "rank 2 of 4 (pid 102, ./a.out on node1) was killed by signal 11 (SIGSEGV), core dumped before finalize; \
-             the 3 ranks still running are ended"
+            "rank 2 of 4 (pid 102, ./a.out on node1) was killed by signal 11 (SIGSEGV), \
+             core dumped before finalize; the 3 ranks still running are ended"
         );
         assert_eq!(
             said(&Failure::Abort { rank: 0, code: 42, message: "bye bye".to_owned() }, 0),

@@ -110,7 +110,8 @@ impl Failure {
 
     /// True when a rank was ended by writing to a pipe that nobody reads.
     pub fn is_closed_pipe(&self) -> bool {
-        matches!(self, Self::Ended { ending: Ending::Killed { signal, .. }, .. } if *signal == Signal::PIPE.as_raw())
+        let Self::Ended { ending: Ending::Killed { signal, .. }, .. } = self else { return false };
+        *signal == Signal::PIPE.as_raw()
     }
 }
 

@@ -194,12 +194,14 @@ impl fmt::Display for UsageError {
             Self::UnknownCommand { got, nearest } => {
                 write!(
                     f,
-                    "there is no command '{got}'; the nearest is '{nearest}', as in 'pmi-host run -n 4 ./hello'"
+                    "there is no command '{got}'; the nearest is '{nearest}', \
+                     as in 'pmi-host run -n 4 ./hello'"
                 )
             }
             Self::UnknownOption { got, nearest } => write!(
                 f,
-                "there is no option '{got}'; the nearest is '{nearest}' (options of the program itself go behind its name)"
+                "there is no option '{got}'; the nearest is '{nearest}' \
+                 (options of the program itself go behind its name)"
             ),
             Self::MissingValue { option, value } => {
                 write!(f, "option '{option}' needs {value} behind it, as in '{option} 4'")

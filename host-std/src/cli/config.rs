@@ -165,7 +165,8 @@ impl fmt::Display for ProgramError {
             Self::NoDemo(why) => {
                 write!(
                     f,
-                    "the demo starts this very program, which cannot find itself ({why}); name a program instead"
+                    "the demo starts this very program, which cannot find itself ({why}); \
+                     name a program instead"
                 )
             }
         }

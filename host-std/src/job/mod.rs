@@ -16,6 +16,7 @@ mod output;
 use crate::cli::config::Config;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::ladder::Ladder;
+use crate::launch::outlet::streams_are_one;
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process, Started, start_code};
 use crate::launch::signal::Signals;
@@ -79,14 +80,16 @@ struct Rank {
 
 impl Job {
     fn new(plan: Plan, limit: DescriptorLimit) -> io::Result<Self> {
+        // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
+        // other.
+        let launcher = Launcher::new(&plan, limit, streams_are_one())?;
         let poller = Poller::new()?;
         let signals = Signals::new()?;
-        let outputs = Outputs::new(plan.ranks);
         poller.add(Token::Signal, signals.source(), Interest::Read)?;
         Ok(Self {
-            launcher: Some(Launcher::new(&plan, limit, outputs.is_one())?),
+            launcher: Some(launcher),
             service: Service::new(&plan)?,
-            outputs,
+            outputs: Outputs::new(plan.ranks),
             poller,
             signals,
             ranks: Vec::with_capacity(index(plan.ranks)),

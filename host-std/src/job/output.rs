@@ -56,11 +56,6 @@ impl Outputs {
         Self { pipes, open_count: 0, outlets, scratch: vec![0; SCRATCH].into() }
     }
 
-    /// True when both streams of a rank end in the same place, so that one pipe is enough for both.
-    pub(super) fn is_one(&self) -> bool {
-        self.outlets.len() == 1
-    }
-
     /// Takes over a pipe of a rank that was started.
     ///
     /// Errors: those of the system.
@@ -100,7 +95,7 @@ impl Outputs {
     ///
     /// Errors: those of the system's readiness calls; trouble with our own streams is not among them.
     pub(super) fn flush(&mut self, poller: &mut Poller) -> io::Result<()> {
-        let shared = self.is_one();
+        let shared = self.outlets.len() == 1;
         let mut lost = None;
         for place in 0..self.outlets.len() {
             let watched = &mut self.outlets[place];

@@ -97,9 +97,9 @@ impl Launcher {
     ///
     /// Errors: those of the system; nothing was started.
     pub fn new(plan: &Plan, limit: DescriptorLimit, one_pipe: bool) -> io::Result<Self> {
-        let null = OwnedFd::from(OpenOptions::new().read(true).write(true).open("/dev/null")?);
-        let slots =
-            Slots { link: null.try_clone()?, output: null.try_clone()?, errors: null.try_clone()? };
+        let link = OwnedFd::from(OpenOptions::new().read(true).write(true).open("/dev/null")?);
+        let null = link.try_clone()?;
+        let slots = Slots { link, output: null.try_clone()?, errors: null.try_clone()? };
 
         let mut actions = PosixSpawnFileActions::init()?;
         actions.add_dup2(slots.output.as_raw_fd(), 1)?;

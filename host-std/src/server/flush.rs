@@ -1,6 +1,7 @@
 //! One connection: bytes between a rank's socket and its session, in both directions, never waiting.
 
 use crate::server::ready::{Interest, Poller, Token};
+use crate::verdict::Phase;
 use pmi_core::error::PeerError;
 use pmi_core::ids::SessionId;
 use pmi_core::machine::Machine;
@@ -13,6 +14,8 @@ use std::os::unix::net::UnixStream;
 pub struct Connection {
     /// Its session in the server.
     pub session: SessionId,
+    /// How far its rank had come when it was given up.
+    pub last_phase: Option<Phase>,
     stream: Option<UnixStream>,
     /// What the peer has not taken. While there is some, nothing more is read: a peer that asks and
     /// does not listen costs one message.
@@ -48,6 +51,7 @@ impl Connection {
         poller.add(token, &stream, Interest::Read)?;
         Ok(Self {
             session,
+            last_phase: None,
             stream: Some(stream),
             unsent: Vec::new(),
             untaken: Vec::new(),

@@ -151,14 +151,22 @@ impl Service {
 
     /// Notes that `rank` will never be heard again, so that nobody waits for it.
     pub fn set_gone(&mut self, rank: u32) {
+        let phase = self.phase(rank);
         let Some(connection) = self.connections.get_mut(index(rank)) else { return };
         connection.close();
+        // For the server a rank that is gone is gone; for judging its end it matters how it left.
+        connection.last_phase = Some(phase);
         self.server.close(connection.session);
         self.server.member_gone(self.job, Rank(rank));
     }
 
     /// How far `rank` has come.
     pub fn phase(&self, rank: u32) -> Phase {
+        if let Some(phase) =
+            self.connections.get(index(rank)).and_then(|connection| connection.last_phase)
+        {
+            return phase;
+        }
         let member = self.server.job(self.job).and_then(|job| job.member(Rank(rank)));
         match member.map(Member::phase) {
             None | Some(server::Phase::Absent | server::Phase::Connected) => Phase::Silent,

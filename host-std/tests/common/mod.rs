@@ -1,0 +1,196 @@
+//! Starting the launcher as a user would, bounded in time, and programs to start with it.
+// Every test file is a crate of its own and uses only a part of this.
+#![allow(dead_code, unreachable_pub)]
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What became of a command.
+#[derive(Debug)]
+pub struct Ran {
+    /// Exit code, or 128 + signal.
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+/// A command that runs.
+pub struct Running {
+    child: Child,
+    out: JoinHandle<Vec<u8>>,
+    err: JoinHandle<Vec<u8>>,
+    since: Instant,
+}
+
+/// `pmi-host run -n RANKS WORDS…`, ready to be started.
+pub fn job<S: AsRef<OsStr>>(ranks: u32, words: impl IntoIterator<Item = S>) -> Command {
+    let mut command = host(["run", "-n", &ranks.to_string()]);
+    command.args(words);
+    command
+}
+
+/// The launcher with `words`, ready to be started. Nothing of a launcher around the tests leaks in.
+pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pmi-host"));
+    command.args(words).stdin(Stdio::null());
+    // Keeps MPI off the network.
+    command.env("UCX_TLS", "self,sm");
+    command
+}
+
+/// `sh -c SCRIPT` as the program of a job. A shell knows descriptors of one digit only, which the
+/// socket of a rank has.
+pub fn shell(script: &str) -> [&str; 3] {
+    ["sh", "-c", script]
+}
+
+/// Runs `command` to its end.
+pub fn run(command: &mut Command) -> Ran {
+    start(command).end()
+}
+
+/// Runs `command` with `input` as its standard input.
+pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
+    let mut running = start(command.stdin(Stdio::piped()));
+    let mut stdin = running.child.stdin.take().expect("was asked for");
+    // Whoever does not read it all is free to.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    running.end()
+}
+
+/// Starts `command` with its output collected. In a process group of its own, so that nothing of it is
+/// left when it hangs.
+pub fn start(command: &mut Command) -> Running {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().expect("the launcher was built with this test");
+    let out = collect(child.stdout.take().expect("was asked for"));
+    let err = collect(child.stderr.take().expect("was asked for"));
+    Running { child, out, err, since: Instant::now() }
+}
+
+impl Running {
+    /// Sends a signal by its name, as `kill` knows it.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill").args(["-s", name, &pid]).status().expect("kill exists").success()
+        );
+    }
+
+    /// Waits for the end.
+    pub fn end(mut self) -> Ran {
+        let status = self.wait();
+        let text = |collected: JoinHandle<Vec<u8>>| {
+            String::from_utf8_lossy(&collected.join().expect("reading does not panic")).into_owned()
+        };
+        let (out, err) = (text(self.out), text(self.err));
+        let status = status
+            .unwrap_or_else(|| panic!("still running after {LIMIT:?}\nout: {out}\nerr: {err}"));
+        Ran { code: code(status), out, err }
+    }
+
+    fn wait(&mut self) -> Option<ExitStatus> {
+        while self.since.elapsed() < LIMIT {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                return Some(status);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        let group = format!("-{}", self.child.id());
+        let _ = Command::new("kill").args(["-s", "KILL", "--", &group]).status();
+        let _ = self.child.wait();
+        None
+    }
+}
+
+impl Ran {
+    /// Checks the exit code, and shows everything if it is another.
+    #[track_caller]
+    pub fn exits_with(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "\nout: {}\nerr: {}", self.out, self.err);
+        self
+    }
+
+    /// Checks that standard error has exactly one line of the launcher and that it holds all of `parts`.
+    #[track_caller]
+    pub fn says(self, parts: &[&str]) -> Self {
+        let own: Vec<&str> =
+            self.err.lines().filter(|line| line.starts_with("pmi-host: ")).collect();
+        assert_eq!(own.len(), 1, "{:?}", self.err);
+        for part in parts {
+            assert!(own[0].contains(part), "no {part:?} in {:?}", own[0]);
+        }
+        self
+    }
+
+    /// Checks that the launcher itself said nothing.
+    #[track_caller]
+    pub fn says_nothing(self) -> Self {
+        assert!(!self.err.contains("pmi-host: "), "{:?}", self.err);
+        self
+    }
+
+    /// The lines of standard output, sorted.
+    pub fn lines(&self) -> Vec<&str> {
+        let mut lines: Vec<&str> = self.out.lines().collect();
+        lines.sort_unstable();
+        lines
+    }
+}
+
+/// Builds `tests/programs/NAME.c` with MPICH's compiler, or says why it cannot: then a test has nothing to
+/// run. In CI that is a failure.
+pub fn mpi_program(name: &str) -> Option<PathBuf> {
+    match build("mpicc.mpich", name) {
+        Ok(program) => Some(program),
+        Err(why) if std::env::var_os("CI").is_some() => panic!("{why}"),
+        Err(why) => {
+            eprintln!(
+                "skipped: {why}; Debian's packages mpich and libmpich-dev bring what is missing"
+            );
+            None
+        }
+    }
+}
+
+/// Builds `tests/programs/NAME.c` with the compiler that every Rust machine has as its linker.
+pub fn c_program(name: &str) -> PathBuf {
+    build("cc", name).expect("cc builds a plain program")
+}
+
+fn build(compiler: &str, name: &str) -> Result<PathBuf, String> {
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name).with_extension("c");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // Tests run side by side and may build the same program: each its own, then moved in one step.
+    let unique = format!("{name}.{}.{:?}", std::process::id(), thread::current().id());
+    let fresh = program.with_file_name(unique);
+    let built = Command::new(compiler).arg("-O1").arg("-o").arg(&fresh).arg(&source).output();
+    let built = built.map_err(|error| format!("{compiler} cannot be started ({error})"))?;
+    if !built.status.success() {
+        return Err(format!("{compiler} failed: {}", String::from_utf8_lossy(&built.stderr)));
+    }
+    std::fs::rename(&fresh, &program).map_err(|error| error.to_string())?;
+    Ok(program)
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        let _ = from.read_to_end(&mut all);
+        all
+    })
+}
+
+/// Far above what any of these takes on a slow and busy machine.
+const LIMIT: Duration = Duration::from_secs(60);

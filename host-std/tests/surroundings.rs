@@ -1,0 +1,213 @@
+//! What a rank finds around itself: output that is forwarded, input, environment, descriptors, signals.
+
+mod common;
+use common::{c_program, job, run, run_with_input, shell, start};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+#[test]
+fn lines_of_many_ranks_arrive_whole_and_complete() {
+    let lines = c_program("lines");
+    for (count, bytes) in [(2000, 64), (40, 9000), (2, 200_000)] {
+        let ran = run(job(8, [&lines]).args([count.to_string(), bytes.to_string()])).exits_with(0);
+        // Longer lines than the launcher holds come in pieces, so they are only counted.
+        assert_eq!(ran.out.len(), 8 * count * bytes);
+        if bytes < 65536 {
+            check_lines(&ran.out, 8, count, bytes);
+        }
+    }
+}
+
+/// Every line of every rank is there, whole, and in the order its rank wrote it.
+fn check_lines(out: &str, ranks: usize, count: usize, bytes: usize) {
+    let mut next: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in out.lines() {
+        assert_eq!(line.len(), bytes - 1, "{line:.80}");
+        let mut parts = line.splitn(3, ':');
+        let (rank, number) = (parts.next().unwrap(), parts.next().unwrap());
+        let filler = parts.next().unwrap();
+        assert!(filler.bytes().all(|byte| byte == filler.as_bytes()[0]), "{line:.80}");
+        let seen = next.entry(rank).or_default();
+        assert_eq!(number, seen.to_string(), "rank {rank}");
+        *seen += 1;
+    }
+    assert_eq!(next.len(), ranks);
+    assert!(next.values().all(|seen| *seen == count), "{next:?}");
+}
+
+#[test]
+fn the_two_streams_stay_apart() {
+    let ran = run(&mut job(4, shell("echo out $PMI_RANK; echo err $PMI_RANK >&2"))).exits_with(0);
+    assert_eq!(ran.lines(), ["out 0", "out 1", "out 2", "out 3"]);
+    let mut err: Vec<&str> = ran.err.lines().collect();
+    err.sort_unstable();
+    assert_eq!(err, ["err 0", "err 1", "err 2", "err 3"]);
+}
+
+#[test]
+fn streams_that_lead_to_one_place_keep_their_order() {
+    let host = env!("CARGO_BIN_EXE_pmi-host");
+    let rank = "for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done";
+    let line = format!("exec {host} run -n 1 sh -c '{rank}' 2>&1");
+    let ran = run(Command::new("sh").args(["-c", &line])).exits_with(0);
+    let expected: String = (1..=5).map(|i| format!("out {i}\nerr {i}\n")).collect();
+    assert_eq!(ran.out, expected);
+}
+
+#[test]
+fn a_last_line_without_end_is_passed_on_as_it_is() {
+    assert_eq!(run(&mut job(1, ["printf", "a\\nb"])).exits_with(0).out, "a\nb");
+    let ran = run(&mut job(1, shell("printf before; exit 3"))).exits_with(3);
+    assert_eq!(ran.out, "before");
+}
+
+#[test]
+fn a_slow_reader_loses_nothing_and_stops_nobody_for_good() {
+    let lines = c_program("lines");
+    let mut command = job(4, [&lines]);
+    command.args(["3000", "500"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut out = BufReader::with_capacity(500, child.stdout.take().unwrap());
+    let mut first = String::new();
+    out.read_line(&mut first).unwrap();
+    // By now everything in between is full: pipes of the ranks, the launcher, our pipe.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert!(child.wait().unwrap().success());
+    check_lines(&(first + &rest), 4, 3000, 500);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_job_without_a_word() {
+    let host = env!("CARGO_BIN_EXE_pmi-host");
+    let line = format!("{{ {host} run -n 3 yes; echo code $? >&2; }} | head -n 2");
+    let ran = run(Command::new("sh").args(["-c", &line])).exits_with(0).says_nothing();
+    assert_eq!(ran.out, "y\ny\n");
+    assert_eq!(ran.err.trim(), "code 141");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_no_success() {
+    let host = env!("CARGO_BIN_EXE_pmi-host");
+    let line = format!("exec {host} run -n 2 echo lost > /dev/full");
+    run(Command::new("sh").args(["-c", &line])).exits_with(1).says(&["cannot be written", "space"]);
+}
+
+#[test]
+fn rank_0_reads_our_input_and_the_others_read_nothing() {
+    let script = "text=$(cat); echo \"$PMI_RANK:$text\"";
+    let ran = run_with_input(&mut job(3, shell(script)), b"for rank 0").exits_with(0);
+    assert_eq!(ran.lines(), ["0:for rank 0", "1:", "2:"]);
+}
+
+#[test]
+fn input_that_nobody_reads_is_no_trouble() {
+    let megabyte = vec![b'x'; 1 << 20];
+    run_with_input(&mut job(2, ["true"]), &megabyte).exits_with(0).says_nothing();
+}
+
+#[test]
+fn a_rank_learns_its_place_and_nothing_of_an_outer_launcher() {
+    let mut command = job(2, ["env"]);
+    for stale in ["PMI_PORT", "PMI_ID", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_RANK", "HYDI_CONTROL_FD"]
+    {
+        command.env(stale, "stale");
+    }
+    let ran = run(command.env("PMI_RANK", "77").env("OF_THE_USER", "kept")).exits_with(0);
+    for line in ["PMI_RANK=0", "PMI_RANK=1", "MPI_LOCALRANKID=0", "MPI_LOCALRANKID=1"] {
+        assert_eq!(ran.out.lines().filter(|other| *other == line).count(), 1, "{line}");
+    }
+    for line in ["PMI_SIZE=2", "PMI_SPAWNED=0", "MPI_LOCALNRANKS=2", "OF_THE_USER=kept"] {
+        assert_eq!(ran.out.lines().filter(|other| *other == line).count(), 2, "{line}");
+    }
+    assert!(!ran.out.contains("stale"), "{}", ran.out);
+}
+
+#[test]
+fn a_rank_inherits_its_own_socket_and_nothing_else_of_ours() {
+    let list = ["ls", "-l", "/proc/self/fd"];
+    let ran = run(&mut job(8, list)).exits_with(0);
+    let links = |out: &str, what: &str| out.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(links(&ran.out, "-> socket:"), 8, "{}", ran.out);
+    // Whoever starts the tests may leave descriptors open for everybody.
+    let alone = run(Command::new(list[0]).args(&list[1..]).stdin(Stdio::null())).exits_with(0);
+    assert_eq!(links(&ran.out, "->"), 8 * (links(&alone.out, "->") + 1), "{}", ran.out);
+    let mut sockets: Vec<&str> =
+        ran.out.split_whitespace().filter(|w| w.starts_with("socket:")).collect();
+    sockets.sort_unstable();
+    sockets.dedup();
+    assert_eq!(sockets.len(), 8, "{}", ran.out);
+}
+
+#[test]
+fn a_signal_reaches_the_ranks_and_decides_the_code() {
+    let script =
+        "trap 'echo asked $PMI_RANK; exit 0' INT; echo ready; while :; do sleep 0.01; done";
+    let ran = signalled(job(2, shell(script)), "INT").exits_with(130);
+    assert_eq!(ran.lines(), ["asked 0", "asked 1", "ready", "ready"]);
+    ran.says(&["signal 2 (SIGINT)", "2 running ranks"]);
+    signalled(job(2, shell("echo ready; exec sleep 60")), "TERM")
+        .exits_with(143)
+        .says(&["SIGTERM"]);
+}
+
+#[test]
+fn a_second_signal_kills_who_ignores_the_first() {
+    let mut command = job(2, shell("trap '' INT; echo ready; while :; do sleep 0.01; done"));
+    let (running, mut out) = started(&mut command);
+    wait_for(&mut out, "ready", 2);
+    signal(&running, "INT");
+    // Two signals of a kind that come at once are one.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    signal(&running, "INT");
+    assert_eq!(running.wait_with_output().unwrap().status.code(), Some(130));
+}
+
+#[test]
+fn a_user_signal_is_passed_on_and_ends_nothing() {
+    let script = "trap 'echo seen; exit 0' USR1; echo ready; while :; do sleep 0.01; done";
+    let ran = signalled(job(2, shell(script)), "USR1").exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["ready", "ready", "seen", "seen"]);
+}
+
+/// Runs a job of two ranks and sends `name` to the launcher once both have said that they are ready.
+fn signalled(mut command: Command, name: &str) -> common::Ran {
+    let (mut running, mut out) = started(&mut command);
+    let mut all = wait_for(&mut out, "ready", 2);
+    signal(&running, name);
+    out.read_to_string(&mut all).unwrap();
+    let mut err = String::new();
+    running.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    let code = running.wait().unwrap().code().unwrap();
+    common::Ran { code, out: all, err }
+}
+
+type Out = BufReader<std::process::ChildStdout>;
+
+fn started(command: &mut Command) -> (std::process::Child, Out) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (child, out)
+}
+
+fn wait_for(out: &mut Out, what: &str, times: usize) -> String {
+    let mut all = String::new();
+    while all.matches(what).count() < times {
+        assert_ne!(out.read_line(&mut all).unwrap(), 0, "{all}");
+    }
+    all
+}
+
+fn signal(child: &std::process::Child, name: &str) {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+}
+
+#[test]
+fn a_process_that_a_rank_leaves_behind_does_not_hold_the_job() {
+    let ran = start(&mut job(2, shell("sleep 60 & echo done"))).end().exits_with(0);
+    assert_eq!(ran.lines(), ["done", "done"]);
+    ran.says(&["left behind"]);
+}

@@ -2,9 +2,10 @@
 //!
 //! Wire: `fullinit;authtype=challenge-sha256` · `auth-response;authinfo=NONCE` ·
 //! `auth-response-complete;authinfo=PROOF` · `fullinit-response`. The proof is the SHA-256 of the
-//! secret followed by the nonce as it stands on the wire, in 64 hexadecimal digits.
-//! Spec: PMI-2 wire protocol, "Authentication". No known peer implements it, so the texts above
-//! are all there is to agree on; that digits are hexadecimal is our reading of it.
+//! secret followed by the nonce as it stands on the wire, in 64 hexadecimal digits; the nonce is a
+//! decimal number that fits 64 bits.
+//! Spec: PMI-2 wire protocol, "Authentication". No known peer implements it; that the digits of
+//! the proof are hexadecimal is our reading.
 //!
 //! The nonce is the owner's to make: from a random source, and a new one for every session.
 
@@ -16,11 +17,8 @@ use crate::error::Misuse;
 /// The one method that is spoken, as `authtype` names it.
 pub const METHOD: &[u8] = b"challenge-sha256";
 
-/// Bytes of a nonce.
-pub const NONCE_BYTES: usize = 16;
-
-/// Digits of a nonce on the wire.
-pub const NONCE_DIGITS: usize = 2 * NONCE_BYTES;
+/// Digits of a nonce: a peer that reads it as a number must not lose any.
+pub const NONCE_DIGITS: usize = 18;
 
 /// Digits of a proof on the wire.
 pub const PROOF_DIGITS: usize = 64;
@@ -93,10 +91,13 @@ impl Challenge {
 }
 
 impl Nonce {
-    /// Takes random bytes as a nonce.
-    pub fn new(random: [u8; NONCE_BYTES]) -> Self {
-        let mut digits = [0; NONCE_DIGITS];
-        write_digits(&random, &mut digits);
+    /// Makes a nonce of random bytes, one digit of each.
+    pub fn new(random: [u8; NONCE_DIGITS]) -> Self {
+        let mut digits = random.map(|byte| b'0' + byte % 10);
+        // A number does not begin with 0.
+        if let [first @ b'0', ..] = &mut digits {
+            *first = b'1';
+        }
         Self(digits)
     }
 
@@ -137,23 +138,23 @@ mod tests {
 
     #[test]
     fn the_proof_is_the_sum_of_secret_and_nonce() {
-        let nonce = Nonce::new([0xa5; NONCE_BYTES]);
-        assert_eq!(nonce.as_bytes(), b"a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5");
+        let nonce = Nonce::new([0xa0; NONCE_DIGITS]);
+        assert_eq!(nonce.as_bytes(), b"100000000000000000");
         let proof = Secret::new(SECRET).unwrap().prove(nonce.as_bytes());
-        // printf 'correct horse battery staplea5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5' | sha256sum
-        let sum = b"91139c6a50bab754ab9729b4ac03c605643d972a647e15fe4687cb67e36c146f";
+        // printf 'correct horse battery staple100000000000000000' | sha256sum
+        let sum = b"b492319eaa4de26aff784e1246448e5cd8fad1171171c0f57606c5b23217f201";
         assert_eq!(proof.as_bytes(), sum);
     }
 
     #[test]
     fn only_the_whole_proof_of_this_nonce_is_one() {
         let secret = Secret::new(SECRET).unwrap();
-        let nonce = Nonce::new([7; NONCE_BYTES]);
+        let nonce = Nonce::new([7; NONCE_DIGITS]);
         let proof = secret.prove(nonce.as_bytes());
         let challenge = Challenge::new(&secret, nonce);
         assert!(challenge.is_met(proof.as_bytes()));
         assert!(challenge.is_met(&proof.as_bytes().to_ascii_uppercase()));
-        assert!(!Challenge::new(&secret, Nonce::new([8; NONCE_BYTES])).is_met(proof.as_bytes()));
+        assert!(!Challenge::new(&secret, Nonce::new([8; NONCE_DIGITS])).is_met(proof.as_bytes()));
         assert!(!challenge.is_met(&proof.as_bytes()[..63]));
         assert!(!challenge.is_met(&[proof.as_bytes(), b"0"].concat()));
         assert!(!challenge.is_met(b""));

@@ -57,6 +57,12 @@ pub enum Verb {
     Spawn,
     Connect,
     Disconnect,
+    GetAll,
+    PutAll,
+    PutPair,
+    Ring,
+    OutOfBand,
+    Notice,
     Abort,
     Finalize,
     Unknown,
@@ -176,6 +182,41 @@ pub enum Request<'a> {
         /// The other job's id.
         job: Text<'a>,
     },
+    /// Reads the whole space of a job. `kvs-getall`
+    GetAll {
+        /// That job's id.
+        job: Text<'a>,
+    },
+    /// Announces pairs for the space of a job. `kvs-putall`
+    PutAll {
+        /// That job's id.
+        job: Text<'a>,
+        /// How many pairs follow.
+        pairs: u32,
+    },
+    /// One of the pairs announced. `kvs-putall-pair`
+    PutPair {
+        /// The key.
+        key: Text<'a>,
+        /// The value.
+        value: Text<'a>,
+    },
+    /// Waits for everybody and gets the values of both neighbours. Slurm's `ring`.
+    Ring {
+        /// For the rank before.
+        left: Text<'a>,
+        /// For the rank behind.
+        right: Text<'a>,
+    },
+    /// Opens a second connection, on which the server speaks first. `cmd=init_oob`
+    OutOfBand {
+        /// The identity the launcher gave the process.
+        id: Option<u64>,
+        /// The signal that shall follow every message; none if the process watches the connection.
+        signal: Option<Text<'a>>,
+        /// The version the client wants to speak.
+        version: Version,
+    },
     /// Ends the job. There is no answer.
     Abort {
         /// The exit code the job shall have.
@@ -241,6 +282,21 @@ pub enum Answer<'a> {
         /// The tag of the request.
         tag: Option<u32>,
     },
+    /// How many pairs of a whole space follow.
+    Count(u32),
+    /// One of them.
+    Pair(Pair<'a>),
+    /// The neighbours' values, and which place in the ring the client has.
+    Ring {
+        /// The rank.
+        count: u32,
+        /// What the rank before gave to its right.
+        left: Text<'a>,
+        /// What the rank behind gave to its left.
+        right: Text<'a>,
+    },
+    /// What the server says unasked, on a connection of its own.
+    Notice(Notice),
     /// What became of a spawn.
     Spawned {
         /// The new job's id.
@@ -252,6 +308,15 @@ pub enum Answer<'a> {
     Refused(Reason<'a>),
     /// Why it did not work, as the client read it.
     Told(Text<'a>),
+}
+
+/// What a server says unasked, out of band.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Write a checkpoint.
+    Checkpoint,
+    /// The job ends with this exit code.
+    Abort(i32),
 }
 
 /// Who a client is: the answer to `initack` and `fullinit`.
@@ -302,6 +367,11 @@ impl Request<'_> {
             Self::Spawn(_) => Verb::Spawn,
             Self::Connect { .. } => Verb::Connect,
             Self::Disconnect { .. } => Verb::Disconnect,
+            Self::GetAll { .. } => Verb::GetAll,
+            Self::PutAll { .. } => Verb::PutAll,
+            Self::PutPair { .. } => Verb::PutPair,
+            Self::Ring { .. } => Verb::Ring,
+            Self::OutOfBand { .. } => Verb::OutOfBand,
             Self::Abort { .. } => Verb::Abort,
             Self::Finalize => Verb::Finalize,
             Self::Lacking { verb, .. } => *verb,

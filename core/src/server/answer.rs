@@ -1,12 +1,12 @@
 //! From what is owed to the bytes of the answer.
 
 use super::job::{Job, Member};
-use super::owed::{Exchange, Owed, Question};
-use crate::command::{Answer, Identity, Maxes, Place, Reason, Reply, Text};
+use super::owed::{Exchange, Listing, Owed, Question};
+use crate::command::{Answer, Identity, Maxes, Pair, Place, Reason, Reply, Text};
 use crate::error::{Code, Full};
 use crate::ids::Rank;
 use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
-use crate::store::Kvs;
+use crate::store::{EntryId, Kvs};
 
 /// Where an answer takes its facts from.
 pub(super) struct Facts<'a, K, M> {
@@ -23,6 +23,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
     pub(super) fn is_due(&self, owed: &Owed) -> bool {
         match owed {
             Owed::Fence(generation) => self.job.fence().has_ended(*generation),
+            Owed::Ring(generation) => self.job.ring_has_ended(*generation),
             Owed::Group(_) | Owed::Spawn => false,
             Owed::Attribute(_, key) => self.attribute(key.as_bytes()).is_some(),
             _ => true,
@@ -77,6 +78,12 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             Owed::Refused(reason, word) => return refused(about(*reason, word.as_bytes())),
             Owed::Fence(_) | Owed::Group(_) => Answer::Released { tag: None },
             Owed::Released(tag) => Answer::Released { tag: Some(*tag) },
+            Owed::Ring(generation) => {
+                let [left, right] = self.job.neighbours(self.rank, *generation).map(Text::plain);
+                Answer::Ring { count: self.rank.0, left, right }
+            }
+            Owed::Notice(notice) => Answer::Notice(*notice),
+            Owed::All(listing) => return self.listed(listing),
             Owed::Spawn => Answer::Nothing,
             Owed::Spawned(_) => {
                 let job = self.other.map(|job| Text::plain(job.name().as_bytes()));
@@ -85,6 +92,37 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             Owed::NotSpawned(code) => return (*code, Answer::Nothing),
         };
         (Code::SUCCESS, answer)
+    }
+
+    /// What is owed when the answer was written; most questions have one answer.
+    pub(super) fn rest(&self, owed: &Owed) -> Option<Owed> {
+        let Owed::All(listing) = owed else { return None };
+        if !listing.is_announced {
+            return Some(Owed::All(Listing { is_announced: true, ..*listing }));
+        }
+        let last = self.pair(listing).filter(|_| listing.left > 0)?;
+        Some(Owed::All(Listing { left: listing.left - 1, last: Some(last), ..*listing }))
+    }
+
+    fn listed(&self, listing: &Listing) -> (Code, Answer<'_>) {
+        if !listing.is_announced {
+            return (Code::SUCCESS, Answer::Count(listing.left));
+        }
+        if listing.left == 0 {
+            return (Code::SUCCESS, Answer::Nothing);
+        }
+        match self.pair(listing).and_then(|id| self.other?.kvs.entry(id)) {
+            Some(entry) => {
+                let [key, value] = [entry.key, entry.value].map(Text::plain);
+                (Code::SUCCESS, Answer::Pair(Pair { key, value }))
+            }
+            // Fewer than announced: somebody replaced a pair meanwhile, and is not seen yet.
+            None => refused(Reason::NoSuch { what: "pair any more" }),
+        }
+    }
+
+    fn pair(&self, listing: &Listing) -> Option<EntryId> {
+        self.other?.next_pair(listing.last, listing.rank, listing.fences)
     }
 
     fn identity(&self) -> Identity<'_> {

@@ -2,7 +2,7 @@
 
 use super::answer::Facts;
 use super::job::{Effect, Member};
-use super::owed::{GroupFence, Owed, Question};
+use super::owed::{GroupFence, Listing, Owed, Question};
 use super::session::{Appetite, Session, Stage};
 use super::state::{self, Reach, Told};
 use super::{Event, Server, Storage, noted_link, ready_link};
@@ -97,6 +97,12 @@ impl<S: Storage> Server<S> {
             Told::Joined => Event::Joined { job, rank },
             Told::Spawn(exchange) => Event::Spawn { session: id, exchange },
             Told::Job(Effect::FenceEnded) => return self.release(job),
+            Told::Job(Effect::RingEnded) => {
+                if let Some(job) = self.jobs.get_mut(job.0 as usize) {
+                    job.end_ring();
+                }
+                return self.wake_all(job);
+            }
             Told::Job(Effect::GroupEntered(group)) => return self.release_group(job, group),
             Told::Job(Effect::NodePut) => return self.wake_all(job),
             Told::Job(Effect::FenceHandedUp) => {
@@ -173,11 +179,28 @@ impl<S: Storage> Server<S> {
         let mut facts = Facts { job, names: &self.names, rank, nonce, other: None };
         let due = talk.exchanges().find(|(_, exchange)| facts.is_due(&exchange.owed));
         let Some((at, exchange)) = due else { return Ok(None) };
-        if let Owed::Spawned(other) | Owed::Foreign(other, _) = exchange.owed {
+        if let Owed::Spawned(other)
+        | Owed::Foreign(other, _)
+        | Owed::All(Listing { job: other, .. }) = exchange.owed
+        {
             facts.other = self.jobs.get(other.0 as usize);
         }
         let len = facts.write(exchange, out)?;
-        talk.exchanges.remove(at);
+        let rest = facts.rest(&exchange.owed);
+        let signal = match exchange.owed {
+            Owed::Notice(_) => job.listener(id).and_then(|(rank, listener)| {
+                Some(Event::Signal { job: talk.job, rank, signal: listener.signal.clone()? })
+            }),
+            _ => None,
+        };
+        match (rest, talk.exchanges.get_mut(at)) {
+            (Some(rest), Some(exchange)) => exchange.owed = rest,
+            _ => drop(talk.exchanges.remove(at)),
+        }
+        if signal.is_some() {
+            talk.note = signal;
+            self.noted.push(&mut self.sessions, id.0, noted_link::<S>);
+        }
         Ok(Some(len))
     }
 }

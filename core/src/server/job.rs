@@ -1,11 +1,12 @@
 //! A job: its members, its store, its fence. It knows no bytes and no dialect.
 
 use super::owed::{GroupFence, Owed};
-use crate::command::{Group, Place, Reason, Request, Text};
+use crate::command::{Group, Place, Reason, Request, Text, Version};
 use crate::ids::{Excerpt, JobId, Key, KvsName, Rank, SessionId, Word};
 use crate::limits::{JOB_LINKS, KEY_BYTES, VALUE_BYTES};
-use crate::store::{Fence, Kvs, NoRoom, Shelf, Stamp};
+use crate::store::{EntryId, Fence, Kvs, NoRoom, Shelf, Stamp};
 use crate::time::Instant;
+use crate::wire::Writer;
 
 /// A set of processes with one space and one fence.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Job<K, M> {
     members: M,
     pub(super) kvs: K,
     fence: Fence,
+    /// Who is in the ring is with the members.
+    ring: Fence,
     /// Jobs that it was connected to, by a question of either side.
     pub(super) links: heapless::Vec<JobId, JOB_LINKS>,
     /// The same for all jobs that are connected, directly or through others.
@@ -50,8 +53,19 @@ pub struct Member {
     phase: Phase,
     session: Option<SessionId>,
     fences: u32,
+    rings: u32,
     heard: Option<Instant>,
     token: Option<u64>,
+    pub(super) listener: Option<Listener>,
+}
+
+/// The second connection of a process, on which the server speaks.
+#[derive(Clone, Debug)]
+pub(super) struct Listener {
+    pub(super) session: SessionId,
+    pub(super) version: Version,
+    /// The signal that shall follow every message.
+    pub(super) signal: Option<Word>,
 }
 
 /// How far a member has come.
@@ -88,6 +102,8 @@ pub(super) enum Effect {
     FenceHandedUp,
     /// Somebody entered the fence of a group.
     GroupEntered(GroupFence),
+    /// The ring is complete.
+    RingEnded,
     /// An attribute of a node was put.
     NodePut,
     /// Two members put the same key between two fences.
@@ -112,14 +128,16 @@ impl Member {
             phase: Phase::Absent,
             session: None,
             fences: 0,
+            rings: 0,
             heard: None,
             token: None,
+            listener: None,
         }
     }
 
     /// Gives the process the identity that it has to dial in with. It is its rank otherwise; a
     /// random number that only it was told keeps others from taking its place.
-    pub const fn with_token(self, token: u64) -> Self {
+    pub fn with_token(self, token: u64) -> Self {
         Self { token: Some(token), ..self }
     }
 
@@ -155,6 +173,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             members,
             kvs,
             fence,
+            ring: Fence::default(),
             links: heapless::Vec::new(),
             circle: None,
             gone: 0,
@@ -173,6 +192,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             Request::Get { place, key, wait } => Outcome::owed(self.get(rank, place, key, wait)),
             Request::Fence { group: Group::World, tag: None } => self.enter(rank, now),
             Request::Fence { group, tag } => self.enter_group(rank, group, tag.unwrap_or(0)),
+            Request::Ring { left, right } => self.enter_ring(rank, left, right, now),
             Request::Abort { code, world, message } => {
                 let message = Excerpt::new(message.bytes());
                 Outcome { owed: None, effect: Effect::Abort { code, world, message } }
@@ -207,6 +227,33 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         member.phase = phase;
         let is_gone = member.is_gone();
         self.gone = (self.gone + u32::from(is_gone)).saturating_sub(u32::from(was_gone));
+    }
+
+    /// Notes that `rank` listens on a second connection; the last one counts.
+    pub(super) fn listen(&mut self, rank: Rank, listener: Listener) {
+        if let Some(member) = self.member_mut(rank) {
+            member.listener = Some(listener);
+        }
+    }
+
+    /// Notes that a second connection is gone.
+    pub(super) fn stop_listening(&mut self, session: SessionId) {
+        for member in self.members.as_mut() {
+            if member.listener.as_ref().is_some_and(|listener| listener.session == session) {
+                member.listener = None;
+            }
+        }
+    }
+
+    /// The member that listens on `session`.
+    pub(super) fn listener(&self, session: SessionId) -> Option<(Rank, &Listener)>
+    where
+        M: AsRef<[Member]>,
+    {
+        let listeners = self.members.as_ref().iter().map(|member| member.listener.as_ref());
+        (0..).zip(listeners).find_map(|(rank, listener)| {
+            Some((Rank(rank), listener.filter(|listener| listener.session == session)?))
+        })
     }
 
     /// Notes that the session of `rank` was closed.
@@ -311,6 +358,90 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             }
             Ok(_) => Outcome::owed(Owed::Done),
         }
+    }
+
+    /// Stores what another server, or another job, knows: it is seen at once.
+    pub(super) fn copy_in(&mut self, key: Text<'_>, value: Text<'_>) -> Owed {
+        let (mut key_room, mut value_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
+        let (Ok(key), Ok(value)) = (key.resolve(&mut key_room), value.resolve(&mut value_room))
+        else {
+            return Owed::refused(Reason::Lacking { field: "a pair within the limits" });
+        };
+        if Key::check(key).is_err() || value.len() > VALUE_BYTES {
+            return Owed::refused(Reason::Lacking { field: "a pair within the limits" });
+        }
+        match self.kvs.put(Shelf::Space, key, value, Stamp::MANAGER) {
+            Ok(_) => Owed::Done,
+            Err(NoRoom) => Owed::refused(Reason::NoRoom { what: "values" }),
+        }
+    }
+
+    /// Ends the ring.
+    pub(super) fn end_ring(&mut self) {
+        self.ring.end();
+    }
+
+    fn enter_ring(&mut self, rank: Rank, left: Text<'_>, right: Text<'_>, now: Instant) -> Outcome {
+        let generation = self.ring.generation();
+        let all = self.size();
+        if self.member(rank).is_none_or(|member| member.rings != generation) {
+            let expected = "the end of the ring it is in";
+            return Outcome::owed(Owed::refused(Reason::OutOfOrder { expected }));
+        }
+        for (side, value) in [(LEFT, left), (RIGHT, right)] {
+            let mut room = [0; VALUE_BYTES];
+            let stored = value.resolve(&mut room).ok().filter(|value| value.len() <= VALUE_BYTES);
+            let Some(value) = stored else {
+                return Outcome::owed(Owed::refused(Reason::Lacking {
+                    field: "a value within the limit",
+                }));
+            };
+            let (shelf, key) = (ring_shelf(generation), RingKey::new(side, rank));
+            let stamp = Stamp { by: rank, epoch: 0 };
+            if self.kvs.put(shelf, key.as_bytes(), value, stamp).is_err() {
+                return Outcome::owed(Owed::refused(Reason::NoRoom { what: "values" }));
+            }
+        }
+        if let Some(member) = self.member_mut(rank) {
+            member.rings = generation.wrapping_add(1);
+        }
+        let effect = if self.ring.enter(now, all) { Effect::RingEnded } else { Effect::None };
+        Outcome { owed: Some(Owed::Ring(generation)), effect }
+    }
+
+    /// What the neighbours of `rank` passed on in a ring: from the left and from the right.
+    pub(super) fn neighbours(&self, rank: Rank, generation: u32) -> [&[u8]; 2] {
+        let size = self.size().max(1);
+        let before = Rank((rank.0 + size - 1) % size);
+        let behind = Rank((rank.0 + 1) % size);
+        [(RIGHT, before), (LEFT, behind)].map(|(side, rank)| {
+            let key = RingKey::new(side, rank);
+            let found = self.kvs.find(ring_shelf(generation), key.as_bytes());
+            found.and_then(|id| self.kvs.entry(id)).map_or(&b""[..], |entry| entry.value)
+        })
+    }
+
+    /// Whether the ring with this number is complete.
+    pub(super) const fn ring_has_ended(&self, generation: u32) -> bool {
+        self.ring.has_ended(generation)
+    }
+
+    /// The pair behind `last` that `rank` sees when `fences` have ended.
+    pub(super) fn next_pair(
+        &self,
+        last: Option<EntryId>,
+        rank: Rank,
+        fences: u32,
+    ) -> Option<EntryId> {
+        let mut at = self.kvs.next(last);
+        while let Some(id) = at {
+            let entry = self.kvs.entry(id)?;
+            if entry.shelf == Shelf::Space && entry.stamp.is_visible(rank, fences) {
+                return Some(id);
+            }
+            at = self.kvs.next(at);
+        }
+        None
     }
 
     fn get(&self, rank: Rank, place: Place<'_>, key: Text<'_>, wait: bool) -> Owed {
@@ -445,6 +576,33 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
             .map(|(rank, _)| Rank(rank))
     }
 }
+
+/// The key under which a rank's value lies in a ring.
+struct RingKey {
+    bytes: [u8; 11],
+    len: usize,
+}
+
+impl RingKey {
+    fn new(side: u8, rank: Rank) -> Self {
+        let mut bytes = [0; 11];
+        let mut writer = Writer::new(&mut bytes);
+        writer.byte(side).number(rank.0);
+        let len = writer.len();
+        Self { bytes, len }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&self.bytes)
+    }
+}
+
+const fn ring_shelf(generation: u32) -> Shelf {
+    Shelf::Ring(generation % 2 == 1)
+}
+
+const LEFT: u8 = b'L';
+const RIGHT: u8 = b'R';
 
 impl Outcome {
     pub(super) const fn owed(owed: Owed) -> Self {

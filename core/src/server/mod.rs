@@ -16,25 +16,27 @@ mod feed;
 mod job;
 mod owed;
 mod queue;
+mod services;
 mod session;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub use job::{Job, JobSpec, Member, Phase};
-pub use owed::{Exchange, GroupFence, Owed, Question};
+pub use owed::{Exchange, GroupFence, Listing, Owed, Question};
 pub use session::{Peer, Session};
 
+use self::job::Listener;
 use self::queue::{Link, Queue};
 use self::session::Stage;
-use crate::command::{Request, Spawn, Verb};
+use crate::command::{Notice, Request, Spawn, Verb};
 use crate::error::{Code, Full, Misuse, PeerError};
-use crate::ids::{Excerpt, JobId, Key, Rank, SessionId};
+use crate::ids::{Excerpt, JobId, Key, Rank, SessionId, Word};
 use crate::machine::Machine;
 use crate::storage::{Buffer, Slots};
 use crate::store::{Kvs, Shelf};
 use crate::time::Instant;
-use crate::wire::Dialect;
+use crate::wire::{Dialect, pmi2::Semicolons};
 
 /// What the memory of a server is made of. An owner names its kinds once.
 pub trait Storage {
@@ -121,6 +123,15 @@ pub enum Event {
         job: JobId,
         /// The number of the fence.
         generation: u32,
+    },
+    /// A message was sent on the second connection of a member, and it wants a signal after it.
+    Signal {
+        /// The job.
+        job: JobId,
+        /// The member.
+        rank: Rank,
+        /// The name of the signal, as the member wrote it.
+        signal: Word,
     },
     /// A fence has members inside and can never end, because another one is gone.
     FenceStuck {
@@ -235,8 +246,11 @@ impl<S: Storage> Server<S> {
         self.ready.remove(&mut self.sessions, id.0, ready_link::<S>);
         self.noted.remove(&mut self.sessions, id.0, noted_link::<S>);
         let Some(Session { talk, .. }) = self.sessions.remove(id.0 as usize) else { return };
-        let job = self.jobs.get_mut(talk.job.0 as usize);
-        if let (Some(rank), Some(job)) = (talk.rank, job) {
+        let Some(job) = self.jobs.get_mut(talk.job.0 as usize) else { return };
+        if talk.stage == Stage::Listening || talk.rank.is_none() {
+            job.stop_listening(id);
+        }
+        if let Some(rank) = talk.rank {
             if matches!(talk.stage, Stage::Open | Stage::Broken(_)) {
                 job.advance(rank, Phase::Lost);
             }
@@ -354,6 +368,26 @@ impl<S: Storage> Server<S> {
         Ok(())
     }
 
+    /// Tells a member something unasked, on the second connection that it opened for that.
+    ///
+    /// Errors: [`Misuse::NoSuch`] if it has none, [`Misuse::Busy`] if it does not read what it was
+    /// told before.
+    pub fn notify(&mut self, job: JobId, rank: Rank, notice: Notice) -> Result<(), Misuse> {
+        let member = self.job(job).ok_or(NO_JOB)?.member(rank);
+        let listener = member.and_then(|member| member.listener.as_ref());
+        let Listener { session, version, .. } =
+            listener.ok_or(Misuse::NoSuch { what: "listener" })?;
+        let (session, is_lines) = (*session, version.major < 2);
+        let dialect = if is_lines { Dialect::Lines } else { Dialect::Frames(Semicolons::Doubled) };
+        let question = Question::unread(Verb::Notice, dialect);
+        let exchange = Exchange { question, owed: Owed::Notice(notice) };
+        let open =
+            self.sessions.get_mut(session.0 as usize).ok_or(Misuse::NoSuch { what: "session" })?;
+        open.talk.exchanges.insert(exchange).map_err(|_| Misuse::Busy)?;
+        self.ready.push(&mut self.sessions, session.0, ready_link::<S>);
+        Ok(())
+    }
+
     /// Lends a job, to look at.
     pub fn job(&self, id: JobId) -> Option<&Job<S::Kvs, S::Members>> {
         self.jobs.get(id.0 as usize)
@@ -425,7 +459,7 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
         self.get().is_none_or(|Session { talk, .. }| match talk.stage {
             Stage::Ended => true,
             Stage::Leaving | Stage::Broken(_) => !talk.has_exchange(),
-            Stage::Fresh | Stage::Open => false,
+            Stage::Fresh | Stage::Open | Stage::Listening => false,
         })
     }
 }

@@ -1,8 +1,8 @@
 //! What a session owes its peer: a few bytes, from which the answer is rendered when there is room.
 
-use crate::command::{Reason, Verb, Version};
+use crate::command::{Notice, Reason, Verb, Version};
 use crate::error::Code;
-use crate::ids::{JobId, Key, Tag, Word};
+use crate::ids::{JobId, Key, Rank, Tag, Word};
 use crate::store::EntryId;
 use crate::wire::Dialect;
 
@@ -63,12 +63,35 @@ pub enum Owed {
     Released(u32),
     /// An attribute of a node that nobody has put yet.
     Attribute(u32, Key),
+    /// A whole space, pair by pair.
+    All(Listing),
+    /// The neighbours' values, when the ring with this number is complete.
+    Ring(u32),
+    /// What the server says unasked.
+    Notice(Notice),
     /// What becomes of a spawn.
     Spawn,
     /// The job that was spawned.
     Spawned(JobId),
     /// Why nothing was spawned.
     NotSpawned(Code),
+}
+
+/// How far the listing of a space has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Whose space.
+    pub job: JobId,
+    /// As whom the space is seen.
+    pub rank: Rank,
+    /// How many fences had ended when it was asked for; what came later is not in it.
+    pub fences: u32,
+    /// How many pairs are still owed.
+    pub left: u32,
+    /// Whether their number was told.
+    pub is_announced: bool,
+    /// The pair that was told last.
+    pub last: Option<EntryId>,
 }
 
 /// A fence of some members, told apart by who takes part and by its tag.

@@ -34,6 +34,8 @@ pub(super) struct Talk<X> {
     /// Who a caller says it is, while the proof is awaited.
     pub(super) claimed: Option<u32>,
     pub(super) exchanges: X,
+    /// Pairs for a space that were announced and have not all come.
+    pub(super) announced: Option<Announced>,
     /// What the owner has not been told yet; nothing more is taken until it has.
     pub(super) note: Option<Event>,
     /// Length of a spawn at the front of the inbox that the owner has not read yet.
@@ -49,12 +51,24 @@ pub(super) enum Stage {
     Fresh,
     /// The version is agreed.
     Open,
+    /// The peer listens for what the server says unasked.
+    Listening,
     /// The peer said goodbye; the answer is owed.
     Leaving,
     /// The peer did something that ends the session; the explanation may be owed.
     Broken(PeerError),
     /// Nothing more will be said or heard.
     Ended,
+}
+
+/// Pairs for a space, on their way.
+#[derive(Clone, Debug)]
+pub(super) struct Announced {
+    pub(super) question: Question,
+    pub(super) job: JobId,
+    pub(super) left: u32,
+    /// The answer, when all have come: the first refusal holds.
+    pub(super) owed: Owed,
 }
 
 /// What a session does with bytes.
@@ -106,6 +120,7 @@ impl<I: Buffer, X: Slots<Exchange>> Session<I, X> {
             challenge,
             claimed: None,
             exchanges,
+            announced: None,
             note: None,
             held: None,
             ready: Link::default(),
@@ -125,7 +140,7 @@ impl<I: Buffer, X: Slots<Exchange>> Session<I, X> {
 impl<X: Slots<Exchange>> Talk<X> {
     pub(super) fn appetite(&self) -> Appetite {
         match self.stage {
-            Stage::Leaving | Stage::Broken(_) | Stage::Ended => Appetite::Deaf,
+            Stage::Listening | Stage::Leaving | Stage::Broken(_) | Stage::Ended => Appetite::Deaf,
             _ if self.note.is_some() || self.held.is_some() => Appetite::Full,
             // Lock-step: until a session has agreed on more, one question is answered before the
             // next is taken up, so that a client may send several at once and trust their order.

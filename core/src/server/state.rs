@@ -6,24 +6,24 @@
 //! | Fresh, caller | joins | 2.0: → Open; else → Broken | → Broken | → Broken | → Broken | → Ended |
 //! | Open, caller | joins | answered again | → Broken | → Broken | → Broken | → Ended |
 //! | Open, member | who it is | answered again | answered by the job | → Leaving | → Ended, told | → Ended, LeftEarly |
-//! | Leaving, Broken, Ended | – | – | – | – | – | → Ended |
+//! | Listening, Leaving, Broken, Ended | – | – | – | – | – | → Ended |
 //!
-//! A caller becomes a member when it has said who it is.
+//! A caller becomes a member when it has said who it is. With `init_oob` it becomes Listening
+//! instead: the second connection of a member, on which only the server speaks.
 //! A refused question leaves the stage as it is: the mistake of one call is told to that call.
 //! `init` with a version that nobody speaks, bytes that are no message, and a caller that is not
 //! expected lead to Broken: the peer is told once and the link is closed.
 
-use super::circle;
-use super::job::{Effect, Job, Member, Outcome, Phase};
+use super::job::{Effect, Job, Listener, Member, Outcome, Phase};
 use super::owed::{Exchange, Owed, Question};
-use super::session::{Stage, Talk};
+use super::services::{connect, get_all, get_foreign, look_up, publish, reachable, unpublish};
+use super::session::{Announced, Stage, Talk};
 use crate::auth;
 use crate::command::{Place, Reason, Request, Spawn, Text, Verb, Version};
 use crate::error::PeerError;
-use crate::ids::{JobId, Key, Rank, SessionId, Tag, Word};
-use crate::limits::{KEY_BYTES, VALUE_BYTES};
+use crate::ids::{Rank, SessionId, Tag, Word};
 use crate::storage::Slots;
-use crate::store::{Kvs, Shelf, Stamp};
+use crate::store::Kvs;
 use crate::time::Instant;
 use crate::wire::{Dialect, Said, names};
 
@@ -113,6 +113,13 @@ where
         (_, Request::Connect { job }) => Outcome::owed(connect(reach.jobs, talk.job, *job, true)),
         (_, Request::Disconnect { job }) => {
             Outcome::owed(connect(reach.jobs, talk.job, *job, false))
+        }
+        (_, Request::GetAll { job }) => Outcome::owed(get_all(reach.jobs, (talk.job, rank), *job)),
+        (_, Request::PutAll { job, pairs }) => {
+            return Ok(talk.announce(reach.jobs, question, *job, *pairs));
+        }
+        (_, Request::PutPair { key, value }) => {
+            return Ok(talk.take_pair(reach.jobs, question, *key, *value));
         }
         (_, Request::Get { place: Place::Job(Some(name)), key, .. })
             if *name != *job.name().as_bytes() =>
@@ -218,6 +225,23 @@ impl<X: Slots<Exchange>> Talk<X> {
                     _ => return Err(self.break_off(question, PeerError::Unproven)),
                 }
             }
+            Request::OutOfBand { id, signal, version } => {
+                let rank = id.and_then(|id| job.identified(id));
+                if self.challenge.is_some() && !rank.is_some_and(|rank| job.has_token(rank)) {
+                    return Err(self.break_off(question, PeerError::Unproven));
+                }
+                let Some(rank) = rank else {
+                    let id = id.unwrap_or(u64::MAX);
+                    return Err(self.break_off(question, PeerError::UnknownPeer { id }));
+                };
+                let signal = signal.map(|signal| Word::new(signal.as_plain().unwrap_or(b"")));
+                let listener = Listener { session: reach.id, version, signal };
+                job.listen(rank, listener);
+                self.stage = Stage::Listening;
+                self.deadline = None;
+                self.owe(question, Owed::Version(version));
+                return Ok(Told::Nothing);
+            }
             Request::Init { version } if version.major == 2 => {
                 let version = self.agree(version, &question)?;
                 self.owe(question, Owed::Version(version));
@@ -265,6 +289,54 @@ impl<X: Slots<Exchange>> Talk<X> {
         Ok(agreed)
     }
 
+    /// Pairs for a space are announced; one answer comes after the last.
+    fn announce<K: Kvs, M: AsRef<[Member]>>(
+        &mut self,
+        jobs: &impl Slots<Job<K, M>>,
+        question: Question,
+        name: Text<'_>,
+        pairs: u32,
+    ) -> Told {
+        let owed = match reachable(jobs, self.job, name) {
+            Some(job) if pairs > 0 => {
+                self.announced = Some(Announced { question, job, left: pairs, owed: Owed::Done });
+                return Told::Nothing;
+            }
+            Some(_) => Owed::Done,
+            None => Owed::refused(Reason::NoSuch { what: "connected job" }),
+        };
+        self.owe(question, owed);
+        Told::Nothing
+    }
+
+    /// One of the pairs that were announced.
+    fn take_pair<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
+        &mut self,
+        jobs: &mut impl Slots<Job<K, M>>,
+        question: Question,
+        key: Text<'_>,
+        value: Text<'_>,
+    ) -> Told {
+        let Some(mut announced) = self.announced.take() else {
+            self.owe(question, Owed::refused(Reason::OutOfOrder { expected: "kvs-putall" }));
+            return Told::Nothing;
+        };
+        let stored = match jobs.get_mut(announced.job.0 as usize) {
+            Some(job) => job.copy_in(key, value),
+            None => Owed::refused(Reason::NoSuch { what: "job" }),
+        };
+        if announced.owed == Owed::Done {
+            announced.owed = stored;
+        }
+        announced.left = announced.left.saturating_sub(1);
+        if announced.left == 0 {
+            self.owe(announced.question, announced.owed);
+        } else {
+            self.announced = Some(announced);
+        }
+        Told::Nothing
+    }
+
     fn take_spawn(&mut self, question: Question, spawn: Spawn<'_>) -> Told {
         if spawn.programs().next().is_none() {
             self.owe(question, Owed::refused(Reason::Lacking { field: "program" }));
@@ -283,92 +355,4 @@ fn in_job<K, M: AsRef<[Member]>>(job: &Job<K, M>, rank: u32) -> Result<Rank, u64
 const fn may_precede_init(request: &Request<'_>) -> bool {
     use Request::{Abort, AppNum, KvsName, Maxes, UniverseSize};
     matches!(request, Maxes | AppNum | UniverseSize | KvsName | Abort { .. })
-}
-
-fn publish<K: Kvs>(
-    names: &mut K,
-    service: Text<'_>,
-    port: Text<'_>,
-    (job, by): (JobId, Rank),
-) -> Owed {
-    let (mut service_room, mut port_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
-    let too_long = |what, len_bytes, limit_bytes| {
-        Owed::refused(Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: by.0 })
-    };
-    let lens = (service.len(), port.len());
-    let Ok(service) = service.resolve(&mut service_room) else {
-        return too_long("service", lens.0, KEY_BYTES);
-    };
-    if Key::check(service).is_err() {
-        return too_long("service", lens.0, KEY_BYTES);
-    }
-    let port = match port.resolve(&mut port_room) {
-        Ok(port) if port.len() <= VALUE_BYTES => port,
-        _ => return too_long("port", lens.1, VALUE_BYTES),
-    };
-    if names.find(Shelf::Names, service).is_some() {
-        return Owed::refused(Reason::Exists { what: "service" });
-    }
-    // The epoch of a name is the job that published it, so that it can go with its job.
-    match names.put(Shelf::Names, service, port, Stamp { by, epoch: job.0 }) {
-        Ok(_) => Owed::Done,
-        Err(_) => Owed::refused(Reason::NoRoom { what: "names" }),
-    }
-}
-
-fn unpublish<K: Kvs>(names: &mut K, service: Text<'_>) -> Owed {
-    match look_up(names, service) {
-        Owed::Port(id) => {
-            names.remove(id);
-            Owed::Done
-        }
-        refused => refused,
-    }
-}
-
-fn look_up<K: Kvs>(names: &K, service: Text<'_>) -> Owed {
-    let mut room = [0; KEY_BYTES];
-    let found = service.resolve(&mut room).ok().and_then(|name| names.find(Shelf::Names, name));
-    found.map_or(Owed::refused(Reason::NoSuch { what: "service" }), Owed::Port)
-}
-
-fn connect<K: Kvs, M: AsRef<[Member]>>(
-    jobs: &mut impl Slots<Job<K, M>>,
-    own: JobId,
-    name: Text<'_>,
-    join: bool,
-) -> Owed {
-    let Some(other) = circle::named(jobs, |job| name == *job) else {
-        return Owed::refused(Reason::NoSuch { what: "job" });
-    };
-    let done =
-        if join { circle::connect(jobs, own, other) } else { circle::disconnect(jobs, own, other) };
-    match (done, join) {
-        (true, _) => Owed::Done,
-        (false, true) => Owed::refused(Reason::NoRoom { what: "connected jobs" }),
-        (false, false) => Owed::refused(Reason::NoSuch { what: "connection" }),
-    }
-}
-
-/// Reads a key of another job, which only connected jobs may; what the other's last fence shows.
-fn get_foreign<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
-    jobs: &impl Slots<Job<K, M>>,
-    own: JobId,
-    name: Text<'_>,
-    key: Text<'_>,
-) -> Owed {
-    let mut room = [0; KEY_BYTES];
-    let found = circle::named(jobs, |job| name == *job)
-        .filter(|other| circle::is_connected(jobs, own, *other))
-        .and_then(|other| {
-            let key = key.resolve(&mut room).ok()?;
-            // A rank that no job has sees what everybody sees.
-            let owed =
-                jobs.get(other.0 as usize)?.look_up(Stamp::MANAGER.by, Place::Job(None), key)?;
-            Some((other, owed))
-        });
-    match found {
-        Some((other, Owed::Value(id))) => Owed::Foreign(other, id),
-        _ => Owed::Missing,
-    }
 }

@@ -48,6 +48,8 @@ pub enum Shelf {
     Node(u32),
     /// Published names.
     Names,
+    /// What a ring passes on; two take turns, so that a fast rank does not overwrite.
+    Ring(bool),
 }
 
 /// Who stored an entry, and from when on others see it.

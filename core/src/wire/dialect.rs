@@ -44,7 +44,7 @@ impl Dialect {
     pub fn frame_request(self, bytes: &[u8]) -> Result<Framed, Malformed> {
         match self {
             Self::Lines => pmi1::frame_request(bytes),
-            Self::Frames(_) => pmi2::frame(bytes),
+            Self::Frames(_) => pmi2::frame_request(bytes),
         }
     }
 

@@ -23,6 +23,19 @@ pub struct Words {
 /// The one reply of PMI-2 that is not named after its request. It answers `fullinit`.
 pub const CHALLENGE: &[u8] = b"auth-response";
 
+/// How the pairs of a whole space are announced, and each is named, before `kvs-getall-response`.
+pub const GETALL_COUNT: &[u8] = b"kvs-getall-paircount-response";
+/// See [`GETALL_COUNT`].
+pub const GETALL_PAIR: &[u8] = b"kvs-getall-pair-response";
+
+/// What a server says unasked.
+pub const CHECKPOINT: &[u8] = b"checkpoint";
+/// See [`CHECKPOINT`].
+pub const ABORT: &[u8] = b"abort";
+
+/// How a message that goes on in another frame says so, and how the other begins.
+pub const CONCAT: &str = "concat";
+
 /// What PMI-2 adds to a command to name its reply.
 pub const RESPONSE: &[u8] = b"-response";
 
@@ -36,7 +49,7 @@ const fn words(
 }
 
 /// All exchanges. Spec: PMI-1.1 and 1.2 message tables; PMI-2 wire protocol, message tables.
-pub const TABLE: [Words; 22] = [
+pub const TABLE: [Words; 27] = [
     // PMI-2 opens with the PMI-1 line, so `init` is in both columns of lines and in no frame.
     words(Verb::Init, "init", "response_to_init", ""),
     words(Verb::InitAck, "initack", "initack", ""),
@@ -58,6 +71,11 @@ pub const TABLE: [Words; 22] = [
     words(Verb::Spawn, "spawn", "spawn_result", "spawn"),
     words(Verb::Connect, "", "", "job-connect"),
     words(Verb::Disconnect, "", "", "job-disconnect"),
+    words(Verb::GetAll, "", "", "kvs-getall"),
+    words(Verb::PutAll, "", "", "kvs-putall"),
+    words(Verb::PutPair, "", "", "kvs-putall-pair"),
+    words(Verb::Ring, "", "", "ring"),
+    words(Verb::OutOfBand, "init_oob", "response_to_init_oob", ""),
     words(Verb::Abort, "abort", "", "abort"),
     words(Verb::Finalize, "finalize", "finalize_ack", "finalize"),
 ];

@@ -5,7 +5,7 @@
 #![allow(dead_code, reason = "each test program uses its own part of this module")]
 
 use crate::transcript::{Message, Side};
-use pmi_core::command::{Answer, Group, Pair, Place, Reply, Request, Spawn, Text, Verb};
+use pmi_core::command::{Answer, Group, Notice, Pair, Place, Reply, Request, Spawn, Text, Verb};
 use pmi_core::error::Malformed;
 use pmi_core::wire::pmi1;
 
@@ -62,6 +62,10 @@ pub(crate) fn request(request: &Request<'_>) -> Vec<u8> {
         Request::Spawn(spawn) => {
             says.spawn(spawn);
         }
+        Request::OutOfBand { id, signal, version } => {
+            says.optional("id", id.map(|id| id.to_string())).optional_text("signal", signal);
+            says.pair("version", format!("{}.{}", version.major, version.minor));
+        }
         Request::Abort { code, message, .. } => {
             says.optional("code", code.map(|code| code.to_string()));
             if !message.is_empty() {
@@ -114,6 +118,12 @@ pub(crate) fn reply(reply: &Reply<'_>) -> Vec<u8> {
         Answer::Spawned { job, codes } => {
             says.optional_text("job", job).optional_text("codes", codes);
         }
+        Answer::Notice(Notice::Checkpoint) => {
+            says.word(b"checkpoint");
+        }
+        Answer::Notice(Notice::Abort(code)) => {
+            says.word(b"abort").pair("code", code.to_string());
+        }
         Answer::Told(text) => {
             says.text("told", text);
         }
@@ -141,6 +151,8 @@ fn verb(verb: Verb) -> &'static str {
         Verb::Unpublish => "unpublish",
         Verb::Lookup => "lookup",
         Verb::Spawn => "spawn",
+        Verb::OutOfBand => "out-of-band",
+        Verb::Notice => "notice",
         Verb::Abort => "abort",
         Verb::Finalize => "finalize",
         Verb::Unknown => "unknown",

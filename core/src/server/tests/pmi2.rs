@@ -208,7 +208,7 @@ fn an_abort_of_one_member_says_so() {
 fn a_caller_proves_that_it_knows_the_secret_once() {
     use crate::auth::{Challenge, Nonce, Secret};
     let secret = Secret::new(b"0123456789abcdef").unwrap();
-    let nonce = Nonce::new([3; 16]);
+    let nonce = Nonce::new([3; 18]);
     let nonce_digits = core::str::from_utf8(nonce.as_bytes()).unwrap();
     let proof = secret.prove(nonce.as_bytes());
     let right_proof = core::str::from_utf8(proof.as_bytes()).unwrap();
@@ -264,7 +264,7 @@ fn a_caller_that_can_only_name_itself_needs_a_name_that_nobody_guesses() {
     };
     let members = vec![Member::new(0, 0), Member::new(0, 0).with_token(816_351)];
     let job = world.server.add_job(spec, members, store()).unwrap();
-    let challenge = Some(Challenge::new(&secret, Nonce::new([3; 16])));
+    let challenge = Some(Challenge::new(&secret, Nonce::new([3; 18])));
     for (id, told) in
         [(0, Err(PeerError::Unproven)), (1, Err(PeerError::Unproven)), (816_351, Ok(()))]
     {
@@ -274,4 +274,139 @@ fn a_caller_that_can_only_name_itself_needs_a_name_that_nobody_guesses() {
         assert_eq!(world.tell(at, &format!("cmd=initack pmiid={id}\n")).map(drop), told);
     }
     assert!(world.hear(2).starts_with("cmd=initack rc=0 rank=1 size=2"));
+}
+
+#[test]
+fn a_whole_space_is_listed_and_filled_pair_by_pair() {
+    let mut world = world(2);
+    let heard = world.say(0, &left("cmd=kvs-getall;thrid=1;jobid=kvs_1;"));
+    let nothing = right("cmd=kvs-getall-paircount-response;thrid=1;npair=0;")
+        + &right("cmd=kvs-getall-response;thrid=1;rc=0;");
+    assert_eq!(heard, nothing);
+    world.say(0, &left("cmd=kvs-put;key=own;value=1;"));
+    world.say(1, &left("cmd=kvs-put;key=other;value=2;"));
+    assert_eq!(world.say(0, &left("cmd=kvs-putall;thrid=4;jobid=kvs_1;npair=2;")), "");
+    assert_eq!(world.say(0, &left("cmd=kvs-putall-pair;thrid=4;key=x;val=3;")), "");
+    let heard = world.say(0, &left("cmd=kvs-putall-pair;thrid=4;key=y;val=a;;b;"));
+    assert_eq!(heard, right("cmd=kvs-putall-response;thrid=4;rc=0;"));
+    let heard = world.say(0, &left("cmd=kvs-getall;jobid=kvs_1;"));
+    let pair = |key: &str, value: &str| {
+        right(&format!("cmd=kvs-getall-pair-response;key={key};val={value};"))
+    };
+    let listed = right("cmd=kvs-getall-paircount-response;npair=3;")
+        + &pair("own", "1")
+        + &pair("x", "3")
+        + &pair("y", "a;;b")
+        + &right("cmd=kvs-getall-response;rc=0;");
+    assert_eq!(heard, listed);
+    assert!(world.say(1, &left("cmd=kvs-get;key=x;")).contains("value=3;"));
+    for (asked, heard) in [
+        (
+            "kvs-putall-pair;key=x;val=3;",
+            "kvs-putall-pair-response;rc=-1;errmsg=expected kvs-putall;",
+        ),
+        (
+            "kvs-putall;jobid=moon;npair=1;",
+            "kvs-putall-response;rc=1;errmsg=no such connected job;",
+        ),
+        ("kvs-getall;jobid=moon;", "kvs-getall-response;rc=1;errmsg=no such connected job;"),
+        ("kvs-putall;jobid=kvs_1;npair=0;", "kvs-putall-response;rc=0;"),
+    ] {
+        let heard = right(&format!("cmd={heard}"));
+        assert_eq!(world.say(0, &left(&format!("cmd={asked}"))), heard);
+    }
+}
+
+#[test]
+fn a_ring_gives_everybody_the_values_of_both_neighbours() {
+    let mut world = world(3);
+    for round in 0..3 {
+        for rank in 0..3 {
+            let value = |side| format!("{side}{rank}.{round}");
+            let (to_left, to_right) = (value('l'), value('r'));
+            let ring = format!("cmd=ring;ring-count=1;ring-left={to_left};ring-right={to_right};");
+            world.tell(rank, &left(&ring)).unwrap();
+        }
+        // The first one asks again before the others have heard.
+        for rank in [0, 2, 1] {
+            let (before, behind) = ((rank + 2) % 3, (rank + 1) % 3);
+            let heard = format!(
+                "cmd=ring-response;rc=0;ring-count={rank};ring-left=r{before}.{round};\
+                 ring-right=l{behind}.{round};"
+            );
+            assert_eq!(world.hear(rank), right(&heard));
+        }
+    }
+}
+
+#[test]
+fn a_message_may_go_on_in_another_frame() {
+    let mut world = world(1);
+    let first = left("cmd=kvs-put;thrid=3;key=a;concat=77;");
+    for second in
+        [left("cmd=concat;concatid=77;value=b;"), right("cmd=concat;concatid=77;value=b;")]
+    {
+        assert_eq!(world.say(0, &first), "");
+        assert_eq!(world.say(0, &second), right("cmd=kvs-put-response;thrid=3;rc=0;"));
+    }
+    assert!(world.say(0, &left("cmd=kvs-get;key=a;")).contains("value=b;"));
+    // A value may hold the word.
+    assert!(world.say(0, &left("cmd=kvs-put;key=concat;value=concat=;")).contains("rc=0;"));
+    world.tell(0, &first).unwrap();
+    assert!(world.tell(0, &left("cmd=kvs-fence;")).is_err());
+}
+
+#[test]
+fn what_is_left_of_a_torn_value_is_not_stored() {
+    let mut world = world(1);
+    let heard = world.say(0, &right("cmd=kvs-put;key=a;value=x;y;"));
+    assert!(
+        heard.contains("rc=3;errmsg=a value without semicolon is missing or wrong;"),
+        "{heard}"
+    );
+    assert!(world.say(0, &right("cmd=kvs-get;key=a;")).contains("found=FALSE"));
+}
+
+#[test]
+fn a_second_connection_hears_what_nobody_asked() {
+    use crate::command::Notice;
+    for (asked, agreed, checkpoint, abort) in [
+        ("1 pmi_subversion=1", "1 pmi_subversion=1", "cmd=checkpoint\n", "cmd=abort exitcode=9\n"),
+        (
+            "2 pmi_subversion=0",
+            "2 pmi_subversion=0",
+            "    15cmd=checkpoint;",
+            "    21cmd=abort;exitcode=9;",
+        ),
+    ] {
+        for (signal, wants) in [("NONE", None), ("SIGUSR1", Some(Word::new(b"SIGUSR1")))] {
+            let mut world = world(2);
+            let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
+            assert!(world.server.notify(world.job, Rank(1), Notice::Checkpoint).is_err());
+            world
+                .sessions
+                .push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+            let hello = format!("cmd=init_oob signal={signal} pmi_version={asked} pmiid=1\n");
+            let heard = world.say(2, &hello);
+            assert_eq!(heard, format!("cmd=response_to_init_oob rc=0 pmi_version={agreed}\n"));
+            world.server.notify(world.job, Rank(1), Notice::Checkpoint).unwrap();
+            world.ready();
+            assert_eq!(world.hear(2), checkpoint);
+            let told =
+                wants.clone().map(|signal| Event::Signal { job: world.job, rank: Rank(1), signal });
+            assert_eq!(world.server.poll_event(), told);
+            world.server.notify(world.job, Rank(1), Notice::Abort(9)).unwrap();
+            assert_eq!(world.hear(2), abort);
+            assert_eq!(world.server.session(world.sessions[2]).unwrap().handle_end(NOW), Ok(()));
+            world.server.close(world.sessions[2]);
+            assert!(world.server.notify(world.job, Rank(1), Notice::Checkpoint).is_err());
+            assert!(world.say(1, &left("cmd=job-getid;")).contains("rc=0"));
+        }
+    }
+    for bad in ["pmi_version=1 pmiid=7", "pmi_version=1"] {
+        let mut world = World::without_sessions(2, false);
+        let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
+        world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+        assert!(world.tell(0, &format!("cmd=init_oob signal=NONE {bad}\n")).is_err());
+    }
 }

@@ -12,8 +12,8 @@ pub(crate) use self::spawn::write_spawn;
 use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn};
 use super::{Framed, Unwritten, names, quirks};
 use crate::command::{
-    Answer, Group, Identity, Maxes, Place, Reason, Reply, Request, Spawn, SpawnText, Text, Verb,
-    Version,
+    Answer, Group, Identity, Maxes, Notice, Place, Reason, Reply, Request, Spawn, SpawnText, Text,
+    Verb, Version,
 };
 use crate::error::{Code, Full, Malformed, Misuse};
 
@@ -74,6 +74,10 @@ pub fn read_request(message: &[u8]) -> Result<Option<Request<'_>>, Malformed> {
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let line = Line::new(message);
     let word = command(line)?;
+    if let Some(notice) = read_notice(word, line) {
+        let answer = Answer::Notice(notice);
+        return Ok(Reply { to: Verb::Notice, tag: b"", code: Code::SUCCESS, answer });
+    }
     let to = names::find(word, |words| words.line_reply).unwrap_or(Verb::Unknown);
     let mut code = code(line, to);
     let answer = if code.is_success() {
@@ -124,6 +128,14 @@ pub(crate) fn write_line(
         Request::InitAck { id } => {
             line.unsigned("pmiid", id);
         }
+        Request::OutOfBand { id, signal, version } => {
+            let signal = signal.unwrap_or(Text::from("NONE"));
+            line.pair("signal", sayable("signal", signal)?);
+            line.number("pmi_version", version.major).number("pmi_subversion", version.minor);
+            if let Some(id) = id {
+                line.unsigned("pmiid", id);
+            }
+        }
         Request::Put { key, value, .. } => {
             line.pair("kvsname", sayable("kvsname", Text::plain(kvsname))?);
             line.pair("key", sayable("key", key)?).pair("value", sayable("value", value)?);
@@ -159,6 +171,9 @@ pub(crate) fn write_line(
 ///
 /// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
 pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usize, Full> {
+    if let Answer::Notice(notice) = reply.answer {
+        return write_notice(notice, out);
+    }
     let known = names::of(reply.to).map_or("", |words| words.line_reply);
     let mut line = match (known, word) {
         ("", b"") => LineWriter::new(out, quirks::UNREADABLE),
@@ -204,7 +219,11 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         | Answer::Released { tag: None }
         | Answer::Value(_)
         // Frames only.
-        | Answer::Challenge(_) => {}
+        | Answer::Challenge(_)
+        | Answer::Count(_)
+        | Answer::Pair(_)
+        | Answer::Ring { .. }
+        | Answer::Notice(_) => {}
     }
     if matches!(reply.to, Verb::Publish | Verb::Unpublish | Verb::Lookup) {
         let info = if reply.code.is_success() { "ok" } else { "fail" };
@@ -253,6 +272,15 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
             let id = line.number("pmiid").and_then(|id| u64::try_from(id).ok());
             Request::InitAck { id: id.ok_or("pmiid")? }
         }
+        Verb::OutOfBand => Request::OutOfBand {
+            // The document leaves open how the second connection says whose it is.
+            id: line.number("pmiid").and_then(|id| u64::try_from(id).ok()),
+            signal: line.field("signal").filter(|signal| *signal != *b"NONE"),
+            version: Version {
+                major: small("pmi_version").ok_or("pmi_version")?,
+                minor: small("pmi_subversion").unwrap_or(0),
+            },
+        },
         Verb::Maxes => Request::Maxes,
         Verb::AppNum => Request::AppNum,
         Verb::UniverseSize => Request::UniverseSize,
@@ -391,6 +419,26 @@ fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>>
 fn says_not_found(line: Line<'_>) -> bool {
     let msg = line.field("msg").and_then(Text::as_plain);
     msg.is_some_and(|msg| msg.ends_with(quirks::NOT_FOUND.as_bytes()))
+}
+
+/// What a server says unasked has the form of a question.
+fn read_notice(word: &[u8], line: Line<'_>) -> Option<Notice> {
+    match word {
+        names::CHECKPOINT => Some(Notice::Checkpoint),
+        names::ABORT => Some(Notice::Abort(line.number("exitcode").map_or(1, narrow))),
+        _ => None,
+    }
+}
+
+fn write_notice(notice: Notice, out: &mut [u8]) -> Result<usize, Full> {
+    match notice {
+        Notice::Checkpoint => LineWriter::new(out, names::CHECKPOINT).finish(),
+        Notice::Abort(code) => {
+            let mut line = LineWriter::new(out, names::ABORT);
+            line.number("exitcode", code);
+            line.finish()
+        }
+    }
 }
 
 /// Reads the four lines that answer `initack`, from whichever of them has the numbers.

@@ -36,6 +36,16 @@ impl<'a> Body<'a> {
         })
     }
 
+    /// Whether a piece without a name stands between the fields: what a client that writes `;` once
+    /// leaves of a value that holds one. Clients that double it leave junk at the end instead.
+    pub(super) fn is_torn(self) -> bool {
+        self.semicolons == Semicolons::Single
+            && self
+                .bytes
+                .split(|b| *b == b';')
+                .any(|piece| !piece.is_empty() && !piece.contains(&b'='))
+    }
+
     /// The first field of this name.
     pub(super) fn field(self, name: &str) -> Option<Text<'a>> {
         self.fields().find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)

@@ -1,0 +1,172 @@
+//! What a server says: reader and writer.
+
+use super::super::{names, quirks};
+use super::fields::{Body, FrameWriter, Semicolons, sayable};
+use super::{body, command};
+use crate::command::{Answer, Identity, Notice, Pair, Reason, Reply, Text, Verb};
+use crate::error::{Code, Full, Malformed};
+use crate::limits::PMI2_LENGTH_DIGITS;
+
+/// Reads one frame from a server.
+///
+/// Errors: [`Malformed`] if it does not begin with a command that answers something, or lacks what
+/// the answer needs.
+pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
+    // Only a server that doubles would put `;;` into a value, and none other can mean it.
+    let body = Body { semicolons: Semicolons::Doubled, ..body(message) };
+    let word = command(body)?;
+    let tag = body.field("thrid").and_then(Text::as_plain).unwrap_or(b"");
+    if let Some((to, answer)) = read_unnamed(word, body) {
+        let answer = answer.ok_or(Malformed::new(PMI2_LENGTH_DIGITS, "the fields of an answer"))?;
+        return Ok(Reply { to, tag, code: Code::SUCCESS, answer });
+    }
+    let request = word.strip_suffix(names::RESPONSE).unwrap_or(b"");
+    let to = names::find(request, |words| words.frame).unwrap_or(Verb::Unknown);
+    let code = body.number("rc").map_or(Code::SUCCESS, |rc| Code(i32::try_from(rc).unwrap_or(-1)));
+    let answer = if code.is_success() {
+        read_answer(to, body).ok_or(Malformed::new(0, "the fields of an answer"))?
+    } else if matches!(to, Verb::Get | Verb::NodeGet | Verb::JobGet) {
+        // Hydra from 4.1 on says so of a key that is not there.
+        Answer::Missing
+    } else {
+        body.field("errmsg").map_or(Answer::Nothing, Answer::Told)
+    };
+    Ok(Reply { to, tag, code, answer })
+}
+
+/// Writes one answer to a client. `word` is the command of a request that we do not know.
+///
+/// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
+pub fn write_reply(
+    reply: &Reply<'_>,
+    word: &[u8],
+    semicolons: Semicolons,
+    out: &mut [u8],
+) -> Result<usize, Full> {
+    let known = names::of(reply.to).map_or("", |words| words.frame);
+    let name = if known.is_empty() { word } else { known.as_bytes() };
+    let name = if name.is_empty() { quirks::UNREADABLE } else { name };
+    let unnamed = match reply.answer {
+        Answer::Challenge(_) => names::CHALLENGE,
+        Answer::Count(_) => names::GETALL_COUNT,
+        Answer::Pair(_) => names::GETALL_PAIR,
+        Answer::Notice(Notice::Checkpoint) => names::CHECKPOINT,
+        Answer::Notice(Notice::Abort(_)) => names::ABORT,
+        _ => b"",
+    };
+    if !unnamed.is_empty() {
+        let mut frame = FrameWriter::new(out, &[unnamed], reply.tag, semicolons);
+        match reply.answer {
+            Answer::Challenge(nonce) => frame.text("authinfo", nonce),
+            Answer::Count(count) => frame.number("npair", count),
+            Answer::Pair(pair) => frame.text("key", pair.key).text("val", pair.value),
+            Answer::Notice(Notice::Abort(code)) => frame.number("exitcode", code),
+            _ => &mut frame,
+        };
+        return frame.finish();
+    }
+    let mut frame = FrameWriter::new(out, &[name, names::RESPONSE], reply.tag, semicolons);
+    let reads = matches!(reply.to, Verb::Get | Verb::NodeGet | Verb::JobGet);
+    let answer = match reply.answer {
+        Answer::Value(value) if sayable(value, semicolons).is_err() => {
+            // Cutting the value short would be taken for the value.
+            frame.number("rc", Code::OTHER.0).text("errmsg", Text::from(UNREADABLE_VALUE));
+            return frame.finish();
+        }
+        // Old clients take a code for an error of the call, not for "no such key".
+        Answer::Missing if reads => {
+            frame.number("rc", 0).flag("found", false);
+            return frame.finish();
+        }
+        answer => answer,
+    };
+    frame.number("rc", reply.code.0);
+    match answer {
+        Answer::Identity(identity) => write_identity(&mut frame, identity),
+        Answer::Name(name) => {
+            frame.text("jobid", name);
+        }
+        // One client reads `value`, the others `port`.
+        Answer::Value(port) if reply.to == Verb::Lookup => {
+            frame.text("value", port).text("port", port).flag("found", true);
+        }
+        Answer::Value(value) => {
+            frame.flag("found", true).text("value", value);
+        }
+        Answer::Ring { count, left, right } => {
+            frame.number("ring-count", count).text("ring-left", left).text("ring-right", right);
+        }
+        Answer::Spawned { job, codes } => {
+            frame.optional("jobid", job).number("nerrs", 0).optional("errcodes", codes);
+        }
+        Answer::Refused(reason) => {
+            frame.sentence("errmsg", reason.pieces());
+            if let Reason::NoSuch { .. } = reason
+                && reply.to == Verb::Lookup
+            {
+                frame.flag("found", false);
+            }
+        }
+        Answer::Told(text) => {
+            frame.text("errmsg", text);
+        }
+        Answer::Nothing if reply.to == Verb::Connect && reply.code.is_success() => {
+            // Nobody has to copy anything: the other job's space is read where it is.
+            frame.flag("kvscopy", false);
+        }
+        _ => {}
+    }
+    frame.finish()
+}
+
+/// Reads what is not named after a request.
+fn read_unnamed<'a>(word: &[u8], body: Body<'a>) -> Option<(Verb, Option<Answer<'a>>)> {
+    let pair = || Some(Pair { key: body.field("key")?, value: body.field("val")? });
+    let code = || body.number("exitcode").and_then(|code| i32::try_from(code).ok()).unwrap_or(1);
+    Some(match word {
+        names::CHALLENGE => (Verb::FullInit, body.field("authinfo").map(Answer::Challenge)),
+        names::GETALL_COUNT => {
+            (Verb::GetAll, body.field("npair").and_then(Text::number).map(Answer::Count))
+        }
+        names::GETALL_PAIR => (Verb::GetAll, pair().map(Answer::Pair)),
+        names::CHECKPOINT => (Verb::Notice, Some(Answer::Notice(Notice::Checkpoint))),
+        names::ABORT => (Verb::Notice, Some(Answer::Notice(Notice::Abort(code())))),
+        _ => return None,
+    })
+}
+
+fn read_answer(to: Verb, body: Body<'_>) -> Option<Answer<'_>> {
+    let size = |key| body.field(key)?.number();
+    Some(match to {
+        Verb::FullInit => Answer::Identity(Identity {
+            rank: size("rank")?,
+            size: size("size")?,
+            appnum: body.number("appnum").and_then(|n| i32::try_from(n).ok()).unwrap_or(-1),
+            spawner: body.field("spawner-jobid"),
+        }),
+        Verb::KvsName => Answer::Name(body.field("jobid")?),
+        Verb::Get | Verb::NodeGet | Verb::JobGet => {
+            let found = body.flag("found").unwrap_or(true);
+            body.field("value").filter(|_| found).map_or(Answer::Missing, Answer::Value)
+        }
+        Verb::Lookup => Answer::Value(body.field("value").or(body.field("port"))?),
+        Verb::Fence => Answer::Released { tag: None },
+        Verb::Ring => Answer::Ring {
+            count: size("ring-count")?,
+            left: body.field("ring-left").unwrap_or_default(),
+            right: body.field("ring-right").unwrap_or_default(),
+        },
+        Verb::Spawn => Answer::Spawned { job: body.field("jobid"), codes: body.field("errcodes") },
+        _ => Answer::Nothing,
+    })
+}
+
+fn write_identity(frame: &mut FrameWriter<'_>, identity: Identity<'_>) {
+    frame.number("pmi-version", 2).number("pmi-subversion", 0);
+    frame.number("rank", identity.rank).number("size", identity.size);
+    frame.number("appnum", identity.appnum);
+    frame.flag("debugged", false).flag("pmiverbose", false);
+    frame.optional("spawner-jobid", identity.spawner);
+}
+
+const UNREADABLE_VALUE: &str = "the value holds a semicolon, which this client has no way to read";

@@ -1,0 +1,178 @@
+//! What a client says: reader and writer.
+
+use super::super::{Unwritten, names};
+use super::fields::{Body, FrameWriter, Semicolons};
+use super::{body, command, spawn};
+use crate::command::{Group, Place, Request, Spawn, SpawnText, Text, Verb};
+use crate::error::{Malformed, Misuse};
+use crate::limits::PMI2_LENGTH_DIGITS;
+
+/// Reads one frame from a client, and what the client calls the exchange.
+///
+/// Errors: [`Malformed`] if it does not begin with a command.
+pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
+    let body = body(message);
+    let word = command(body)?;
+    let tag = body.field("thrid").and_then(Text::as_plain).unwrap_or(b"");
+    let Some(verb) = names::find(word, |words| words.frame) else {
+        return Ok((tag, Request::Unknown { word }));
+    };
+    if matches!(verb, Verb::Put | Verb::NodePut | Verb::Publish | Verb::PutPair) && body.is_torn() {
+        // Storing what is left of the value would be worse than storing nothing.
+        return Ok((tag, Request::Lacking { verb, field: "a value without semicolon" }));
+    }
+    let request = read_fields(verb, body).unwrap_or_else(|field| Request::Lacking { verb, field });
+    Ok((tag, request))
+}
+
+/// Writes one frame to a server. `job` is the caller's own job id, `tag` names the exchange.
+///
+/// Shape: the length is on the left, which says that `;` is doubled in values.
+/// Errors: [`Unwritten::Misuse`] for what a frame cannot say, [`Unwritten::Full`] with the room
+/// needed; nothing of use is in `out` then.
+pub fn write_request(
+    request: &Request<'_>,
+    tag: &[u8],
+    job: &[u8],
+    out: &mut [u8],
+) -> Result<usize, Unwritten> {
+    let verb = request.verb();
+    let word = names::of(verb).map_or("", |words| words.frame);
+    if word.is_empty() {
+        return Err(Misuse::NotSayable { what: "a request that PMI-2 does not have" }.into());
+    }
+    let mut frame = FrameWriter::new(out, &[word.as_bytes()], tag, Semicolons::Doubled);
+    match *request {
+        Request::FullInit { rank, job, threaded, method } => {
+            // Slurm refuses the opening without any of the three.
+            frame.text("pmijobid", job.unwrap_or(Text::from("0")));
+            if let Some(rank) = rank {
+                frame.number("pmirank", rank);
+            }
+            frame.flag("threaded", threaded).optional("authtype", method);
+        }
+        Request::Proof { digits } => {
+            frame.text("authinfo", digits);
+        }
+        Request::Put { key, value, .. } => {
+            frame.text("key", filled("key", key)?).text("value", filled("value", value)?);
+        }
+        Request::Get { place: Place::Job(name), key, .. } => {
+            frame.text("jobid", name.unwrap_or(Text::plain(job))).number("srcid", -1);
+            frame.text("key", filled("key", key)?);
+        }
+        Request::Get { key, wait, .. } => {
+            frame.text("key", filled("key", key)?);
+            if verb == Verb::NodeGet {
+                frame.flag("wait", wait);
+            }
+        }
+        Request::Fence { group: Group::World, tag: None } => {}
+        Request::Fence { .. } => {
+            return Err(Misuse::NotSayable { what: "a fence of a group in PMI-2" }.into());
+        }
+        Request::Publish { service, port } => {
+            frame.text("name", filled("service", service)?).text("port", filled("port", port)?);
+            frame.number("infokeycount", 0);
+        }
+        Request::Unpublish { service } | Request::Lookup { service } => {
+            frame.text("name", filled("service", service)?).number("infokeycount", 0);
+        }
+        Request::Spawn(spawn) => spawn::write(spawn, &mut frame, Semicolons::Doubled)?,
+        Request::GetAll { job } => {
+            frame.text("jobid", job);
+        }
+        Request::PutAll { job, pairs } => {
+            frame.text("jobid", job).number("npair", pairs);
+        }
+        Request::PutPair { key, value } => {
+            frame.text("key", filled("key", key)?).text("val", filled("value", value)?);
+        }
+        Request::Ring { left, right } => {
+            frame.number("ring-count", 1).text("ring-left", left).text("ring-right", right);
+        }
+        Request::Connect { job } | Request::Disconnect { job } => {
+            frame.text("jobid", filled("job", job)?);
+        }
+        Request::Abort { code, world, message } => {
+            // Both ways of saying it: newer servers take the code, older ones the flag.
+            frame.flag("isworld", world).number("exitcode", code.unwrap_or(1));
+            frame.text("msg", message);
+        }
+        _ => {}
+    }
+    let len = frame.finish_left()?;
+    let limit_bytes = 999_999;
+    if len - PMI2_LENGTH_DIGITS > limit_bytes {
+        return Err(Misuse::Length { what: "frame", len_bytes: len, limit_bytes }.into());
+    }
+    Ok(len)
+}
+
+/// Reads the fields of a request, or names the one that is missing.
+fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> {
+    let text = |key: &'static str| body.field(key).ok_or(key);
+    Ok(match verb {
+        Verb::FullInit => Request::FullInit {
+            // Slurm's library says `srcid` where a launcher gave it an identity.
+            rank: ["pmirank", "srcid"].iter().find_map(|key| body.field(key)?.number()),
+            job: body.field("pmijobid"),
+            threaded: body.flag("threaded").unwrap_or(false),
+            method: body.field("authtype"),
+        },
+        Verb::Proof => Request::Proof { digits: text("authinfo")? },
+        Verb::KvsName => Request::KvsName,
+        Verb::Put => {
+            Request::Put { place: Place::Job(None), key: text("key")?, value: text("value")? }
+        }
+        Verb::NodePut => {
+            Request::Put { place: Place::Node, key: text("key")?, value: text("value")? }
+        }
+        Verb::Get => {
+            // An empty job id is what a client sends that never asked for its own.
+            let job = body.field("jobid").filter(|job| !job.is_empty());
+            Request::Get { place: Place::Job(job), key: text("key")?, wait: false }
+        }
+        Verb::NodeGet => {
+            let wait = body.flag("wait").unwrap_or(false);
+            Request::Get { place: Place::Node, key: text("key")?, wait }
+        }
+        Verb::JobGet => Request::Get { place: Place::Attributes, key: text("key")?, wait: false },
+        Verb::Fence => Request::Fence { group: Group::World, tag: None },
+        Verb::Publish => Request::Publish { service: text("name")?, port: text("port")? },
+        Verb::Unpublish => Request::Unpublish { service: text("name")? },
+        Verb::Lookup => Request::Lookup { service: text("name")? },
+        Verb::Spawn => {
+            let words = spawn::words(body.semicolons);
+            Request::Spawn(Spawn::Wire(SpawnText::new(body.bytes, words)?))
+        }
+        Verb::Connect => Request::Connect { job: text("jobid")? },
+        Verb::Disconnect => Request::Disconnect { job: text("jobid")? },
+        Verb::GetAll => Request::GetAll { job: body.field("jobid").unwrap_or_default() },
+        Verb::PutAll => {
+            let pairs = body.field("npair").and_then(Text::number).ok_or("npair")?;
+            Request::PutAll { job: body.field("jobid").unwrap_or_default(), pairs }
+        }
+        Verb::PutPair => Request::PutPair { key: text("key")?, value: text("val")? },
+        Verb::Ring => Request::Ring {
+            left: body.field("ring-left").unwrap_or_default(),
+            right: body.field("ring-right").unwrap_or_default(),
+        },
+        Verb::Abort => Request::Abort {
+            code: body.number("exitcode").map(|code| i32::try_from(code).unwrap_or(1)),
+            world: body.flag("isworld").unwrap_or(true),
+            message: body.field("msg").or(body.field("message")).unwrap_or_default(),
+        },
+        Verb::Finalize => Request::Finalize,
+        _ => return Err("a command of PMI-2"),
+    })
+}
+
+/// Lets a field through that is not empty: an empty one ends the job of some servers.
+fn filled<'a>(what: &'static str, text: Text<'a>) -> Result<Text<'a>, Misuse> {
+    if text.is_empty() {
+        Err(Misuse::Length { what, len_bytes: 0, limit_bytes: 0 })
+    } else {
+        Ok(text)
+    }
+}

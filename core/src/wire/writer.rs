@@ -93,6 +93,7 @@ impl<'a> Writer<'a> {
 ///
 /// In four steps of school division, since boards divide 32 bits at most, and the routine that
 /// compilers link for 64 is longer than the whole writer.
+#[allow(clippy::cast_possible_truncation, reason = "16 bits are wanted, and a digit is small")]
 fn divide_by_ten(value: &mut u64) -> u8 {
     let mut quotient = 0;
     let mut left = 0;

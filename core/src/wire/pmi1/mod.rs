@@ -367,7 +367,7 @@ fn code(line: Line<'_>, to: Verb) -> Code {
         (Some(None), _) => Code::FAIL,
         (None, Some(info)) if info != Text::from("ok") => Code::FAIL,
         // An opening without a return code is no success: old clients hang on it, we do not.
-        (None, _) if to == Verb::Init => Code::FAIL,
+        (None, _) if matches!(to, Verb::Init | Verb::OutOfBand) => Code::FAIL,
         (None, _) if line.field("found").is_some_and(|found| found == Text::from("FALSE")) => {
             Code::FAIL
         }
@@ -381,7 +381,7 @@ fn refusal(to: Verb, line: Line<'_>) -> Answer<'_> {
     match to {
         Verb::Get => Answer::Missing,
         // A server says what it would speak even if it refuses what was asked for.
-        Verb::Init => version(line).map_or_else(told, Answer::Version),
+        Verb::Init | Verb::OutOfBand => version(line).map_or_else(told, Answer::Version),
         _ => told(),
     }
 }
@@ -395,7 +395,7 @@ fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>>
     let number = |key| line.number(key).and_then(|n| i32::try_from(n).ok());
     let size = |key| line.number(key).and_then(|n| u32::try_from(n).ok());
     Some(match to {
-        Verb::Init => version(line).map_or(Answer::Nothing, Answer::Version),
+        Verb::Init | Verb::OutOfBand => version(line).map_or(Answer::Nothing, Answer::Version),
         Verb::InitAck => Answer::Identity(read_identity(message)?),
         Verb::Maxes => Answer::Maxes(Maxes {
             kvsname: size("kvsname_max")?,

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod demo;
 pub mod job;
 pub mod launch;
 pub mod report;

@@ -2,7 +2,7 @@
 
 use pmi_host::cli::args::{self, Command};
 use pmi_host::cli::{config::Config, help};
-use pmi_host::{job, report};
+use pmi_host::{demo, job, report};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -12,7 +12,10 @@ fn main() -> ExitCode {
             Ok(config) => ExitCode::from(job::run(config)),
             Err(error) => complain(&error, error.exit_code()),
         },
-        Ok(Command::DemoRank) => ExitCode::SUCCESS,
+        Ok(Command::DemoRank) => match demo::run_rank(&mut std::io::stdout()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => complain(&error, FAILED),
+        },
         Ok(Command::Help) => print(&help::text()),
         Ok(Command::Version) => print(&help::version()),
         Err(error) => {
@@ -31,6 +34,9 @@ fn complain(what: &dyn std::fmt::Display, code: u8) -> ExitCode {
     let _ = std::io::stderr().write_all(report::line(what).as_bytes());
     ExitCode::from(code)
 }
+
+/// A rank of the demo that found something wrong.
+const FAILED: u8 = 1;
 
 /// Wrong usage, as most programs have it.
 const USAGE: u8 = 2;

@@ -1,0 +1,197 @@
+//! The built-in demo: a client of our own that every rank runs when no program is named.
+//!
+//! Each rank publishes a card (who it is, where it is), enters a fence, reads the cards of all others
+//! and checks them. Then all publish how long that took, and rank 0 prints a [`table`] of it. It
+//! needs nothing but the environment that any PMI-1 launcher sets, so it also runs under others.
+
+pub mod table;
+
+use pmi_core::limits::VALUE_BYTES;
+use pmi_link::CallError;
+use pmi_std::{ConnectError, Member};
+use std::fmt;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+/// Who a rank is and where, as it tells the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Its process.
+    pub pid: u32,
+    /// Its host.
+    pub host: String,
+}
+
+/// How long the calls of one rank took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// The one put.
+    pub put: Duration,
+    /// The fence, with waiting for the slowest rank.
+    pub fence: Duration,
+    /// One get, as the mean over all others.
+    pub get: Duration,
+}
+
+/// Why a rank of the demo failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DemoError {
+    /// There is no conversation with a server.
+    Connect(ConnectError),
+    /// A call failed.
+    Call(CallError<io::Error>),
+    /// A key that must be there after the fence is not, or holds something else.
+    Wrong {
+        /// Its key.
+        key: String,
+        /// What was found.
+        found: Option<String>,
+    },
+}
+
+/// Runs one rank; rank 0 writes the table to `out`.
+///
+/// Without a launcher it is a job of one rank, which has nobody to talk to.
+/// Errors: [`DemoError`].
+pub fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
+    let own = Card { pid: std::process::id(), host: table::host_name() };
+    let Some(Member { mut pmi, rank, size, .. }) = pmi_std::connect()? else {
+        let alone = table::render(&[(own, Timing::default())]);
+        return print(out, &format!("{alone}There is no launcher around: one rank, alone.\n"));
+    };
+    // Ranks start one after the other; what follows shall measure the calls and not the start.
+    pmi.fence()?;
+
+    let started = Instant::now();
+    pmi.put(key("card", rank).as_bytes(), own.to_value(rank).as_bytes())?;
+    let put = started.elapsed();
+
+    let started = Instant::now();
+    pmi.fence()?;
+    let fence = started.elapsed();
+
+    let mut cards = Vec::new();
+    let mut reading = Duration::ZERO;
+    for other in 0..size {
+        let key = key("card", other);
+        let started = Instant::now();
+        let value = read(&mut pmi, &key)?;
+        reading += started.elapsed();
+        let card = value.as_deref().and_then(|value| Card::from_value(value, other));
+        cards.push(card.ok_or(DemoError::Wrong { key, found: value })?);
+    }
+    let timing = Timing { put, fence, get: reading / size.max(1) };
+
+    pmi.put(key("time", rank).as_bytes(), timing.to_value().as_bytes())?;
+    pmi.fence()?;
+    if rank == 0 {
+        let mut rows = Vec::new();
+        for (other, card) in (0..size).zip(cards) {
+            let key = key("time", other);
+            let value = read(&mut pmi, &key)?;
+            let timing = value.as_deref().and_then(Timing::from_value);
+            rows.push((card, timing.ok_or(DemoError::Wrong { key, found: value })?));
+        }
+        print(out, &table::render(&rows))?;
+    }
+    pmi.finalize()?;
+    Ok(())
+}
+
+type Pmi = pmi_link::blocking::Pmi<pmi_std::Stream>;
+
+fn key(what: &str, rank: u32) -> String {
+    format!("demo-{what}-{rank}")
+}
+
+fn read(pmi: &mut Pmi, key: &str) -> Result<Option<String>, DemoError> {
+    let mut room = [0; VALUE_BYTES];
+    let len = pmi.get(key.as_bytes(), &mut room)?;
+    Ok(len.map(|len| String::from_utf8_lossy(&room[..len]).into_owned()))
+}
+
+/// Whoever reads our table into `head` has seen enough; that is no failure of the job.
+fn print(out: &mut impl Write, text: &str) -> Result<(), DemoError> {
+    let _ = out.write_all(text.as_bytes());
+    Ok(())
+}
+
+impl Card {
+    /// Shape: `RANK/PID/HOST`; no blank, which a value of PMI-1 cannot hold.
+    fn to_value(&self, rank: u32) -> String {
+        format!("{rank}/{}/{}", self.pid, self.host)
+    }
+
+    fn from_value(value: &str, rank: u32) -> Option<Self> {
+        let mut parts = value.splitn(3, '/');
+        let of: u32 = parts.next()?.parse().ok()?;
+        let card = Self { pid: parts.next()?.parse().ok()?, host: parts.next()?.to_owned() };
+        (of == rank).then_some(card)
+    }
+}
+
+impl Timing {
+    /// Shape: three numbers of nanoseconds.
+    fn to_value(self) -> String {
+        let Self { put, fence, get } = self;
+        format!("{}/{}/{}", put.as_nanos(), fence.as_nanos(), get.as_nanos())
+    }
+
+    fn from_value(value: &str) -> Option<Self> {
+        let mut parts = value.split('/').map(|nanos| nanos.parse().ok().map(Duration::from_nanos));
+        Some(Self { put: parts.next()??, fence: parts.next()??, get: parts.next()?? })
+    }
+}
+
+impl From<ConnectError> for DemoError {
+    fn from(error: ConnectError) -> Self {
+        Self::Connect(error)
+    }
+}
+
+impl From<CallError<io::Error>> for DemoError {
+    fn from(error: CallError<io::Error>) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl fmt::Display for DemoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => error.fmt(f),
+            Self::Call(error) => error.fmt(f),
+            Self::Wrong { key, found: None } => {
+                write!(f, "nothing is stored under {key} after the fence")
+            }
+            Self::Wrong { key, found: Some(found) } => {
+                write!(
+                    f,
+                    "'{found}' is stored under {key}, which is not what its rank has put there"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for DemoError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_and_timings_survive_the_way_through_the_space() {
+        let card = Card { pid: 77, host: "node/1".to_owned() };
+        assert_eq!(Card::from_value(&card.to_value(3), 3), Some(card.clone()));
+        assert_eq!(Card::from_value(&card.to_value(3), 4), None);
+        assert_eq!(Card::from_value("3/x/y", 3), None);
+        let timing = Timing {
+            put: Duration::from_nanos(1),
+            fence: Duration::from_secs(2),
+            get: Duration::ZERO,
+        };
+        assert_eq!(Timing::from_value(&timing.to_value()), Some(timing));
+        assert_eq!(Timing::from_value("1/2"), None);
+    }
+}

@@ -1,6 +1,7 @@
 //! Every size at one less, exact, and one more; and every message in a slice that just fits.
 
 mod transcript;
+mod wording;
 
 use pmi_core::command::{
     Answer, Identity, Maxes, Place, Reason, Reply, Request, Text, Verb, Version,
@@ -9,7 +10,7 @@ use pmi_core::error::{Code, Full};
 use pmi_core::ids::{Excerpt, Key, KvsName, Tag, Value, Word};
 use pmi_core::limits;
 use pmi_core::wire::{Framed, Unwritten, pmi1};
-use transcript::Side;
+use wording::write;
 
 const KEY: [u8; limits::KEY_BYTES] = [b'k'; limits::KEY_BYTES];
 const VALUE: [u8; limits::VALUE_BYTES] = [b'v'; limits::VALUE_BYTES];
@@ -168,29 +169,4 @@ fn the_longest_put_needs_every_byte_of_its_slice() {
 fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Request<'a> {
     let (key, value) = (Text::plain(key), Text::plain(value));
     Request::Put { place: Place::Job(None), key, value }
-}
-
-/// Writes again what `bytes` say; `None` if that cannot be said.
-fn write(from: Side, bytes: &[u8], out: &mut [u8]) -> Option<Result<usize, Full>> {
-    match from {
-        Side::Client => {
-            let request = pmi1::read_request(bytes).ok()??;
-            let own: Vec<u8> = match request {
-                Request::Put { place: Place::Job(Some(name)), .. } => name.bytes().collect(),
-                _ => Vec::new(),
-            };
-            match pmi1::write_request(&request, &own, out) {
-                Ok(len) => Some(Ok(len)),
-                Err(Unwritten::Full(full)) => Some(Err(full)),
-                Err(Unwritten::Misuse(_)) => None,
-            }
-        }
-        Side::Server => {
-            let reply = pmi1::read_reply(bytes).ok()?;
-            let word = bytes.strip_prefix(b"cmd=").filter(|_| reply.to == Verb::Unknown);
-            let word = word.and_then(|rest| rest.split(|b| *b == b' ').next());
-            let word = word.and_then(|word| word.strip_suffix(b"_result")).unwrap_or(b"");
-            Some(pmi1::write_reply(&reply, word, out))
-        }
-    }
 }

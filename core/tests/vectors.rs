@@ -26,10 +26,9 @@
 
 mod meaning;
 mod transcript;
+mod wording;
 
-use pmi_core::command::{Place, Request, Verb};
-use pmi_core::wire::{Unwritten, pmi1};
-use transcript::{Message, Side, escaped};
+use transcript::{Side, escaped};
 
 #[test]
 fn every_message_means_what_its_transcript_says() {
@@ -53,15 +52,17 @@ fn every_message_means_what_its_transcript_says() {
 fn what_bears_a_star_is_written_byte_for_byte_and_nothing_else_is() {
     let mut wrong = String::new();
     for message in transcript::all().iter().flat_map(|t| &t.scenarios).flat_map(|s| s.messages()) {
-        let written = write(&message);
-        let same = written.as_deref() == Some(&message.bytes[..]);
-        if same != message.ours {
-            let star = if message.ours { "a star" } else { "no star" };
-            let written = written.map_or("nothing".to_owned(), |bytes| escaped(&bytes));
-            let label = &message.label;
-            wrong +=
-                &format!("\n{label}: {star} on {}\n  we write {written}", escaped(&message.bytes));
+        if wording::is_ours(message.from, &message.bytes) == message.ours {
+            continue;
         }
+        let mut out = [0; 4096];
+        let written = match wording::write(message.from, &message.bytes, &mut out) {
+            Some(Ok(len)) => escaped(&out[..len]),
+            _ => "nothing".to_owned(),
+        };
+        let star = if message.ours { "a star" } else { "no star" };
+        let (label, bytes) = (&message.label, escaped(&message.bytes));
+        wrong += &format!("\n{label}: {star} on {bytes}\n  we write {written}");
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
@@ -112,41 +113,4 @@ fn every_transcript_says_something_and_no_two_scenarios_share_a_name() {
             assert_eq!(first, Some(at), "{}", scenario.label);
         }
     }
-}
-
-/// Writes again what a message was read to mean; `None` if we have no words for it.
-fn write(message: &Message) -> Option<Vec<u8>> {
-    let mut out = vec![0; message.bytes.len() + 1024];
-    let len = match message.from {
-        Side::Client => {
-            let request = pmi1::read_request(&message.bytes).ok()??;
-            match pmi1::write_request(&request, &own_space(&request), &mut out) {
-                Ok(len) => len,
-                Err(Unwritten::Misuse(_)) => return None,
-                Err(full) => panic!("{}: {full:?}", message.label),
-            }
-        }
-        Side::Server => {
-            let reply = pmi1::read_reply(&message.bytes).ok()?;
-            let word = if reply.to == Verb::Unknown { word(&message.bytes) } else { b"" };
-            pmi1::write_reply(&reply, word, &mut out).ok()?
-        }
-    };
-    out.truncate(len);
-    Some(out)
-}
-
-/// The name that a client would have to own to say this.
-fn own_space(request: &Request<'_>) -> Vec<u8> {
-    match request {
-        Request::Put { place: Place::Job(Some(name)), .. } => name.bytes().collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// The command that a server answers with `COMMAND_result` because it does not know it.
-fn word(bytes: &[u8]) -> &[u8] {
-    let line = bytes.strip_prefix(b"cmd=").unwrap_or(b"");
-    let word = line.split(|b| matches!(b, b' ' | b'\n')).next().unwrap_or(b"");
-    word.strip_suffix(b"_result").unwrap_or(b"")
 }

@@ -136,7 +136,7 @@ impl Scenario {
 }
 
 /// Takes the first message off the front of what one side sent.
-fn cut(from: Side, stream: &mut Vec<u8>) -> Option<(Vec<u8>, Option<Malformed>)> {
+pub(crate) fn cut(from: Side, stream: &mut Vec<u8>) -> Option<(Vec<u8>, Option<Malformed>)> {
     if stream.is_empty() {
         return None;
     }
@@ -223,7 +223,8 @@ fn add_meaning(scenario: &mut Scenario, means: &str, label: &str) {
     }
 }
 
-fn step(line: &str, label: &str) -> Step {
+/// Reads `RANK C>S* BYTES`.
+pub(crate) fn step(line: &str, label: &str) -> Step {
     let (rank, line) = match line.split_once(' ') {
         Some((rank, rest)) if rank.bytes().all(|b| b.is_ascii_digit()) => {
             (rank.parse().expect("a small number"), rest)

@@ -98,12 +98,12 @@ fn divide_by_ten(value: &mut u64) -> u8 {
     let mut quotient = 0;
     let mut left = 0;
     for shift in [48, 32, 16, 0] {
-        let part = left << 16 | u32::from((*value >> shift) as u16);
+        let part = u32::try_from(*value >> shift & 0xffff).unwrap_or(0) | left << 16;
         quotient = quotient << 16 | u64::from(part / 10);
         left = part % 10;
     }
     *value = quotient;
-    left as u8
+    u8::try_from(left).unwrap_or(0)
 }
 
 #[cfg(test)]

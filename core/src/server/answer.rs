@@ -1,6 +1,7 @@
 //! From what is owed to the bytes of the answer.
 
-use super::job::{Job, Member};
+use super::job::Job;
+use super::member::Member;
 use super::owed::{Exchange, Listing, Owed, Question};
 use crate::command::{Answer, Identity, Maxes, Pair, Place, Reason, Reply, Text};
 use crate::error::{Code, Full};
@@ -14,6 +15,7 @@ pub(super) struct Facts<'a, K, M> {
     pub(super) names: &'a K,
     pub(super) rank: Rank,
     pub(super) nonce: &'a [u8],
+    pub(super) has_tags: bool,
     /// The job that the answer is about besides the asker's own.
     pub(super) other: Option<&'a Job<K, M>>,
 }
@@ -76,7 +78,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             },
             Owed::Missing => return missing,
             Owed::Refused(reason, word) => return refused(about(*reason, word.as_bytes())),
-            Owed::Fence(_) | Owed::Group(_) => Answer::Released { tag: None },
+            // Since 1.2 a fence without a tag has the tag 0.
+            Owed::Fence(_) | Owed::Group(_) => Answer::Released { tag: self.has_tags.then_some(0) },
             Owed::Released(tag) => Answer::Released { tag: Some(*tag) },
             Owed::Ring(generation) => {
                 let [left, right] = self.job.neighbours(self.rank, *generation).map(Text::plain);

@@ -4,7 +4,8 @@
 //! carries the id of one job of its circle; two jobs are connected exactly if they carry the same.
 //! Spec: PMI-2 API, `PMI2_Job_Connect` and `PMI2_Job_Disconnect`.
 
-use super::job::{Job, Member};
+use super::job::Job;
+use super::member::Member;
 use crate::ids::JobId;
 use crate::storage::Slots;
 use crate::store::Kvs;

@@ -1,12 +1,13 @@
 //! How bytes go in, what they set off, and how answers come out.
 
 use super::answer::Facts;
-use super::job::{Effect, Member};
+use super::job::Effect;
+use super::member::Member;
 use super::owed::{GroupFence, Listing, Owed, Question};
 use super::session::{Appetite, Session, Stage};
 use super::state::{self, Reach, Told};
 use super::{Event, Server, Storage, noted_link, ready_link};
-use crate::command::Verb;
+use crate::command::{Verb, Version};
 use crate::error::{Full, PeerError};
 use crate::ids::{JobId, Rank, SessionId};
 use crate::storage::{Buffer, Slots};
@@ -176,7 +177,8 @@ impl<S: Storage> Server<S> {
         let rank = talk.rank.unwrap_or(Rank(u32::MAX));
         let nonce =
             talk.challenge.as_ref().map_or(&b""[..], |challenge| challenge.nonce().as_bytes());
-        let mut facts = Facts { job, names: &self.names, rank, nonce, other: None };
+        let has_tags = talk.version == Some(Version::V1_2);
+        let mut facts = Facts { job, names: &self.names, rank, nonce, has_tags, other: None };
         let due = talk.exchanges().find(|(_, exchange)| facts.is_due(&exchange.owed));
         let Some((at, exchange)) = due else { return Ok(None) };
         if let Owed::Spawned(other)

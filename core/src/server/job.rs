@@ -1,12 +1,12 @@
 //! A job: its members, its store, its fence. It knows no bytes and no dialect.
 
+use super::member::{Listener, Member, Phase};
 use super::owed::{GroupFence, Owed};
-use crate::command::{Group, Place, Reason, Request, Text, Version};
+use crate::command::{Group, Place, Reason, Request, Text};
 use crate::ids::{Excerpt, JobId, Key, KvsName, Rank, SessionId, Word};
 use crate::limits::{JOB_LINKS, KEY_BYTES, VALUE_BYTES};
 use crate::store::{EntryId, Fence, Kvs, NoRoom, Shelf, Stamp};
 use crate::time::Instant;
-use crate::wire::Writer;
 
 /// A set of processes with one space and one fence.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Job<K, M> {
     pub(super) kvs: K,
     fence: Fence,
     /// Who is in the ring is with the members.
-    ring: Fence,
+    pub(super) ring: Fence,
     /// Jobs that it was connected to, by a question of either side.
     pub(super) links: heapless::Vec<JobId, JOB_LINKS>,
     /// The same for all jobs that are connected, directly or through others.
@@ -41,46 +41,6 @@ pub struct JobSpec {
     /// Whether other nodes hold members too: then a fence that is complete here is handed up, and
     /// ends when the owner says so.
     pub has_uplink: bool,
-}
-
-/// One process of a job.
-#[derive(Clone, Debug)]
-pub struct Member {
-    /// Which program of the launch it belongs to; -1 if unknown.
-    pub appnum: i32,
-    /// The node it runs on; a label.
-    pub node: u32,
-    phase: Phase,
-    session: Option<SessionId>,
-    fences: u32,
-    rings: u32,
-    heard: Option<Instant>,
-    token: Option<u64>,
-    pub(super) listener: Option<Listener>,
-}
-
-/// The second connection of a process, on which the server speaks.
-#[derive(Clone, Debug)]
-pub(super) struct Listener {
-    pub(super) session: SessionId,
-    pub(super) version: Version,
-    /// The signal that shall follow every message.
-    pub(super) signal: Option<Word>,
-}
-
-/// How far a member has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// It has not said anything.
-    Absent,
-    /// It has a session but has not said `init`.
-    Connected,
-    /// It has said `init`.
-    Open,
-    /// It has said `finalize`.
-    Finalized,
-    /// Its session ended early, or its process did.
-    Lost,
 }
 
 /// What a request leads to.
@@ -117,48 +77,6 @@ pub(super) enum Effect {
         world: bool,
         message: Excerpt,
     },
-}
-
-impl Member {
-    /// A process that has not said anything.
-    pub const fn new(appnum: i32, node: u32) -> Self {
-        Self {
-            appnum,
-            node,
-            phase: Phase::Absent,
-            session: None,
-            fences: 0,
-            rings: 0,
-            heard: None,
-            token: None,
-            listener: None,
-        }
-    }
-
-    /// Gives the process the identity that it has to dial in with. It is its rank otherwise; a
-    /// random number that only it was told keeps others from taking its place.
-    pub fn with_token(self, token: u64) -> Self {
-        Self { token: Some(token), ..self }
-    }
-
-    /// How far it has come.
-    pub const fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    /// The session it speaks over.
-    pub const fn session(&self) -> Option<SessionId> {
-        self.session
-    }
-
-    /// When it was last heard.
-    pub const fn heard(&self) -> Option<Instant> {
-        self.heard
-    }
-
-    const fn is_gone(&self) -> bool {
-        matches!(self.phase, Phase::Finalized | Phase::Lost)
-    }
 }
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
@@ -376,56 +294,6 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    /// Ends the ring.
-    pub(super) fn end_ring(&mut self) {
-        self.ring.end();
-    }
-
-    fn enter_ring(&mut self, rank: Rank, left: Text<'_>, right: Text<'_>, now: Instant) -> Outcome {
-        let generation = self.ring.generation();
-        let all = self.size();
-        if self.member(rank).is_none_or(|member| member.rings != generation) {
-            let expected = "the end of the ring it is in";
-            return Outcome::owed(Owed::refused(Reason::OutOfOrder { expected }));
-        }
-        for (side, value) in [(LEFT, left), (RIGHT, right)] {
-            let mut room = [0; VALUE_BYTES];
-            let stored = value.resolve(&mut room).ok().filter(|value| value.len() <= VALUE_BYTES);
-            let Some(value) = stored else {
-                return Outcome::owed(Owed::refused(Reason::Lacking {
-                    field: "a value within the limit",
-                }));
-            };
-            let (shelf, key) = (ring_shelf(generation), RingKey::new(side, rank));
-            let stamp = Stamp { by: rank, epoch: 0 };
-            if self.kvs.put(shelf, key.as_bytes(), value, stamp).is_err() {
-                return Outcome::owed(Owed::refused(Reason::NoRoom { what: "values" }));
-            }
-        }
-        if let Some(member) = self.member_mut(rank) {
-            member.rings = generation.wrapping_add(1);
-        }
-        let effect = if self.ring.enter(now, all) { Effect::RingEnded } else { Effect::None };
-        Outcome { owed: Some(Owed::Ring(generation)), effect }
-    }
-
-    /// What the neighbours of `rank` passed on in a ring: from the left and from the right.
-    pub(super) fn neighbours(&self, rank: Rank, generation: u32) -> [&[u8]; 2] {
-        let size = self.size().max(1);
-        let before = Rank((rank.0 + size - 1) % size);
-        let behind = Rank((rank.0 + 1) % size);
-        [(RIGHT, before), (LEFT, behind)].map(|(side, rank)| {
-            let key = RingKey::new(side, rank);
-            let found = self.kvs.find(ring_shelf(generation), key.as_bytes());
-            found.and_then(|id| self.kvs.entry(id)).map_or(&b""[..], |entry| entry.value)
-        })
-    }
-
-    /// Whether the ring with this number is complete.
-    pub(super) const fn ring_has_ended(&self, generation: u32) -> bool {
-        self.ring.has_ended(generation)
-    }
-
     /// The pair behind `last` that `rank` sees when `fences` have ended.
     pub(super) fn next_pair(
         &self,
@@ -509,7 +377,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         Outcome { owed: Some(Owed::Group(group)), effect: Effect::GroupEntered(group) }
     }
 
-    fn member_mut(&mut self, rank: Rank) -> Option<&mut Member> {
+    pub(super) fn member_mut(&mut self, rank: Rank) -> Option<&mut Member> {
         self.members.as_mut().get_mut(rank.index())
     }
 }
@@ -576,33 +444,6 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
             .map(|(rank, _)| Rank(rank))
     }
 }
-
-/// The key under which a rank's value lies in a ring.
-struct RingKey {
-    bytes: [u8; 11],
-    len: usize,
-}
-
-impl RingKey {
-    fn new(side: u8, rank: Rank) -> Self {
-        let mut bytes = [0; 11];
-        let mut writer = Writer::new(&mut bytes);
-        writer.byte(side).number(rank.0);
-        let len = writer.len();
-        Self { bytes, len }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or(&self.bytes)
-    }
-}
-
-const fn ring_shelf(generation: u32) -> Shelf {
-    Shelf::Ring(generation % 2 == 1)
-}
-
-const LEFT: u8 = b'L';
-const RIGHT: u8 = b'R';
 
 impl Outcome {
     pub(super) const fn owed(owed: Owed) -> Self {

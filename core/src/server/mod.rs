@@ -14,19 +14,22 @@ mod answer;
 mod circle;
 mod feed;
 mod job;
+mod member;
 mod owed;
 mod queue;
+mod ring;
 mod services;
 mod session;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use job::{Job, JobSpec, Member, Phase};
+pub use job::{Job, JobSpec};
+pub use member::{Member, Phase};
 pub use owed::{Exchange, GroupFence, Listing, Owed, Question};
 pub use session::{Peer, Session};
 
-use self::job::Listener;
+use self::member::Listener;
 use self::queue::{Link, Queue};
 use self::session::Stage;
 use crate::command::{Notice, Request, Spawn, Verb};

@@ -1,7 +1,8 @@
 //! What a job needs others for: published names, connected jobs, and whole spaces.
 
 use super::circle;
-use super::job::{Job, Member};
+use super::job::Job;
+use super::member::Member;
 use super::owed::{Listing, Owed};
 use crate::command::{Place, Reason, Text};
 use crate::ids::{JobId, Key, Rank};

@@ -14,7 +14,8 @@
 //! `init` with a version that nobody speaks, bytes that are no message, and a caller that is not
 //! expected lead to Broken: the peer is told once and the link is closed.
 
-use super::job::{Effect, Job, Listener, Member, Outcome, Phase};
+use super::job::{Effect, Job, Outcome};
+use super::member::{Listener, Member, Phase};
 use super::owed::{Exchange, Owed, Question};
 use super::services::{connect, get_all, get_foreign, look_up, publish, reachable, unpublish};
 use super::session::{Announced, Stage, Talk};

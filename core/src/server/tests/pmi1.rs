@@ -297,6 +297,8 @@ fn groups_have_fences_of_their_own_told_apart_by_tag() {
     assert_eq!(world.say(2, "cmd=barrier_in group=NODE:9\n"), "");
     assert_eq!(world.say(3, "cmd=barrier_in group=NODE:9\n"), "cmd=barrier_out rc=0 tag=9\n");
     assert_eq!(world.say(3, "cmd=barrier_in group=3\n"), "cmd=barrier_out rc=0 tag=0\n");
+    (0..4).for_each(|rank| assert!(world.tell(rank, "cmd=barrier_in\n").is_ok()));
+    (0..4).for_each(|rank| assert_eq!(world.hear(rank), "cmd=barrier_out rc=0 tag=0\n"));
     for bad in ["0,1", "9", "moon", "3:x"] {
         let heard = world.say(3, &format!("cmd=barrier_in group={bad}\n"));
         assert!(heard.starts_with("cmd=barrier_out rc=") && heard.contains("msg="), "{heard}");

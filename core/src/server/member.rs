@@ -1,0 +1,87 @@
+//! A process of a job, as the server knows it.
+
+use crate::command::Version;
+use crate::ids::{SessionId, Word};
+use crate::time::Instant;
+
+/// One process of a job.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Which program of the launch it belongs to; -1 if unknown.
+    pub appnum: i32,
+    /// The node it runs on; a label.
+    pub node: u32,
+    pub(super) phase: Phase,
+    pub(super) session: Option<SessionId>,
+    pub(super) fences: u32,
+    pub(super) rings: u32,
+    pub(super) heard: Option<Instant>,
+    pub(super) token: Option<u64>,
+    pub(super) listener: Option<Listener>,
+}
+
+/// The second connection of a process, on which the server speaks.
+#[derive(Clone, Debug)]
+pub(super) struct Listener {
+    pub(super) session: SessionId,
+    pub(super) version: Version,
+    /// The signal that shall follow every message.
+    pub(super) signal: Option<Word>,
+}
+
+/// How far a member has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// It has not said anything.
+    Absent,
+    /// It has a session but has not said `init`.
+    Connected,
+    /// It has said `init`.
+    Open,
+    /// It has said `finalize`.
+    Finalized,
+    /// Its session ended early, or its process did.
+    Lost,
+}
+
+impl Member {
+    /// A process that has not said anything.
+    pub const fn new(appnum: i32, node: u32) -> Self {
+        Self {
+            appnum,
+            node,
+            phase: Phase::Absent,
+            session: None,
+            fences: 0,
+            rings: 0,
+            heard: None,
+            token: None,
+            listener: None,
+        }
+    }
+
+    /// Gives the process the identity that it has to dial in with. It is its rank otherwise; a
+    /// random number that only it was told keeps others from taking its place.
+    pub fn with_token(self, token: u64) -> Self {
+        Self { token: Some(token), ..self }
+    }
+
+    /// How far it has come.
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The session it speaks over.
+    pub const fn session(&self) -> Option<SessionId> {
+        self.session
+    }
+
+    /// When it was last heard.
+    pub const fn heard(&self) -> Option<Instant> {
+        self.heard
+    }
+
+    pub(super) const fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Finalized | Phase::Lost)
+    }
+}

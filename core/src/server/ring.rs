@@ -1,0 +1,98 @@
+//! A ring: everybody waits for everybody and gets the values of both neighbours. Slurm's addition
+//! to PMI-2.
+
+use super::job::{Effect, Job, Outcome};
+use super::member::Member;
+use super::owed::Owed;
+use crate::command::{Reason, Text};
+use crate::ids::Rank;
+use crate::limits::VALUE_BYTES;
+use crate::store::{Kvs, Shelf, Stamp};
+use crate::time::Instant;
+use crate::wire::Writer;
+
+impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
+    /// Ends the ring.
+    pub(super) fn end_ring(&mut self) {
+        self.ring.end();
+    }
+
+    /// Puts the values of `rank` into the ring.
+    pub(super) fn enter_ring(
+        &mut self,
+        rank: Rank,
+        left: Text<'_>,
+        right: Text<'_>,
+        now: Instant,
+    ) -> Outcome {
+        let generation = self.ring.generation();
+        let all = self.size();
+        if self.member(rank).is_none_or(|member| member.rings != generation) {
+            let expected = "the end of the ring it is in";
+            return Outcome::owed(Owed::refused(Reason::OutOfOrder { expected }));
+        }
+        for (side, value) in [(LEFT, left), (RIGHT, right)] {
+            let mut room = [0; VALUE_BYTES];
+            let stored = value.resolve(&mut room).ok().filter(|value| value.len() <= VALUE_BYTES);
+            let Some(value) = stored else {
+                return Outcome::owed(Owed::refused(Reason::Lacking {
+                    field: "a value within the limit",
+                }));
+            };
+            let (shelf, key) = (ring_shelf(generation), RingKey::new(side, rank));
+            let stamp = Stamp { by: rank, epoch: 0 };
+            if self.kvs.put(shelf, key.as_bytes(), value, stamp).is_err() {
+                return Outcome::owed(Owed::refused(Reason::NoRoom { what: "values" }));
+            }
+        }
+        if let Some(member) = self.member_mut(rank) {
+            member.rings = generation.wrapping_add(1);
+        }
+        let effect = if self.ring.enter(now, all) { Effect::RingEnded } else { Effect::None };
+        Outcome { owed: Some(Owed::Ring(generation)), effect }
+    }
+
+    /// What the neighbours of `rank` passed on in a ring: from the left and from the right.
+    pub(super) fn neighbours(&self, rank: Rank, generation: u32) -> [&[u8]; 2] {
+        let size = self.size().max(1);
+        let before = Rank((rank.0 + size - 1) % size);
+        let behind = Rank((rank.0 + 1) % size);
+        [(RIGHT, before), (LEFT, behind)].map(|(side, rank)| {
+            let key = RingKey::new(side, rank);
+            let found = self.kvs.find(ring_shelf(generation), key.as_bytes());
+            found.and_then(|id| self.kvs.entry(id)).map_or(&b""[..], |entry| entry.value)
+        })
+    }
+
+    /// Whether the ring with this number is complete.
+    pub(super) const fn ring_has_ended(&self, generation: u32) -> bool {
+        self.ring.has_ended(generation)
+    }
+}
+
+/// The key under which a rank's value lies in a ring.
+struct RingKey {
+    bytes: [u8; 11],
+    len: usize,
+}
+
+impl RingKey {
+    fn new(side: u8, rank: Rank) -> Self {
+        let mut bytes = [0; 11];
+        let mut writer = Writer::new(&mut bytes);
+        writer.byte(side).number(rank.0);
+        let len = writer.len();
+        Self { bytes, len }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&self.bytes)
+    }
+}
+
+const fn ring_shelf(generation: u32) -> Shelf {
+    Shelf::Ring(generation % 2 == 1)
+}
+
+const LEFT: u8 = b'L';
+const RIGHT: u8 = b'R';

@@ -294,8 +294,10 @@ fn groups_have_fences_of_their_own_told_apart_by_tag() {
     assert_eq!(world.hear(0), "cmd=barrier_out rc=0 tag=6\n");
     assert_eq!(world.say(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=1\n");
     assert_eq!(world.say(1, "cmd=barrier_in group=0,1:5\n"), "cmd=barrier_out rc=0 tag=5\n");
+    assert_eq!(world.hear(0), "cmd=barrier_out rc=0 tag=5\n");
     assert_eq!(world.say(2, "cmd=barrier_in group=NODE:9\n"), "");
     assert_eq!(world.say(3, "cmd=barrier_in group=NODE:9\n"), "cmd=barrier_out rc=0 tag=9\n");
+    assert_eq!(world.hear(2), "cmd=barrier_out rc=0 tag=9\n");
     assert_eq!(world.say(3, "cmd=barrier_in group=3\n"), "cmd=barrier_out rc=0 tag=0\n");
     (0..4).for_each(|rank| assert!(world.tell(rank, "cmd=barrier_in\n").is_ok()));
     (0..4).for_each(|rank| assert_eq!(world.hear(rank), "cmd=barrier_out rc=0 tag=0\n"));

@@ -37,7 +37,7 @@ const BOUND: &[&str] = &[
 const BINDINGS: &[&str] = &["transports", "wasm", "examples"];
 
 /// All that core's product code may take from outside.
-const CORE_PACKAGES: &[&str] = &["heapless", "postcard", "serde", "defmt"];
+const CORE_PACKAGES: &[&str] = &["heapless", "postcard", "serde", "defmt", "sha2", "subtle"];
 
 pub(crate) fn command(_: &[String]) -> Result<ExitCode, String> {
     Ok(report("layers", &check()?))

@@ -15,6 +15,7 @@ const MODULES: &[Module] = &[
     Module { name: "time", uses: &[] },
     Module { name: "error", uses: &["limits"] },
     Module { name: "ids", uses: &["error", "limits"] },
+    Module { name: "auth", uses: &["error", "limits"] },
     Module { name: "storage", uses: &["error"] },
     Module { name: "machine", uses: &["error", "time"] },
     Module { name: "command", uses: &["error", "ids", "limits"] },
@@ -22,11 +23,14 @@ const MODULES: &[Module] = &[
     Module { name: "store", uses: &["command", "error", "ids", "limits", "storage", "time"] },
     Module {
         name: "client",
-        uses: &["command", "error", "ids", "limits", "machine", "storage", "time", "wire"],
+        uses: &["auth", "command", "error", "ids", "limits", "machine", "storage", "time", "wire"],
     },
     Module {
         name: "server",
-        uses: &["command", "error", "ids", "limits", "machine", "storage", "store", "time", "wire"],
+        uses: &[
+            "auth", "command", "error", "ids", "limits", "machine", "storage", "store", "time",
+            "wire",
+        ],
     },
 ];
 

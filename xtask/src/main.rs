@@ -4,6 +4,7 @@
 //! want an answer in a second. Nothing in the workspace depends on this crate.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod layers;
 mod machine;
 mod modules;
@@ -40,6 +41,11 @@ const COMMANDS: &[Command] = &[
         names: &["tidy"],
         about: "check house rules that compilers do not know",
         run: tidy::command,
+    },
+    Command {
+        names: &["bench"],
+        about: "compare with Hydra and a floor: all, launch, kvs, memory; --write into the docs",
+        run: bench::command,
     },
     Command { names: &["help"], about: "print this page", run: help },
 ];

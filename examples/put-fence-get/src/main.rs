@@ -1,0 +1,194 @@
+//! One rank of a job that puts, fences and gets, and tells how long each took.
+//!
+//! `pmi-host run -n 8 put-fence-get time pmi1 64 500 500 100` (or the same under any other launcher): every
+//! rank puts 500 values of 64 bytes under keys of its own, fences, gets 500 values of others, and fences 100
+//! times more. Rank 0 prints one line per operation: count, median and mean in nanoseconds.
+//!
+//! `put-fence-get memory pmi1 1023`: every rank puts one value, all fence, and rank 0 prints the peak memory
+//! of the processes it descends from, the launcher among them.
+//!
+//! No operation waits longer than a fixed time, so a launcher that loses an answer fails and does not hang.
+#![forbid(unsafe_code)]
+
+mod ancestors;
+mod wire;
+
+use std::env;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+use wire::{Dialect, Wire};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let rank = env::var("PMI_RANK").unwrap_or_default();
+            eprintln!("put-fence-get: rank {rank}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[String]) -> io::Result<()> {
+    let (Ok(rank), Ok(size)) = (variable("PMI_RANK"), variable("PMI_SIZE")) else {
+        return Err(io::Error::other(
+            "PMI_RANK and PMI_SIZE are not set: start this by a launcher",
+        ));
+    };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let Some((ON_STDIN, words)) = words.split_last().map(|(last, rest)| (*last, rest)) else {
+        return Err(with_socket_on_stdin());
+    };
+    let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let job = Job { rank, size };
+    match *words {
+        ["time", dialect, value_len, puts, gets, fences] => {
+            let mut wire = Wire::open(stream, self::dialect(dialect)?, rank)?;
+            let counts =
+                Counts { puts: number(puts)?, gets: number(gets)?, fences: number(fences)? };
+            job.time(&mut wire, number(value_len)?, counts)?;
+            wire.finalize()
+        }
+        ["memory", dialect, value_len] => {
+            let mut wire = Wire::open(stream, self::dialect(dialect)?, rank)?;
+            job.fill(&mut wire, number(value_len)?)?;
+            wire.finalize()
+        }
+        _ => Err(io::Error::other(
+            "usage: put-fence-get time pmi1|pmi2 VALUE_BYTES PUTS GETS FENCES | memory pmi1|pmi2 VALUE_BYTES",
+        )),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Job {
+    rank: u32,
+    size: u32,
+}
+
+struct Counts {
+    puts: u32,
+    gets: u32,
+    fences: u32,
+}
+
+impl Job {
+    fn time(self, wire: &mut Wire, value_len: u32, counts: Counts) -> io::Result<()> {
+        // Ranks are started one after the other; time only what happens when all are there.
+        for _ in 0..2 {
+            wire.fence()?;
+        }
+        let value = value(self.rank, value_len);
+        let puts = timed(counts.puts, |turn| {
+            let key = key(self.rank, turn);
+            let start = Instant::now();
+            wire.put(&key, &value)?;
+            let took = start.elapsed();
+            wire.expect("rc=0")?;
+            Ok(took)
+        })?;
+        wire.fence()?;
+        let gets = timed(counts.gets, |turn| {
+            // Another rank and another key each time, so that nobody answers from what was asked last.
+            let of = (self.rank + 1 + turn) % self.size;
+            let (key, value) = (key(of, turn % counts.puts), self::value(of, value_len));
+            let start = Instant::now();
+            wire.get(&key)?;
+            let took = start.elapsed();
+            wire.expect_value(&value)?;
+            Ok(took)
+        })?;
+        wire.fence()?;
+        let fences = timed(counts.fences, |_| {
+            let start = Instant::now();
+            wire.fence()?;
+            Ok(start.elapsed())
+        })?;
+        if self.rank == 0 {
+            for (name, took) in [("put", puts), ("get", gets), ("fence", fences)] {
+                report(name, took);
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(self, wire: &mut Wire, value_len: u32) -> io::Result<()> {
+        wire.put(&key(self.rank, 0), &value(self.rank, value_len))?;
+        wire.expect("rc=0")?;
+        wire.fence()?;
+        wire.get(&key((self.rank + 1) % self.size, 0))?;
+        wire.expect_value(&value((self.rank + 1) % self.size, value_len))?;
+        wire.fence()?;
+        if self.rank == 0 {
+            ancestors::report()?;
+        }
+        // Nobody leaves, and gives memory back, before rank 0 has looked.
+        wire.fence()
+    }
+}
+
+fn timed(
+    count: u32,
+    mut once: impl FnMut(u32) -> io::Result<Duration>,
+) -> io::Result<Vec<Duration>> {
+    (0..count).map(&mut once).collect()
+}
+
+fn report(name: &str, mut took: Vec<Duration>) {
+    took.sort_unstable();
+    let Some(median) = took.get(took.len() / 2) else { return };
+    let total: Duration = took.iter().sum();
+    let mean = total.as_nanos() / took.len() as u128;
+    println!("{name} count={} median_ns={} mean_ns={mean}", took.len(), median.as_nanos());
+}
+
+fn key(rank: u32, turn: u32) -> String {
+    format!("r{rank}-{turn}")
+}
+
+/// A value that tells who has put it.
+fn value(rank: u32, len: u32) -> Vec<u8> {
+    let start = format!("{rank:08}");
+    start.bytes().chain(std::iter::repeat(b'v')).take(len as usize).collect()
+}
+
+/// Starts this program again with the launcher's socket as standard input, and comes back only on failure.
+///
+/// The environment says a number, and only a shell turns that into an open file without `unsafe`; the
+/// plain `sh` of some systems cannot do it for numbers above 9.
+fn with_socket_on_stdin() -> io::Error {
+    let myself = match env::current_exe() {
+        Ok(myself) => myself,
+        Err(error) => return error,
+    };
+    let mut shell = Command::new("bash");
+    shell.args(["-c", r#"exec "$0" "$@" <&"$PMI_FD""#]).arg(myself);
+    shell.args(env::args().skip(1)).arg(ON_STDIN).exec()
+}
+
+fn variable(name: &str) -> io::Result<u32> {
+    number(&env::var(name).map_err(io::Error::other)?)
+}
+
+fn number(word: &str) -> io::Result<u32> {
+    word.parse().map_err(|_| io::Error::other(format!("{word:?} is not a number")))
+}
+
+fn dialect(word: &str) -> io::Result<Dialect> {
+    match word {
+        "pmi1" => Ok(Dialect::Pmi1),
+        "pmi2" => Ok(Dialect::Pmi2),
+        _ => Err(io::Error::other(format!("{word:?} is neither pmi1 nor pmi2"))),
+    }
+}
+
+/// The last argument when standard input is the socket.
+const ON_STDIN: &str = "on-stdin";
+/// Far more than any operation takes, also on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(20);

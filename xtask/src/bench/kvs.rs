@@ -1,0 +1,187 @@
+//! Put, get and fence, as a rank sees them, while all ranks do the same.
+
+use super::run::{run, take_turns};
+use super::stats::{median, ratio};
+use super::{Table, Tools};
+use std::process::Command;
+use std::time::Duration;
+
+pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
+    let mut table = Table::new(&[
+        "ranks",
+        "value, bytes",
+        "operation",
+        "pmi-host PMI-1, µs",
+        "Hydra PMI-1, µs",
+        "pmi-host ÷ Hydra",
+        "target",
+        "pmi-host PMI-2, µs",
+        "Hydra PMI-2, µs",
+        "PMI-2 ÷ PMI-1, pmi-host",
+        "target",
+    ]);
+    for &value_len in VALUES {
+        for &ranks in RANKS {
+            let case = Case { ranks, value_len };
+            let took = case.measure(tools)?;
+            for (operation, name) in OPERATIONS.iter().enumerate() {
+                let row = case.row(&mut table, operation, name, &took);
+                println!("{}  ({} turns)", row.join("  "), took[0].len());
+                table.rows.push(row);
+            }
+        }
+    }
+    Ok(table)
+}
+
+#[derive(Clone, Copy)]
+struct Case {
+    ranks: u32,
+    value_len: u32,
+}
+
+/// Median and mean of one operation within one run, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Took {
+    median: f64,
+    mean: f64,
+}
+
+/// One run: put, get, fence.
+type Run = [Took; 3];
+
+impl Case {
+    /// Runs of pmi-host and Hydra in PMI-1, of both in PMI-2; Hydra's last only where it ends.
+    fn measure(self, tools: &Tools) -> Result<Vec<Vec<Run>>, String> {
+        let mut contestants = vec![
+            self.contestant(tools, tools.host(self.ranks), "pmi1"),
+            self.contestant(tools, tools.hydra(self.ranks), "pmi1"),
+            self.contestant(tools, tools.host(self.ranks), "pmi2"),
+        ];
+        if self.ranks <= HYDRA_PMI2_RANKS_MAX {
+            contestants.push(self.contestant(tools, tools.hydra(self.ranks), "pmi2"));
+        }
+        take_turns(&mut contestants, TURNS, BUDGET)
+    }
+
+    fn contestant(
+        self,
+        tools: &Tools,
+        mut command: Command,
+        dialect: &str,
+    ) -> Box<dyn FnMut() -> Result<Run, String>> {
+        let (puts, fences) = (at_most(PUTS_TOTAL / self.ranks), at_most(FENCES_TOTAL / self.ranks));
+        command.args([&tools.client, "time", dialect]);
+        // As many gets as puts.
+        command.args([self.value_len, puts, puts, fences].map(|number| number.to_string()));
+        Box::new(move || parse(&run(&mut command)?.output))
+    }
+
+    fn row(
+        self,
+        table: &mut Table,
+        operation: usize,
+        name: &str,
+        took: &[Vec<Run>],
+    ) -> Vec<String> {
+        let medians = |place: usize| -> Vec<f64> {
+            let runs = took.get(place).into_iter().flatten();
+            runs.map(|run| run[operation].median).collect()
+        };
+        let shown = |place: usize| {
+            let means = took.get(place).into_iter().flatten().map(|run| run[operation].mean);
+            match (median(medians(place)), median(means)) {
+                (Some(median), Some(mean)) => format!("{} ({})", micros(median), micros(mean)),
+                _ => "–".into(),
+            }
+        };
+        let to_hydra = ratio(&medians(0), &medians(1)).unwrap_or(f64::NAN);
+        let to_pmi1 = ratio(&medians(2), &medians(0)).unwrap_or(f64::NAN);
+        let what = format!("{name} of {} bytes, n = {}", self.value_len, self.ranks);
+        let first = match self.limit_to_hydra(name) {
+            Some(limit) => table.judge(&format!("PMI-1 {what}"), to_hydra, limit),
+            None => String::new(),
+        };
+        let second = match self.ranks == PMI2_TARGET_RANKS {
+            true => table.judge(&format!("PMI-2 {what}"), to_pmi1, PMI2_TARGET),
+            false => String::new(),
+        };
+        vec![
+            self.ranks.to_string(),
+            self.value_len.to_string(),
+            name.to_owned(),
+            shown(0),
+            shown(1),
+            format!("{to_hydra:.2}"),
+            first,
+            shown(2),
+            shown(3),
+            format!("{to_pmi1:.2}"),
+            second,
+        ]
+    }
+
+    fn limit_to_hydra(self, operation: &str) -> Option<f64> {
+        match operation {
+            "fence" => (self.ranks == 256).then_some(0.5),
+            _ => Some(0.8),
+        }
+    }
+}
+
+/// Reads the lines `put count=4 median_ns=21642 mean_ns=37444`, one for each operation.
+fn parse(output: &str) -> Result<Run, String> {
+    let mut run = Run::default();
+    for (took, name) in run.iter_mut().zip(OPERATIONS) {
+        let line = output.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let number = |name: &str| -> Option<f64> {
+            let word = line?.split(' ').find_map(|word| word.strip_prefix(name))?;
+            word.parse().ok().map(|nanos: f64| nanos / 1e3)
+        };
+        let both = number("median_ns=").zip(number("mean_ns="));
+        let (median, mean) =
+            both.ok_or_else(|| format!("rank 0 said nothing of {name}: {output:?}"))?;
+        *took = Took { median, mean };
+    }
+    Ok(run)
+}
+
+fn micros(micros: f64) -> String {
+    if micros < 100.0 { format!("{micros:.1}") } else { format!("{micros:.0}") }
+}
+
+/// Enough operations of one rank for a median of two ranks; more would only take longer.
+fn at_most(count: u32) -> u32 {
+    count.min(500)
+}
+
+const OPERATIONS: [&str; 3] = ["put", "get", "fence"];
+const RANKS: &[u32] = &[2, 16, 64, 256];
+/// A short address, and the longest value that PMI-1 clients may send.
+const VALUES: &[u32] = &[64, 1023];
+/// Keys of the whole job: many ranks with few each, as MPI libraries have it.
+const PUTS_TOTAL: u32 = 4096;
+/// Each fence takes as many messages as there are ranks.
+const FENCES_TOTAL: u32 = 10_000;
+/// With 256 ranks on one node Hydra's two layers wait for each other for ever in PMI-2.
+const HYDRA_PMI2_RANKS_MAX: u32 = 64;
+const PMI2_TARGET_RANKS: u32 = 64;
+const PMI2_TARGET: f64 = 1.2;
+const TURNS: usize = 15;
+/// For one number of ranks and one length of value.
+const BUDGET: Duration = Duration::from_secs(40);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rank_0_says_is_read_line_by_line() {
+        let output = "put count=1 median_ns=1500 mean_ns=2000\nget count=1 median_ns=3 mean_ns=4\n\
+                      fence count=1 median_ns=5 mean_ns=6\n";
+        let run = parse(output).unwrap();
+        assert_eq!(run[0], Took { median: 1.5, mean: 2.0 });
+        assert_eq!(run[2].mean, 0.006);
+        assert!(parse("put count=1").is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! `cargo xtask bench`: `pmi-host` beside Debian's `mpiexec.hydra` and a bare spawn-and-wait floor.
+//!
+//! What is compared takes turns (A B C A B C …), so that whatever else the machine does falls on all alike;
+//! figures are medians, and a ratio is the median of the ratios within one turn. Nothing here fails because
+//! something is slow: the table says which target was met, people judge.
+
+mod kvs;
+mod launch;
+mod memory;
+mod page;
+mod run;
+mod stats;
+mod tools;
+
+use std::process::ExitCode;
+use tools::Tools;
+
+/// One comparison with a table of its own.
+struct Section {
+    name: &'static str,
+    about: &'static str,
+    measure: fn(&Tools) -> Result<Table, String>,
+}
+
+/// What a comparison found.
+#[derive(Debug, Default)]
+struct Table {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+    targets: Vec<Target>,
+}
+
+/// A promise and whether it was kept.
+#[derive(Debug)]
+struct Target {
+    what: String,
+    is_met: bool,
+}
+
+const SECTIONS: &[Section] = &[
+    Section {
+        name: "launch",
+        about: "start and end of a program that does nothing",
+        measure: launch::measure,
+    },
+    Section { name: "kvs", about: "put, get and fence, per operation", measure: kvs::measure },
+    Section { name: "memory", about: "peak memory of the server", measure: memory::measure },
+];
+
+pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
+    let (sections, write) = parse(arguments)?;
+    let tools = Tools::prepare()?;
+    for line in tools.facts() {
+        println!("{line}");
+    }
+    for section in sections {
+        println!("\n== {}: {}", section.name, section.about);
+        let table = (section.measure)(&tools)?;
+        let text = page::render(&table);
+        println!("\n{text}");
+        if write {
+            page::write(section.name, &text)?;
+        }
+    }
+    if write {
+        page::write("machine", &page::list(&tools.facts()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn parse(arguments: &[String]) -> Result<(Vec<&'static Section>, bool), String> {
+    let mut write = false;
+    let mut names = Vec::new();
+    for argument in arguments {
+        match argument.as_str() {
+            "--write" => write = true,
+            "all" => names.extend(SECTIONS.iter().map(|section| section.name)),
+            name if SECTIONS.iter().any(|section| section.name == name) => names.push(name),
+            other => {
+                let known: Vec<_> = SECTIONS.iter().map(|section| section.name).collect();
+                return Err(format!(
+                    "{other:?} is neither --write nor one of all, {}",
+                    known.join(", ")
+                ));
+            }
+        }
+    }
+    let chosen = |section: &&Section| names.is_empty() || names.contains(&section.name);
+    Ok((SECTIONS.iter().filter(chosen).collect(), write))
+}
+
+impl Table {
+    fn new(header: &[&str]) -> Self {
+        Self { header: header.iter().map(ToString::to_string).collect(), ..Self::default() }
+    }
+
+    /// Notes a promise, kept when `found` is at most `limit`, and gives the words for the table.
+    fn judge(&mut self, what: &str, found: f64, limit: f64) -> String {
+        let is_met = found <= limit;
+        let verdict = if is_met { "met" } else { "missed" };
+        self.targets.push(Target { what: format!("{what}: {found:.2}, at most {limit}"), is_met });
+        format!("≤ {limit}: {verdict}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(arguments: &[&str]) -> Result<(Vec<&'static str>, bool), String> {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let (sections, write) = parse(&arguments)?;
+        Ok((sections.iter().map(|section| section.name).collect(), write))
+    }
+
+    #[test]
+    fn sections_are_chosen_by_name_and_all_when_none_is_named() {
+        assert_eq!(names(&[]), Ok((vec!["launch", "kvs", "memory"], false)));
+        assert_eq!(names(&["all", "--write"]), Ok((vec!["launch", "kvs", "memory"], true)));
+        assert_eq!(names(&["--write", "memory"]), Ok((vec!["memory"], true)));
+        assert!(names(&["lunch"]).is_err_and(|why| why.contains("launch")));
+    }
+
+    #[test]
+    fn a_target_is_met_up_to_its_limit() {
+        let mut table = Table::default();
+        assert_eq!(table.judge("a", 0.8, 0.8), "≤ 0.8: met");
+        assert_eq!(table.judge("b", 0.81, 0.8), "≤ 0.8: missed");
+        assert_eq!(table.targets.iter().filter(|target| target.is_met).count(), 1);
+    }
+}

@@ -1,0 +1,177 @@
+//! Running programs: bounded in time, with their output kept, taking turns.
+
+use crate::process;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A program that ran to its end.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// From just before it was started until it was waited for.
+    pub(super) took: Duration,
+    /// The process it was.
+    pub(super) pid: u32,
+    /// What it printed.
+    pub(super) output: String,
+}
+
+/// A program and its arguments, by words.
+pub(super) fn words(program: &str, arguments: &[&str]) -> Command {
+    let mut command = process::command(program);
+    command.args(arguments);
+    command
+}
+
+/// Runs `command` and keeps what it prints. After [`LIMIT`] it is ended by force.
+///
+/// Errors: it cannot be started, does not end well, or not in time; with what it was.
+pub(super) fn run(command: &mut Command) -> Result<Outcome, String> {
+    command.stdout(Stdio::piped());
+    finish(command, LIMIT)
+}
+
+/// The same for a program whose output nobody wants to see.
+pub(super) fn run_silent(command: &mut Command) -> Result<Outcome, String> {
+    command.stdout(Stdio::null());
+    finish(command, LIMIT)
+}
+
+fn finish(command: &mut Command, limit: Duration) -> Result<Outcome, String> {
+    let name = line_of(command);
+    let failed = |why: &dyn std::fmt::Display| format!("{name}: {why}");
+    // A group of its own, so that ending it reaches the programs it has started.
+    command.process_group(0);
+    let start = Instant::now();
+    let mut child = command.spawn().map_err(|error| failed(&error))?;
+    let pid = child.id();
+    let (done, is_done) = channel::<()>();
+    let guard = thread::spawn(move || guard(pid, limit, &is_done));
+    let mut output = String::new();
+    let read = child.stdout.take().map_or(Ok(0), |mut pipe| pipe.read_to_string(&mut output));
+    let status = child.wait().map_err(|error| failed(&error))?;
+    let took = start.elapsed();
+    drop(done);
+    let in_time = guard.join().unwrap_or(true);
+    read.map_err(|error| failed(&error))?;
+    match (in_time, status.success()) {
+        (true, true) => Ok(Outcome { took, pid, output }),
+        (true, false) => Err(failed(&status)),
+        (false, _) => Err(failed(&format_args!("not done after {} s", limit.as_secs()))),
+    }
+}
+
+/// Ends the group of `pid` unless it is done within `limit`, and says whether it was. Asked first: a
+/// launcher that is told can take its ranks along, which may have left the group.
+fn guard(pid: u32, limit: Duration, is_done: &Receiver<()>) -> bool {
+    let mut waits = [limit, GRACE].into_iter().zip(["TERM", "KILL"]);
+    let mut in_time = true;
+    for (wait, signal) in waits.by_ref() {
+        if is_done.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+            return in_time;
+        }
+        in_time = false;
+        let kill = format!("kill -{signal} -{pid}");
+        // It fails only when everybody has gone, which is what is wanted.
+        let _ = process::command("sh").args(["-c", &kill]).stderr(Stdio::null()).status();
+    }
+    in_time
+}
+
+fn line_of(command: &Command) -> String {
+    let program = command.get_program().to_string_lossy();
+    let mut line = program.rsplit('/').next().unwrap_or_default().to_owned();
+    for argument in command.get_args() {
+        let argument = argument.to_string_lossy();
+        line.push(' ');
+        line.push_str(argument.rsplit('/').next().unwrap_or_default());
+    }
+    line
+}
+
+/// Lets all of `contestants` have a turn, again and again, until each had `turns_max` or `budget` is spent;
+/// at least [`TURNS_MIN`] turns, however long they take. Gives the results by contestant.
+///
+/// Errors: the first of any contestant.
+pub(super) fn take_turns<T>(
+    contestants: &mut [Box<dyn FnMut() -> Result<T, String> + '_>],
+    turns_max: usize,
+    budget: Duration,
+) -> Result<Vec<Vec<T>>, String> {
+    let mut results: Vec<Vec<T>> = contestants.iter().map(|_| Vec::new()).collect();
+    // The first turn fills caches and is not counted.
+    for contestant in contestants.iter_mut() {
+        contestant()?;
+    }
+    let start = Instant::now();
+    for turn in 0..turns_max {
+        if turn >= TURNS_MIN && start.elapsed() > budget {
+            break;
+        }
+        for (contestant, results) in contestants.iter_mut().zip(&mut results) {
+            results.push(contestant()?);
+        }
+    }
+    Ok(results)
+}
+
+/// A median of fewer says nothing.
+const TURNS_MIN: usize = 5;
+/// Ten times what the longest run takes on a busy machine with two cores.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long who was asked to end may take.
+const GRACE: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        words("sh", &["-c", script])
+    }
+
+    #[test]
+    fn output_and_time_are_kept() {
+        let outcome = run(&mut shell("echo $$; sleep 0.05")).unwrap();
+        assert_eq!(outcome.output.trim(), outcome.pid.to_string());
+        assert!(outcome.took >= Duration::from_millis(50));
+        assert_eq!(run_silent(&mut shell("echo x")).unwrap().output, "");
+    }
+
+    #[test]
+    fn a_failure_names_the_program() {
+        let why = run(&mut shell("exit 3")).unwrap_err();
+        assert!(why.starts_with("sh -c exit 3: ") && why.contains('3'), "{why}");
+        assert!(run(&mut words("no-such-program-anywhere", &[])).is_err());
+    }
+
+    #[test]
+    fn who_takes_too_long_is_ended_with_all_it_started() {
+        let start = Instant::now();
+        let mut slow = shell("sleep 600 & sleep 600");
+        let why = finish(slow.stdout(Stdio::piped()), Duration::from_millis(100)).unwrap_err();
+        assert!(why.contains("not done after"), "{why}");
+        // Both hold the pipe, so this comes back only when both are gone.
+        assert!(start.elapsed() < GRACE);
+    }
+
+    #[test]
+    fn turns_alternate_and_the_first_does_not_count() {
+        let order = std::cell::RefCell::new(String::new());
+        let turn = |name: char| {
+            let order = &order;
+            move || {
+                order.borrow_mut().push(name);
+                Ok(order.borrow().len())
+            }
+        };
+        let mut both: [Box<dyn FnMut() -> Result<usize, String>>; 2] =
+            [Box::new(turn('a')), Box::new(turn('b'))];
+        let results = take_turns(&mut both, 9, Duration::ZERO).unwrap();
+        assert_eq!(results, [[3, 5, 7, 9, 11], [4, 6, 8, 10, 12]]);
+        assert_eq!(*order.borrow(), "abababababab");
+    }
+}

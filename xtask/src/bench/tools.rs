@@ -1,0 +1,124 @@
+//! What is compared, built and found; and what machine it runs on.
+
+use crate::{mpi, process};
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// The programs that take part.
+pub(super) struct Tools {
+    /// Our launcher.
+    pub(super) host: String,
+    /// One rank that speaks PMI by hand; the same program under both launchers.
+    pub(super) client: String,
+    /// Spawns and waits, nothing else.
+    pub(super) floor: String,
+    hydra_version: String,
+}
+
+impl Tools {
+    /// Builds ours as users get them, and looks for Hydra.
+    ///
+    /// Errors: with what to install.
+    pub(super) fn prepare() -> Result<Self, String> {
+        let hydra_version = hydra_version().map_err(|why| {
+            format!("{why}; on Debian: apt-get install {}", mpi::PACKAGES.join(" "))
+        })?;
+        let mut cargo = process::cargo();
+        cargo.args(["build", "--release", "--package", "pmi-host", "--package", "put-fence-get"]);
+        cargo.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+        let messages = process::output(&mut cargo)?;
+        let find = |name: &str| {
+            executable(&messages, name).ok_or_else(|| format!("the build made no {name}"))
+        };
+        Ok(Self {
+            host: find("pmi-host")?,
+            client: find("put-fence-get")?,
+            floor: find("spawn-and-wait")?,
+            hydra_version,
+        })
+    }
+
+    /// Our launcher with `ranks` ranks; the program follows.
+    pub(super) fn host(&self, ranks: u32) -> Command {
+        let mut command = process::command(&self.host);
+        command.args(["run", "-n", &ranks.to_string(), "--"]);
+        command
+    }
+
+    /// Hydra with `ranks` ranks on this machine; the program follows.
+    pub(super) fn hydra(&self, ranks: u32) -> Command {
+        let mut command = process::command(HYDRA);
+        // By fork: a batch system's or a remote shell's way to this same machine is not what is compared.
+        command.args(["-launcher", "fork", "-n", &ranks.to_string()]);
+        command
+    }
+
+    /// What the figures hold for.
+    pub(super) fn facts(&self) -> Vec<String> {
+        let cores = thread::available_parallelism().map_or(0, usize::from);
+        let first_line = |program: &mut Command| {
+            process::output(program).ok().and_then(|text| Some(text.lines().next()?.to_owned()))
+        };
+        let host = first_line(process::command(&self.host).arg("--version"));
+        let compiler = first_line(process::command("rustc").arg("--version"));
+        vec![
+            format!("{cores} cores, {}", kernel()),
+            host.unwrap_or_else(|| "pmi-host".into()),
+            format!("{HYDRA} {}", self.hydra_version),
+            compiler.unwrap_or_else(|| "rustc, version unknown".into()),
+        ]
+    }
+}
+
+fn hydra_version() -> Result<String, String> {
+    let about = process::output(Command::new(HYDRA).arg("--version"))?;
+    version(&about).ok_or_else(|| format!("{HYDRA} does not say its version"))
+}
+
+fn version(about: &str) -> Option<String> {
+    let line = about.lines().find_map(|line| line.trim().strip_prefix("Version:"))?;
+    Some(line.trim().to_owned())
+}
+
+/// Name and number of the kernel, without what a distribution or a provider adds.
+fn kernel() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let number = release.trim().split('-').next().unwrap_or_default();
+    format!("Linux {number}")
+}
+
+/// The file that cargo says it built for the binary target `name`.
+fn executable(messages: &str, name: &str) -> Option<String> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut built = messages.filter(|message| {
+        message["reason"] == "compiler-artifact" && message["target"]["name"] == name
+    });
+    built.find_map(|message| message["executable"].as_str().map(str::to_owned))
+}
+
+const HYDRA: &str = "mpiexec.hydra";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_what_hydra_says_about_itself() {
+        let about = "HYDRA build details:\n    Version:      4.0.2\n    CC:  gcc\n";
+        assert_eq!(version(about).as_deref(), Some("4.0.2"));
+        assert_eq!(version("usage: hydra"), None);
+    }
+
+    #[test]
+    fn executables_are_read_from_what_cargo_says() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"a"},"executable":null}"#,
+            "\nnoise\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"a"},"executable":"/t/a"}"#,
+        );
+        assert_eq!(executable(messages, "a").as_deref(), Some("/t/a"));
+        assert_eq!(executable(messages, "b"), None);
+    }
+}

@@ -27,6 +27,36 @@ pub enum CallError<E> {
     },
 }
 
+/// Why a link does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The other end is gone without having read everything, or the way to it is.
+    Reset,
+    /// The other end reads no more.
+    Closed,
+    /// Anything else: the number by which the system knows it, or 0.
+    Failed(i32),
+}
+
+/// Why a driver stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PumpError {
+    /// The peer did something that ends its session.
+    Peer {
+        /// What it did.
+        error: PeerError,
+        /// How many bytes at the front of the lent scratch it sent just before, to be shown to a
+        /// person; 0 if they are not there any more.
+        heard_bytes: usize,
+    },
+    /// The link does not go on.
+    Link(LinkError),
+    /// The scratch or the buffers are too small for one message.
+    TooSmall(Full),
+}
+
 impl<E> From<PeerError> for CallError<E> {
     fn from(error: PeerError) -> Self {
         Self::Peer(error)
@@ -68,4 +98,26 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
     }
 }
 
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reset => f.write_str("the connection was reset"),
+            Self::Closed => f.write_str("the other end has closed the connection"),
+            Self::Failed(code) => write!(f, "the connection failed with system error {code}"),
+        }
+    }
+}
+
+impl fmt::Display for PumpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer { error, .. } => error.fmt(f),
+            Self::Link(error) => error.fmt(f),
+            Self::TooSmall(full) => full.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for LinkError {}
+impl core::error::Error for PumpError {}
 impl<E: fmt::Debug + fmt::Display> core::error::Error for CallError<E> {}

@@ -1,14 +1,30 @@
 #![no_std]
 #![forbid(unsafe_code)]
-//! Moves the bytes of PMI machines.
+//! Moves the bytes of PMI machines, over anything that can.
 //!
-//! - [`blocking`] and [`task`] are the calls of a client, over the `embedded-io` traits.
+//! | you have | you use |
+//! |---|---|
+//! | a stream that waits (`embedded-io`) | [`blocking::Pmi`]: the calls of a client |
+//! | a stream that is awaited (`embedded-io-async`) | [`task::Pmi`]: the same calls as futures |
+//! | a stream that never waits | [`Link`]: two calls; [`pump()`] drives any machine over it |
+//!
+//! `pump` is the only driver loop there is: a host calls it for thousands of sessions out of one
+//! readiness loop and with one scratch, a board calls it between two turns of its network stack, a
+//! simulator calls it when a delivery is due. What a kind of link must promise is written at
+//! [`Link`], and [`conformance`] holds it to that.
+//!
+//! Foreign traits stop here: the machines know none of them.
 
 pub mod blocking;
+pub mod conformance;
 mod error;
+mod link;
+mod pump;
 pub mod task;
 
-pub use error::CallError;
+pub use error::{CallError, LinkError, PumpError};
+pub use link::{Link, Read, Wrote};
+pub use pump::{Carry, Progress, flush, pump};
 
 #[cfg(test)]
 extern crate std;

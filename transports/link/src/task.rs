@@ -2,6 +2,8 @@
 //!
 //! They run on any executor, since they wait for nothing but their reader and writer. The blocking
 //! calls of [`blocking`](crate::blocking) are these, driven by one that never waits.
+//!
+//! [`pump`] is [`crate::pump()`] as a future, for a link that has no way to wake anybody.
 
 use embedded_io_async::{Read, Write};
 use pmi_core::client::{BUFFER_BYTES, Client, Event, FixedBuffer, State};
@@ -12,9 +14,10 @@ use pmi_core::error::{Full, PeerError};
 use pmi_core::ids::KvsName;
 use pmi_core::limits::{KVSNAME_BYTES, PMI1_LINE};
 use pmi_core::machine::Machine;
+use pmi_core::storage::Buffer;
 use pmi_core::time::Instant;
 
-use crate::CallError;
+use crate::{CallError, Carry, Link, Progress, PumpError};
 
 /// A conversation with a PMI server.
 ///
@@ -256,6 +259,28 @@ impl<IO: Read + Write> Pmi<IO> {
             let _told_by_the_next_call = self.client.handle_input(NOW, behind);
             return answered;
         }
+    }
+}
+
+/// Moves bytes until there is something for the owner to look at, and lets other tasks run while
+/// there is none.
+///
+/// Shape: as for [`crate::pump()`]; `now` is asked before every turn. It comes back when bytes have
+/// moved, the machine holds back, or the conversation is over.
+/// Errors: as for [`crate::pump()`].
+pub async fn pump<I: Buffer, O: Buffer>(
+    mut now: impl FnMut() -> Instant,
+    machine: &mut impl Machine,
+    link: &mut impl Link,
+    carry: &mut Carry<I, O>,
+    scratch: &mut [u8],
+) -> Result<Progress, PumpError> {
+    loop {
+        let progress = crate::pump(now(), machine, link, carry, scratch)?;
+        if progress.has_moved() || progress.held || progress.ended || progress.finished {
+            return Ok(progress);
+        }
+        futures_lite::future::yield_now().await;
     }
 }
 

@@ -1,0 +1,312 @@
+//! The suite that every [`Link`] passes.
+//!
+//! A crate with a link of its own calls [`all`] from one of its tests, with a function that makes
+//! connected pairs and one that lets time pass between two tries: a pause for sockets, a turn of
+//! the stack for a network in the same program, nothing for a pipe in memory.
+//!
+//! A pair has room for at least 16 bytes that were written and not yet read. Every function here
+//! panics, with what was broken, if the link does not conform.
+
+use crate::LinkError;
+use crate::link::{Link, Read, Wrote};
+
+/// Runs every check.
+pub fn all<A: Link, B: Link>(mut connect: impl FnMut() -> (A, B), mut pause: impl FnMut()) {
+    short_reads(&mut connect, &mut pause);
+    one_byte_at_a_time(&mut connect, &mut pause);
+    not_now_in_the_middle(&mut connect, &mut pause);
+    back_pressure(&mut connect, &mut pause);
+    end_of_stream(&mut connect, &mut pause);
+    gone_without_reading(&mut connect, &mut pause);
+    big_transfer(&mut connect, &mut pause);
+}
+
+/// A reader with little room gets everything, in order.
+pub fn short_reads<A: Link, B: Link>(mut connect: impl FnMut() -> (A, B), mut pause: impl FnMut()) {
+    let (mut near, mut far) = connect();
+    for room in [1, 2, 3, 7, 16] {
+        let sent = &pattern(room)[..50];
+        let mut heard = [0; 50];
+        for (part, out) in sent.chunks(room).zip(heard.chunks_mut(room)) {
+            write_all(&mut near, part, &mut pause);
+            read_exact(&mut far, out, &mut pause);
+        }
+        assert_eq!(heard, sent, "read {room} bytes at a time");
+        write_all(&mut near, &sent[..ROOM_BYTES], &mut pause);
+        for (sent, out) in sent[..ROOM_BYTES].chunks(room).zip(heard.chunks_mut(room)) {
+            read_exact(&mut far, &mut out[..sent.len()], &mut pause);
+            assert_eq!(&out[..sent.len()], sent, "written at once, read {room} bytes at a time");
+        }
+    }
+    assert_eq!(far.try_read(&mut []), Ok(Read::NotNow), "an empty read is not the end");
+    assert_eq!(near.try_write(&[]), Ok(Wrote::NotNow), "an empty write moves nothing");
+}
+
+/// Bytes that are written and read one by one arrive in order, both ways.
+pub fn one_byte_at_a_time<A: Link, B: Link>(
+    mut connect: impl FnMut() -> (A, B),
+    mut pause: impl FnMut(),
+) {
+    let (mut near, mut far) = connect();
+    for byte in 0..=u8::MAX {
+        let mut heard = [0];
+        write_all(&mut near, &[byte], &mut pause);
+        read_exact(&mut far, &mut heard, &mut pause);
+        assert_eq!(heard, [byte]);
+        write_all(&mut far, &[!byte], &mut pause);
+        read_exact(&mut near, &mut heard, &mut pause);
+        assert_eq!(heard, [!byte]);
+    }
+}
+
+/// A read without bytes says so, at the start and in the middle, and loses nothing.
+pub fn not_now_in_the_middle<A: Link, B: Link>(
+    mut connect: impl FnMut() -> (A, B),
+    mut pause: impl FnMut(),
+) {
+    let (mut near, mut far) = connect();
+    let mut heard = [0; 8];
+    assert_eq!(far.try_read(&mut heard), Ok(Read::NotNow), "nothing was sent yet");
+    for part in [b"cmd=get_", b"maxes\ncm"] {
+        write_all(&mut near, part, &mut pause);
+        read_exact(&mut far, &mut heard, &mut pause);
+        assert_eq!(&heard, part);
+        for _ in 0..3 {
+            assert_eq!(far.try_read(&mut heard), Ok(Read::NotNow), "all of it was read");
+            pause();
+        }
+    }
+}
+
+/// A peer that does not read is noticed, or everything is kept for it; nothing is lost either way.
+pub fn back_pressure<A: Link, B: Link>(
+    mut connect: impl FnMut() -> (A, B),
+    mut pause: impl FnMut(),
+) {
+    let (mut near, mut far) = connect();
+    let mut sent = 0;
+    let mut refusals = 0;
+    while sent < FILL_BYTES_MAX && refusals < 10 {
+        match near.try_write(pattern(sent)) {
+            Ok(wrote) => {
+                refusals = if wrote == Wrote::NotNow { refusals + 1 } else { 0 };
+                sent += written(wrote, PART_BYTES);
+            }
+            Err(error) => panic!("a peer that does not read is no error: {error}"),
+        }
+        if refusals > 0 {
+            pause();
+        }
+    }
+    let mut heard = 0;
+    while heard < sent {
+        let mut part = [0; PART_BYTES];
+        let room = (sent - heard).min(part.len());
+        heard += expect_next(&mut far, &mut part[..room], heard, &mut pause);
+    }
+    // The room that was made can be used again.
+    write_all(&mut near, b"more", &mut pause);
+    let mut more = [0; 4];
+    read_exact(&mut far, &mut more, &mut pause);
+    assert_eq!(&more, b"more");
+}
+
+/// What was sent before the end is read before the end, which then stays.
+pub fn end_of_stream<A: Link, B: Link>(
+    mut connect: impl FnMut() -> (A, B),
+    mut pause: impl FnMut(),
+) {
+    let (mut near, far) = connect();
+    drop(far);
+    assert_eq!(wait_for_end(&mut near, &mut pause), Ok(()), "the other end has said nothing");
+
+    let (near, mut far) = connect();
+    let mut near = near;
+    write_all(&mut near, b"goodbye", &mut pause);
+    drop(near);
+    let mut heard = [0; 7];
+    read_exact(&mut far, &mut heard, &mut pause);
+    assert_eq!(&heard, b"goodbye");
+    assert_eq!(wait_for_end(&mut far, &mut pause), Ok(()));
+    for _ in 0..3 {
+        assert_eq!(far.try_read(&mut heard), Ok(Read::End), "the end stays");
+    }
+}
+
+/// A peer that goes with bytes unread is an end or an error, and writing to it fails in the end.
+pub fn gone_without_reading<A: Link, B: Link>(
+    mut connect: impl FnMut() -> (A, B),
+    mut pause: impl FnMut(),
+) {
+    let (mut near, mut far) = connect();
+    write_all(&mut near, b"is anybody there", &mut pause);
+    // It did come, so that it is lost for certain.
+    let mut first = [0];
+    read_exact(&mut far, &mut first, &mut pause);
+    drop(far);
+    let end = wait_for_end(&mut near, &mut pause);
+    assert!(matches!(end, Ok(()) | Err(LinkError::Reset)), "gone is an end or a reset: {end:?}");
+    for _ in 0..PATIENCE {
+        match near.try_write(b"hello") {
+            Err(LinkError::Reset | LinkError::Closed) => return,
+            Err(error) => panic!("a peer that is gone is known by name, not as {error:?}"),
+            Ok(_) => pause(),
+        }
+    }
+    panic!("writing to a peer that is gone never failed");
+}
+
+/// A lot arrives unchanged, both ways at once.
+pub fn big_transfer<A: Link, B: Link>(
+    mut connect: impl FnMut() -> (A, B),
+    mut pause: impl FnMut(),
+) {
+    let (mut near, mut far) = connect();
+    let mut there = Stream::default();
+    let mut back = Stream::default();
+    let mut tries = 0;
+    while there.heard < BIG_BYTES || back.heard < BIG_BYTES {
+        let moved = there.step(&mut near, &mut far) + back.step(&mut far, &mut near);
+        tries = if moved == 0 { tries + 1 } else { 0 };
+        assert!(tries < PATIENCE, "nothing moves after {} and {}", there.heard, back.heard);
+        if moved == 0 {
+            pause();
+        }
+    }
+}
+
+/// One direction of a big transfer.
+#[derive(Default)]
+struct Stream {
+    sent: usize,
+    heard: usize,
+}
+
+impl Stream {
+    fn step(&mut self, from: &mut impl Link, to: &mut impl Link) -> usize {
+        let mut part = [0; PART_BYTES];
+        // Lengths that divide neither each other nor the sizes of anybody's buffers.
+        let len = (BIG_BYTES - self.sent).min(part.len() - self.sent % 97);
+        let next = &pattern(self.sent)[..len];
+        let wrote = match len {
+            0 => 0,
+            _ => written(from.try_write(next).expect("the peer is there"), len),
+        };
+        self.sent += wrote;
+        let room = part.len() - self.heard % 89;
+        let read = match to.try_read(&mut part[..room]).expect("the peer is there") {
+            Read::Bytes(len) => len,
+            Read::NotNow => 0,
+            Read::End => panic!("the end came after {} bytes", self.heard),
+        };
+        check(&part[..read], self.heard);
+        self.heard += read;
+        wrote + read
+    }
+}
+
+fn written(wrote: Wrote, asked: usize) -> usize {
+    match wrote {
+        Wrote::Bytes(len) => {
+            assert!((1..=asked).contains(&len), "wrote {len} of {asked} bytes");
+            len
+        }
+        Wrote::NotNow => 0,
+    }
+}
+
+fn write_all(link: &mut impl Link, bytes: &[u8], pause: &mut impl FnMut()) {
+    let mut sent = 0;
+    for _ in 0..PATIENCE {
+        if sent == bytes.len() {
+            return;
+        }
+        match written(link.try_write(&bytes[sent..]).expect("the peer is there"), bytes.len()) {
+            0 => pause(),
+            len => sent += len,
+        }
+    }
+    panic!("only {sent} of {} bytes were taken", bytes.len());
+}
+
+fn read_exact(link: &mut impl Link, out: &mut [u8], pause: &mut impl FnMut()) {
+    let mut heard = 0;
+    for _ in 0..PATIENCE {
+        if heard == out.len() {
+            return;
+        }
+        match link.try_read(&mut out[heard..]).expect("the peer is there") {
+            Read::Bytes(len) => {
+                assert!((1..=out.len() - heard).contains(&len), "read {len} bytes");
+                heard += len;
+            }
+            Read::NotNow => pause(),
+            Read::End => panic!("the end came after {heard} of {} bytes", out.len()),
+        }
+    }
+    panic!("only {heard} of {} bytes came", out.len());
+}
+
+/// Reads the next bytes of the pattern.
+fn expect_next(link: &mut impl Link, out: &mut [u8], at: usize, pause: &mut impl FnMut()) -> usize {
+    for _ in 0..PATIENCE {
+        match link.try_read(out).expect("the peer is there") {
+            Read::Bytes(len) => {
+                check(&out[..len], at);
+                return len;
+            }
+            Read::NotNow => pause(),
+            Read::End => panic!("the end came after {at} bytes"),
+        }
+    }
+    panic!("nothing came after {at} bytes");
+}
+
+fn wait_for_end(link: &mut impl Link, pause: &mut impl FnMut()) -> Result<(), LinkError> {
+    for _ in 0..PATIENCE {
+        match link.try_read(&mut [0; 16])? {
+            Read::End => return Ok(()),
+            Read::NotNow => pause(),
+            Read::Bytes(len) => panic!("{len} bytes came that nobody sent"),
+        }
+    }
+    panic!("the end never came");
+}
+
+/// The bytes that stand from `at` on in a stream in which a byte that is lost, doubled or moved
+/// shows.
+fn pattern(at: usize) -> &'static [u8; PART_BYTES] {
+    let rest = PATTERN.get(at % PERIOD..).and_then(<[u8]>::first_chunk);
+    rest.expect("the table is a period and a part long")
+}
+
+fn check(part: &[u8], from: usize) {
+    let wanted = &pattern(from)[..part.len()];
+    if let Some(at) = part.iter().zip(wanted).position(|(is, should)| is != should) {
+        panic!("byte {} is {} and should be {}", from + at, part[at], wanted[at]);
+    }
+}
+
+static PATTERN: [u8; PERIOD + PART_BYTES] = {
+    let mut table = [0; PERIOD + PART_BYTES];
+    let mut at = 0;
+    while at < table.len() {
+        let [low, high, ..] = (at % PERIOD).to_le_bytes();
+        table[at] = low.wrapping_mul(31) ^ high.wrapping_mul(7);
+        at += 1;
+    }
+    table
+};
+
+/// A prime, so that it does not meet the sizes of anybody's buffers.
+const PERIOD: usize = 4093;
+/// How often nothing may come of a try before it is taken for never.
+const PATIENCE: usize = 20_000;
+/// What lies in every link without anybody reading.
+const ROOM_BYTES: usize = 16;
+/// What is moved at once.
+const PART_BYTES: usize = 4096;
+/// More than a system keeps for a peer that does not read; a link that keeps all gets no more.
+const FILL_BYTES_MAX: usize = 16 << 20;
+/// Several times what a system keeps.
+const BIG_BYTES: usize = 1 << 20;

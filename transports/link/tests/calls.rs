@@ -1,0 +1,362 @@
+//! The client calls, blocking and awaited, against a peer that says what a test wants.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use futures_lite::future::{block_on, poll_once, yield_now, zip};
+use pmi_core::command::{Argument, Group, InfoList, Maxes, Program, Spawn, Text, Verb, Version};
+use pmi_core::error::{Code, Full, Misuse, PeerError};
+use pmi_link::{CallError, blocking, task};
+
+/// A peer that waits for a line and says the next answer of its list, cut into pieces.
+struct Script {
+    answers: VecDeque<&'static str>,
+    piece_bytes: usize,
+    asked: Vec<u8>,
+    says: VecDeque<u8>,
+    /// Every second call of the awaited kind waits once.
+    turn: bool,
+}
+
+fn script(piece_bytes: usize, answers: &[&'static str]) -> Script {
+    let answers = answers.iter().copied().collect();
+    Script { answers, piece_bytes, asked: Vec::new(), says: VecDeque::new(), turn: false }
+}
+
+impl Script {
+    fn take(&mut self, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(self.piece_bytes);
+        for byte in &bytes[..len] {
+            self.asked.push(*byte);
+            if *byte == b'\n' {
+                self.says.extend(self.answers.pop_front().unwrap_or("").bytes());
+            }
+        }
+        len
+    }
+
+    fn give(&mut self, out: &mut [u8]) -> usize {
+        let len = out.len().min(self.says.len()).min(self.piece_bytes);
+        out.iter_mut().zip(self.says.drain(..len)).for_each(|(to, byte)| *to = byte);
+        len
+    }
+
+    fn asked(&self) -> &str {
+        std::str::from_utf8(&self.asked).unwrap()
+    }
+
+    async fn wait_a_turn(&mut self) {
+        self.turn = !self.turn;
+        if self.turn {
+            yield_now().await;
+        }
+    }
+}
+
+/// The same peer with the traits of the two kinds of call, since one type has one error.
+struct Waits(Script);
+struct Awaited(Script);
+
+impl embedded_io::ErrorType for Waits {
+    type Error = Infallible;
+}
+
+impl embedded_io::Read for Waits {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize, Infallible> {
+        Ok(self.0.give(out))
+    }
+}
+
+impl embedded_io::Write for Waits {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Infallible> {
+        Ok(self.0.take(bytes))
+    }
+
+    fn flush(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+impl embedded_io::ErrorType for Awaited {
+    type Error = Infallible;
+}
+
+impl embedded_io_async::Read for Awaited {
+    async fn read(&mut self, out: &mut [u8]) -> Result<usize, Infallible> {
+        self.0.wait_a_turn().await;
+        Ok(self.0.give(out))
+    }
+}
+
+impl embedded_io_async::Write for Awaited {
+    async fn write(&mut self, bytes: &[u8]) -> Result<usize, Infallible> {
+        self.0.wait_a_turn().await;
+        Ok(self.0.take(bytes))
+    }
+
+    async fn flush(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+const INIT: &str = "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n";
+const INIT_1_2: &str = "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n";
+const NAME: &str = "cmd=my_kvsname rc=0 kvsname=kvs_0\n";
+const GREETING: &str = "cmd=initack rc=0 rank=2 size=4 appnum=0 debug=0\n\
+    cmd=set size=4\ncmd=set rank=2\ncmd=set debug=0\n";
+
+const ANSWERS: [&str; 15] = [
+    GREETING,
+    INIT,
+    "cmd=maxes rc=0 kvsname_max=256 keylen_max=32 vallen_max=512\n",
+    "cmd=appnum rc=0 appnum=-1\n",
+    "cmd=universe_size rc=0 size=16\n",
+    NAME,
+    "cmd=put_result rc=0\n",
+    "cmd=barrier_out rc=0\n",
+    "cmd=get_result rc=0 value=10.0.0.1 found=TRUE\n",
+    "cmd=get_result rc=1\n",
+    "cmd=publish_result rc=0 info=ok\n",
+    "cmd=lookup_result rc=0 info=ok port=h:1\n",
+    "cmd=lookup_result rc=1 info=fail\n",
+    "cmd=unpublish_result rc=0 info=ok\n",
+    "cmd=finalize_ack rc=0\n",
+];
+
+const ASKED: &str = "cmd=initack pmiid=2\n\
+    cmd=init pmi_version=1 pmi_subversion=1\n\
+    cmd=get_maxes\ncmd=get_appnum\ncmd=get_universe_size\ncmd=get_my_kvsname\n\
+    cmd=put kvsname=kvs_0 key=card-2 value=10.0.0.1\n\
+    cmd=barrier_in\n\
+    cmd=get kvsname=kvs_0 key=card-2\n\
+    cmd=get kvsname=kvs_0 key=card-9\n\
+    cmd=publish_name service=s port=h:1\n\
+    cmd=lookup_name service=s\ncmd=lookup_name service=t\ncmd=unpublish_name service=s\n\
+    cmd=finalize\n";
+
+/// Every call in turn; the two kinds differ by what stands behind a call.
+macro_rules! every_call {
+    ($pmi:ident $(, $wait:tt)*) => {{
+        let identity = $pmi.greet(2)$(.$wait)*.unwrap();
+        assert_eq!((identity.rank, identity.size), (2, 4));
+        assert_eq!($pmi.init(Version::V1_1)$(.$wait)*, Ok(Version::V1_1));
+        assert_eq!($pmi.maxes()$(.$wait)*, Ok(Maxes { kvsname: 256, key: 32, value: 512 }));
+        assert_eq!($pmi.appnum()$(.$wait)*, Ok(None));
+        assert_eq!($pmi.universe_size()$(.$wait)*, Ok(Some(16)));
+        assert_eq!($pmi.kvsname()$(.$wait)*.unwrap().as_bytes(), b"kvs_0");
+        assert_eq!($pmi.put(b"card-2", b"10.0.0.1")$(.$wait)*, Ok(()));
+        assert_eq!($pmi.fence()$(.$wait)*, Ok(()));
+        let mut out = [0; 64];
+        assert_eq!($pmi.get(b"card-2", &mut out)$(.$wait)*, Ok(Some(8)));
+        assert_eq!(&out[..8], b"10.0.0.1");
+        assert_eq!($pmi.get(b"card-9", &mut out)$(.$wait)*, Ok(None));
+        assert_eq!($pmi.publish(b"s", b"h:1")$(.$wait)*, Ok(()));
+        assert_eq!($pmi.lookup(b"s", &mut out)$(.$wait)*, Ok(Some(3)));
+        assert_eq!(&out[..3], b"h:1");
+        assert_eq!($pmi.lookup(b"t", &mut out)$(.$wait)*, Ok(None));
+        assert_eq!($pmi.unpublish(b"s")$(.$wait)*, Ok(()));
+        assert_eq!($pmi.finalize()$(.$wait)*, Ok(()));
+        let over = CallError::Misuse(Misuse::WrongState { needed: "the conversation is not over" });
+        assert_eq!($pmi.fence()$(.$wait)*, Err(over));
+    }};
+}
+
+#[test]
+fn every_call_waits_for_its_answer_however_it_is_cut() {
+    for piece_bytes in [1, 2, 13, 1000] {
+        let mut pmi = blocking::Pmi::new(Waits(script(piece_bytes, &ANSWERS)));
+        every_call!(pmi);
+        assert_eq!(pmi.into_inner().0.asked(), ASKED);
+    }
+}
+
+#[test]
+fn every_call_can_be_awaited_however_it_is_cut() {
+    for piece_bytes in [1, 2, 13, 1000] {
+        let mut pmi = task::Pmi::new(Awaited(script(piece_bytes, &ANSWERS)));
+        block_on(async { every_call!(pmi, await) });
+        assert_eq!(pmi.into_inner().0.asked(), ASKED);
+    }
+}
+
+/// A blocking client that has opened, and what its peer says then.
+fn open(answers: &[&'static str]) -> blocking::Pmi<Waits> {
+    let mut all = vec![INIT, NAME];
+    all.extend(answers);
+    let mut pmi = blocking::Pmi::new(Waits(script(1000, &all)));
+    pmi.init(Version::V1_1).unwrap();
+    pmi.kvsname().unwrap();
+    pmi
+}
+
+#[test]
+fn a_refusal_names_what_was_refused_and_the_conversation_goes_on() {
+    let mut pmi = open(&[
+        "cmd=put_result rc=5\n",
+        "cmd=maxes rc=-1\n",
+        "cmd=appnum rc=-1\n",
+        "cmd=get_my_kvsname_result rc=-1 msg=not_supported\n",
+        "cmd=barrier_out rc=14 msg=rank_3_has_left_the_job\n",
+        "cmd=publish_result rc=1 info=fail msg=service_exists_already\n",
+        "cmd=finalize_ack\n",
+    ]);
+    let no = |verb, code| CallError::Refused { verb, code: Code(code) };
+    assert_eq!(pmi.put(b"k", b"v"), Err(no(Verb::Put, 5)));
+    assert_eq!(pmi.maxes(), Err(no(Verb::Maxes, -1)));
+    assert_eq!(pmi.appnum(), Err(no(Verb::AppNum, -1)));
+    assert_eq!(pmi.kvsname(), Err(no(Verb::KvsName, -1)));
+    assert_eq!(pmi.fence(), Err(no(Verb::Fence, 14)));
+    let taken = no(Verb::Publish, 1);
+    assert_eq!(taken.to_string(), "the server refused publish_name with code 1");
+    assert_eq!(pmi.publish(b"s", b"p"), Err(taken));
+    assert_eq!(pmi.finalize(), Ok(()));
+}
+
+#[test]
+fn a_value_that_does_not_fit_can_be_asked_for_again() {
+    let answer = "cmd=get_result rc=0 value=12345\n";
+    let mut pmi = open(&[answer, answer]);
+    assert_eq!(pmi.get(b"k", &mut [0; 4]), Err(CallError::Full(Full { needed: 5 })));
+    assert_eq!(pmi.get(b"k", &mut [0; 5]), Ok(Some(5)));
+}
+
+#[test]
+fn a_call_that_cannot_be_meant_sends_nothing() {
+    let mut pmi = open(&["cmd=put_result rc=0\n"]);
+    let asked = pmi.put(b"a b", b"v");
+    assert!(matches!(asked, Err(CallError::Misuse(Misuse::NotSayable { .. }))));
+    assert!(matches!(pmi.put(&[b'k'; 64], b"v"), Err(CallError::Misuse(Misuse::Length { .. }))));
+    let group = pmi.fence_group(Group::Node, 1);
+    assert!(matches!(group, Err(CallError::Misuse(Misuse::NotSayable { .. }))));
+    assert_eq!(pmi.put(b"k", b"v"), Ok(()));
+    assert!(
+        pmi.into_inner()
+            .0
+            .asked()
+            .ends_with("get_my_kvsname\ncmd=put kvsname=kvs_0 key=k value=v\n")
+    );
+}
+
+#[test]
+fn what_comes_behind_an_answer_is_told_by_the_next_call() {
+    let mut pmi = open(&["cmd=put_result rc=0\ncmd=put_result rc=0\n"]);
+    assert_eq!(pmi.put(b"k", b"v"), Ok(()));
+    let fault = pmi.put(b"k", b"v");
+    assert!(matches!(fault, Err(CallError::Peer(PeerError::OutOfOrder { .. }))), "{fault:?}");
+}
+
+#[test]
+fn a_server_that_leaves_or_refuses_the_opening_is_told_of() {
+    let mut pmi = open(&[]);
+    assert_eq!(pmi.fence(), Err(CallError::Peer(PeerError::LeftEarly)));
+    assert_eq!(pmi.fence(), Err(CallError::Peer(PeerError::LeftEarly)));
+    let mut pmi = blocking::Pmi::new(Waits(script(9, &["cmd=response_to_init rc=-1\n"])));
+    let refused = CallError::Peer(PeerError::Refused(Code::FAIL));
+    assert_eq!(pmi.init(Version::V1_1), Err(refused));
+}
+
+#[test]
+fn an_abort_is_sent_and_not_waited_for() {
+    let mut pmi = open(&[]);
+    assert_eq!(pmi.abort(3, b"out of luck"), Ok(()));
+    assert!(pmi.client().state() == pmi_core::client::State::Ended);
+    assert!(matches!(pmi.abort(3, b""), Err(CallError::Misuse(_))));
+    assert!(pmi.into_inner().0.asked().ends_with("cmd=abort exitcode=3 message=out of luck\n"));
+}
+
+#[test]
+fn a_spawn_uses_the_room_that_is_lent_for_it() {
+    let arguments = [Text::from("-v")];
+    let program = Program {
+        executable: "./child".into(),
+        processes: 2,
+        arguments: Argument::Given(&arguments),
+        info: InfoList::Given(&[]),
+    };
+    let spawn = Spawn::Given { programs: &[program], preputs: &[] };
+    // The block has nine lines, and the peer answers the last one.
+    let mut answers = [""; 9];
+    answers[8] = "cmd=spawn_result rc=0\n";
+    let mut pmi = open(&answers);
+    assert!(matches!(pmi.spawn(spawn, &mut [0; 16]), Err(CallError::Full(_))));
+    assert_eq!(pmi.spawn(spawn, &mut [0; 512]), Ok(()));
+    assert!(pmi.into_inner().0.asked().contains("mcmd=spawn\nnprocs=2\nexecname=./child\n"));
+}
+
+#[test]
+fn a_group_meets_where_the_version_has_groups() {
+    let answers = [INIT_1_2, "cmd=barrier_out rc=0 tag=7\n"];
+    let mut pmi = task::Pmi::new(Awaited(script(5, &answers)));
+    block_on(async {
+        pmi.init(Version::V1_2).await.unwrap();
+        pmi.fence_group(Group::Ranks(b"0,2"), 7).await.unwrap();
+    });
+    assert!(pmi.into_inner().0.asked().ends_with("cmd=barrier_in group=0,2:7\n"));
+}
+
+#[test]
+fn a_call_that_is_dropped_leaves_its_question_open() {
+    let mut pmi = task::Pmi::new(Awaited(script(5, &[INIT])));
+    block_on(async {
+        pmi.init(Version::V1_1).await.unwrap();
+        assert!(poll_once(pmi.fence()).await.is_none());
+        assert_eq!(pmi.maxes().await, Err(CallError::Misuse(Misuse::Busy)));
+        assert_eq!(pmi.abort(1, b"").await, Ok(()));
+    });
+}
+
+#[test]
+fn calls_of_two_tasks_take_turns() {
+    let order = RefCell::new(Vec::new());
+    let talk = |name: &'static str| {
+        let order = &order;
+        async move {
+            let mut pmi = task::Pmi::new(Awaited(script(3, &[INIT, "cmd=barrier_out\n"])));
+            pmi.init(Version::V1_1).await.unwrap();
+            order.borrow_mut().push(name);
+            pmi.fence().await.unwrap();
+            order.borrow_mut().push(name);
+        }
+    };
+    block_on(zip(talk("a"), talk("b")));
+    assert_eq!(*order.borrow(), ["a", "b", "a", "b"]);
+}
+
+#[test]
+fn a_future_of_a_call_waits_without_spinning() {
+    // The peer never answers; the future says so once for every poll and does not come back.
+    struct Silent;
+    impl embedded_io::ErrorType for Silent {
+        type Error = Infallible;
+    }
+    impl embedded_io_async::Read for Silent {
+        async fn read(&mut self, _: &mut [u8]) -> Result<usize, Infallible> {
+            pending().await
+        }
+    }
+    impl embedded_io_async::Write for Silent {
+        async fn write(&mut self, bytes: &[u8]) -> Result<usize, Infallible> {
+            Ok(bytes.len())
+        }
+        async fn flush(&mut self) -> Result<(), Infallible> {
+            Ok(())
+        }
+    }
+    let mut pmi = task::Pmi::new(Silent);
+    let mut call = pin!(pmi.init(Version::V1_1));
+    block_on(poll_fn(|context| {
+        assert!(call.as_mut().poll(context).is_pending());
+        assert!(call.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    }));
+}
+
+#[test]
+fn an_error_of_the_stream_is_told_in_its_own_words() {
+    let io: CallError<std::io::Error> = CallError::Io(std::io::ErrorKind::BrokenPipe.into());
+    assert_eq!(io.to_string(), "broken pipe");
+}

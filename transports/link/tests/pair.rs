@@ -1,0 +1,318 @@
+//! Real clients and a real server through the driver loop, over pipes and a clock that stands.
+
+mod common;
+
+use common::{ALL, Pipe, Rules, pipe};
+use futures_lite::future::{block_on, zip};
+use pmi_core::client::{Client, Event, FixedBuffer, State};
+use pmi_core::command::{Answer, Group, Place, Request, Text, Version};
+use pmi_core::error::PeerError;
+use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
+use pmi_core::limits::MESSAGE_BYTES;
+use pmi_core::machine::Machine;
+use pmi_core::server::{self, Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::store::{Arena, Place as Cell};
+use pmi_core::time::Instant;
+use pmi_link::{Carry, PumpError, flush, pump, task};
+
+const NOW: Instant = Instant::from_micros(7);
+const SIZE: u32 = 5;
+
+type Message = heapless::Vec<u8, MESSAGE_BYTES>;
+type Exchanges = [Option<Exchange>; 2];
+type Store = Arena<Vec<Cell>, Vec<u8>>;
+
+#[derive(Debug)]
+struct Small;
+
+impl Storage for Small {
+    type Inbox = Message;
+    type Exchanges = Exchanges;
+    type Sessions = [Option<Session<Message, Exchanges>>; 8];
+    type Kvs = Store;
+    type Members = Vec<Member>;
+    type Jobs = [Option<Job<Store, Vec<Member>>>; 1];
+}
+
+fn store() -> Store {
+    Arena::new(vec![Cell::FREE; 64], vec![0; 16384])
+}
+
+/// One end: a link and what is carried over from call to call.
+struct End {
+    link: Pipe,
+    carry: Carry<Message>,
+}
+
+impl End {
+    fn new(link: Pipe) -> Self {
+        Self { link, carry: Carry::new(Message::new(), Message::new()) }
+    }
+}
+
+/// A member of the job: asks one request after the other and notes what it hears.
+struct Asker {
+    end: End,
+    client: Client<FixedBuffer>,
+    requests: std::vec::IntoIter<Request<'static>>,
+    heard: Vec<String>,
+}
+
+struct World {
+    server: Server<Small>,
+    job: JobId,
+    sessions: Vec<(SessionId, Option<End>)>,
+    askers: Vec<Asker>,
+    faults: Vec<PeerError>,
+    events: Vec<server::Event>,
+}
+
+impl World {
+    fn new(rules: Rules, dials: bool, requests: impl Fn(u32) -> Vec<Request<'static>>) -> Self {
+        let mut server = Server::new([const { None }; 8], [const { None }; 1], store());
+        let name = KvsName::new(b"kvs_1").unwrap();
+        let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+        let members = (0..SIZE).map(|_| Member::new(0, 0)).collect();
+        let job = server.add_job(spec, members, store()).unwrap();
+        let (mut sessions, mut askers) = (Vec::new(), Vec::new());
+        for rank in 0..SIZE {
+            let (near, far) = pipe(rules);
+            let member = Peer::Member { job, rank: Rank(rank) };
+            let peer =
+                if dials { Peer::Caller { job, deadline: None, challenge: None } } else { member };
+            let id = server.open(peer, Message::new(), [const { None }; 2]).unwrap();
+            sessions.push((id, Some(End::new(near))));
+            askers.push(Asker {
+                end: End::new(far),
+                client: Client::fixed(),
+                requests: requests(rank).into_iter(),
+                heard: Vec::new(),
+            });
+        }
+        Self { server, job, sessions, askers, faults: Vec::new(), events: Vec::new() }
+    }
+
+    /// Serves one session, after its link or another session has called for it. True if it moved.
+    fn serve(&mut self, at: usize, reads: bool) -> bool {
+        let (id, end) = &mut self.sessions[at];
+        let (Some(End { link, carry }), Some(mut session)) = (end, self.server.session(*id)) else {
+            return false;
+        };
+        let call = if reads { pump } else { flush };
+        let (moved, gone) = match call(NOW, &mut session, link, carry, &mut [0; 8192]) {
+            Ok(progress) => (progress.has_moved(), progress.finished || progress.ended),
+            Err(PumpError::Peer { error, .. }) => {
+                self.faults.push(error);
+                (true, true)
+            }
+            Err(error) => panic!("{error}"),
+        };
+        // Before the session is closed, which forgets what it has to tell.
+        self.events.extend(std::iter::from_fn(|| self.server.poll_event()));
+        if gone {
+            self.sessions[at].1 = None;
+            self.server.close(self.sessions[at].0);
+        }
+        moved || gone
+    }
+
+    /// Goes round until nothing moves any more.
+    fn run(&mut self) {
+        let mut quiet_rounds = 0;
+        // More than one, since a link that stutters may say nothing for a while.
+        while quiet_rounds < 20 {
+            let mut moved = false;
+            for asker in &mut self.askers {
+                moved |= asker.step();
+            }
+            for at in 0..self.sessions.len() {
+                moved |= self.serve(at, true);
+            }
+            while let Some(id) = self.server.next_ready() {
+                let at = self.sessions.iter().position(|(other, _)| *other == id).unwrap();
+                moved |= self.serve(at, false);
+            }
+            quiet_rounds = if moved { 0 } else { quiet_rounds + 1 };
+        }
+    }
+}
+
+impl Asker {
+    /// Asks the next question if the last one is answered, and moves bytes. True if any moved.
+    fn step(&mut self) -> bool {
+        if self.client.outstanding() == 0
+            && let Some(request) = self.requests.next()
+        {
+            self.client.start(&request).unwrap();
+        }
+        let End { link, carry } = &mut self.end;
+        let moved = match pump(NOW, &mut self.client, link, carry, &mut [0; 4096]) {
+            Ok(progress) => progress.has_moved(),
+            Err(PumpError::Peer { .. }) => false,
+            Err(error) => panic!("{error}"),
+        };
+        while let Some(Event::Reply { reply, .. }) = self.client.poll_event() {
+            self.heard.push(match reply.answer {
+                Answer::Value(text) => String::from_utf8(text.bytes().collect()).unwrap(),
+                other if reply.code.is_success() => format!("{other:?}"),
+                _ => format!("{:?} {}", reply.to, reply.code.0),
+            });
+        }
+        moved
+    }
+}
+
+const INIT: Request<'_> = Request::Init { version: Version::V1_1 };
+const FENCE: Request<'_> = Request::Fence { group: Group::World, tag: None };
+
+fn leak(text: String) -> Text<'static> {
+    Text::plain(text.leak().as_bytes())
+}
+
+fn put(key: String, value: String) -> Request<'static> {
+    Request::Put { place: Place::Job(None), key: leak(key), value: leak(value) }
+}
+
+fn get(key: String) -> Request<'static> {
+    Request::Get { place: Place::Job(None), key: leak(key), wait: false }
+}
+
+/// What everybody does to find the others: put a card, fence, get all cards.
+fn cards(rank: u32) -> Vec<Request<'static>> {
+    let mut requests = vec![
+        INIT,
+        Request::Maxes,
+        Request::KvsName,
+        get("card-0".into()),
+        put(format!("card-{rank}"), format!("{rank}").repeat(1000)),
+        FENCE,
+    ];
+    requests.extend((0..SIZE).map(|other| get(format!("card-{other}"))));
+    requests.extend([FENCE, Request::Finalize]);
+    requests
+}
+
+#[test]
+fn a_job_exchanges_its_cards_over_every_kind_of_link() {
+    for rules in ALL {
+        for dials in [false, true] {
+            let mut world = World::new(rules, dials, |rank| {
+                let greeting = Request::InitAck { id: u64::from(rank) };
+                let mut requests = if dials { vec![greeting] } else { Vec::new() };
+                requests.extend(cards(rank));
+                requests
+            });
+            world.run();
+            assert_eq!(world.faults, []);
+            for (rank, asker) in world.askers.iter().enumerate() {
+                assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.heard);
+                let first = asker.heard.len() - SIZE as usize - 2;
+                for (other, card) in asker.heard[first..][..SIZE as usize].iter().enumerate() {
+                    assert_eq!(*card, other.to_string().repeat(1000), "rank {rank}");
+                }
+                if dials {
+                    let identity = asker.client.identity().unwrap();
+                    assert_eq!((identity.rank as usize, identity.size), (rank, SIZE));
+                }
+            }
+            let fence = world.server.job(world.job).unwrap().fence();
+            assert_eq!((fence.generation(), fence.inside()), (2, 0));
+        }
+    }
+}
+
+#[test]
+fn a_member_that_leaves_in_a_fence_is_told_of_and_the_others_wait_on() {
+    let mut world = World::new(common::GOOD, false, |rank| match rank {
+        0 => vec![INIT],
+        _ => vec![INIT, FENCE],
+    });
+    world.run();
+    // The first rank goes without a word.
+    let gone = world.askers.remove(0);
+    drop(gone);
+    world.run();
+    assert_eq!(world.faults, [PeerError::LeftEarly]);
+    assert!(world.askers.iter().all(|asker| asker.client.outstanding() == 1));
+    let stuck = server::Event::FenceStuck { job: world.job, gone: Rank(0) };
+    assert!(world.events.contains(&stuck), "{:?}", world.events);
+}
+
+#[test]
+fn an_abort_reaches_the_owner_of_the_server() {
+    for rules in ALL {
+        let abort =
+            Request::Abort { code: Some(42), world: true, message: Text::from("no way on") };
+        let mut world = World::new(rules, false, |rank| match rank {
+            3 => vec![INIT, abort],
+            _ => vec![INIT, FENCE],
+        });
+        world.run();
+        let aborted = world.events.iter().find_map(|event| match event {
+            server::Event::Aborted { rank, code, message, .. } => {
+                Some((*rank, *code, message.as_bytes().to_vec()))
+            }
+            _ => None,
+        });
+        assert_eq!(aborted, Some((Rank(3), Some(42), b"no way on".to_vec())), "{rules:?}");
+    }
+}
+
+#[test]
+fn a_caller_that_is_not_expected_hears_why() {
+    for rules in ALL {
+        let mut world = World::new(rules, true, |rank| match rank {
+            0 => vec![Request::InitAck { id: 99 }],
+            _ => Vec::new(),
+        });
+        world.run();
+        assert_eq!(world.faults, [PeerError::UnknownPeer { id: 99 }]);
+        let State::Failed(error) = world.askers[0].client.state() else { panic!() };
+        assert!(matches!(error, PeerError::Refused(_) | PeerError::LeftEarly), "{error}");
+    }
+}
+
+#[test]
+fn a_refused_call_does_not_end_the_conversation() {
+    let mut world = World::new(common::GOOD, false, |rank| match rank {
+        0 => vec![
+            INIT,
+            Request::KvsName,
+            put("PMI_process_mapping".into(), "mine".into()),
+            Request::Lookup { service: leak("nobody".into()) },
+            get("nothing".into()),
+            Request::Finalize,
+        ],
+        _ => vec![INIT],
+    });
+    world.run();
+    assert_eq!(world.faults, []);
+    assert_eq!(world.askers[0].client.state(), State::Ended);
+    assert_eq!(world.askers[0].heard.len(), 6, "{:?}", world.askers[0].heard);
+}
+
+#[test]
+fn a_server_and_a_client_take_turns_as_two_tasks() {
+    let World { mut server, mut sessions, mut askers, .. } =
+        World::new(common::STUTTERING, false, |_| Vec::new());
+    let (id, end) = &mut sessions[2];
+    let (End { link, carry }, Asker { end: far, client, .. }) =
+        (end.as_mut().unwrap(), &mut askers[2]);
+    let serve = async {
+        let mut session = server.session(*id).unwrap();
+        let mut scratch = [0; 8192];
+        while !task::pump(|| NOW, &mut session, link, carry, &mut scratch).await.unwrap().finished {
+        }
+    };
+    let ask = async {
+        for request in [INIT, Request::AppNum, Request::Finalize] {
+            client.start(&request).unwrap();
+            while client.poll_event().is_none() {
+                let End { link, carry } = &mut *far;
+                task::pump(|| NOW, client, link, carry, &mut [0; 4096]).await.unwrap();
+            }
+        }
+    };
+    block_on(zip(serve, ask));
+    assert_eq!(askers[2].client.state(), State::Ended);
+}

@@ -1,0 +1,269 @@
+//! The driver loop with a machine that shows what was asked of it.
+
+mod common;
+
+use std::collections::VecDeque;
+
+use common::{ALL, BYTEWISE, GOOD, Pipe, pipe};
+use pmi_core::error::{Full, PeerError};
+use pmi_core::machine::Machine;
+use pmi_core::time::Instant;
+use pmi_link::{Carry, LinkError, Progress, PumpError, flush, pump};
+
+const NOW: Instant = Instant::ZERO;
+const BROKEN: PeerError = PeerError::TimedOut;
+
+/// Answers every line with itself in capitals. It holds back while it owes, and until its owner
+/// has acted on a `?`; a `!` breaks it, with an explanation.
+#[derive(Default)]
+struct Echo {
+    line: Vec<u8>,
+    owed: VecDeque<Vec<u8>>,
+    /// How many answers it owes before it holds back.
+    patience: usize,
+    asks: bool,
+    broken: bool,
+    ended: bool,
+}
+
+impl Machine for Echo {
+    type Event<'a> = ();
+
+    fn handle_input(&mut self, _: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
+        for (at, byte) in bytes.iter().enumerate() {
+            if self.broken {
+                return Err(BROKEN);
+            }
+            if self.asks || self.owed.len() > self.patience {
+                return Ok(at);
+            }
+            self.line.push(byte.to_ascii_uppercase());
+            if *byte == b'\n' {
+                self.asks = self.line.starts_with(b"?");
+                self.broken = self.line.starts_with(b"!");
+                self.owed.push_back(std::mem::take(&mut self.line));
+            }
+        }
+        if self.broken { Err(BROKEN) } else { Ok(bytes.len()) }
+    }
+
+    fn handle_timeout(&mut self, _: Instant) -> Result<(), PeerError> {
+        Ok(())
+    }
+
+    fn handle_end(&mut self, _: Instant) -> Result<(), PeerError> {
+        self.ended = true;
+        if self.line.is_empty() { Ok(()) } else { Err(PeerError::LeftEarly) }
+    }
+
+    fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
+        let Some(line) = self.owed.front() else { return Ok(None) };
+        let len = line.len();
+        out.get_mut(..len).ok_or(Full { needed: len })?.copy_from_slice(line);
+        self.owed.pop_front();
+        Ok(Some(len))
+    }
+
+    fn poll_event(&mut self) -> Option<()> {
+        std::mem::take(&mut self.asks).then_some(())
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn is_finished(&self) -> bool {
+        self.ended && self.owed.is_empty()
+    }
+}
+
+type Held = heapless::Vec<u8, 40>;
+
+fn carry() -> Carry<Held> {
+    Carry::new(Held::new(), Held::new())
+}
+
+fn turn(echo: &mut Echo, link: &mut Pipe, carry: &mut Carry<Held>) -> Result<Progress, PumpError> {
+    pump(NOW, echo, link, carry, &mut [0; 64])
+}
+
+const LINES: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
+
+#[test]
+fn everything_is_answered_over_every_kind_of_link() {
+    for rules in ALL {
+        for patience in 0..3 {
+            let mut echo = Echo { patience, ..Echo::default() };
+            let (mut near, mut far) = pipe(rules);
+            let mut carry = carry();
+            far.say(LINES.repeat(20).as_bytes());
+            let mut heard = String::new();
+            for _ in 0..10_000 {
+                turn(&mut echo, &mut near, &mut carry).unwrap();
+                heard += &far.hear();
+            }
+            assert_eq!(heard, LINES.repeat(20).to_uppercase(), "{rules:?}, {patience}");
+        }
+    }
+}
+
+#[test]
+fn what_came_in_one_segment_is_answered_in_one() {
+    let mut echo = Echo::default();
+    let (mut near, mut far) = pipe(GOOD);
+    far.say(b"one\ntwo\nthree\n");
+    let progress = turn(&mut echo, &mut near, &mut carry()).unwrap();
+    // The machine holds back after every line, and all the same nothing is sent twice.
+    assert_eq!((near.reads, near.writes), (1, 1), "a short read has emptied the link");
+    assert_eq!(far.hear(), "ONE\nTWO\nTHREE\n");
+    let expected = Progress { read_bytes: 14, sent_bytes: 14, wants_read: true, ..progress };
+    assert_eq!(progress, expected);
+    assert!(!progress.again && !progress.held && !progress.wants_write && !progress.finished);
+}
+
+#[test]
+fn a_full_read_is_followed_by_another() {
+    let (mut near, mut far) = pipe(GOOD);
+    // Half of the scratch is 32 bytes.
+    far.say(&[[b'x'; 31].as_slice(), b"\n"].concat());
+    turn(&mut Echo::default(), &mut near, &mut carry()).unwrap();
+    assert_eq!(near.reads, 2);
+}
+
+#[test]
+fn flushing_never_reads() {
+    let mut echo = Echo::default();
+    let (mut near, mut far) = pipe(GOOD);
+    far.say(b"unheard\n");
+    echo.owed.push_back(b"news\n".to_vec());
+    let progress = flush(NOW, &mut echo, &mut near, &mut carry(), &mut [0; 64]).unwrap();
+    assert_eq!((near.reads, far.hear().as_str()), (0, "news\n"));
+    assert!(progress.wants_read && !progress.wants_write);
+}
+
+#[test]
+fn a_link_without_room_is_waited_for_and_nothing_more_is_rendered() {
+    let mut echo = Echo::default();
+    let (mut near, mut far) = pipe(BYTEWISE);
+    for _ in 0..3 {
+        echo.owed.push_back(b"a long line of news\n".to_vec());
+    }
+    let mut carry = carry();
+    let progress = turn(&mut echo, &mut near, &mut carry).unwrap();
+    assert!(progress.wants_write && progress.wants_read);
+    assert_eq!(echo.owed.len(), 2, "no more than the carry has room for");
+    let mut heard = String::new();
+    for _ in 0..100 {
+        turn(&mut echo, &mut near, &mut carry).unwrap();
+        heard += &far.hear();
+    }
+    assert_eq!(heard, "a long line of news\n".repeat(3));
+    assert_eq!(carry.unsent_bytes(), 0);
+}
+
+#[test]
+fn a_machine_that_waits_for_its_owner_stops_the_reading() {
+    let mut echo = Echo::default();
+    let (mut near, mut far) = pipe(GOOD);
+    far.say(b"?\nlater\n");
+    let mut carry = carry();
+    let progress = turn(&mut echo, &mut near, &mut carry).unwrap();
+    assert!(progress.held && !progress.wants_read);
+    assert_eq!((far.hear().as_str(), carry.untaken_bytes()), ("?\n", 6));
+    far.say(b"even later\n");
+    let reads = near.reads;
+    assert!(turn(&mut echo, &mut near, &mut carry).unwrap().held);
+    assert_eq!(near.reads, reads);
+    assert!(echo.poll_event().is_some());
+    let progress = turn(&mut echo, &mut near, &mut carry).unwrap();
+    assert!(!progress.held && progress.wants_read);
+    assert_eq!(far.hear(), "LATER\nEVEN LATER\n");
+}
+
+#[test]
+fn after_a_fault_the_explanation_goes_out_first() {
+    for rules in ALL {
+        let mut echo = Echo::default();
+        let (mut near, mut far) = pipe(rules);
+        far.say(b"a\n!bad\nnever heard\n");
+        let mut carry = carry();
+        let mut heard = String::new();
+        let error = (0..200).find_map(|_| {
+            let turned = turn(&mut echo, &mut near, &mut carry).err();
+            heard += &far.hear();
+            turned
+        });
+        assert!(matches!(error, Some(PumpError::Peer { error: BROKEN, .. })), "{error:?}");
+        assert_eq!(heard, "A\n!BAD\n", "{rules:?}");
+    }
+}
+
+#[test]
+fn the_bytes_before_a_fault_are_at_the_front_of_the_scratch() {
+    let (mut near, mut far) = pipe(GOOD);
+    far.say(b"!bad\n");
+    let mut scratch = [0; 64];
+    let error = pump(NOW, &mut Echo::default(), &mut near, &mut carry(), &mut scratch);
+    assert_eq!(error, Err(PumpError::Peer { error: BROKEN, heard_bytes: 5 }));
+    assert_eq!(&scratch[..5], b"!bad\n");
+}
+
+#[test]
+fn the_end_comes_after_what_was_said_and_before_the_last_answer() {
+    let mut echo = Echo::default();
+    let (mut near, mut far) = pipe(GOOD);
+    far.say(b"last words\n");
+    far.shut();
+    let mut carry = carry();
+    let first = turn(&mut echo, &mut near, &mut carry).unwrap();
+    assert!(!first.ended, "the read was short");
+    let second = turn(&mut echo, &mut near, &mut carry).unwrap();
+    assert!(second.ended && second.finished && !second.wants_read);
+    assert_eq!(far.hear(), "LAST WORDS\n");
+
+    let (mut near, mut far) = pipe(GOOD);
+    far.say(b"cut o");
+    drop(far);
+    let mut echo = Echo::default();
+    let mut carry = self::carry();
+    turn(&mut echo, &mut near, &mut carry).unwrap();
+    let error = PumpError::Peer { error: PeerError::LeftEarly, heard_bytes: 0 };
+    assert_eq!(turn(&mut echo, &mut near, &mut carry), Err(error));
+}
+
+#[test]
+fn what_a_peer_said_before_it_went_is_heard_though_it_cannot_be_answered() {
+    for flushes in [false, true] {
+        let mut echo = Echo::default();
+        let (mut near, mut far) = pipe(GOOD);
+        echo.owed.push_back(b"an answer\n".to_vec());
+        far.say(b"abort\n?\n");
+        far.turn_away();
+        let mut carry = carry();
+        let call = if flushes { flush } else { pump };
+        let error = call(NOW, &mut echo, &mut near, &mut carry, &mut [0; 64]);
+        assert_eq!(error, Err(PumpError::Link(LinkError::Closed)));
+        assert!(echo.poll_event().is_some(), "the question came through");
+    }
+}
+
+#[test]
+fn too_little_room_for_a_message_is_told() {
+    let mut echo = Echo::default();
+    let (mut near, _far) = pipe(GOOD);
+    echo.owed.push_back(vec![b'x'; 50]);
+    for scratch in [&mut [0; 64][..], &mut [0; 400]] {
+        let error = pump(NOW, &mut echo, &mut near, &mut carry(), scratch);
+        assert_eq!(error, Err(PumpError::TooSmall(Full { needed: 50 })));
+    }
+    assert_eq!(echo.owed.len(), 1, "nothing was lost");
+}
+
+#[test]
+fn a_peer_that_never_stops_does_not_keep_the_others_waiting() {
+    let mut echo = Echo::default();
+    let (mut near, mut far) = pipe(GOOD);
+    far.say(&b"no end to it, and no line feed either".repeat(1000));
+    let progress = turn(&mut echo, &mut near, &mut carry()).unwrap();
+    assert!(progress.again && progress.read_bytes < 1000);
+}

@@ -1,13 +1,42 @@
-//! PMI on an operating system.
+//! PMI on an operating system with descriptors.
 //!
-//! - [`env`] decides from the environment how the server is reached.
-//! - [`connect`] goes there and opens the conversation.
-//! - [`Stream`] is a connection that waits.
+//! A program that takes part in a job calls [`connect()`]:
+//!
+//! ```no_run
+//! match pmi_std::connect()? {
+//!     Some(mut member) => {
+//!         let card = format!("rank-{}-of-{}", member.rank, member.size);
+//!         member.pmi.put(format!("card-{}", member.rank).as_bytes(), card.as_bytes())?;
+//!         member.pmi.fence()?;
+//!         member.pmi.finalize()?;
+//!     }
+//!     None => println!("started by itself"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A server, or whoever drives a machine himself, uses the parts:
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`mod@env`] | what the environment says about the server, decided without touching it |
+//! | [`Stream`] | an inherited descriptor, a Unix socket or a TCP connection, that waits |
+//! | [`NonBlocking`] | the same as a [`Link`](pmi_link::Link) for [`pmi_link::pump()`] |
+//! | [`Bounded`] | a [`Buffer`](pmi_core::storage::Buffer) on the heap |
+//! | [`Clock`] | the system's clock as [`Instant`](pmi_core::time::Instant)s |
+//!
+//! It knows nothing of processes and of waiting for many links: that is the host's.
 
+mod bounded;
+mod clock;
 mod connect;
 pub mod env;
 mod inherit;
+mod nonblocking;
 mod stream;
 
+pub use bounded::Bounded;
+pub use clock::Clock;
 pub use connect::{ConnectError, Member, connect, connect_by};
+pub use nonblocking::NonBlocking;
 pub use stream::Stream;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 /// A connection that waits when it is read or written.
@@ -48,6 +49,15 @@ impl From<UnixStream> for Stream {
 impl From<TcpStream> for Stream {
     fn from(stream: TcpStream) -> Self {
         Self::Tcp(stream)
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
     }
 }
 

@@ -1,0 +1,58 @@
+//! The system's clock as the machines see time.
+
+use pmi_core::time::Instant;
+
+/// A clock that only goes forward, and stands at zero when it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    zero: std::time::Instant,
+}
+
+impl Clock {
+    /// Starts at [`Instant::ZERO`].
+    pub fn start() -> Self {
+        Self { zero: std::time::Instant::now() }
+    }
+
+    /// How late it is.
+    ///
+    /// Units: microseconds since the start.
+    pub fn now(&self) -> Instant {
+        self.at(std::time::Instant::now())
+    }
+
+    /// What this clock says at a moment of the system's; zero before the start.
+    pub fn at(&self, moment: std::time::Instant) -> Instant {
+        let micros = moment.saturating_duration_since(self.zero).as_micros();
+        Instant::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+    }
+
+    /// How long a caller has to wait at `now` until it is `later`; nothing if that has passed.
+    pub fn until(now: Instant, later: Instant) -> std::time::Duration {
+        std::time::Duration::from_micros(later.since(now).as_micros())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn it_counts_from_its_start_in_microseconds() {
+        let clock = Clock::start();
+        assert_eq!(clock.at(clock.zero), Instant::ZERO);
+        let later = clock.zero + Duration::from_millis(5);
+        assert_eq!(clock.at(later), Instant::from_micros(5_000));
+        let earlier = Clock { zero: later }.at(clock.zero);
+        assert_eq!(earlier, Instant::ZERO);
+        assert!(clock.now() <= clock.now());
+    }
+
+    #[test]
+    fn a_moment_that_has_passed_is_not_waited_for() {
+        let (early, late) = (Instant::from_micros(10), Instant::from_micros(25));
+        assert_eq!(Clock::until(early, late), Duration::from_micros(15));
+        assert_eq!(Clock::until(late, early), Duration::ZERO);
+    }
+}

@@ -1,0 +1,142 @@
+//! From an environment to a conversation, with a real server behind real sockets.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use pmi_core::command::Version;
+use pmi_core::ids::{KvsName, Rank};
+use pmi_core::limits::MESSAGE_BYTES;
+use pmi_core::machine::Machine;
+use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::store::{Arena, Place};
+use pmi_link::{CallError, Carry, PumpError, pump};
+use pmi_std::env::{Environment, Way};
+use pmi_std::{Bounded, Clock, ConnectError, NonBlocking, Stream, connect_by};
+
+#[derive(Debug)]
+struct Heap;
+
+type Store = Arena<Vec<Place>, Vec<u8>>;
+type Exchanges = [Option<Exchange>; 1];
+
+impl Storage for Heap {
+    type Inbox = Bounded;
+    type Exchanges = Exchanges;
+    type Sessions = [Option<Session<Bounded, Exchanges>>; 4];
+    type Kvs = Store;
+    type Members = Vec<Member>;
+    type Jobs = [Option<Job<Store, Vec<Member>>>; 1];
+}
+
+/// Serves one peer until it has said goodbye, with a job of one, or of four if it dials in.
+fn serve(stream: Stream, dials: bool) {
+    let store = || Arena::new(vec![Place::FREE; 16], vec![0; 4096]);
+    let mut server = Server::<Heap>::new([const { None }; 4], [const { None }; 1], store());
+    let name = KvsName::new(b"kvs_1").unwrap();
+    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let size = if dials { 4 } else { 1 };
+    let job = server.add_job(spec, vec![Member::new(0, 0); size], store()).unwrap();
+    let member = Peer::Member { job, rank: Rank(0) };
+    let peer = if dials { Peer::Caller { job, deadline: None, challenge: None } } else { member };
+    let id = server.open(peer, Bounded::new(MESSAGE_BYTES), [None]).unwrap();
+    let mut link = NonBlocking::stream(stream).unwrap();
+    let mut carry = Carry::new(Bounded::new(MESSAGE_BYTES), Bounded::new(MESSAGE_BYTES));
+    let (clock, mut scratch) = (Clock::start(), vec![0; 8192]);
+    loop {
+        let mut session = server.session(id).unwrap();
+        match pump(clock.now(), &mut session, &mut link, &mut carry, &mut scratch) {
+            Ok(progress) if progress.finished => return,
+            Ok(progress) if progress.has_moved() => {}
+            Ok(_) => thread::yield_now(),
+            Err(PumpError::Peer { .. }) => return,
+            Err(error) => panic!("{error}"),
+        }
+        while session.poll_event().is_some() {}
+    }
+}
+
+fn environment(way: Way) -> Environment {
+    Environment { way, rank: 0, size: 1, spawned: true }
+}
+
+#[test]
+fn an_inherited_descriptor_leads_to_a_conversation() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let server = thread::spawn(|| serve(theirs.into(), false));
+    let way = Way::Inherited { fd: ours.as_raw_fd() };
+    let mut member = connect_by(environment(way)).unwrap().unwrap();
+    assert_eq!((member.rank, member.size, member.spawned), (0, 1, true));
+    assert_eq!(member.pmi.client().version(), Some(Version::V1_1));
+    member.pmi.put(b"card", b"here").unwrap();
+    member.pmi.fence().unwrap();
+    let mut card = [0; 16];
+    assert_eq!(member.pmi.get(b"card", &mut card).unwrap(), Some(4));
+    assert_eq!(member.pmi.get(b"none", &mut card).unwrap(), None);
+    member.pmi.finalize().unwrap();
+    server.join().unwrap();
+}
+
+#[test]
+fn a_server_that_is_dialled_says_who_its_caller_is() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        serve(stream.into(), true);
+    });
+    let way = Way::Dial { host: "127.0.0.1".into(), port, id: 3 };
+    let mut member = connect_by(environment(way)).unwrap().unwrap();
+    assert_eq!((member.rank, member.size), (3, 4));
+    assert_eq!(member.pmi.kvsname().unwrap().as_bytes(), b"kvs_1");
+    member.pmi.finalize().unwrap();
+    server.join().unwrap();
+}
+
+#[test]
+fn a_caller_that_is_not_expected_is_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        serve(stream.into(), true);
+    });
+    let way = Way::Dial { host: "127.0.0.1".into(), port, id: 4 };
+    let error = connect_by(environment(way)).unwrap_err();
+    assert!(matches!(error, ConnectError::Open(CallError::Peer(_))), "{error}");
+    server.join().unwrap();
+}
+
+#[test]
+fn a_singleton_has_no_conversation() {
+    assert!(connect_by(environment(Way::Singleton)).unwrap().is_none());
+}
+
+#[test]
+fn a_way_that_leads_nowhere_is_told_in_words() {
+    let error = connect_by(environment(Way::Inherited { fd: i32::MAX })).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("PMI_FD names descriptor 2147483647, which is not"), "{text}");
+
+    // A port that belongs to a service nobody runs any more.
+    let way = Way::Dial { host: "127.0.0.1".into(), port: 1, id: 0 };
+    let text = connect_by(environment(way)).unwrap_err().to_string();
+    assert!(text.starts_with("PMI_PORT names 127.0.0.1:1, where nobody answers: "), "{text}");
+}
+
+#[test]
+fn a_server_that_is_none_is_told_in_words() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let server = thread::spawn(move || {
+        let mut line = [0; 40];
+        theirs.read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"cmd=init pmi_version=1 pmi_subversion=1\n");
+        theirs.write_all(b"HTTP/1.1 400 Bad Request\r\n").unwrap();
+    });
+    let way = Way::Inherited { fd: ours.as_raw_fd() };
+    let text = connect_by(environment(way)).unwrap_err().to_string();
+    assert!(text.starts_with("the server did not open the conversation: malformed"), "{text}");
+    server.join().unwrap();
+}

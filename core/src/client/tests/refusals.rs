@@ -1,5 +1,8 @@
 //! What a client refuses to say, and what it refuses to hear.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use super::*;
 use crate::error::Code;
 
@@ -293,5 +296,50 @@ fn a_failed_question_is_an_answer_and_not_an_end() {
         assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()));
         let Some(Event::Reply { reply, .. }) = client.poll_event() else { panic!("{answer}") };
         assert_eq!((reply.to, reply.code), (request.verb(), Code(code)), "{answer}");
+    }
+}
+
+/// Feeds `bytes` in pieces while asking `request`, and checks what every machine promises.
+fn offer(client: &mut Client<Small>, request: &Request<'_>, bytes: &[u8], piece_bytes: usize) {
+    let mut first_error = None;
+    for piece in bytes.chunks(piece_bytes) {
+        if client.start(request).is_ok() {
+            let _ = client.poll_transmit(&mut [0; PMI1_LINE]);
+        }
+        match client.handle_input(NOW, piece) {
+            Ok(len) => assert!(len <= piece.len() && first_error.is_none()),
+            Err(error) => assert_eq!(*first_error.get_or_insert(error), error),
+        }
+        if let Some(Event::Reply { reply, .. }) = client.poll_event() {
+            assert_eq!(reply.to, request.verb());
+        }
+    }
+    assert_eq!(client.is_finished(), first_error.is_some() || client.state() == State::Ended);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_at_all_can_upset_a_client(
+        bytes in vec(any::<u8>(), 0..2000),
+        piece_bytes in 1..300usize,
+        which in 0..13usize,
+    ) {
+        offer(&mut open(), &exchanges()[which].0, &bytes, piece_bytes);
+        offer(&mut fresh(), &INIT, &bytes, piece_bytes);
+    }
+
+    #[test]
+    fn no_answer_with_a_few_bytes_changed_can_upset_a_client(
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        piece_bytes in 1..60usize,
+        which in 0..13usize,
+    ) {
+        let (request, _, answer, _) = exchanges()[which];
+        let mut bytes = answer.repeat(3).into_bytes();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        offer(&mut open(), &request, &bytes, piece_bytes);
     }
 }

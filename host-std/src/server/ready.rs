@@ -42,6 +42,8 @@ pub enum Interest {
     Read,
     /// There is room to write.
     Write,
+    /// Either.
+    Both,
 }
 
 impl Poller {
@@ -145,10 +147,21 @@ impl fmt::Debug for Poller {
 }
 
 impl Interest {
+    /// Puts two wishes together; `None` for neither.
+    pub const fn of(read: bool, write: bool) -> Option<Self> {
+        match (read, write) {
+            (true, true) => Some(Self::Both),
+            (true, false) => Some(Self::Read),
+            (false, true) => Some(Self::Write),
+            (false, false) => None,
+        }
+    }
+
     fn flags(self) -> epoll::EventFlags {
         match self {
             Self::Read => epoll::EventFlags::IN,
             Self::Write => epoll::EventFlags::OUT,
+            Self::Both => epoll::EventFlags::IN.union(epoll::EventFlags::OUT),
         }
     }
 }

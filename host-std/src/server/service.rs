@@ -1,16 +1,15 @@
 //! The protocol server of one job and its connections.
 
 use crate::launch::plan::Plan;
-use crate::server::flush::{Connection, Served};
+use crate::server::flush::{Connection, Occasion, Served};
 use crate::server::ready::{Poller, Token};
-use crate::server::storage::{Heap, Inbox, Table};
+use crate::server::storage::{Heap, Table};
 use crate::verdict::{Failure, Phase};
 use pmi_core::error::{Code, PeerError};
 use pmi_core::ids::{JobId, KvsName, Rank};
-use pmi_core::machine::Machine;
 use pmi_core::server::{self, Event, JobSpec, Member, Peer, Server};
-use pmi_core::time::Instant;
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
+use pmi_std::{Bounded, Clock};
 use std::io;
 use std::os::unix::net::UnixStream;
 
@@ -22,7 +21,7 @@ pub struct Service {
     /// By rank.
     connections: Vec<Connection>,
     news: Vec<News>,
-    zero: std::time::Instant,
+    clock: Clock,
     /// One buffer for whichever connection is served.
     scratch: Box<[u8]>,
 }
@@ -37,17 +36,6 @@ pub enum News {
         /// Which rank.
         rank: u32,
     },
-}
-
-/// Why a connection is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Occasion {
-    /// Its socket has something or takes something.
-    Ready,
-    /// Its rank has ended, so that all it said can be read at once.
-    Ended,
-    /// Its session is owed something.
-    Owed,
 }
 
 impl Service {
@@ -77,7 +65,7 @@ impl Service {
             job,
             connections: Vec::with_capacity(count),
             news: Vec::new(),
-            zero: std::time::Instant::now(),
+            clock: Clock::start(),
             scratch: vec![0; SCRATCH].into(),
         })
     }
@@ -89,7 +77,7 @@ impl Service {
         let peer = Peer::Member { job: self.job, rank: Rank(rank) };
         let session = self
             .server
-            .open(peer, Inbox::default(), Table::new(THREADS_MAX))
+            .open(peer, Bounded::new(INBOX_MAX), Table::new(THREADS_MAX))
             .map_err(io::Error::other)?;
         self.connections.push(Connection::new(session, link, Token::Link(rank), poller)?);
         Ok(())
@@ -181,62 +169,58 @@ impl Service {
     }
 
     fn serve(&mut self, rank: u32, poller: &Poller, occasion: Occasion) -> io::Result<()> {
-        let now = self.now();
+        let now = self.clock.now();
         let Some(connection) = self.connections.get_mut(index(rank)) else { return Ok(()) };
         let Some(mut session) = self.server.session(connection.session) else { return Ok(()) };
-        let was_closed = connection.is_closed();
-        let scratch = &mut self.scratch;
-        let served = match occasion {
-            Occasion::Ready => connection.receive(&mut session, now, scratch, false),
-            Occasion::Ended => connection.receive(&mut session, now, scratch, true),
-            Occasion::Owed => connection.resume(&mut session, now, scratch),
-        };
-        let has_left = session.is_finished() && connection.has_sent_all();
-        match served {
+        let wire = (Token::Link(rank), poller);
+        match connection.serve(&mut session, now, &mut self.scratch, occasion, wire)? {
             Served::Waiting => {}
-            Served::Ended if was_closed => {}
-            Served::Ended => self.news.push(News::Closed { rank }),
-            Served::Broken(error, excerpt) => {
-                self.news.push(News::Failed(nonsense(rank, error, &excerpt)))
+            Served::Closed => self.news.push(News::Closed { rank }),
+            Served::Broken(error, heard_bytes) => {
+                let heard = &self.scratch[..heard_bytes.min(EXCERPT_MAX)];
+                self.news.push(News::Failed(nonsense(rank, error, heard)));
             }
+            // Only after a goodbye: some clients crash when the stream ends at any other moment.
+            Served::Finished if self.phase(rank) == Phase::Finalized => {
+                self.connections[index(rank)].close();
+            }
+            Served::Finished => {}
         }
-        // Only after a goodbye: some clients crash when the stream ends at any other moment.
-        let closes = has_left && self.phase(rank) == Phase::Finalized;
-        let connection = &mut self.connections[index(rank)];
-        if closes {
-            connection.close();
-        }
-        connection.watch(Token::Link(rank), poller)
+        Ok(())
     }
 
     fn missing(&self) -> Option<Failure> {
         let job = self.server.job(self.job)?;
-        let has_left = |rank: &Rank| {
-            let phase = job.member(*rank).map(Member::phase);
-            matches!(phase, Some(server::Phase::Finalized | server::Phase::Lost))
+        // Not those whose connection has just ended: how their process ends will say more, and soon.
+        let has_left = |rank: &Rank| match job.member(*rank).map(Member::phase) {
+            Some(server::Phase::Finalized) => true,
+            Some(server::Phase::Lost) => self
+                .connections
+                .get(rank.index())
+                .is_some_and(|connection| connection.last_phase.is_some()),
+            _ => false,
         };
+        let gone_count = job.missing().filter(has_left).count();
+        if gone_count == 0 {
+            return None;
+        }
         Some(Failure::Missing {
-            gone_count: job.missing().filter(has_left).count(),
+            gone_count,
             gone: job.missing().filter(has_left).take(NAMED_MAX).map(|rank| rank.0).collect(),
             waiting_count: usize::try_from(job.fence().inside()).unwrap_or(usize::MAX),
         })
     }
-
-    fn now(&self) -> Instant {
-        let micros = self.zero.elapsed().as_micros();
-        Instant::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
-    }
 }
 
-fn nonsense(rank: u32, error: PeerError, excerpt: &str) -> Failure {
+fn nonsense(rank: u32, error: PeerError, heard: &[u8]) -> Failure {
     let mut why = match error {
         PeerError::Malformed(_) | PeerError::MessageTooLong { .. } => {
             format!("sent something that is not PMI: {error}")
         }
         _ => format!("cannot be served: {error}"),
     };
-    if !excerpt.is_empty() {
-        why.push_str(&format!(", in '{excerpt}'"));
+    if !heard.is_empty() {
+        why.push_str(&format!(", in '{}'", heard.escape_ascii()));
     }
     Failure::Nonsense { rank, why }
 }
@@ -260,9 +244,15 @@ const THREADS_MAX: usize = 256;
 /// How many missing ranks are named; more would not be read.
 const NAMED_MAX: usize = 8;
 
-/// Holds the longest reply several times, and what a client sends at once.
-const SCRATCH: usize = 16 * 1024;
-const _: () = assert!(SCRATCH > 4 * pmi_core::limits::REPLY_BYTES);
+/// How much of what a peer sent is shown when it was nonsense.
+const EXCERPT_MAX: usize = 40;
+
+/// Far above any message but a large spawn, and a bound on what one client can make us hold.
+const INBOX_MAX: usize = 256 * 1024;
+
+/// One half is for reading and one for writing, where the longest reply fits several times.
+pub(super) const SCRATCH: usize = 16 * 1024;
+const _: () = assert!(SCRATCH / 2 > 2 * pmi_core::limits::REPLY_BYTES);
 
 #[cfg(test)]
 mod tests {

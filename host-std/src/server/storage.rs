@@ -2,53 +2,21 @@
 //! peers that misbehave.
 
 use super::map_kvs::MapKvs;
-use pmi_core::error::Full;
 use pmi_core::server::{Exchange, Job, Member, Session, Storage};
-use pmi_core::storage::{Buffer, Slots};
+use pmi_core::storage::Slots;
+use pmi_std::Bounded;
 
 /// What a host's [`Server`](pmi_core::server::Server) is made of.
 #[derive(Debug)]
 pub struct Heap;
 
 impl Storage for Heap {
-    type Inbox = Inbox;
+    type Inbox = Bounded;
     type Exchanges = Table<Exchange>;
-    type Sessions = Table<Session<Inbox, Table<Exchange>>>;
+    type Sessions = Table<Session<Bounded, Table<Exchange>>>;
     type Kvs = MapKvs;
     type Members = Vec<Member>;
     type Jobs = Table<Job<MapKvs, Vec<Member>>>;
-}
-
-/// Bytes of a message that has not ended; nothing at all while there is none.
-#[derive(Debug, Default)]
-pub struct Inbox {
-    bytes: Vec<u8>,
-}
-
-impl Buffer for Inbox {
-    fn as_slice(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    fn room(&self) -> usize {
-        INBOX_MAX - self.bytes.len()
-    }
-
-    fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        if bytes.len() > self.room() {
-            return Err(Full { needed: self.bytes.len() + bytes.len() });
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn drop_front(&mut self, len: usize) {
-        self.bytes.drain(..len.min(self.bytes.len()));
-        // Thousands of ranks each hold a cut message once; not all of them at the same time.
-        if self.bytes.is_empty() {
-            self.bytes = Vec::new();
-        }
-    }
 }
 
 /// Numbered things in a vector that grows up to a bound.
@@ -109,9 +77,6 @@ impl<T> Slots<T> for Table<T> {
     }
 }
 
-/// Far above any message but a large spawn, and a bound on what one client can make us hold.
-const INBOX_MAX: usize = 256 * 1024;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,16 +98,5 @@ mod tests {
         assert_eq!((table.remove(2), table.remove(1), table.end()), (Some('c'), Some('f'), 1));
         assert_eq!((table.get(0), table.get(7)), (Some(&'e'), None));
         assert_eq!(table.insert('h'), Ok(1));
-    }
-
-    #[test]
-    fn an_inbox_takes_all_or_nothing_and_gives_memory_back() {
-        let mut inbox = Inbox::default();
-        inbox.extend(&[1; INBOX_MAX]).unwrap();
-        assert_eq!(inbox.extend(&[2]), Err(Full { needed: INBOX_MAX + 1 }));
-        inbox.drop_front(INBOX_MAX - 1);
-        assert_eq!((inbox.as_slice(), inbox.room()), (&[1][..], INBOX_MAX - 1));
-        inbox.drop_front(9);
-        assert_eq!(inbox.bytes.capacity(), 0);
     }
 }

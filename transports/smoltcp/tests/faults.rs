@@ -1,0 +1,117 @@
+//! Whole jobs over a network that fails, by seed: every rank sees every card, and everybody hangs up.
+
+mod net;
+
+use net::{Dice, Faults, Net, Office, server_at};
+use pmi_core::client::{Event, FixedBuffer};
+use pmi_core::command::{Answer, Group, Place, Request, Text, Version};
+use pmi_core::server::Member;
+use pmi_core::time::{Duration, Instant};
+use pmi_smoltcp::{Call, Line, Stage};
+use smoltcp::iface::SocketHandle;
+
+/// A rank that goes through its life one question at a time.
+struct Rank {
+    call: Call<FixedBuffer, Line<64>, Line<2048>>,
+    handle: SocketHandle,
+    id: u32,
+    asked: usize,
+    answered: usize,
+}
+
+impl Rank {
+    fn new(net: &mut Net, id: u32) -> Self {
+        let handle = net.add_socket(512);
+        let port = net.fresh_port();
+        let mut call = Call::new();
+        let socket = net.sockets.get_mut(handle);
+        call.dial(socket, net.iface.context(), server_at(), port).unwrap();
+        Self { call, handle, id, asked: 0, answered: 0 }
+    }
+
+    /// Asks the next question, if the last one was answered.
+    fn ask(&mut self, size: u32) {
+        if self.asked > self.answered || self.call.stage() != Stage::Talking {
+            return;
+        }
+        let own = Place::Job(None);
+        let (mut key, mut value) = (String::new(), String::new());
+        let request = match self.asked {
+            0 => Request::InitAck { id: u64::from(self.id) },
+            1 => Request::Init { version: Version::V1_1 },
+            2 => Request::KvsName,
+            3 => {
+                key = format!("card-{}", self.id);
+                value = card(self.id);
+                let (key, value) = (Text::from(key.as_str()), Text::from(value.as_str()));
+                Request::Put { place: own, key, value }
+            }
+            4 => Request::Fence { group: Group::World, tag: None },
+            step if step < 5 + size as usize => {
+                key = format!("card-{}", step - 5);
+                Request::Get { place: own, key: Text::from(key.as_str()), wait: false }
+            }
+            _ => Request::Finalize,
+        };
+        self.call.client().start(&request).unwrap();
+        self.asked += 1;
+        drop((key, value));
+    }
+
+    fn turn(&mut self, net: &mut Net, size: u32) {
+        self.ask(size);
+        let (now, socket) = (net.now(), net.sockets.get_mut(self.handle));
+        self.call.turn(now, socket, &mut [0; 4096]).unwrap();
+        let Some(Event::Reply { reply, .. }) = self.call.event() else { return };
+        assert!(reply.code.is_success(), "{reply:?}");
+        if let Some(peer) = self.answered.checked_sub(5).filter(|peer| *peer < size as usize) {
+            let expected = card(u32::try_from(peer).unwrap());
+            assert_eq!(reply.answer, Answer::Value(Text::from(expected.as_str())));
+        }
+        self.answered += 1;
+    }
+}
+
+/// A value that takes more than one turn of the smallest buffer.
+fn card(rank: u32) -> String {
+    format!("rank {rank} is at 10.0.0.{rank}:4000 ").repeat(20).trim_end().replace(' ', "_")
+}
+
+fn run(seed: u64, size: u32, faults: Faults) -> Instant {
+    let mut net = Net::new(seed, faults);
+    let mut office = Office::new(&mut net, vec![Member::new(0, 0); size as usize]);
+    let mut ranks: Vec<Rank> = (0..size).map(|id| Rank::new(&mut net, id)).collect();
+    let limit = Instant::ZERO.plus(Duration::from_secs(3_600));
+    while !ranks.iter().all(|rank| rank.call.stage().is_over()) || !office.desk.is_quiet() {
+        assert!(net.now() < limit, "seed {seed}: nothing ends");
+        net.step();
+        office.turn(&mut net);
+        ranks.iter_mut().for_each(|rank| rank.turn(&mut net, size));
+    }
+    assert_eq!(office.notices, [], "seed {seed}");
+    assert!(ranks.iter().all(|rank| rank.answered == 6 + size as usize), "seed {seed}");
+    net.now()
+}
+
+#[test]
+fn a_job_of_four_ends_at_once_on_a_good_network() {
+    let end = run(1, 4, Faults::default());
+    assert!(end < Instant::from_micros(500_000), "{end:?}");
+}
+
+#[test]
+fn jobs_survive_loss_reordering_and_duplication_by_seed() {
+    for seed in 0..400 {
+        let mut dice = Dice::new(seed);
+        let mut pct = |bound| u8::try_from(dice.below(bound)).unwrap();
+        let faults = Faults { lost: pct(13), spoilt: pct(6), swapped: pct(40), doubled: pct(25) };
+        run(seed, 1 + u32::try_from(seed % 4).unwrap(), faults);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let faults = Faults { lost: 9, spoilt: 3, swapped: 30, doubled: 20 };
+    assert_eq!(run(77, 3, faults), run(77, 3, faults));
+    assert_ne!(run(77, 3, faults), run(78, 3, faults));
+}

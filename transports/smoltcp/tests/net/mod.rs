@@ -1,0 +1,209 @@
+//! A network within the test: one stack that talks to itself over a wire that loses, swaps, doubles
+//! and spoils packets by seed, in a time that only the test moves.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::collections::VecDeque;
+
+use pmi_core::ids::{JobId, KvsName};
+use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::store::{Arena, Place};
+use pmi_core::time::{Duration, Instant as CoreInstant};
+use pmi_smoltcp::{Desk, Line, Notice, core_time};
+use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
+use smoltcp::phy::{self, DeviceCapabilities, FaultInjector, Medium};
+use smoltcp::socket::tcp;
+use smoltcp::time::Instant;
+use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint};
+
+/// What happens to packets, in per cent.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Faults {
+    pub(crate) lost: u8,
+    pub(crate) spoilt: u8,
+    pub(crate) swapped: u8,
+    pub(crate) doubled: u8,
+}
+
+/// Small numbers in an order that the seed fixes.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+}
+
+/// A loopback that swaps and doubles; losing and spoiling is smoltcp's own injector's part.
+pub(crate) struct Wire {
+    queue: VecDeque<Vec<u8>>,
+    dice: Dice,
+    faults: Faults,
+}
+
+pub(crate) struct Packet(Vec<u8>);
+pub(crate) struct Outlet<'a>(&'a mut Wire);
+
+impl phy::RxToken for Packet {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
+        read(&self.0)
+    }
+}
+
+impl phy::TxToken for Outlet<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
+        let mut packet = vec![0; len];
+        let result = write(&mut packet);
+        let Wire { queue, dice, faults } = self.0;
+        if dice.below(100) < faults.doubled.into() {
+            queue.push_back(packet.clone());
+        }
+        if dice.below(100) < faults.swapped.into() {
+            queue.insert(dice.below(queue.len() + 1), packet);
+        } else {
+            queue.push_back(packet);
+        }
+        result
+    }
+}
+
+impl phy::Device for Wire {
+    type RxToken<'a> = Packet;
+    type TxToken<'a> = Outlet<'a>;
+
+    fn receive(&mut self, _: Instant) -> Option<(Packet, Outlet<'_>)> {
+        let packet = self.queue.pop_front()?;
+        Some((Packet(packet), Outlet(self)))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<Outlet<'_>> {
+        Some(Outlet(self))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.max_transmission_unit = 1500;
+        capabilities.medium = Medium::Ip;
+        capabilities
+    }
+}
+
+pub(crate) struct Net {
+    pub(crate) iface: Interface,
+    pub(crate) sockets: SocketSet<'static>,
+    device: FaultInjector<Wire>,
+    now: Instant,
+    next_port: u16,
+}
+
+pub(crate) const PORT: u16 = 7000;
+
+impl Net {
+    pub(crate) fn new(seed: u64, faults: Faults) -> Self {
+        let wire = Wire { queue: VecDeque::new(), dice: Dice::new(seed), faults };
+        // The injector's generator stays at 0 if it starts there.
+        let mut device = FaultInjector::new(wire, u32::try_from(seed).unwrap() | 1);
+        device.set_drop_chance(faults.lost);
+        device.set_corrupt_chance(faults.spoilt);
+        let mut config = Config::new(HardwareAddress::Ip);
+        config.random_seed = seed;
+        let mut iface = Interface::new(config, &mut device, Instant::ZERO);
+        iface.update_ip_addrs(|list| list.push(IpCidr::new(local(), 8)).unwrap());
+        let sockets = SocketSet::new(Vec::new());
+        Self { iface, sockets, device, now: Instant::ZERO, next_port: 49152 }
+    }
+
+    pub(crate) fn add_socket(&mut self, bytes: usize) -> SocketHandle {
+        let buffer = || tcp::SocketBuffer::new(vec![0; bytes]);
+        let mut socket = tcp::Socket::new(buffer(), buffer());
+        socket.set_nagle_enabled(false);
+        socket.set_ack_delay(None);
+        self.sockets.add(socket)
+    }
+
+    pub(crate) fn socket(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
+        self.sockets.get_mut(handle)
+    }
+
+    /// Lets the stack work, and time go on to where it wants to work again.
+    pub(crate) fn step(&mut self) {
+        let result = self.iface.poll(self.now, &mut self.device, &mut self.sockets);
+        let wanted = match (result, self.iface.poll_delay(self.now, &self.sockets)) {
+            // Whoever was told something has a say first.
+            (PollResult::SocketStateChanged, _) => 0,
+            (PollResult::None, wanted) => wanted.map_or(0, |delay| delay.total_micros()),
+        };
+        self.now += smoltcp::time::Duration::from_micros(wanted.clamp(10, 100_000));
+    }
+
+    pub(crate) fn now(&self) -> CoreInstant {
+        core_time(self.now)
+    }
+
+    pub(crate) fn fresh_port(&mut self) -> u16 {
+        self.next_port += 1;
+        self.next_port
+    }
+}
+
+pub(crate) fn local() -> IpAddress {
+    IpAddress::v4(127, 0, 0, 1)
+}
+
+pub(crate) fn server_at() -> IpEndpoint {
+    IpEndpoint::new(local(), PORT)
+}
+
+/// What a board with eight callers lends.
+pub(crate) struct Board;
+
+pub(crate) type Inbox = Line<2048>;
+pub(crate) type Exchanges = [Option<Exchange>; 1];
+pub(crate) type Store = Arena<[Place; 32], [u8; 4096]>;
+
+impl Storage for Board {
+    type Inbox = Inbox;
+    type Exchanges = Exchanges;
+    type Sessions = [Option<Session<Inbox, Exchanges>>; 8];
+    type Kvs = Store;
+    type Members = Vec<Member>;
+    type Jobs = [Option<Job<Store, Vec<Member>>>; 1];
+}
+
+/// A server with its sockets.
+pub(crate) struct Office {
+    pub(crate) server: Server<Board>,
+    pub(crate) job: JobId,
+    pub(crate) desk: Desk<Line<2048>, Line<2048>, 4>,
+    pub(crate) handles: [SocketHandle; 4],
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Office {
+    pub(crate) fn new(net: &mut Net, members: Vec<Member>) -> Self {
+        let store = || Arena::new([Place::FREE; 32], [0; 4096]);
+        let mut server = Server::new([const { None }; 8], [const { None }; 1], store());
+        let name = KvsName::new(b"kvs_0").unwrap();
+        let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+        let job = server.add_job(spec, members, store()).unwrap();
+        let handles = [(); 4].map(|()| net.add_socket(2048));
+        // Nobody is cut off in haste: a segment may be lost many times in a row.
+        let desk = Desk::new(handles, PORT, Duration::from_secs(1_000));
+        Self { server, job, desk, handles, notices: Vec::new() }
+    }
+
+    pub(crate) fn turn(&mut self, net: &mut Net) {
+        let peer = Peer::Caller { job: self.job, deadline: None, challenge: None };
+        let (now, notices) = (net.now(), &mut self.notices);
+        let told = |notice| notices.push(notice);
+        self.desk.turn(now, &mut net.sockets, &mut self.server, &mut [0; 4096], || peer, told);
+        while self.server.poll_event().is_some() {}
+    }
+}

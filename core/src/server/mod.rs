@@ -244,12 +244,13 @@ impl<S: Storage> Server<S> {
         Some((talk.job, talk.rank))
     }
 
-    /// Forgets a session whose link is closed.
-    pub fn close(&mut self, id: SessionId) {
+    /// Forgets a session whose link is closed, and gives what it had not told its owner yet: an
+    /// abort counts even if its sender is gone.
+    pub fn close(&mut self, id: SessionId) -> Option<Event> {
         self.ready.remove(&mut self.sessions, id.0, ready_link::<S>);
         self.noted.remove(&mut self.sessions, id.0, noted_link::<S>);
-        let Some(Session { talk, .. }) = self.sessions.remove(id.0 as usize) else { return };
-        let Some(job) = self.jobs.get_mut(talk.job.0 as usize) else { return };
+        let Session { talk, .. } = self.sessions.remove(id.0 as usize)?;
+        let Some(job) = self.jobs.get_mut(talk.job.0 as usize) else { return talk.note };
         if talk.stage == Stage::Listening || talk.rank.is_none() {
             job.stop_listening(id);
         }
@@ -259,6 +260,7 @@ impl<S: Storage> Server<S> {
             }
             job.disconnect(rank);
         }
+        talk.note
     }
 
     /// Notes that the process of a member has ended, with or without a session.

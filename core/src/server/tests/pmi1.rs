@@ -107,9 +107,14 @@ fn an_abort_is_told_at_once_and_nothing_after_it_is_heard() {
     let message = Excerpt::new(*b"bye bye");
     let told =
         Event::Aborted { job: world.job, rank: Rank(1), code: Some(42), world: true, message };
-    assert_eq!(world.server.poll_event(), Some(told));
+    assert_eq!(world.server.poll_event(), Some(told.clone()));
     assert_eq!(world.server.poll_event(), None);
     assert_eq!(world.phase(1), Phase::Lost);
+    // The same from somebody who is gone before it was heard.
+    let mut world = World::new(2);
+    world.init_all();
+    world.tell(1, "cmd=abort exitcode=42 message=bye bye\n").unwrap();
+    assert_eq!(world.server.close(world.sessions[1]), Some(told));
 }
 
 #[test]
@@ -263,7 +268,9 @@ fn names_are_published_for_everybody_and_go_with_their_job() {
     let gone = world.say(0, unpublish);
     assert_eq!(gone, "cmd=unpublish_result rc=1 msg=no_such_service info=fail\n");
     world.say(0, publish);
-    world.sessions.clone().into_iter().for_each(|id| world.server.close(id));
+    for id in world.sessions.clone() {
+        assert_eq!(world.server.close(id), None);
+    }
     world.server.remove_job(world.job).unwrap();
     assert_eq!(world.server.names.next(None), None);
 }

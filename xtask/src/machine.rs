@@ -16,6 +16,8 @@ pub(crate) enum Need {
     Mpich,
     /// A compiler for this target.
     Target(&'static str),
+    /// QEMU for machines of this architecture.
+    Qemu(&'static str),
 }
 
 /// Why a need is not met, and the Debian packages that would meet it (none when they cannot).
@@ -99,7 +101,23 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             }
             Err(why) => Err(Lack { why, packages: toolchain::PACKAGES }),
         },
+        Need::Qemu(arch) => qemu(arch),
     }
+}
+
+fn qemu(arch: &str) -> Result<String, Lack> {
+    let program = format!("qemu-system-{arch}");
+    let packages: &[&str] = match arch {
+        "aarch64" | "arm" => &["qemu-system-arm"],
+        "x86_64" => &["qemu-system-x86"],
+        _ => &["qemu-system-misc"],
+    };
+    let version = process::output(process::command(&program).arg("--version"));
+    let found = version.map(|text| text.lines().next().unwrap_or(&program).to_owned());
+    found.map_err(|_| Lack {
+        why: format!("{program}; on Debian: apt-get install {}", packages.join(" ")),
+        packages,
+    })
 }
 
 fn component(

@@ -4,6 +4,7 @@
 //! want an answer in a second. Nothing in the workspace depends on this crate.
 #![forbid(unsafe_code)]
 
+mod bare_metal;
 mod bench;
 mod layers;
 mod machine;
@@ -46,6 +47,11 @@ const COMMANDS: &[Command] = &[
         names: &["bench"],
         about: "compare with Hydra and a floor: all, launch, kvs, memory; --write into the docs",
         run: bench::command,
+    },
+    Command {
+        names: &["bare-metal"],
+        about: "run guests without operating system under QEMU [--arch A] [--guests N]",
+        run: bare_metal::command,
     },
     Command { names: &["help"], about: "print this page", run: help },
 ];

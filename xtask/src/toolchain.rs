@@ -142,7 +142,8 @@ fn first_in_path(folder: &Path) -> OsString {
     env::join_paths(all).unwrap_or(path)
 }
 
-fn target_folder() -> PathBuf {
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder() -> PathBuf {
     process::root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 

@@ -1,0 +1,78 @@
+//! What the guest is told when it boots: words of `name=value` with blanks between.
+
+use core::net::Ipv4Addr;
+
+/// What to do, and who with.
+#[derive(Debug)]
+pub(crate) struct Args {
+    pub(crate) role: Role,
+    /// The guest's own address.
+    pub(crate) addr: Ipv4Addr,
+    /// The address of the server.
+    pub(crate) host: Ipv4Addr,
+    pub(crate) port: u16,
+    /// How a client says who it is: its rank, or a number that only it was told. For a server, the
+    /// number of rank 0; those of the others follow.
+    pub(crate) id: u64,
+    /// How many a server waits for.
+    pub(crate) size: usize,
+    /// How long all of it may take.
+    pub(crate) limit_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Client,
+    Server,
+    /// Does what no program should, so that its end can be seen.
+    Trap,
+    /// The same for a broken promise of our own code.
+    Panic,
+}
+
+impl Args {
+    /// Reads the words.
+    ///
+    /// Errors: the word that cannot be meant.
+    pub(crate) fn new(line: &str) -> Result<Self, &str> {
+        let mut args = Self {
+            role: Role::Client,
+            addr: Ipv4Addr::new(10, 0, 2, 15),
+            host: Ipv4Addr::new(10, 0, 2, 2),
+            port: 0,
+            id: 0,
+            size: 1,
+            limit_ms: 20_000,
+        };
+        for word in line.split_ascii_whitespace() {
+            args.take(word).ok_or(word)?;
+        }
+        if args.port == 0 && matches!(args.role, Role::Client | Role::Server) {
+            return Err("port");
+        }
+        Ok(args)
+    }
+
+    fn take(&mut self, word: &str) -> Option<()> {
+        let (name, value) = word.split_once('=')?;
+        match name {
+            "role" => {
+                self.role = match value {
+                    "client" => Role::Client,
+                    "server" => Role::Server,
+                    "trap" => Role::Trap,
+                    "panic" => Role::Panic,
+                    _ => return None,
+                }
+            }
+            "addr" => self.addr = value.parse().ok()?,
+            "host" => self.host = value.parse().ok()?,
+            "port" => self.port = value.parse().ok()?,
+            "id" => self.id = value.parse().ok()?,
+            "size" => self.size = value.parse().ok().filter(|size| (1..=4).contains(size))?,
+            "limit-ms" => self.limit_ms = value.parse().ok()?,
+            _ => return None,
+        }
+        Some(())
+    }
+}

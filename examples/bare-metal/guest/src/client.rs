@@ -1,0 +1,151 @@
+//! A rank: says who it is, puts its card, waits for all, reads everybody's.
+
+use core::fmt::Write;
+
+use pmi_core::client::FixedBuffer;
+use pmi_core::command::{Answer, Group, Place, Reply, Request, Text, Version};
+use pmi_core::limits::PMI1_LINE;
+use pmi_core::time::{Duration, Instant};
+use pmi_smoltcp::{Call, CallError, Line, Stage};
+use smoltcp::iface::SocketHandle;
+use smoltcp::socket::tcp::Socket;
+use smoltcp::wire::IpEndpoint;
+
+use crate::args::Args;
+use crate::machine::memory::Lent;
+use crate::machine::micros;
+use crate::net::{Net, core_now};
+use crate::say;
+use crate::status::Failure;
+
+type Phone = Call<FixedBuffer, Line<64>, Line<PMI1_LINE>>;
+type Name = heapless::String<64>;
+
+static SCRATCH: Lent<[u8; 2 * PMI1_LINE]> = Lent::new([0; 2 * PMI1_LINE]);
+
+/// The socket with all that a turn needs.
+struct Caller<'a> {
+    net: &'a mut Net,
+    handle: SocketHandle,
+    scratch: &'static mut [u8],
+    limit: Instant,
+}
+
+/// Takes part in the job once.
+// Not inlined: a guest is one or the other, and needs the stack of one.
+#[inline(never)]
+pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
+    let limit = core_now().plus(Duration::from_millis(args.limit_ms));
+    let handle = net.sockets()[0];
+    let mut caller = Caller { net, handle, scratch: SCRATCH.lend(), limit };
+    let mut call = Phone::new();
+    let server = IpEndpoint::new(args.host.into(), args.port);
+    caller.dial(&mut call, server)?;
+
+    let own = Place::Job(None);
+    let who = |reply: &Reply<'_>| match reply.answer {
+        Answer::Identity(identity) => Some((identity.rank, identity.size)),
+        _ => None,
+    };
+    let (rank, size) =
+        caller.ask(&mut call, &Request::InitAck { id: args.id }, who)?.ok_or(Failure::WrongCard)?;
+    caller.ask(&mut call, &Request::Init { version: Version::V1_1 }, done)?;
+    caller.ask(&mut call, &Request::Maxes, done)?;
+    caller.ask(&mut call, &Request::KvsName, done)?;
+    let (key, value) = (key_of(rank), card_of(rank));
+    let (key, value) = (Text::from(key.as_str()), Text::from(value.as_str()));
+    caller.ask(&mut call, &Request::Put { place: own, key, value }, done)?;
+    caller.ask(&mut call, &Request::Fence { group: Group::World, tag: None }, done)?;
+    for peer in 0..size {
+        let key = key_of(peer);
+        let request = Request::Get { place: own, key: Text::from(key.as_str()), wait: false };
+        let mut card = heapless::Vec::<u8, 128>::new();
+        caller.ask(&mut call, &request, |reply| {
+            if let Answer::Value(value) = reply.answer {
+                card.extend(value.bytes().take(128));
+            }
+        })?;
+        let card = core::str::from_utf8(&card).unwrap_or("");
+        // Guests and processes may share a job; what they agree on is whose card it is.
+        let mut start = Name::new();
+        let _fits = write!(start, "rank-{peer}@");
+        if !card.starts_with(start.as_str()) {
+            say!("rank {rank} of {size}: {key} is {card:?}");
+            return Err(Failure::WrongCard);
+        }
+        say!("rank {rank} of {size}: {key} = {card}");
+    }
+    caller.ask(&mut call, &Request::Finalize, done)?;
+    // A guest that is switched off before the server has hung up leaves it waiting.
+    while !caller.turn(&mut call)?.is_over() {}
+    Ok(())
+}
+
+impl Caller<'_> {
+    /// Dials until somebody answers: the server may be booting too.
+    fn dial(&mut self, call: &mut Phone, server: IpEndpoint) -> Result<(), Failure> {
+        loop {
+            let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
+            // Another one each time, as far from the last run's as the clock.
+            let port = 49_152 + u16::try_from(micros() & 0x3fff).unwrap_or(0);
+            call.dial(socket, self.net.iface.context(), server, port)?;
+            loop {
+                match self.turn(call) {
+                    Ok(Stage::Talking) => return Ok(()),
+                    Ok(_) => {}
+                    Err(Failure::Call(CallError::NoAnswer)) => break,
+                    Err(Failure::TooLate) => return Err(CallError::NoAnswer.into()),
+                    Err(other) => return Err(other),
+                }
+            }
+            let again = core_now().plus(Duration::from_millis(100));
+            while core_now() < again {
+                if core_now() >= self.limit {
+                    return Err(CallError::NoAnswer.into());
+                }
+                self.net.poll();
+            }
+        }
+    }
+
+    fn ask<T>(
+        &mut self,
+        call: &mut Phone,
+        request: &Request<'_>,
+        read: impl FnOnce(&Reply<'_>) -> T,
+    ) -> Result<T, Failure> {
+        call.ask(request, |call| self.turn(call), read)
+    }
+
+    fn turn(&mut self, call: &mut Phone) -> Result<Stage, Failure> {
+        self.net.poll();
+        let now = core_now();
+        if now >= self.limit {
+            return Err(Failure::TooLate);
+        }
+        let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
+        Ok(call.turn(now, socket, self.scratch)?)
+    }
+}
+
+const fn done(_: &Reply<'_>) {}
+
+fn key_of(rank: u32) -> Name {
+    let mut key = Name::new();
+    let _fits = write!(key, "card-{rank}");
+    key
+}
+
+fn card_of(rank: u32) -> Name {
+    let mut card = Name::new();
+    let _fits = write!(card, "rank-{rank}@bare-{}", ARCH);
+    card
+}
+
+const ARCH: &str = if cfg!(target_arch = "riscv64") {
+    "riscv64"
+} else if cfg!(target_arch = "aarch64") {
+    "aarch64"
+} else {
+    "x86_64"
+};

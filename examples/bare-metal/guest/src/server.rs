@@ -1,0 +1,100 @@
+//! The guest as a process manager for others.
+
+use pmi_core::ids::{JobId, KvsName, Rank};
+use pmi_core::limits::PMI1_LINE;
+use pmi_core::server::{
+    Event, Exchange, Job, JobSpec, Member, Peer, Phase, Server, Session, Storage,
+};
+use pmi_core::store::{Arena, Kvs, Place};
+use pmi_core::time::Duration;
+use pmi_smoltcp::{Desk, Line, Notice};
+
+use crate::args::Args;
+use crate::machine::memory::Lent;
+use crate::net::{Net, SOCKETS, core_now};
+use crate::say;
+use crate::status::{Failure, Status, of_pump};
+
+/// What this node lends its server.
+struct Node;
+
+type Inbox = Line<PMI1_LINE>;
+type Exchanges = [Option<Exchange>; 1];
+type Store = Arena<&'static mut [Place], &'static mut [u8]>;
+type Members = heapless::Vec<Member, SOCKETS>;
+
+impl Storage for Node {
+    type Inbox = Inbox;
+    type Exchanges = Exchanges;
+    type Sessions = &'static mut [Option<Session<Inbox, Exchanges>>];
+    type Kvs = Store;
+    type Members = Members;
+    type Jobs = &'static mut [Option<Job<Store, Members>>];
+}
+
+static SESSIONS: Lent<[Option<Session<Inbox, Exchanges>>; SOCKETS]> =
+    Lent::new([const { None }; SOCKETS]);
+static JOBS: Lent<[Option<Job<Store, Members>>; 1]> = Lent::new([const { None }; 1]);
+static PLACES: Lent<[Place; 32]> = Lent::new([Place::FREE; 32]);
+static BYTES: Lent<[u8; 4096]> = Lent::new([0; 4096]);
+static SCRATCH: Lent<[u8; 2 * PMI1_LINE]> = Lent::new([0; 2 * PMI1_LINE]);
+
+/// Serves one job, until all its ranks have said goodbye.
+// Not inlined: a guest is one or the other, and needs the stack of one.
+#[inline(never)]
+pub(crate) fn run(args: &Args, net: &mut Net) -> Status {
+    let limit = core_now().plus(Duration::from_millis(args.limit_ms));
+    let nothing_published = Arena::new(&mut [][..], &mut [][..]);
+    let mut server = Server::<Node>::new(SESSIONS.lend(), JOBS.lend(), nothing_published);
+    let Some(job) = add_job(args, &mut server) else { return Status::BadArguments };
+    let mut desk = Desk::<Line<256>, Line<PMI1_LINE>, SOCKETS>::new(
+        net.sockets(),
+        args.port,
+        Duration::from_secs(5),
+    );
+    let scratch = SCRATCH.lend();
+    say!("server: {} ranks, port {}", args.size, args.port);
+    loop {
+        net.poll();
+        let now = core_now();
+        let mut broken = None;
+        let told = |notice| broken = Some(notice);
+        let peer = || Peer::Caller { job, deadline: Some(limit), challenge: None };
+        desk.turn(now, &mut net.sockets, &mut server, scratch, peer, told);
+        while let Some(event) = server.poll_event() {
+            if let Event::Joined { rank: Rank(rank), .. } = event {
+                say!("server: rank {rank} has joined");
+            }
+        }
+        match broken {
+            // Somebody who never said who it is is no loss.
+            Some(Notice::Broken { rank: Some(rank), error, .. }) => {
+                say!("server: rank {} is lost: {error}", rank.0);
+                return of_pump(&error);
+            }
+            Some(Notice::Broken { error, .. }) => say!("server: a caller was refused: {error}"),
+            _ => {}
+        }
+        if now >= limit {
+            return Failure::TooLate.status();
+        }
+        let Some(state) = server.job(job) else { return Status::Protocol };
+        if state.members().iter().all(|m| m.phase() == Phase::Finalized) && desk.is_quiet() {
+            let mut next = state.kvs().next(None);
+            while let Some(entry) = next.and_then(|id| state.kvs().entry(id)) {
+                let text = |bytes| core::str::from_utf8(bytes).unwrap_or("?");
+                say!("server: {} = {}", text(entry.key), text(entry.value));
+                next = state.kvs().next(next);
+            }
+            return Status::Done;
+        }
+    }
+}
+
+fn add_job(args: &Args, server: &mut Server<Node>) -> Option<JobId> {
+    let name = KvsName::new(b"kvs_bare").ok()?;
+    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let ids = (args.id..).take(args.size);
+    let members = ids.map(|id| Member::new(0, 0).with_token(id)).collect();
+    server.add_job(spec, members, Arena::new(PLACES.lend(), BYTES.lend())).ok()
+}

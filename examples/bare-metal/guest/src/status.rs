@@ -1,0 +1,77 @@
+//! How a guest ends. The table is in the README beside it.
+
+use core::fmt;
+
+use pmi_core::error::PeerError;
+use pmi_link::{LinkError, PumpError};
+use pmi_smoltcp::CallError;
+
+/// The exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Status {
+    Done = 0,
+    BadArguments = 2,
+    Panicked = 3,
+    NoCard = 4,
+    NoAnswer = 5,
+    ServerGone = 6,
+    Refused = 7,
+    TooLong = 8,
+    Malformed = 9,
+    Protocol = 10,
+    TooLate = 11,
+    WrongCard = 12,
+    Trapped = 13,
+}
+
+/// Why the guest does not go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Failure {
+    Call(CallError),
+    TooLate,
+    WrongCard,
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(error) => error.fmt(f),
+            Self::TooLate => f.write_str("the time is over"),
+            Self::WrongCard => f.write_str("an answer is not what it should be"),
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) const fn status(&self) -> Status {
+        match self {
+            Self::TooLate => Status::TooLate,
+            Self::WrongCard => Status::WrongCard,
+            Self::Call(CallError::NoAnswer) => Status::NoAnswer,
+            Self::Call(CallError::Pump(error)) => of_pump(error),
+            Self::Call(_) => Status::Protocol,
+        }
+    }
+}
+
+/// What the end of a conversation means.
+pub(crate) const fn of_pump(error: &PumpError) -> Status {
+    match error {
+        PumpError::Link(LinkError::Reset | LinkError::Closed) => Status::ServerGone,
+        PumpError::Peer { error, .. } => match error {
+            PeerError::LeftEarly => Status::ServerGone,
+            PeerError::Refused(_) | PeerError::Unproven => Status::Refused,
+            PeerError::MessageTooLong { .. } => Status::TooLong,
+            PeerError::Malformed(_) => Status::Malformed,
+            _ => Status::Protocol,
+        },
+        _ => Status::Protocol,
+    }
+}

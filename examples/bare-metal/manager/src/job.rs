@@ -1,0 +1,130 @@
+//! One job, served until all its ranks have said goodbye.
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time;
+
+use pmi_core::error::Misuse;
+use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
+use pmi_core::limits::MESSAGE_BYTES;
+use pmi_core::server::{
+    Event, Exchange, Job, JobSpec, Member, Peer, Phase, Server, Session, Storage,
+};
+use pmi_core::store::{Arena, Kvs, Place};
+use pmi_link::{Carry, pump};
+use pmi_std::{Bounded, Clock, NonBlocking};
+
+/// What a host lends.
+struct Host;
+
+type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
+type Exchanges = [Option<Exchange>; 4];
+type Store = Arena<Vec<Place>, Vec<u8>>;
+
+impl Storage for Host {
+    type Inbox = Inbox;
+    type Exchanges = Exchanges;
+    type Sessions = [Option<Session<Inbox, Exchanges>>; SESSIONS];
+    type Kvs = Store;
+    type Members = Vec<Member>;
+    type Jobs = [Option<Job<Store, Vec<Member>>>; 1];
+}
+
+/// Somebody who has dialled in.
+struct Caller {
+    session: SessionId,
+    link: NonBlocking<TcpStream>,
+    carry: Carry<Bounded>,
+}
+
+/// Serves the job; false if a rank was lost, or nobody said anything for long.
+pub(crate) fn serve(listener: &TcpListener, ranks: usize, first_id: u64) -> io::Result<bool> {
+    listener.set_nonblocking(true)?;
+    let store = || Arena::new(vec![Place::FREE; 256], vec![0; 64 << 10]);
+    let mut server = Server::<Host>::new([const { None }; SESSIONS], [None], store());
+    let members = (first_id..).take(ranks).map(|id| Member::new(0, 0).with_token(id)).collect();
+    let name = KvsName::new(b"kvs_manager").map_err(misuse)?;
+    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let job = server.add_job(spec, members, store()).map_err(misuse)?;
+
+    let clock = Clock::start();
+    let mut callers = Vec::new();
+    let mut scratch = [0; 4 * MESSAGE_BYTES];
+    let mut moved = time::Instant::now();
+    let mut is_whole = true;
+    while !is_over(&server, job) || !callers.is_empty() {
+        if let Ok((stream, _)) = listener.accept() {
+            callers.push(pick_up(&mut server, job, stream)?);
+        }
+        let mut kept = Vec::new();
+        for mut caller in callers {
+            let Some(mut session) = server.session(caller.session) else { continue };
+            let Caller { link, carry, .. } = &mut caller;
+            match pump(clock.now(), &mut session, link, carry, &mut scratch) {
+                Ok(progress) => {
+                    if progress.has_moved() {
+                        moved = time::Instant::now();
+                    }
+                    if !progress.finished {
+                        kept.push(caller);
+                        continue;
+                    }
+                }
+                Err(error) => {
+                    let who = server.peer(caller.session).and_then(|(_, rank)| rank);
+                    println!("manager: {}: {error}", name_of(who));
+                    is_whole &= who.is_none();
+                }
+            }
+            server.close(caller.session);
+        }
+        callers = kept;
+        while let Some(event) = server.poll_event() {
+            if let Event::Joined { rank, .. } = event {
+                println!("manager: {} has joined", name_of(Some(rank)));
+            }
+        }
+        if moved.elapsed() > PATIENCE {
+            println!("manager: nobody says anything any more");
+            return Ok(false);
+        }
+        thread::sleep(PAUSE);
+    }
+    print_table(&server, job);
+    Ok(is_whole)
+}
+
+fn pick_up(server: &mut Server<Host>, job: JobId, stream: TcpStream) -> io::Result<Caller> {
+    let peer = Peer::Caller { job, deadline: None, challenge: None };
+    let session = server.open(peer, Inbox::new(), [const { None }; 4]).map_err(misuse)?;
+    let carry = Carry::new(Bounded::new(MESSAGE_BYTES), Bounded::new(MESSAGE_BYTES));
+    Ok(Caller { session, link: NonBlocking::tcp(stream)?, carry })
+}
+
+fn is_over(server: &Server<Host>, job: JobId) -> bool {
+    let gone = |member: &Member| matches!(member.phase(), Phase::Finalized | Phase::Lost);
+    server.job(job).is_none_or(|job| job.members().iter().all(gone))
+}
+
+fn print_table(server: &Server<Host>, job: JobId) {
+    let Some(kvs) = server.job(job).map(Job::kvs) else { return };
+    let mut next = kvs.next(None);
+    while let Some(entry) = next.and_then(|id| kvs.entry(id)) {
+        let text = String::from_utf8_lossy;
+        println!("manager: {} = {}", text(entry.key), text(entry.value));
+        next = kvs.next(next);
+    }
+}
+
+fn name_of(rank: Option<Rank>) -> String {
+    rank.map_or("a caller".into(), |rank| format!("rank {}", rank.0))
+}
+
+fn misuse(misuse: Misuse) -> io::Error {
+    io::Error::other(misuse)
+}
+
+const SESSIONS: usize = 64;
+const PAUSE: time::Duration = time::Duration::from_millis(1);
+const PATIENCE: time::Duration = time::Duration::from_secs(30);

@@ -1,0 +1,43 @@
+//! The smallest process manager that others dial in to.
+//!
+//! ```text
+//! pmi-manager RANKS FIRST-ID             serves one job and ends when all ranks have said goodbye
+//! pmi-manager gone|long|malformed        plays a server that breaks the rules, for one caller
+//! ```
+//!
+//! It listens on a free port of the loopback and says which one in its first line. Rank N has to
+//! say that it is FIRST-ID + N.
+
+mod job;
+mod rogue;
+
+use std::env;
+use std::io;
+use std::net::TcpListener;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("manager: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> io::Result<bool> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("manager: port {}", listener.local_addr()?.port());
+    match *arguments {
+        [ranks, first_id] => match (ranks.parse(), first_id.parse()) {
+            (Ok(ranks), Ok(first_id)) => job::serve(&listener, ranks, first_id),
+            _ => Err(io::Error::other("RANKS and FIRST-ID are numbers")),
+        },
+        [fault] => rogue::serve(&listener, fault).map(|()| true),
+        _ => Err(io::Error::other("give RANKS FIRST-ID, or the name of a fault")),
+    }
+}

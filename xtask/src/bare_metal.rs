@@ -1,0 +1,322 @@
+//! `cargo xtask bare-metal`: guests without operating system, in jobs with each other, under QEMU.
+//!
+//! It builds the guest and the smallest process manager, then plays three scenes for every
+//! architecture: guests that dial the manager, guests among themselves, and guests whose server,
+//! arguments or code are bad, which have to end with the status that the README of the guest names.
+
+mod qemu;
+
+use crate::machine::{self, Machine, Need};
+use crate::tally::Tally;
+use crate::{process, toolchain};
+use qemu::{Line, Net, Running};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// An architecture, and the QEMU machine that stands for it.
+#[derive(Debug)]
+pub(crate) struct Arch {
+    pub(crate) name: &'static str,
+    pub(crate) target: &'static str,
+    /// Beyond what all machines have in common.
+    pub(crate) machine: &'static [&'static str],
+    /// What QEMU's exit status says of a guest that has ended with `status`.
+    pub(crate) exit_of: fn(status: i32) -> i32,
+    rustflags: &'static str,
+}
+
+const ARCHS: &[Arch] = &[
+    Arch {
+        name: "riscv64",
+        target: "riscv64gc-unknown-none-elf",
+        machine: &["-M", "virt", "-bios", "none", "-m", "4M"],
+        exit_of: |status| status,
+        rustflags: "",
+    },
+    Arch {
+        name: "aarch64",
+        target: "aarch64-unknown-none-softfloat",
+        machine: &[
+            "-M",
+            "virt",
+            "-cpu",
+            "cortex-a53",
+            "-m",
+            "8M",
+            "-semihosting-config",
+            "enable=on,target=native",
+        ],
+        exit_of: |status| status,
+        rustflags: "",
+    },
+    Arch {
+        name: "x86_64",
+        target: "x86_64-unknown-none",
+        machine: &[
+            "-M",
+            "microvm,rtc=off,pit=off,pic=off,auto-kernel-cmdline=off",
+            "-m",
+            "8M",
+            "-device",
+            "isa-debug-exit,iobase=0xf4,iosize=4",
+        ],
+        // A processor that resets itself also ends QEMU with 0, so success is another number.
+        exit_of: |status| if status == 0 { 33 } else { 2 * status + 1 },
+        // The boot code runs before there are 64-bit addresses.
+        rustflags: "-Crelocation-model=static -Ccode-model=small",
+    },
+];
+
+/// How a guest ends that has nobody to talk to: its arguments and the status.
+const ALONE: &[(&str, i32)] =
+    &[("role=trap", 13), ("role=panic", 3), ("port=none", 2), ("port=1 limit-ms=300", 5)];
+
+/// How a guest ends whose server breaks the rules: what the manager plays, and the status.
+const ROGUES: &[(&str, i32)] = &[("gone", 6), ("long", 8), ("malformed", 9)];
+
+const FIRST_ID: u64 = 7_000_000_000;
+const WRONG_SECRET: i32 = 7;
+const SCENE_TIME: Duration = Duration::from_secs(60);
+/// Places of the guest that is a server.
+const GUEST_CLIENTS_MAX: usize = 3;
+
+pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
+    let (archs, guests) = read(arguments)?;
+    let needs = archs.iter().flat_map(|arch| [Need::Target(arch.target), Need::Qemu(arch.name)]);
+    let machine = Machine::prepare(needs);
+    let manager = build_manager()?;
+    let mut total = Tally::default();
+    for arch in archs {
+        let lack = [Need::Target(arch.target), Need::Qemu(arch.name)];
+        if let Some(why) = lack.iter().find_map(|need| machine.lack(*need)) {
+            println!("{}: not run: {why}", arch.name);
+            total += machine::verdict_on_lack(machine::in_ci());
+            continue;
+        }
+        let kernel = build_guest(arch, &machine)?;
+        total += Stage { arch, kernel: &kernel, manager: &manager }.play(guests);
+    }
+    println!("{total}");
+    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn read(arguments: &[String]) -> Result<(Vec<&'static Arch>, usize), String> {
+    let (mut archs, mut guests) = (ARCHS.iter().collect::<Vec<_>>(), 4);
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        match word.as_str() {
+            "--arch" if value == "all" => archs = ARCHS.iter().collect(),
+            "--arch" => {
+                archs = vec![
+                    ARCHS
+                        .iter()
+                        .find(|arch| arch.name == value)
+                        .ok_or_else(|| format!("no architecture {value}"))?,
+                ]
+            }
+            "--guests" => {
+                guests = value
+                    .parse()
+                    .ok()
+                    .filter(|guests| (1..=16).contains(guests))
+                    .ok_or("--guests is a number from 1 to 16")?;
+            }
+            _ => return Err(format!("no option {word}: --arch A, --guests N")),
+        }
+    }
+    Ok((archs, guests))
+}
+
+fn build_manager() -> Result<PathBuf, String> {
+    let folder = toolchain::target_folder().join("bare-metal");
+    let mut cargo = process::cargo();
+    cargo.args(["build", "--release", "--package", "pmi-manager", "--manifest-path", MANIFEST]);
+    cargo.arg("--target-dir").arg(&folder);
+    match process::succeeds(&mut cargo) {
+        true => Ok(folder.join("release/pmi-manager")),
+        false => Err("the manager does not build".into()),
+    }
+}
+
+fn build_guest(arch: &Arch, machine: &Machine) -> Result<PathBuf, String> {
+    let toolchain = toolchain::choose(arch.target, &machine.facts)?;
+    let (mut cargo, folder) = in_folder(&toolchain, arch.target);
+    cargo.args(["--package", "pmi-guest"]).env("RUSTFLAGS", arch.rustflags);
+    match process::succeeds(&mut cargo) {
+        true => Ok(folder.join(arch.target).join("release/pmi-guest")),
+        false => Err(format!("{}: the guest does not build", arch.name)),
+    }
+}
+
+/// A build of the bare-metal workspace, and the folder it goes to.
+pub(crate) fn in_folder(
+    toolchain: &toolchain::Toolchain,
+    target: &str,
+) -> (std::process::Command, PathBuf) {
+    let mut cargo = toolchain::build(toolchain, target, "core");
+    // Apart from the workspace's own: other flags, other libraries.
+    let folder = toolchain::target_folder().join("bare-metal-std");
+    cargo.args(["--manifest-path", MANIFEST]).arg("--target-dir").arg(&folder);
+    (cargo, folder)
+}
+
+const MANIFEST: &str = "examples/bare-metal/Cargo.toml";
+
+/// What a scene is played with.
+struct Stage<'a> {
+    arch: &'a Arch,
+    kernel: &'a Path,
+    manager: &'a Path,
+}
+
+impl Stage<'_> {
+    fn play(&self, guests: usize) -> Tally {
+        let mut tally = self.scene("guests dial the manager", || self.dial_in(guests));
+        let clients = guests.min(GUEST_CLIENTS_MAX);
+        tally += self.scene("guests among themselves", || self.among_themselves(clients));
+        for (arguments, status) in ALONE {
+            let name = format!("alone with `{arguments}`");
+            tally += self.scene(&name, || self.ends(arguments, *status));
+        }
+        for (fault, status) in ROGUES {
+            let name = format!("a server that is {fault}");
+            tally += self.scene(&name, || self.meets(&[fault], 0, *status));
+        }
+        let ranks = ["1", &FIRST_ID.to_string()];
+        tally += self.scene("a wrong secret", || self.meets(&ranks, FIRST_ID + 1, WRONG_SECRET));
+        tally
+    }
+
+    fn scene(&self, name: &str, play: impl FnOnce() -> Result<(), String>) -> Tally {
+        println!("-- {}: {name}", self.arch.name);
+        let begin = Instant::now();
+        let result = play();
+        let seconds = begin.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => {
+                println!("-- {}: {name}: good ({seconds:.2} s)", self.arch.name);
+                Tally::PASSED
+            }
+            Err(why) => {
+                println!("-- {}: {name}: FAILED ({seconds:.2} s): {why}", self.arch.name);
+                Tally::FAILED
+            }
+        }
+    }
+
+    fn dial_in(&self, guests: usize) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let first_id = FIRST_ID.to_string();
+        let mut manager =
+            Running::manager(self.manager, &[&guests.to_string(), first_id.as_str()])?;
+        let port = manager.port(until)?;
+        let running: Vec<Running> = (FIRST_ID..)
+            .zip(0..guests)
+            .map(|(id, n)| self.guest(n, &format!("port={port} id={id}"), &Net::User))
+            .collect::<Result<_, _>>()?;
+        self.all_tables(running, until)?;
+        manager.ends_with(0, until).map(drop)
+    }
+
+    fn among_themselves(&self, clients: usize) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let net = Net::shared();
+        let serve = format!("role=server addr=10.0.2.15 port=7000 id={FIRST_ID} size={clients}");
+        let mut server = self.guest(0, &serve, &net)?;
+        let running: Vec<Running> = (FIRST_ID..)
+            .zip(1..=clients)
+            .map(|(id, n)| {
+                let own = format!("addr=10.0.2.{} host=10.0.2.15", 15 + n);
+                self.guest(n, &format!("{own} port=7000 id={id}"), &net)
+            })
+            .collect::<Result<_, _>>()?;
+        self.all_tables(running, until)?;
+        server.ends_with((self.arch.exit_of)(0), until).map(drop)
+    }
+
+    fn ends(&self, arguments: &str, status: i32) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let mut guest = self.guest(0, arguments, &Net::User)?;
+        guest.ends_with((self.arch.exit_of)(status), until).map(drop)
+    }
+
+    /// One guest and a manager that was told to do something particular.
+    fn meets(&self, manager: &[&str], id: u64, status: i32) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let mut manager = Running::manager(self.manager, manager)?;
+        let port = manager.port(until)?;
+        self.ends(&format!("port={port} id={id}"), status)
+    }
+
+    fn guest(&self, number: usize, arguments: &str, net: &Net) -> Result<Running, String> {
+        Running::guest(self.arch, self.kernel, number, arguments, net)
+    }
+
+    /// Every guest ends well and has printed everybody's card, each as another rank.
+    fn all_tables(&self, running: Vec<Running>, until: Instant) -> Result<(), String> {
+        let size = running.len();
+        let mut ranks = vec![false; size];
+        for mut guest in running {
+            let lines = guest.ends_with((self.arch.exit_of)(0), until)?;
+            let rank = table(&lines, size, self.arch.name)?;
+            if std::mem::replace(&mut ranks[rank], true) {
+                return Err(format!("two guests are rank {rank}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rank of the guest that has printed these lines, if its table is whole.
+fn table(lines: &[Line], size: usize, arch: &str) -> Result<usize, String> {
+    let rank = (0..size)
+        .find(|rank| lines.iter().any(|line| line.starts_with(&format!("rank {rank} of {size}: "))))
+        .ok_or("a guest has printed no table")?;
+    for peer in 0..size {
+        let row = format!("rank {rank} of {size}: card-{peer} = rank-{peer}@bare-{arch}");
+        if !lines.contains(&row) {
+            return Err(format!("not printed: {row}"));
+        }
+    }
+    Ok(rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(String::from).collect()
+    }
+
+    #[test]
+    fn options_choose_architectures_and_how_many_guests() {
+        let (archs, guests) = read(&words("--arch aarch64 --guests 2")).unwrap();
+        assert_eq!((archs[0].name, archs.len(), guests), ("aarch64", 1, 2));
+        assert_eq!(read(&[]).unwrap().0.len(), ARCHS.len());
+        for wrong in ["--arch vax", "--guests 0", "--guests", "--fast 1"] {
+            assert!(read(&words(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_table_is_whole_or_not_one() {
+        let row = |peer| format!("rank 1 of 2: card-{peer} = rank-{peer}@bare-vax");
+        assert_eq!(table(&[row(0), row(1)], 2, "vax"), Ok(1));
+        assert!(table(&[row(1)], 2, "vax").is_err());
+        assert!(table(&[row(0), row(1).replace("@bare", "@rare")], 2, "vax").is_err());
+        assert!(table(&[], 2, "vax").is_err());
+    }
+
+    #[test]
+    fn every_status_has_an_exit_status_of_its_own() {
+        for arch in ARCHS {
+            let mut exits: Vec<i32> = (0..=13).map(arch.exit_of).collect();
+            exits.sort_unstable();
+            exits.dedup();
+            assert_eq!(exits.len(), 14, "{}", arch.name);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Programs that run beside us: their lines, their end, and no longer than they may.
+
+use super::Arch;
+use crate::process;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) type Line = String;
+
+/// How a guest is connected.
+pub(crate) enum Net {
+    /// To the host's loopback, which it sees at 10.0.2.2.
+    User,
+    /// To the other guests on this port of a multicast group.
+    Shared(u32),
+}
+
+impl Net {
+    /// A network for one scene: two runs on one machine must not share it.
+    pub(crate) fn shared() -> Self {
+        Self::Shared(20_000 + std::process::id() % 20_000)
+    }
+
+    fn device(&self) -> String {
+        match self {
+            Self::User => "user,id=n0".into(),
+            Self::Shared(port) => {
+                format!("socket,id=n0,mcast=230.0.0.1:{port},localaddr=127.0.0.1")
+            }
+        }
+    }
+}
+
+/// A program, killed when nobody needs it any more.
+pub(crate) struct Running {
+    name: String,
+    child: Child,
+    lines: Receiver<Line>,
+}
+
+impl Running {
+    /// Starts a guest.
+    pub(crate) fn guest(
+        arch: &Arch,
+        kernel: &Path,
+        number: usize,
+        arguments: &str,
+        net: &Net,
+    ) -> Result<Self, String> {
+        let mut qemu = process::command(format!("qemu-system-{}", arch.name));
+        qemu.args(arch.machine)
+            .args(COMMON)
+            .arg("-kernel")
+            .arg(kernel)
+            .args(["-append", arguments]);
+        qemu.args(["-netdev", &net.device(), "-device"]);
+        qemu.arg(format!("virtio-net-device,netdev=n0,mac=52:54:00:00:00:{number:02x}"));
+        Self::start(format!("guest {number}"), &mut qemu)
+    }
+
+    /// Starts the process manager.
+    pub(crate) fn manager(program: &Path, arguments: &[&str]) -> Result<Self, String> {
+        Self::start("manager".into(), process::command(program).args(arguments))
+    }
+
+    fn start(name: String, command: &mut Command) -> Result<Self, String> {
+        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()))?;
+        let (sender, lines) = channel();
+        if let Some(pipe) = child.stdout.take() {
+            let name = name.clone();
+            // Whole lines: the letters of several guests would mix on one terminal.
+            thread::spawn(move || {
+                for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                    println!("   {name}: {line}");
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        Ok(Self { name, child, lines })
+    }
+
+    /// The port that the manager says it listens on.
+    pub(crate) fn port(&mut self, until: Instant) -> Result<u16, String> {
+        let left = until.saturating_duration_since(Instant::now());
+        let line = self.lines.recv_timeout(left).map_err(|_| "the manager says nothing")?;
+        let port = line.rsplit(' ').next().and_then(|port| port.parse().ok());
+        port.ok_or_else(|| format!("no port in {line:?}"))
+    }
+
+    /// Waits for the end and gives all lines.
+    ///
+    /// Errors: another exit status, or no end in time.
+    pub(crate) fn ends_with(&mut self, expected: i32, until: Instant) -> Result<Vec<Line>, String> {
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) if Instant::now() >= until => {
+                    return Err(format!("{} does not end", self.name));
+                }
+                Ok(None) => thread::sleep(Duration::from_millis(5)),
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        if status.code() != Some(expected) {
+            return Err(format!("{}: {status}, expected {expected}", self.name));
+        }
+        Ok(self.lines.iter().collect())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already, which is what we want.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const COMMON: &[&str] = &[
+    "-accel",
+    "tcg",
+    "-smp",
+    "1",
+    "-nodefaults",
+    "-no-user-config",
+    "-display",
+    "none",
+    "-no-reboot",
+    "-serial",
+    "stdio",
+    "-global",
+    "virtio-mmio.force-legacy=false",
+];

@@ -4,7 +4,7 @@ mod meaning;
 mod transcript;
 
 use pmi_core::wire::Framed;
-use transcript::{Message, Scenario, Side, escaped};
+use transcript::{Message, Scenario, Voice, escaped};
 
 #[test]
 fn the_front_of_a_message_is_partial_or_as_wrong_as_the_whole() {
@@ -42,7 +42,7 @@ fn a_stream_in_single_bytes_says_the_same_as_in_one_piece() {
     for scenario in transcript::all().into_iter().flat_map(|t| t.scenarios) {
         let in_steps = said(&scenario);
         let mut in_bytes = Vec::new();
-        let mut streams = std::collections::BTreeMap::<(u32, Side), Vec<u8>>::new();
+        let mut streams = std::collections::BTreeMap::<(u32, Voice), Vec<u8>>::new();
         for step in scenario.steps() {
             let stream = streams.entry((step.rank, step.from)).or_default();
             for byte in &step.bytes {
@@ -56,7 +56,7 @@ fn a_stream_in_single_bytes_says_the_same_as_in_one_piece() {
         }
         // What has no end is told apart by its first bytes; the test above looks at those.
         let wrong = |said: &[u8]| said.starts_with(b"malformed");
-        let right = |all: Vec<(u32, Side, Vec<u8>)>| {
+        let right = |all: Vec<(u32, Voice, Vec<u8>)>| {
             all.into_iter().filter(|(_, _, said)| !wrong(said)).collect::<Vec<_>>()
         };
         assert_eq!(right(in_bytes), right(in_steps), "{}", scenario.label);
@@ -68,7 +68,7 @@ fn messages() -> Vec<Message> {
     transcripts.iter().flat_map(|t| &t.scenarios).flat_map(Scenario::messages).collect()
 }
 
-fn said(scenario: &Scenario) -> Vec<(u32, Side, Vec<u8>)> {
+fn said(scenario: &Scenario) -> Vec<(u32, Voice, Vec<u8>)> {
     let messages = scenario.messages();
     messages.iter().map(|m| (m.rank, m.from, meaning::of(m))).collect()
 }

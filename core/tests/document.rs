@@ -6,13 +6,13 @@ mod wording;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use transcript::{Side, escaped};
+use transcript::{Voice, escaped};
 
 const PAGE: &str = include_str!("../../docs/pmi1.md");
 
 #[test]
 fn every_example_is_a_message_and_bears_a_star_if_we_word_it_so() {
-    let mut streams: BTreeMap<Side, Vec<u8>> = BTreeMap::new();
+    let mut streams: BTreeMap<Voice, Vec<u8>> = BTreeMap::new();
     let mut messages = 0;
     for (number, line) in (1..).zip(PAGE.lines()) {
         if !line.starts_with("C>S") && !line.starts_with("S>C") {
@@ -57,7 +57,7 @@ fn every_transcript_is_in_the_table_of_coverage_or_named_for_its_kind() {
         assert!(transcripts.iter().any(|t| t.file == file), "{file} is named and not there");
     }
     // Those of servers that were not recorded, and of quirks, have their own places on the page.
-    for transcript in transcripts {
+    for transcript in transcripts.iter().filter(|t| t.file.starts_with("pmi1-")) {
         let name = transcript.file.trim_end_matches(".pmi");
         let has_place = matches!(name, "pmi1-others" | "pmi1-quirks") || table.contains(name);
         assert!(has_place, "{name} is in no row");

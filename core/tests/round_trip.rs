@@ -12,9 +12,14 @@ use pmi_core::wire::{Framed, Unwritten, pmi1};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use transcript::{Side, Voice};
 
 /// The name that the writing client owns.
 const OWN: &[u8] = b"kvs_1_0";
+
+/// A client and a server that speak lines.
+const LINES: [Voice; 2] =
+    [Voice { side: Side::Client, generation: 1 }, Voice { side: Side::Server, generation: 1 }];
 
 /// What a client may say in a line.
 #[derive(Clone, Debug)]
@@ -123,8 +128,8 @@ proptest! {
     #[test]
     fn no_bytes_do_harm(bytes in soup()) {
         for (from, framed) in [
-            (transcript::Side::Client, pmi1::frame_request(&bytes)),
-            (transcript::Side::Server, pmi1::frame_reply(&bytes)),
+            (LINES[0], pmi1::frame_request(&bytes)),
+            (LINES[1], pmi1::frame_reply(&bytes)),
         ] {
             if let Ok(Framed::Whole(len)) = framed {
                 prop_assert!(0 < len && len <= bytes.len());
@@ -138,8 +143,8 @@ proptest! {
     #[test]
     fn a_front_is_never_more_wrong_than_the_whole(bytes in soup()) {
         for (from, frame) in [
-            (transcript::Side::Client, pmi1::frame_request as fn(&[u8]) -> _),
-            (transcript::Side::Server, pmi1::frame_reply as fn(&[u8]) -> _),
+            (LINES[0], pmi1::frame_request as fn(&[u8]) -> _),
+            (LINES[1], pmi1::frame_reply as fn(&[u8]) -> _),
         ] {
             let whole = frame(&bytes);
             for cut in 0..bytes.len() {

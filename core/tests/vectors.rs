@@ -19,6 +19,8 @@
 //!   side sends need not be whole messages; they are joined and cut again.
 //! * A star says that we word the message exactly so: writing what was read gives the same bytes.
 //!   No star says that we would not; a star too few is an error like a star too many.
+//! * In a file whose name begins with `pmi2` messages are frames, unless they begin like a line. What
+//!   the client calls an exchange stands at the end of its meaning: `called=0x7ffe994a9a30`.
 //! * The words of the meaning are listed in `tests/meaning/mod.rs`. A meaning that takes several
 //!   lines goes on in deeper ones. `malformed` says that the bytes are refused, `nothing` that
 //!   they are taken and have no meaning.
@@ -28,7 +30,10 @@ mod meaning;
 mod transcript;
 mod wording;
 
-use transcript::{Side, escaped};
+use pmi_core::command::Verb;
+use pmi_core::limits::PMI2_LENGTH_DIGITS;
+use pmi_core::wire::names;
+use transcript::{Side, Step, escaped};
 
 #[test]
 fn every_message_means_what_its_transcript_says() {
@@ -69,20 +74,57 @@ fn what_bears_a_star_is_written_byte_for_byte_and_nothing_else_is() {
 
 #[test]
 fn every_exchange_of_the_table_of_words_is_in_some_transcript() {
-    let transcripts = transcript::all();
-    let said = |from: Side, word: &str| {
-        let starts = [format!("cmd={word}"), format!("mcmd={word}")];
-        let ends_word = |bytes: &[u8]| matches!(bytes.first(), None | Some(b' ' | b'\n'));
-        transcripts.iter().flat_map(|t| &t.scenarios).flat_map(|s| s.steps()).any(|step| {
-            let begins = |start: &String| step.bytes.strip_prefix(start.as_bytes());
-            step.from == from && starts.iter().filter_map(begins).any(ends_word)
-        })
-    };
-    for words in &pmi_core::wire::names::TABLE {
+    let steps = steps();
+    for words in &names::TABLE {
         for (from, word) in [(Side::Client, words.line), (Side::Server, words.line_reply)] {
-            assert!(word.is_empty() || said(from, word), "nobody says {word}");
+            assert!(word.is_empty() || is_said(&steps, from, word), "nobody says {word}");
         }
     }
+}
+
+#[test]
+fn every_exchange_in_frames_is_in_some_transcript() {
+    let steps = steps();
+    let is_framed = |from, word: &[u8]| is_framed(&steps, from, word);
+    for words in names::TABLE.iter().filter(|words| !words.frame.is_empty()) {
+        assert!(is_framed(Side::Client, words.frame.as_bytes()), "nobody says {}", words.frame);
+        // These have no answer of their own.
+        if !matches!(words.verb, Verb::Proof | Verb::PutPair | Verb::Abort) {
+            let answer = [words.frame.as_bytes(), names::RESPONSE].concat();
+            assert!(is_framed(Side::Server, &answer), "nobody says {}", escaped(&answer));
+        }
+    }
+    let others = [names::CHALLENGE, names::GETALL_COUNT, names::GETALL_PAIR];
+    for word in others.into_iter().chain([names::CHECKPOINT, names::ABORT]) {
+        assert!(is_framed(Side::Server, word), "nobody says {}", escaped(word));
+    }
+    assert!(is_framed(Side::Client, names::CONCAT.as_bytes()));
+}
+
+fn steps() -> Vec<Step> {
+    let transcripts = transcript::all();
+    transcripts.iter().flat_map(|t| &t.scenarios).flat_map(|s| s.steps()).cloned().collect()
+}
+
+/// Whether somebody begins a line with this command.
+fn is_said(steps: &[Step], from: Side, word: &str) -> bool {
+    let starts = [format!("cmd={word}"), format!("mcmd={word}")];
+    let ends_word = |bytes: &[u8]| matches!(bytes.first(), None | Some(b' ' | b'\n'));
+    steps.iter().filter(|step| step.from.side == from).any(|step| {
+        let begins = |start: &String| step.bytes.strip_prefix(start.as_bytes());
+        starts.iter().filter_map(begins).any(ends_word)
+    })
+}
+
+/// Whether somebody begins a frame with this command.
+fn is_framed(steps: &[Step], from: Side, word: &[u8]) -> bool {
+    let start = [b"cmd=", word, b";"].concat();
+    steps.iter().filter(|step| step.from.side == from).any(|step| {
+        let body = step.bytes.get(PMI2_LENGTH_DIGITS..).unwrap_or(b"");
+        // What goes on stands behind what it goes on from.
+        let goes_on = word == names::CONCAT.as_bytes();
+        body.starts_with(&start) || goes_on && body.windows(start.len()).any(|part| part == start)
+    })
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! Everything a codec does for the sake of one implementation has its constant or function here,
 //! and nothing else in the crate names an implementation.
 
+use crate::command::Verb;
+use crate::error::Code;
+
 /// Fields that some servers write behind `value=` in `get_result`.
 ///
 /// Seen: hydra 4.1 and 4.2 (`rc=0 value=V found=TRUE`). A value itself may hold blanks (Flux), so
@@ -72,3 +75,101 @@ pub const UNREADABLE: &[u8] = b"unparseable_msg";
 /// the numbers from the last three, newer ones from the first. We write both.
 /// Test: `vectors/pmi1-tcp.pmi`.
 pub const INITACK_LINES: usize = 4;
+
+/// What stands in the last place of a length that is on the left. Who writes so doubles `;` in
+/// values, and everybody else writes it once.
+///
+/// Seen: MPICH up to 4.0 and Slurm's library (left, doubled); MPICH from 4.1 on (right, once).
+/// Test: `vectors/pmi2-quirks.pmi`, "the place of the length tells how a semicolon is written".
+pub const BEHIND_LENGTH: [u8; 2] = *b" \t";
+
+/// How many bytes of old memory stand behind the last field of some frames, counted in the length.
+///
+/// Seen: MPICH 3.3 to 4.0. They may be anything; if the first of them is `;`, it looks as if the
+/// last value went on.
+/// Test: `vectors/pmi2-quirks.pmi`, "bytes of old memory behind the last field".
+pub const STRAY_BYTES: usize = 6;
+
+/// How the name of an exchange begins if its frame has [`STRAY_BYTES`].
+///
+/// Seen: MPICH 3.3 to 4.0 calls it by a printed address; nobody else was seen to send a name.
+/// Test: `vectors/pmi2-quirks.pmi`, "old memory that begins like a value that goes on".
+pub const STRAYING: &[u8] = b"0x";
+
+/// Names under which `fullinit` carries the rank.
+///
+/// Seen: `pmirank=` everywhere; `srcid=` from Slurm's library if it dialled in (source).
+/// Test: `vectors/pmi2-quirks.pmi`, "a rank by another name".
+pub const RANK: [&str; 2] = ["pmirank", "srcid"];
+
+/// What a client says for its job if it was never told: Slurm refuses a `fullinit` without one,
+/// and looks no further.
+///
+/// Seen: Slurm answers `rc=3`.
+/// Test: `vectors/pmi2-quirks.pmi`, "an opening that every server takes".
+pub const NO_JOB: &str = "0";
+
+/// Names under which the answer to `name-lookup` carries the port.
+///
+/// Seen: `value=` from Slurm and in the text, `port=` from hydra; each is what its own clients
+/// read. We write both and read both.
+/// Test: `vectors/pmi2-quirks.pmi`, "a port by two names".
+pub const PORT: [&str; 2] = ["value", "port"];
+
+/// The code that goes with `found=FALSE`.
+///
+/// Seen: clients up to MPICH 4.0 and Slurm's take any other for a failure of the call.
+/// Test: `vectors/pmi2-quirks.pmi`, "missing, with success or without".
+pub const MISSING: Code = Code::SUCCESS;
+
+/// The questions in whose answers a code other than 0 says that there is no such key.
+///
+/// Seen: hydra from 4.1 on answers `rc=1` and nothing else.
+/// Test: `vectors/pmi2-quirks.pmi`, "missing, with success or without".
+pub const MISSING_BY_CODE: [Verb; 3] = [Verb::Get, Verb::NodeGet, Verb::JobGet];
+
+/// Fields that may stand beside a value. In a frame that does not double `;`, any other is the rest
+/// of a value with one, and the value is refused: what is left of it is not what was meant.
+///
+/// Seen: MPICH from 4.1 on sends `value=a;b;` for `a;b`; known servers store `a`.
+/// Test: `vectors/pmi2-quirks.pmi`, "a torn value".
+pub const BESIDE_VALUE: [&str; 13] = [
+    "cmd",
+    "thrid",
+    "key",
+    "value",
+    "val",
+    "name",
+    "port",
+    "infokeycount",
+    "infokey",
+    "infoval",
+    "jobid",
+    "concat",
+    "concatid",
+];
+
+/// How "yes" may be written; the first is what old peers read.
+///
+/// Seen: `TRUE` everywhere; MPICH from 4.1 on reads all of these, and the text has the second.
+/// Test: `vectors/pmi2-quirks.pmi`, "ways to say yes".
+pub const YES: [&str; 3] = ["TRUE", "true", "1"];
+
+/// Names under which an abort in a frame carries its text.
+///
+/// Seen: `msg=` from MPICH up to 4.0 and Slurm's library, `message=` from MPICH from 4.1 on.
+/// Test: `vectors/pmi2-quirks.pmi`, "text of an abort".
+pub const FRAME_ABORT_TEXT: [&str; 2] = ["msg", "message"];
+
+/// A `jobid` without a value stands for the caller's own job.
+///
+/// Seen: MPICH from 4.1 on, after a spawn whose answer named no job.
+/// Test: `vectors/pmi2-quirks.pmi`, "a job without a name".
+pub const EMPTY_JOB_IS_OWN: bool = true;
+
+/// What the answer to `job-connect` must say beside its code, or clients fail.
+///
+/// Seen: a boolean for MPICH up to 4.0 and Slurm's library, a number for MPICH from 4.1 on, which
+/// reads any word as 0.
+/// Test: `vectors/pmi2-quirks.pmi`, "a connection needs no copy".
+pub const KVSCOPY: &str = "kvscopy";

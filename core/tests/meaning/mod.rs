@@ -4,10 +4,10 @@
 
 #![allow(dead_code, reason = "each test program uses its own part of this module")]
 
-use crate::transcript::{Message, Side};
+use crate::transcript::{Message, Side, Voice};
 use pmi_core::command::{Answer, Group, Notice, Pair, Place, Reply, Request, Spawn, Text, Verb};
 use pmi_core::error::Malformed;
-use pmi_core::wire::pmi1;
+use pmi_core::wire::Said;
 
 /// What a message means, or why it means nothing.
 pub(crate) fn of(message: &Message) -> Vec<u8> {
@@ -18,14 +18,14 @@ pub(crate) fn of(message: &Message) -> Vec<u8> {
 }
 
 /// Reads one whole message.
-pub(crate) fn read(from: Side, bytes: &[u8]) -> Vec<u8> {
-    match from {
-        Side::Client => match pmi1::read_request(bytes) {
-            Ok(Some(asked)) => request(&asked),
-            Ok(None) => b"nothing".to_vec(),
+pub(crate) fn read(from: Voice, bytes: &[u8]) -> Vec<u8> {
+    match from.side {
+        Side::Client => match from.dialect(bytes).read_request(bytes) {
+            Ok(Said { tag, request: Some(asked) }) => called(request(&asked), tag),
+            Ok(Said { request: None, .. }) => b"nothing".to_vec(),
             Err(bad) => malformed(bad),
         },
-        Side::Server => pmi1::read_reply(bytes).map_or_else(malformed, |told| reply(&told)),
+        Side::Server => from.read_reply(bytes).map_or_else(malformed, |told| reply(&told)),
     }
 }
 
@@ -39,11 +39,18 @@ pub(crate) fn request(request: &Request<'_>) -> Vec<u8> {
         Request::InitAck { id } => {
             says.pair("id", id.to_string());
         }
+        Request::FullInit { rank, job, threaded, method } => {
+            says.optional("rank", rank.map(|rank| rank.to_string())).optional_text("job", job);
+            says.flag("threaded", threaded).optional_text("method", method);
+        }
+        Request::Proof { digits } => {
+            says.text("digits", digits);
+        }
         Request::Put { place, key, value } => {
             says.place(place).text("key", key).text("value", value);
         }
-        Request::Get { place, key, .. } => {
-            says.place(place).text("key", key);
+        Request::Get { place, key, wait } => {
+            says.place(place).text("key", key).flag("wait", wait);
         }
         Request::Fence { group, tag } => {
             match group {
@@ -62,12 +69,24 @@ pub(crate) fn request(request: &Request<'_>) -> Vec<u8> {
         Request::Spawn(spawn) => {
             says.spawn(spawn);
         }
+        Request::Connect { job } | Request::Disconnect { job } | Request::GetAll { job } => {
+            says.text("job", job);
+        }
+        Request::PutAll { job, pairs } => {
+            says.text("job", job).pair("pairs", pairs.to_string());
+        }
+        Request::PutPair { key, value } => {
+            says.text("key", key).text("value", value);
+        }
+        Request::Ring { left, right } => {
+            says.text("left", left).text("right", right);
+        }
         Request::OutOfBand { id, signal, version } => {
             says.optional("id", id.map(|id| id.to_string())).optional_text("signal", signal);
             says.pair("version", format!("{}.{}", version.major, version.minor));
         }
-        Request::Abort { code, message, .. } => {
-            says.optional("code", code.map(|code| code.to_string()));
+        Request::Abort { code, world, message } => {
+            says.optional("code", code.map(|code| code.to_string())).flag("alone", !world);
             if !message.is_empty() {
                 says.text("message", message);
             }
@@ -96,6 +115,9 @@ pub(crate) fn reply(reply: &Reply<'_>) -> Vec<u8> {
             says.pair("rank", who.rank.to_string()).pair("size", who.size.to_string());
             says.pair("appnum", who.appnum.to_string()).optional_text("spawner", who.spawner);
         }
+        Answer::Challenge(nonce) => {
+            says.text("nonce", nonce);
+        }
         Answer::Maxes(maxes) => {
             says.pair("kvsname", maxes.kvsname.to_string()).pair("key", maxes.key.to_string());
             says.pair("value", maxes.value.to_string());
@@ -115,6 +137,15 @@ pub(crate) fn reply(reply: &Reply<'_>) -> Vec<u8> {
         Answer::Released { tag } => {
             says.word(b"released").optional("tag", tag.map(|tag| tag.to_string()));
         }
+        Answer::Count(count) => {
+            says.pair("count", count.to_string());
+        }
+        Answer::Pair(pair) => {
+            says.text("key", pair.key).text("value", pair.value);
+        }
+        Answer::Ring { count, left, right } => {
+            says.pair("count", count.to_string()).text("left", left).text("right", right);
+        }
         Answer::Spawned { job, codes } => {
             says.optional_text("job", job).optional_text("codes", codes);
         }
@@ -129,7 +160,17 @@ pub(crate) fn reply(reply: &Reply<'_>) -> Vec<u8> {
         }
         _ => {}
     }
-    says.bytes
+    called(says.bytes, reply.tag)
+}
+
+/// Adds what the client calls the exchange, if it gives it a name.
+fn called(mut means: Vec<u8>, tag: &[u8]) -> Vec<u8> {
+    if !tag.is_empty() {
+        // In front of the deeper lines of a spawn.
+        let end = means.iter().position(|b| *b == b'\n').unwrap_or(means.len());
+        means.splice(end..end, [b" called=", tag].concat());
+    }
+    means
 }
 
 fn malformed(bad: Malformed) -> Vec<u8> {
@@ -140,6 +181,8 @@ fn verb(verb: Verb) -> &'static str {
     match verb {
         Verb::Init => "init",
         Verb::InitAck => "initack",
+        Verb::FullInit => "full-init",
+        Verb::Proof => "proof",
         Verb::Maxes => "maxes",
         Verb::AppNum => "appnum",
         Verb::UniverseSize => "universe-size",
@@ -147,16 +190,24 @@ fn verb(verb: Verb) -> &'static str {
         Verb::Put => "put",
         Verb::Get => "get",
         Verb::Fence => "fence",
+        Verb::NodePut => "node-put",
+        Verb::NodeGet => "node-get",
+        Verb::JobGet => "job-get",
         Verb::Publish => "publish",
         Verb::Unpublish => "unpublish",
         Verb::Lookup => "lookup",
         Verb::Spawn => "spawn",
+        Verb::Connect => "connect",
+        Verb::Disconnect => "disconnect",
+        Verb::GetAll => "get-all",
+        Verb::PutAll => "put-all",
+        Verb::PutPair => "put-pair",
+        Verb::Ring => "ring",
         Verb::OutOfBand => "out-of-band",
         Verb::Notice => "notice",
         Verb::Abort => "abort",
         Verb::Finalize => "finalize",
         Verb::Unknown => "unknown",
-        _ => "not in PMI-1",
     }
 }
 
@@ -200,11 +251,16 @@ impl Says {
         }
     }
 
+    /// A word that is said only if it is true.
+    fn flag(&mut self, word: &str, is_so: bool) -> &mut Self {
+        if is_so { self.word(word.as_bytes()) } else { self }
+    }
+
+    /// The verb tells the other places.
     fn place(&mut self, place: Place<'_>) -> &mut Self {
         match place {
             Place::Job(name) => self.optional_text("kvsname", name),
-            Place::Node => self.word(b"node"),
-            Place::Attributes => self.word(b"attributes"),
+            Place::Node | Place::Attributes => self,
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) -> usize {
     for line in &scenario.lines {
         let Line::Said(step) = line else { continue };
         let member = members.entry(step.rank).or_insert_with(|| Client::new(heapless::Vec::new()));
-        messages += match step.from {
+        messages += match step.from.side {
             Side::Client => say(member, step),
             Side::Server => hear(member, step, piece_bytes),
         };

@@ -1,7 +1,8 @@
 //! The server in the role of the server: what clients say goes in, what it says must come out.
 
 use crate::transcript::{Line, Note, Scenario, Side, Step, escaped};
-use pmi_core::command::Spawn;
+use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
+use pmi_core::command::{Notice, Spawn, Text};
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
@@ -16,7 +17,7 @@ pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) {
     let mut stage = Stage::new(scenario);
     for line in &scenario.lines {
         match line {
-            Line::Said(step) if step.from == Side::Client => {
+            Line::Said(step) if step.from.side == Side::Client => {
                 stage.nothing_is_left(&step.label);
                 for piece in step.bytes.chunks(piece_bytes) {
                     stage.hand_in(step, piece);
@@ -35,15 +36,20 @@ pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) {
     stage.nothing_is_left(&scenario.label);
 }
 
-/// A server with one job, its members, and what has come out and is not yet accounted for.
+/// A server, its connections, and what has come out and is not yet accounted for.
 struct Stage {
     server: Server<Vectors>,
     job: JobId,
-    size: u32,
     members: Vec<Connection>,
     told: VecDeque<String>,
-    spawn: Option<(SessionId, usize)>,
-    children: Vec<JobId>,
+    spawn: Option<Wanted>,
+}
+
+/// A spawn that the owner was told of and has not answered.
+struct Wanted {
+    session: SessionId,
+    exchange: usize,
+    preputs: Vec<[Vec<u8>; 2]>,
 }
 
 /// What lies between a member and the server.
@@ -73,37 +79,39 @@ impl Storage for Vectors {
 }
 
 impl Stage {
-    /// `@ job NAME`, with `nodes=0,0,1` for where its ranks are, `universe=N` and `callers` for
-    /// ranks that dial in.
+    /// `@ job NAME`, with `nodes=0,0,1` for where its ranks are, `universe=N`, `secret=TEXT`, and
+    /// `callers` for ranks that dial in.
     fn new(scenario: &Scenario) -> Self {
         let spec = scenario.does("job ").expect("a job to serve");
+        let server = Server::new([const { None }; 8], [const { None }; 4], store());
+        let (members, told) = (Vec::new(), VecDeque::new());
+        let mut stage = Self { server, job: JobId(0), members, told, spawn: None };
+        stage.job = stage.add_job(spec, None);
+        stage
+    }
+
+    /// Adds a job; its ranks have the numbers behind those that are taken.
+    fn add_job(&mut self, spec: &str, spawner: Option<KvsName>) -> JobId {
         let value = |key: &str| spec.split(' ').find_map(|word| word.strip_prefix(key));
         let nodes = value("nodes=").unwrap_or("0").split(',').map(|n| n.parse().expect("a node"));
         let members: Vec<Member> = nodes.map(|node| Member::new(0, node)).collect();
-        let size = u32::try_from(members.len()).expect("a small job");
-        let mut server = Server::new([const { None }; 8], [const { None }; 4], store());
+        let ranks = (0..).map(Rank).take(members.len());
         let name = name(spec.split(' ').next().unwrap_or(""));
         let universe_size = value("universe=").map(|size| size.parse().expect("a number"));
-        let spec = JobSpec { name, spawner: None, universe_size, has_uplink: false };
-        let job = server.add_job(spec, members, store()).expect("room for a job");
-        let callers = scenario.does("job ").is_some_and(|spec| spec.ends_with(" callers"));
-        let mut stage = Self {
-            server,
-            job,
-            size,
-            members: Vec::new(),
-            told: VecDeque::new(),
-            spawn: None,
-            children: Vec::new(),
-        };
-        for rank in (0..size).map(Rank) {
-            stage.connect(if callers {
-                Peer::Caller { job, deadline: None, challenge: None }
+        let job_spec = JobSpec { name, spawner, universe_size, has_uplink: false };
+        let job = self.server.add_job(job_spec, members, store()).expect("room for a job");
+        let secret = value("secret=").map(|text| Secret::new(text.as_bytes()).expect("a secret"));
+        // A number that nobody may guess, but everybody may read here.
+        let nonce = Nonce::new([3; NONCE_DIGITS]);
+        let challenge = secret.map(|secret| Challenge::new(&secret, nonce));
+        for rank in ranks {
+            self.connect(if spec.ends_with(" callers") {
+                Peer::Caller { job, deadline: None, challenge }
             } else {
                 Peer::Member { job, rank }
             });
         }
-        stage
+        job
     }
 
     fn connect(&mut self, peer: Peer) {
@@ -151,15 +159,28 @@ impl Stage {
                 let done = self.server.preput(self.job, key.as_bytes(), value.as_bytes());
                 done.expect("room for a value");
             }
-            ["spawned", child] => {
-                let spec = JobSpec {
-                    name: name(child),
-                    spawner: None,
-                    universe_size: None,
-                    has_uplink: false,
+            ["another", ..] => {
+                let (_, spec) = note.text.split_once(' ').expect("a job");
+                self.add_job(spec, None);
+            }
+            ["caller"] => {
+                self.connect(Peer::Caller { job: self.job, deadline: None, challenge: None });
+            }
+            ["notify", rank, ref what @ ..] => {
+                let notice = match what {
+                    ["abort", code] => Notice::Abort(code.parse().expect("a number")),
+                    _ => Notice::Checkpoint,
                 };
-                let child = self.server.add_job(spec, Vec::new(), store()).expect("room for a job");
-                self.children.push(child);
+                let rank = Rank(rank.parse().expect("a rank"));
+                self.server.notify(self.job, rank, notice).expect("a listener");
+            }
+            ["spawned", ..] => {
+                let (_, spec) = note.text.split_once(' ').expect("a job");
+                let spawner = self.server.job(self.job).map(|job| job.name().clone());
+                let child = self.add_job(spec, spawner);
+                for [key, value] in &self.spawn.as_ref().expect("a spawn to answer").preputs {
+                    self.server.preput(child, key, value).expect("room for a value");
+                }
                 self.answer_spawn(Ok(child));
             }
             ["not-spawned", code] => {
@@ -171,7 +192,7 @@ impl Stage {
     }
 
     fn answer_spawn(&mut self, made: Result<JobId, Code>) {
-        let (session, exchange) = self.spawn.take().expect("a spawn to answer");
+        let Wanted { session, exchange, .. } = self.spawn.take().expect("a spawn to answer");
         self.server.answer_spawn(session, exchange, made).expect("a spawn that waits");
     }
 
@@ -190,7 +211,7 @@ impl Stage {
     fn settle(&mut self) {
         loop {
             let mut moved = false;
-            for rank in 0..self.size {
+            for rank in 0..self.members.len() {
                 moved |= self.serve(rank);
             }
             while let Some(event) = self.server.poll_event() {
@@ -202,8 +223,7 @@ impl Stage {
                 break;
             }
         }
-        for rank in 0..self.size {
-            let member = &mut self.members[rank as usize];
+        for (rank, member) in self.members.iter_mut().enumerate() {
             if member.is_over {
                 continue;
             }
@@ -218,8 +238,8 @@ impl Stage {
     }
 
     /// Moves bytes between a member and its session; says whether any moved.
-    fn serve(&mut self, rank: u32) -> bool {
-        let member = &mut self.members[rank as usize];
+    fn serve(&mut self, rank: usize) -> bool {
+        let member = &mut self.members[rank];
         let Some(mut session) = self.server.session(member.session) else { return false };
         let mut moved = false;
         let mut out = [0; MESSAGE_BYTES];
@@ -247,8 +267,9 @@ impl Stage {
     fn words(&mut self, event: Event) -> String {
         match event {
             Event::Joined { rank, .. } => format!("joined rank={}", rank.0),
-            Event::Aborted { rank, code, message, .. } => {
+            Event::Aborted { rank, code, world, message, .. } => {
                 let code = code.map_or(String::new(), |code| format!(" code={code}"));
+                let code = if world { code } else { code + " alone" };
                 let message = String::from_utf8_lossy(message.as_bytes()).into_owned();
                 let message =
                     if message.is_empty() { message } else { format!(" message={message}") };
@@ -258,11 +279,16 @@ impl Stage {
                 let key = String::from_utf8_lossy(key.as_bytes()).into_owned();
                 format!("put-twice key={key} first={} second={}", first.0, second.0)
             }
+            Event::Signal { rank, signal, .. } => {
+                format!("signal rank={} {}", rank.0, String::from_utf8_lossy(signal.as_bytes()))
+            }
             Event::FenceStuck { gone, .. } => format!("stuck gone={}", gone.0),
             Event::Spawn { session, exchange } => {
-                self.spawn = Some((session, exchange));
                 let spawn = self.server.spawn_request(session).expect("a spawn to read");
                 let words = format!("spawn {}", programs(spawn));
+                let bytes = |text: Text<'_>| text.bytes().collect();
+                let pairs = spawn.preputs().map(|pair| [bytes(pair.key), bytes(pair.value)]);
+                self.spawn = Some(Wanted { session, exchange, preputs: pairs.collect() });
                 self.server.spawn_read(session);
                 words
             }

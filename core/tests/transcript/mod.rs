@@ -2,11 +2,14 @@
 
 #![allow(dead_code, reason = "each test program uses its own part of this module")]
 
+mod voice;
+
 use pmi_core::error::Malformed;
-use pmi_core::wire::{Framed, pmi1};
+use pmi_core::wire::Framed;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+pub(crate) use voice::{Side, Voice};
 
 /// One file.
 pub(crate) struct Transcript {
@@ -48,7 +51,7 @@ pub(crate) struct Step {
     /// `file:line`.
     pub(crate) label: String,
     pub(crate) rank: u32,
-    pub(crate) from: Side,
+    pub(crate) from: Voice,
     pub(crate) bytes: Vec<u8>,
     /// Whether the messages that end here are worded as we word them.
     pub(crate) ours: bool,
@@ -56,33 +59,17 @@ pub(crate) struct Step {
     pub(crate) means: Vec<Vec<u8>>,
 }
 
-/// Who sent it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Side {
-    Client,
-    Server,
-}
-
 /// One message, cut out of what its side sent.
 pub(crate) struct Message {
     /// `file:line` of its last byte.
     pub(crate) label: String,
     pub(crate) rank: u32,
-    pub(crate) from: Side,
+    pub(crate) from: Voice,
     pub(crate) bytes: Vec<u8>,
     /// Set when the bytes have no end that could be found.
     pub(crate) unframed: Option<Malformed>,
     pub(crate) ours: bool,
     pub(crate) means: Vec<u8>,
-}
-
-impl Side {
-    pub(crate) fn frame(self, bytes: &[u8]) -> Result<Framed, Malformed> {
-        match self {
-            Self::Client => pmi1::frame_request(bytes),
-            Self::Server => pmi1::frame_reply(bytes),
-        }
-    }
 }
 
 impl Scenario {
@@ -104,7 +91,7 @@ impl Scenario {
 
     /// Every message in the order in which they end, each with its meaning.
     pub(crate) fn messages(&self) -> Vec<Message> {
-        let mut streams: BTreeMap<(u32, Side), Vec<u8>> = BTreeMap::new();
+        let mut streams: BTreeMap<(u32, Voice), Vec<u8>> = BTreeMap::new();
         let mut messages = Vec::new();
         for step in self.steps() {
             let stream = streams.entry((step.rank, step.from)).or_default();
@@ -136,7 +123,7 @@ impl Scenario {
 }
 
 /// Takes the first message off the front of what one side sent.
-pub(crate) fn cut(from: Side, stream: &mut Vec<u8>) -> Option<(Vec<u8>, Option<Malformed>)> {
+pub(crate) fn cut(from: Voice, stream: &mut Vec<u8>) -> Option<(Vec<u8>, Option<Malformed>)> {
     if stream.is_empty() {
         return None;
     }
@@ -148,14 +135,15 @@ pub(crate) fn cut(from: Side, stream: &mut Vec<u8>) -> Option<(Vec<u8>, Option<M
     }
 }
 
-/// Every transcript of PMI-1, in the order of their names.
+/// Every transcript, in the order of their names.
 pub(crate) fn all() -> Vec<Transcript> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors");
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .expect("the folder of vectors is part of the crate")
+    // Also from the fuzzers' crate, which lies below.
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let folder = above.map(|above| above.join("vectors")).find(|folder| folder.is_dir());
+    let mut files: Vec<_> = fs::read_dir(folder.expect("the vectors are part of the crate"))
+        .expect("the folder of vectors can be read")
         .map(|entry| entry.expect("the folder can be read").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "pmi"))
-        .filter(|path| file_name(path).starts_with("pmi1-"))
         .collect();
     files.sort();
     files
@@ -223,7 +211,7 @@ fn add_meaning(scenario: &mut Scenario, means: &str, label: &str) {
     }
 }
 
-/// Reads `RANK C>S* BYTES`.
+/// Reads `RANK C>S* BYTES`; the label begins with the name of the file.
 pub(crate) fn step(line: &str, label: &str) -> Step {
     let (rank, line) = match line.split_once(' ') {
         Some((rank, rest)) if rank.bytes().all(|b| b.is_ascii_digit()) => {
@@ -241,6 +229,7 @@ pub(crate) fn step(line: &str, label: &str) -> Step {
     .find_map(|(mark, side, ours)| line.strip_prefix(mark).map(|text| (side, ours, text)))
     .unwrap_or_else(|| panic!("{label}: neither a message nor its meaning"));
     let bytes = unescaped(text, label);
+    let from = Voice::in_file(from, label.rsplit('/').next().unwrap_or(label));
     Step { label: label.to_owned(), rank, from, bytes, ours, means: Vec::new() }
 }
 

@@ -2,32 +2,42 @@
 
 #![allow(dead_code, reason = "each test program uses its own part of this module")]
 
-use crate::transcript::Side;
+use crate::transcript::{Side, Voice};
 use pmi_core::command::{Place, Request, Verb};
 use pmi_core::error::Full;
-use pmi_core::wire::{Unwritten, pmi1};
+use pmi_core::wire::pmi2::{self, Semicolons};
+use pmi_core::wire::{Dialect, Said, Unwritten, pmi1};
 
 /// Writes again what `bytes` were read to mean; `None` if we have no words for it.
-pub(crate) fn write(from: Side, bytes: &[u8], out: &mut [u8]) -> Option<Result<usize, Full>> {
-    match from {
+pub(crate) fn write(from: Voice, bytes: &[u8], out: &mut [u8]) -> Option<Result<usize, Full>> {
+    let dialect = from.dialect(bytes);
+    match from.side {
         Side::Client => {
-            let request = pmi1::read_request(bytes).ok()??;
-            match pmi1::write_request(&request, &own_space(&request), out) {
+            let Said { tag, request } = dialect.read_request(bytes).ok()?;
+            let request = request?;
+            let space = own_space(&request);
+            match match dialect {
+                Dialect::Lines => pmi1::write_request(&request, &space, out),
+                Dialect::Frames(_) => pmi2::write_request(&request, tag, &space, out),
+            } {
                 Ok(len) => Some(Ok(len)),
                 Err(Unwritten::Full(full)) => Some(Err(full)),
                 Err(Unwritten::Misuse(_)) => None,
             }
         }
         Side::Server => {
-            let reply = pmi1::read_reply(bytes).ok()?;
+            let reply = from.read_reply(bytes).ok()?;
             let word = if reply.to == Verb::Unknown { word(bytes) } else { b"" };
-            Some(pmi1::write_reply(&reply, word, out))
+            // Only clients that double `;` are told of one, so this is how all of it is written.
+            let doubled = Dialect::Frames(Semicolons::Doubled);
+            let dialect = if dialect == Dialect::Lines { dialect } else { doubled };
+            Some(dialect.write_reply(&reply, word, out))
         }
     }
 }
 
 /// Whether the message is worded as we word it.
-pub(crate) fn is_ours(from: Side, bytes: &[u8]) -> bool {
+pub(crate) fn is_ours(from: Voice, bytes: &[u8]) -> bool {
     let mut out = vec![0; bytes.len()];
     write(from, bytes, &mut out) == Some(Ok(bytes.len())) && out == bytes
 }
@@ -40,9 +50,11 @@ fn own_space(request: &Request<'_>) -> Vec<u8> {
     }
 }
 
-/// The command that a server answers with `COMMAND_result` because it does not know it.
+/// The command that a server names in its answer because it does not know it.
 fn word(bytes: &[u8]) -> &[u8] {
-    let line = bytes.strip_prefix(b"cmd=").unwrap_or(b"");
-    let word = line.split(|b| matches!(b, b' ' | b'\n')).next().unwrap_or(b"");
-    word.strip_suffix(b"_result").unwrap_or(b"")
+    let (_, message) = bytes.split_at(bytes.iter().position(|b| *b == b'c').unwrap_or(0));
+    let message = message.strip_prefix(b"cmd=").unwrap_or(b"");
+    let word = message.split(|b| matches!(b, b' ' | b'\n' | b';')).next().unwrap_or(b"");
+    let of_line = word.strip_suffix(b"_result");
+    of_line.or(word.strip_suffix(b"-response")).unwrap_or(b"")
 }

@@ -1,6 +1,6 @@
 //! A frame of PMI-2 as `key=value;` fields: reader and writer.
 
-use super::super::Writer;
+use super::super::{Writer, quirks};
 use crate::command::{Field, Piece, Text};
 use crate::error::{Full, Misuse};
 use crate::limits::PMI2_LENGTH_DIGITS;
@@ -36,14 +36,41 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// Whether a piece without a name stands between the fields: what a client that writes `;` once
+    /// Leaves out what some clients send behind the last field.
+    ///
+    /// Most of it does not read as a field anyhow. But where it begins with `;`, the last value
+    /// would go on in it.
+    pub(super) fn without_strays(self) -> Self {
+        let end = self.bytes.len().saturating_sub(quirks::STRAY_BYTES);
+        let front = Self { bytes: self.bytes.get(..end).unwrap_or(b""), ..self };
+        if self.semicolons == Semicolons::Single || !front.bytes.ends_with(b";") {
+            return self;
+        }
+        let name = self.field("thrid").and_then(Text::as_plain).unwrap_or(b"");
+        let strays = name.starts_with(quirks::STRAYING) || !self.is_closed() && front.is_closed();
+        if strays { front } else { self }
+    }
+
+    /// Whether the last byte ends a field.
+    fn is_closed(self) -> bool {
+        let mut rest = self.bytes;
+        while let Some((_, _, after)) = cut_doubled(rest) {
+            rest = after;
+        }
+        rest.is_empty()
+    }
+
+    /// Whether something stands between the fields that is none: what a client that writes `;` once
     /// leaves of a value that holds one. Clients that double it leave junk at the end instead.
     pub(super) fn is_torn(self) -> bool {
+        let is_known = |piece: &[u8]| {
+            let name = piece.split(|b| *b == b'=').next().unwrap_or(b"");
+            let digits = name.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+            let name = name.get(..name.len() - digits).unwrap_or(b"");
+            piece.contains(&b'=') && quirks::BESIDE_VALUE.iter().any(|k| k.as_bytes() == name)
+        };
         self.semicolons == Semicolons::Single
-            && self
-                .bytes
-                .split(|b| *b == b';')
-                .any(|piece| !piece.is_empty() && !piece.contains(&b'='))
+            && self.bytes.split(|b| *b == b';').any(|piece| !piece.is_empty() && !is_known(piece))
     }
 
     /// The first field of this name.
@@ -58,7 +85,7 @@ impl<'a> Body<'a> {
     /// Booleans are upper case in every old peer; newer ones read more.
     pub(super) fn flag(self, name: &str) -> Option<bool> {
         let value = self.field(name)?;
-        Some([&b"TRUE"[..], b"true", b"1"].iter().any(|yes| value == **yes))
+        Some(quirks::YES.iter().any(|yes| value == *yes.as_bytes()))
     }
 }
 
@@ -153,7 +180,7 @@ impl<'a> FrameWriter<'a> {
     }
 
     pub(super) fn flag(&mut self, key: &str, value: bool) -> &mut Self {
-        self.text(key, Text::from(if value { "TRUE" } else { "FALSE" }))
+        self.text(key, Text::from(if value { quirks::YES[0] } else { "FALSE" }))
     }
 
     /// `keyN=value;`

@@ -14,7 +14,7 @@ use self::fields::Body;
 pub use self::fields::Semicolons;
 pub use self::reply::{read_reply, write_reply};
 pub use self::request::{read_request, write_request};
-use super::{Framed, names};
+use super::{Framed, names, quirks};
 use crate::command::Text;
 use crate::error::Malformed;
 use crate::limits::PMI2_LENGTH_DIGITS;
@@ -73,18 +73,16 @@ pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
 }
 
 /// How the sender of a frame writes `;`: clients that double it put the length on the left.
-///
-/// Seen: MPICH up to 4.0 and Slurm's library (left, doubled), MPICH from 4.1 on (right, single).
 pub fn habit(message: &[u8]) -> Semicolons {
     match message.get(PMI2_LENGTH_DIGITS - 1) {
-        Some(b' ' | b'\t') => Semicolons::Doubled,
+        Some(last) if quirks::BEHIND_LENGTH.contains(last) => Semicolons::Doubled,
         _ => Semicolons::Single,
     }
 }
 
 fn body(message: &[u8]) -> Body<'_> {
     let bytes = message.get(PMI2_LENGTH_DIGITS..).unwrap_or(b"");
-    Body { bytes, semicolons: habit(message) }
+    Body { bytes, semicolons: habit(message) }.without_strays()
 }
 
 fn command<'a>(body: Body<'a>) -> Result<&'a [u8], Malformed> {

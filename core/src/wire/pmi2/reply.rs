@@ -1,8 +1,8 @@
 //! What a server says: reader and writer.
 
 use super::super::{names, quirks};
+use super::command;
 use super::fields::{Body, FrameWriter, Semicolons, sayable};
-use super::{body, command};
 use crate::command::{Answer, Identity, Notice, Pair, Reason, Reply, Text, Verb};
 use crate::error::{Code, Full, Malformed};
 use crate::limits::PMI2_LENGTH_DIGITS;
@@ -13,7 +13,8 @@ use crate::limits::PMI2_LENGTH_DIGITS;
 /// the answer needs.
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     // Only a server that doubles would put `;;` into a value, and none other can mean it.
-    let body = Body { semicolons: Semicolons::Doubled, ..body(message) };
+    let bytes = message.get(PMI2_LENGTH_DIGITS..).unwrap_or(b"");
+    let body = Body { bytes, semicolons: Semicolons::Doubled };
     let word = command(body)?;
     let tag = body.field("thrid").and_then(Text::as_plain).unwrap_or(b"");
     if let Some((to, answer)) = read_unnamed(word, body) {
@@ -22,11 +23,10 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     }
     let request = word.strip_suffix(names::RESPONSE).unwrap_or(b"");
     let to = names::find(request, |words| words.frame).unwrap_or(Verb::Unknown);
-    let code = body.number("rc").map_or(Code::SUCCESS, |rc| Code(i32::try_from(rc).unwrap_or(-1)));
+    let code = body.field("rc").map_or(Code::SUCCESS, code);
     let answer = if code.is_success() {
         read_answer(to, body).ok_or(Malformed::new(0, "the fields of an answer"))?
-    } else if matches!(to, Verb::Get | Verb::NodeGet | Verb::JobGet) {
-        // Hydra from 4.1 on says so of a key that is not there.
+    } else if quirks::MISSING_BY_CODE.contains(&to) {
         Answer::Missing
     } else {
         body.field("errmsg").map_or(Answer::Nothing, Answer::Told)
@@ -66,16 +66,15 @@ pub fn write_reply(
         return frame.finish();
     }
     let mut frame = FrameWriter::new(out, &[name, names::RESPONSE], reply.tag, semicolons);
-    let reads = matches!(reply.to, Verb::Get | Verb::NodeGet | Verb::JobGet);
+    let reads = quirks::MISSING_BY_CODE.contains(&reply.to);
     let answer = match reply.answer {
         Answer::Value(value) if sayable(value, semicolons).is_err() => {
             // Cutting the value short would be taken for the value.
             frame.number("rc", Code::OTHER.0).text("errmsg", Text::from(UNREADABLE_VALUE));
             return frame.finish();
         }
-        // Old clients take a code for an error of the call, not for "no such key".
         Answer::Missing if reads => {
-            frame.number("rc", 0).flag("found", false);
+            frame.number("rc", quirks::MISSING.0).flag("found", false);
             return frame.finish();
         }
         answer => answer,
@@ -86,9 +85,11 @@ pub fn write_reply(
         Answer::Name(name) => {
             frame.text("jobid", name);
         }
-        // One client reads `value`, the others `port`.
         Answer::Value(port) if reply.to == Verb::Lookup => {
-            frame.text("value", port).text("port", port).flag("found", true);
+            for name in quirks::PORT {
+                frame.text(name, port);
+            }
+            frame.flag("found", true);
         }
         Answer::Value(value) => {
             frame.flag("found", true).text("value", value);
@@ -112,7 +113,7 @@ pub fn write_reply(
         }
         Answer::Nothing if reply.to == Verb::Connect && reply.code.is_success() => {
             // Nobody has to copy anything: the other job's space is read where it is.
-            frame.flag("kvscopy", false);
+            frame.flag(quirks::KVSCOPY, false);
         }
         _ => {}
     }
@@ -135,6 +136,11 @@ fn read_unnamed<'a>(word: &[u8], body: Body<'a>) -> Option<(Verb, Option<Answer<
     })
 }
 
+/// A code that is no number that could be meant is a failure all the same.
+fn code(rc: Text<'_>) -> Code {
+    rc.signed().and_then(|rc| i32::try_from(rc).ok()).map_or(Code::FAIL, Code)
+}
+
 fn read_answer(to: Verb, body: Body<'_>) -> Option<Answer<'_>> {
     let size = |key| body.field(key)?.number();
     Some(match to {
@@ -149,7 +155,7 @@ fn read_answer(to: Verb, body: Body<'_>) -> Option<Answer<'_>> {
             let found = body.flag("found").unwrap_or(true);
             body.field("value").filter(|_| found).map_or(Answer::Missing, Answer::Value)
         }
-        Verb::Lookup => Answer::Value(body.field("value").or(body.field("port"))?),
+        Verb::Lookup => Answer::Value(quirks::PORT.iter().find_map(|name| body.field(name))?),
         Verb::Fence => Answer::Released { tag: None },
         Verb::Ring => Answer::Ring {
             count: size("ring-count")?,

@@ -1,6 +1,6 @@
 //! What a client says: reader and writer.
 
-use super::super::{Unwritten, names};
+use super::super::{Unwritten, names, quirks};
 use super::fields::{Body, FrameWriter, Semicolons};
 use super::{body, command, spawn};
 use crate::command::{Group, Place, Request, Spawn, SpawnText, Text, Verb};
@@ -38,14 +38,13 @@ pub fn write_request(
 ) -> Result<usize, Unwritten> {
     let verb = request.verb();
     let word = names::of(verb).map_or("", |words| words.frame);
-    if word.is_empty() {
+    if word.is_empty() || matches!(request, Request::Lacking { .. }) {
         return Err(Misuse::NotSayable { what: "a request that PMI-2 does not have" }.into());
     }
     let mut frame = FrameWriter::new(out, &[word.as_bytes()], tag, Semicolons::Doubled);
     match *request {
         Request::FullInit { rank, job, threaded, method } => {
-            // Slurm refuses the opening without any of the three.
-            frame.text("pmijobid", job.unwrap_or(Text::from("0")));
+            frame.text("pmijobid", job.unwrap_or(Text::from(quirks::NO_JOB)));
             if let Some(rank) = rank {
                 frame.number("pmirank", rank);
             }
@@ -114,8 +113,7 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
     let text = |key: &'static str| body.field(key).ok_or(key);
     Ok(match verb {
         Verb::FullInit => Request::FullInit {
-            // Slurm's library says `srcid` where a launcher gave it an identity.
-            rank: ["pmirank", "srcid"].iter().find_map(|key| body.field(key)?.number()),
+            rank: quirks::RANK.iter().find_map(|key| body.field(key)?.number()),
             job: body.field("pmijobid"),
             threaded: body.flag("threaded").unwrap_or(false),
             method: body.field("authtype"),
@@ -129,8 +127,8 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
             Request::Put { place: Place::Node, key: text("key")?, value: text("value")? }
         }
         Verb::Get => {
-            // An empty job id is what a client sends that never asked for its own.
-            let job = body.field("jobid").filter(|job| !job.is_empty());
+            let is_named = |job: &Text<'_>| !(quirks::EMPTY_JOB_IS_OWN && job.is_empty());
+            let job = body.field("jobid").filter(is_named);
             Request::Get { place: Place::Job(job), key: text("key")?, wait: false }
         }
         Verb::NodeGet => {
@@ -161,7 +159,10 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
         Verb::Abort => Request::Abort {
             code: body.number("exitcode").map(|code| i32::try_from(code).unwrap_or(1)),
             world: body.flag("isworld").unwrap_or(true),
-            message: body.field("msg").or(body.field("message")).unwrap_or_default(),
+            message: quirks::FRAME_ABORT_TEXT
+                .iter()
+                .find_map(|name| body.field(name))
+                .unwrap_or_default(),
         },
         Verb::Finalize => Request::Finalize,
         _ => return Err("a command of PMI-2"),

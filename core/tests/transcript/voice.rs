@@ -1,0 +1,48 @@
+//! Who speaks, and how what is said is cut and read.
+
+use pmi_core::command::{Reply, Version};
+use pmi_core::error::Malformed;
+use pmi_core::wire::{Dialect, Framed, pmi1, pmi2};
+
+/// Who sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    Client,
+    Server,
+}
+
+/// A side of a conversation that agreed, or will agree, on a generation of the protocol.
+///
+/// In the second generation a message that begins like a line is still one: the opening is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Voice {
+    pub(crate) side: Side,
+    pub(crate) generation: u16,
+}
+
+impl Voice {
+    /// Whoever speaks in the file of this name.
+    pub(crate) fn in_file(side: Side, file: &str) -> Self {
+        Self { side, generation: if file.starts_with("pmi2") { 2 } else { 1 } }
+    }
+
+    pub(crate) fn dialect(self, bytes: &[u8]) -> Dialect {
+        Dialect::of(bytes, Some(Version { major: self.generation, minor: 0 }))
+    }
+
+    pub(crate) fn frame(self, bytes: &[u8]) -> Result<Framed, Malformed> {
+        match (self.side, self.dialect(bytes)) {
+            (Side::Client, dialect) => dialect.frame_request(bytes),
+            (Side::Server, Dialect::Lines) => pmi1::frame_reply(bytes),
+            (Side::Server, Dialect::Frames(_)) => pmi2::frame(bytes),
+        }
+    }
+
+    /// Reads what a server said.
+    pub(crate) fn read_reply(self, message: &[u8]) -> Result<Reply<'_>, Malformed> {
+        match self.dialect(message) {
+            Dialect::Lines => pmi1::read_reply(message),
+            Dialect::Frames(_) => pmi2::read_reply(message),
+        }
+    }
+}

@@ -171,8 +171,14 @@ pub(crate) fn write_line(
 ///
 /// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
 pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usize, Full> {
-    if let Answer::Notice(notice) = reply.answer {
-        return write_notice(notice, out);
+    match reply.answer {
+        Answer::Notice(notice) => return write_notice(notice, out),
+        Answer::Value(value) if value.bytes().any(|b| b == b'\n') => {
+            // Without its line feeds it would be another value.
+            let answer = Answer::Told(Text::from(UNREADABLE_VALUE));
+            return write_reply(&Reply { code: Code::OTHER, answer, ..*reply }, word, out);
+        }
+        _ => {}
     }
     let known = names::of(reply.to).map_or("", |words| words.line_reply);
     let mut line = match (known, word) {
@@ -466,3 +472,5 @@ fn write_identity(mut line: LineWriter<'_>, identity: Identity<'_>) -> Result<us
     writer.bytes(b"\ncmd=set debug=0");
     line.finish()
 }
+
+const UNREADABLE_VALUE: &str = "the value holds a line feed, which a line cannot carry";

@@ -5,7 +5,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SI
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 
 /// Signals that arrived since the last look.
@@ -59,7 +59,10 @@ pub fn name(signal: i32) -> String {
 
 /// The signals that are ignored now, one bit each. Where the system does not tell, none.
 fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // One read is enough for what is there, and the system makes the text anew for each file opened.
+    let mut text = [0; 8192];
+    let read = fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut text));
+    let status = String::from_utf8_lossy(&text[..read.unwrap_or(0)]);
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

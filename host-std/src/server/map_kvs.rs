@@ -1,19 +1,21 @@
-//! The key-value space of a host: an ordered map that grows.
+//! The key-value space of a host: a list that grows, and an index by key.
 
 use pmi_core::store::{Entry, EntryId, Kvs, NoRoom, Shelf, Stamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// A [`Kvs`] on the heap.
 ///
-/// Entries keep their numbers until they are removed; numbers are given in the order of the puts, so
-/// [`next`](Kvs::next) is the same on every machine.
+/// Entries are numbered in the order of the puts and keep their numbers, so [`next`](Kvs::next) is the
+/// same on every machine.
 #[derive(Debug, Default)]
 pub struct MapKvs {
-    /// Keys of each shelf. Few shelves, many keys: looking up needs no copy of the key then.
-    numbers: BTreeMap<Shelf, BTreeMap<Rc<[u8]>, u32>>,
     records: BTreeMap<u32, Record>,
+    /// The next number. None is given twice: an answer may be owed by number.
     following: u32,
+    /// Numbers by key, for each shelf. Only ever looked up and never walked, so that it has no order
+    /// does not show. Few shelves, many keys: looking up needs no copy of the key this way.
+    numbers: BTreeMap<Shelf, HashMap<Rc<[u8]>, u32>>,
 }
 
 #[derive(Debug)]
@@ -33,9 +35,7 @@ impl Kvs for MapKvs {
         value: &[u8],
         stamp: Stamp,
     ) -> Result<Option<Stamp>, NoRoom> {
-        if let Some(record) =
-            self.number(shelf, key).and_then(|number| self.records.get_mut(&number))
-        {
+        if let Some(record) = self.find(shelf, key).and_then(|id| self.record_mut(id)) {
             record.value = value.into();
             return Ok(Some(std::mem::replace(&mut record.stamp, stamp)));
         }
@@ -48,7 +48,7 @@ impl Kvs for MapKvs {
     }
 
     fn find(&self, shelf: Shelf, key: &[u8]) -> Option<EntryId> {
-        self.number(shelf, key).map(EntryId)
+        self.numbers.get(&shelf)?.get(key).copied().map(EntryId)
     }
 
     fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
@@ -57,7 +57,7 @@ impl Kvs for MapKvs {
     }
 
     fn restamp(&mut self, id: EntryId, stamp: Stamp) {
-        if let Some(record) = self.records.get_mut(&id.0) {
+        if let Some(record) = self.record_mut(id) {
             record.stamp = stamp;
         }
     }
@@ -76,8 +76,8 @@ impl Kvs for MapKvs {
 }
 
 impl MapKvs {
-    fn number(&self, shelf: Shelf, key: &[u8]) -> Option<u32> {
-        self.numbers.get(&shelf)?.get(key).copied()
+    fn record_mut(&mut self, id: EntryId) -> Option<&mut Record> {
+        self.records.get_mut(&id.0)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Starting ranks and everything that ties a running rank to this process: its environment
-//! ([`env`]), its place in the job ([`plan`]), the process itself ([`process`]), its output
+//! ([`mod@env`]), its place in the job ([`plan`]), the process itself ([`process`]), its output
 //! ([`stdio`]), signals to and from it ([`signal`]) and what it may leave behind ([`orphans`]).
 
 pub mod descriptors;

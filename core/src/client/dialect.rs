@@ -5,26 +5,40 @@
 
 use crate::command::{Reply, Request, Spawn, Version};
 use crate::error::Malformed;
-use crate::wire::{Framed, Unwritten, pmi1};
+use crate::limits::PMI2_LENGTH_DIGITS;
+use crate::wire::{Framed, Unwritten, pmi1, pmi2};
 
 /// How bytes and meaning belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// PMI-1, and the opening of every other generation.
     Lines,
+    /// PMI-2 once it was agreed on.
+    Frames,
 }
 
 impl Dialect {
     /// The dialect of a session that has agreed on `version`, or on nothing yet.
-    pub(super) const fn of(_version: Option<Version>) -> Self {
-        Self::Lines
+    pub(super) const fn of(version: Option<Version>) -> Self {
+        match version {
+            Some(Version { major: 2, .. }) => Self::Frames,
+            _ => Self::Lines,
+        }
     }
 
     /// How many of `bytes` may be put behind `held` without reaching over the end of an answer.
-    pub(super) fn stride(self, _held: &[u8], bytes: &[u8]) -> usize {
+    pub(super) fn stride(self, held: &[u8], bytes: &[u8]) -> usize {
         match self {
             // An answer may have several lines, but it never ends within one.
             Self::Lines => bytes.iter().position(|b| *b == b'\n').map_or(bytes.len(), |at| at + 1),
+            // First the length, alone; what it says is looked at before more is taken.
+            Self::Frames => {
+                let end = match held.first_chunk::<PMI2_LENGTH_DIGITS>() {
+                    Some(length) => PMI2_LENGTH_DIGITS + number(length),
+                    None => PMI2_LENGTH_DIGITS,
+                };
+                end.saturating_sub(held.len()).min(bytes.len())
+            }
         }
     }
 
@@ -32,6 +46,7 @@ impl Dialect {
     pub(super) fn frame(self, bytes: &[u8]) -> Result<Framed, Malformed> {
         match self {
             Self::Lines => pmi1::frame_reply(bytes),
+            Self::Frames => pmi2::frame(bytes),
         }
     }
 
@@ -39,25 +54,41 @@ impl Dialect {
     pub(super) fn read(self, message: &[u8]) -> Result<Reply<'_>, Malformed> {
         match self {
             Self::Lines => pmi1::read_reply(message),
+            Self::Frames => pmi2::read_reply(message),
         }
     }
 
-    /// Writes one whole question; a spawn is none of them.
+    /// Writes one whole question; a spawn is none of them. `space` is the caller's own, `tag`
+    /// names the exchange where the dialect has names for it.
     pub(super) fn write(
         self,
         request: &Request<'_>,
-        kvsname: &[u8],
+        tag: &[u8],
+        space: &[u8],
         out: &mut [u8],
     ) -> Result<usize, Unwritten> {
         match self {
-            Self::Lines => pmi1::write_line(request, kvsname, out),
+            Self::Lines => pmi1::write_line(request, space, out),
+            Self::Frames => pmi2::write_request(request, tag, space, out),
         }
     }
 
     /// Writes one whole spawn.
-    pub(super) fn write_spawn(self, spawn: Spawn<'_>, out: &mut [u8]) -> Result<usize, Unwritten> {
+    pub(super) fn write_spawn(
+        self,
+        spawn: Spawn<'_>,
+        tag: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, Unwritten> {
         match self {
             Self::Lines => pmi1::write_spawn(spawn, out),
+            Self::Frames => pmi2::write_request(&Request::Spawn(spawn), tag, b"", out),
         }
     }
+}
+
+/// The number in a length that was found to be one.
+fn number(length: &[u8; PMI2_LENGTH_DIGITS]) -> usize {
+    let digits = length.iter().filter(|byte| byte.is_ascii_digit());
+    digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
 }

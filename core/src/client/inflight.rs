@@ -3,7 +3,7 @@
 use heapless::Vec;
 
 use super::Ticket;
-use crate::command::{Answer, Reply, Verb};
+use crate::command::{Answer, Reply, Text, Verb};
 use crate::error::Misuse;
 use crate::wire::names;
 
@@ -11,8 +11,9 @@ use crate::wire::names;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) ticket: Ticket,
+    /// The question that is answered: a proof is part of the opening.
     pub(super) verb: Verb,
-    /// What tells it from another question of the same kind.
+    /// What tells it from another fence.
     pub(super) tag: Option<u32>,
 }
 
@@ -21,6 +22,10 @@ pub(super) struct Waiting {
 pub(super) struct Inflight<const N: usize>(Vec<Waiting, N>);
 
 impl<const N: usize> Inflight<N> {
+    /// Whether exchanges are named where the dialect has names: only if they could be mixed up,
+    /// since not every server gives the name back.
+    pub(super) const HAS_NAMES: bool = N > 1;
+
     pub(super) const fn new() -> Self {
         Self(Vec::new())
     }
@@ -30,17 +35,25 @@ impl<const N: usize> Inflight<N> {
         self.0.push(waiting).map_err(|_| Misuse::Busy)
     }
 
-    /// Takes out the question that `reply` answers.
+    /// Finds the question that `reply` answers, and takes it out if nothing more is to come.
     ///
-    /// Of several that it could answer, the oldest is meant: a server answers questions of one
-    /// kind in their order, except for fences, which it tells apart by tag.
+    /// A name that comes back decides. Without one the oldest that the reply could answer is
+    /// meant: a server answers questions of one kind in their order, except for fences, which it
+    /// tells apart by tag.
     pub(super) fn answered(&mut self, reply: &Reply<'_>) -> Option<Waiting> {
-        let place = |fits: &dyn Fn(&Waiting) -> bool| self.0.iter().position(fits);
-        let same = |waiting: &Waiting| waiting.verb == reply.to;
+        let is_named = Self::HAS_NAMES && !reply.tag.is_empty();
+        let name = Text::plain(reply.tag).number();
+        let place = |fits: &dyn Fn(&Waiting) -> bool| {
+            self.0.iter().position(|w| (!is_named || name == Some(w.ticket.0)) && fits(w))
+        };
+        let same = |waiting: &Waiting| {
+            waiting.verb == reply.to || (waiting.verb, reply.to) == (Verb::FullInit, Verb::Proof)
+        };
         let at = match (reply.to, reply.answer) {
             // A server that does not know the command names its answer as it likes. Where only
-            // one question is open, a refusal can have no other meaning.
-            (Verb::Unknown, _) if self.0.len() == 1 && !reply.code.is_success() => Some(0),
+            // one question is open, or it is named, a refusal can have no other meaning.
+            (Verb::Unknown, _) if reply.code.is_success() => None,
+            (Verb::Unknown, _) if is_named || self.0.len() == 1 => place(&|_| true),
             (Verb::Unknown, _) => None,
             (Verb::Fence, Answer::Released { tag: Some(tag) }) => {
                 let tagged = |w: &Waiting| same(w) && w.tag.unwrap_or(0) == tag;
@@ -50,6 +63,9 @@ impl<const N: usize> Inflight<N> {
             }
             _ => place(&same),
         }?;
+        if matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
+            return self.0.get(at).copied();
+        }
         // Those behind it move up, since the order is what tells the oldest.
         let mut out = self.0.pop()?;
         for place in self.0.iter_mut().skip(at).rev() {
@@ -58,10 +74,15 @@ impl<const N: usize> Inflight<N> {
         Some(out)
     }
 
+    /// The oldest question of this kind.
+    pub(super) fn oldest(&self, verb: Verb) -> Option<&Waiting> {
+        self.0.iter().find(|waiting| waiting.verb == verb)
+    }
+
     /// What the next answer should be, for a report.
     pub(super) fn expected(&self) -> &'static str {
-        let oldest = self.0.first().and_then(|waiting| names::of(waiting.verb));
-        oldest.map_or("nothing, since no question is open", |words| words.line_reply)
+        let oldest = self.0.first();
+        oldest.map_or("nothing, since no question is open", |waiting| reported(waiting.verb))
     }
 
     pub(super) fn clear(&mut self) {
@@ -74,6 +95,16 @@ impl<const N: usize> Inflight<N> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// The name of an answer in a report; that of its question where answers have no names of their
+/// own.
+pub(super) fn reported(verb: Verb) -> &'static str {
+    match names::of(verb) {
+        Some(words) if words.line_reply.is_empty() => words.frame,
+        Some(words) => words.line_reply,
+        None => "an unknown answer",
     }
 }
 
@@ -115,5 +146,43 @@ mod tests {
         assert_eq!(open.answered(&unknown(-1)), None);
         assert_eq!(open.answered(&released(None)).unwrap().ticket, Ticket(2));
         assert_eq!(open.answered(&unknown(-1)).unwrap().ticket, Ticket(1));
+    }
+
+    #[test]
+    fn a_name_that_comes_back_decides_and_must_be_one_that_was_given() {
+        let reply = |to, tag, code| Reply { to, tag, code: Code(code), answer: Answer::Nothing };
+        let fill = |open: &mut Inflight<3>| {
+            for ticket in 1..4 {
+                open.push(waiting(ticket, Verb::Put, None)).unwrap();
+            }
+        };
+        let mut open = Inflight::<3>::new();
+        fill(&mut open);
+        for wrong in [&b"4"[..], b"0", b"-1", b"0x7f", b" 1"] {
+            assert_eq!(open.answered(&reply(Verb::Put, wrong, 0)), None);
+        }
+        assert_eq!(open.answered(&reply(Verb::Get, b"2", 0)), None, "named, but not asked");
+        assert_eq!(open.answered(&reply(Verb::Put, b"3", 0)).unwrap().ticket, Ticket(3));
+        assert_eq!(open.answered(&reply(Verb::Unknown, b"2", 5)).unwrap().ticket, Ticket(2));
+        assert_eq!(open.answered(&reply(Verb::Put, b"", 0)).unwrap().ticket, Ticket(1));
+
+        // Who gives no names hears none.
+        let mut open = Inflight::<1>::new();
+        open.push(waiting(1, Verb::Put, None)).unwrap();
+        assert_eq!(open.answered(&reply(Verb::Put, b"0x7f", 0)).unwrap().ticket, Ticket(1));
+    }
+
+    #[test]
+    fn a_question_with_many_answers_stays_open_until_the_last() {
+        let reply = |answer| Reply { to: Verb::GetAll, tag: b"", code: Code::SUCCESS, answer };
+        let pair = crate::command::Pair { key: Text::EMPTY, value: Text::EMPTY };
+        let mut open = Inflight::<1>::new();
+        open.push(waiting(1, Verb::GetAll, None)).unwrap();
+        for answer in [Answer::Count(2), Answer::Pair(pair), Answer::Pair(pair)] {
+            assert_eq!(open.answered(&reply(answer)).unwrap().ticket, Ticket(1));
+            assert_eq!(open.len(), 1);
+        }
+        assert_eq!(open.answered(&reply(Answer::Nothing)).unwrap().ticket, Ticket(1));
+        assert!(open.is_empty());
     }
 }

@@ -20,6 +20,13 @@ pub(super) struct Kept {
 enum What {
     Init(Version),
     InitAck(u64),
+    /// Texts: job, method; an empty one is none.
+    FullInit {
+        rank: Option<u32>,
+        threaded: bool,
+    },
+    /// Texts: digits.
+    Proof,
     Maxes,
     AppNum,
     UniverseSize,
@@ -36,6 +43,18 @@ enum What {
     Unpublish,
     /// Texts: service.
     Lookup,
+    /// Texts: job.
+    Connect,
+    /// Texts: job.
+    Disconnect,
+    /// Texts: job.
+    GetAll,
+    /// Texts: job.
+    PutAll(u32),
+    /// Texts: key, value.
+    PutPair,
+    /// Texts: left, right.
+    Ring,
     /// Texts: message.
     Abort {
         code: Option<i32>,
@@ -69,13 +88,18 @@ impl Kept {
         let (what, texts) = match *request {
             Request::Init { version } => (What::Init(version), [none; 2]),
             Request::InitAck { id } => (What::InitAck(id), [none; 2]),
+            Request::FullInit { rank, job, threaded, method } => {
+                let texts = [job.unwrap_or_default(), method.unwrap_or_default()];
+                (What::FullInit { rank, threaded }, texts)
+            }
+            Request::Proof { digits } => (What::Proof, [digits, none]),
             Request::Maxes => (What::Maxes, [none; 2]),
             Request::AppNum => (What::AppNum, [none; 2]),
             Request::UniverseSize => (What::UniverseSize, [none; 2]),
             Request::KvsName => (What::KvsName, [none; 2]),
             Request::Put { place, key, value } => match place_of(place, own) {
-                // No dialect can put into another job's space.
-                (Where::Other, _) => return None,
+                // No dialect can put into another job's space, or among what a manager says.
+                (Where::Other | Where::Attributes, _) => return None,
                 (place, _) => (What::Put(place), [key, value]),
             },
             Request::Get { place, key, wait } => {
@@ -95,6 +119,12 @@ impl Kept {
             Request::Publish { service, port } => (What::Publish, [service, port]),
             Request::Unpublish { service } => (What::Unpublish, [service, none]),
             Request::Lookup { service } => (What::Lookup, [service, none]),
+            Request::Connect { job } => (What::Connect, [job, none]),
+            Request::Disconnect { job } => (What::Disconnect, [job, none]),
+            Request::GetAll { job } => (What::GetAll, [job, none]),
+            Request::PutAll { job, pairs } => (What::PutAll(pairs), [job, none]),
+            Request::PutPair { key, value } => (What::PutPair, [key, value]),
+            Request::Ring { left, right } => (What::Ring, [left, right]),
             Request::Abort { code, world, message } => {
                 (What::Abort { code, world }, [message, none])
             }
@@ -113,6 +143,11 @@ impl Kept {
         match self.what {
             What::Init(version) => Request::Init { version },
             What::InitAck(id) => Request::InitAck { id },
+            What::FullInit { rank, threaded } => {
+                let given = |text: Text<'a>| (!text.is_empty()).then_some(text);
+                Request::FullInit { rank, job: given(first), threaded, method: given(second) }
+            }
+            What::Proof => Request::Proof { digits: first },
             What::Maxes => Request::Maxes,
             What::AppNum => Request::AppNum,
             What::UniverseSize => Request::UniverseSize,
@@ -127,6 +162,12 @@ impl Kept {
             What::Publish => Request::Publish { service: first, port: second },
             What::Unpublish => Request::Unpublish { service: first },
             What::Lookup => Request::Lookup { service: first },
+            What::Connect => Request::Connect { job: first },
+            What::Disconnect => Request::Disconnect { job: first },
+            What::GetAll => Request::GetAll { job: first },
+            What::PutAll(pairs) => Request::PutAll { job: first, pairs },
+            What::PutPair => Request::PutPair { key: first, value: second },
+            What::Ring => Request::Ring { left: first, right: second },
             What::Abort { code, world } => Request::Abort { code, world, message: first },
             What::Finalize => Request::Finalize,
         }
@@ -136,6 +177,8 @@ impl Kept {
     pub(super) fn waiting(&self, ticket: Ticket) -> Waiting {
         let (verb, tag) = match self.what {
             What::Fence(_, tag) => (Verb::Fence, tag),
+            // What completes the opening is answered like it.
+            What::Proof => (Verb::FullInit, None),
             _ => (self.request(b"").verb(), None),
         };
         Waiting { ticket, verb, tag }

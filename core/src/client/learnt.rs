@@ -11,11 +11,13 @@ pub(super) struct Learnt {
     pub(super) kvsname: Option<KvsName>,
     pub(super) maxes: Maxes,
     pub(super) identity: Option<Identity<'static>>,
+    /// Whether another job has spawned this one, as `fullinit` says it.
+    pub(super) spawned: bool,
 }
 
 impl Learnt {
     pub(super) const fn new() -> Self {
-        Self { kvsname: None, maxes: MAXES_UNASKED, identity: None }
+        Self { kvsname: None, maxes: MAXES_UNASKED, identity: None, spawned: false }
     }
 
     /// The caller's own space; empty while it is not known.
@@ -35,6 +37,7 @@ impl Learnt {
             }
             Answer::Maxes(maxes) => self.maxes = maxes,
             Answer::Identity(identity) => {
+                self.spawned = identity.spawner.is_some();
                 self.identity = Some(Identity {
                     rank: identity.rank,
                     size: identity.size,

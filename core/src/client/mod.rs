@@ -8,20 +8,35 @@
 //! # One buffer
 //!
 //! A client owns one buffer and uses it for one thing at a time: for the texts of a request until
-//! [`poll_transmit`](Machine::poll_transmit) has rendered it, then for the bytes of the answer.
+//! [`poll_transmit`](crate::machine::Machine::poll_transmit) has rendered it, then for the bytes of the answer.
 //! Whoever finds it taken is told so and loses nothing: [`Client::start`] says
-//! [`Misuse::Busy`], [`handle_input`](Machine::handle_input) takes nothing. What `handle_input`
+//! [`Misuse::Busy`], [`handle_input`](crate::machine::Machine::handle_input) takes nothing. What `handle_input`
 //! takes never reaches beyond the end of an answer, so an answer can be lent where it lies.
 //!
 //! # Order
 //!
 //! [`state`] has the table of transitions. A session of PMI-1.1 has one question at a time; a later
 //! version may have as many as there are slots, and answers find their question by verb and tag.
+//! In PMI-2 a client with more than one slot names its exchanges (`thrid`), and a server that gives
+//! the name back may answer in any order; one that does not is taken to keep to the order of each
+//! kind of question.
+//!
+//! # Two generations
+//!
+//! What is spoken is chosen by what `init` asks for and the server agrees to. PMI-1 goes on at
+//! once. PMI-2 goes on with [`Request::FullInit`], the answer to which says who the client is; if
+//! it is an [`Answer::Challenge`](crate::command::Answer::Challenge) instead, [`prove()`] computes
+//! the digits for [`Request::Proof`]. A server that does not agree ends the conversation with
+//! [`PeerError::Version`](crate::error::PeerError::Version) or
+//! [`PeerError::Refused`](crate::error::PeerError::Refused); over the same connection, a new
+//! client may ask for less.
 
 mod dialect;
+mod hear;
 mod inflight;
 mod kept;
 mod learnt;
+mod proof;
 pub mod state;
 #[cfg(test)]
 mod tests;
@@ -30,18 +45,26 @@ use self::dialect::Dialect;
 use self::inflight::{Inflight, Waiting};
 use self::kept::Kept;
 use self::learnt::Learnt;
+pub use self::proof::prove;
 pub use self::state::State;
-use crate::command::{Group, Identity, Maxes, Place, Reply, Request, Spawn, Text, Version};
-use crate::error::{Full, Misuse, PeerError};
+use crate::command::{Group, Identity, Maxes, Place, Reply, Request, Spawn, Text, Verb, Version};
+use crate::error::Misuse;
 use crate::ids::KvsName;
-use crate::limits::{KEY_BYTES, PMI1_MAX_KVSNAME, VALUE_BYTES};
-use crate::machine::Machine;
+use crate::limits::{KEY_BYTES, PMI1_MAX_KVSNAME, PMI2_LENGTH_DIGITS, TAG_BYTES, VALUE_BYTES};
 use crate::storage::Buffer;
-use crate::time::Instant;
-use crate::wire::{Framed, Unwritten, names};
+use crate::wire::{Unwritten, Writer};
 
 /// A buffer of this size holds the texts of every PMI-1 request but spawn, and every PMI-1 answer.
 pub const BUFFER_BYTES: usize = KEY_BYTES + VALUE_BYTES + 48;
+
+/// A buffer of this size holds the texts of every PMI-2 request but spawn, and every PMI-2 answer,
+/// with each `;` of a value doubled.
+///
+/// [`BUFFER_BYTES`] is enough for PMI-2 too where values and ports are short or hold no `;`. Two
+/// answers have two values: `ring`, and the port of a service, which servers write twice. Their
+/// values fit at their longest, or with each `;` doubled, but not both.
+pub const PMI2_BUFFER_BYTES: usize =
+    PMI2_LENGTH_DIGITS + 2 * (KEY_BYTES + VALUE_BYTES) + TAG_BYTES + 96;
 
 /// The client's end of a conversation.
 ///
@@ -51,15 +74,21 @@ pub const BUFFER_BYTES: usize = KEY_BYTES + VALUE_BYTES + 48;
 pub struct Client<B, const SLOTS: usize = 1> {
     buffer: B,
     hold: Hold,
-    owed: Option<Kept>,
+    owed: Option<(Ticket, Kept)>,
     inflight: Inflight<SLOTS>,
     state: State,
+    dialect: Dialect,
     learnt: Learnt,
     serial: u32,
+    /// How many pairs were announced and not said yet.
+    pairs_left: u32,
 }
 
 /// The buffer of a client on a board, and of any that needs no more.
 pub type FixedBuffer = heapless::Vec<u8, BUFFER_BYTES>;
+
+/// The buffer of a client that speaks PMI-2 in full.
+pub type Pmi2Buffer = heapless::Vec<u8, PMI2_BUFFER_BYTES>;
 
 /// Tells one question of a client from its others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +99,10 @@ pub struct Ticket(u32);
 #[non_exhaustive]
 pub enum Event<'a> {
     /// A question is answered.
+    ///
+    /// All questions but one have one answer. [`Request::GetAll`] has one that counts
+    /// ([`Answer::Count`](crate::command::Answer::Count)), one for each pair
+    /// ([`Answer::Pair`](crate::command::Answer::Pair)), and a last one that is neither.
     Reply {
         /// What [`Client::start`] gave for it.
         ticket: Ticket,
@@ -107,8 +140,10 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
             owed: None,
             inflight: Inflight::new(),
             state: State::Fresh { greeted: false },
+            dialect: Dialect::Lines,
             learnt: Learnt::new(),
             serial: 0,
+            pairs_left: 0,
         }
     }
 
@@ -117,6 +152,8 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
     /// Shape: the texts of the request are copied. Keys and values are as long as the server's
     /// sizes allow, without the C terminator; before [`Request::Maxes`] was asked, the usual sizes
     /// count. A put goes into the caller's own space, whose name [`Request::KvsName`] has learnt.
+    /// The pairs that [`Request::PutAll`] announces follow one by one as [`Request::PutPair`]; they
+    /// have its ticket, and one answer comes after the last.
     /// An abort drops every other exchange, is always possible once before the end, and its text
     /// is cut to what there is room for.
     /// Errors: [`Misuse`], and nothing has changed. [`Misuse::Busy`] while another request waits to
@@ -126,18 +163,29 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         let next = self.state.start(request, self.inflight.is_empty())?;
         self.check(request)?;
         let (mut kept, texts) = Kept::new(request, self.learnt.name()).ok_or(UNSAYABLE)?;
+        let announced = match request {
+            Request::PutPair { .. } => Some(self.announced()?),
+            _ => None,
+        };
         let is_abort = next == State::Aborting;
         if is_abort {
             self.forget_exchanges();
-        } else if self.is_busy(texts.iter().any(|text| !text.is_empty())) {
+        } else if self.is_busy(texts.iter().any(|text| !text.is_empty()))
+            || (announced.is_none() && self.is_crowded(request))
+        {
             return Err(Misuse::Busy);
         }
         self.keep(&mut kept, texts, is_abort)?;
-        let ticket = self.ticket();
-        if !is_abort {
+        let ticket = announced.unwrap_or_else(|| self.ticket());
+        match request {
+            Request::PutPair { .. } => self.pairs_left = self.pairs_left.saturating_sub(1),
+            Request::PutAll { pairs, .. } => self.pairs_left = *pairs,
+            _ => {}
+        }
+        if !is_abort && announced.is_none() {
             self.inflight.push(kept.waiting(ticket))?;
         }
-        self.owed = Some(kept);
+        self.owed = Some((ticket, kept));
         self.state = next;
         Ok(ticket)
     }
@@ -145,7 +193,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
     /// Starts a spawn: renders it into `out`, since nothing bounds its length.
     ///
     /// Shape: the ticket, and how many bytes of `out` the caller has to send before anything that
-    /// [`poll_transmit`](Machine::poll_transmit) gives later.
+    /// [`poll_transmit`](crate::machine::Machine::poll_transmit) gives later.
     /// Errors: [`Unwritten::Full`] with the room needed; [`Unwritten::Misuse`] as for
     /// [`start`](Self::start). Nothing has changed then.
     pub fn start_spawn(
@@ -156,14 +204,29 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         self.let_go();
         let request = Request::Spawn(spawn);
         let next = self.state.start(&request, self.inflight.is_empty())?;
-        if self.is_busy(false) {
+        if self.is_busy(false) || self.is_crowded(&request) {
             return Err(Misuse::Busy.into());
         }
-        let len = self.dialect().write_spawn(spawn, out)?;
+        let mut digits = [0; TICKET_DIGITS];
+        let name = self.exchange_name(self.next_ticket(), &mut digits);
+        let len = self.dialect.write_spawn(spawn, name, out)?;
         let ticket = self.ticket();
         self.inflight.push(Waiting { ticket, verb: request.verb(), tag: None })?;
         self.state = next;
         Ok((ticket, len))
+    }
+
+    /// How long the message would be that asks `request` now.
+    ///
+    /// Errors: [`Misuse`] if the dialect cannot say it.
+    pub fn message_bytes(&self, request: &Request<'_>) -> Result<usize, Misuse> {
+        let mut digits = [0; TICKET_DIGITS];
+        let name = self.exchange_name(self.next_ticket(), &mut digits);
+        match self.dialect.write(request, name, self.learnt.name(), &mut []) {
+            Ok(len) => Ok(len),
+            Err(Unwritten::Full(full)) => Ok(full.needed),
+            Err(Unwritten::Misuse(misuse)) => Err(misuse),
+        }
     }
 
     /// Where the conversation stands.
@@ -186,9 +249,15 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         self.learnt.maxes
     }
 
-    /// Who the server says this client is, once it has greeted.
+    /// Who the server says this client is, once it was greeted or joined; the name of a spawner is
+    /// only in the event.
     pub const fn identity(&self) -> Option<Identity<'static>> {
         self.learnt.identity
+    }
+
+    /// Whether another job has spawned this client's, as far as the server has said so.
+    pub const fn is_spawned(&self) -> bool {
+        self.learnt.spawned
     }
 
     /// How many questions have no answer yet.
@@ -196,31 +265,56 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         self.inflight.len()
     }
 
-    const fn dialect(&self) -> Dialect {
-        Dialect::of(self.state.version())
+    const fn next_ticket(&self) -> Ticket {
+        Ticket(self.serial.wrapping_add(1))
     }
 
-    fn ticket(&mut self) -> Ticket {
+    const fn ticket(&mut self) -> Ticket {
         self.serial = self.serial.wrapping_add(1);
         Ticket(self.serial)
     }
 
-    /// Whether a new exchange has to wait, with texts to keep or without.
+    /// What an exchange is called on the wire, if it is called anything: the opening is alone.
+    fn exchange_name<'d>(&self, ticket: Ticket, digits: &'d mut [u8; TICKET_DIGITS]) -> &'d [u8] {
+        let is_open = matches!(self.state, State::Open { .. } | State::Finalizing { .. });
+        if !Inflight::<SLOTS>::HAS_NAMES || !is_open {
+            return b"";
+        }
+        let len = Writer::new(digits).unsigned(ticket.0.into()).len();
+        digits.get(..len).unwrap_or(b"")
+    }
+
+    /// The exchange that a pair belongs to.
+    fn announced(&self) -> Result<Ticket, Misuse> {
+        let announced = self.inflight.oldest(Verb::PutAll).filter(|_| self.pairs_left > 0);
+        let needed = "the pair was announced, and nothing was refused since";
+        announced.map(|waiting| waiting.ticket).ok_or(Misuse::WrongState { needed })
+    }
+
+    /// Whether anything new has to wait, with texts to keep or without.
     fn is_busy(&self, has_texts: bool) -> bool {
-        let slots = if self.version().is_some_and(|v| v > Version::V1_1) { SLOTS } else { 1 };
         self.owed.is_some()
-            || self.inflight.len() >= slots
             || matches!(self.hold, Hold::Whole(_))
             || (has_texts && !self.buffer.as_slice().is_empty())
+    }
+
+    /// Whether a new exchange has to wait for the end of another.
+    fn is_crowded(&self, request: &Request<'_>) -> bool {
+        let slots = if self.version().is_some_and(|v| v > Version::V1_1) { SLOTS } else { 1 };
+        // Pairs do not say for which announcement they are.
+        let is_second = matches!(request, Request::PutAll { .. })
+            && self.inflight.oldest(Verb::PutAll).is_some();
+        self.inflight.len() >= slots || is_second
     }
 
     /// Refuses what the server or the wire would not take.
     fn check(&self, request: &Request<'_>) -> Result<(), Misuse> {
         let needs_name = match *request {
-            Request::Put { key, value, .. } => {
+            Request::Put { key, value, .. } | Request::PutPair { key, value } => {
                 within("key", key, self.learnt.maxes.key)?;
                 within("value", value, self.learnt.maxes.value)?;
-                true
+                // Frames do not say whose space it is, since there is no other to put into.
+                self.dialect == Dialect::Lines
             }
             Request::Get { place, key, .. } => {
                 within("key", key, self.learnt.maxes.key)?;
@@ -237,11 +331,8 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         if needs_name && self.learnt.kvsname.is_none() {
             return Err(Misuse::WrongState { needed: "the name of the space was asked for" });
         }
-        // The codec knows what a dialect can say; without room it says nothing else.
-        match self.dialect().write(request, self.learnt.name(), &mut []) {
-            Err(Unwritten::Misuse(misuse)) => Err(misuse),
-            _ => Ok(()),
-        }
+        // The codec knows what a dialect can say.
+        self.message_bytes(request).map(drop)
     }
 
     /// Copies the texts of a request behind each other.
@@ -287,121 +378,6 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
             self.clear_buffer();
         }
     }
-
-    /// Reads the whole answer in the buffer, and learns from it.
-    fn take_up(&mut self) -> Result<(), PeerError> {
-        let reply = self.dialect().read(self.buffer.as_slice())?;
-        let Some(waiting) = self.inflight.answered(&reply) else {
-            return Err(PeerError::OutOfOrder {
-                got: names::of(reply.to).map_or("an unknown answer", |words| words.line_reply),
-                expected: self.inflight.expected(),
-            });
-        };
-        let reply = Reply { to: waiting.verb, ..reply };
-        self.state = self.state.answered(&reply)?;
-        self.learnt.learn(&reply)?;
-        self.hold = Hold::Whole(waiting);
-        Ok(())
-    }
-
-    /// Takes input until an answer is whole.
-    fn feed(&mut self, bytes: &[u8]) -> Result<usize, PeerError> {
-        let mut rest = bytes;
-        while self.hold == Hold::Incoming && !rest.is_empty() {
-            let dialect = self.dialect();
-            let (taken, after) = rest.split_at(dialect.stride(self.buffer.as_slice(), rest));
-            if self.buffer.extend(taken).is_err() {
-                let limit_bytes = self.buffer.as_slice().len() + self.buffer.room();
-                return Err(PeerError::MessageTooLong { limit_bytes });
-            }
-            rest = after;
-            if let Framed::Whole(_) = dialect.frame(self.buffer.as_slice())? {
-                self.take_up()?;
-            }
-        }
-        Ok(bytes.len() - rest.len())
-    }
-
-    fn fail(&mut self, error: PeerError) -> PeerError {
-        // An answer that came whole before the fault is still the owner's to read.
-        if !matches!(self.hold, Hold::Whole(_)) {
-            self.clear_buffer();
-        }
-        self.owed = None;
-        self.inflight.clear();
-        self.state = State::Failed(error);
-        error
-    }
-}
-
-impl<B: Buffer, const SLOTS: usize> Machine for Client<B, SLOTS> {
-    type Event<'a>
-        = Event<'a>
-    where
-        Self: 'a;
-
-    fn handle_input(&mut self, _now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
-        self.let_go();
-        match self.state {
-            State::Failed(error) => Err(error),
-            // Nothing that still comes can matter, and whoever sends it must not be held up.
-            State::Aborting | State::Ended => Ok(bytes.len()),
-            _ => self.feed(bytes).map_err(|error| self.fail(error)),
-        }
-    }
-
-    fn handle_timeout(&mut self, _now: Instant) -> Result<(), PeerError> {
-        match self.state {
-            State::Failed(error) => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
-        self.let_go();
-        match self.state.ended() {
-            Ok(next) => {
-                self.owed = None;
-                self.state = next;
-                Ok(())
-            }
-            Err(error) => Err(self.fail(error)),
-        }
-    }
-
-    fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
-        self.let_go();
-        let Some(kept) = &self.owed else { return Ok(None) };
-        let request = kept.request(self.buffer.as_slice());
-        let len = match self.dialect().write(&request, self.learnt.name(), out) {
-            Ok(len) => Some(len),
-            Err(Unwritten::Full(full)) => return Err(full),
-            // `start` has tried to write it, so this does not happen; nothing can be sent then.
-            Err(Unwritten::Misuse(_)) => None,
-        };
-        self.owed = None;
-        if self.hold == Hold::Outgoing {
-            self.clear_buffer();
-        }
-        self.state = self.state.sent();
-        Ok(len)
-    }
-
-    fn poll_event(&mut self) -> Option<Event<'_>> {
-        self.let_go();
-        let Hold::Whole(Waiting { ticket, verb, .. }) = self.hold else { return None };
-        self.hold = Hold::Lent;
-        let reply = self.dialect().read(self.buffer.as_slice()).ok()?;
-        Some(Event::Reply { ticket, reply: Reply { to: verb, ..reply } })
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn is_finished(&self) -> bool {
-        matches!(self.state, State::Ended | State::Failed(_))
-    }
 }
 
 /// Lets a text through that is shorter than a C buffer of `max` bytes.
@@ -413,6 +389,9 @@ fn within(what: &'static str, text: Text<'_>, max: u32) -> Result<(), Misuse> {
     }
     Ok(())
 }
+
+/// Digits of a ticket.
+const TICKET_DIGITS: usize = 10;
 
 const UNSAYABLE: Misuse = Misuse::NotSayable { what: "a request that a client does not start" };
 
@@ -428,4 +407,16 @@ const _: () = {
     // The memory that a small board has to have for a client.
     let client = size_of::<Client<FixedBuffer>>();
     assert!(client <= 1638);
+    let found = "123456cmd=info-getnodeattr-response;thrid=;rc=0;found=TRUE;value=;".len();
+    assert!(found + TAG_BYTES + 2 * VALUE_BYTES <= PMI2_BUFFER_BYTES);
+    let pair = "123456cmd=kvs-getall-pair-response;thrid=;key=;val=;".len();
+    assert!(pair + TAG_BYTES + 2 * (KEY_BYTES + VALUE_BYTES) <= PMI2_BUFFER_BYTES);
+    let port = "123456cmd=name-lookup-response;thrid=;rc=0;value=;port=;found=TRUE;".len();
+    assert!(port + TAG_BYTES + 2 * VALUE_BYTES <= PMI2_BUFFER_BYTES);
+    let ring =
+        "123456cmd=ring-response;thrid=;rc=0;ring-count=1234567890;ring-left=;ring-right=;".len();
+    assert!(ring + TAG_BYTES + 2 * VALUE_BYTES <= PMI2_BUFFER_BYTES);
+    // What an owner without `;` in its values can say and hear with the small buffer.
+    let found = "123456cmd=info-getnodeattr-response;rc=0;found=TRUE;value=;".len();
+    assert!(found + VALUE_BYTES <= BUFFER_BYTES);
 };

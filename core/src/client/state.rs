@@ -1,19 +1,22 @@
 //! All transitions of the client's side of a conversation.
 //!
-//! | state | start `initack` | start `init` | start others | start `finalize` | start `abort` | answer | sent | end of stream |
-//! |---|---|---|---|---|---|---|---|---|
-//! | Fresh | → Greeting, once | → Opening | refused | refused | → Aborting | – | – | → Failed |
-//! | Greeting | refused | refused | refused | refused | → Aborting | → Fresh, or Failed | – | → Failed |
-//! | Opening | refused | refused | refused | refused | → Aborting | → Open, or Failed | – | → Failed |
-//! | Open | refused | refused | stays | → Finalizing | → Aborting | stays | – | → Failed |
-//! | Finalizing | refused | refused | refused | refused | refused | → Ended | – | → Failed |
-//! | Aborting | refused | refused | refused | refused | refused | not read | → Ended | → Ended |
-//! | Ended | refused | refused | refused | refused | refused | not read | – | stays |
-//! | Failed | refused | refused | refused | refused | refused | the first error again | – | the first error again |
+//! | state | start `initack` | start `init` | start `fullinit` | start others | start `finalize` | start `abort` | answer | sent | end of stream |
+//! |---|---|---|---|---|---|---|---|---|---|
+//! | Fresh | → Greeting, once | → Opening | refused | refused | refused | → Aborting | – | – | → Failed |
+//! | Greeting | refused | refused | refused | refused | refused | → Aborting | → Fresh, or Failed | – | → Failed |
+//! | Opening | refused | refused | refused | refused | refused | → Aborting | → Open, in PMI-2 Agreed, or Failed | – | → Failed |
+//! | Agreed | refused | refused | → Joining | refused | refused | → Aborting | – | – | → Failed |
+//! | Joining | refused | refused | refused | refused | refused | → Aborting | → Open, Challenged, or Failed | – | → Failed |
+//! | Challenged | refused | refused | refused | proof: → Joining | refused | → Aborting | – | – | → Failed |
+//! | Open | refused | refused | refused | stays | → Finalizing | → Aborting | stays | – | → Failed |
+//! | Finalizing | refused | refused | refused | refused | refused | refused | → Ended | – | → Failed |
+//! | Aborting | refused | refused | refused | refused | refused | refused | not read | → Ended | → Ended |
+//! | Ended | refused | refused | refused | refused | refused | refused | not read | – | stays |
+//! | Failed | refused | refused | refused | refused | refused | refused | the first error again | – | the first error again |
 //!
 //! An answer that belongs to no question, or to another one, leads to Failed from everywhere. The
 //! answer to an ordinary question may say no; only the openings fail with it, because there is no
-//! way on.
+//! way on. A caller who wants an older version then opens again, with a client that is new.
 
 use crate::command::{Answer, Reply, Request, Version};
 use crate::error::{Misuse, PeerError};
@@ -33,6 +36,21 @@ pub enum State {
     Opening {
         /// The version that was asked for.
         asked: Version,
+    },
+    /// PMI-2 is agreed on; the server has not heard who this client is.
+    Agreed {
+        /// What is spoken.
+        version: Version,
+    },
+    /// Waits to hear who this client is, or what it must prove.
+    Joining {
+        /// What is spoken.
+        version: Version,
+    },
+    /// Has heard what it must prove.
+    Challenged {
+        /// What is spoken.
+        version: Version,
     },
     /// Asks and hears answers.
     Open {
@@ -56,7 +74,11 @@ impl State {
     /// The version that is spoken.
     pub const fn version(&self) -> Option<Version> {
         match *self {
-            Self::Open { version } | Self::Finalizing { version } => Some(version),
+            Self::Agreed { version }
+            | Self::Joining { version }
+            | Self::Challenged { version }
+            | Self::Open { version }
+            | Self::Finalizing { version } => Some(version),
             _ => None,
         }
     }
@@ -71,16 +93,28 @@ impl State {
             (_, Request::Abort { .. }) => Ok(Self::Aborting),
             (Self::Fresh { greeted: false }, Request::InitAck { .. }) => Ok(Self::Greeting),
             (Self::Fresh { .. }, Request::Init { version }) => {
-                if version.major != 1 || *version > NEWEST {
+                if !SPOKEN.contains(version) {
                     return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
                 }
                 Ok(Self::Opening { asked: *version })
             }
             (Self::Fresh { .. }, _) => needs("init was answered"),
-            (Self::Greeting | Self::Opening { .. }, _) => needs("the opening was answered"),
+            (Self::Agreed { version }, Request::FullInit { .. })
+            | (Self::Challenged { version }, Request::Proof { .. }) => {
+                Ok(Self::Joining { version })
+            }
+            (Self::Agreed { .. }, _) => needs("fullinit was answered"),
+            (Self::Challenged { .. }, _) => needs("the challenge was answered"),
+            (Self::Greeting | Self::Opening { .. } | Self::Joining { .. }, _) => {
+                needs("the opening was answered")
+            }
             (Self::Open { .. }, Request::Init { .. } | Request::InitAck { .. }) => {
                 needs("the conversation is fresh")
             }
+            (
+                Self::Open { version: Version { major: 2, .. } },
+                Request::FullInit { .. } | Request::Proof { .. },
+            ) => needs("fullinit was not answered"),
             (Self::Open { .. }, Request::Finalize) if !alone => Err(Misuse::Busy),
             (Self::Open { version }, Request::Finalize) => Ok(Self::Finalizing { version }),
             (Self::Open { .. }, _) => Ok(self),
@@ -92,7 +126,15 @@ impl State {
         match self {
             Self::Greeting if !reply.code.is_success() => Err(PeerError::Refused(reply.code)),
             Self::Greeting => Ok(Self::Fresh { greeted: true }),
-            Self::Opening { asked } => agree(asked, reply).map(|version| Self::Open { version }),
+            Self::Opening { asked } => agree(asked, reply).map(|version| match version.major {
+                2 => Self::Agreed { version },
+                _ => Self::Open { version },
+            }),
+            Self::Joining { .. } if !reply.code.is_success() => Err(PeerError::Refused(reply.code)),
+            Self::Joining { version } => Ok(match reply.answer {
+                Answer::Challenge(_) => Self::Challenged { version },
+                _ => Self::Open { version },
+            }),
             Self::Finalizing { .. } => Ok(Self::Ended),
             _ => Ok(self),
         }
@@ -136,5 +178,6 @@ fn agree(asked: Version, reply: &Reply<'_>) -> Result<Version, PeerError> {
     Ok(asked.min(answered))
 }
 
-/// The newest version that a client can ask for.
-const NEWEST: Version = Version::V1_2;
+/// The versions that a client can ask for.
+const SPOKEN: [Version; 4] =
+    [Version { major: 1, minor: 0 }, Version::V1_1, Version::V1_2, Version::V2_0];

@@ -1,12 +1,16 @@
 //! The client against a scripted server, cut and bent in every way.
 
+mod pmi2;
 mod refusals;
 
 use std::vec::Vec;
 
 use super::*;
-use crate::command::{Answer, Verb};
+use crate::command::Answer;
+use crate::error::{Full, PeerError};
 use crate::limits::PMI1_LINE;
+use crate::machine::Machine;
+use crate::time::Instant;
 
 const NOW: Instant = Instant::ZERO;
 

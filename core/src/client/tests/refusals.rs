@@ -61,7 +61,7 @@ fn an_opening_that_does_not_succeed_is_final() {
 
 #[test]
 fn a_version_that_is_not_spoken_is_not_asked_for() {
-    for (major, minor) in [(1, 3), (2, 0), (3, 0), (0, 9)] {
+    for (major, minor) in [(1, 3), (2, 1), (3, 0), (0, 9)] {
         let version = Version { major, minor };
         let refused = fresh().start(&Request::Init { version });
         assert!(matches!(refused, Err(Misuse::NotSayable { .. })), "{major}.{minor}");

@@ -80,8 +80,9 @@ struct Counts {
 
 impl Job {
     fn time(self, wire: &mut Wire, value_len: u32, counts: Counts) -> io::Result<()> {
-        // Ranks are started one after the other; time only what happens when all are there.
-        for _ in 0..2 {
+        // Ranks are started one after the other; time only what happens when all are there and the system
+        // has found a place for each.
+        for _ in 0..WARMING {
             wire.fence()?;
         }
         let value = value(self.rank, value_len);
@@ -188,6 +189,8 @@ fn dialect(word: &str) -> io::Result<Dialect> {
     }
 }
 
+/// Fences that are not timed.
+const WARMING: u32 = 10;
 /// The last argument when standard input is the socket.
 const ON_STDIN: &str = "on-stdin";
 /// Far more than any operation takes, also on a machine that is busy with other things.

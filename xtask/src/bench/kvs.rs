@@ -160,14 +160,15 @@ const RANKS: &[u32] = &[2, 16, 64, 256];
 /// A short address, and the longest value that PMI-1 clients may send.
 const VALUES: &[u32] = &[64, 1023];
 /// Keys of the whole job: many ranks with few each, as MPI libraries have it.
-const PUTS_TOTAL: u32 = 4096;
+const PUTS_TOTAL: u32 = 8192;
 /// Each fence takes as many messages as there are ranks.
-const FENCES_TOTAL: u32 = 10_000;
+const FENCES_TOTAL: u32 = 6400;
 /// With 256 ranks on one node Hydra's two layers wait for each other for ever in PMI-2.
 const HYDRA_PMI2_RANKS_MAX: u32 = 64;
 const PMI2_TARGET_RANKS: u32 = 64;
 const PMI2_TARGET: f64 = 1.2;
-const TURNS: usize = 15;
+/// Runs of few ranks are short, and differ by which cores the ranks happen to get.
+const TURNS: usize = 61;
 /// For one number of ranks and one length of value.
 const BUDGET: Duration = Duration::from_secs(40);
 

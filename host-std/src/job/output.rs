@@ -4,6 +4,7 @@ use crate::launch::outlet::{Flushed, Outlet, streams_are_one};
 use crate::launch::stdio::{Lines, Stream};
 use crate::report;
 use crate::server::ready::{Interest, Poller, Token};
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -16,8 +17,9 @@ pub(super) struct Outputs {
     pipes: Vec<[Option<Pipe>; 2]>,
     open_count: usize,
     outlets: Vec<Watched>,
-    /// One buffer to read into, lent to whichever pipe is read.
-    scratch: Box<[u8]>,
+    /// One buffer to read into, lent to whichever pipe is read. Of its memory only what output has once
+    /// filled is ever touched.
+    scratch: Vec<u8>,
 }
 
 /// The reading end of a pipe and its unfinished line.
@@ -53,7 +55,7 @@ impl Outputs {
         let streams = if streams_are_one() { &Stream::BOTH[..1] } else { &Stream::BOTH[..] };
         let outlets = streams.iter().map(|&stream| Watched::new(stream)).collect();
         let pipes = (0..ranks).map(|_| [None, None]).collect();
-        Self { pipes, open_count: 0, outlets, scratch: vec![0; SCRATCH].into() }
+        Self { pipes, open_count: 0, outlets, scratch: Vec::with_capacity(SCRATCH) }
     }
 
     /// Takes over a pipe of a rank that was started.
@@ -181,9 +183,10 @@ impl Outputs {
             return Read::Later;
         }
         let Some(pipe) = &mut self.pipes[index(rank)][stream.index()] else { return Read::Later };
-        match rustix::io::read(&pipe.fd, &mut self.scratch[..]) {
+        self.scratch.clear();
+        match rustix::io::read(&pipe.fd, spare_capacity(&mut self.scratch)) {
             Ok(count) if count > 0 => {
-                pipe.lines.take(&self.scratch[..count], |piece| outlet.push(piece));
+                pipe.lines.take(&self.scratch, |piece| outlet.push(piece));
                 Read::Some
             }
             Err(Errno::INTR | Errno::AGAIN) => Read::Later,

@@ -262,7 +262,13 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             Place::Node => (Shelf::Node(self.member(rank).map_or(0, |member| member.node)), 0),
             _ => (Shelf::Space, self.fence.generation().wrapping_add(1)),
         };
-        match self.kvs.put(shelf, key, value, Stamp { by: rank, epoch }) {
+        let stored = self.kvs.put(shelf, key, value, Stamp { by: rank, epoch });
+        if let Ok(Some(old)) = stored
+            && shelf == Shelf::Space
+        {
+            self.keep_visible(key, old, rank);
+        }
+        match stored {
             Err(NoRoom) => Outcome::owed(Owed::refused(Reason::NoRoom { what: "values" })),
             Ok(_) if shelf != Shelf::Space => {
                 Outcome { owed: Some(Owed::Done), effect: Effect::NodePut }
@@ -275,6 +281,16 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
                 Outcome { owed: Some(Owed::Done), effect }
             }
             Ok(_) => Outcome::owed(Owed::Done),
+        }
+    }
+
+    /// What others could read before a put they can read after it: the new value is seen at once,
+    /// since the old one is gone. A fence promises that puts are seen, not that later ones are not.
+    fn keep_visible(&mut self, key: &[u8], old: Stamp, by: Rank) {
+        let generation = self.fence.generation();
+        let is_others = old.by != by || old.is_visible(Stamp::MANAGER.by, generation);
+        if is_others && let Some(id) = self.kvs.find(Shelf::Space, key) {
+            self.kvs.restamp(id, Stamp { by, epoch: generation });
         }
     }
 

@@ -242,6 +242,33 @@ fn the_same_key_put_twice_between_fences_is_told_with_both_ranks() {
 }
 
 #[test]
+fn a_value_that_is_seen_stays_to_be_seen_when_it_is_replaced() {
+    let mut world = World::new(2);
+    world.init_all();
+    world.say(0, "cmd=put key=a value=1\n");
+    world.tell(0, "cmd=barrier_in\n").unwrap();
+    world.say(1, "cmd=barrier_in\n");
+    world.hear(0);
+    world.say(0, "cmd=put key=a value=2\n");
+    // Either value would do; no value would break what the fence has promised.
+    assert_eq!(world.say(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=2\n");
+    // What is new still waits for the next fence.
+    world.say(0, "cmd=put key=b value=1\n");
+    world.say(0, "cmd=put key=b value=2\n");
+    assert_eq!(world.say(1, "cmd=get key=b\n"), "cmd=get_result rc=1\n");
+}
+
+#[test]
+fn who_has_put_a_key_finds_it_after_another_has_put_it_too() {
+    let mut world = World::new(2);
+    world.init_all();
+    world.say(0, "cmd=put key=a value=1\n");
+    world.say(1, "cmd=put key=a value=2\n");
+    assert!(world.server.poll_event().is_some());
+    assert_eq!(world.say(0, "cmd=get key=a\n"), "cmd=get_result rc=0 value=2\n");
+}
+
+#[test]
 fn a_session_with_something_to_tell_waits_until_it_was_heard() {
     let mut world = World::new(2);
     world.init_all();

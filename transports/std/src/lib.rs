@@ -23,6 +23,7 @@
 //! | [`Stream`] | an inherited descriptor, a Unix socket or a TCP connection, that waits |
 //! | [`NonBlocking`] | the same as a [`Link`](pmi_link::Link) for [`pmi_link::pump()`] |
 //! | [`Bounded`] | a [`Buffer`](pmi_core::storage::Buffer) on the heap |
+//! | `tls` | connections under TLS, with the feature of that name |
 //! | [`Clock`] | the system's clock as [`Instant`](pmi_core::time::Instant)s |
 //!
 //! It knows nothing of processes and of waiting for many links: that is the host's.
@@ -34,6 +35,8 @@ pub mod env;
 mod inherit;
 mod nonblocking;
 mod stream;
+#[cfg(feature = "tls")]
+pub mod tls;
 
 pub use bounded::Bounded;
 pub use clock::Clock;

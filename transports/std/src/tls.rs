@@ -1,0 +1,331 @@
+//! TLS as one more stream, for `PMI_SOCKTYPE=ssl`.
+//!
+//! There is no authority that would vouch for a job, and none is needed: whoever listens makes a
+//! certificate for the job, in memory, and tells the ranks its [`Pin`] by the way it tells them
+//! everything else, the environment. A rank believes that one certificate and no other; names and
+//! dates mean nothing. This keeps the conversation to itself; *who* may join it is still for
+//! PMI's own challenge to ask (see [`pmi_core::auth`]).
+//!
+//! Wire: TLS 1.3 around the bytes of any dialect. Spec: PMI-2 wire protocol, "The Protocol", which
+//! names the variable and leaves the rest open.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, ServerConfig,
+    ServerConnection, SideData, SignatureScheme, StreamOwned,
+};
+use sha2::{Digest, Sha256};
+
+/// The variable that tells a rank which certificate to believe.
+pub const PIN_VARIABLE: &str = "PMI_TLS_PIN";
+
+/// The SHA-256 of a certificate; as text, 64 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pin([u8; 32]);
+
+/// The certificate of one job and its key. They are made in memory and go nowhere.
+#[derive(Clone)]
+pub struct Identity {
+    config: Arc<ServerConfig>,
+    pin: Pin,
+}
+
+/// A TCP connection under TLS, waiting or not as the connection below does.
+///
+/// The handshake is done by the first reads and writes.
+///
+/// Shape: a write takes bytes only while the connection below has room for what they become, so
+/// that what was written is on its way and nobody has to come back for it.
+pub struct Secured<C>(StreamOwned<C, TcpStream>);
+
+/// The end of whoever dialled.
+pub type Client = Secured<ClientConnection>;
+
+/// The end of whoever listened.
+pub type Server = Secured<ServerConnection>;
+
+impl Identity {
+    /// Makes a certificate for a job.
+    ///
+    /// Errors: if the system has no random numbers.
+    pub fn for_job() -> io::Result<Self> {
+        let made =
+            rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(io::Error::other)?;
+        let certificate = made.cert.der().clone();
+        let pin = Pin::of(&certificate);
+        let key =
+            PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(io::Error::other)?;
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .map_err(io::Error::other)?;
+        // Nobody resumes, and a rank that leaves with a ticket unread would seem to have crashed.
+        config.send_tls13_tickets = 0;
+        Ok(Self { config: Arc::new(config), pin })
+    }
+
+    /// What ranks must be told, as [`PIN_VARIABLE`].
+    pub const fn pin(&self) -> Pin {
+        self.pin
+    }
+
+    /// Takes a connection that was accepted.
+    ///
+    /// Errors: only if the configuration cannot be used; a peer that does not speak TLS shows when
+    /// it is read.
+    pub fn accept(&self, stream: TcpStream) -> io::Result<Server> {
+        stream.set_nodelay(true)?;
+        let connection = ServerConnection::new(self.config.clone()).map_err(io::Error::other)?;
+        Ok(Secured(StreamOwned::new(connection, stream)))
+    }
+}
+
+impl Client {
+    /// Takes a connection that was dialled, and believes only the certificate with this pin.
+    ///
+    /// Errors: only if the configuration cannot be used; a wrong certificate shows when it is read.
+    pub fn new(stream: TcpStream, pin: Pin) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let provider = provider();
+        let verifier = Pinned { pin, provider: provider.clone() };
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(io::Error::other)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        let name = ServerName::try_from(NAME).map_err(io::Error::other)?;
+        let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+        Ok(Self(StreamOwned::new(connection, stream)))
+    }
+}
+
+impl<C, S> Secured<C>
+where
+    C: std::ops::DerefMut<Target = rustls::ConnectionCommon<S>>,
+    S: SideData,
+{
+    /// Does the handshake now, as far as the connection below lets it.
+    ///
+    /// Errors: what the peer did wrong, or [`ErrorKind::WouldBlock`] if it is not done yet.
+    pub fn handshake(&mut self) -> io::Result<()> {
+        while self.0.conn.is_handshaking() {
+            self.0.conn.complete_io(&mut self.0.sock)?;
+        }
+        // The last message of the handshake may still be with us.
+        self.send()
+    }
+
+    /// Finds out whether a record fits below, where that must not be waited for.
+    ///
+    /// The system calls a TCP connection writable when a third of its buffer is free, which is more
+    /// than a record.
+    fn check_room(&self) -> io::Result<()> {
+        if !rustix::fs::fcntl_getfl(&self.0.sock)?.contains(OFlags::NONBLOCK) {
+            return Ok(());
+        }
+        let mut writable = [PollFd::new(&self.0.sock, PollFlags::OUT)];
+        match poll(&mut writable, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? {
+            0 => Err(ErrorKind::WouldBlock.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends what is encrypted.
+    fn send(&mut self) -> io::Result<()> {
+        while self.0.conn.wants_write() {
+            if self.0.conn.write_tls(&mut self.0.sock)? == 0 {
+                return Err(ErrorKind::WriteZero.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection below, to wait for or to look at.
+    pub const fn get_ref(&self) -> &TcpStream {
+        &self.0.sock
+    }
+}
+
+impl<C, S> Read for Secured<C>
+where
+    C: std::ops::DerefMut<Target = rustls::ConnectionCommon<S>>,
+    S: SideData,
+{
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(out) {
+            // A process that ends closes its socket and says nothing. PMI has a goodbye of its own,
+            // so what was cut off is seen there.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
+            read => read,
+        }
+    }
+}
+
+impl<C, S> Write for Secured<C>
+where
+    C: std::ops::DerefMut<Target = rustls::ConnectionCommon<S>>,
+    S: SideData,
+{
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.handshake()?;
+        self.check_room()?;
+        let len = self.0.conn.writer().write(bytes.get(..RECORD).unwrap_or(bytes))?;
+        match self.send() {
+            // They are encrypted, so they are written; the next call sends what is left.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(len),
+            sent => sent.map(|()| len),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.send()
+    }
+}
+
+impl<C> AsFd for Secured<C> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.sock.as_fd()
+    }
+}
+
+impl<C> fmt::Debug for Secured<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Secured").field(&self.0.sock).finish()
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("pin", &self.pin).finish_non_exhaustive()
+    }
+}
+
+impl Pin {
+    fn of(certificate: &CertificateDer<'_>) -> Self {
+        Self(Sha256::digest(certificate).into())
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for Pin {
+    type Err = NotAPin;
+
+    fn from_str(text: &str) -> Result<Self, NotAPin> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(NotAPin);
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            let digits = text.get(2 * at..2 * at + 2).ok_or(NotAPin)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| NotAPin)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// A text that is not 64 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAPin;
+
+impl fmt::Display for NotAPin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PIN_VARIABLE} must be 64 hexadecimal digits")
+    }
+}
+
+impl std::error::Error for NotAPin {}
+
+/// Believes one certificate.
+#[derive(Debug)]
+struct Pinned {
+    pin: Pin,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _chain: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if Pin::of(certificate) == self.pin {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        // Only TLS 1.3 is offered, so nobody can ask.
+        Err(Error::General("TLS 1.2 is not spoken here".into()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        // That the peer has the key of the certificate is what the signature proves.
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// How much is encrypted at once: a few messages of PMI, and less than a third of the smallest
+/// buffer that a connection has.
+const RECORD: usize = 4 * 1024;
+
+/// The name in the certificate. Nobody looks at it, but a certificate has one.
+const NAME: &str = "pmi-job";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_is_written_and_read_as_text() {
+        let pin = Identity::for_job().unwrap().pin();
+        let text = pin.to_string();
+        assert_eq!((text.len(), text.parse()), (64, Ok(pin)));
+        for bad in ["", "00", &text[1..], &format!("{text}0"), &text.replace(&text[..1], "g")] {
+            assert_eq!(bad.parse::<Pin>(), Err(NotAPin), "{bad}");
+        }
+        assert_ne!(Identity::for_job().unwrap().pin(), pin);
+    }
+}

@@ -161,7 +161,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
     pub fn start(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
         self.let_go();
         let next = self.state.start(request, self.inflight.is_empty())?;
-        self.check(request)?;
+        self.message_bytes(request)?;
         let (mut kept, texts) = Kept::new(request, self.learnt.name()).ok_or(UNSAYABLE)?;
         let announced = match request {
             Request::PutPair { .. } => Some(self.announced()?),
@@ -216,10 +216,33 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         Ok((ticket, len))
     }
 
-    /// How long the message would be that asks `request` now.
+    /// How long the message would be that asks `request`, if the server and the wire take it.
     ///
-    /// Errors: [`Misuse`] if the dialect cannot say it.
+    /// Errors: [`Misuse`] as for [`start`](Self::start), for what lies in the request itself.
     pub fn message_bytes(&self, request: &Request<'_>) -> Result<usize, Misuse> {
+        let needs_name = match *request {
+            Request::Put { key, value, .. } | Request::PutPair { key, value } => {
+                within("key", key, self.learnt.maxes.key)?;
+                within("value", value, self.learnt.maxes.value)?;
+                // Frames do not say whose space it is, since there is no other to put into.
+                self.dialect == Dialect::Lines
+            }
+            Request::Get { place, key, .. } => {
+                within("key", key, self.learnt.maxes.key)?;
+                place == Place::Job(None)
+            }
+            Request::Fence { group, tag } if self.version() < Some(Version::V1_2) => {
+                if group != Group::World || tag.is_some() {
+                    return Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" });
+                }
+                false
+            }
+            _ => false,
+        };
+        if needs_name && self.learnt.kvsname.is_none() {
+            return Err(Misuse::WrongState { needed: "the name of the space was asked for" });
+        }
+        // The codec knows what a dialect can say.
         let mut digits = [0; TICKET_DIGITS];
         let name = self.exchange_name(self.next_ticket(), &mut digits);
         match self.dialect.write(request, name, self.learnt.name(), &mut []) {
@@ -305,34 +328,6 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         let is_second = matches!(request, Request::PutAll { .. })
             && self.inflight.oldest(Verb::PutAll).is_some();
         self.inflight.len() >= slots || is_second
-    }
-
-    /// Refuses what the server or the wire would not take.
-    fn check(&self, request: &Request<'_>) -> Result<(), Misuse> {
-        let needs_name = match *request {
-            Request::Put { key, value, .. } | Request::PutPair { key, value } => {
-                within("key", key, self.learnt.maxes.key)?;
-                within("value", value, self.learnt.maxes.value)?;
-                // Frames do not say whose space it is, since there is no other to put into.
-                self.dialect == Dialect::Lines
-            }
-            Request::Get { place, key, .. } => {
-                within("key", key, self.learnt.maxes.key)?;
-                place == Place::Job(None)
-            }
-            Request::Fence { group, tag } if self.version() < Some(Version::V1_2) => {
-                if group != Group::World || tag.is_some() {
-                    return Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" });
-                }
-                false
-            }
-            _ => false,
-        };
-        if needs_name && self.learnt.kvsname.is_none() {
-            return Err(Misuse::WrongState { needed: "the name of the space was asked for" });
-        }
-        // The codec knows what a dialect can say.
-        self.message_bytes(request).map(drop)
     }
 
     /// Copies the texts of a request behind each other.

@@ -63,17 +63,27 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use embedded_io::{ErrorType, Read, Write};
-use pmi_core::client::{Client, FixedBuffer};
-use pmi_core::command::{Group, Identity, Maxes, Spawn, Version};
+use pmi_core::client::{Client, FixedBuffer, Pmi2Buffer};
+use pmi_core::command::{Group, Identity, Maxes, Pair, Spawn, Version};
 use pmi_core::ids::KvsName;
+use pmi_core::limits::{PMI1_LINE, PMI2_FRAME};
+use pmi_core::storage::Buffer;
 
 use crate::{CallError, task};
 
+pub use crate::task::{Opened, Opening, Prover, Ring, Spawned};
+
 /// A conversation with a PMI server, in which every call waits for its answer.
 ///
-/// Shape: 1.6 KiB, and as much again on the stack of the call that runs.
+/// Shape: as for [`task::Pmi`]; 1.6 KiB as it stands, and as much again on the stack of the call
+/// that runs.
 #[derive(Debug)]
-pub struct Pmi<IO>(task::Pmi<Waiting<IO>>);
+pub struct Pmi<IO, B = FixedBuffer, const MESSAGE_BYTES: usize = PMI1_LINE>(
+    task::Pmi<Waiting<IO>, B, MESSAGE_BYTES>,
+);
+
+/// A conversation with room for everything that PMI-2 can say; see [`task::RoomyPmi`].
+pub type RoomyPmi<IO> = Pmi<IO, Pmi2Buffer, PMI2_FRAME>;
 
 type Answered<T, IO> = Result<T, CallError<<IO as ErrorType>::Error>>;
 
@@ -81,6 +91,20 @@ impl<IO: Read + Write> Pmi<IO> {
     /// Takes a connected stream; nothing is sent yet.
     pub const fn new(io: IO) -> Self {
         Self(task::Pmi::new(Waiting(io)))
+    }
+}
+
+impl<IO: Read + Write> RoomyPmi<IO> {
+    /// Takes a connected stream; nothing is sent yet.
+    pub const fn roomy(io: IO) -> Self {
+        Self(task::Pmi::roomy(Waiting(io)))
+    }
+}
+
+impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE_BYTES> {
+    /// Takes a connected stream and an empty buffer; nothing is sent yet.
+    pub const fn with_buffer(io: IO, buffer: B) -> Self {
+        Self(task::Pmi::with_buffer(Waiting(io), buffer))
     }
 
     /// Says who dialled in and hears who that is; see [`task::Pmi::greet`].
@@ -91,6 +115,16 @@ impl<IO: Read + Write> Pmi<IO> {
     /// Opens the conversation; see [`task::Pmi::init`].
     pub fn init(&mut self, version: Version) -> Answered<Version, IO> {
         finish(self.0.init(version))
+    }
+
+    /// Opens the conversation, and says who this is; see [`task::Pmi::open`].
+    pub fn open(&mut self, opening: &Opening<'_>, spawner: &mut [u8]) -> Answered<Opened, IO> {
+        finish(self.0.open(opening, spawner))
+    }
+
+    /// Who the server says this process is; see [`task::Pmi::identity`].
+    pub const fn identity(&self) -> Option<Identity<'static>> {
+        self.0.identity()
     }
 
     /// Asks for the longest name, key and value; see [`task::Pmi::maxes`].
@@ -123,6 +157,16 @@ impl<IO: Read + Write> Pmi<IO> {
         finish(self.0.get(key, out))
     }
 
+    /// Reads from the space of another job; see [`task::Pmi::get_from`].
+    pub fn get_from(
+        &mut self,
+        job: &[u8],
+        key: &[u8],
+        out: &mut [u8],
+    ) -> Answered<Option<usize>, IO> {
+        finish(self.0.get_from(job, key, out))
+    }
+
     /// Waits for every rank of the job; see [`task::Pmi::fence`].
     pub fn fence(&mut self) -> Answered<(), IO> {
         finish(self.0.fence())
@@ -149,7 +193,11 @@ impl<IO: Read + Write> Pmi<IO> {
     }
 
     /// Asks for new processes; see [`task::Pmi::spawn`].
-    pub fn spawn(&mut self, spawn: Spawn<'_>, scratch: &mut [u8]) -> Answered<(), IO> {
+    pub fn spawn<'s>(
+        &mut self,
+        spawn: Spawn<'_>,
+        scratch: &'s mut [u8],
+    ) -> Answered<Spawned<'s>, IO> {
         finish(self.0.spawn(spawn, scratch))
     }
 
@@ -163,8 +211,77 @@ impl<IO: Read + Write> Pmi<IO> {
         finish(self.0.finalize())
     }
 
+    /// Asks for the id of the job; see [`task::Pmi::job_id`].
+    pub fn job_id(&mut self) -> Answered<&KvsName, IO> {
+        finish(self.0.job_id())
+    }
+
+    /// Stores an attribute of this node; see [`task::Pmi::put_node`].
+    pub fn put_node(&mut self, key: &[u8], value: &[u8]) -> Answered<(), IO> {
+        finish(self.0.put_node(key, value))
+    }
+
+    /// Reads an attribute of this node; see [`task::Pmi::get_node`].
+    pub fn get_node(
+        &mut self,
+        key: &[u8],
+        wait: bool,
+        out: &mut [u8],
+    ) -> Answered<Option<usize>, IO> {
+        finish(self.0.get_node(key, wait, out))
+    }
+
+    /// Reads an attribute of this node that is numbers; see [`task::Pmi::node_numbers`].
+    pub fn node_numbers(
+        &mut self,
+        key: &[u8],
+        wait: bool,
+        out: &mut [i32],
+    ) -> Answered<Option<usize>, IO> {
+        finish(self.0.node_numbers(key, wait, out))
+    }
+
+    /// Reads an attribute of the job; see [`task::Pmi::job_attribute`].
+    pub fn job_attribute(&mut self, key: &[u8], out: &mut [u8]) -> Answered<Option<usize>, IO> {
+        finish(self.0.job_attribute(key, out))
+    }
+
+    /// Reads an attribute of the job that is numbers; see [`task::Pmi::job_numbers`].
+    pub fn job_numbers(&mut self, key: &[u8], out: &mut [i32]) -> Answered<Option<usize>, IO> {
+        finish(self.0.job_numbers(key, out))
+    }
+
+    /// Connects this job with another; see [`task::Pmi::connect_job`].
+    pub fn connect_job(&mut self, job: &[u8]) -> Answered<(), IO> {
+        finish(self.0.connect_job(job))
+    }
+
+    /// Takes a connection back; see [`task::Pmi::disconnect_job`].
+    pub fn disconnect_job(&mut self, job: &[u8]) -> Answered<(), IO> {
+        finish(self.0.disconnect_job(job))
+    }
+
+    /// Hears the values of both neighbours; see [`task::Pmi::ring`].
+    pub fn ring(&mut self, left: &[u8], right: &[u8], out: [&mut [u8]; 2]) -> Answered<Ring, IO> {
+        finish(self.0.ring(left, right, out))
+    }
+
+    /// Reads the whole space of a job; see [`task::Pmi::get_all`].
+    pub fn get_all(
+        &mut self,
+        job: &[u8],
+        each: &mut (dyn FnMut(Pair<'_>) + Send),
+    ) -> Answered<usize, IO> {
+        finish(self.0.get_all(job, each))
+    }
+
+    /// Copies pairs into the space of a job; see [`task::Pmi::put_all`].
+    pub fn put_all(&mut self, job: &[u8], pairs: &[Pair<'_>]) -> Answered<(), IO> {
+        finish(self.0.put_all(job, pairs))
+    }
+
     /// The machine behind the calls, to look at.
-    pub const fn client(&self) -> &Client<FixedBuffer> {
+    pub const fn client(&self) -> &Client<B> {
         self.0.client()
     }
 

@@ -16,7 +16,8 @@ pub enum CallError<E> {
     Peer(PeerError),
     /// The call should not have been made; nothing was sent.
     Misuse(Misuse),
-    /// The lent slice is too small for the value; it can be asked for again.
+    /// The lent slice is too small for the value, which can be asked for again; or a message is
+    /// longer than this conversation has room for, and was not sent. It says the length needed.
     Full(Full),
     /// The server said no to this call; the conversation goes on.
     Refused {
@@ -24,6 +25,11 @@ pub enum CallError<E> {
         verb: Verb,
         /// The server's reason, as a number.
         code: Code,
+    },
+    /// The server's value is not of the kind that was asked for; the conversation goes on.
+    Unreadable {
+        /// What was asked.
+        verb: Verb,
     },
 }
 
@@ -93,6 +99,9 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             Self::Full(error) => error.fmt(f),
             Self::Refused { verb, code } => {
                 write!(f, "the server refused {} with code {}", names::spoken(*verb), code.0)
+            }
+            Self::Unreadable { verb } => {
+                write!(f, "the answer to {} is no list of numbers", names::spoken(*verb))
             }
         }
     }

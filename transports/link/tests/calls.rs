@@ -280,11 +280,44 @@ fn a_spawn_uses_the_room_that_is_lent_for_it() {
     let spawn = Spawn::Given { programs: &[program], preputs: &[] };
     // The block has nine lines, and the peer answers the last one.
     let mut answers = [""; 9];
-    answers[8] = "cmd=spawn_result rc=0\n";
+    for (answer, job, codes) in [
+        ("cmd=spawn_result rc=0\n", None, &[][..]),
+        ("cmd=spawn_result rc=0 jobid=7.1\n", Some(&b"7.1"[..]), &[]),
+        ("cmd=spawn_result rc=0 errcodes=0,-3,x\n", None, &[0, -3, -1]),
+        ("cmd=spawn_result rc=0 jobid=7.1 errcodes=14\n", Some(b"7.1"), &[14]),
+    ] {
+        answers[8] = answer;
+        let mut pmi = open(&answers);
+        let needed = CallError::Full(Full { needed: 320 });
+        assert_eq!(pmi.spawn(spawn, &mut [0; 319]), Err(needed));
+        let mut scratch = [0; 320];
+        let spawned = pmi.spawn(spawn, &mut scratch).unwrap();
+        assert_eq!(spawned.job, job, "{answer}");
+        assert!(spawned.codes().eq(codes.iter().map(|code| Code(*code))), "{answer}");
+        assert!(pmi.into_inner().0.asked().contains("mcmd=spawn\nnprocs=2\nexecname=./child\n"));
+    }
+    answers[8] = "cmd=spawn_result rc=5\n";
+    let refused = CallError::Refused { verb: Verb::Spawn, code: Code(5) };
+    assert_eq!(open(&answers).spawn(spawn, &mut [0; 320]), Err(refused));
+}
+
+#[test]
+fn codes_of_a_spawn_that_do_not_fit_are_left_out_whole() {
+    let codes: &'static str = "12,".repeat(600).leak();
+    let answer: &'static str =
+        format!("cmd=spawn_result rc=0 errcodes={}\n", &codes[..1000]).leak();
+    let program = Program {
+        executable: "./child".into(),
+        processes: 334,
+        arguments: Argument::Given(&[]),
+        info: InfoList::Given(&[]),
+    };
+    let mut answers = [""; 8];
+    answers[7] = answer;
     let mut pmi = open(&answers);
-    assert!(matches!(pmi.spawn(spawn, &mut [0; 16]), Err(CallError::Full(_))));
-    assert_eq!(pmi.spawn(spawn, &mut [0; 512]), Ok(()));
-    assert!(pmi.into_inner().0.asked().contains("mcmd=spawn\nnprocs=2\nexecname=./child\n"));
+    let mut scratch = [0; 320];
+    let spawned = pmi.spawn(Spawn::Given { programs: &[program], preputs: &[] }, &mut scratch);
+    assert!(spawned.unwrap().codes().eq(std::iter::repeat_n(Code(12), 106)));
 }
 
 #[test]

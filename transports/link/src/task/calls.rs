@@ -1,0 +1,209 @@
+//! The calls that both generations have.
+
+use embedded_io_async::{Read, Write};
+use pmi_core::command::{Group, Maxes, Place, Request, Spawn, Text};
+use pmi_core::error::Full;
+use pmi_core::ids::KvsName;
+use pmi_core::storage::Buffer;
+
+use super::read::{
+    SPAWNED_BYTES, Spawned, Unfit, done, learnt, lend, maxes, name, number, spawned, value,
+};
+use super::{Answered, Pmi};
+use crate::CallError;
+
+impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE_BYTES> {
+    /// Asks for the longest name, key and value, and keeps to them from now on.
+    ///
+    /// Wire: `cmd=get_maxes\n`. PMI-2 has fixed sizes, so nothing is asked.
+    /// Units: bytes, each counting a C terminator.
+    pub async fn maxes(&mut self) -> Answered<Maxes, IO> {
+        if self.has_frames() {
+            return Ok(self.client.maxes());
+        }
+        let mut found = Err(Unfit::Unanswered);
+        self.ask(&Request::Maxes, &mut |reply| found = maxes(reply)).await?;
+        Ok(found?)
+    }
+
+    /// Asks which program of the launch this is; `None` if the server does not know.
+    ///
+    /// Wire: `cmd=get_appnum\n`. In PMI-2 the opening has said it.
+    pub async fn appnum(&mut self) -> Answered<Option<u32>, IO> {
+        if self.has_frames() {
+            return Ok(self.identity().and_then(|who| u32::try_from(who.appnum).ok()));
+        }
+        self.ask_number(&Request::AppNum).await
+    }
+
+    /// Asks how many processes there can be; `None` if there is no bound.
+    ///
+    /// Wire: `cmd=get_universe_size\n`; in PMI-2 the attribute `universeSize` of the job.
+    pub async fn universe_size(&mut self) -> Answered<Option<u32>, IO> {
+        if !self.has_frames() {
+            return self.ask_number(&Request::UniverseSize).await;
+        }
+        let mut size = [-1];
+        self.job_numbers(b"universeSize", &mut size).await?;
+        Ok(u32::try_from(size[0]).ok())
+    }
+
+    /// Asks for the name of the job's space; needed once before [`put`](Self::put) and
+    /// [`get`](Self::get).
+    ///
+    /// Wire: `cmd=get_my_kvsname\n`, `cmd=job-getid;`.
+    pub async fn kvsname(&mut self) -> Answered<&KvsName, IO> {
+        let mut found = Err(Unfit::Unanswered);
+        self.ask(&Request::KvsName, &mut |reply| found = name(reply)).await?;
+        found?;
+        learnt(self.client.kvsname())
+    }
+
+    /// Stores `value` under `key`; others see it after the next [`fence`](Self::fence).
+    ///
+    /// Wire: `cmd=put kvsname=N key=K value=V\n`, `cmd=kvs-put;key=K;value=V;`.
+    /// Shape: at most 63 and 1023 bytes unless [`maxes`](Self::maxes) said otherwise. PMI-1 has no
+    /// blanks or line ends in either; in PMI-2 known servers lose what stands behind a `;`.
+    /// Errors: [`CallError::Misuse`] for what does not fit, [`CallError::Refused`] by the server.
+    pub async fn put(&mut self, key: &[u8], value: &[u8]) -> Answered<(), IO> {
+        let (key, value) = (Text::plain(key), Text::plain(value));
+        self.ask_done(&Request::Put { place: Place::Job(None), key, value }).await
+    }
+
+    /// Reads the value of `key` into `out` and gives its length; `None` if there is no such key.
+    ///
+    /// Wire: `cmd=get kvsname=N key=K\n`, `cmd=kvs-get;jobid=N;srcid=-1;key=K;`. It never waits
+    /// for somebody to put the key.
+    /// Errors: [`CallError::Full`] with the length of the value if `out` is too small.
+    pub async fn get(&mut self, key: &[u8], out: &mut [u8]) -> Answered<Option<usize>, IO> {
+        let key = Text::plain(key);
+        self.ask_value(&Request::Get { place: Place::Job(None), key, wait: false }, out).await
+    }
+
+    /// Reads from the space of another job, to which this one is connected.
+    ///
+    /// Wire, shape and errors: as for [`get`](Self::get), with the other name.
+    pub async fn get_from(
+        &mut self,
+        job: &[u8],
+        key: &[u8],
+        out: &mut [u8],
+    ) -> Answered<Option<usize>, IO> {
+        let (place, key) = (Place::Job(Some(Text::plain(job))), Text::plain(key));
+        self.ask_value(&Request::Get { place, key, wait: false }, out).await
+    }
+
+    /// Waits until every rank of the job is here; then all see what was put before.
+    ///
+    /// Wire: `cmd=barrier_in\n`, `cmd=kvs-fence;`. Hydra answers the latter at once and has the
+    /// gets behind it wait instead.
+    pub async fn fence(&mut self) -> Answered<(), IO> {
+        self.ask_done(&Request::Fence { group: Group::World, tag: None }).await
+    }
+
+    /// Waits until every rank of `group` is here, with the same `tag`.
+    ///
+    /// Wire: `cmd=barrier_in group=G:T\n`.
+    /// Errors: [`CallError::Misuse`] in every version but PMI-1.2.
+    /// Spec: PMI-1.2, `barrier_in`.
+    pub async fn fence_group(&mut self, group: Group<'_>, tag: u32) -> Answered<(), IO> {
+        self.ask_done(&Request::Fence { group, tag: Some(tag) }).await
+    }
+
+    /// Makes `port` known under the name of a service.
+    ///
+    /// Wire: `cmd=publish_name service=S port=P\n`, `cmd=name-publish;name=S;port=P;infokeycount=0;`.
+    /// Errors: [`CallError::Refused`] if the name is taken.
+    pub async fn publish(&mut self, service: &[u8], port: &[u8]) -> Answered<(), IO> {
+        let (service, port) = (Text::plain(service), Text::plain(port));
+        self.ask_done(&Request::Publish { service, port }).await
+    }
+
+    /// Reads the port of a service into `out` and gives its length; `None` if there is no such
+    /// service, or the server keeps none.
+    ///
+    /// Wire: `cmd=lookup_name service=S\n`, `cmd=name-lookup;name=S;infokeycount=0;`.
+    /// Errors: [`CallError::Full`] with the length of the port if `out` is too small.
+    pub async fn lookup(&mut self, service: &[u8], out: &mut [u8]) -> Answered<Option<usize>, IO> {
+        self.ask_value(&Request::Lookup { service: Text::plain(service) }, out).await
+    }
+
+    /// Takes a published name back.
+    ///
+    /// Wire: `cmd=unpublish_name service=S\n`, `cmd=name-unpublish;name=S;infokeycount=0;`.
+    /// Errors: [`CallError::Refused`] if it was not published.
+    pub async fn unpublish(&mut self, service: &[u8]) -> Answered<(), IO> {
+        self.ask_done(&Request::Unpublish { service: Text::plain(service) }).await
+    }
+
+    /// Asks for new processes, which become a job of their own.
+    ///
+    /// Wire: one `mcmd=spawn` block for each program; in PMI-2 one frame.
+    /// Shape: `scratch` is lent for the request, which has no bound, and then for the answer:
+    /// 320 bytes or more, so that there is room for the id. Of the codes it holds as many as fit.
+    /// Errors: [`CallError::Full`] says how long `scratch` must be; nothing was sent then.
+    pub async fn spawn<'s>(
+        &mut self,
+        spawn: Spawn<'_>,
+        scratch: &'s mut [u8],
+    ) -> Answered<Spawned<'s>, IO> {
+        self.still_good()?;
+        if scratch.len() < SPAWNED_BYTES {
+            return Err(CallError::Full(Full { needed: SPAWNED_BYTES }));
+        }
+        let (_, len) = self.client.start_spawn(spawn, scratch)?;
+        self.write(scratch.get(..len).unwrap_or(b"")).await?;
+        let mut found = Err(Unfit::Unanswered);
+        self.answer(&mut |reply| found = spawned(reply, scratch)).await?;
+        Ok(lend(found?, scratch))
+    }
+
+    /// Ends the whole job with `code`. There is no answer: the caller should exit.
+    ///
+    /// Wire: `cmd=abort exitcode=C message=M\n`, `cmd=abort;isworld=TRUE;exitcode=C;msg=M;`.
+    /// Shape: a message that is too long is cut.
+    /// Errors: [`CallError::Misuse`] if the conversation is over.
+    pub async fn abort(&mut self, code: i32, message: &[u8]) -> Answered<(), IO> {
+        // Each byte may take two.
+        let len = message.len().min(MESSAGE_BYTES.saturating_sub(ABORT_WORDS) / 2);
+        let message = Text::plain(message.get(..len).unwrap_or(b""));
+        self.client.start(&Request::Abort { code: Some(code), world: true, message })?;
+        self.transmit().await
+    }
+
+    /// Says goodbye; nothing can be asked afterwards.
+    ///
+    /// Wire: `cmd=finalize\n`, `cmd=finalize;`.
+    pub async fn finalize(&mut self) -> Answered<(), IO> {
+        self.ask_done(&Request::Finalize).await
+    }
+
+    pub(super) fn has_frames(&self) -> bool {
+        self.client.version().is_some_and(|version| version.major == 2)
+    }
+
+    pub(super) async fn ask_done(&mut self, request: &Request<'_>) -> Answered<(), IO> {
+        let mut found = Err(Unfit::Unanswered);
+        self.ask(request, &mut |reply| found = done(reply)).await?;
+        Ok(found?)
+    }
+
+    pub(super) async fn ask_value(
+        &mut self,
+        request: &Request<'_>,
+        out: &mut [u8],
+    ) -> Answered<Option<usize>, IO> {
+        let mut found = Err(Unfit::Unanswered);
+        self.ask(request, &mut |reply| found = value(reply, out)).await?;
+        Ok(found?)
+    }
+
+    async fn ask_number(&mut self, request: &Request<'_>) -> Answered<Option<u32>, IO> {
+        let mut found = Err(Unfit::Unanswered);
+        self.ask(request, &mut |reply| found = number(reply)).await?;
+        Ok(found?)
+    }
+}
+
+/// Room for everything but the text of an abort, in either generation.
+const ABORT_WORDS: usize = "123456cmd=abort;isworld=TRUE;exitcode=-2147483648;msg=;".len();

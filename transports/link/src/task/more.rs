@@ -1,0 +1,213 @@
+//! The calls that PMI-2 has more.
+
+use embedded_io_async::{Read, Write};
+use pmi_core::command::{Answer, Pair, Place, Reply, Request, Text};
+use pmi_core::error::Full;
+use pmi_core::ids::KvsName;
+use pmi_core::storage::Buffer;
+
+use super::read::{Unfit, copy, done, numbers, refused};
+use super::{Answered, Pmi};
+use crate::CallError;
+
+/// Where a rank stands in a ring, and how long its neighbours' values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// Its place, from 0.
+    pub place: u32,
+    /// The length of what the rank before gave to its right.
+    pub left_bytes: usize,
+    /// The length of what the rank behind gave to its left.
+    pub right_bytes: usize,
+}
+
+/// In PMI-1 each of these is [`CallError::Misuse`], unless it says otherwise; nothing is sent.
+impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE_BYTES> {
+    /// Asks for the id of the job, which is also the name of its space.
+    ///
+    /// It is [`kvsname`](Self::kvsname) by the name that PMI-2 gives it, and serves both.
+    pub async fn job_id(&mut self) -> Answered<&KvsName, IO> {
+        self.kvsname().await
+    }
+
+    /// Stores an attribute of this node, which all ranks on it see at once.
+    ///
+    /// Wire: `cmd=info-putnodeattr;key=K;value=V;`.
+    /// Shape and errors: as for [`put`](Self::put).
+    pub async fn put_node(&mut self, key: &[u8], value: &[u8]) -> Answered<(), IO> {
+        let (key, value) = (Text::plain(key), Text::plain(value));
+        self.ask_done(&Request::Put { place: Place::Node, key, value }).await
+    }
+
+    /// Reads an attribute of this node; with `wait` once some rank has put it.
+    ///
+    /// Wire: `cmd=info-getnodeattr;key=K;wait=TRUE;`.
+    /// Shape and errors: as for [`get`](Self::get).
+    pub async fn get_node(
+        &mut self,
+        key: &[u8],
+        wait: bool,
+        out: &mut [u8],
+    ) -> Answered<Option<usize>, IO> {
+        let key = Text::plain(key);
+        self.ask_value(&Request::Get { place: Place::Node, key, wait }, out).await
+    }
+
+    /// Reads an attribute of this node that is a list of numbers, as
+    /// [`job_numbers`](Self::job_numbers) does.
+    pub async fn node_numbers(
+        &mut self,
+        key: &[u8],
+        wait: bool,
+        out: &mut [i32],
+    ) -> Answered<Option<usize>, IO> {
+        let key = Text::plain(key);
+        self.ask_numbers(&Request::Get { place: Place::Node, key, wait }, out).await
+    }
+
+    /// Reads what the process manager says about the job; `None` if it does not.
+    ///
+    /// Wire: `cmd=info-getjobattr;key=K;`. In PMI-1, where a manager puts it into the job's space,
+    /// it is [`get`](Self::get).
+    /// Shape and errors: as for [`get`](Self::get).
+    pub async fn job_attribute(
+        &mut self,
+        key: &[u8],
+        out: &mut [u8],
+    ) -> Answered<Option<usize>, IO> {
+        let request = self.attribute(key);
+        self.ask_value(&request, out).await
+    }
+
+    /// Reads what the process manager says about the job, where it is a list of numbers.
+    ///
+    /// Shape: `1,2,3`. As many as fit are written to `out`; the count is of all there are.
+    /// Errors: [`CallError::Unreadable`] if it is no such list.
+    pub async fn job_numbers(
+        &mut self,
+        key: &[u8],
+        out: &mut [i32],
+    ) -> Answered<Option<usize>, IO> {
+        let request = self.attribute(key);
+        self.ask_numbers(&request, out).await
+    }
+
+    /// Connects this job with another: they may then read each other's space with
+    /// [`get_from`](Self::get_from).
+    ///
+    /// Wire: `cmd=job-connect;jobid=J;`. No known server but ours answers it.
+    /// Errors: [`CallError::Refused`] if there is no such job.
+    pub async fn connect_job(&mut self, job: &[u8]) -> Answered<(), IO> {
+        self.ask_done(&Request::Connect { job: Text::plain(job) }).await
+    }
+
+    /// Takes a connection with another job back.
+    ///
+    /// Wire: `cmd=job-disconnect;jobid=J;`. No known server but ours answers it.
+    /// Errors: [`CallError::Refused`] if there is no such connection.
+    pub async fn disconnect_job(&mut self, job: &[u8]) -> Answered<(), IO> {
+        self.ask_done(&Request::Disconnect { job: Text::plain(job) }).await
+    }
+
+    /// Waits for every rank of the job, and hears the values of both neighbours.
+    ///
+    /// Wire: `cmd=ring;ring-count=1;ring-left=L;ring-right=R;`. Slurm and we answer it; hydra ends
+    /// the job.
+    /// Shape: `left` is for the rank before and `right` for the one behind; what they gave in
+    /// their turn is written into `out`, that of the rank before first.
+    /// Errors: [`CallError::Full`] with the longer length if one of `out` is too small.
+    pub async fn ring(
+        &mut self,
+        left: &[u8],
+        right: &[u8],
+        out: [&mut [u8]; 2],
+    ) -> Answered<Ring, IO> {
+        let request = Request::Ring { left: Text::plain(left), right: Text::plain(right) };
+        let [left_out, right_out] = out;
+        let mut found = Err(Unfit::Unanswered);
+        let read = &mut |reply: &Reply<'_>| {
+            found = match reply.answer {
+                Answer::Ring { count, left, right } if reply.code.is_success() => {
+                    let copied = (copy(left, left_out), copy(right, right_out));
+                    match copied {
+                        (Ok(left_bytes), Ok(right_bytes)) => {
+                            Ok(Ring { place: count, left_bytes, right_bytes })
+                        }
+                        _ => Err(Unfit::Full(Full { needed: left.len().max(right.len()) })),
+                    }
+                }
+                _ => Err(refused(reply)),
+            };
+        };
+        self.ask(&request, read).await?;
+        Ok(found?)
+    }
+
+    /// Reads the whole space of a job, pair by pair, and gives their number.
+    ///
+    /// Wire: `cmd=kvs-getall;jobid=J;`. No known server but ours answers it.
+    /// Errors: [`CallError::Refused`] if there is no such job, or it is not connected.
+    pub async fn get_all(
+        &mut self,
+        job: &[u8],
+        each: &mut (dyn FnMut(Pair<'_>) + Send),
+    ) -> Answered<usize, IO> {
+        let mut count = 0;
+        let mut found = Err(Unfit::Unanswered);
+        let read = &mut |reply: &Reply<'_>| match reply.answer {
+            Answer::Pair(pair) => {
+                count += 1;
+                each(pair);
+            }
+            _ => found = done(reply),
+        };
+        self.ask(&Request::GetAll { job: Text::plain(job) }, read).await?;
+        found?;
+        Ok(count)
+    }
+
+    /// Copies pairs into the space of a job, where they are seen at once.
+    ///
+    /// Wire: `cmd=kvs-putall;jobid=J;npair=N;`, then `cmd=kvs-putall-pair;key=K;val=V;` for each.
+    /// No known server but ours answers it.
+    /// Errors: [`CallError::Misuse`] for a pair that does not fit, [`CallError::Refused`] with the
+    /// server's first reason; nothing was sent, or the other pairs were stored.
+    pub async fn put_all(&mut self, job: &[u8], pairs: &[Pair<'_>]) -> Answered<(), IO> {
+        // What is announced must follow, so all is looked at before.
+        for pair in pairs {
+            let needed = self.client.message_bytes(&said(*pair))?;
+            if needed > MESSAGE_BYTES {
+                return Err(CallError::Full(Full { needed }));
+            }
+        }
+        let count = u32::try_from(pairs.len()).unwrap_or(u32::MAX);
+        self.start(&Request::PutAll { job: Text::plain(job), pairs: count })?;
+        self.transmit().await?;
+        for pair in pairs {
+            self.start(&said(*pair))?;
+            self.transmit().await?;
+        }
+        let mut found = Err(Unfit::Unanswered);
+        self.answer(&mut |reply| found = done(reply)).await?;
+        Ok(found?)
+    }
+
+    fn attribute<'k>(&self, key: &'k [u8]) -> Request<'k> {
+        let place = if self.has_frames() { Place::Attributes } else { Place::Job(None) };
+        Request::Get { place, key: Text::plain(key), wait: false }
+    }
+
+    async fn ask_numbers(
+        &mut self,
+        request: &Request<'_>,
+        out: &mut [i32],
+    ) -> Answered<Option<usize>, IO> {
+        let mut found = Err(Unfit::Unanswered);
+        self.ask(request, &mut |reply| found = numbers(reply, out)).await?;
+        Ok(found?)
+    }
+}
+
+const fn said(Pair { key, value }: Pair<'_>) -> Request<'_> {
+    Request::PutPair { key, value }
+}

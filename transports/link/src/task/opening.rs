@@ -1,0 +1,145 @@
+//! How a conversation is opened, in either generation.
+
+use embedded_io_async::{Read, Write};
+use pmi_core::auth::{METHOD, Proof};
+use pmi_core::client::State;
+use pmi_core::command::{Answer, Identity, Reply, Request, Text, Version};
+use pmi_core::error::{Misuse, PeerError};
+use pmi_core::storage::Buffer;
+
+use super::{Answered, Pmi};
+use crate::CallError;
+
+/// What a client says of itself when it opens a conversation.
+///
+/// All but the version is for PMI-2; hydra must be told the rank.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Opening<'a> {
+    /// The version to ask for.
+    pub version: Version,
+    /// The rank that the launcher has given this process.
+    pub rank: Option<u32>,
+    /// The id of its job, if the launcher has said it (`PMI_JOBID`).
+    pub job: Option<&'a [u8]>,
+    /// Answers a challenge. Whoever has none offers no method, and a server that insists refuses.
+    pub prover: Option<&'a Prover<'a>>,
+}
+
+/// Computes the proof that a challenge asks for.
+///
+/// A function, so that only those link a hash function who need one, and a secret may stay where
+/// it is: `&|reply| prove(&secret, reply)` with [`prove`](pmi_core::client::prove()).
+pub type Prover<'a> = dyn Fn(&Reply<'_>) -> Option<Proof> + Sync + 'a;
+
+/// What has come of an opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Opened {
+    /// What is spoken.
+    pub version: Version,
+    /// How long the id of the job is that has spawned this one; `None` if nobody has, or the
+    /// server has not said so.
+    pub spawner_bytes: Option<usize>,
+}
+
+/// What was heard while joining.
+#[derive(Default)]
+struct Heard {
+    proof: Option<Proof>,
+    spawner_bytes: Option<usize>,
+}
+
+impl Opening<'_> {
+    /// Asks for `version` and says nothing else.
+    pub const fn new(version: Version) -> Self {
+        Self { version, rank: None, job: None, prover: None }
+    }
+}
+
+impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE_BYTES> {
+    /// Says who dialled in and hears who that is; only over TCP, only in PMI-1, and before
+    /// everything else.
+    ///
+    /// Wire: `cmd=initack pmiid=N\n`, answered by four lines.
+    /// Errors: [`CallError::Peer`] if nobody with this identity is expected.
+    pub async fn greet(&mut self, id: u64) -> Answered<Identity<'static>, IO> {
+        self.ask(&Request::InitAck { id }, &mut |_| {}).await?;
+        self.client.identity().ok_or(CallError::Peer(PeerError::LeftEarly))
+    }
+
+    /// Opens the conversation, and gives the version that both ends speak.
+    ///
+    /// This is [`open`](Self::open) with nothing but a version: enough for PMI-1, and for PMI-2
+    /// where the server knows who is at the other end.
+    pub async fn init(&mut self, version: Version) -> Answered<Version, IO> {
+        Ok(self.open(&Opening::new(version), &mut []).await?.version)
+    }
+
+    /// Opens the conversation.
+    ///
+    /// Wire: `cmd=init pmi_version=M pmi_subversion=N\n`; then, in PMI-2,
+    /// `cmd=fullinit;pmijobid=J;pmirank=R;threaded=FALSE;`, with `authtype` if there is a prover,
+    /// and if the server asks for it, `cmd=auth-response-complete;authinfo=PROOF;`.
+    /// Shape: the id of the job that has spawned this one is written into `spawner` if it fits;
+    /// its length is told in any case. [`identity`](Self::identity) has the rest.
+    /// Errors: [`CallError::Peer`] if there is no version that both speak
+    /// ([`PeerError::Version`]) or the server refuses. Whoever wants to ask for an older one takes
+    /// the stream [back](Self::into_inner) and begins again.
+    pub async fn open(
+        &mut self,
+        opening: &Opening<'_>,
+        spawner: &mut [u8],
+    ) -> Answered<Opened, IO> {
+        self.ask(&Request::Init { version: opening.version }, &mut |_| {}).await?;
+        let version = self.client.version().unwrap_or(opening.version);
+        let spawner_bytes = match self.client.state() {
+            State::Agreed { .. } => self.join(opening, spawner).await?,
+            _ => None,
+        };
+        Ok(Opened { version, spawner_bytes })
+    }
+
+    /// Who the server says this process is: in PMI-2, or over TCP.
+    pub const fn identity(&self) -> Option<Identity<'static>> {
+        self.client.identity()
+    }
+
+    async fn join(
+        &mut self,
+        opening: &Opening<'_>,
+        spawner: &mut [u8],
+    ) -> Answered<Option<usize>, IO> {
+        let Opening { rank, job, prover, .. } = *opening;
+        let mut heard = Heard::default();
+        let method = prover.map(|_| Text::plain(METHOD));
+        let request =
+            Request::FullInit { rank, job: job.map(Text::plain), threaded: false, method };
+        self.ask(&request, &mut |reply| heard.hear(reply, prover, spawner)).await?;
+        if let State::Challenged { .. } = self.client.state() {
+            let proof = heard.proof.ok_or(CallError::Peer(PeerError::Unproven))?;
+            let request = Request::Proof { digits: Text::plain(proof.as_bytes()) };
+            self.ask(&request, &mut |reply| heard.hear(reply, None, spawner)).await?;
+        }
+        match self.client.state() {
+            State::Open { .. } => Ok(heard.spawner_bytes),
+            // A challenge after the proof: no known method has more than one.
+            _ => Err(CallError::Misuse(Misuse::WrongState { needed: "one challenge" })),
+        }
+    }
+}
+
+impl Heard {
+    fn hear(&mut self, reply: &Reply<'_>, prover: Option<&Prover<'_>>, spawner: &mut [u8]) {
+        match reply.answer {
+            Answer::Challenge(_) => self.proof = prover.and_then(|prove| prove(reply)),
+            Answer::Identity(Identity { spawner: Some(name), .. }) => {
+                self.spawner_bytes = Some(name.len());
+                if let Some(out) = spawner.get_mut(..name.len()) {
+                    out.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte);
+                }
+            }
+            _ => {}
+        }
+    }
+}

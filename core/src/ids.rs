@@ -134,7 +134,7 @@ impl Tag {
 impl Excerpt {
     /// Keeps as much of `bytes` as there is room for.
     pub fn new(bytes: impl IntoIterator<Item = u8>) -> Self {
-        Self(bytes.into_iter().take(EXCERPT_BYTES).collect())
+        Self(front(bytes.into_iter()))
     }
 
     /// The bytes.
@@ -148,7 +148,7 @@ impl Word {
     /// word goes back on the wire, where anything else might be taken for syntax.
     pub fn new(bytes: &[u8]) -> Self {
         let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
-        Self(bytes.iter().copied().filter(plain).take(WORD_BYTES).collect())
+        Self(front(bytes.iter().copied().filter(plain)))
     }
 
     /// The bytes.
@@ -166,6 +166,17 @@ impl Rank {
 
 const fn length(what: &'static str, len_bytes: usize, limit_bytes: usize) -> Misuse {
     Misuse::Length { what, len_bytes, limit_bytes }
+}
+
+/// As much as there is room for. Collecting would end in a panic for one more.
+fn front<const N: usize>(bytes: impl Iterator<Item = u8>) -> Vec<u8, N> {
+    let mut front = Vec::new();
+    for byte in bytes {
+        if front.push(byte).is_err() {
+            break;
+        }
+    }
+    front
 }
 
 fn copy<const N: usize>(what: &'static str, bytes: &[u8]) -> Result<Vec<u8, N>, Misuse> {

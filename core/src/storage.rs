@@ -66,8 +66,9 @@ impl<const N: usize> Buffer for heapless::Vec<u8, N> {
 
     fn drop_front(&mut self, len: usize) {
         let len = len.min(self.len());
-        self.copy_within(len.., 0);
-        self.truncate(self.len() - len);
+        let kept = self.len() - len;
+        move_down(self, len, 0, kept);
+        self.truncate(kept);
     }
 
     // Nothing has to be moved, and a client needs no more.
@@ -108,33 +109,112 @@ impl<T> Slots<T> for [Option<T>] {
     }
 }
 
-/// Both shapes in which a fixed table is lent behave as the slice they hold.
-macro_rules! slots_as_slice {
-    ($(($($generic:tt)*) $table:ty),*) => {$(
-        impl<T, $($generic)*> Slots<T> for $table {
-            fn end(&self) -> usize {
-                <[Option<T>] as Slots<T>>::end(&self[..])
-            }
-            fn capacity(&self) -> usize {
-                <[Option<T>] as Slots<T>>::capacity(&self[..])
-            }
-            fn get(&self, index: usize) -> Option<&T> {
-                <[Option<T>] as Slots<T>>::get(&self[..], index)
-            }
-            fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-                <[Option<T>] as Slots<T>>::get_mut(&mut self[..], index)
-            }
-            fn insert(&mut self, item: T) -> Result<usize, T> {
-                <[Option<T>] as Slots<T>>::insert(&mut self[..], item)
-            }
-            fn remove(&mut self, index: usize) -> Option<T> {
-                <[Option<T>] as Slots<T>>::remove(&mut self[..], index)
-            }
-        }
-    )*};
+impl<T, const N: usize> Slots<T> for [Option<T>; N] {
+    fn end(&self) -> usize {
+        self[..].end()
+    }
+
+    fn capacity(&self) -> usize {
+        N
+    }
+
+    fn get(&self, index: usize) -> Option<&T> {
+        Slots::get(&self[..], index)
+    }
+
+    fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        Slots::get_mut(&mut self[..], index)
+    }
+
+    fn insert(&mut self, item: T) -> Result<usize, T> {
+        self[..].insert(item)
+    }
+
+    fn remove(&mut self, index: usize) -> Option<T> {
+        self[..].remove(index)
+    }
 }
 
-slots_as_slice!((const N: usize) [Option<T>; N], () &mut [Option<T>]);
+/// Grows as places are needed. An empty one is all zeros and takes no room in an image, which a
+/// table of things that are not there does.
+impl<T, const N: usize> Slots<T> for heapless::Vec<Option<T>, N> {
+    fn end(&self) -> usize {
+        self[..].end()
+    }
+
+    fn capacity(&self) -> usize {
+        N
+    }
+
+    fn get(&self, index: usize) -> Option<&T> {
+        Slots::get(&self[..], index)
+    }
+
+    fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        Slots::get_mut(&mut self[..], index)
+    }
+
+    fn insert(&mut self, item: T) -> Result<usize, T> {
+        let free = self.len();
+        match self[..].insert(item) {
+            Ok(index) => Ok(index),
+            Err(item) => match self.push(Some(item)) {
+                Ok(()) => Ok(free),
+                // What was pushed was something.
+                Err(item) => item.map_or(Ok(free), Err),
+            },
+        }
+    }
+
+    fn remove(&mut self, index: usize) -> Option<T> {
+        self[..].remove(index)
+    }
+}
+
+/// A table that was lent is the table.
+impl<T, S: Slots<T> + ?Sized> Slots<T> for &mut S {
+    fn end(&self) -> usize {
+        (**self).end()
+    }
+
+    fn capacity(&self) -> usize {
+        (**self).capacity()
+    }
+
+    fn get(&self, index: usize) -> Option<&T> {
+        (**self).get(index)
+    }
+
+    fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        (**self).get_mut(index)
+    }
+
+    fn insert(&mut self, item: T) -> Result<usize, T> {
+        (**self).insert(item)
+    }
+
+    fn remove(&mut self, index: usize) -> Option<T> {
+        (**self).remove(index)
+    }
+}
+
+/// Moves `len` bytes from `from` down to `to`; those beyond the end stay where they are.
+///
+/// Byte by byte: the library's ways of moving bytes end in a panic for what they are not shown to
+/// be impossible.
+pub(crate) fn move_down(bytes: &mut [u8], from: usize, to: usize, len: usize) {
+    for at in 0..len {
+        let Some(byte) = bytes.get(from.saturating_add(at)).copied() else { return };
+        if let Some(place) = bytes.get_mut(to.saturating_add(at)) {
+            *place = byte;
+        }
+    }
+}
+
+/// Copies `from` to the front of `to`, as far as both go.
+pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}
 
 #[cfg(test)]
 mod tests {
@@ -163,6 +243,12 @@ mod tests {
             (slots.end(), Slots::get(&slots, 0), Slots::get(&slots, 1)),
             (2, None, Some(&8))
         );
+        let mut growing = heapless::Vec::<Option<u8>, 2>::new();
+        assert_eq!(Slots::insert(&mut growing, 7), Ok(0));
+        assert_eq!(Slots::insert(&mut growing, 8), Ok(1));
+        assert_eq!(Slots::insert(&mut growing, 9), Err(9));
+        assert_eq!(Slots::remove(&mut growing, 0), Some(7));
+        assert_eq!((Slots::insert(&mut growing, 9), growing.end()), (Ok(0), 2));
         let mut lent: &mut [Option<u8>] = &mut slots;
         assert_eq!(Slots::insert(&mut lent, 9), Ok(0));
         assert_eq!(Slots::get(&lent, 5), None);

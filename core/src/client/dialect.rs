@@ -69,7 +69,7 @@ impl Dialect {
     ) -> Result<usize, Unwritten> {
         match self {
             Self::Lines => pmi1::write_line(request, space, out),
-            Self::Frames => pmi2::write_request(request, tag, space, out),
+            Self::Frames => pmi2::write_frame(request, tag, space, out),
         }
     }
 
@@ -82,7 +82,7 @@ impl Dialect {
     ) -> Result<usize, Unwritten> {
         match self {
             Self::Lines => pmi1::write_spawn(spawn, out),
-            Self::Frames => pmi2::write_request(&Request::Spawn(spawn), tag, b"", out),
+            Self::Frames => pmi2::write_spawn(spawn, tag, out),
         }
     }
 }

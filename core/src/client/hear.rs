@@ -10,7 +10,9 @@ use crate::storage::Buffer;
 use crate::time::Instant;
 use crate::wire::{Framed, Unwritten};
 
-impl<B: Buffer, const SLOTS: usize> Machine for Client<B, SLOTS> {
+impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Machine
+    for Client<B, SLOTS, GENERATIONS>
+{
     type Event<'a>
         = Event<'a>
     where
@@ -51,14 +53,14 @@ impl<B: Buffer, const SLOTS: usize> Machine for Client<B, SLOTS> {
         let request = kept.request(self.buffer.as_slice());
         let mut digits = [0; TICKET_DIGITS];
         let name = self.exchange_name(*ticket, &mut digits);
-        let len = match self.dialect.write(&request, name, self.learnt.name(), out) {
+        let len = match self.dialect().write(&request, name, self.learnt.name(), out) {
             Ok(len) => Some(len),
             Err(Unwritten::Full(full)) => return Err(full),
             // `start` has tried to write it, so this does not happen; nothing can be sent then.
             Err(Unwritten::Misuse(_)) => None,
         };
         self.owed = None;
-        if self.hold == Hold::Outgoing {
+        if matches!(self.hold, Hold::Outgoing) {
             self.clear_buffer();
         }
         self.state = self.state.sent();
@@ -70,7 +72,7 @@ impl<B: Buffer, const SLOTS: usize> Machine for Client<B, SLOTS> {
         let Hold::Whole(Waiting { ticket, verb, .. }) = self.hold else { return None };
         self.hold = Hold::Lent;
         // The opening is answered in lines, whatever comes then.
-        let dialect = if verb == Verb::Init { Dialect::Lines } else { self.dialect };
+        let dialect = if verb == Verb::Init { Dialect::Lines } else { self.dialect() };
         let reply = dialect.read(self.buffer.as_slice()).ok()?;
         Some(Event::Reply { ticket, reply: Reply { to: verb, ..reply } })
     }
@@ -84,10 +86,10 @@ impl<B: Buffer, const SLOTS: usize> Machine for Client<B, SLOTS> {
     }
 }
 
-impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
+impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GENERATIONS> {
     /// Reads the whole answer in the buffer, and learns from it.
     fn take_up(&mut self) -> Result<(), PeerError> {
-        let reply = self.dialect.read(self.buffer.as_slice())?;
+        let reply = self.dialect().read(self.buffer.as_slice())?;
         if reply.to == Verb::PutPair {
             // What was announced is answered as a whole; if it was refused while pairs were on
             // their way, a server may have refused each of them too.
@@ -111,8 +113,8 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
     /// Takes input until an answer is whole.
     fn feed(&mut self, bytes: &[u8]) -> Result<usize, PeerError> {
         let mut rest = bytes;
-        while self.hold == Hold::Incoming && !rest.is_empty() {
-            let dialect = self.dialect;
+        while matches!(self.hold, Hold::Incoming) && !rest.is_empty() {
+            let dialect = self.dialect();
             let (taken, after) = rest.split_at(dialect.stride(self.buffer.as_slice(), rest));
             if self.buffer.extend(taken).is_err() {
                 let limit_bytes = self.buffer.as_slice().len() + self.buffer.room();

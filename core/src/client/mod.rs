@@ -70,8 +70,9 @@ pub const PMI2_BUFFER_BYTES: usize =
 ///
 /// Shape: `B` holds one request or one answer, [`BUFFER_BYTES`] is enough; `SLOTS` questions may
 /// be out at once where the version allows it. With a fixed buffer a client takes 1.6 KiB.
+/// `GENERATIONS` is 1 for a board that never asks for PMI-2, and need not hold the code for it.
 #[derive(Debug)]
-pub struct Client<B, const SLOTS: usize = 1> {
+pub struct Client<B, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
     buffer: B,
     hold: Hold,
     owed: Option<(Ticket, Kept)>,
@@ -131,7 +132,7 @@ impl Client<FixedBuffer> {
     }
 }
 
-impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
+impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GENERATIONS> {
     /// Makes a client that has said nothing yet; `buffer` is empty.
     pub const fn new(buffer: B) -> Self {
         Self {
@@ -209,7 +210,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         }
         let mut digits = [0; TICKET_DIGITS];
         let name = self.exchange_name(self.next_ticket(), &mut digits);
-        let len = self.dialect.write_spawn(spawn, name, out)?;
+        let len = self.dialect().write_spawn(spawn, name, out)?;
         let ticket = self.ticket();
         self.inflight.push(Waiting { ticket, verb: request.verb(), tag: None })?;
         self.state = next;
@@ -225,14 +226,17 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
                 within("key", key, self.learnt.maxes.key)?;
                 within("value", value, self.learnt.maxes.value)?;
                 // Frames do not say whose space it is, since there is no other to put into.
-                self.dialect == Dialect::Lines
+                self.dialect() == Dialect::Lines
             }
             Request::Get { place, key, .. } => {
                 within("key", key, self.learnt.maxes.key)?;
-                place == Place::Job(None)
+                matches!(place, Place::Job(None))
+            }
+            Request::Init { version } if version.major > GENERATIONS => {
+                return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
             }
             Request::Fence { group, tag } if self.version() < Some(Version::V1_2) => {
-                if group != Group::World || tag.is_some() {
+                if !matches!(group, Group::World) || tag.is_some() {
                     return Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" });
                 }
                 false
@@ -245,7 +249,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         // The codec knows what a dialect can say.
         let mut digits = [0; TICKET_DIGITS];
         let name = self.exchange_name(self.next_ticket(), &mut digits);
-        match self.dialect.write(request, name, self.learnt.name(), &mut []) {
+        match self.dialect().write(request, name, self.learnt.name(), &mut []) {
             Ok(len) => Ok(len),
             Err(Unwritten::Full(full)) => Ok(full.needed),
             Err(Unwritten::Misuse(misuse)) => Err(misuse),
@@ -286,6 +290,11 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
     /// How many questions have no answer yet.
     pub fn outstanding(&self) -> usize {
         self.inflight.len()
+    }
+
+    /// What is spoken, known beforehand where there is no choice.
+    const fn dialect(&self) -> Dialect {
+        if GENERATIONS < 2 { Dialect::Lines } else { self.dialect }
     }
 
     const fn next_ticket(&self) -> Ticket {
@@ -369,7 +378,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
 
     /// Takes a lent answer back.
     fn let_go(&mut self) {
-        if self.hold == Hold::Lent {
+        if matches!(self.hold, Hold::Lent) {
             self.clear_buffer();
         }
     }

@@ -1,6 +1,8 @@
 //! A key-value space in two lent slices: no heap, no limit but their size.
 
 use super::kvs::{Entry, EntryId, Kvs, NoRoom, Shelf, Stamp};
+use crate::ids::Rank;
+use crate::storage::{copy, move_down};
 
 /// A key-value space over lent memory: `places` for entries and `bytes` for keys and values.
 ///
@@ -45,7 +47,8 @@ impl Place {
         state: State::Free,
         hash: 0,
         shelf: Shelf::Space,
-        stamp: Stamp::MANAGER,
+        // Nobody's. All zeros, so that a table of them takes no room in an image.
+        stamp: Stamp { by: Rank(0), epoch: 0 },
         offset: 0,
         key_len: 0,
         value_len: 0,
@@ -123,7 +126,7 @@ where
     fn kill(&mut self, offset: usize) {
         self.dead += HEADER + self.room_at(offset);
         if let Some(place) = self.bytes.as_mut().get_mut(offset..offset + 4) {
-            place.copy_from_slice(&DEAD.to_le_bytes());
+            copy(place, &DEAD.to_le_bytes());
         }
     }
 
@@ -133,7 +136,7 @@ where
         while let Some((place, len)) = self.header(from).filter(|_| from < self.tail) {
             let end = from + HEADER + len;
             if place != DEAD {
-                self.bytes.as_mut().copy_within(from..end, to);
+                move_down(self.bytes.as_mut(), from, to, end - from);
                 if let Some(place) = self.places.as_mut().get_mut(place as usize) {
                     place.offset = to;
                 }
@@ -151,10 +154,10 @@ where
         let len = u32::try_from(key.len() + value.len()).ok()?;
         let record = self.bytes.as_mut().get_mut(offset..offset + HEADER + len as usize)?;
         let (head, body) = record.split_at_mut(HEADER);
-        head.get_mut(..4)?.copy_from_slice(&place.to_le_bytes());
-        head.get_mut(4..)?.copy_from_slice(&len.to_le_bytes());
-        body.get_mut(..key.len())?.copy_from_slice(key);
-        body.get_mut(key.len()..)?.copy_from_slice(value);
+        copy(head.get_mut(..4)?, &place.to_le_bytes());
+        copy(head.get_mut(4..)?, &len.to_le_bytes());
+        copy(body.get_mut(..key.len())?, key);
+        copy(body.get_mut(key.len()..)?, value);
         self.tail = offset + record.len();
         Some(offset)
     }
@@ -189,7 +192,7 @@ where
         if let Some(old) = old.filter(|_| old_bytes >= needed) {
             let start = old.offset + HEADER + key.len();
             let to = self.bytes.as_mut().get_mut(start..start + value.len()).ok_or(NoRoom)?;
-            to.copy_from_slice(value);
+            copy(to, value);
             new.offset = old.offset;
         } else {
             // Nothing is given up before it is sure that the new record fits.

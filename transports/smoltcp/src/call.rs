@@ -17,12 +17,12 @@ use crate::{SocketLink, hang_up};
 /// A client and its way over one socket, which the owner lends for each turn.
 ///
 /// Shape: `B` is the client's buffer; `I` holds what was read and not taken, a few bytes are
-/// enough; `O` holds one message as long as the owner's longest put.
+/// enough; `O` holds one message as long as the owner's longest put. The numbers are the client's.
 /// A call can be dialled again after it has ended, in whatever way; that begins with a client that
 /// has said nothing.
 #[derive(Debug)]
-pub struct Call<B, I, O, const SLOTS: usize = 1> {
-    client: Client<B, SLOTS>,
+pub struct Call<B, I, O, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
+    client: Client<B, SLOTS, GENERATIONS>,
     carry: Carry<I, O>,
     stage: Stage,
 }
@@ -59,8 +59,11 @@ pub enum CallError {
     NotConnected,
 }
 
-impl<B: Buffer + Default, I: Buffer + Default, O: Buffer + Default, const SLOTS: usize>
-    Call<B, I, O, SLOTS>
+impl<B, I, O, const SLOTS: usize, const GENERATIONS: u16> Call<B, I, O, SLOTS, GENERATIONS>
+where
+    B: Buffer + Default,
+    I: Buffer + Default,
+    O: Buffer + Default,
 {
     /// Makes a call that was not dialled.
     pub fn new() -> Self {
@@ -159,7 +162,7 @@ impl<B: Buffer + Default, I: Buffer + Default, O: Buffer + Default, const SLOTS:
     }
 
     /// The machine, to start questions with.
-    pub const fn client(&mut self) -> &mut Client<B, SLOTS> {
+    pub const fn client(&mut self) -> &mut Client<B, SLOTS, GENERATIONS> {
         &mut self.client
     }
 
@@ -169,8 +172,12 @@ impl<B: Buffer + Default, I: Buffer + Default, O: Buffer + Default, const SLOTS:
     }
 }
 
-impl<B: Buffer + Default, I: Buffer + Default, O: Buffer + Default, const SLOTS: usize> Default
-    for Call<B, I, O, SLOTS>
+impl<B, I, O, const SLOTS: usize, const GENERATIONS: u16> Default
+    for Call<B, I, O, SLOTS, GENERATIONS>
+where
+    B: Buffer + Default,
+    I: Buffer + Default,
+    O: Buffer + Default,
 {
     fn default() -> Self {
         Self::new()

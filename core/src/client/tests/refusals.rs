@@ -343,3 +343,12 @@ proptest! {
         offer(&mut open(), &request, &bytes, piece_bytes);
     }
 }
+
+#[test]
+fn a_client_without_the_code_for_a_generation_does_not_ask_for_it() {
+    let mut client: Client<Small, 1, 1> = Client::new(Small::new());
+    let refused = Misuse::NotSayable { what: "a version that is not spoken here" };
+    let asked = client.start(&Request::Init { version: Version::V2_0 });
+    assert_eq!(asked, Err(refused));
+    assert!(client.start(&Request::Init { version: Version::V1_2 }).is_ok());
+}

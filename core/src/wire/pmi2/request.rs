@@ -36,9 +36,38 @@ pub fn write_request(
     job: &[u8],
     out: &mut [u8],
 ) -> Result<usize, Unwritten> {
+    match request {
+        Request::Spawn(spawn) => write_spawn(*spawn, tag, out),
+        _ => write_frame(request, tag, job, out),
+    }
+}
+
+/// Writes one spawn to a server.
+///
+/// Errors: as for [`write_request`].
+pub(crate) fn write_spawn(
+    spawn: Spawn<'_>,
+    tag: &[u8],
+    out: &mut [u8],
+) -> Result<usize, Unwritten> {
+    let mut frame = FrameWriter::new(out, &[b"spawn"], tag, Semicolons::Doubled);
+    spawn::write(spawn, &mut frame, Semicolons::Doubled)?;
+    seal(frame)
+}
+
+/// Writes one message to a server that is no spawn.
+///
+/// A board that never spawns need not hold the code for it.
+/// Errors: as for [`write_request`].
+pub(crate) fn write_frame(
+    request: &Request<'_>,
+    tag: &[u8],
+    job: &[u8],
+    out: &mut [u8],
+) -> Result<usize, Unwritten> {
     let verb = request.verb();
     let word = names::of(verb).map_or("", |words| words.frame);
-    if word.is_empty() || matches!(request, Request::Lacking { .. }) {
+    if word.is_empty() || matches!(request, Request::Lacking { .. } | Request::Spawn(_)) {
         return Err(Misuse::NotSayable { what: "a request that PMI-2 does not have" }.into());
     }
     let mut frame = FrameWriter::new(out, &[word.as_bytes()], tag, Semicolons::Doubled);
@@ -77,7 +106,6 @@ pub fn write_request(
         Request::Unpublish { service } | Request::Lookup { service } => {
             frame.text("name", filled("service", service)?).number("infokeycount", 0);
         }
-        Request::Spawn(spawn) => spawn::write(spawn, &mut frame, Semicolons::Doubled)?,
         Request::GetAll { job } => {
             frame.text("jobid", job);
         }
@@ -100,6 +128,11 @@ pub fn write_request(
         }
         _ => {}
     }
+    seal(frame)
+}
+
+/// Puts the length in front.
+fn seal(frame: FrameWriter<'_>) -> Result<usize, Unwritten> {
     let len = frame.finish_left()?;
     let limit_bytes = 999_999;
     if len - PMI2_LENGTH_DIGITS > limit_bytes {

@@ -11,6 +11,7 @@ mod machine;
 mod modules;
 mod mpi;
 mod process;
+mod sizes;
 mod source;
 mod tally;
 mod test;
@@ -52,6 +53,11 @@ const COMMANDS: &[Command] = &[
         names: &["bare-metal"],
         about: "run guests without operating system under QEMU [--arch A] [--guests N]",
         run: bare_metal::command,
+    },
+    Command {
+        names: &["sizes"],
+        about: "measure what PMI costs on a microcontroller, against its budgets [--write]",
+        run: sizes::command,
     },
     Command { names: &["help"], about: "print this page", run: help },
 ];

@@ -1,0 +1,353 @@
+//! `cargo xtask sizes`: what PMI costs on a microcontroller, against committed budgets.
+//!
+//! Each image is one part of PMI linked for a Cortex-M4 with nothing else, so that what is left is
+//! what the part costs. Flash and static memory are read from the image, the stack from its frames
+//! and calls. A figure that exceeds its budget by more than two per cent fails the command; with
+//! `--write` the figures become the budgets and `docs/sizes.md` is written anew.
+
+mod stack;
+
+use crate::bare_metal;
+use crate::machine::{Machine, Need};
+use crate::process;
+use crate::toolchain;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// One image.
+struct Image {
+    name: &'static str,
+    features: &'static str,
+    about: &'static str,
+}
+
+const IMAGES: &[Image] = &[
+    Image {
+        name: "client",
+        features: "client",
+        about: "PMI-1 client: codec, state machine, line buffer, over a serial line",
+    },
+    Image {
+        name: "client+pmi2",
+        features: "pmi2",
+        about: "the same with PMI-2, chosen at run time",
+    },
+    Image {
+        name: "client+server",
+        features: "client,server",
+        about: "the first and a server for 8 ranks with all dialects; 4 KiB of store are lent",
+    },
+    Image {
+        name: "client+tcp",
+        features: "tcp",
+        about: "PMI-1 client over smoltcp: Ethernet, ARP, IPv4, TCP, two frames, one socket",
+    },
+];
+
+/// What the project wants to reach.
+struct Goal {
+    what: &'static str,
+    limit: i64,
+    of: fn(&Find<'_>) -> i64,
+}
+
+/// Gives the figures of an image by its name.
+type Find<'a> = dyn Fn(&str) -> Figures + 'a;
+
+const GOALS: &[Goal] = &[
+    Goal { what: "PMI-1 client, text", limit: 6 << 10, of: |of| of("client").text },
+    Goal { what: "PMI-1 client, static RAM", limit: 1638, of: |of| of("client").ram },
+    Goal {
+        what: "PMI-2, text beyond the client's",
+        limit: 5 << 10,
+        of: |of| of("client+pmi2").text - of("client").text,
+    },
+    Goal {
+        what: "server for 8 ranks, text beyond the client's",
+        limit: 8 << 10,
+        of: |of| of("client+server").text - of("client").text,
+    },
+    Goal { what: "client over smoltcp, flash", limit: 45 << 10, of: |of| of("client+tcp").flash },
+    Goal {
+        what: "client over smoltcp, static RAM and stack",
+        limit: 12 << 10,
+        of: |of| of("client+tcp").ram + of("client+tcp").stack,
+    },
+    Goal {
+        what: "functions of core::fmt and of panics in the client",
+        limit: 0,
+        of: |of| of("client+pmi2").forbidden,
+    },
+    Goal {
+        what: "functions of core::fmt and of panics with the server",
+        limit: 0,
+        of: |of| of("client+server").forbidden,
+    },
+];
+
+/// Bytes, and functions that should not be there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Figures {
+    text: i64,
+    flash: i64,
+    ram: i64,
+    stack: i64,
+    /// Functions of formatting and panicking.
+    forbidden: i64,
+    /// Functions whose calls through a register the stack analysis did not follow.
+    unfollowed: i64,
+}
+
+const TARGET: &str = "thumbv7em-none-eabihf";
+const BUDGETS: &str = "examples/bare-metal/budgets.txt";
+const PAGE: &str = "docs/sizes.md";
+
+pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
+    let is_write = match arguments {
+        [] => false,
+        [word] if word == "--write" => true,
+        _ => return Err("the only option is --write".into()),
+    };
+    let machine = Machine::prepare([Need::Target(TARGET)].into_iter());
+    if let Some(why) = machine.lack(Need::Target(TARGET)) {
+        return Err(why.into());
+    }
+    let toolchain = toolchain::choose(TARGET, &machine.facts)?;
+    let tools = Tools::find(&machine)?;
+    let mut compiler = String::new();
+    let mut all = Vec::new();
+    for image in IMAGES {
+        let (mut cargo, folder) = bare_metal::in_folder(&toolchain, TARGET);
+        cargo.args(["--quiet", "--package", "pmi-probe", "--features", image.features]);
+        // The sizes of frames are an option that compilers do not promise to keep.
+        cargo.env("RUSTFLAGS", "-Zemit-stack-sizes").env("RUSTC_BOOTSTRAP", "1");
+        compiler = version(&cargo)?;
+        if !process::succeeds(&mut cargo) {
+            return Err(format!("{}: does not build", image.name));
+        }
+        let elf = folder.join(TARGET).join("release/pmi-probe");
+        all.push((image, tools.measure(&elf)?));
+    }
+    let table = table(&compiler, &all);
+    println!("\n{table}");
+    if is_write {
+        write(BUDGETS, &budgets(&compiler, &all))?;
+        write(PAGE, &page(&table))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = fs::read_to_string(process::root().join(BUDGETS)).map_err(|e| e.to_string())?;
+    let findings = compare(&text, &compiler, &all);
+    Ok(crate::report("sizes", &findings))
+}
+
+fn version(cargo: &Command) -> Result<String, String> {
+    let own = cargo.get_envs().find(|(name, _)| *name == "RUSTC").and_then(|(_, value)| value);
+    let rustc = own.unwrap_or_else(|| "rustc".as_ref());
+    let text = process::output(process::command(rustc).arg("--version"))?;
+    Ok(text.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
+}
+
+fn write(path: &str, text: &str) -> Result<(), String> {
+    println!("writing {path}");
+    fs::write(process::root().join(path), text).map_err(|error| format!("{path}: {error}"))
+}
+
+/// LLVM's tools, by the name they have here.
+struct Tools {
+    suffix: &'static str,
+    folder: String,
+}
+
+impl Tools {
+    fn find(machine: &Machine) -> Result<Self, String> {
+        let sysroot = machine.facts.sysroot.as_deref().unwrap_or(Path::new(""));
+        let bundled = sysroot.join("lib/rustlib/x86_64-unknown-linux-gnu/bin/");
+        let bundled = bundled.to_string_lossy();
+        for (folder, suffix) in [("", "-22"), (&*bundled, ""), ("", "")] {
+            let tools = Self { suffix, folder: folder.into() };
+            if tools.run("llvm-objdump", &["--version"]).is_ok() {
+                return Ok(tools);
+            }
+        }
+        Err("no llvm-objdump; on Debian 12 `apt-get install llvm-22`, or \
+             `rustup component add llvm-tools`"
+            .into())
+    }
+
+    fn run(&self, name: &str, arguments: &[&str]) -> Result<String, String> {
+        let program = format!("{}{name}{}", self.folder, self.suffix);
+        process::output(process::command(program).args(arguments))
+    }
+
+    fn measure(&self, elf: &Path) -> Result<Figures, String> {
+        let elf = elf.to_string_lossy();
+        let size = |name: &str| -> Result<i64, String> {
+            Ok(section(&self.run("llvm-size", &["-A", "-d", &elf])?, name))
+        };
+        let (text, data) = (size(".text")?, size(".data")?);
+        let names = self.run("llvm-nm", &["--demangle", &elf])?;
+        let calls = stack::Calls::read(
+            &self.run("llvm-readobj", &["--stack-sizes", &elf])?,
+            &self.run("llvm-objdump", &["-d", "--no-show-raw-insn", &elf])?,
+        );
+        let worst = calls.worst("reset")?;
+        Ok(Figures {
+            text,
+            flash: text + size(".rodata")? + data,
+            ram: data + size(".bss")?,
+            stack: worst.bytes,
+            forbidden: forbidden(&names),
+            unfollowed: worst.unfollowed,
+        })
+    }
+}
+
+/// The size of a section, from the output of `llvm-size -A -d`.
+fn section(text: &str, name: &str) -> i64 {
+    let found = text.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        (words.next()? == name).then(|| words.next()?.parse().ok()).flatten()
+    });
+    found.unwrap_or(0)
+}
+
+/// How many functions of formatting and panicking an image has, from the output of `llvm-nm`.
+fn forbidden(names: &str) -> i64 {
+    let is_one = |line: &&str| FORBIDDEN.iter().any(|name| line.contains(name));
+    i64::try_from(names.lines().filter(is_one).count()).unwrap_or(i64::MAX)
+}
+
+const FORBIDDEN: &[&str] = &[
+    "core::fmt::",
+    "core::panicking::",
+    "rust_begin_unwind",
+    "slice_index_fail",
+    "len_mismatch_fail",
+    "expect_failed",
+    "unwrap_failed",
+];
+
+type Measured = [(&'static Image, Figures)];
+
+fn table(compiler: &str, all: &Measured) -> String {
+    let mut text = format!(
+        "`{TARGET}`, `opt-level = \"z\"`, LTO, `panic = \"abort\"`, {compiler}; all in bytes.\n\n\
+         | image | text | flash | static RAM | stack | fmt and panic |\n|---|---|---|---|---|---|\n"
+    );
+    for (image, f) in all {
+        let Figures { text: code, flash, ram, stack, forbidden, unfollowed } = f;
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "| {} | {code} | {flash} | {ram} | {stack} ({unfollowed}) | {forbidden} |",
+            image.name
+        );
+    }
+    text.push_str("\n| goal | limit | now | |\n|---|---|---|---|\n");
+    let of = |name: &str| {
+        all.iter().find(|(image, _)| image.name == name).map(|(_, f)| *f).unwrap_or_default()
+    };
+    for goal in GOALS {
+        let now = (goal.of)(&of);
+        let verdict = if now <= goal.limit { "met" } else { "missed" };
+        let _ = writeln!(text, "| {} | {} | {now} | {verdict} |", goal.what, goal.limit);
+    }
+    text
+}
+
+fn page(table: &str) -> String {
+    let mut text = String::from(
+        "# Sizes\n\n\
+         Written by `cargo xtask sizes --write`; do not edit. `cargo xtask sizes` fails when a \
+         figure exceeds\nits budget in `examples/bare-metal/budgets.txt` by more than 2 per cent.\n\n",
+    );
+    text.push_str(table);
+    text.push_str("\n## The images\n\n");
+    for image in IMAGES {
+        let _ = writeln!(text, "- **{}**: {}.", image.name, image.about);
+    }
+    text.push_str(
+        "\nText is code, flash is code and constants, static RAM is everything with a fixed place. \
+         The stack is\nthe worst path of direct calls from the entry on, with the slice that a \
+         message is rendered into;\nthe number behind it says how many functions on such paths also \
+         call through a register, which is\nnot followed.\n",
+    );
+    text
+}
+
+fn budgets(compiler: &str, all: &Measured) -> String {
+    let mut text = format!(
+        "# What each image may cost, in bytes: text, flash, static RAM, stack.\n\
+         # Written by `cargo xtask sizes --write`.\ncompiler {compiler}\n"
+    );
+    for (image, f) in all {
+        let _ = writeln!(text, "{} {} {} {} {}", image.name, f.text, f.flash, f.ram, f.stack);
+    }
+    text
+}
+
+/// What exceeds its budget.
+fn compare(budgets: &str, compiler: &str, all: &Measured) -> Vec<String> {
+    let mut findings = Vec::new();
+    // Another compiler gives other figures by a few per cent, which is nobody's fault here.
+    let is_same = budgets.lines().any(|line| line == format!("compiler {compiler}"));
+    let per_cent = if is_same { 2 } else { 15 };
+    for (image, f) in all {
+        let row = budgets.lines().find_map(|line| line.strip_prefix(image.name)?.strip_prefix(' '));
+        let Some(row) = row else {
+            findings.push(format!("{}: has no budget", image.name));
+            continue;
+        };
+        let limits = row.split(' ').map(|word| word.parse::<i64>().unwrap_or(0));
+        let figures = [f.text, f.flash, f.ram, f.stack];
+        for ((what, now), limit) in COLUMNS.iter().zip(figures).zip(limits) {
+            if now * 100 > limit * (100 + per_cent) {
+                findings.push(format!("{}: {what} is {now}, the budget {limit}", image.name));
+            }
+        }
+    }
+    findings
+}
+
+const COLUMNS: [&str; 4] = ["text", "flash", "static RAM", "stack"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIGURES: Figures =
+        Figures { text: 100, flash: 200, ram: 50, stack: 10, forbidden: 0, unfollowed: 0 };
+
+    #[test]
+    fn two_per_cent_too_much_are_allowed_and_more_is_not() {
+        let all: Vec<_> = IMAGES.iter().map(|image| (image, FIGURES)).collect();
+        let text = budgets("rustc 1.0", &all);
+        assert_eq!(compare(&text, "rustc 1.0", &all), [""; 0]);
+        let grown: Vec<_> =
+            IMAGES.iter().map(|image| (image, Figures { text: 102, ..FIGURES })).collect();
+        assert_eq!(compare(&text, "rustc 1.0", &grown), [""; 0]);
+        let grown: Vec<_> =
+            IMAGES.iter().map(|image| (image, Figures { text: 103, ..FIGURES })).collect();
+        assert_eq!(compare(&text, "rustc 1.0", &grown).len(), IMAGES.len());
+        assert_eq!(compare(&text, "rustc 2.0", &grown), [""; 0]);
+        assert_eq!(compare("", "rustc 1.0", &all).len(), IMAGES.len());
+    }
+
+    #[test]
+    fn sections_and_forbidden_functions_are_read_as_the_tools_print_them() {
+        let text = "x  :\nsection   size   addr\n.text     15838   134217728\n.bss  1528  0\n";
+        assert_eq!((section(text, ".text"), section(text, ".data")), (15838, 0));
+        let names = "08000000 t core::panicking::panic_fmt\n08000002 t pmi_core::client::start\n\
+                     08000004 t <u32 as core::fmt::Display>::fmt\n";
+        assert_eq!(forbidden(names), 1 + 1);
+    }
+
+    #[test]
+    fn a_goal_is_met_or_missed() {
+        let all: Vec<_> = IMAGES.iter().map(|image| (image, FIGURES)).collect();
+        let text = table("rustc 1.0", &all);
+        assert!(text.contains("| PMI-1 client, text | 6144 | 100 | met |"), "{text}");
+    }
+}

@@ -297,6 +297,11 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         if GENERATIONS < 2 { Dialect::Lines } else { self.dialect }
     }
 
+    /// Whether an answer has begun to come and has not ended.
+    pub fn is_hearing(&self) -> bool {
+        self.hold == Hold::Incoming && !self.buffer.as_slice().is_empty()
+    }
+
     const fn next_ticket(&self) -> Ticket {
         Ticket(self.serial.wrapping_add(1))
     }

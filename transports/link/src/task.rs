@@ -83,6 +83,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE
     // All calls share this, and read by a pointer: a copy for each would cost a small board more
     // than the calls themselves.
     async fn ask(&mut self, request: &Request<'_>, read: &mut Reader<'_>) -> Answered<(), IO> {
+        self.hear_out().await?;
         self.start(request)?;
         self.transmit().await?;
         self.answer(read).await
@@ -127,25 +128,40 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE
     }
 
     async fn answer(&mut self, read: &mut Reader<'_>) -> Answered<(), IO> {
+        while !self.hear(read).await? {}
+        Ok(())
+    }
+
+    /// Lets an answer end that nobody waits for: a refused [`put_all`](Self::put_all) may leave
+    /// some behind.
+    async fn hear_out(&mut self) -> Answered<(), IO> {
+        while self.client.outstanding() == 0 && self.client.is_hearing() {
+            self.hear(&mut |_| {}).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads once; true if the last answer was in it.
+    async fn hear(&mut self, read: &mut Reader<'_>) -> Answered<bool, IO> {
         let mut bytes = [0; READ_BYTES];
+        let len = self.io.read(&mut bytes).await.map_err(CallError::Io)?;
+        if len == 0 {
+            self.client.handle_end(NOW)?;
+            return Err(CallError::Peer(PeerError::LeftEarly));
+        }
+        let mut rest = bytes.get(..len).unwrap_or(b"");
         loop {
-            let len = self.io.read(&mut bytes).await.map_err(CallError::Io)?;
-            if len == 0 {
-                self.client.handle_end(NOW)?;
-                return Err(CallError::Peer(PeerError::LeftEarly));
-            }
-            let mut rest = bytes.get(..len).unwrap_or(b"");
-            loop {
-                let taken = self.client.handle_input(NOW, rest)?;
-                rest = rest.get(taken..).unwrap_or(b"");
-                let Some(Event::Reply { reply, .. }) = self.client.poll_event() else { break };
-                read(&reply);
-                if !matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
-                    // Nothing may come behind the last answer. If it does, the machine remembers
-                    // the fault, and the next call tells it: this one has its answer.
-                    let _told_by_the_next_call = self.client.handle_input(NOW, rest);
-                    return Ok(());
-                }
+            let taken = self.client.handle_input(NOW, rest)?;
+            rest = rest.get(taken..).unwrap_or(b"");
+            let Some(Event::Reply { reply, .. }) = self.client.poll_event() else {
+                return Ok(false);
+            };
+            read(&reply);
+            if !matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
+                // Nothing may come behind the last answer. If it does, the machine remembers the
+                // fault, and the next call tells it: this one has its answer.
+                let _told_by_the_next_call = self.client.handle_input(NOW, rest);
+                return Ok(true);
             }
         }
     }

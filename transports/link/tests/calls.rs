@@ -393,3 +393,46 @@ fn an_error_of_the_stream_is_told_in_its_own_words() {
     let io: CallError<std::io::Error> = CallError::Io(std::io::ErrorKind::BrokenPipe.into());
     assert_eq!(io.to_string(), "broken pipe");
 }
+
+#[test]
+fn a_server_of_one_generation_is_asked_again_for_what_it_speaks() {
+    for answer in [
+        "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n",
+        "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n",
+        "cmd=response_to_init rc=-1\n",
+    ] {
+        let mut pmi = blocking::Pmi::new(Waits(script(7, &[answer, INIT, NAME])));
+        let fault = match pmi.init(Version::V2_0).unwrap_err() {
+            CallError::Peer(fault) => fault,
+            other => panic!("{other}"),
+        };
+        let none = PeerError::Version { major: 1, minor: 1 };
+        assert!([none, PeerError::Refused(Code::FAIL)].contains(&fault), "{fault}");
+        let mut pmi = blocking::Pmi::new(pmi.into_inner());
+        assert_eq!(pmi.init(Version::V1_1), Ok(Version::V1_1));
+        assert_eq!(pmi.job_id().unwrap().as_bytes(), b"kvs_0");
+    }
+}
+
+#[test]
+fn what_only_the_other_generation_has_is_not_sent() {
+    let mut pmi = open(&["cmd=get_result rc=0 value=(vector,(0,1,1))\n"]);
+    let mut out = [0; 32];
+    let nothing = &mut |_: pmi_core::command::Pair<'_>| panic!("nothing was asked");
+    for said in [
+        pmi.put_node(b"k", b"v"),
+        pmi.get_node(b"k", true, &mut out).map(drop),
+        pmi.node_numbers(b"k", false, &mut []).map(drop),
+        pmi.connect_job(b"j"),
+        pmi.disconnect_job(b"j"),
+        pmi.ring(b"", b"", [&mut [], &mut []]).map(drop),
+        pmi.get_all(b"j", nothing).map(drop),
+        pmi.put_all(b"j", &[]),
+    ] {
+        assert!(matches!(said, Err(CallError::Misuse(Misuse::NotSayable { .. }))), "{said:?}");
+    }
+    // What a manager says lies in the space of the job.
+    assert_eq!(pmi.job_attribute(b"PMI_process_mapping", &mut out), Ok(Some(16)));
+    let asked = pmi.into_inner().0;
+    assert!(asked.asked().ends_with("kvsname\ncmd=get kvsname=kvs_0 key=PMI_process_mapping\n"));
+}

@@ -221,6 +221,77 @@ fn a_job_exchanges_its_cards_over_every_kind_of_link() {
     }
 }
 
+/// The same in frames, and what only frames have.
+fn frames(rank: u32) -> Vec<Request<'static>> {
+    let key = |text: &str| leak(text.into());
+    let node = |text: &str, wait| Request::Get { place: Place::Node, key: key(text), wait };
+    let mut requests = vec![
+        Request::Init { version: Version::V2_0 },
+        Request::FullInit { rank: Some(rank), job: None, threaded: false, method: None },
+        Request::KvsName,
+        put(format!("card-{rank}"), format!("{rank};").repeat(300)),
+        FENCE,
+    ];
+    requests.extend((0..SIZE).map(|other| get(format!("card-{other}"))));
+    // The last rank puts what all others wait for.
+    if rank + 1 == SIZE {
+        let (key, value) = (key("leader"), leak("here".into()));
+        requests.push(Request::Put { place: Place::Node, key, value });
+    }
+    requests.push(node("leader", true));
+    requests.push(node("nobody", false));
+    requests.push(Request::Ring { left: leak(format!("l{rank}")), right: Text::EMPTY });
+    requests.extend([FENCE, Request::Finalize]);
+    requests
+}
+
+#[test]
+fn a_job_exchanges_its_cards_in_frames_over_every_kind_of_link() {
+    for rules in ALL {
+        for dials in [false, true] {
+            let mut world = World::new(rules, dials, frames);
+            world.run();
+            assert_eq!(world.faults, []);
+            for (rank, asker) in world.askers.iter().enumerate() {
+                assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.heard);
+                let identity = asker.client.identity().unwrap();
+                assert_eq!((identity.rank as usize, identity.size), (rank, SIZE));
+                let first = asker.heard.iter().position(|heard| heard.starts_with("0;")).unwrap();
+                for (other, card) in asker.heard[first..][..SIZE as usize].iter().enumerate() {
+                    assert_eq!(*card, format!("{other};").repeat(300), "rank {rank}");
+                }
+                assert!(asker.heard.contains(&"here".into()), "{:?}", asker.heard);
+                let ring = format!("Ring {{ count: {rank}");
+                assert!(asker.heard.iter().any(|heard| heard.starts_with(&ring)));
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_of_both_generations_meet_in_one_job() {
+    for rules in ALL {
+        let mut world = World::new(rules, false, |rank| match rank % 2 {
+            0 => cards(rank),
+            _ => {
+                let mut requests = cards(rank);
+                // There is nothing to ask about sizes in frames.
+                requests[0] = Request::Init { version: Version::V2_0 };
+                let rank = Some(rank);
+                requests[1] = Request::FullInit { rank, job: None, threaded: false, method: None };
+                requests
+            }
+        });
+        world.run();
+        assert_eq!(world.faults, []);
+        for asker in &world.askers {
+            assert_eq!(asker.client.state(), State::Ended, "{rules:?}: {:?}", asker.heard);
+            let found = asker.heard.iter().filter(|heard| heard.len() == 1000).count();
+            assert_eq!(found, SIZE as usize);
+        }
+    }
+}
+
 #[test]
 fn a_member_that_leaves_in_a_fence_is_told_of_and_the_others_wait_on() {
     let mut world = World::new(common::GOOD, false, |rank| match rank {

@@ -147,6 +147,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE
         spawn: Spawn<'_>,
         scratch: &'s mut [u8],
     ) -> Answered<Spawned<'s>, IO> {
+        self.hear_out().await?;
         self.still_good()?;
         if scratch.len() < SPAWNED_BYTES {
             return Err(CallError::Full(Full { needed: SPAWNED_BYTES }));

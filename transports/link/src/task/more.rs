@@ -180,6 +180,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE
                 return Err(CallError::Full(Full { needed }));
             }
         }
+        self.hear_out().await?;
         let count = u32::try_from(pairs.len()).unwrap_or(u32::MAX);
         self.start(&Request::PutAll { job: Text::plain(job), pairs: count })?;
         self.transmit().await?;

@@ -1,0 +1,335 @@
+//! The client calls in PMI-2, against our own server, cut in every way.
+
+#[path = "common/desk.rs"]
+mod desk;
+
+use desk::{Shared, Stream, add_job, server};
+use futures_lite::future::{block_on, yield_now, zip};
+use pmi_core::auth::{Challenge, Nonce, Secret};
+use pmi_core::client::prove;
+use pmi_core::command::{Argument, InfoList, Pair, Program, Spawn, Text, Verb, Version};
+use pmi_core::error::{Code, Full, Misuse, PeerError};
+use pmi_core::limits::PMI2_FRAME;
+use pmi_core::server::{Event, Peer};
+use pmi_link::CallError;
+use pmi_link::task::{Opening, Pmi, RoomyPmi};
+
+const PIECES: [usize; 4] = [1, 3, 100, usize::MAX];
+
+async fn open(
+    server: &Shared,
+    job: pmi_core::ids::JobId,
+    rank: u32,
+    piece: usize,
+) -> RoomyPmi<Stream> {
+    let mut pmi = Pmi::roomy(Stream::member(server, job, rank, piece));
+    let mut opening = Opening::new(Version::V2_0);
+    opening.rank = Some(rank);
+    let opened = pmi.open(&opening, &mut []).await.unwrap();
+    assert_eq!(opened.version, Version::V2_0);
+    pmi.job_id().await.unwrap();
+    pmi
+}
+
+#[test]
+fn two_ranks_exchange_what_they_put_in_either_size_of_client() {
+    for piece in PIECES {
+        let server = server();
+        let job = add_job(&server, "kvs_1", 2, None);
+        let long = "v".repeat(1023);
+        let roomy = async {
+            let mut pmi = open(&server, job, 0, piece).await;
+            assert_eq!(pmi.identity().map(|who| (who.rank, who.size)), Some((0, 2)));
+            assert_eq!(pmi.maxes().await.unwrap().value, 1024);
+            assert_eq!(pmi.appnum().await, Ok(Some(0)));
+            assert_eq!(pmi.universe_size().await, Ok(None));
+            pmi.put(b"card-0", b"a;b=c d\n;").await.unwrap();
+            pmi.fence().await.unwrap();
+            let mut card = [0; 2000];
+            assert_eq!(pmi.get(b"card-1", &mut card).await, Ok(Some(1023)));
+            assert_eq!(&card[..1023], long.as_bytes());
+            let needed = CallError::Full(Full { needed: 1023 });
+            assert_eq!(pmi.get(b"card-1", &mut card[..1022]).await, Err(needed));
+            assert_eq!(pmi.get_from(b"kvs_1", b"card-1", &mut card).await, Ok(Some(1023)));
+            assert_eq!(pmi.get(b"none", &mut card).await, Ok(None));
+            pmi.finalize().await.unwrap();
+        };
+        let small = async {
+            let mut pmi = Pmi::new(Stream::member(&server, job, 1, piece));
+            assert_eq!(pmi.init(Version::V2_0).await, Ok(Version::V2_0));
+            assert_eq!(pmi.kvsname().await.unwrap().as_bytes(), b"kvs_1");
+            pmi.put(b"card-1", long.as_bytes()).await.unwrap();
+            pmi.fence().await.unwrap();
+            let mut card = [0; 9];
+            assert_eq!(pmi.get(b"card-0", &mut card).await, Ok(Some(9)));
+            assert_eq!(&card, b"a;b=c d\n;");
+            assert_eq!(
+                pmi.fence_group(pmi_core::command::Group::Node, 0).await.unwrap_err(),
+                unsayable()
+            );
+            pmi.finalize().await.unwrap();
+        };
+        block_on(zip(roomy, small));
+    }
+}
+
+fn unsayable() -> CallError<core::convert::Infallible> {
+    CallError::Misuse(Misuse::NotSayable { what: "a fence of a group in PMI-2" })
+}
+
+#[test]
+fn attributes_are_waited_for_and_read_as_numbers() {
+    for piece in PIECES {
+        let server = server();
+        let job = add_job(&server, "kvs_1", 2, None);
+        server.borrow_mut().preset(job, b"universeSize", b"16").unwrap();
+        server.borrow_mut().preset(job, b"cartDims", b"2, 3,-4").unwrap();
+        server.borrow_mut().preset(job, b"empty", b"").unwrap();
+        server.borrow_mut().preset(job, b"odd", b"1,,2").unwrap();
+        let waits = async {
+            let mut pmi = open(&server, job, 0, piece).await;
+            let mut out = [0; 16];
+            assert_eq!(pmi.get_node(b"leader", false, &mut out).await, Ok(None));
+            assert_eq!(pmi.get_node(b"leader", true, &mut out).await, Ok(Some(5)));
+            assert_eq!(&out[..5], b"7,8,9");
+            let mut numbers = [0; 2];
+            assert_eq!(pmi.node_numbers(b"leader", true, &mut numbers).await, Ok(Some(3)));
+            assert_eq!(numbers, [7, 8]);
+            assert_eq!(pmi.universe_size().await, Ok(Some(16)));
+            assert_eq!(pmi.job_attribute(b"cartDims", &mut out).await, Ok(Some(7)));
+            assert_eq!(pmi.job_attribute(b"none", &mut out).await, Ok(None));
+            let mut dims = [0; 4];
+            assert_eq!(pmi.job_numbers(b"cartDims", &mut dims).await, Ok(Some(3)));
+            assert_eq!(dims, [2, 3, -4, 0]);
+            assert_eq!(pmi.job_numbers(b"none", &mut dims).await, Ok(None));
+            assert_eq!(pmi.job_numbers(b"empty", &mut dims).await, Ok(Some(0)));
+            let unreadable = CallError::Unreadable { verb: Verb::JobGet };
+            assert_eq!(pmi.job_numbers(b"odd", &mut dims).await, Err(unreadable));
+            let words = "the answer to info-getjobattr is no list of numbers";
+            assert_eq!(unreadable.to_string(), words);
+        };
+        let puts = async {
+            let mut pmi = open(&server, job, 1, piece).await;
+            for _ in 0..20 {
+                yield_now().await;
+            }
+            pmi.put_node(b"leader", b"7,8,9").await.unwrap();
+        };
+        block_on(zip(waits, puts));
+    }
+}
+
+#[test]
+fn a_ring_gives_everybody_the_values_of_both_neighbours() {
+    for piece in PIECES {
+        let server = server();
+        let job = add_job(&server, "kvs_1", 2, None);
+        let member = |rank: u32| {
+            let server = &server;
+            async move {
+                let mut pmi = open(server, job, rank, piece).await;
+                let (left, right) = (format!("left of {rank}"), format!("right;{rank}"));
+                let mut out = [[0; 16]; 2];
+                let [from_left, from_right] = &mut out;
+                let ring = pmi.ring(left.as_bytes(), right.as_bytes(), [from_left, from_right]);
+                let ring = ring.await.unwrap();
+                assert_eq!(ring.place, rank);
+                let other = 1 - rank;
+                assert_eq!(&out[0][..ring.left_bytes], format!("right;{other}").as_bytes());
+                assert_eq!(&out[1][..ring.right_bytes], format!("left of {other}").as_bytes());
+                let full = pmi.ring(b"", b"12345", [&mut [0; 4], &mut []]).await;
+                assert_eq!(full, Err(CallError::Full(Full { needed: 5 })));
+            }
+        };
+        block_on(zip(member(0), member(1)));
+    }
+}
+
+#[test]
+fn connected_jobs_read_and_copy_each_others_spaces() {
+    for piece in PIECES {
+        let server = server();
+        let (job, other) = (add_job(&server, "kvs_1", 1, None), add_job(&server, "kvs_2", 1, None));
+        block_on(async {
+            let mut theirs = open(&server, other, 0, piece).await;
+            theirs.put(b"a", b"1;1").await.unwrap();
+            theirs.put(b"b", b"2").await.unwrap();
+            theirs.fence().await.unwrap();
+            let mut pmi = open(&server, job, 0, piece).await;
+            let mut out = [0; 16];
+            assert_eq!(pmi.get_from(b"kvs_2", b"a", &mut out).await, Ok(None));
+            let no = |verb| CallError::Refused { verb, code: Code::INIT };
+            let all = pmi.get_all(b"kvs_2", &mut |_| panic!("not connected")).await;
+            assert_eq!(all, Err(no(Verb::GetAll)));
+            let pair = |key: &'static str, value: &'static str| Pair {
+                key: key.into(),
+                value: value.into(),
+            };
+            let pairs = [pair("c", ";;"), pair("d", "4"), pair("e", "5")];
+            assert_eq!(pmi.put_all(b"kvs_2", &pairs).await, Err(no(Verb::PutAll)));
+            assert_eq!(pmi.connect_job(b"moon").await, Err(no(Verb::Connect)));
+            pmi.connect_job(b"kvs_2").await.unwrap();
+            assert_eq!(pmi.get_from(b"kvs_2", b"a", &mut out).await, Ok(Some(3)));
+            assert_eq!(&out[..3], b"1;1");
+            pmi.put_all(b"kvs_2", &pairs).await.unwrap();
+            pmi.put_all(b"kvs_2", &[]).await.unwrap();
+            let mut found = Vec::new();
+            let each = &mut |Pair { key, value }: Pair<'_>| {
+                found.push((key.bytes().collect::<Vec<_>>(), value.bytes().collect::<Vec<_>>()));
+            };
+            assert_eq!(pmi.get_all(b"kvs_2", each).await, Ok(5));
+            found.sort();
+            let meant = [("a", "1;1"), ("b", "2"), ("c", ";;"), ("d", "4"), ("e", "5")];
+            assert_eq!(found, meant.map(|(key, value)| (key.into(), value.into())));
+            let long = [b'v'; 1024];
+            let pairs = [pair("f", "6"), Pair { key: "g".into(), value: Text::plain(&long) }];
+            let refused = pmi.put_all(b"kvs_2", &pairs).await;
+            assert!(
+                matches!(refused, Err(CallError::Misuse(Misuse::Length { .. }))),
+                "{refused:?}"
+            );
+            pmi.disconnect_job(b"kvs_2").await.unwrap();
+            assert_eq!(pmi.disconnect_job(b"kvs_2").await, Err(no(Verb::Disconnect)));
+            assert_eq!(pmi.get_from(b"kvs_2", b"a", &mut out).await, Ok(None));
+            assert_eq!(pmi.get_all(b"kvs_1", &mut |_| ()).await, Ok(0));
+            pmi.finalize().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn services_are_published_with_ports_at_their_longest() {
+    for piece in PIECES {
+        let server = server();
+        let job = add_job(&server, "kvs_1", 1, None);
+        block_on(async {
+            let mut pmi = open(&server, job, 0, piece).await;
+            let port = "p".repeat(1024);
+            pmi.publish(b"s", port.as_bytes()).await.unwrap();
+            let mut out = [0; 1024];
+            assert_eq!(pmi.lookup(b"s", &mut out).await, Ok(Some(1024)));
+            assert_eq!(out, port.as_bytes());
+            assert_eq!(pmi.lookup(b"t", &mut out).await, Ok(None));
+            let taken = CallError::Refused { verb: Verb::Publish, code: Code::INIT };
+            assert_eq!(pmi.publish(b"s", b"p").await, Err(taken));
+            pmi.unpublish(b"s").await.unwrap();
+            assert_eq!(pmi.lookup(b"s", &mut out).await, Ok(None));
+        });
+    }
+}
+
+#[test]
+fn a_message_that_a_small_client_has_no_room_for_is_not_sent() {
+    let server = server();
+    let job = add_job(&server, "kvs_1", 1, None);
+    block_on(async {
+        let mut pmi = Pmi::new(Stream::member(&server, job, 0, 100));
+        pmi.init(Version::V2_0).await.unwrap();
+        pmi.kvsname().await.unwrap();
+        let long = [b';'; 1023];
+        let needed = "123456cmd=kvs-put;key=k;value=;".len() + 2 * 1023;
+        assert_eq!(pmi.put(b"k", &long).await, Err(CallError::Full(Full { needed })));
+        assert_eq!(pmi.put(b"k", &long[..700]).await, Ok(()));
+        // An abort goes out, whatever it says.
+        pmi.abort(3, &[b';'; 3000]).await.unwrap();
+        while let Some(event) = server.borrow_mut().poll_event() {
+            if let Event::Aborted { code, message, .. } = event {
+                assert_eq!((code, message.as_bytes()), (Some(3), &[b';'; 120][..]));
+                return;
+            }
+        }
+        panic!("no abort");
+    });
+    let roomy = "123456cmd=kvs-put;key=;value=;".len() + 2 * (63 + 1023);
+    assert!(roomy <= PMI2_FRAME);
+}
+
+#[test]
+fn a_spawn_gives_the_new_job_and_what_it_has_been_given() {
+    for piece in PIECES {
+        let server = server();
+        let job = add_job(&server, "kvs_1", 1, None);
+        let arguments = ["a b".into(), "c=d;e".into()];
+        let program = Program {
+            executable: "./child".into(),
+            processes: 2,
+            arguments: Argument::Given(&arguments),
+            info: InfoList::Given(&[Pair { key: "wdir".into(), value: "/tmp".into() }]),
+        };
+        let spawn = Spawn::Given { programs: &[program], preputs: &[] };
+        let asks = async {
+            let mut pmi = open(&server, job, 0, piece).await;
+            let mut scratch = [0; 512];
+            let spawned = pmi.spawn(spawn, &mut scratch).await.unwrap();
+            assert_eq!(spawned.job, Some(&b"kvs_2"[..]));
+            assert_eq!(spawned.codes().count(), 0);
+            let refused = CallError::Refused { verb: Verb::Spawn, code: Code(10) };
+            assert_eq!(pmi.spawn(spawn, &mut scratch).await, Err(refused));
+        };
+        let host = async {
+            for answer in [Ok(()), Err(Code(10))] {
+                let (session, exchange) = loop {
+                    let event = server.borrow_mut().poll_event();
+                    if let Some(Event::Spawn { session, exchange }) = event {
+                        break (session, exchange);
+                    }
+                    yield_now().await;
+                };
+                let asked = server.borrow().spawn_request(session) == Some(spawn);
+                assert!(asked);
+                let made = answer.map(|()| add_job(&server, "kvs_2", 1, Some("kvs_1")));
+                server.borrow_mut().spawn_read(session);
+                server.borrow_mut().answer_spawn(session, exchange, made).unwrap();
+                if let Ok(child) = made {
+                    let mut pmi = Pmi::new(Stream::member(&server, child, 0, piece));
+                    let mut spawner = [0; 5];
+                    let opening = Opening::new(Version::V2_0);
+                    let opened = pmi.open(&opening, &mut spawner).await.unwrap();
+                    assert_eq!(opened.spawner_bytes, Some(5));
+                    assert_eq!(&spawner, b"kvs_1");
+                    assert!(pmi.client().is_spawned());
+                }
+            }
+        };
+        block_on(zip(asks, host));
+    }
+}
+
+#[test]
+fn a_caller_proves_its_secret_or_is_told_that_it_has_not() {
+    let secret = Secret::new(b"correct horse battery staple").unwrap();
+    let wrong = Secret::new(b"0123456789abcdef").unwrap();
+    for piece in PIECES {
+        let refused = Err(CallError::Peer(PeerError::Refused(Code::FAIL)));
+        for (proves_with, expected) in [
+            (Some(&secret), Ok(3)),
+            (Some(&wrong), refused),
+            // Without a method nothing is asked.
+            (None, refused),
+        ] {
+            let server = server();
+            let job = add_job(&server, "kvs_1", 4, None);
+            let challenge = Some(Challenge::new(&secret, Nonce::new([7; 18])));
+            let peer = Peer::Caller { job, deadline: None, challenge };
+            let mut pmi = Pmi::new(Stream::open(&server, peer, piece));
+            let mut opening = Opening::new(Version::V2_0);
+            opening.rank = Some(3);
+            let prover = |reply: &pmi_core::command::Reply<'_>| prove(proves_with?, reply);
+            opening.prover = proves_with.is_some().then_some(&prover);
+            let opened = block_on(pmi.open(&opening, &mut []));
+            let rank = opened.map(|_| pmi.identity().unwrap().rank);
+            assert_eq!(rank, expected);
+        }
+        // A prover that cannot answer.
+        let server = server();
+        let job = add_job(&server, "kvs_1", 4, None);
+        let challenge = Some(Challenge::new(&secret, Nonce::new([7; 18])));
+        let peer = Peer::Caller { job, deadline: None, challenge };
+        let mut pmi = Pmi::new(Stream::open(&server, peer, piece));
+        let mut opening = Opening::new(Version::V2_0);
+        opening.rank = Some(3);
+        opening.prover = Some(&|_| None);
+        let unproven = Err(CallError::Peer(PeerError::Unproven));
+        assert_eq!(block_on(pmi.open(&opening, &mut [])), unproven);
+    }
+}

@@ -24,9 +24,11 @@ pub struct Job<K, M> {
     pub(super) links: heapless::Vec<JobId, JOB_LINKS>,
     /// The same for all jobs that are connected, directly or through others.
     pub(super) circle: Option<JobId>,
-    /// Members that finalized or were lost; a fence with one of them outside cannot end.
-    gone: u32,
+    /// Members that will not come any more; a fence with one of them outside cannot end.
+    pub(super) gone: u32,
     stuck_told: bool,
+    /// Somebody has gone, or entered the fence of a group while somebody is gone.
+    pub(super) is_group_suspect: bool,
 }
 
 /// What an owner says about a new job.
@@ -96,6 +98,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             circle: None,
             gone: 0,
             stuck_told: false,
+            is_group_suspect: false,
         }
     }
 
@@ -134,17 +137,28 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             return None;
         }
         member.session = Some(session);
-        member.phase = Phase::Connected;
+        self.change(rank, |member| (member.phase, member.severed) = (Phase::Connected, false));
         Some(rank)
     }
 
     /// Notes how far `rank` has come.
     pub(super) fn advance(&mut self, rank: Rank, phase: Phase) {
+        self.change(rank, |member| member.phase = phase);
+    }
+
+    /// Notes that the session of `rank` has ended before it said `init`. If it dials in again it is
+    /// back; until then nobody should wait for it.
+    pub(super) fn sever(&mut self, rank: Rank) {
+        self.change(rank, |member| member.severed = true);
+    }
+
+    fn change(&mut self, rank: Rank, change: impl FnOnce(&mut Member)) {
         let Some(member) = self.member_mut(rank) else { return };
         let was_gone = member.is_gone();
-        member.phase = phase;
+        change(member);
         let is_gone = member.is_gone();
         self.gone = (self.gone + u32::from(is_gone)).saturating_sub(u32::from(was_gone));
+        self.is_group_suspect |= is_gone && !was_gone;
     }
 
     /// Notes that `rank` listens on a second connection; the last one counts.
@@ -372,24 +386,24 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     fn enter_group(&mut self, rank: Rank, group: Group<'_>, tag: u32) -> Outcome {
         let node = self.member(rank).map(|member| member.node);
         let ranks = (0u32..).zip(self.members.as_ref());
-        let (members, size, has_caller) = match group {
-            Group::World => sum(ranks.map(|(other, _)| other), rank),
+        let (group, has_caller) = match group {
+            Group::World => sum(ranks.map(|(other, _)| other), tag, rank),
             Group::Node => {
-                sum(ranks.filter(|(_, other)| Some(other.node) == node).map(|r| r.0), rank)
+                sum(ranks.filter(|(_, other)| Some(other.node) == node).map(|r| r.0), tag, rank)
             }
             Group::Ranks(list) => {
                 let named = list.split(|b| *b == b',').filter_map(|n| Text::plain(n).number());
                 if named.clone().any(|named| named >= self.size()) {
                     return Outcome::owed(Owed::refused(Reason::NoSuch { what: "rank" }));
                 }
-                sum(named, rank)
+                sum(named, tag, rank)
             }
         };
         if !has_caller {
             let field = "the caller's own rank in group";
             return Outcome::owed(Owed::refused(Reason::Lacking { field }));
         }
-        let group = GroupFence { members, size, tag };
+        self.is_group_suspect |= self.gone > 0;
         Outcome { owed: Some(Owed::Group(group)), effect: Effect::GroupEntered(group) }
     }
 
@@ -467,12 +481,9 @@ impl Outcome {
     }
 }
 
-/// Who takes part, how many they are, and whether `own` is among them.
-fn sum(ranks: impl Iterator<Item = u32>, own: Rank) -> (u64, u32, bool) {
-    ranks.fold((0u64, 0u32, false), |(members, size, has_own), rank| {
-        // Spread each rank over 64 bits, so that sums of different groups differ.
-        let spread =
-            (u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(rank % 64);
-        (members.wrapping_add(spread), size + 1, has_own || rank == own.0)
+/// The fence of these ranks, and whether `own` is among them.
+fn sum(ranks: impl Iterator<Item = u32>, tag: u32, own: Rank) -> (GroupFence, bool) {
+    ranks.fold((GroupFence::nobody(tag), false), |(group, has_own), rank| {
+        (group.with(rank), has_own || rank == own.0)
     })
 }

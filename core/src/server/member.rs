@@ -18,6 +18,8 @@ pub struct Member {
     pub(super) heard: Option<Instant>,
     pub(super) token: Option<u64>,
     pub(super) listener: Option<Listener>,
+    /// Its session ended before it had said `init`.
+    pub(super) severed: bool,
 }
 
 /// The second connection of a process, on which the server speaks.
@@ -57,6 +59,7 @@ impl Member {
             heard: None,
             token: None,
             listener: None,
+            severed: false,
         }
     }
 
@@ -81,7 +84,8 @@ impl Member {
         self.heard
     }
 
+    /// Whether it will enter no fence any more, as far as anybody knows.
     pub(super) const fn is_gone(&self) -> bool {
-        matches!(self.phase, Phase::Finalized | Phase::Lost)
+        self.severed || matches!(self.phase, Phase::Finalized | Phase::Lost)
     }
 }

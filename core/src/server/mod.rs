@@ -21,6 +21,7 @@ mod ring;
 mod services;
 mod session;
 mod state;
+mod stuck;
 #[cfg(test)]
 mod tests;
 
@@ -258,6 +259,9 @@ impl<S: Storage> Server<S> {
             if matches!(talk.stage, Stage::Open | Stage::Broken(_)) {
                 job.advance(rank, Phase::Lost);
             }
+            if talk.stage == Stage::Fresh {
+                job.sever(rank);
+            }
             job.disconnect(rank);
         }
         talk.note
@@ -294,7 +298,8 @@ impl<S: Storage> Server<S> {
         }
         let jobs = u32::try_from(self.jobs.end()).unwrap_or(u32::MAX);
         (0..jobs).map(JobId).find_map(|id| {
-            let gone = self.jobs.get_mut(id.0 as usize)?.stuck()?;
+            let stuck = self.jobs.get_mut(id.0 as usize)?.stuck();
+            let gone = stuck.or_else(|| self.stuck_group(id))?;
             Some(Event::FenceStuck { job: id, gone })
         })
     }

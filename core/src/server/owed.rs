@@ -99,6 +99,8 @@ pub struct Listing {
 pub struct GroupFence {
     /// Who takes part: a sum over the ranks, so that the order of a list does not matter.
     pub members: u64,
+    /// Who may take part: one bit for the ranks with the same remainder by 64.
+    pub ranks: u64,
     /// How many take part.
     pub size: u32,
     /// Tells several fences of the same group apart.
@@ -117,4 +119,40 @@ impl Owed {
     pub fn refused(reason: Reason<'static>) -> Self {
         Self::Refused(reason, Word::default())
     }
+}
+
+impl GroupFence {
+    /// A group without ranks.
+    pub(super) const fn nobody(tag: u32) -> Self {
+        Self { members: 0, ranks: 0, size: 0, tag }
+    }
+
+    /// The same with one rank more.
+    pub(super) const fn with(self, rank: u32) -> Self {
+        Self {
+            members: self.members.wrapping_add(spread(rank)),
+            ranks: self.ranks | bit(rank),
+            size: self.size + 1,
+            ..self
+        }
+    }
+
+    /// Whether `rank` may take part; certain in a job of up to 64.
+    pub(super) const fn may_have(&self, rank: u32) -> bool {
+        self.ranks & bit(rank) != 0
+    }
+
+    /// Whether `rank` is all that `inside` lacks to be this group.
+    pub(super) const fn lacks_only(&self, inside: &Self, rank: u32) -> bool {
+        inside.size + 1 == self.size && inside.members.wrapping_add(spread(rank)) == self.members
+    }
+}
+
+/// A rank over 64 bits, so that sums of different groups differ.
+const fn spread(rank: u32) -> u64 {
+    (rank as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(rank % 64)
+}
+
+const fn bit(rank: u32) -> u64 {
+    1 << (rank % 64)
 }

@@ -155,6 +155,10 @@ pub(super) fn end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<Exchang
             job.advance(rank, Phase::Lost);
             Err(PeerError::LeftEarly)
         }
+        (Stage::Fresh, Some(rank), Some(job)) => {
+            job.sever(rank);
+            Ok(())
+        }
         _ => Ok(()),
     }
 }
@@ -180,6 +184,8 @@ impl<X: Slots<Exchange>> Talk<X> {
         };
         self.owe(question, Owed::refused(reason));
         self.stage = Stage::Broken(error);
+        // Whoever has failed is not late as well: the first error stays.
+        self.deadline = None;
         error
     }
 

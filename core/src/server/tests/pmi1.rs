@@ -228,6 +228,62 @@ fn one_who_never_spoke_and_exits_is_named_to_those_who_wait() {
 }
 
 #[test]
+fn one_who_closes_its_end_before_init_is_named_to_those_who_wait() {
+    let mut world = World::new(2);
+    world.say(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    world.tell(0, "cmd=barrier_in\n").unwrap();
+    let mut session = world.server.session(world.sessions[1]).unwrap();
+    assert_eq!(session.handle_end(NOW), Ok(()));
+    // Its process may live on for ever.
+    let stuck = Event::FenceStuck { job: world.job, gone: Rank(1) };
+    assert_eq!(world.server.poll_event(), Some(stuck.clone()));
+    // The same if the link breaks, which only the owner sees.
+    let mut world = World::new(2);
+    world.say(0, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    world.tell(0, "cmd=barrier_in\n").unwrap();
+    world.server.close(world.sessions[1]);
+    assert_eq!(world.server.poll_event(), Some(stuck));
+    assert_eq!(world.phase(1), Phase::Absent);
+}
+
+#[test]
+fn one_who_is_gone_is_named_to_the_groups_it_was_to_fence_with() {
+    let stuck = |world: &World, rank| Event::FenceStuck { job: world.job, gone: Rank(rank) };
+    let mut world = World::new(4);
+    (0..4).for_each(|rank| drop(world.say(rank, "cmd=init pmi_version=1 pmi_subversion=2\n")));
+    world.tell(0, "cmd=barrier_in group=0,1,2:5\n").unwrap();
+    world.tell(1, "cmd=barrier_in group=2,1,0:5\n").unwrap();
+    world.say(3, "cmd=finalize\n");
+    assert_eq!(world.server.poll_event(), None);
+    world.say(2, "cmd=finalize\n");
+    assert_eq!(world.server.poll_event(), Some(stuck(&world, 2)));
+    assert_eq!(world.server.poll_event(), None);
+    // It is as well if it had gone before.
+    world.tell(0, "cmd=barrier_in group=0,1:6\n").unwrap();
+    world.tell(1, "cmd=barrier_in group=WORLD:7\n").unwrap();
+    assert!(world.server.poll_event().is_some());
+}
+
+#[test]
+fn in_a_large_job_only_those_are_named_who_are_surely_missing() {
+    let mut world = World::without_sessions(130, false);
+    let job = world.server.jobs[0].as_mut().unwrap();
+    let group =
+        |ranks: &[u32]| ranks.iter().fold(GroupFence::nobody(0), |group, rank| group.with(*rank));
+    for gone in [70, 71, 128] {
+        job.advance(Rank(gone), Phase::Lost);
+    }
+    // Two ranks on each node: 0 and 1 are inside.
+    let inside = |member: &Member| member.node == 0;
+    let all: Vec<u32> = (0..130).collect();
+    assert_eq!(job.gone_from(group(&all), inside), Some(Rank(70)));
+    assert_eq!(job.gone_from(group(&[0, 1, 128]), inside), Some(Rank(128)));
+    assert_eq!(job.gone_from(group(&[0, 1, 64]), inside), None);
+    // Two are missing, and nothing says that one of them is 70 and not 6.
+    assert_eq!(job.gone_from(group(&[0, 1, 6, 71]), inside), None);
+}
+
+#[test]
 fn the_same_key_put_twice_between_fences_is_told_with_both_ranks() {
     let mut world = World::new(2);
     world.init_all();
@@ -339,6 +395,20 @@ fn groups_have_fences_of_their_own_told_apart_by_tag() {
         let heard = world.say(3, &format!("cmd=barrier_in group={bad}\n"));
         assert!(heard.starts_with("cmd=barrier_out rc=") && heard.contains("msg="), "{heard}");
     }
+}
+
+#[test]
+fn one_who_has_failed_is_not_late_as_well() {
+    let mut world = World::without_sessions(1, false);
+    let deadline = NOW.plus(Duration::from_secs(1));
+    let peer = Peer::Caller { job: world.job, deadline: Some(deadline), challenge: None };
+    world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
+    let error = world.tell(0, "GET / HTTP/1.1\n").unwrap_err();
+    assert_eq!(world.server.poll_timeout(), None);
+    world.server.handle_timeout(deadline);
+    // The first error stays, and is told once.
+    assert_eq!(world.tell(0, ""), Err(error));
+    assert_eq!(world.hear(0), "cmd=unparseable_msg rc=-1 msg=expected_cmd=_at_byte_0\n");
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! Fences of groups that can never end, because somebody they wait for is gone.
+//!
+//! A group is remembered as a sum over its ranks, from which they cannot be told back. So a rank that
+//! is gone is only named where it certainly takes part: in a job of up to 64 ranks, in the fence of
+//! everybody or of a node, and where it is the last one that is missing.
+
+use super::job::Job;
+use super::member::Member;
+use super::owed::{GroupFence, Owed};
+use super::{Server, Session, Storage};
+use crate::ids::{JobId, Rank};
+use crate::storage::Slots;
+
+impl<S: Storage> Server<S> {
+    /// Somebody who keeps the fence of a group from ending; looked for only after somebody has gone
+    /// or entered one.
+    pub(super) fn stuck_group(&mut self, id: JobId) -> Option<Rank> {
+        let job = self.jobs.get_mut(id.0 as usize)?;
+        if !core::mem::take(&mut job.is_group_suspect) {
+            return None;
+        }
+        let sessions = &self.sessions;
+        let session = |member: &Member| sessions.get(member.session()?.0 as usize);
+        let is_in = |member: &Member, group: &GroupFence| {
+            session(member).is_some_and(|session| groups(session).any(|own| own == *group))
+        };
+        let mut seen = None;
+        for group in job.members().iter().filter_map(session).flat_map(groups) {
+            // Nearly always all who wait are in the same one.
+            if seen.replace(group) == Some(group) {
+                continue;
+            }
+            let gone = job.gone_from(group, |member| is_in(member, &group));
+            if gone.is_some() {
+                return gone;
+            }
+        }
+        None
+    }
+}
+
+/// The fences of groups that a session is in.
+fn groups<I, X>(session: &Session<I, X>) -> impl Iterator<Item = GroupFence>
+where
+    I: crate::storage::Buffer,
+    X: Slots<super::Exchange>,
+{
+    session.talk.exchanges().filter_map(|(_, exchange)| match exchange.owed {
+        Owed::Group(group) => Some(group),
+        _ => None,
+    })
+}
+
+impl<K, M: AsRef<[Member]>> Job<K, M> {
+    /// Somebody who is gone and certainly takes part in a fence that only those are in that `is_in`
+    /// says.
+    pub(super) fn gone_from(
+        &self,
+        group: GroupFence,
+        is_in: impl Fn(&Member) -> bool,
+    ) -> Option<Rank> {
+        let ranks = || (0u32..).zip(self.members());
+        let all_of = |node: Option<u32>| {
+            let ranks = ranks().filter(|(_, member)| node.is_none_or(|node| member.node == node));
+            ranks.fold(GroupFence::nobody(group.tag), |sum, (rank, _)| sum.with(rank))
+        };
+        let node = self.members().iter().find(|member| is_in(member))?.node;
+        let (is_world, is_node) = (group == all_of(None), group == all_of(Some(node)));
+        let inside = ranks().filter(|(_, member)| is_in(member));
+        let inside = inside.fold(GroupFence::nobody(group.tag), |sum, (rank, _)| sum.with(rank));
+        let takes_part = |rank: u32, member: &Member| {
+            (self.size() <= u64::BITS && group.may_have(rank))
+                || is_world
+                || (is_node && member.node == node)
+                || group.lacks_only(&inside, rank)
+        };
+        let mut gone = ranks().filter(|(_, member)| member.is_gone() && !is_in(member));
+        gone.find(|(rank, member)| takes_part(*rank, member)).map(|(rank, _)| Rank(rank))
+    }
+}

@@ -8,6 +8,7 @@
 //! server      ready (epoll), service (the protocol server and its links), map_kvs
 //! verdict     how a job ended: rules without system calls
 //! report      every sentence this program says
+//! conform     checks other launchers and clients
 //! demo        the built-in client that runs when no program is named
 //! ```
 //!
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod conform;
 pub mod demo;
 pub mod job;
 pub mod launch;

@@ -2,7 +2,7 @@
 
 use pmi_host::cli::args::{self, Command};
 use pmi_host::cli::{config::Config, help};
-use pmi_host::{demo, job, report};
+use pmi_host::{conform, demo, job, report};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -16,6 +16,8 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => complain(&error, FAILED),
         },
+        Ok(Command::Conform(words)) => conform::run(words),
+        Ok(Command::ConformRank(words)) => conform::run_rank(words),
         Ok(Command::Help) => print(&help::text()),
         Ok(Command::Version) => print(&help::version()),
         Err(error) => {

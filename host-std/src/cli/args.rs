@@ -4,6 +4,7 @@
 //! ends the options earlier. One table names the options; the help text and the suggestion for a
 //! misspelt one are made from it.
 
+use crate::conform::RANK;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::num::ParseIntError;
@@ -16,6 +17,10 @@ pub enum Command {
     Run(RunArgs),
     /// Be one rank of the built-in demo; only `run` without a program starts this.
     DemoRank,
+    /// Check a launcher or a client; the words are read by [`conform`](crate::conform).
+    Conform(Vec<OsString>),
+    /// Be one rank of a case; only a launcher that is checked starts this.
+    ConformRank(Vec<OsString>),
     /// Print the help text.
     Help,
     /// Print the version.
@@ -93,6 +98,8 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Usage
     match first.to_str() {
         Some("run") => parse_run(words),
         Some(DEMO_RANK) => Ok(Command::DemoRank),
+        Some("conform") => Ok(Command::Conform(words.collect())),
+        Some(RANK) => Ok(Command::ConformRank(words.collect())),
         Some("help" | "--help" | "-h") => Ok(Command::Help),
         Some("version" | "--version" | "-V") => Ok(Command::Version),
         _ => Err(UsageError::UnknownCommand {
@@ -238,7 +245,7 @@ enum Id {
     Help,
 }
 
-const COMMANDS: &[&str] = &["run", "help", "version"];
+const COMMANDS: &[&str] = &["run", "conform", "help", "version"];
 
 /// Far above what one kernel can hold (its process numbers end at 4 194 304), low enough that a slip
 /// of the finger does not make a table of four thousand million ranks.

@@ -29,6 +29,7 @@ Starts the ranks of an MPI program on this machine and serves them PMI.
 
 usage: pmi-host run -n N [--] PROGRAM [ARGUMENTS...]
        pmi-host run -n N          runs the built-in demo: who is where, and how fast
+       pmi-host conform --help    checks another launcher, or a client
        pmi-host help | version
 
 options of run:

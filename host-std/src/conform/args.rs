@@ -1,0 +1,179 @@
+//! The words behind `pmi-host conform`.
+
+use super::error::ConformError;
+use super::matrix::Form;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to check, and how to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Args {
+    /// What is asked for.
+    pub task: Task,
+    /// How the matrix is written.
+    pub form: Form,
+    /// A recorded matrix to compare with.
+    pub expect: Option<PathBuf>,
+    /// Bound of one launch.
+    pub limit: Duration,
+    /// Parts of the names of cases to try; none means all.
+    pub only: Vec<String>,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Check the launcher that this command line starts.
+    Launcher(String),
+    /// Check the client that this command line starts, so many times.
+    Client(String, u32),
+    /// Print recorded matrices as one table; each is a title and a file.
+    Join(Vec<(String, PathBuf)>),
+    /// Name all cases.
+    List,
+    /// Print the help text.
+    Help,
+}
+
+/// Reads the words.
+///
+/// Errors: [`ConformError::Usage`].
+pub(super) fn parse(words: impl IntoIterator<Item = String>) -> Result<Args, ConformError> {
+    let mut words = words.into_iter();
+    let (mut task, mut ranks, mut joined) = (None, RANKS, Vec::new());
+    let mut args =
+        Args { task: Task::Help, form: Form::Plain, expect: None, limit: LIMIT, only: Vec::new() };
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| usage(format!("'{word}' needs a value")));
+        match word.as_str() {
+            "--launcher" => task = Some(Task::Launcher(value()?)),
+            "--client" => task = Some(Task::Client(value()?, RANKS)),
+            "--join" => joined.push(titled(&value()?)?),
+            "--list" => task = Some(Task::List),
+            "-n" | "--ranks" => ranks = number(&value()?, RANKS_MAX)?,
+            "--timeout" => args.limit = Duration::from_secs(number(&value()?, LIMIT_MAX)?.into()),
+            "--only" => args.only.push(value()?),
+            "--expect" => args.expect = Some(value()?.into()),
+            "--json" => args.form = Form::Json,
+            "--markdown" => args.form = Form::Markdown,
+            "-h" | "--help" => task = Some(Task::Help),
+            _ => return Err(usage(format!("'conform' has no option '{word}'"))),
+        }
+    }
+    args.task = match (task, joined.is_empty()) {
+        (Some(Task::Client(line, _)), _) => Task::Client(line, ranks),
+        (Some(task), _) => task,
+        (None, false) => Task::Join(joined),
+        (None, true) => {
+            return Err(usage("what shall be checked? Say --launcher or --client".to_owned()));
+        }
+    };
+    Ok(args)
+}
+
+/// Splits a command line as a shell would, quotes and backslashes included, and nothing else.
+///
+/// Errors: [`ConformError::Usage`] for a quote that is not closed, or no word at all.
+pub(super) fn split(line: &str) -> Result<Vec<String>, ConformError> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut signs = line.chars();
+    while let Some(sign) = signs.next() {
+        match (sign, quote) {
+            (_, Some(open)) if sign == open => quote = None,
+            ('\\', None | Some('"')) => {
+                word.get_or_insert_default().extend(signs.next());
+            }
+            (_, Some(_)) => word.get_or_insert_default().push(sign),
+            ('\'' | '"', None) => {
+                quote = Some(sign);
+                word.get_or_insert_default();
+            }
+            (_, None) if sign.is_whitespace() => words.extend(word.take()),
+            (_, None) => word.get_or_insert_default().push(sign),
+        }
+    }
+    words.extend(word);
+    match (quote, words.is_empty()) {
+        (Some(open), _) => Err(usage(format!("the {open} in '{line}' is not closed"))),
+        (None, true) => Err(usage("the command line to check is empty".to_owned())),
+        (None, false) => Ok(words),
+    }
+}
+
+fn usage(what: String) -> ConformError {
+    ConformError::Usage(what)
+}
+
+fn titled(text: &str) -> Result<(String, PathBuf), ConformError> {
+    match text.split_once('=') {
+        Some((title, file)) => Ok((title.to_owned(), file.into())),
+        None => Err(usage(format!("'--join {text}': say it as --join TITLE=FILE"))),
+    }
+}
+
+fn number(text: &str, max: u32) -> Result<u32, ConformError> {
+    let number = text.parse().ok().filter(|number| (1..=max).contains(number));
+    number.ok_or_else(|| usage(format!("'{text}' is not a number from 1 to {max}")))
+}
+
+/// The help text of `conform`.
+pub(super) const HELP: &str = "\
+Checks a launcher or a client of PMI-1 and PMI-2, whoever wrote it.
+
+usage: pmi-host conform --launcher 'mpiexec.hydra -n {n} {prog}'   plays clients under a launcher
+       pmi-host conform --client './a.out ARGS' [-n N]             plays servers to a program
+       pmi-host conform --join TITLE=FILE ...                      one table of recorded matrices
+       pmi-host conform --list                                     names all cases
+
+options:
+  -n, --ranks N     how many ranks a client is started with (default 2)
+  --timeout SECONDS bound of one launch (default 10)
+  --only PART       only cases with this in their name; may be given again
+  --expect FILE     compare with a matrix that was printed before
+  --json            for programs
+  --markdown        as a table for a page
+
+exit code: 0 when nothing is wrong, or nothing differs from FILE; 1 otherwise; 2 wrong usage.
+";
+
+/// Two ranks exchange something; more only take longer.
+const RANKS: u32 = 2;
+const RANKS_MAX: u32 = 1024;
+const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT_MAX: u32 = 3600;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Args, ConformError> {
+        parse(words.iter().map(|word| (*word).to_owned()))
+    }
+
+    #[test]
+    fn command_lines_are_split_as_a_shell_does() {
+        let split = |line| split(line).unwrap();
+        assert_eq!(split("a -n {n}  {prog}"), ["a", "-n", "{n}", "{prog}"]);
+        assert_eq!(
+            split(r#"sh -c 'a "b" c' "d e\"" f\ g ''"#),
+            ["sh", "-c", "a \"b\" c", "d e\"", "f g", ""]
+        );
+        assert!(super::split("a 'b").is_err());
+        assert!(super::split("  ").is_err());
+    }
+
+    #[test]
+    fn options_are_read_in_any_order() {
+        let args = parsed(&["-n", "3", "--json", "--client", "./a b", "--timeout", "5"]).unwrap();
+        assert_eq!(args.task, Task::Client("./a b".to_owned(), 3));
+        assert_eq!((args.form, args.limit), (Form::Json, Duration::from_secs(5)));
+        let args = parsed(&["--join", "a=b=c", "--join", "d=e"]).unwrap();
+        assert_eq!(
+            args.task,
+            Task::Join(vec![("a".into(), "b=c".into()), ("d".into(), "e".into())])
+        );
+        for words in [&["--launcher"][..], &["-n", "0"], &["--join", "x"], &["--what"], &[]] {
+            assert!(parsed(words).is_err(), "{words:?}");
+        }
+    }
+}

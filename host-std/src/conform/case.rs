@@ -1,0 +1,133 @@
+//! What a case is, and the list of all.
+
+use super::frames::Frames;
+use super::lines::Lines;
+use super::verdict::{Finding, Verdict};
+use super::{pmi1, pmi2};
+
+/// One thing to try, in a launch of its own: a launcher may end the job for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Its name, which never changes: recorded matrices are compared by it.
+    pub name: &'static str,
+    /// How many ranks it needs.
+    pub ranks: u32,
+    /// What it tries, in a few words.
+    pub tries: &'static str,
+    /// How the job shall end.
+    pub ends: Ends,
+    pub(super) play: Play,
+}
+
+/// How the job of a case shall end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Every rank says goodbye, and the launcher exits with 0.
+    Well,
+    /// Not judged: nobody says goodbye.
+    Any,
+    /// The launcher exits with this code, which an abort gave it.
+    Code(i32),
+    /// The launcher exits with any code but 0.
+    Badly,
+    /// The launcher ends, which some do with 0.
+    Somehow,
+}
+
+/// What came of a case: an error is a finding that ends it early.
+pub(super) type Played = Result<Finding, Finding>;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Play {
+    Lines(fn(&mut Lines) -> Played),
+    Frames(fn(&mut Frames) -> Played),
+}
+
+impl Case {
+    pub(super) const fn lines(
+        name: &'static str,
+        ranks: u32,
+        tries: &'static str,
+        play: fn(&mut Lines) -> Played,
+    ) -> Self {
+        Self { name, ranks, tries, ends: Ends::Well, play: Play::Lines(play) }
+    }
+
+    pub(super) const fn frames(
+        name: &'static str,
+        ranks: u32,
+        tries: &'static str,
+        play: fn(&mut Frames) -> Played,
+    ) -> Self {
+        Self { name, ranks, tries, ends: Ends::Well, play: Play::Frames(play) }
+    }
+
+    pub(super) const fn ending(self, ends: Ends) -> Self {
+        Self { ends, ..self }
+    }
+
+    /// Every case, in the order in which they are tried.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        pmi1::CASES.iter().chain(pmi2::CASES).copied().flatten()
+    }
+
+    /// The case of that name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::all().find(|case| case.name == name)
+    }
+
+    /// Judges how the launcher ended, after the ranks have told `finding`.
+    pub fn judge_end(&self, code: i32, finding: Finding) -> Finding {
+        if finding.verdict > Verdict::Tolerated {
+            // A refusal may have been the end of the session, and what is worse says enough.
+            return finding;
+        }
+        let seen = format!("exit code {code}");
+        match self.ends {
+            Ends::Any => finding,
+            Ends::Well if code == 0 => finding,
+            Ends::Well => Verdict::Wrong.on(format!("{seen} after a good end")),
+            Ends::Code(wanted) if code == wanted => Verdict::AsSpecified.on(seen),
+            Ends::Somehow if code == 0 => Verdict::Tolerated.on(seen),
+            Ends::Code(_) | Ends::Badly if code == 0 => Verdict::Wrong.on(seen),
+            Ends::Code(wanted) => Verdict::Tolerated.on(format!("{seen} in place of {wanted}")),
+            Ends::Badly | Ends::Somehow => Verdict::AsSpecified.on(seen),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_cases_have_one_name_and_names_hold_no_blank() {
+        let names: Vec<&str> = Case::all().map(|case| case.name).collect();
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[..at].contains(name), "{name}");
+            assert!(
+                name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.+".contains(&b)),
+                "{name}"
+            );
+        }
+        assert!(names.len() > 80);
+    }
+
+    #[test]
+    fn the_end_of_the_launcher_is_part_of_the_verdict() {
+        let good = || Verdict::AsSpecified.on("fine");
+        let case = |ends| Case { ends, ..*Case::all().next().unwrap() };
+        assert_eq!(case(Ends::Well).judge_end(0, good()), good());
+        assert_eq!(case(Ends::Well).judge_end(1, good()).verdict, Verdict::Wrong);
+        assert_eq!(case(Ends::Any).judge_end(9, good()), good());
+        assert_eq!(case(Ends::Code(37)).judge_end(37, good()).verdict, Verdict::AsSpecified);
+        assert_eq!(case(Ends::Code(37)).judge_end(137, good()).verdict, Verdict::Tolerated);
+        assert_eq!(case(Ends::Code(37)).judge_end(0, good()).verdict, Verdict::Wrong);
+        assert_eq!(case(Ends::Badly).judge_end(0, good()).verdict, Verdict::Wrong);
+        assert_eq!(case(Ends::Somehow).judge_end(0, good()).verdict, Verdict::Tolerated);
+        let refused = Verdict::Refused.on("x");
+        assert_eq!(case(Ends::Code(37)).judge_end(0, refused.clone()), refused);
+        let silent = Verdict::NoAnswer.on("x");
+        assert_eq!(case(Ends::Badly).judge_end(1, silent.clone()), silent);
+    }
+}

@@ -1,0 +1,168 @@
+//! Messages taken apart and put together again, fields in any order.
+
+/// One message of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    /// A frame of PMI-2, or else a line.
+    pub(super) is_frame: bool,
+    /// The fields, `cmd` first, without their separators.
+    pub(super) fields: Vec<Field>,
+}
+
+/// A name and a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) name: Vec<u8>,
+    pub(super) value: Vec<u8>,
+}
+
+impl Field {
+    pub(super) fn new(name: &str, value: &str) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+
+    fn of(bytes: &[u8]) -> Self {
+        let end = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
+        let value = bytes.get(end + 1..).unwrap_or_default();
+        Self { name: bytes[..end].to_vec(), value: value.to_vec() }
+    }
+
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.name == name.as_bytes()
+    }
+}
+
+impl Message {
+    /// Takes a whole message apart.
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        match bytes.first() {
+            Some(b'c' | b'm') | None => {
+                Self { is_frame: false, fields: line_fields(bytes.trim_ascii_end()) }
+            }
+            _ => Self {
+                is_frame: true,
+                fields: frame_fields(bytes.get(LENGTH..).unwrap_or_default()),
+            },
+        }
+    }
+
+    pub(super) fn cmd(&self) -> &[u8] {
+        self.fields.first().map_or(b"", |field| &field.value)
+    }
+
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field.is(name))
+    }
+
+    pub(super) fn is_success(&self) -> bool {
+        self.position("rc").is_none_or(|at| self.fields[at].value == b"0")
+    }
+
+    /// Puts it together. Lengths of frames are aligned to the right, or to the left.
+    pub(super) fn write(&self, is_left: bool) -> Vec<u8> {
+        let pairs = self
+            .fields
+            .iter()
+            .map(|Field { name, value }| [name, value].map(Vec::as_slice).join(&b'='));
+        if !self.is_frame {
+            return [pairs.collect::<Vec<_>>().join(&b' '), b"\n".to_vec()].concat();
+        }
+        let body: Vec<u8> = pairs.flat_map(|pair| [pair, b";".to_vec()].concat()).collect();
+        let length =
+            if is_left { format!("{:<6}", body.len()) } else { format!("{:6}", body.len()) };
+        [length.into_bytes(), body].concat()
+    }
+}
+
+/// The last field of a line may hold blanks: a value, a port or a text for people.
+fn line_fields(line: &[u8]) -> Vec<Field> {
+    let (mut fields, mut rest) = (Vec::new(), line);
+    while !rest.is_empty() {
+        let to_the_end = ["value=", "port="].iter().any(|name| rest.starts_with(name.as_bytes()));
+        let blank = rest.iter().position(|byte| *byte == b' ').filter(|_| !to_the_end);
+        let end = blank.unwrap_or(rest.len());
+        if end > 0 {
+            fields.push(Field::of(&rest[..end]));
+        }
+        rest = rest.get(end + 1..).unwrap_or_default();
+    }
+    fields
+}
+
+/// A doubled `;` is part of a value.
+fn frame_fields(body: &[u8]) -> Vec<Field> {
+    let (mut fields, mut start, mut at) = (Vec::new(), 0, 0);
+    while at < body.len() {
+        if body[at] == b';' && body.get(at + 1) == Some(&b';') {
+            at += 2;
+        } else if body[at] == b';' {
+            fields.push(Field::of(&body[start..at]));
+            at += 1;
+            start = at;
+        } else {
+            at += 1;
+        }
+    }
+    fields
+}
+
+/// Takes the first whole message of a client from `bytes` and gives the name of what it asks.
+pub(super) fn take_request(bytes: &mut Vec<u8>) -> Option<String> {
+    let is_line = matches!(bytes.first()?, b'c' | b'm' | b'\n');
+    let end = match is_line {
+        true if bytes.starts_with(b"m") => find(bytes, b"endcmd\n")? + b"endcmd\n".len(),
+        true => find(bytes, b"\n")? + 1,
+        false => {
+            let length = String::from_utf8_lossy(bytes.get(..LENGTH)?).trim().parse::<usize>();
+            LENGTH + length.unwrap_or(0)
+        }
+    };
+    if bytes.len() < end {
+        return None;
+    }
+    let whole: Vec<u8> = bytes.drain(..end).collect();
+    let start = find(&whole, b"cmd=").map_or(whole.len(), |at| at + b"cmd=".len());
+    let word = whole[start..].split(|byte| b" ;\n".contains(byte)).next().unwrap_or_default();
+    Some(String::from_utf8_lossy(word).into_owned())
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
+}
+
+/// Characters of length in front of a frame.
+const LENGTH: usize = super::super::talk::LENGTH;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_the_same_after_it_was_taken_apart() {
+        for text in [
+            "cmd=get_result rc=0 value=a b=c\n",
+            "cmd=finalize_ack rc=0\n",
+            "    43cmd=kvs-get-response;rc=0;value=a;;b;x=abc;",
+        ] {
+            let again = Message::read(text.as_bytes()).write(false);
+            assert_eq!(String::from_utf8_lossy(&again), text);
+        }
+        let message = Message::read(b"    26cmd=a-response;rc=0;x=1;;;");
+        assert_eq!(message.fields[2], Field::new("x", "1;;"));
+        assert_eq!(message.write(true), b"26    cmd=a-response;rc=0;x=1;;;");
+        assert!(message.is_success());
+    }
+
+    #[test]
+    fn requests_are_taken_one_by_one_in_both_dialects() {
+        let mut bytes =
+            b"cmd=init pmi_version=2\n    14cmd=job-getid;mcmd=spawn\nx=1\nendcmd\ncmd=fin"
+                .to_vec();
+        let mut words = Vec::new();
+        while let Some(word) = take_request(&mut bytes) {
+            words.push(word);
+        }
+        assert_eq!(words, ["init", "job-getid", "spawn"]);
+        assert_eq!(bytes, b"cmd=fin");
+    }
+}

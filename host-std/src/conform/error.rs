@@ -1,0 +1,69 @@
+//! Why nothing could be checked.
+
+use std::path::PathBuf;
+use std::{fmt, io};
+
+/// Why nothing could be checked. The text ends with the way out.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConformError {
+    /// The words make no sense.
+    Usage(String),
+    /// The command line of the launcher has no place for this.
+    NoPlace(&'static str),
+    /// No case has such a name.
+    NoCase(Vec<String>),
+    /// The program could not be started.
+    Start {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A recorded matrix could not be read.
+    Record {
+        /// Which file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The system refused something else.
+    System(io::Error),
+}
+
+impl From<io::Error> for ConformError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl fmt::Display for ConformError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(what) => write!(f, "{what}; 'pmi-host conform --help' shows how"),
+            Self::NoPlace(what) => write!(
+                f,
+                "the command line of the launcher has no {what}; \
+                 say it as in 'mpiexec.hydra -n {{n}} {{prog}}'"
+            ),
+            Self::NoCase(parts) => write!(
+                f,
+                "no case has {} in its name; 'pmi-host conform --list' names them all",
+                parts.join(" or ")
+            ),
+            Self::Start { name, error } => {
+                write!(f, "'{name}' cannot be started ({error}); check its name and path")
+            }
+            Self::Record { file, why } => write!(
+                f,
+                "{} is no recorded matrix: {why}; the plain output of a check is one",
+                file.display()
+            ),
+            Self::System(error) => {
+                write!(f, "the check cannot go on: {error}; try again when the system has room")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConformError {}

@@ -1,0 +1,148 @@
+//! A client of PMI-2 made of raw frames.
+
+use super::lines::Kept;
+use super::talk::{Reply, Talk};
+use super::verdict::{Finding, Verdict, shown};
+
+/// One rank that speaks frames.
+#[derive(Debug)]
+pub(super) struct Frames {
+    pub(super) talk: Talk,
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    /// The id of the job, once it is known.
+    pub(super) job: String,
+    /// It has said goodbye already.
+    pub(super) is_gone: bool,
+}
+
+impl Frames {
+    pub(super) const fn new(talk: Talk, rank: u32, size: u32) -> Self {
+        Self { talk, rank, size, job: String::new(), is_gone: false }
+    }
+
+    /// Sends `cmd=REQUEST` in a frame and reads the reply of that name.
+    pub(super) fn ask(&mut self, request: &str) -> Result<Reply, Finding> {
+        self.ask_bytes(request.as_bytes())
+    }
+
+    pub(super) fn ask_bytes(&mut self, request: &[u8]) -> Result<Reply, Finding> {
+        self.talk.send(&framed(request))?;
+        self.hear(request)
+    }
+
+    /// Reads the reply to `request`.
+    pub(super) fn hear(&mut self, request: &[u8]) -> Result<Reply, Finding> {
+        let end = request.iter().position(|byte| *byte == b';').unwrap_or(request.len());
+        let word = String::from_utf8_lossy(&request[..end]);
+        self.talk.frame()?.expect(&format!("{word}-response"))
+    }
+
+    /// Says the line that opens PMI-2.
+    pub(super) fn init(&mut self) -> Result<Reply, Finding> {
+        self.talk.send(b"cmd=init pmi_version=2 pmi_subversion=0\n")?;
+        let reply = self.talk.line()?.expect("response_to_init")?;
+        if reply.number("rc") == Some(0) { Ok(reply) } else { Err(reply.judged(Verdict::Refused)) }
+    }
+
+    /// Opens a session as the most careful client would, and learns the id of the job.
+    pub(super) fn open(&mut self) -> Result<(), Finding> {
+        self.init()?;
+        let job = std::env::var("PMI_JOBID").unwrap_or_else(|_| "x".to_owned());
+        let reply =
+            self.ask(&format!("fullinit;pmijobid={job};pmirank={};threaded=FALSE;", self.rank))?;
+        if !reply.is_good() {
+            return Err(reply.judged(Verdict::Refused));
+        }
+        let reply = self.ask("job-getid;")?;
+        match reply.text("jobid") {
+            Some(job) if !job.is_empty() => self.job = job,
+            _ => return Err(reply.judged(Verdict::Wrong)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, key: &str, value: &[u8]) -> Result<Reply, Finding> {
+        let start = format!("kvs-put;key={key};value=");
+        self.ask_bytes(&[start.as_bytes(), value, b";"].concat())
+    }
+
+    /// A put that must succeed for the case to go on.
+    pub(super) fn put_well(&mut self, key: &str, value: &[u8]) -> Result<(), Finding> {
+        let reply = self.put(key, value)?;
+        if reply.is_good() { Ok(()) } else { Err(reply.judged(Verdict::Refused)) }
+    }
+
+    pub(super) fn get_reply(&mut self, key: &str) -> Result<Reply, Finding> {
+        let request = format!("kvs-get;jobid={};srcid=-1;key={key};", self.job);
+        self.ask(&request)
+    }
+
+    pub(super) fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, Finding> {
+        let reply = self.get_reply(key)?;
+        found(&reply).map(|value| value.map(<[u8]>::to_vec))
+    }
+
+    pub(super) fn fence(&mut self) -> Result<Reply, Finding> {
+        let reply = self.ask("kvs-fence;")?;
+        if reply.is_good() { Ok(reply) } else { Err(reply.judged(Verdict::Refused)) }
+    }
+
+    pub(super) fn bye(&mut self) -> Result<Reply, Finding> {
+        self.ask("finalize;")
+    }
+
+    /// Puts, fences, gets.
+    pub(super) fn keep(&mut self, key: &str, value: &[u8]) -> Result<Kept, Finding> {
+        let reply = self.put(key, value)?;
+        if !reply.is_good() {
+            return Ok(Kept::Refused(reply));
+        }
+        self.fence()?;
+        Ok(match self.get(key)? {
+            Some(found) if found == value => Kept::Whole,
+            Some(found) => Kept::Changed(found),
+            None => Kept::Lost,
+        })
+    }
+
+    /// Puts a key of this rank, fences, and gets the keys of all ranks. The first that is not as
+    /// it must be ends the case.
+    pub(super) fn exchange(
+        &mut self,
+        name: &str,
+        value: impl Fn(u32) -> String,
+    ) -> Result<(), Finding> {
+        self.put_well(&format!("{name}-{}", self.rank), value(self.rank).as_bytes())?;
+        self.fence()?;
+        for other in 0..self.size {
+            let found = self.get(&format!("{name}-{other}"))?;
+            if found.as_deref() != Some(value(other).as_bytes()) {
+                let found = found.map_or("nothing".to_owned(), |found| shown(&found));
+                return Err(
+                    Verdict::Wrong.on(format!("{found} where rank {other} put {}", value(other)))
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value in an answer with `found`; `None` if there is none, however that is said.
+pub(super) fn found(reply: &Reply) -> Result<Option<&[u8]>, Finding> {
+    if !reply.is_good() || reply.field("found") == Some(b"FALSE") {
+        return Ok(None);
+    }
+    match reply.field("value") {
+        Some(value) => Ok(Some(value)),
+        None => Err(reply.judged(Verdict::Wrong)),
+    }
+}
+
+/// A whole frame around `cmd=REQUEST`, its length aligned to the right.
+pub(super) fn framed(request: &[u8]) -> Vec<u8> {
+    let length = format!("{:6}", request.len() + CMD.len());
+    [length.as_bytes(), CMD, request].concat()
+}
+
+const CMD: &[u8] = b"cmd=";

@@ -1,0 +1,211 @@
+//! Checks a launcher: starts it once for each case, with this very program as the ranks.
+
+use super::args::split;
+use super::case::{Case, Ends};
+use super::error::ConformError;
+use super::matrix::Row;
+use super::player::reports;
+use super::verdict::{Finding, Verdict, shown};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// The command line of a launcher, with places for the number of ranks and the program.
+#[derive(Clone, Debug)]
+pub(super) struct LauncherLine {
+    words: Vec<String>,
+    /// This program, as a launcher shall start it.
+    myself: String,
+}
+
+/// What became of one launch.
+struct Ran {
+    /// The exit code, or 128 and the signal; `None` when it had to be killed.
+    code: Option<i32>,
+    output: String,
+}
+
+impl LauncherLine {
+    /// Reads the command line.
+    ///
+    /// Errors: no `{n}` or no `{prog}`, or this program cannot find itself.
+    pub(super) fn new(line: &str) -> Result<Self, ConformError> {
+        let words = split(line)?;
+        for place in [RANKS, PROGRAM] {
+            if !words.iter().any(|word| word.contains(place)) {
+                return Err(ConformError::NoPlace(place));
+            }
+        }
+        let myself = std::env::current_exe()?.to_string_lossy().into_owned();
+        Ok(Self { words, myself })
+    }
+
+    /// Starts the launcher for one case and tells what came of it.
+    ///
+    /// Errors: the launcher cannot be started.
+    pub(super) fn check(&self, case: &'static Case, limit: Duration) -> Result<Row, ConformError> {
+        let words = self.filled(case, limit);
+        let Ran { code, output } = run(&words, limit)?;
+        let finding = judge(case, code, &output, limit);
+        Ok(Row { case: case.name.into(), tries: case.tries.into(), finding })
+    }
+
+    fn filled(&self, case: &Case, limit: Duration) -> Vec<String> {
+        // A little less than this side waits, so that ranks are heard before they are given up.
+        let inner = limit * 9 / 10;
+        let program = [
+            self.myself.clone(),
+            RANK.to_owned(),
+            case.name.to_owned(),
+            inner.as_millis().to_string(),
+        ];
+        let quoted = program.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+        let quoted = quoted.collect::<Vec<_>>().join(" ");
+        let mut filled = Vec::new();
+        for word in &self.words {
+            if word == PROGRAM {
+                filled.extend(program.iter().cloned());
+            } else {
+                let word = word.replace(RANKS, &case.ranks.to_string());
+                filled.push(word.replace(PROGRAM, &quoted));
+            }
+        }
+        filled
+    }
+}
+
+/// Puts together what the ranks told and how the launcher ended.
+fn judge(case: &Case, code: Option<i32>, output: &str, limit: Duration) -> Finding {
+    let reports = reports(case, output);
+    let told = reports.iter().cloned().map(|report| report.finding).reduce(Finding::worse);
+    let is_complete = (0..case.ranks).all(|rank| reports.iter().any(|report| report.rank == rank));
+    let is_killed_on_purpose = matches!(case.ends, Ends::Code(_) | Ends::Badly | Ends::Somehow);
+    match (told, code) {
+        (told, None) => {
+            let told = told.unwrap_or_else(|| Verdict::NoAnswer.on(""));
+            let seen = format!("the launcher had not ended after {limit:?} {}", told.seen);
+            told.verdict.max(Verdict::NoAnswer).on(seen.trim_end())
+        }
+        (Some(told), Some(code)) if is_complete => case.judge_end(code, told),
+        (told, Some(code)) if is_killed_on_purpose => {
+            case.judge_end(code, told.unwrap_or_else(|| Verdict::AsSpecified.on("")))
+        }
+        (Some(told), Some(_)) if told.verdict > Verdict::Refused => told,
+        (_, Some(code)) => {
+            // The first thing that is said is nearest to the reason.
+            let mut said = output.lines().filter(|line| !line.trim().is_empty());
+            let said = said.find(|line| !line.contains(case.name)).unwrap_or_default().trim();
+            Verdict::JobKilled.on(format!("exit code {code} {}", shown(said.as_bytes())).trim_end())
+        }
+    }
+}
+
+fn run(words: &[String], limit: Duration) -> Result<Ran, ConformError> {
+    let (name, rest) = words.split_first().ok_or(ConformError::NoPlace(PROGRAM))?;
+    let mut command = Command::new(name);
+    command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // In a group of its own, so that nothing of a launcher that hangs is left.
+    let mut child = command
+        .process_group(0)
+        .spawn()
+        .map_err(|error| ConformError::Start { name: name.clone(), error })?;
+    let output = collect(child.stdout.take());
+    let errors = collect(child.stderr.take());
+    let status = wait(&mut child, Instant::now() + limit)?;
+    if status.is_none() {
+        end(&mut child);
+    }
+    let text = |thread: JoinHandle<Vec<u8>>| {
+        let bytes = thread.join().unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let output = format!("{}\n{}", text(errors), text(output));
+    Ok(Ran { code: status.map(code_of), output })
+}
+
+fn wait(child: &mut Child, until: Instant) -> Result<Option<ExitStatus>, ConformError> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= until {
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(3));
+    }
+}
+
+/// Asks a launcher to end its job, and ends it itself if it does not.
+fn end(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    for signal in [Signal::TERM, Signal::KILL] {
+        if let Some(group) = group {
+            // It may be gone by now.
+            let _ = kill_process_group(group, signal);
+        }
+        if matches!(wait(child, Instant::now() + GRACE), Ok(Some(_))) {
+            break;
+        }
+    }
+}
+
+/// Reads until the end of the stream, but no longer than any rank can live.
+fn collect(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        if let Some(from) = from {
+            let _ = from.take(OUTPUT_MAX).read_to_end(&mut all);
+        }
+        all
+    })
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
+
+/// The command word that turns this program into a rank of a case. It is not for typing.
+pub const RANK: &str = "conform-rank";
+
+const RANKS: &str = "{n}";
+const PROGRAM: &str = "{prog}";
+const GRACE: Duration = Duration::from_secs(2);
+const OUTPUT_MAX: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(name: &str) -> &'static Case {
+        Case::named(name).unwrap()
+    }
+
+    #[test]
+    fn places_are_filled_in_words_and_inside_them() {
+        let line = LauncherLine::new("mpiexec -np={n} {prog} x").unwrap();
+        let words = line.filled(case("pmi1-kvsname"), Duration::from_secs(10));
+        assert_eq!((words[1].as_str(), words[3].as_str()), ("-np=2", RANK));
+        assert_eq!(words[4..], ["pmi1-kvsname", "9000", "x"]);
+        let line = LauncherLine::new("sh -c 'run {n} {prog}'").unwrap();
+        let words = line.filled(case("pmi1-maxes"), Duration::from_secs(10));
+        assert!(words[2].starts_with("run 1 '/") && words[2].ends_with(" 'pmi1-maxes' '9000'"));
+        assert!(LauncherLine::new("mpiexec {prog}").is_err());
+        assert!(LauncherLine::new("mpiexec -n {n}").is_err());
+    }
+
+    #[test]
+    fn a_rank_that_tells_nothing_was_killed_unless_that_was_asked_for() {
+        let limit = Duration::from_secs(1);
+        let told = "{pmi-conform|pmi1-kvsname|0|as specified|x|pmi-conform}";
+        let finding = judge(case("pmi1-kvsname"), Some(9), told, limit);
+        assert_eq!(finding, Verdict::JobKilled.on("exit code 9"));
+        assert_eq!(judge(case("pmi1-kvsname"), None, told, limit).verdict, Verdict::NoAnswer);
+        assert_eq!(judge(case("pmi1-abort"), Some(37), "", limit).verdict, Verdict::AsSpecified);
+        assert_eq!(judge(case("pmi1-abort"), Some(0), "", limit).verdict, Verdict::Wrong);
+        let both = format!("{told}{}", told.replace("|0|as specified", "|1|wrong"));
+        assert_eq!(judge(case("pmi1-kvsname"), Some(0), &both, limit), Verdict::Wrong.on("x"));
+    }
+}

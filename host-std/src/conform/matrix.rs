@@ -1,0 +1,252 @@
+//! The matrix: exchange, verdict, what was seen; written in three forms, read back, compared, joined.
+
+use super::case::Case;
+use super::error::ConformError;
+use super::verdict::{Finding, Verdict};
+use std::fmt::Write;
+use std::path::Path;
+
+/// What came of a check, in the order of the cases.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matrix {
+    /// One row for each case.
+    pub rows: Vec<Row>,
+}
+
+/// What came of one case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The name of the case.
+    pub case: String,
+    /// What it tries.
+    pub tries: String,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// How a matrix is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Columns; this is what can be read back.
+    Plain,
+    /// One object.
+    Json,
+    /// A table.
+    Markdown,
+}
+
+impl Matrix {
+    /// How many cases are wrong.
+    pub fn wrong_count(&self) -> usize {
+        self.rows.iter().filter(|row| row.finding.verdict == Verdict::Wrong).count()
+    }
+
+    /// Writes all of it.
+    pub fn render(&self, form: Form) -> String {
+        match form {
+            Form::Plain => {
+                self.rows.iter().map(Row::plain).chain([format!("# {}\n", self.sum())]).collect()
+            }
+            Form::Json => self.json(),
+            Form::Markdown => self.markdown(),
+        }
+    }
+
+    /// How often there is each verdict.
+    pub fn sum(&self) -> String {
+        let count = |verdict| self.rows.iter().filter(|row| row.finding.verdict == verdict).count();
+        let counts = Verdict::ALL.into_iter().filter(|verdict| count(*verdict) > 0);
+        let parts: Vec<String> =
+            counts.map(|verdict| format!("{} {verdict}", count(verdict))).collect();
+        parts.join(", ")
+    }
+
+    /// Reads what was written as [`Form::Plain`]. What was tried is not in it.
+    ///
+    /// Errors: [`ConformError::Record`].
+    pub fn read(file: &Path) -> Result<Self, ConformError> {
+        let wrong = |why: String| ConformError::Record { file: file.to_owned(), why };
+        let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let read = |line: &str| {
+            let (case, rest) = line.split_once("  ")?;
+            let (verdict, seen) = rest.trim_start().split_once("  ").unwrap_or((rest.trim(), ""));
+            let finding = Verdict::from_text(verdict)?.on(seen.trim());
+            Some(Row { case: case.to_owned(), tries: String::new(), finding })
+        };
+        let rows =
+            rows.map(|line| read(line).ok_or_else(|| wrong(format!("no verdict in '{line}'"))));
+        Ok(Self { rows: rows.collect::<Result<_, _>>()? })
+    }
+
+    /// Says where the verdicts of this matrix and of a recorded one part. Cases that were not tried
+    /// this time are left out; what was seen is not compared, since it holds process numbers.
+    pub fn differences(&self, recorded: &Self) -> Vec<String> {
+        let differs = |row: &Row| {
+            let Row { case, finding: Finding { verdict, seen }, .. } = row;
+            match recorded.rows.iter().find(|old| old.case == *case) {
+                None => Some(format!("{case}: {verdict} ({seen}), and not recorded")),
+                Some(old) if old.finding.verdict != *verdict => {
+                    let Finding { verdict: before, seen: then } = &old.finding;
+                    Some(format!("{case}: {verdict} ({seen}), recorded as {before} ({then})"))
+                }
+                Some(_) => None,
+            }
+        };
+        self.rows.iter().filter_map(differs).collect()
+    }
+
+    fn json(&self) -> String {
+        let rows: Vec<String> = self
+            .rows
+            .iter()
+            .map(|row| {
+                let Finding { verdict, seen } = &row.finding;
+                let texts = [&row.case, &row.tries, verdict.text(), seen].map(quoted);
+                let [case, tries, verdict, seen] = texts;
+                format!(
+                    "{{\"case\":{case},\"tries\":{tries},\"verdict\":{verdict},\"seen\":{seen}}}"
+                )
+            })
+            .collect();
+        format!("{{\"wrong\":{},\"cases\":[\n{}\n]}}\n", self.wrong_count(), rows.join(",\n"))
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = String::from("| exchange | verdict | seen |\n|---|---|---|\n");
+        for row in &self.rows {
+            let Finding { verdict, seen } = &row.finding;
+            let what = if row.tries.is_empty() { &row.case } else { &row.tries };
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "| {what} | {verdict} | {} |", cell(seen));
+        }
+        text
+    }
+}
+
+impl Row {
+    /// A row for a case that makes no sense after what came of `door`.
+    pub fn not_tried(case: &Case, door: &Self) -> Self {
+        let seen = format!("{NOT_TRIED} {}", door.case);
+        let finding = door.finding.verdict.on(seen);
+        Self { case: case.name.into(), tries: case.tries.into(), finding }
+    }
+
+    /// One line that can be read back.
+    pub fn plain(&self) -> String {
+        let Self { case, finding: Finding { verdict, seen }, .. } = self;
+        let line = format!("{case:<25}  {verdict:<20}  {seen}");
+        format!("{}\n", line.trim_end())
+    }
+}
+
+/// Writes several matrices as one table, a column for each, with what was seen below it.
+///
+/// `tries` says what a case tries, where that is known.
+pub(super) fn join(
+    titled: &[(String, Matrix)],
+    tries: impl Fn(&str) -> Option<&'static str>,
+) -> String {
+    let mut cases: Vec<&str> = Vec::new();
+    for row in titled.iter().flat_map(|(_, matrix)| &matrix.rows) {
+        if !cases.contains(&row.case.as_str()) {
+            cases.push(&row.case);
+        }
+    }
+    let titles: Vec<&str> = titled.iter().map(|(title, _)| title.as_str()).collect();
+    let mut text = format!("| case | what is tried | {} |\n|---|---|", titles.join(" | "));
+    text.push_str(&"---|".repeat(titles.len()));
+    text.push('\n');
+    for case in cases {
+        let verdicts = titled.iter().map(|(_, matrix)| {
+            let row = matrix.rows.iter().find(|row| row.case == case);
+            row.map_or("", |row| short(row.finding.verdict))
+        });
+        let verdicts: Vec<&str> = verdicts.collect();
+        let what = tries(case).unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| `{case}` | {} | {} |", cell(what), verdicts.join(" | "));
+    }
+    for (title, matrix) in titled {
+        let _ = write!(text, "\n### What was seen: {title}\n\n{}.\n\n", matrix.sum());
+        let is_worth_reading = |row: &&Row| {
+            let Finding { verdict, seen } = &row.finding;
+            *verdict != Verdict::AsSpecified && !seen.starts_with(NOT_TRIED)
+        };
+        for row in matrix.rows.iter().filter(is_worth_reading) {
+            let Finding { verdict, seen } = &row.finding;
+            let _ = writeln!(text, "- `{}` {verdict}: `{}`", row.case, seen.replace('`', "'"));
+        }
+    }
+    text
+}
+
+const NOT_TRIED: &str = "not tried after";
+
+/// In a table of many columns, what is as it should be takes little room.
+const fn short(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::AsSpecified => "yes",
+        Verdict::Tolerated => "differs",
+        other => other.text(),
+    }
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn quoted(text: impl AsRef<str>) -> String {
+    let mut quoted = String::from("\"");
+    for sign in text.as_ref().chars() {
+        match sign {
+            '"' | '\\' => quoted.extend(['\\', sign]),
+            _ if sign.is_control() => {
+                // Writing to a string cannot fail.
+                let _ = write!(quoted, "\\u{:04x}", u32::from(sign));
+            }
+            _ => quoted.push(sign),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix(verdict: Verdict, seen: &str) -> Matrix {
+        let row = |case: &str, finding| Row { case: case.into(), tries: "it".into(), finding };
+        Matrix { rows: vec![row("a", Verdict::AsSpecified.on("")), row("b", verdict.on(seen))] }
+    }
+
+    #[test]
+    fn what_is_written_plainly_is_read_back_and_compared_by_its_verdicts() {
+        let wrong = matrix(Verdict::Wrong, "cmd=x  rc=1 \\n");
+        let file = std::env::temp_dir().join(format!("matrix-{}", std::process::id()));
+        std::fs::write(&file, wrong.render(Form::Plain)).unwrap();
+        let read = Matrix::read(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(read.rows[1].finding, wrong.rows[1].finding);
+        assert_eq!(read.rows[0].finding.verdict, Verdict::AsSpecified);
+        assert!(matrix(Verdict::Wrong, "otherwise").differences(&read).is_empty());
+        assert_eq!(matrix(Verdict::Refused, "").differences(&read).len(), 1);
+        assert_eq!((wrong.wrong_count(), wrong.sum().as_str()), (1, "1 as specified, 1 wrong"));
+        assert!(Matrix::read(Path::new("no-such-file")).is_err());
+    }
+
+    #[test]
+    fn the_other_forms_hold_every_row() {
+        let text = matrix(Verdict::Wrong, "a|\"b\"\n").render(Form::Json);
+        assert!(text.starts_with("{\"wrong\":1,"));
+        assert!(text.contains(r#""verdict":"wrong","seen":"a|\"b\"\u000a"}"#), "{text}");
+        let text = matrix(Verdict::Refused, "a|b").render(Form::Markdown);
+        assert!(text.contains("| it | refused | a\\|b |"), "{text}");
+        let columns =
+            [("x".into(), matrix(Verdict::Refused, "no")), ("y".into(), Matrix::default())];
+        let text = join(&columns, |_| Some("tries"));
+        assert!(text.contains("| `b` | tries | refused |  |"), "{text}");
+        assert!(text.contains("- `b` refused: `no`"), "{text}");
+    }
+}

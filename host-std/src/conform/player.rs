@@ -1,0 +1,197 @@
+//! One rank of one case: what this program is when a launcher starts it for a check.
+//!
+//! It tells what it found by one line on standard output. Launchers put names of ranks in front of
+//! lines and mix the lines of ranks, so every report is written in one piece, has a mark at both
+//! ends, and is looked for anywhere.
+
+use super::case::{Case, Ends, Play};
+use super::frames::Frames;
+use super::lines::Lines;
+use super::talk::Talk;
+use super::verdict::{Finding, Verdict, shown};
+use pmi_std::env::{Environment, Way};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags};
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What a rank reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Report {
+    /// Which rank.
+    pub rank: u32,
+    /// What it found.
+    pub finding: Finding,
+}
+
+/// Plays a rank of the case that the words name: case, milliseconds, and perhaps [`ON_STDIN`].
+pub(super) fn run(words: &[String]) -> ExitCode {
+    let Some((case, limit)) = words
+        .first()
+        .and_then(|name| Case::named(name))
+        .zip(words.get(1).and_then(|limit| limit.parse().ok()))
+    else {
+        return ExitCode::FAILURE;
+    };
+    let limit = Duration::from_millis(limit);
+    // Whatever a launcher does, this process does not outlive its case for long.
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
+        std::process::exit(1);
+    });
+    let is_on_stdin = words.get(2).is_some_and(|word| word == ON_STDIN);
+    let reached = reach(is_on_stdin, limit * 2 / 5);
+    let (rank, finding, after) = match reached {
+        Ok((talk, rank, size)) => play(case, talk, rank, size),
+        Err(finding) => (0, finding, None),
+    };
+    report(case, rank, finding);
+    if let Some(mut goodbye) = after.filter(|_| case.ends == Ends::Well) {
+        goodbye();
+    }
+    ExitCode::SUCCESS
+}
+
+type Goodbye = Box<dyn FnMut()>;
+
+fn play(case: &Case, talk: Talk, rank: u32, size: u32) -> (u32, Finding, Option<Goodbye>) {
+    if size != case.ranks {
+        let seen = format!("rank {rank} of {size} where {} were asked for", case.ranks);
+        return (rank, Verdict::Wrong.on(seen), None);
+    }
+    match case.play {
+        Play::Lines(play) => {
+            let mut lines = Lines::new(talk, rank, size);
+            let finding = play(&mut lines);
+            let finding = finding.unwrap_or_else(|finding| finding);
+            let goes_on = finding.verdict <= Verdict::Refused && !lines.is_gone;
+            let goodbye: Goodbye = Box::new(move || drop(lines.bye()));
+            (rank, finding, goes_on.then_some(goodbye))
+        }
+        Play::Frames(play) => {
+            let mut frames = Frames::new(talk, rank, size);
+            let finding = play(&mut frames);
+            let finding = finding.unwrap_or_else(|finding| finding);
+            let goes_on = finding.verdict <= Verdict::Refused && !frames.is_gone;
+            let goodbye: Goodbye = Box::new(move || drop(frames.bye()));
+            (rank, finding, goes_on.then_some(goodbye))
+        }
+    }
+}
+
+/// Finds the server through the environment.
+fn reach(is_on_stdin: bool, patience: Duration) -> Result<(Talk, u32, u32), Finding> {
+    let lost = |what: &dyn std::fmt::Display| Verdict::Wrong.on(shown(what.to_string().as_bytes()));
+    let Environment { way, rank, size, .. } =
+        Environment::of_this_process().map_err(|error| lost(&error))?;
+    match way {
+        Way::Inherited { fd } => {
+            let stream = if is_on_stdin {
+                io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from)
+            } else {
+                inherited(fd)
+            };
+            let stream = stream.map_err(|error| lost(&format_args!("PMI_FD={fd}: {error}")))?;
+            Ok((Talk::new(stream, patience), rank, size))
+        }
+        Way::Dial { host, port, id } => {
+            let stream = TcpStream::connect((host.as_str(), port)).map_err(|error| lost(&error))?;
+            // Every kind of stream socket is read and written alike.
+            let stream = UnixStream::from(OwnedFd::from(stream));
+            greet(Talk::new(stream, patience), id)
+        }
+        Way::Singleton => Err(lost(&"neither PMI_FD nor PMI_PORT is set")),
+    }
+}
+
+/// Says who this is where the server was dialled. Only PMI-1 does so, but all servers take it.
+fn greet(mut talk: Talk, id: u64) -> Result<(Talk, u32, u32), Finding> {
+    talk.send(format!("cmd=initack pmiid={id}\n").as_bytes())?;
+    let first = talk.line()?.expect("initack")?;
+    let (mut rank, mut size) = (first.number("rank"), first.number("size"));
+    for _ in 0..SET_LINES {
+        let line = talk.line()?.expect("set")?;
+        rank = line.number("rank").or(rank);
+        size = line.number("size").or(size);
+    }
+    let narrow = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok());
+    match (narrow(rank), narrow(size)) {
+        (Some(rank), Some(size)) => Ok((talk, rank, size)),
+        _ => Err(first.judged(Verdict::Wrong)),
+    }
+}
+
+/// Makes a stream from a descriptor that is known by its number only.
+///
+/// The system copies it without more ado. Where that call is forbidden, a shell makes it the
+/// standard input of this very program, started again.
+fn inherited(fd: i32) -> io::Result<UnixStream> {
+    let myself = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    match rustix::process::pidfd_getfd(myself, fd, PidfdGetfdFlags::empty()) {
+        Ok(copy) => Ok(UnixStream::from(copy)),
+        Err(_) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", r#"exec "$0" "$@" <&"$PMI_FD""#]).arg(std::env::current_exe()?);
+            Err(shell.args(std::env::args_os().skip(1)).arg(ON_STDIN).exec())
+        }
+    }
+}
+
+fn report(case: &Case, rank: u32, finding: Finding) {
+    let Finding { verdict, seen } = finding;
+    let line = format!("\n{BEGIN}{}|{rank}|{verdict}|{seen}{END}\n", case.name);
+    // If nobody reads it, the parent sees that something is missing.
+    let _ = io::stdout().write_all(line.as_bytes());
+    let _ = io::stdout().flush();
+}
+
+/// Finds the reports of a case in whatever a launcher made of its output.
+pub(super) fn reports(case: &Case, output: &str) -> Vec<Report> {
+    let pieces = output.split(BEGIN).skip(1).filter_map(|piece| piece.split_once(END));
+    let read = |(text, _): (&str, &str)| {
+        let mut fields = text.splitn(4, '|');
+        let (name, rank) = (fields.next()?, fields.next()?.parse().ok()?);
+        let verdict = Verdict::from_text(fields.next()?)?;
+        let finding = verdict.on(fields.next()?);
+        (name == case.name).then_some(Report { rank, finding })
+    };
+    pieces.filter_map(read).collect()
+}
+
+/// The time of day, the same for all ranks of a node.
+pub(super) fn micros() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros())
+}
+
+/// How late a rank is where others must wait for it.
+pub(super) const LATE: Duration = Duration::from_millis(700);
+
+/// Says that the socket is standard input.
+const ON_STDIN: &str = "on-stdin";
+
+const BEGIN: &str = "{pmi-conform|";
+const END: &str = "|pmi-conform}";
+
+/// Lines behind the first that answer `initack`.
+const SET_LINES: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_found_whatever_stands_around_them() {
+        let case = Case::named("pmi1-maxes").unwrap();
+        let output = "[0] hello {pmi-conform|pmi1-maxes|0|as specified|a b|pmi-conform}{pmi-conform|\
+                      pmi1-maxes|1|no answer|to x|pmi-conform}\n{pmi-conform|other|1|wrong|\
+                      x|pmi-conform}{pmi-conform|pmi1-maxes|2|as spe";
+        let found = reports(case, output);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0], Report { rank: 0, finding: Verdict::AsSpecified.on("a b") });
+        assert_eq!(found[1].finding, Verdict::NoAnswer.on("to x"));
+    }
+}

@@ -1,0 +1,104 @@
+//! Who waits for whom.
+//!
+//! `pmi1-barrier` is the one case that needs time: one rank enters late, and clocks are compared
+//! (so it means something only where all ranks read one clock).
+
+use super::super::case::{Case, Played};
+use super::super::lines::Lines;
+use super::super::player::{LATE, micros};
+use super::super::verdict::Finding;
+use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
+
+pub(super) const CASES: &[Case] = &[
+    Case::lines("pmi1-barrier", 3, "nobody leaves a barrier before all have entered", barrier),
+    Case::lines("pmi1-barrier-again", 2, "twenty barriers in a row", again),
+    Case::lines("pmi1-group-world", 2, "1.2: barrier_in group=WORLD:7", world),
+    Case::lines("pmi1-group-node", 2, "1.2: barrier_in group=NODE:8", node),
+    Case::lines("pmi1-group-list", 3, "1.2: ranks 0 and 1 meet without rank 2", list),
+    Case::lines("pmi1-group-crossed", 2, "1.2: two barriers at once, in different order", crossed),
+];
+
+fn barrier(lines: &mut Lines) -> Played {
+    lines.open()?;
+    lines.fence()?;
+    if lines.rank == 0 {
+        std::thread::sleep(LATE);
+    }
+    let entered = micros();
+    lines.put_well(&format!("entered-{}", lines.rank), entered.to_string().as_bytes())?;
+    lines.fence()?;
+    let left = micros();
+    for other in 0..lines.size {
+        let found = lines.get(&format!("entered-{other}"))?.unwrap_or_default();
+        let entered: Option<u128> = String::from_utf8_lossy(&found).parse().ok();
+        match entered {
+            Some(entered) if entered <= left => {}
+            Some(entered) => {
+                let early = entered - left;
+                return Ok(Wrong.on(format!("left {early} us before rank {other} came")));
+            }
+            None => return Ok(Wrong.on(format!("what rank {other} put is not there"))),
+        }
+    }
+    Ok(AsSpecified.on("all waited for rank 0"))
+}
+
+fn again(lines: &mut Lines) -> Played {
+    lines.open()?;
+    for turn in 0..20 {
+        lines.exchange(&format!("turn-{turn}"), |rank| format!("{turn}.{rank}"))?;
+    }
+    Ok(AsSpecified.on("every one of them shows what was put before"))
+}
+
+/// Opens a session of 1.2, or ends the case: no other version has groups.
+fn open(lines: &mut Lines) -> Result<(), Finding> {
+    let agreed = lines.open_as(2)?;
+    if agreed >= 2 { Ok(()) } else { Err(Refused.on(format!("it speaks 1.{agreed}"))) }
+}
+
+fn meet(lines: &mut Lines, group: &str, tag: i64) -> Played {
+    let reply = lines.ask(&format!("cmd=barrier_in group={group}:{tag}"), "barrier_out")?;
+    Ok(match reply.number("tag") {
+        _ if !reply.is_good() => reply.judged(Refused),
+        Some(given) if given == tag => reply.judged(AsSpecified),
+        Some(_) => reply.judged(Wrong),
+        None => reply.judged(Tolerated),
+    })
+}
+
+fn world(lines: &mut Lines) -> Played {
+    open(lines)?;
+    meet(lines, "WORLD", 7)
+}
+
+fn node(lines: &mut Lines) -> Played {
+    open(lines)?;
+    meet(lines, "NODE", 8)
+}
+
+fn list(lines: &mut Lines) -> Played {
+    open(lines)?;
+    if lines.rank == 2 {
+        return Ok(AsSpecified.on("takes no part"));
+    }
+    meet(lines, "0,1", 9)
+}
+
+fn crossed(lines: &mut Lines) -> Played {
+    open(lines)?;
+    let order = if lines.rank == 0 { ["5", "6"] } else { ["6", "5"] };
+    for tag in order {
+        lines.talk.send(format!("cmd=barrier_in group=0,1:{tag}\n").as_bytes())?;
+    }
+    let mut tags = Vec::new();
+    for _ in order {
+        tags.extend(lines.talk.line()?.expect("barrier_out")?.number("tag"));
+    }
+    tags.sort_unstable();
+    Ok(if tags == [5, 6] {
+        AsSpecified.on("both end, each with its tag")
+    } else {
+        Wrong.on(format!("tags {tags:?}"))
+    })
+}

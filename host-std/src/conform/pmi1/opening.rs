@@ -1,0 +1,140 @@
+//! Who are you, what do you speak, how large may things be.
+
+use super::super::case::{Case, Ends, Played};
+use super::super::lines::Lines;
+use super::super::talk::Reply;
+use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
+
+pub(super) const CASES: &[Case] = &[
+    Case::lines("pmi1-init-1.1", 1, "init for 1.1, as every client does", init_1_1),
+    Case::lines("pmi1-init-1.0", 1, "init for 1.0", init_1_0),
+    Case::lines("pmi1-init-1.2", 1, "init for 1.2", init_1_2),
+    Case::lines("pmi1-init-2.0", 1, "init for 2.0", init_2_0).ending(Ends::Any),
+    Case::lines("pmi1-init-3.0", 1, "init for 3.0, which nobody speaks", init_3_0)
+        .ending(Ends::Any),
+    Case::lines("pmi1-init-old", 1, "init as before 1.0: pmi_version=1.1", init_old)
+        .ending(Ends::Any),
+    Case::lines("pmi1-init-swapped", 1, "init with its fields in the other order", init_swapped),
+    Case::lines("pmi1-init-extra", 1, "init with a field that nobody knows", init_extra),
+    Case::lines("pmi1-init-twice", 1, "init a second time", init_twice),
+    Case::lines("pmi1-before-init", 1, "get_maxes before init", before_init).ending(Ends::Any),
+    Case::lines("pmi1-maxes", 1, "get_maxes", maxes),
+    Case::lines("pmi1-appnum", 1, "get_appnum", appnum),
+    Case::lines("pmi1-universe", 2, "get_universe_size", universe),
+    Case::lines("pmi1-kvsname", 2, "get_my_kvsname is the same in all ranks", kvsname),
+];
+
+fn version(reply: &Reply) -> Option<(i64, i64)> {
+    Some((reply.number("pmi_version")?, reply.number("pmi_subversion")?))
+}
+
+/// A client that asked for 1.`minor` must be answered with something of generation 1 that it knows.
+fn judged(reply: &Reply, minor: i64) -> Played {
+    Ok(reply.judged(match version(reply) {
+        _ if reply.number("rc").is_none() => Wrong,
+        _ if !reply.is_good() => Refused,
+        // There is no 1.0 on the wire that differs from 1.1, and everybody answers it so.
+        Some((1, answered)) if answered <= minor.max(1) => AsSpecified,
+        // Newer than asked: clients that know only what they asked for give up here.
+        Some((1, _)) => Tolerated,
+        Some(_) | None => Wrong,
+    }))
+}
+
+fn init_1_1(lines: &mut Lines) -> Played {
+    judged(&lines.init(1, 1)?, 1)
+}
+
+fn init_1_0(lines: &mut Lines) -> Played {
+    judged(&lines.init(1, 0)?, 0)
+}
+
+fn init_1_2(lines: &mut Lines) -> Played {
+    judged(&lines.init(1, 2)?, 2)
+}
+
+fn init_2_0(lines: &mut Lines) -> Played {
+    let reply = lines.init(2, 0)?;
+    Ok(reply.judged(match version(&reply) {
+        Some((2, 0)) if reply.number("rc") == Some(0) => AsSpecified,
+        _ if !reply.is_good() => Refused,
+        _ => Wrong,
+    }))
+}
+
+fn init_3_0(lines: &mut Lines) -> Played {
+    let reply = lines.init(3, 0)?;
+    Ok(reply.judged(match version(&reply) {
+        _ if !reply.is_good() => AsSpecified,
+        // The highest that both speak would be right too, but nobody who asks for 3.0 is known.
+        Some((1 | 2, _)) => Tolerated,
+        _ => Wrong,
+    }))
+}
+
+fn init_old(lines: &mut Lines) -> Played {
+    let reply = lines.ask("cmd=init pmi_version=1.1", "response_to_init")?;
+    Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
+}
+
+fn init_swapped(lines: &mut Lines) -> Played {
+    judged(&lines.ask("cmd=init pmi_subversion=1 pmi_version=1", "response_to_init")?, 1)
+}
+
+fn init_extra(lines: &mut Lines) -> Played {
+    let line = "cmd=init pmi_version=1 pmi_subversion=1 colour=blue";
+    judged(&lines.ask(line, "response_to_init")?, 1)
+}
+
+fn init_twice(lines: &mut Lines) -> Played {
+    lines.init(1, 1)?;
+    // The documents are silent: a second answer and a refusal are both an answer.
+    Ok(lines.init(1, 1)?.judged(AsSpecified))
+}
+
+fn before_init(lines: &mut Lines) -> Played {
+    let reply = lines.ask("cmd=get_maxes", "maxes")?;
+    Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }))
+}
+
+fn maxes(lines: &mut Lines) -> Played {
+    lines.open()?;
+    let reply = lines.ask("cmd=get_maxes", "maxes")?;
+    let sizes = ["kvsname_max", "keylen_max", "vallen_max"].map(|name| reply.number(name));
+    Ok(reply.judged(match sizes {
+        // MPICH needs 64, 64 and 1024; with less it splits its values into more keys.
+        [Some(name), Some(key), Some(value)] if name >= 64 && key >= 64 && value >= 1024 => {
+            AsSpecified
+        }
+        [Some(_), Some(_), Some(_)] => Tolerated,
+        _ => Wrong,
+    }))
+}
+
+fn appnum(lines: &mut Lines) -> Played {
+    lines.open()?;
+    let reply = lines.ask("cmd=get_appnum", "appnum")?;
+    Ok(reply.judged(match reply.number("appnum") {
+        Some(0) => AsSpecified,
+        Some(-1) => Tolerated,
+        _ => Wrong,
+    }))
+}
+
+fn universe(lines: &mut Lines) -> Played {
+    lines.open()?;
+    let reply = lines.ask("cmd=get_universe_size", "universe_size")?;
+    Ok(reply.judged(match reply.number("size") {
+        // -1 stands for "unknown".
+        Some(size) if size == -1 || size >= i64::from(lines.size) => AsSpecified,
+        Some(_) | None => Wrong,
+    }))
+}
+
+fn kvsname(lines: &mut Lines) -> Played {
+    lines.open()?;
+    let own = lines.kvs.clone();
+    // If they were not the same, this exchange could not work either.
+    lines.exchange("name", |_| own.clone())?;
+    Ok(AsSpecified.on("one name for all"))
+}

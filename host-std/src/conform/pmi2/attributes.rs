@@ -1,0 +1,111 @@
+//! What the ranks of a node tell each other, and what the launcher tells all.
+
+use super::super::case::{Case, Played};
+use super::super::frames::{Frames, found, framed};
+use super::super::mapping;
+use super::super::player::LATE;
+use super::super::talk::Reply;
+use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
+
+pub(super) const CASES: &[Case] = &[
+    Case::frames("pmi2-node-attr", 1, "putnodeattr, then getnodeattr", node_attr),
+    Case::frames("pmi2-node-attr-missing", 1, "getnodeattr of nothing, without wait", |frames| {
+        missing(frames, "info-getnodeattr;key=nosuch;wait=FALSE;")
+    }),
+    Case::frames("pmi2-node-attr-wait", 2, "getnodeattr waits until another rank puts", wait),
+    Case::frames("pmi2-node-attr-twice", 1, "the same attribute twice: the last holds", twice),
+    Case::frames(
+        "pmi2-mapping",
+        2,
+        "getjobattr PMI_process_mapping covers all ranks",
+        process_mapping,
+    ),
+    Case::frames("pmi2-universe", 2, "getjobattr universeSize", universe),
+    Case::frames("pmi2-has-names", 1, "getjobattr hasNameServ", has_names),
+    Case::frames("pmi2-job-attr-missing", 1, "getjobattr of nothing", |frames| {
+        missing(frames, "info-getjobattr;key=nosuch;")
+    }),
+];
+
+fn node_attr(frames: &mut Frames) -> Played {
+    frames.open()?;
+    let reply = frames.ask("info-putnodeattr;key=a;value=1;")?;
+    if !reply.is_good() {
+        return Ok(reply.judged(Refused));
+    }
+    let reply = frames.ask("info-getnodeattr;key=a;wait=FALSE;")?;
+    Ok(reply.judged(if found(&reply)? == Some(b"1") { AsSpecified } else { Wrong }))
+}
+
+/// How nothing is said: `rc=0` and `found=FALSE`. A bare `rc=1` is an error to older clients.
+fn nothing(reply: &Reply) -> Verdict {
+    match (reply.is_good(), reply.field("found")) {
+        (true, Some(b"FALSE")) => AsSpecified,
+        (true, _) => Wrong,
+        (false, _) => Tolerated,
+    }
+}
+
+fn missing(frames: &mut Frames, request: &str) -> Played {
+    frames.open()?;
+    let reply = frames.ask(request)?;
+    Ok(reply.judged(nothing(&reply)))
+}
+
+fn wait(frames: &mut Frames) -> Played {
+    frames.open()?;
+    frames.fence()?;
+    if frames.rank == 1 {
+        std::thread::sleep(LATE);
+        let reply = frames.ask("info-putnodeattr;key=later;value=v;")?;
+        return Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }));
+    }
+    frames.talk.send(&framed(b"info-getnodeattr;key=later;wait=TRUE;"))?;
+    let reply = frames.hear(b"info-getnodeattr;")?;
+    Ok(reply.judged(if found(&reply)? == Some(b"v") { AsSpecified } else { Wrong }))
+}
+
+fn twice(frames: &mut Frames) -> Played {
+    frames.open()?;
+    frames.ask("info-putnodeattr;key=a;value=1;")?;
+    let second = frames.ask("info-putnodeattr;key=a;value=2;")?;
+    let reply = frames.ask("info-getnodeattr;key=a;wait=FALSE;")?;
+    Ok(match (found(&reply)?, second.is_good()) {
+        (Some(b"2"), true) => reply.judged(AsSpecified),
+        (Some(b"1"), true) => Tolerated.on("the first holds"),
+        (Some(b"1"), false) => second.judged(Refused),
+        _ => reply.judged(Wrong),
+    })
+}
+
+fn process_mapping(frames: &mut Frames) -> Played {
+    frames.open()?;
+    let reply = frames.ask("info-getjobattr;key=PMI_process_mapping;")?;
+    match found(&reply)? {
+        Some(value) => Ok(mapping::judged(value, frames.size)),
+        None => Ok(reply.judged(Refused)),
+    }
+}
+
+fn universe(frames: &mut Frames) -> Played {
+    frames.open()?;
+    let reply = frames.ask("info-getjobattr;key=universeSize;")?;
+    let Some(value) = found(&reply)? else {
+        return Ok(reply.judged(nothing(&reply).max(Tolerated)));
+    };
+    let size: Option<i64> = String::from_utf8_lossy(value).parse().ok();
+    Ok(reply.judged(match size {
+        Some(size) if size == -1 || size >= i64::from(frames.size) => AsSpecified,
+        _ => Wrong,
+    }))
+}
+
+fn has_names(frames: &mut Frames) -> Played {
+    frames.open()?;
+    let reply = frames.ask("info-getjobattr;key=hasNameServ;")?;
+    Ok(reply.judged(match found(&reply)? {
+        Some(b"TRUE" | b"FALSE") => AsSpecified,
+        Some(_) => Wrong,
+        None => nothing(&reply).max(Tolerated),
+    }))
+}

@@ -1,0 +1,147 @@
+//! Names, spawn, other jobs, the ring.
+
+use super::super::case::{Case, Played};
+use super::super::frames::Frames;
+use super::super::talk::Reply;
+use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
+
+pub(super) const CASES: &[Case] = &[
+    Case::frames("pmi2-publish", 1, "name-publish", publish),
+    Case::frames("pmi2-lookup", 2, "name-lookup of what another rank published", lookup),
+    Case::frames("pmi2-publish-twice", 1, "name-publish of a name that exists", publish_twice),
+    Case::frames("pmi2-unpublish", 1, "name-unpublish, then name-lookup", unpublish),
+    Case::frames("pmi2-lookup-missing", 1, "name-lookup of nothing", lookup_missing),
+    Case::frames("pmi2-spawn", 1, "spawn of one process", |frames| spawn(frames, 1)),
+    Case::frames("pmi2-spawn-two", 1, "spawn of two programs with arguments and info", |frames| {
+        spawn(frames, 2)
+    }),
+    Case::frames("pmi2-connect", 1, "job-connect to a job that is none", |frames| {
+        refused(frames, "job-connect;jobid=nosuchjob;")
+    }),
+    Case::frames("pmi2-disconnect", 1, "job-disconnect from a job that is none", |frames| {
+        refused(frames, "job-disconnect;jobid=nosuchjob;")
+    }),
+    Case::frames("pmi2-ring", 3, "ring, Slurm's extension", ring),
+    Case::frames("pmi2-getall", 1, "kvs-getall, which is in the document only", getall),
+];
+
+fn publish(frames: &mut Frames) -> Played {
+    frames.open()?;
+    let reply = frames.ask("name-publish;name=s1;port=p#1$;infokeycount=0;")?;
+    Ok(reply.judged(success(&reply)))
+}
+
+fn success(reply: &Reply) -> Verdict {
+    if reply.is_good() { AsSpecified } else { Refused }
+}
+
+fn lookup(frames: &mut Frames) -> Played {
+    frames.open()?;
+    if frames.rank == 0 {
+        let reply = frames.ask("name-publish;name=s2;port=p#2$;infokeycount=0;")?;
+        if !reply.is_good() {
+            return Err(reply.judged(Refused));
+        }
+    }
+    frames.fence()?;
+    // Where a fence does not wait, the name may not be there yet; a get of what was put before the
+    // fence does.
+    if frames.rank == 0 {
+        frames.put_well("published", b"1")?;
+    }
+    frames.fence()?;
+    frames.get("published")?;
+    let reply = frames.ask("name-lookup;name=s2;infokeycount=0;")?;
+    let fields = (reply.field("port"), reply.field("value"));
+    Ok(reply.judged(match fields {
+        _ if !reply.is_good() => Refused,
+        // One half of the clients reads the one and the other half the other.
+        (Some(b"p#2$"), Some(b"p#2$")) => AsSpecified,
+        (Some(b"p#2$"), None) | (None, Some(b"p#2$")) => Tolerated,
+        _ => Wrong,
+    }))
+}
+
+fn publish_twice(frames: &mut Frames) -> Played {
+    frames.open()?;
+    frames.ask("name-publish;name=s3;port=first;infokeycount=0;")?;
+    let reply = frames.ask("name-publish;name=s3;port=second;infokeycount=0;")?;
+    Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
+}
+
+fn unpublish(frames: &mut Frames) -> Played {
+    frames.open()?;
+    frames.ask("name-publish;name=s4;port=p#4$;infokeycount=0;")?;
+    let reply = frames.ask("name-unpublish;name=s4;infokeycount=0;")?;
+    let after = frames.ask("name-lookup;name=s4;infokeycount=0;")?;
+    Ok(if after.is_good() { after.judged(Wrong) } else { reply.judged(success(&reply)) })
+}
+
+fn lookup_missing(frames: &mut Frames) -> Played {
+    frames.open()?;
+    let reply = frames.ask("name-lookup;name=nosuch;infokeycount=0;")?;
+    Ok(reply.judged(if reply.is_good() { Wrong } else { AsSpecified }))
+}
+
+fn spawn(frames: &mut Frames, programs: u32) -> Played {
+    frames.open()?;
+    let mut request =
+        format!("spawn;ncmds={programs};preputcount=1;ppkey0=PARENT_ROOT_PORT_NAME;ppval0=tag#0$;");
+    for _ in 0..programs {
+        request.push_str(
+            "subcmd=/bin/true;maxprocs=1;argc=1;argv0=a b=c;infokeycount=1;infokey0=wdir;infoval0=/;",
+        );
+    }
+    let reply = frames.ask(&request)?;
+    Ok(reply.judged(match (reply.is_good(), reply.field("jobid")) {
+        (false, _) => Refused,
+        (true, Some(job)) if !job.is_empty() => AsSpecified,
+        // Clients take a missing id for a failure of the whole call.
+        (true, _) => Tolerated,
+    }))
+}
+
+fn refused(frames: &mut Frames, request: &str) -> Played {
+    frames.open()?;
+    let reply = frames.ask(request)?;
+    Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
+}
+
+fn ring(frames: &mut Frames) -> Played {
+    frames.open()?;
+    let Frames { rank, size, .. } = *frames;
+    let reply = frames.ask(&format!("ring;ring-count=1;ring-left=l{rank};ring-right=r{rank};"))?;
+    let left = format!("r{}", (rank + size - 1) % size);
+    let right = format!("l{}", (rank + 1) % size);
+    let is_right = reply.text("ring-left") == Some(left) && reply.text("ring-right") == Some(right);
+    Ok(reply.judged(match (reply.is_good(), is_right) {
+        (false, _) => Refused,
+        (true, true) if reply.number("ring-count") == Some(rank.into()) => AsSpecified,
+        (true, true) => Tolerated,
+        (true, false) => Wrong,
+    }))
+}
+
+fn getall(frames: &mut Frames) -> Played {
+    frames.open()?;
+    frames.put_well("k", b"v")?;
+    frames.fence()?;
+    let request = format!("cmd=kvs-getall;jobid={};", frames.job);
+    let frame = format!("{:6}{request}", request.len());
+    frames.talk.send(frame.as_bytes())?;
+    let first = frames.talk.frame()?;
+    let Some(count) = first.number("npair") else {
+        return Ok(first.judged(if first.is_good() { Wrong } else { Refused }));
+    };
+    let mut is_there = false;
+    for _ in 0..count {
+        let pair = frames.talk.frame()?.expect("kvs-getall-pair-response")?;
+        is_there |= pair.field("key") == Some(b"k") && pair.field("val") == Some(b"v");
+    }
+    let last = frames.talk.frame()?.expect("kvs-getall-response")?;
+    Ok(if is_there {
+        last.judged(success(&last))
+    } else {
+        Wrong.on(format!("{count} pairs without k"))
+    })
+}

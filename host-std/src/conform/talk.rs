@@ -1,0 +1,246 @@
+//! Raw bytes to a server and back, with an end to every wait.
+//!
+//! Deliberately not the project's own client: what is to be found out is what a server does with
+//! exactly these bytes, and nothing here may repair them.
+
+use super::verdict::{Finding, Verdict, shown};
+use signal_hook::consts::SIGTERM;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// One connection to a server.
+#[derive(Debug)]
+pub(super) struct Talk {
+    stream: UnixStream,
+    inbox: Vec<u8>,
+    patience: Duration,
+    /// What was sent last, for reports.
+    sent: String,
+    /// Set when a signal asks this process to end.
+    is_asked_to_end: Arc<AtomicBool>,
+}
+
+/// One message of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    /// Without the length in front of it or the line feed behind it.
+    body: Vec<u8>,
+    separator: u8,
+}
+
+impl Talk {
+    /// Takes over a stream. No answer is waited for longer than `patience`, nor when the launcher
+    /// asks for the end of the process, which it shall be able to tell of.
+    pub(super) fn new(stream: UnixStream, patience: Duration) -> Self {
+        let is_asked_to_end = Arc::default();
+        // Where it cannot be had, the signal ends the process as it does every other.
+        let _ = signal_hook::flag::register(SIGTERM, Arc::clone(&is_asked_to_end));
+        Self { stream, inbox: Vec::new(), patience, sent: String::new(), is_asked_to_end }
+    }
+
+    /// Sends bytes as they are, in one piece.
+    ///
+    /// Errors: the connection is closed.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), Finding> {
+        self.sent = shown(bytes);
+        self.stream.write_all(bytes).map_err(|error| self.closed(&error.kind().to_string()))
+    }
+
+    /// Reads one line.
+    ///
+    /// Errors: silence, the end of the stream, or a line without end.
+    pub(super) fn line(&mut self) -> Result<Reply, Finding> {
+        let until = Instant::now() + self.patience;
+        loop {
+            if let Some(end) = self.inbox.iter().position(|byte| *byte == b'\n') {
+                let mut body: Vec<u8> = self.inbox.drain(..=end).collect();
+                body.pop();
+                return Ok(Reply { body, separator: b' ' });
+            }
+            self.more(until)?;
+        }
+    }
+
+    /// Reads one frame: six characters of length and so many bytes.
+    ///
+    /// Errors: silence, the end of the stream, or no length.
+    pub(super) fn frame(&mut self) -> Result<Reply, Finding> {
+        let until = Instant::now() + self.patience;
+        loop {
+            if let Some((length, rest)) = self.inbox.split_at_checked(LENGTH) {
+                let text = String::from_utf8_lossy(length);
+                let Ok(len) = text.trim().parse::<usize>() else {
+                    let heard = shown(&self.inbox);
+                    return Err(Verdict::Wrong.on(format!("no frame after {}: {heard}", self.sent)));
+                };
+                if rest.len() >= len {
+                    let body = rest[..len].to_vec();
+                    self.inbox.drain(..LENGTH + len);
+                    return Ok(Reply { body, separator: b';' });
+                }
+            }
+            self.more(until)?;
+        }
+    }
+
+    /// Waits until this process is asked to end or the patience is over, and says which.
+    pub(super) fn is_ended(&mut self) -> bool {
+        let until = Instant::now() + self.patience;
+        while self.more(until).is_ok() {
+            self.inbox.clear();
+        }
+        // A closed connection may be the first sign of a job that is being ended.
+        while !self.is_asked_to_end.load(Ordering::Relaxed) && Instant::now() < until {
+            std::thread::sleep(SLICE);
+        }
+        self.is_asked_to_end.load(Ordering::Relaxed)
+    }
+
+    fn more(&mut self, until: Instant) -> Result<(), Finding> {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(self.silent());
+        }
+        if self.inbox.len() > INBOX_MAX {
+            return Err(Verdict::Wrong.on(format!("an answer without end to {}", self.sent)));
+        }
+        let _ = self.stream.set_read_timeout(Some(SLICE));
+        let mut piece = [0; 4096];
+        match self.stream.read(&mut piece) {
+            Ok(0) => Err(self.closed("end of stream")),
+            Ok(len) => {
+                self.inbox.extend_from_slice(&piece[..len]);
+                Ok(())
+            }
+            Err(error) => match error.kind() {
+                // What was there has been read first: a launcher may answer and end the job.
+                ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut
+                    if self.is_asked_to_end.load(Ordering::Relaxed) =>
+                {
+                    Err(self.closed("SIGTERM"))
+                }
+                ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(()),
+                kind => Err(self.closed(&kind.to_string())),
+            },
+        }
+    }
+
+    fn silent(&self) -> Finding {
+        Verdict::NoAnswer.on(format!("to {}", self.sent))
+    }
+
+    fn closed(&self, how: &str) -> Finding {
+        Verdict::JobKilled.on(format!("{how} after {}", self.sent))
+    }
+}
+
+impl Reply {
+    /// All of it, printable.
+    pub(super) fn shown(&self) -> String {
+        shown(&self.body)
+    }
+
+    /// Its bytes.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The value of the first field of that name, up to the next separator.
+    pub(super) fn field(&self, name: &str) -> Option<&[u8]> {
+        self.rest(name).map(|rest| {
+            let end = rest.iter().position(|byte| *byte == self.separator);
+            &rest[..end.unwrap_or(rest.len())]
+        })
+    }
+
+    /// The value of the first field of that name and everything behind it.
+    pub(super) fn rest(&self, name: &str) -> Option<&[u8]> {
+        let mut at = 0;
+        loop {
+            let rest = &self.body[at..];
+            if let Some(value) =
+                rest.strip_prefix(name.as_bytes()).and_then(|r| r.strip_prefix(b"="))
+            {
+                return Some(value);
+            }
+            at += rest.iter().position(|byte| *byte == self.separator)? + 1;
+        }
+    }
+
+    /// A field as text.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        self.field(name).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    /// A field as a number.
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
+        self.text(name)?.trim().parse().ok()
+    }
+
+    /// True unless a return code says no. Older servers leave it out when all is well.
+    pub(super) fn is_good(&self) -> bool {
+        self.field("rc").is_none() || self.number("rc") == Some(0)
+    }
+
+    /// This reply as the base of a verdict.
+    pub(super) fn judged(&self, verdict: Verdict) -> Finding {
+        verdict.on(self.shown())
+    }
+
+    /// Errors: unless it is a `cmd`.
+    pub(super) fn expect(self, cmd: &str) -> Result<Self, Finding> {
+        if self.field("cmd") == Some(cmd.as_bytes()) {
+            return Ok(self);
+        }
+        Err(Verdict::Wrong.on(format!("{} where {cmd} was due", self.shown())))
+    }
+}
+
+/// Characters of length in front of a frame.
+pub(super) const LENGTH: usize = 6;
+
+/// How often is looked whether this process shall end.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Far above any answer.
+const INBOX_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Talk, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Talk::new(ours, Duration::from_millis(50)), theirs)
+    }
+
+    #[test]
+    fn lines_and_frames_are_read_one_by_one() {
+        let (mut talk, mut server) = pair();
+        server
+            .write_all(b"cmd=a rc=-1 value=x=y z\ncmd=b\n    11cmd=c;rc=0;7     cmd=d;k")
+            .unwrap();
+        let line = talk.line().unwrap();
+        assert_eq!((line.number("rc"), line.is_good()), (Some(-1), false));
+        assert_eq!(line.text("value").as_deref(), Some("x=y"));
+        assert_eq!(line.rest("value"), Some(&b"x=y z"[..]));
+        assert_eq!(talk.line().unwrap().expect("b").unwrap().field("rc"), None);
+        assert_eq!(talk.frame().unwrap().field("rc"), Some(&b"0"[..]));
+        assert_eq!(talk.frame().unwrap().expect("c").unwrap_err().verdict, Verdict::Wrong);
+    }
+
+    #[test]
+    fn silence_an_end_and_garbage_are_told_apart() {
+        let (mut talk, server) = pair();
+        talk.send(b"cmd=a\n").unwrap();
+        assert_eq!(talk.line().unwrap_err(), Verdict::NoAnswer.on("to cmd=a\\n"));
+        drop(server);
+        assert_eq!(talk.line().unwrap_err().verdict, Verdict::JobKilled);
+        let (mut talk, mut server) = pair();
+        server.write_all(b"cmd=response").unwrap();
+        assert_eq!(talk.frame().unwrap_err().verdict, Verdict::Wrong);
+    }
+}

@@ -1,0 +1,133 @@
+//! What came of a case, and how strange bytes are shown.
+
+use std::fmt;
+
+/// What came of one case, from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// As the documents say, or as every known peer does where they are silent.
+    AsSpecified,
+    /// Not so, but known peers live with it.
+    Tolerated,
+    /// A clean answer that says no.
+    Refused,
+    /// Nothing came back in time.
+    NoAnswer,
+    /// The connection was closed, or the job ended.
+    JobKilled,
+    /// An answer that would lead a correct peer astray.
+    Wrong,
+}
+
+/// A verdict and what it rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What was seen, printable and on one line.
+    pub seen: String,
+}
+
+impl Verdict {
+    /// All of them, from best to worst.
+    pub const ALL: [Self; 6] = [
+        Self::AsSpecified,
+        Self::Tolerated,
+        Self::Refused,
+        Self::NoAnswer,
+        Self::JobKilled,
+        Self::Wrong,
+    ];
+
+    /// As it is printed.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::AsSpecified => "as specified",
+            Self::Tolerated => "tolerated difference",
+            Self::Refused => "refused",
+            Self::NoAnswer => "no answer",
+            Self::JobKilled => "job killed",
+            Self::Wrong => "wrong",
+        }
+    }
+
+    /// The verdict that is printed as `text`.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verdict| verdict.text() == text)
+    }
+
+    /// This verdict, with what it rests on.
+    pub fn on(self, seen: impl Into<String>) -> Finding {
+        Finding { verdict: self, seen: seen.into() }
+    }
+}
+
+impl Finding {
+    /// The worse of the two; of equals the first.
+    pub fn worse(self, other: Self) -> Self {
+        if other.verdict > self.verdict { other } else { self }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text())
+    }
+}
+
+/// Shows bytes on one line: escaped, long runs of one byte as `{v*1023}`, and not without end.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let mut rest = bytes;
+    while let Some(&first) = rest.first() {
+        let run = rest.iter().take_while(|byte| **byte == first).count();
+        let escaped = first.escape_ascii();
+        if run >= RUN_MIN {
+            text.push_str(&format!("{{{escaped}*{run}}}"));
+            rest = &rest[run..];
+        } else {
+            // A bar ends a field of what ranks print, so it never stands for itself.
+            match first {
+                b'|' => text.push_str("\\x7c"),
+                b'\\' | b'\'' | b'"' => text.push(char::from(first)),
+                _ => text.push_str(&escaped.to_string()),
+            }
+            rest = &rest[1..];
+        }
+        if text.len() > SHOWN_MAX {
+            text.push('…');
+            break;
+        }
+    }
+    text
+}
+
+/// Shorter runs of one byte are shown as they are.
+const RUN_MIN: usize = 16;
+
+/// Long enough for any answer whose long parts are runs.
+const SHOWN_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_read_as_they_are_printed_and_ordered_by_how_bad_they_are() {
+        for verdict in Verdict::ALL {
+            assert_eq!(Verdict::from_text(&verdict.to_string()), Some(verdict));
+        }
+        assert_eq!(Verdict::from_text("fine"), None);
+        let (good, bad) = (Verdict::AsSpecified.on("a"), Verdict::NoAnswer.on("b"));
+        assert_eq!(good.clone().worse(bad.clone()), bad);
+        assert_eq!(bad.clone().worse(good), bad);
+    }
+
+    #[test]
+    fn bytes_are_shown_on_one_line() {
+        assert_eq!(shown(b"cmd=a\n"), "cmd=a\\n");
+        assert_eq!(shown(&[b'v'; 1023]), "{v*1023}");
+        assert_eq!(shown(b"a|b\xff\0"), "a\\x7cb\\xff\\x00");
+        assert!(shown(&(0..=255).cycle().take(5000).collect::<Vec<u8>>()).len() < 300);
+    }
+}

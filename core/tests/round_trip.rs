@@ -1,6 +1,7 @@
 //! What is written is read again as what was meant, and no bytes do harm.
 
 mod meaning;
+mod starts;
 mod transcript;
 
 use pmi_core::command::{
@@ -12,6 +13,7 @@ use pmi_core::wire::{Framed, Unwritten, pmi1};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use starts::{Starts, with_spawn};
 use transcript::{Side, Voice};
 
 /// The name that the writing client owns.
@@ -58,15 +60,6 @@ enum Answers {
     Port(Vec<u8>),
     Spawned(Option<Vec<u8>>, Option<Vec<u32>>),
     Failed(Verb, i32, Option<Vec<u8>>),
-}
-
-/// A program of a spawn, owning its words.
-#[derive(Clone, Debug)]
-struct Starts {
-    executable: Vec<u8>,
-    processes: u32,
-    arguments: Vec<Vec<u8>>,
-    info: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 proptest! {
@@ -453,32 +446,6 @@ fn starts() -> impl Strategy<Value = Starts> {
             info,
         },
     )
-}
-
-fn with_spawn<R>(
-    starts: &[Starts],
-    preputs: &[(Vec<u8>, Vec<u8>)],
-    then: impl FnOnce(Spawn<'_>) -> R,
-) -> R {
-    fn pairs(list: &[(Vec<u8>, Vec<u8>)]) -> Vec<Pair<'_>> {
-        let pair = |(key, value)| Pair { key: Text::plain(key), value: Text::plain(value) };
-        list.iter().map(|(key, value)| pair((key, value))).collect()
-    }
-    let arguments: Vec<Vec<Text<'_>>> =
-        starts.iter().map(|s| s.arguments.iter().map(|a| Text::plain(a)).collect()).collect();
-    let info: Vec<Vec<Pair<'_>>> = starts.iter().map(|s| pairs(&s.info)).collect();
-    let programs: Vec<Program<'_>> = starts
-        .iter()
-        .zip(arguments.iter().zip(&info))
-        .map(|(start, (arguments, info))| Program {
-            executable: Text::plain(&start.executable),
-            processes: start.processes,
-            arguments: Argument::Given(arguments),
-            info: InfoList::Given(info),
-        })
-        .collect();
-    let preputs = pairs(preputs);
-    then(Spawn::Given { programs: &programs, preputs: &preputs })
 }
 
 /// A request with any bytes in its fields, as a careless caller could make it.

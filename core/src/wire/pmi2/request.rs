@@ -36,6 +36,9 @@ pub fn write_request(
     job: &[u8],
     out: &mut [u8],
 ) -> Result<usize, Unwritten> {
+    if tag.starts_with(quirks::STRAYING) || tag.contains(&b';') {
+        return Err(Misuse::NotSayable { what: "a name of an exchange that is misread" }.into());
+    }
     match request {
         Request::Spawn(spawn) => write_spawn(*spawn, tag, out),
         _ => write_frame(request, tag, job, out),

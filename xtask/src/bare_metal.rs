@@ -76,6 +76,7 @@ const ALONE: &[(&str, i32)] =
 const ROGUES: &[(&str, i32)] = &[("gone", 6), ("long", 8), ("malformed", 9)];
 
 const FIRST_ID: u64 = 7_000_000_000;
+const SECRET: &str = "what-only-the-guests-know";
 const WRONG_SECRET: i32 = 7;
 const SCENE_TIME: Duration = Duration::from_secs(60);
 /// Places of the guest that is a server.
@@ -173,7 +174,12 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     fn play(&self, guests: usize) -> Tally {
-        let mut tally = self.scene("guests dial the manager", || self.dial_in(guests));
+        let old = |n: usize| format!("id={}", FIRST_ID + n as u64);
+        let new = |n: usize| format!("pmi=2 rank={n} secret={SECRET}");
+        let mut tally = self.scene("guests dial in, PMI-1", || self.dial_in(guests, old));
+        tally += self.scene("guests dial in, PMI-2", || self.dial_in(guests, new));
+        let both = |n: usize| if n % 2 == 0 { old(n) } else { new(n) };
+        tally += self.scene("guests dial in, either", || self.dial_in(guests, both));
         let clients = guests.min(GUEST_CLIENTS_MAX);
         tally += self.scene("guests among themselves", || self.among_themselves(clients));
         for (arguments, status) in ALONE {
@@ -182,10 +188,15 @@ impl Stage<'_> {
         }
         for (fault, status) in ROGUES {
             let name = format!("a server that is {fault}");
-            tally += self.scene(&name, || self.meets(&[fault], 0, *status));
+            tally += self.scene(&name, || self.meets(&[fault], "", *status));
         }
-        let ranks = ["1", &FIRST_ID.to_string()];
-        tally += self.scene("a wrong secret", || self.meets(&ranks, FIRST_ID + 1, WRONG_SECRET));
+        let manager = ["1", &FIRST_ID.to_string(), SECRET];
+        for wrong in
+            ["id=1", "pmi=2 secret=what-the-guests-thought", "pmi=2", "pmi=2 rank=1 secret=none"]
+        {
+            let name = format!("a wrong secret, `{wrong}`");
+            tally += self.scene(&name, || self.meets(&manager, wrong, WRONG_SECRET));
+        }
         tally
     }
 
@@ -206,15 +217,14 @@ impl Stage<'_> {
         }
     }
 
-    fn dial_in(&self, guests: usize) -> Result<(), String> {
+    /// Guests that say `who` they are, and a manager.
+    fn dial_in(&self, guests: usize, who: impl Fn(usize) -> String) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
-        let first_id = FIRST_ID.to_string();
-        let mut manager =
-            Running::manager(self.manager, &[&guests.to_string(), first_id.as_str()])?;
+        let manager = [&guests.to_string(), &FIRST_ID.to_string(), SECRET];
+        let mut manager = Running::manager(self.manager, &manager)?;
         let port = manager.port(until)?;
-        let running: Vec<Running> = (FIRST_ID..)
-            .zip(0..guests)
-            .map(|(id, n)| self.guest(n, &format!("port={port} id={id}"), &Net::User))
+        let running: Vec<Running> = (0..guests)
+            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &Net::User))
             .collect::<Result<_, _>>()?;
         self.all_tables(running, until)?;
         manager.ends_with(0, until).map(drop)
@@ -243,11 +253,11 @@ impl Stage<'_> {
     }
 
     /// One guest and a manager that was told to do something particular.
-    fn meets(&self, manager: &[&str], id: u64, status: i32) -> Result<(), String> {
+    fn meets(&self, manager: &[&str], who: &str, status: i32) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
         let mut manager = Running::manager(self.manager, manager)?;
         let port = manager.port(until)?;
-        self.ends(&format!("port={port} id={id}"), status)
+        self.ends(&format!("port={port} {who}"), status)
     }
 
     fn guest(&self, number: usize, arguments: &str, net: &Net) -> Result<Running, String> {

@@ -11,7 +11,13 @@ pub(crate) struct Args {
     /// The address of the server.
     pub(crate) host: Ipv4Addr,
     pub(crate) port: u16,
-    /// How a client says who it is: its rank, or a number that only it was told. For a server, the
+    /// The generation of the protocol that a client asks for: 1 or 2.
+    pub(crate) generation: u16,
+    /// In PMI-2: the rank of a client.
+    pub(crate) rank: u32,
+    /// In PMI-2: what a client proves that it knows; nothing if it is empty.
+    pub(crate) secret: &'static str,
+    /// In PMI-1: how a client says who it is: its rank, or a number that only it was told. For a server, the
     /// number of rank 0; those of the others follow.
     pub(crate) id: u64,
     /// How many a server waits for.
@@ -34,12 +40,15 @@ impl Args {
     /// Reads the words.
     ///
     /// Errors: the word that cannot be meant.
-    pub(crate) fn new(line: &str) -> Result<Self, &str> {
+    pub(crate) fn new(line: &'static str) -> Result<Self, &'static str> {
         let mut args = Self {
             role: Role::Client,
             addr: Ipv4Addr::new(10, 0, 2, 15),
             host: Ipv4Addr::new(10, 0, 2, 2),
             port: 0,
+            generation: 1,
+            rank: 0,
+            secret: "",
             id: 0,
             size: 1,
             limit_ms: 20_000,
@@ -53,7 +62,7 @@ impl Args {
         Ok(args)
     }
 
-    fn take(&mut self, word: &str) -> Option<()> {
+    fn take(&mut self, word: &'static str) -> Option<()> {
         let (name, value) = word.split_once('=')?;
         match name {
             "role" => {
@@ -68,6 +77,9 @@ impl Args {
             "addr" => self.addr = value.parse().ok()?,
             "host" => self.host = value.parse().ok()?,
             "port" => self.port = value.parse().ok()?,
+            "pmi" => self.generation = value.parse().ok().filter(|pmi| (1..=2).contains(pmi))?,
+            "rank" => self.rank = value.parse().ok()?,
+            "secret" => self.secret = value,
             "id" => self.id = value.parse().ok()?,
             "size" => self.size = value.parse().ok().filter(|size| (1..=4).contains(size))?,
             "limit-ms" => self.limit_ms = value.parse().ok()?,

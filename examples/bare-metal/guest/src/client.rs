@@ -2,7 +2,8 @@
 
 use core::fmt::Write;
 
-use pmi_core::client::FixedBuffer;
+use pmi_core::auth::{self, Secret};
+use pmi_core::client::{FixedBuffer, prove};
 use pmi_core::command::{Answer, Group, Place, Reply, Request, Text, Version};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::time::{Duration, Instant};
@@ -42,15 +43,11 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
     let server = IpEndpoint::new(args.host.into(), args.port);
     caller.dial(&mut call, server)?;
 
-    let own = Place::Job(None);
-    let who = |reply: &Reply<'_>| match reply.answer {
-        Answer::Identity(identity) => Some((identity.rank, identity.size)),
-        _ => None,
+    let (rank, size) = match args.generation {
+        1 => caller.join(&mut call, args)?,
+        _ => caller.join_by_proof(&mut call, args)?,
     };
-    let (rank, size) =
-        caller.ask(&mut call, &Request::InitAck { id: args.id }, who)?.ok_or(Failure::WrongCard)?;
-    caller.ask(&mut call, &Request::Init { version: Version::V1_1 }, done)?;
-    caller.ask(&mut call, &Request::Maxes, done)?;
+    let own = Place::Job(None);
     caller.ask(&mut call, &Request::KvsName, done)?;
     let (key, value) = (key_of(rank), card_of(rank));
     let (key, value) = (Text::from(key.as_str()), Text::from(value.as_str()));
@@ -108,6 +105,34 @@ impl Caller<'_> {
         }
     }
 
+    /// The opening of PMI-1. Gives rank and size.
+    fn join(&mut self, call: &mut Phone, args: &Args) -> Result<(u32, u32), Failure> {
+        let who = self.ask(call, &Request::InitAck { id: args.id }, who)?;
+        self.ask(call, &Request::Init { version: Version::V1_1 }, done)?;
+        self.ask(call, &Request::Maxes, done)?;
+        who.ok_or(Failure::WrongCard)
+    }
+
+    /// The opening of PMI-2, with a proof if there is something to prove.
+    fn join_by_proof(&mut self, call: &mut Phone, args: &Args) -> Result<(u32, u32), Failure> {
+        let secret = Secret::new(args.secret.as_bytes()).ok();
+        let method = secret.is_some().then_some(Text::plain(auth::METHOD));
+        self.ask(call, &Request::Init { version: Version::V2_0 }, done)?;
+        let hello = Request::FullInit { rank: Some(args.rank), job: None, threaded: false, method };
+        let (known, proof) = self.ask(call, &hello, |reply| {
+            let proof = secret.as_ref().and_then(|secret| prove(secret, reply));
+            (who(reply), proof)
+        })?;
+        let known = match proof {
+            Some(proof) => {
+                let digits = Text::plain(proof.as_bytes());
+                self.ask(call, &Request::Proof { digits }, who)?
+            }
+            None => known,
+        };
+        known.ok_or(Failure::WrongCard)
+    }
+
     fn ask<T>(
         &mut self,
         call: &mut Phone,
@@ -129,6 +154,14 @@ impl Caller<'_> {
 }
 
 const fn done(_: &Reply<'_>) {}
+
+/// Rank and size, if that is what the server says.
+const fn who(reply: &Reply<'_>) -> Option<(u32, u32)> {
+    match reply.answer {
+        Answer::Identity(identity) => Some((identity.rank, identity.size)),
+        _ => None,
+    }
+}
 
 fn key_of(rank: u32) -> Name {
     let mut key = Name::new();

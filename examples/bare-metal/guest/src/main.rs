@@ -44,7 +44,7 @@ fn print(text: fmt::Arguments<'_>) {
 }
 
 /// Where the machine hands over.
-fn start(command_line: Option<&[u8]>) -> ! {
+fn start(command_line: Option<&'static [u8]>) -> ! {
     let begin = machine::micros();
     let status = run(core::str::from_utf8(command_line.unwrap_or(b"")).unwrap_or("?"));
     let micros = machine::micros() - begin;
@@ -53,7 +53,7 @@ fn start(command_line: Option<&[u8]>) -> ! {
     machine::exit(status as u8)
 }
 
-fn run(line: &str) -> Status {
+fn run(line: &'static str) -> Status {
     let args = match Args::new(line) {
         Ok(args) => args,
         Err(word) => {

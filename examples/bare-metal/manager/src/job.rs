@@ -1,10 +1,12 @@
 //! One job, served until all its ranks have said goodbye.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time;
 
+use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
 use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
@@ -39,7 +41,13 @@ struct Caller {
 }
 
 /// Serves the job; false if a rank was lost, or nobody said anything for long.
-pub(crate) fn serve(listener: &TcpListener, ranks: usize, first_id: u64) -> io::Result<bool> {
+pub(crate) fn serve(
+    listener: &TcpListener,
+    ranks: usize,
+    first_id: u64,
+    secret: &str,
+) -> io::Result<bool> {
+    let secret = Secret::new(secret.as_bytes()).map_err(misuse)?;
     listener.set_nonblocking(true)?;
     let store = || Arena::new(vec![Place::FREE; 256], vec![0; 64 << 10]);
     let mut server = Server::<Host>::new([const { None }; SESSIONS], [None], store());
@@ -55,7 +63,7 @@ pub(crate) fn serve(listener: &TcpListener, ranks: usize, first_id: u64) -> io::
     let mut is_whole = true;
     while !is_over(&server, job) || !callers.is_empty() {
         if let Ok((stream, _)) = listener.accept() {
-            callers.push(pick_up(&mut server, job, stream)?);
+            callers.push(pick_up(&mut server, job, &secret, stream)?);
         }
         let mut kept = Vec::new();
         for mut caller in callers {
@@ -95,8 +103,16 @@ pub(crate) fn serve(listener: &TcpListener, ranks: usize, first_id: u64) -> io::
     Ok(is_whole)
 }
 
-fn pick_up(server: &mut Server<Host>, job: JobId, stream: TcpStream) -> io::Result<Caller> {
-    let peer = Peer::Caller { job, deadline: None, challenge: None };
+fn pick_up(
+    server: &mut Server<Host>,
+    job: JobId,
+    secret: &Secret,
+    stream: TcpStream,
+) -> io::Result<Caller> {
+    let mut random = [0; NONCE_DIGITS];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let challenge = Some(Challenge::new(secret, Nonce::new(random)));
+    let peer = Peer::Caller { job, deadline: None, challenge };
     let session = server.open(peer, Inbox::new(), [const { None }; 4]).map_err(misuse)?;
     let carry = Carry::new(Bounded::new(MESSAGE_BYTES), Bounded::new(MESSAGE_BYTES));
     Ok(Caller { session, link: NonBlocking::tcp(stream)?, carry })

@@ -1,12 +1,12 @@
 //! The smallest process manager that others dial in to.
 //!
 //! ```text
-//! pmi-manager RANKS FIRST-ID             serves one job and ends when all ranks have said goodbye
+//! pmi-manager RANKS FIRST-ID SECRET      serves one job and ends when all ranks have said goodbye
 //! pmi-manager gone|long|malformed        plays a server that breaks the rules, for one caller
 //! ```
 //!
-//! It listens on a free port of the loopback and says which one in its first line. Rank N has to
-//! say that it is FIRST-ID + N.
+//! It listens on a free port of the loopback and says which one in its first line. In PMI-1, rank N
+//! has to say that it is FIRST-ID + N; in PMI-2 it has to prove that it knows the secret.
 
 mod job;
 mod rogue;
@@ -33,11 +33,11 @@ fn run(arguments: &[&str]) -> io::Result<bool> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("manager: port {}", listener.local_addr()?.port());
     match *arguments {
-        [ranks, first_id] => match (ranks.parse(), first_id.parse()) {
-            (Ok(ranks), Ok(first_id)) => job::serve(&listener, ranks, first_id),
+        [ranks, first_id, secret] => match (ranks.parse(), first_id.parse()) {
+            (Ok(ranks), Ok(first_id)) => job::serve(&listener, ranks, first_id, secret),
             _ => Err(io::Error::other("RANKS and FIRST-ID are numbers")),
         },
         [fault] => rogue::serve(&listener, fault).map(|()| true),
-        _ => Err(io::Error::other("give RANKS FIRST-ID, or the name of a fault")),
+        _ => Err(io::Error::other("give RANKS FIRST-ID SECRET, or the name of a fault")),
     }
 }

@@ -3,6 +3,7 @@
 //! It builds the guest and the smallest process manager, then plays three scenes for every
 //! architecture: guests that dial the manager, guests among themselves, and guests whose server,
 //! arguments or code are bad, which have to end with the status that the README of the guest names.
+//! One more image is eight ranks and their server on a microcontroller.
 
 mod qemu;
 
@@ -83,42 +84,65 @@ const SCENE_TIME: Duration = Duration::from_secs(60);
 const GUEST_CLIENTS_MAX: usize = 3;
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let (archs, guests) = read(arguments)?;
-    let needs = archs.iter().flat_map(|arch| [Need::Target(arch.target), Need::Qemu(arch.name)]);
-    let machine = Machine::prepare(needs);
-    let manager = build_manager()?;
+    let Wanted { archs, board, guests } = read(arguments)?;
+    let of = |arch: &Arch| [Need::Target(arch.target), Need::Qemu(arch.name)];
+    let mut needs: Vec<Need> = archs.iter().flat_map(|arch| of(arch)).collect();
+    if board {
+        needs.extend(BOARD_NEEDS);
+    }
+    let machine = Machine::prepare(needs.into_iter());
+    let is_ready = |name: &str, needs: &[Need]| match needs.iter().find_map(|n| machine.lack(*n)) {
+        Some(why) => {
+            println!("{name}: not run: {why}");
+            false
+        }
+        None => true,
+    };
     let mut total = Tally::default();
     for arch in archs {
-        let lack = [Need::Target(arch.target), Need::Qemu(arch.name)];
-        if let Some(why) = lack.iter().find_map(|need| machine.lack(*need)) {
-            println!("{}: not run: {why}", arch.name);
+        if !is_ready(arch.name, &of(arch)) {
             total += machine::verdict_on_lack(machine::in_ci());
             continue;
         }
-        let kernel = build_guest(arch, &machine)?;
+        let manager = build_manager()?;
+        let kernel = build(&machine, arch.target, "pmi-guest", arch.rustflags)?;
         total += Stage { arch, kernel: &kernel, manager: &manager }.play(guests);
+    }
+    if board {
+        total += match is_ready(BOARD, &BOARD_NEEDS) {
+            true => play_board(&build(&machine, BOARD_TARGET, "pmi-board", "")?),
+            false => machine::verdict_on_lack(machine::in_ci()),
+        };
     }
     println!("{total}");
     Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn read(arguments: &[String]) -> Result<(Vec<&'static Arch>, usize), String> {
-    let (mut archs, mut guests) = (ARCHS.iter().collect::<Vec<_>>(), 4);
+/// What to run.
+struct Wanted {
+    archs: Vec<&'static Arch>,
+    board: bool,
+    guests: usize,
+}
+
+fn read(arguments: &[String]) -> Result<Wanted, String> {
+    let all = || ARCHS.iter().collect::<Vec<_>>();
+    let mut wanted = Wanted { archs: all(), board: true, guests: 4 };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
         match word.as_str() {
-            "--arch" if value == "all" => archs = ARCHS.iter().collect(),
             "--arch" => {
-                archs = vec![
-                    ARCHS
-                        .iter()
-                        .find(|arch| arch.name == value)
-                        .ok_or_else(|| format!("no architecture {value}"))?,
-                ]
+                let found = ARCHS.iter().find(|arch| arch.name == value);
+                (wanted.archs, wanted.board) = match (value.as_str(), found) {
+                    ("all", _) => (all(), true),
+                    (BOARD, _) => (Vec::new(), true),
+                    (_, Some(arch)) => (vec![arch], false),
+                    _ => return Err(format!("no architecture {value}")),
+                };
             }
             "--guests" => {
-                guests = value
+                wanted.guests = value
                     .parse()
                     .ok()
                     .filter(|guests| (1..=16).contains(guests))
@@ -127,7 +151,7 @@ fn read(arguments: &[String]) -> Result<(Vec<&'static Arch>, usize), String> {
             _ => return Err(format!("no option {word}: --arch A, --guests N")),
         }
     }
-    Ok((archs, guests))
+    Ok(wanted)
 }
 
 fn build_manager() -> Result<PathBuf, String> {
@@ -141,13 +165,14 @@ fn build_manager() -> Result<PathBuf, String> {
     }
 }
 
-fn build_guest(arch: &Arch, machine: &Machine) -> Result<PathBuf, String> {
-    let toolchain = toolchain::choose(arch.target, &machine.facts)?;
-    let (mut cargo, folder) = in_folder(&toolchain, arch.target);
-    cargo.args(["--package", "pmi-guest"]).env("RUSTFLAGS", arch.rustflags);
+/// Builds one package of the bare-metal workspace for a target and gives its image.
+fn build(machine: &Machine, target: &str, package: &str, flags: &str) -> Result<PathBuf, String> {
+    let toolchain = toolchain::choose(target, &machine.facts)?;
+    let (mut cargo, folder) = in_folder(&toolchain, target);
+    cargo.args(["--package", package]).env("RUSTFLAGS", flags);
     match process::succeeds(&mut cargo) {
-        true => Ok(folder.join(arch.target).join("release/pmi-guest")),
-        false => Err(format!("{}: the guest does not build", arch.name)),
+        true => Ok(folder.join(target).join("release").join(package)),
+        false => Err(format!("{target}: {package} does not build")),
     }
 }
 
@@ -163,7 +188,39 @@ pub(crate) fn in_folder(
     (cargo, folder)
 }
 
+const BOARD: &str = "cortex-m";
+const BOARD_TARGET: &str = "thumbv7em-none-eabihf";
+const BOARD_NEEDS: [Need; 2] = [Need::Target(BOARD_TARGET), Need::Qemu("arm")];
+
 const MANIFEST: &str = "examples/bare-metal/Cargo.toml";
+
+/// What the microcontroller says; nothing if the machine has no QEMU for it.
+pub(crate) fn board_lines(machine: &Machine, kernel: &Path) -> Result<Option<Vec<Line>>, String> {
+    if machine.lack(Need::Qemu("arm")).is_some() {
+        return Ok(None);
+    }
+    Running::board(kernel)?.ends_with(0, Instant::now() + SCENE_TIME).map(Some)
+}
+
+/// Eight ranks and their server in one microcontroller.
+fn play_board(kernel: &Path) -> Tally {
+    let result = Running::board(kernel)
+        .and_then(|mut board| board.ends_with(0, Instant::now() + SCENE_TIME));
+    match result {
+        Ok(lines) if lines.iter().any(|line| line.contains("8 ranks done")) => {
+            println!("-- {BOARD}: eight ranks and their server: good");
+            Tally::PASSED
+        }
+        Ok(_) => {
+            println!("-- {BOARD}: FAILED: it does not say that it is done");
+            Tally::FAILED
+        }
+        Err(why) => {
+            println!("-- {BOARD}: FAILED: {why}");
+            Tally::FAILED
+        }
+    }
+}
 
 /// What a scene is played with.
 struct Stage<'a> {
@@ -178,7 +235,7 @@ impl Stage<'_> {
         let new = |n: usize| format!("pmi=2 rank={n} secret={SECRET}");
         let mut tally = self.scene("guests dial in, PMI-1", || self.dial_in(guests, old));
         tally += self.scene("guests dial in, PMI-2", || self.dial_in(guests, new));
-        let both = |n: usize| if n % 2 == 0 { old(n) } else { new(n) };
+        let both = |n: usize| if n.is_multiple_of(2) { old(n) } else { new(n) };
         tally += self.scene("guests dial in, either", || self.dial_in(guests, both));
         let clients = guests.min(GUEST_CLIENTS_MAX);
         tally += self.scene("guests among themselves", || self.among_themselves(clients));
@@ -303,9 +360,13 @@ mod tests {
 
     #[test]
     fn options_choose_architectures_and_how_many_guests() {
-        let (archs, guests) = read(&words("--arch aarch64 --guests 2")).unwrap();
-        assert_eq!((archs[0].name, archs.len(), guests), ("aarch64", 1, 2));
-        assert_eq!(read(&[]).unwrap().0.len(), ARCHS.len());
+        let one = read(&words("--arch aarch64 --guests 2")).unwrap();
+        assert_eq!((one.archs[0].name, one.archs.len(), one.board), ("aarch64", 1, false));
+        assert_eq!(one.guests, 2);
+        let board = read(&words("--arch cortex-m")).unwrap();
+        assert!(board.archs.is_empty() && board.board);
+        let all = read(&[]).unwrap();
+        assert_eq!((all.archs.len(), all.board), (ARCHS.len(), true));
         for wrong in ["--arch vax", "--guests 0", "--guests", "--fast 1"] {
             assert!(read(&words(wrong)).is_err(), "{wrong}");
         }

@@ -19,6 +19,7 @@ use std::process::{Command, ExitCode};
 /// One image.
 struct Image {
     name: &'static str,
+    package: &'static str,
     features: &'static str,
     about: &'static str,
 }
@@ -26,23 +27,33 @@ struct Image {
 const IMAGES: &[Image] = &[
     Image {
         name: "client",
+        package: "pmi-probe",
         features: "client",
         about: "PMI-1 client: codec, state machine, line buffer, over a serial line",
     },
     Image {
         name: "client+pmi2",
+        package: "pmi-probe",
         features: "pmi2",
         about: "the same with PMI-2, chosen at run time",
     },
     Image {
         name: "client+server",
+        package: "pmi-probe",
         features: "client,server",
         about: "the first and a server for 8 ranks with all dialects; 4 KiB of store are lent",
     },
     Image {
         name: "client+tcp",
+        package: "pmi-probe",
         features: "tcp",
         about: "PMI-1 client over smoltcp: Ethernet, ARP, IPv4, TCP, two frames, one socket",
+    },
+    Image {
+        name: "board",
+        package: "pmi-board",
+        features: "",
+        about: "8 clients and their server with lines of 96 bytes, which also runs under QEMU",
     },
 ];
 
@@ -75,6 +86,12 @@ const GOALS: &[Goal] = &[
         limit: 12 << 10,
         of: |of| of("client+tcp").ram + of("client+tcp").stack,
     },
+    Goal { what: "board, flash", limit: 64 << 10, of: |of| of("board").flash },
+    Goal {
+        what: "board, static RAM and stack",
+        limit: 16 << 10,
+        of: |of| of("board").ram + of("board").stack,
+    },
     Goal {
         what: "functions of core::fmt and of panics in the client",
         limit: 0,
@@ -94,6 +111,8 @@ struct Figures {
     flash: i64,
     ram: i64,
     stack: i64,
+    /// What a run has used of it, where there was one.
+    painted: Option<i64>,
     /// Functions of formatting and panicking.
     forbidden: i64,
     /// Functions whose calls through a register the stack analysis did not follow.
@@ -110,7 +129,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         [word] if word == "--write" => true,
         _ => return Err("the only option is --write".into()),
     };
-    let machine = Machine::prepare([Need::Target(TARGET)].into_iter());
+    let machine = Machine::prepare([Need::Target(TARGET), Need::Qemu("arm")].into_iter());
     if let Some(why) = machine.lack(Need::Target(TARGET)) {
         return Err(why.into());
     }
@@ -120,15 +139,19 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let mut all = Vec::new();
     for image in IMAGES {
         let (mut cargo, folder) = bare_metal::in_folder(&toolchain, TARGET);
-        cargo.args(["--quiet", "--package", "pmi-probe", "--features", image.features]);
+        cargo.args(["--quiet", "--package", image.package, "--features", image.features]);
         // The sizes of frames are an option that compilers do not promise to keep.
         cargo.env("RUSTFLAGS", "-Zemit-stack-sizes").env("RUSTC_BOOTSTRAP", "1");
         compiler = version(&cargo)?;
         if !process::succeeds(&mut cargo) {
             return Err(format!("{}: does not build", image.name));
         }
-        let elf = folder.join(TARGET).join("release/pmi-probe");
-        all.push((image, tools.measure(&elf)?));
+        let elf = folder.join(TARGET).join("release").join(image.package);
+        let mut figures = tools.measure(&elf)?;
+        if image.package == "pmi-board" {
+            figures.painted = painted(bare_metal::board_lines(&machine, &elf)?)?;
+        }
+        all.push((image, figures));
     }
     let table = table(&compiler, &all);
     println!("\n{table}");
@@ -140,6 +163,15 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let text = fs::read_to_string(process::root().join(BUDGETS)).map_err(|e| e.to_string())?;
     let findings = compare(&text, &compiler, &all);
     Ok(crate::report("sizes", &findings))
+}
+
+/// The stack that the board says it has used; nothing if it could not run here.
+fn painted(lines: Option<Vec<String>>) -> Result<Option<i64>, String> {
+    let Some(lines) = lines else { return Ok(None) };
+    let used = lines
+        .iter()
+        .find_map(|line| line.split_once("done, stack ")?.1.split(' ').next()?.parse().ok());
+    used.map(Some).ok_or_else(|| format!("no stack in {lines:?}"))
 }
 
 fn version(cargo: &Command) -> Result<String, String> {
@@ -198,6 +230,7 @@ impl Tools {
             flash: text + size(".rodata")? + data,
             ram: data + size(".bss")?,
             stack: worst.bytes,
+            painted: None,
             forbidden: forbidden(&names),
             unfollowed: worst.unfollowed,
         })
@@ -234,14 +267,16 @@ type Measured = [(&'static Image, Figures)];
 fn table(compiler: &str, all: &Measured) -> String {
     let mut text = format!(
         "`{TARGET}`, `opt-level = \"z\"`, LTO, `panic = \"abort\"`, {compiler}; all in bytes.\n\n\
-         | image | text | flash | static RAM | stack | fmt and panic |\n|---|---|---|---|---|---|\n"
+         | image | text | flash | static RAM | stack | painted | fmt and panic |\n\
+         |---|---|---|---|---|---|---|\n"
     );
     for (image, f) in all {
-        let Figures { text: code, flash, ram, stack, forbidden, unfollowed } = f;
+        let Figures { text: code, flash, ram, stack, painted, forbidden, unfollowed } = f;
+        let painted = painted.map_or("–".into(), |bytes| bytes.to_string());
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "| {} | {code} | {flash} | {ram} | {stack} ({unfollowed}) | {forbidden} |",
+            "| {} | {code} | {flash} | {ram} | {stack} ({unfollowed}) | {painted} | {forbidden} |",
             image.name
         );
     }
@@ -272,7 +307,7 @@ fn page(table: &str) -> String {
         "\nText is code, flash is code and constants, static RAM is everything with a fixed place. \
          The stack is\nthe worst path of direct calls from the entry on, with the slice that a \
          message is rendered into;\nthe number behind it says how many functions on such paths also \
-         call through a register, which is\nnot followed.\n",
+         call through a register, which is\nnot followed. Painted is what a run under QEMU has used.\n",
     );
     text
 }
@@ -317,8 +352,15 @@ const COLUMNS: [&str; 4] = ["text", "flash", "static RAM", "stack"];
 mod tests {
     use super::*;
 
-    const FIGURES: Figures =
-        Figures { text: 100, flash: 200, ram: 50, stack: 10, forbidden: 0, unfollowed: 0 };
+    const FIGURES: Figures = Figures {
+        text: 100,
+        flash: 200,
+        ram: 50,
+        stack: 10,
+        painted: None,
+        forbidden: 0,
+        unfollowed: 0,
+    };
 
     #[test]
     fn two_per_cent_too_much_are_allowed_and_more_is_not() {
@@ -342,6 +384,14 @@ mod tests {
         let names = "08000000 t core::panicking::panic_fmt\n08000002 t pmi_core::client::start\n\
                      08000004 t <u32 as core::fmt::Display>::fmt\n";
         assert_eq!(forbidden(names), 1 + 1);
+    }
+
+    #[test]
+    fn the_board_says_what_it_has_used() {
+        let said = |line: &str| painted(Some(vec!["noise".into(), line.into()]));
+        assert_eq!(said("board: 8 ranks done, stack 3528 of 4688"), Ok(Some(3528)));
+        assert!(said("board: failed, stack 3528 of 4688").is_err());
+        assert_eq!(painted(None), Ok(None));
     }
 
     #[test]

@@ -62,6 +62,15 @@ impl Running {
         Self::start(format!("guest {number}"), &mut qemu)
     }
 
+    /// Starts the microcontroller.
+    pub(crate) fn board(kernel: &Path) -> Result<Self, String> {
+        let mut qemu = process::command("qemu-system-arm");
+        qemu.args(["-M", "mps2-an386", "-nodefaults", "-display", "none", "-chardev"]);
+        qemu.args(["stdio,id=c0", "-semihosting-config"]);
+        qemu.args(["enable=on,target=native,chardev=c0", "-kernel"]).arg(kernel);
+        Self::start("board".into(), &mut qemu)
+    }
+
     /// Starts the process manager.
     pub(crate) fn manager(program: &Path, arguments: &[&str]) -> Result<Self, String> {
         Self::start("manager".into(), process::command(program).args(arguments))

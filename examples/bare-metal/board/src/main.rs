@@ -1,0 +1,165 @@
+//! Eight ranks and their server in one small microcontroller, message by message through one line.
+#![no_std]
+#![no_main]
+
+mod machine;
+
+use core::ffi::CStr;
+
+use machine::Lent;
+use pmi_core::client::{Client, Event};
+use pmi_core::command::{Answer, Group, Place, Request, Text, Version};
+use pmi_core::ids::{JobId, KvsName, Rank};
+use pmi_core::machine::Machine;
+use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::store::{Arena, Place as Cell};
+use pmi_core::time::Instant;
+use pmi_core::wire::Writer;
+
+const RANKS: usize = 8;
+/// The longest line here; what does not fit is refused on either side.
+const LINE: usize = 96;
+
+type Bytes = heapless::Vec<u8, LINE>;
+/// A client that speaks PMI-1 and nothing else.
+type Own = Client<Bytes, 1, 1>;
+
+/// What the board lends its server.
+struct Board;
+
+type Exchanges = [Option<Exchange>; 1];
+type Store = Arena<&'static mut [Cell], &'static mut [u8]>;
+type Table = &'static mut [Member];
+type Sessions = heapless::Vec<Option<Session<Bytes, Exchanges>>, RANKS>;
+type Jobs = heapless::Vec<Option<Job<Store, Table>>, 1>;
+
+impl Storage for Board {
+    type Inbox = Bytes;
+    type Exchanges = Exchanges;
+    type Sessions = &'static mut Sessions;
+    type Kvs = Store;
+    type Members = Table;
+    type Jobs = &'static mut Jobs;
+}
+
+static SESSIONS: Lent<Sessions> = Lent::new(Sessions::new());
+static JOBS: Lent<Jobs> = Lent::new(Jobs::new());
+static MEMBERS: Lent<[Member; RANKS]> = Lent::new([const { Member::new(0, 0) }; RANKS]);
+static CELLS: Lent<[Cell; 12]> = Lent::new([Cell::FREE; 12]);
+static STORE: Lent<[u8; 256]> = Lent::new([0; 256]);
+static CLIENTS: Lent<heapless::Vec<Own, RANKS>> = Lent::new(heapless::Vec::new());
+
+fn run() -> ! {
+    let good = play().is_some();
+    let (used, bytes) = machine::stack();
+    let mut text = [0; 64];
+    let mut line = Writer::new(&mut text);
+    line.bytes(if good { b"board: 8 ranks done" } else { b"board: failed" });
+    line.bytes(b", stack ").unsigned(used as u64).bytes(b" of ").unsigned(bytes as u64);
+    line.bytes(b"\n\0");
+    print(&text);
+    machine::exit(good)
+}
+
+/// Lets every rank live its life, one question of each in turn.
+#[inline(never)]
+fn play() -> Option<()> {
+    let mut server = serve()?;
+    let clients = CLIENTS.lend();
+    while clients.push(Own::new(Bytes::new())).is_ok() {}
+    // Put and fence, then everybody's card, then goodbye.
+    for step in 0..5 + RANKS {
+        for (rank, client) in (0..).zip(clients.iter_mut()) {
+            ask(client, rank, step)?;
+        }
+        let mut answers = 0;
+        for (rank, client) in (0..).zip(clients.iter_mut()) {
+            tell(&mut server, rank, client)?;
+            answers += hear(client, step)?;
+        }
+        while let Some(id) = server.next_ready() {
+            let (_, rank) = server.peer(id)?;
+            let client = clients.get_mut(rank?.index())?;
+            let mut line = [0; LINE];
+            while let Some(len) = server.session(id)?.poll_transmit(&mut line).ok()? {
+                client.handle_input(Instant::ZERO, line.get(..len)?).ok()?;
+                answers += hear(client, step)?;
+            }
+        }
+        if answers != RANKS {
+            return None;
+        }
+    }
+    clients.iter().all(Machine::is_finished).then_some(())
+}
+
+/// A server with one job, and a session for each of its ranks.
+#[inline(never)]
+fn serve() -> Option<Server<Board>> {
+    let nothing_published = Arena::new(&mut [][..], &mut [][..]);
+    let mut server = Server::<Board>::new(SESSIONS.lend(), JOBS.lend(), nothing_published);
+    let job = add_job(&mut server)?;
+    for rank in 0..RANKS {
+        let peer = Peer::Member { job, rank: Rank(u32::try_from(rank).ok()?) };
+        server.open(peer, Bytes::new(), [None]).ok()?;
+    }
+    Some(server)
+}
+
+#[inline(never)]
+fn add_job(server: &mut Server<Board>) -> Option<JobId> {
+    let name = KvsName::new(b"kvs_board").ok()?;
+    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let store = Arena::new(&mut CELLS.lend()[..], &mut STORE.lend()[..]);
+    server.add_job(spec, MEMBERS.lend(), store).ok()
+}
+
+/// Starts the question of this step.
+#[inline(never)]
+fn ask(client: &mut Own, rank: usize, step: usize) -> Option<()> {
+    let own = Place::Job(None);
+    let of = |rank| [b"01234567"[rank & 7]];
+    let (digit, peer) = (of(rank), of(step.wrapping_sub(4)));
+    let request = match step {
+        0 => Request::Init { version: Version::V1_1 },
+        1 => Request::KvsName,
+        2 => Request::Put { place: own, key: Text::plain(&digit), value: Text::plain(&digit) },
+        3 => Request::Fence { group: Group::World, tag: None },
+        _ if step < 4 + RANKS => Request::Get { place: own, key: Text::plain(&peer), wait: false },
+        _ => Request::Finalize,
+    };
+    client.start(&request).ok().map(drop)
+}
+
+/// Carries what a client has to say to its session.
+#[inline(never)]
+fn tell(server: &mut Server<Board>, rank: u32, client: &mut Own) -> Option<()> {
+    let mut line = [0; LINE];
+    let job = server.jobs().next()?;
+    let id = server.job(job)?.member(Rank(rank))?.session()?;
+    while let Some(len) = client.poll_transmit(&mut line).ok()? {
+        server.session(id)?.handle_input(Instant::ZERO, line.get(..len)?).ok()?;
+    }
+    // Whoever was answered at once stands in no queue.
+    while let Some(len) = server.session(id)?.poll_transmit(&mut line).ok()? {
+        client.handle_input(Instant::ZERO, line.get(..len)?).ok()?;
+    }
+    Some(())
+}
+
+/// How many answers a client has got, if they are right.
+fn hear(client: &mut Own, step: usize) -> Option<usize> {
+    let Some(Event::Reply { reply, .. }) = client.poll_event() else { return Some(0) };
+    let expected = [b"01234567"[step.wrapping_sub(4) & 7]];
+    let is_right = match reply.answer {
+        Answer::Value(value) => value == expected,
+        _ => !(4..4 + RANKS).contains(&step),
+    };
+    (reply.code.is_success() && is_right).then_some(1)
+}
+
+fn print(text: &[u8]) {
+    if let Ok(text) = CStr::from_bytes_until_nul(text) {
+        machine::say(text);
+    }
+}

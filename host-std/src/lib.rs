@@ -3,9 +3,9 @@
 //! ```text
 //! main        exit codes only
 //! cli         args (what was typed) > config (what it means here), help
-//! job         the one loop: starts, serves, forwards, judges
-//! launch      plan, env, process, descriptors; stdio, outlet; signal, ladder, orphans
-//! server      ready (epoll), service (the protocol server and its links), map_kvs
+//! job         the one loop: starts, serves, forwards, judges; all jobs that come from the first
+//! launch      plan, order, program, env, process, descriptors; stdio, outlet; signal, ladder, orphans
+//! server      ready (epoll), service (the protocol server and its links), news, map_kvs
 //! verdict     how a job ended: rules without system calls
 //! report      every sentence this program says
 //! conform     checks other launchers and clients

@@ -23,7 +23,8 @@ pub fn failure(
 ) -> String {
     let who = |rank: &u32| {
         let process = pid(*rank).map(|pid| format!("pid {pid}, ")).unwrap_or_default();
-        format!("rank {rank} of {} ({process}{} on {})", plan.ranks, plan.program_name(), plan.host)
+        let program = plan.program_name(*rank);
+        format!("rank {rank} of {} ({process}{program} on {})", size(plan), plan.host)
     };
     let what = match about {
         Failure::Interrupted { signal: number } => return interrupted(*number, running),
@@ -51,8 +52,8 @@ pub fn failure(
             "{} of {} ({} on {}) left without taking part in the fence that {} in; \
              either all ranks call MPI_Init and MPI_Finalize, or none",
             ranks(gone, *gone_count),
-            plan.ranks,
-            plan.program_name(),
+            size(plan),
+            plan.program_names(),
             plan.host,
             if *waiting_count == 1 {
                 "1 rank waits".into()
@@ -66,6 +67,36 @@ pub fn failure(
         0 => what,
         1 => format!("{what}; the 1 rank still running is ended"),
         _ => format!("{what}; the {running} ranks still running are ended"),
+    }
+}
+
+/// Why a rank did not get the job it has asked for; its own job goes on.
+pub fn not_spawned(plan: &Plan, (rank, pid): (u32, Option<i32>), why: impl Display) -> String {
+    let pid = pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
+    let (program, host) = (plan.program_name(rank), &plan.host);
+    format!(
+        "the spawn of rank {rank} of {} ({pid}{program} on {host}) is refused: {why}",
+        size(plan)
+    )
+}
+
+/// Said once for a job.
+pub fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> String {
+    format!(
+        "ranks {first} and {second} of {} ({} on {}) have both put '{key}' without a fence between; the \
+         value of rank {second} holds, and if that is not meant the key should name its rank (not \
+         said again)",
+        size(plan),
+        plan.program_names(),
+        plan.host
+    )
+}
+
+/// How many ranks there are, and in which job if that is not the first.
+fn size(plan: &Plan) -> String {
+    match plan.spawner {
+        None => plan.ranks.to_string(),
+        Some(_) => format!("{} in the spawned job {}", plan.ranks, plan.kvsname),
     }
 }
 
@@ -143,17 +174,10 @@ pub const AGAIN_SECS: u64 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::config::Program;
-    use std::ffi::OsString;
-    use std::path::PathBuf;
+    use crate::launch::plan::tests::plan;
 
     fn said(about: &Failure, running: usize) -> String {
-        let program = Program {
-            path: PathBuf::from("./a.out"),
-            name: OsString::from("./a.out"),
-            args: vec![],
-        };
-        let plan = Plan { ranks: 4, program, host: "node1".to_owned(), kvsname: String::new() };
+        let plan = plan(&[("./a.out", 4)]);
         failure(about, &plan, |rank| (rank < 4).then_some(100 + rank.cast_signed()), running)
     }
 
@@ -182,5 +206,16 @@ mod tests {
         );
         assert!(missing(&[1, 3], 2, 2).contains("that 2 ranks wait in"));
         assert!(missing(&[0, 1], 9, 1).starts_with("ranks 0, 1 and 7 more of 4"));
+    }
+
+    #[test]
+    fn a_rank_of_a_spawned_job_is_not_taken_for_one_of_the_first() {
+        let child = plan(&[("./a", 1)]).spawned(plan(&[("./b", 2)]).parts, Vec::new(), (7, 1));
+        let text = failure(&Failure::LeftEarly { rank: 1 }, &child, |_| Some(9), 0);
+        assert!(text.starts_with("rank 1 of 2 in the spawned job kvs_7_1 (pid 9, ./b on node1)"));
+        let text = not_spawned(&child, (0, None), "there is no room");
+        assert!(
+            text.starts_with("the spawn of rank 0 of 2 in the spawned job kvs_7_1 (./b on node1)")
+        );
     }
 }

@@ -5,6 +5,8 @@
 //! misspelt one are made from it.
 
 use crate::conform::RANK;
+use pmi_core::ids::Key;
+use pmi_core::limits::PMI2_MAX_ATTRVALUE;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::num::ParseIntError;
@@ -34,6 +36,10 @@ pub struct RunArgs {
     pub ranks: u32,
     /// The program and its arguments; empty means the built-in demo.
     pub words: Vec<OsString>,
+    /// How many processes there may be in all jobs together, if that was said.
+    pub universe: Option<u32>,
+    /// Attributes of the job that it can ask for, as key and value.
+    pub attributes: Vec<(String, String)>,
 }
 
 /// One option of `run`.
@@ -80,6 +86,8 @@ pub enum UsageError {
     },
     /// The number of ranks is not a number that a job can have.
     Ranks {
+        /// The option.
+        option: &'static str,
         /// What was given.
         got: String,
         /// What is wrong with it.
@@ -87,6 +95,18 @@ pub enum UsageError {
     },
     /// `run` without `-n`.
     NoRanks,
+    /// The universe is smaller than the job.
+    Universe {
+        /// How many processes it would have.
+        universe: u32,
+        /// How many ranks were asked for.
+        ranks: u32,
+    },
+    /// An attribute is not `KEY=VALUE` within the limits of the protocols.
+    Attribute {
+        /// What was given.
+        got: String,
+    },
 }
 
 /// Reads the words behind the program's own name.
@@ -111,7 +131,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Usage
 
 fn parse_run(words: impl Iterator<Item = OsString>) -> Result<Command, UsageError> {
     let mut words = words.peekable();
-    let mut ranks = None;
+    let (mut ranks, mut universe, mut attributes) = (None, None, Vec::new());
     while let Some(word) = words.next_if(|word| word.len() > 1 && word.as_bytes()[0] == b'-') {
         if word == "--" {
             break;
@@ -127,11 +147,18 @@ fn parse_run(words: impl Iterator<Item = OsString>) -> Result<Command, UsageErro
         };
         match flag.id {
             Id::Help => return Ok(Command::Help),
-            Id::Ranks => ranks = Some(number_of_ranks(&value.unwrap_or_default())?),
+            Id::Ranks => ranks = Some(number_of_ranks("-n", &value.unwrap_or_default())?),
+            Id::Universe => {
+                universe = Some(number_of_ranks("--universe", &value.unwrap_or_default())?);
+            }
+            Id::Attribute => attributes.push(attribute(&value.unwrap_or_default())?),
         }
     }
     let ranks = ranks.ok_or(UsageError::NoRanks)?;
-    Ok(Command::Run(RunArgs { ranks, words: words.collect() }))
+    if let Some(universe) = universe.filter(|universe| *universe < ranks) {
+        return Err(UsageError::Universe { universe, ranks });
+    }
+    Ok(Command::Run(RunArgs { ranks, words: words.collect(), universe, attributes }))
 }
 
 /// Finds the option and the value that may be glued to it: `--ranks=4`, `-n=4`, `-n4`.
@@ -159,7 +186,19 @@ fn named(name: &[u8]) -> Option<&'static Flag> {
     FLAGS.iter().find(|flag| flag.names.iter().any(|known| known.as_bytes() == name))
 }
 
-fn number_of_ranks(value: &OsStr) -> Result<u32, UsageError> {
+/// Cuts `KEY=VALUE`; the first `=` counts.
+fn attribute(value: &OsStr) -> Result<(String, String), UsageError> {
+    let got = value.to_string_lossy().into_owned();
+    let fits = |key: &str, value: &str| {
+        Key::check(key.as_bytes()).is_ok() && (1..PMI2_MAX_ATTRVALUE).contains(&value.len())
+    };
+    match got.split_once('=') {
+        Some((key, value)) if fits(key, value) => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(UsageError::Attribute { got }),
+    }
+}
+
+fn number_of_ranks(option: &'static str, value: &OsStr) -> Result<u32, UsageError> {
     let got = value.to_string_lossy().into_owned();
     let parsed: Result<u32, ParseIntError> = got.parse();
     let why = match parsed {
@@ -170,7 +209,7 @@ fn number_of_ranks(value: &OsStr) -> Result<u32, UsageError> {
         Ok(ranks) => return Ok(ranks),
         Err(_) => "that is not a number of ranks",
     };
-    Err(UsageError::Ranks { got, why })
+    Err(UsageError::Ranks { option, got, why })
 }
 
 /// The candidate with the fewest edits; of equals the one that is nearer in length, then the first.
@@ -214,7 +253,19 @@ impl fmt::Display for UsageError {
                 write!(f, "option '{option}' needs {value} behind it, as in '{option} 4'")
             }
             Self::NeedlessValue { option } => write!(f, "option '{option}' takes no value"),
-            Self::Ranks { got, why } => write!(f, "'-n {got}': {why}; try '-n 4'"),
+            Self::Ranks { option, got, why } => {
+                write!(f, "'{option} {got}': {why}; try '{option} 4'")
+            }
+            Self::Universe { universe, ranks } => write!(
+                f,
+                "'--universe {universe}' is smaller than the {ranks} ranks to start; \
+                 it counts them and those that they may start"
+            ),
+            Self::Attribute { got } => write!(
+                f,
+                "'--attribute {got}' is not KEY=VALUE with a key of up to 63 and a value of up to \
+                 1023 bytes, as in '--attribute cartDims=4,4'"
+            ),
             Self::NoRanks => {
                 f.write_str("how many ranks? say so with -n, as in 'pmi-host run -n 4 ./hello'")
             }
@@ -236,12 +287,26 @@ pub const FLAGS: &[Flag] = &[
         help: "how many ranks to start (required)",
         id: Id::Ranks,
     },
+    Flag {
+        names: &["--universe"],
+        value: Some("N"),
+        help: "how many processes there may be with those that ranks start (default: as -n)",
+        id: Id::Universe,
+    },
+    Flag {
+        names: &["--attribute"],
+        value: Some("KEY=VALUE"),
+        help: "an attribute that ranks may ask for, as 'cartDims=4,4'; may be repeated",
+        id: Id::Attribute,
+    },
     Flag { names: &["-h", "--help"], value: None, help: "print this text", id: Id::Help },
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Id {
     Ranks,
+    Universe,
+    Attribute,
     Help,
 }
 
@@ -260,7 +325,8 @@ mod tests {
     }
 
     fn run(ranks: u32, words: &[&str]) -> Result<Command, UsageError> {
-        Ok(Command::Run(RunArgs { ranks, words: words.iter().map(OsString::from).collect() }))
+        let words = words.iter().map(OsString::from).collect();
+        Ok(Command::Run(RunArgs { ranks, words, universe: None, attributes: Vec::new() }))
     }
 
     #[test]
@@ -319,6 +385,20 @@ mod tests {
             parsed("run -n 0").unwrap_err().to_string(),
             "'-n 0': a job has at least one rank; try '-n 4'"
         );
+    }
+
+    #[test]
+    fn a_universe_holds_its_job_and_an_attribute_has_a_value() {
+        let Ok(Command::Run(args)) = parsed("run -n 2 --universe=4 --attribute a=b=c x") else {
+            panic!("a line that makes sense");
+        };
+        assert_eq!(args.universe, Some(4));
+        assert_eq!(args.attributes, [("a".to_owned(), "b=c".to_owned())]);
+        for line in
+            ["run -n 2 --universe 1 x", "run -n 2 --attribute a x", "run -n 2 --attribute =b x"]
+        {
+            assert!(parsed(line).is_err(), "{line}");
+        }
     }
 
     #[test]

@@ -1,54 +1,23 @@
 //! What was typed, made sure of: the program is found and may run, and the host has a name.
 
 use super::args::{DEMO_RANK, RunArgs};
-use rustix::fs::{Access, access};
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-use std::{env, fmt, io};
+use crate::launch::program::{Program, ProgramError};
+use std::env;
+use std::ffi::OsString;
 
-/// Everything a job needs to know before it starts.
-#[derive(Clone, Debug)]
+/// Everything the first job needs to know before it starts.
+#[derive(Debug)]
 pub struct Config {
-    /// How many ranks.
+    /// How many ranks are started here.
     pub ranks: u32,
-    /// What every rank runs.
+    /// What every one of them runs.
     pub program: Program,
     /// The name of this machine.
     pub host: String,
-}
-
-/// A program that exists and may run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// Where it is; always with a slash, so that nobody searches `PATH` again for every rank.
-    pub path: PathBuf,
-    /// Its name as typed: word zero of what it is started with, and its name in messages.
-    pub name: OsString,
-    /// The words behind its name.
-    pub args: Vec<OsString>,
-}
-
-/// Why a program cannot be started. The text ends with the way out.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ProgramError {
-    /// There is no such file.
-    NotFound {
-        /// The program as typed.
-        name: OsString,
-        /// True when it was looked for in `PATH`.
-        in_path: bool,
-    },
-    /// There is one, but it may not or cannot run.
-    NotExecutable {
-        /// The program as typed.
-        name: OsString,
-        /// What is in the way.
-        why: &'static str,
-    },
-    /// This program does not know where it is itself, so it cannot start the demo.
-    NoDemo(io::Error),
+    /// How many processes there may be in all jobs together, if somebody said so.
+    pub universe: Option<u32>,
+    /// Attributes of the job besides those that are always there.
+    pub attributes: Vec<(String, String)>,
 }
 
 impl Config {
@@ -59,147 +28,24 @@ impl Config {
         let mut words = args.words.into_iter();
         let program = match words.next() {
             Some(name) => {
-                Program { path: find(&name, env::var_os("PATH"))?, name, args: words.collect() }
+                let path = Program::find(&name, None, None)?;
+                Program::new(path, name, words.collect())
             }
             None => demo()?,
         };
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Ok(Self { ranks: args.ranks, program, host })
+        Ok(Self {
+            ranks: args.ranks,
+            program,
+            host,
+            universe: args.universe,
+            attributes: args.attributes,
+        })
     }
 }
 
 /// The demo is this very file, started with one hidden word.
 fn demo() -> Result<Program, ProgramError> {
     let path = env::current_exe().map_err(ProgramError::NoDemo)?;
-    Ok(Program { path, name: OsString::from("pmi-host"), args: vec![OsString::from(DEMO_RANK)] })
-}
-
-/// Finds `name` as a shell would: as it is when it has a slash, else in each folder of `search`.
-fn find(name: &OsStr, search: Option<OsString>) -> Result<PathBuf, ProgramError> {
-    if name.as_bytes().contains(&b'/') {
-        let path = Path::new(name);
-        return match obstacle(path) {
-            None => Ok(path.to_owned()),
-            Some(Obstacle::Absent) => {
-                Err(ProgramError::NotFound { name: name.to_owned(), in_path: false })
-            }
-            Some(Obstacle::Unfit(why)) => {
-                Err(ProgramError::NotExecutable { name: name.to_owned(), why })
-            }
-        };
-    }
-    let mut unfit = None;
-    let search = search.unwrap_or_else(|| OsString::from(DEFAULT_PATH));
-    for folder in env::split_paths(&search).filter(|_| !name.is_empty()) {
-        let path = with_slash(&folder, name);
-        match obstacle(&path) {
-            None => return Ok(path),
-            Some(Obstacle::Absent) => {}
-            Some(Obstacle::Unfit(why)) => unfit = unfit.or(Some(why)),
-        }
-    }
-    match unfit {
-        Some(why) => Err(ProgramError::NotExecutable { name: name.to_owned(), why }),
-        None => Err(ProgramError::NotFound { name: name.to_owned(), in_path: true }),
-    }
-}
-
-enum Obstacle {
-    Absent,
-    Unfit(&'static str),
-}
-
-fn obstacle(path: &Path) -> Option<Obstacle> {
-    let meta = match path.metadata() {
-        Ok(meta) => meta,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Some(Obstacle::Unfit("a folder on the way to it may not be entered"));
-        }
-        Err(_) => return Some(Obstacle::Absent),
-    };
-    if meta.is_dir() {
-        Some(Obstacle::Unfit("it is a folder"))
-    } else if !meta.is_file() {
-        Some(Obstacle::Unfit("it is not a regular file"))
-    } else if access(path, Access::EXEC_OK).is_err() {
-        Some(Obstacle::Unfit("it has no permission to run; 'chmod +x' gives it"))
-    } else {
-        None
-    }
-}
-
-/// An empty entry of `PATH` means the current folder.
-fn with_slash(folder: &Path, name: &OsStr) -> PathBuf {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let mut path = folder.as_os_str().as_bytes().to_vec();
-    path.push(b'/');
-    path.extend_from_slice(name.as_bytes());
-    PathBuf::from(OsString::from_vec(path))
-}
-
-impl ProgramError {
-    /// The code a shell would give.
-    pub const fn exit_code(&self) -> u8 {
-        match self {
-            Self::NotFound { .. } => 127,
-            Self::NotExecutable { .. } => 126,
-            Self::NoDemo(_) => 1,
-        }
-    }
-}
-
-impl fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound { name, in_path: true } => write!(
-                f,
-                "program '{0}' is in no folder of PATH; if it is in this folder, say './{0}'",
-                name.display()
-            ),
-            Self::NotFound { name, in_path: false } => {
-                write!(f, "there is no program '{}'; check the path", name.display())
-            }
-            Self::NotExecutable { name, why } => {
-                write!(f, "program '{}' cannot run: {why}", name.display())
-            }
-            Self::NoDemo(why) => {
-                write!(
-                    f,
-                    "the demo starts this very program, which cannot find itself ({why}); \
-                     name a program instead"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for ProgramError {}
-
-/// What the C library searches when `PATH` is not set.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn code(name: &str, search: &str) -> Result<PathBuf, u8> {
-        find(OsStr::new(name), Some(OsString::from(search))).map_err(|error| error.exit_code())
-    }
-
-    #[test]
-    fn a_program_is_found_as_a_shell_finds_it() {
-        assert_eq!(code("sh", "/nowhere:/bin"), Ok(PathBuf::from("/bin/sh")));
-        assert_eq!(code("/bin/sh", "/nowhere"), Ok(PathBuf::from("/bin/sh")));
-        assert_eq!(code("no-such-program", "/bin:/usr/bin"), Err(127));
-        assert_eq!(code("./no/such/program", "/bin"), Err(127));
-        assert_eq!(code("", "/bin"), Err(127));
-    }
-
-    #[test]
-    fn what_is_there_but_cannot_run_is_126() {
-        assert_eq!(code("/", "/bin"), Err(126));
-        assert_eq!(code("/dev/null", "/bin"), Err(126));
-        assert_eq!(code("passwd", "/etc"), Err(126));
-        assert_eq!(code("Cargo.toml", ""), Err(126));
-    }
+    Ok(Program::new(path, OsString::from("pmi-host"), vec![OsString::from(DEMO_RANK)]))
 }

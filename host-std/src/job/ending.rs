@@ -1,49 +1,58 @@
-//! Ends of ranks, failures, and the way down. All in terms of [`Job`], which keeps the state.
+//! Ends of ranks, failures, and the way down. All in terms of [`Run`], which keeps the state.
 
-use super::{Job, index};
+use super::{Job, Run, Started, index};
 use crate::launch::ladder::Step;
 use crate::launch::{orphans, signal};
 use crate::report;
 use crate::verdict::{Failure, Phase, judge};
+use pmi_core::ids::JobId;
 use rustix::process::Signal;
 use std::io;
 use std::time::{Duration, Instant};
 
-impl Job {
-    /// Takes note of how a rank ended.
-    pub(super) fn take_end(&mut self, rank: u32) -> io::Result<()> {
-        let Some(process) = &self.ranks[index(rank)].process else { return Ok(()) };
-        let Some(ending) = process.ending()? else { return Ok(()) };
-        self.ranks[index(rank)].process = None;
+impl Run {
+    /// Takes note of how a process ended.
+    pub(super) fn take_end(&mut self, number: u32) -> io::Result<()> {
+        let Started { job, rank, process, .. } = &mut self.processes[index(number)];
+        let (job, rank) = (*job, *rank);
+        let Some(running) = process else { return Ok(()) };
+        let Some(ending) = running.ending()? else { return Ok(()) };
+        *process = None;
         self.running_count -= 1;
 
         // What it said last may still be on its way: an abort, or the finalize that makes its end a
         // good one.
-        self.service.drain(rank, &self.poller)?;
+        self.service.drain(job, rank, &self.poller)?;
         self.take_news();
-        match judge(rank, ending, self.service.phase(rank)) {
+        match judge(rank, ending, self.service.phase(job, rank)).filter(|_| self.is_wanted(job)) {
             Some(failure) => {
-                self.outputs.drain(rank);
-                self.fail(failure);
+                self.outputs.drain(number);
+                self.fail(job, failure);
                 // Unless it was a signal to us that ended it: then the others get the usual time.
                 self.step_down();
             }
-            None if self.service.is_closed(rank) => self.service.set_gone(rank),
+            None if self.service.is_closed(job, rank) => self.service.set_gone(job, rank),
             None => {}
         }
+        if let Some(job) = self.jobs.get_mut(&job.0) {
+            job.running_count -= 1;
+        }
+        self.look_whether_job_has_ended(job);
         self.look_whether_all_have_ended();
         Ok(())
     }
 
-    /// Takes note of a failure: the first decides the exit code and is reported.
-    pub(super) fn fail(&mut self, failure: Failure) {
-        if self.failure.is_some() {
+    /// Takes note of a failure in `job`: the first one of all jobs decides the exit code and is reported.
+    pub(super) fn fail(&mut self, job: JobId, failure: Failure) {
+        if self.failure.is_some() || !self.is_wanted(job) {
             return;
         }
         // Whoever reads our output has gone on purpose, and knows what that does to writers.
-        if !(failure.is_closed_pipe() && self.outputs.has_closed()) {
-            let text =
-                report::failure(&failure, &self.plan, |rank| self.pid(rank), self.running_count);
+        if !(failure.is_closed_pipe() && self.outputs.has_closed())
+            && let Some(Job { plan, .. }) = self.jobs.get(&job.0)
+        {
+            let pid = |rank| self.pid(job, rank);
+            let text = report::failure(&failure, plan, pid, self.running_count);
             self.outputs.say(text);
         }
         let is_interrupted = matches!(failure, Failure::Interrupted { .. });
@@ -53,6 +62,28 @@ impl Job {
             self.step_down();
         }
         self.look_whether_all_have_ended();
+    }
+
+    /// Keeps the books of a spawned job until it is among those that ended long ago.
+    pub(super) fn look_whether_job_has_ended(&mut self, id: JobId) {
+        let has_ended = self.jobs.get(&id.0).is_some_and(|job| {
+            job.running_count == 0 && (job.is_unwanted || job.started_count == job.plan.ranks)
+        });
+        if id == self.first || !has_ended {
+            return;
+        }
+        // Not at once: the answer to its spawner may not be written yet, and names it.
+        self.ended.push_back(id);
+        if self.ended.len() > ENDED_KEPT
+            && let Some(old) = self.ended.pop_front()
+        {
+            self.jobs.remove(&old.0);
+            self.service.remove_job(old);
+        }
+    }
+
+    fn is_wanted(&self, job: JobId) -> bool {
+        self.jobs.get(&job.0).is_some_and(|job| !job.is_unwanted)
     }
 
     /// Passes signals on. A second one within a short time kills.
@@ -69,7 +100,7 @@ impl Job {
             // With no rank left, what is waited for is a reader of our output or a process that a rank
             // left behind; the sender wants neither.
             self.is_abandoned |= self.running_count == 0;
-            self.fail(Failure::Interrupted { signal: one.as_raw() });
+            self.fail(self.first, Failure::Interrupted { signal: one.as_raw() });
             match again {
                 true => self.kill_everybody(),
                 false => self.signal_running(one),
@@ -82,11 +113,11 @@ impl Job {
         if let Some(step) = self.ladder.tick(now) {
             self.take_step(step);
         }
-        while let Some(&(at, rank)) = self.closed_early.first()
+        while let Some(&(at, process)) = self.closed_early.first()
             && now >= at
         {
             self.closed_early.remove(0);
-            self.take_disconnected(rank)?;
+            self.take_disconnected(process)?;
         }
         if self.linger_until.is_some_and(|until| now >= until) {
             self.linger_until = None;
@@ -108,17 +139,19 @@ impl Job {
         }
     }
 
-    /// A rank closed its connection some time ago and still runs.
-    fn take_disconnected(&mut self, rank: u32) -> io::Result<()> {
+    /// A process closed its connection some time ago and still runs.
+    fn take_disconnected(&mut self, number: u32) -> io::Result<()> {
         // Its end may be ready but not yet told.
-        self.take_end(rank)?;
-        if self.ranks[index(rank)].process.is_none() {
+        self.take_end(number)?;
+        let Started { job, rank, process, .. } = &self.processes[index(number)];
+        let (job, rank) = (*job, *rank);
+        if process.is_none() {
             return Ok(());
         }
-        match self.service.phase(rank) {
-            Phase::Open => self.fail(Failure::Disconnected { rank }),
+        match self.service.phase(job, rank) {
+            Phase::Open => self.fail(job, Failure::Disconnected { rank }),
             // It may do without PMI; only others that wait for it could mind.
-            Phase::Silent | Phase::Finalized => self.service.set_gone(rank),
+            Phase::Silent | Phase::Finalized => self.service.set_gone(job, rank),
         }
         Ok(())
     }
@@ -150,14 +183,14 @@ impl Job {
     }
 
     fn signal_running(&self, signal: Signal) {
-        for process in self.ranks.iter().filter_map(|rank| rank.process.as_ref()) {
+        for process in self.processes.iter().filter_map(|one| one.process.as_ref()) {
             process.signal(signal);
         }
     }
 
     /// With no rank left, output may still be on its way, and a job that was ended by force may have left
     /// processes behind.
-    fn look_whether_all_have_ended(&mut self) {
+    pub(super) fn look_whether_all_have_ended(&mut self) {
         if self.running_count > 0 || self.starts_more() || self.all_have_ended {
             return;
         }
@@ -197,3 +230,6 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// How often those processes are looked at; there is no event for their end.
 const SWEEP: Duration = Duration::from_millis(20);
+
+/// How many spawned jobs that ended are still known. A program may spawn one after the other for days.
+const ENDED_KEPT: usize = 16;

@@ -1,4 +1,4 @@
-//! One job from its first rank to its exit code, in one loop.
+//! All jobs of one launcher, from the first rank to the exit code, in one loop.
 //!
 //! 1. Start the next rank, if there is one. Ranks that run are served between two starts.
 //! 2. Wait until something is ready, or until a deadline.
@@ -8,38 +8,47 @@
 //! 5. Look at the clock: ranks that were asked to end, connections that were closed.
 //! 6. Write our own output as far as its reader takes it.
 //!
-//! The first failure decides the exit code and starts the way down; see [`Ladder`].
+//! There is one job at first; ranks may spawn more. All jobs come from the first one, and MPI counts
+//! jobs that come from each other as connected: a failure in one of them ends all. The first failure
+//! decides the exit code and starts the way down; see [`Ladder`].
 
 mod ending;
 mod output;
+mod start;
 
 use crate::cli::config::Config;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::ladder::Ladder;
 use crate::launch::outlet::streams_are_one;
 use crate::launch::plan::Plan;
-use crate::launch::process::{Launcher, Process, Started, start_code};
+use crate::launch::process::{Launcher, Process};
 use crate::launch::signal::Signals;
-use crate::launch::stdio::Stream;
 use crate::report;
+use crate::server::news::News;
 use crate::server::ready::{Interest, Poller, Token};
-use crate::server::service::{News, Service};
+use crate::server::service::Service;
 use crate::verdict::Failure;
 use output::{Outputs, index};
+use pmi_core::ids::JobId;
+use start::Start;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Runs the job and gives its exit code. Everything there is to say has been said then.
+/// Runs the first job, and all that come from it, and gives the exit code. Everything there is to say has
+/// been said then.
 pub fn run(config: Config) -> u8 {
-    let plan = Plan::new(config, std::process::id());
-    let prepared = match DescriptorLimit::raise_for(plan.ranks) {
-        Ok(limit) => {
-            Job::new(plan, limit).map_err(|error| format!("the job cannot be prepared: {error}"))
+    let plan = Plan::first(config, std::process::id());
+    let mut limit = DescriptorLimit::new();
+    let prepared = match limit.raise_for(plan.ranks) {
+        Ok(()) => {
+            Run::new(plan, limit).map_err(|error| format!("the job cannot be prepared: {error}"))
         }
         Err(error) => Err(error.to_string()),
     };
     match prepared {
-        Ok(job) => job.run(),
+        Ok(run) => run.run(),
         Err(what) => {
             let _ = io::stderr().write_all(report::line(what).as_bytes());
             Failure::Launcher { what: String::new() }.exit_code()
@@ -47,21 +56,30 @@ pub fn run(config: Config) -> u8 {
     }
 }
 
-struct Job {
-    plan: Plan,
-    /// Until the last rank was started.
-    launcher: Option<Launcher>,
+/// One run of the launcher.
+struct Run {
+    launcher: Launcher,
+    /// Jobs with ranks that were not started yet; the first one is being started.
+    starts: VecDeque<Start>,
     poller: Poller,
     signals: Signals,
     service: Service,
     outputs: Outputs,
-    /// By rank, as far as they were started.
-    ranks: Vec<Rank>,
+    /// The job everything comes from.
+    first: JobId,
+    /// By number of the job.
+    jobs: BTreeMap<u32, Job>,
+    /// How many jobs were spawned; their names count on.
+    spawned_count: u32,
+    /// Spawned jobs that have ended and are still known, the oldest first.
+    ended: VecDeque<JobId>,
+    /// All processes ever started, in this order. Their numbers are places here.
+    processes: Vec<Started>,
     running_count: usize,
     failure: Option<Failure>,
     ladder: Ladder,
     interrupted_at: Option<Instant>,
-    /// Ranks whose connection ended while they ran, with the moment from which that counts.
+    /// Processes whose connection ended while they ran, with the moment from which that counts.
     closed_early: Vec<(Instant, u32)>,
     /// When to stop waiting for output of processes that ranks left behind.
     linger_until: Option<Instant>,
@@ -72,27 +90,50 @@ struct Job {
     is_abandoned: bool,
 }
 
-struct Rank {
+/// A job as the loop knows it.
+struct Job {
+    plan: Rc<Plan>,
+    /// The number of the process of rank 0; the others follow.
+    first_process: u32,
+    started_count: u32,
+    running_count: u32,
+    /// It could not be started as a whole: what runs of it is ended, and that is no failure.
+    is_unwanted: bool,
+    /// Somebody put a key twice, and that was said.
+    put_twice_said: bool,
+}
+
+/// A process that was started.
+struct Started {
+    job: JobId,
+    rank: u32,
     pid: i32,
     /// Until its end was seen.
     process: Option<Process>,
 }
 
-impl Job {
+impl Run {
     fn new(plan: Plan, limit: DescriptorLimit) -> io::Result<Self> {
         // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
         // other.
-        let launcher = Launcher::new(&plan, limit, streams_are_one())?;
+        let launcher = Launcher::new(limit, streams_are_one())?;
         let poller = Poller::new()?;
         let signals = Signals::new()?;
         poller.add(Token::Signal, signals.source(), Interest::Read)?;
-        Ok(Self {
-            launcher: Some(launcher),
-            service: Service::new(&plan)?,
-            outputs: Outputs::new(plan.ranks),
+        let mut service = Service::new();
+        let first = service.add_job(&plan)?;
+        let mut run = Self {
+            launcher,
+            starts: VecDeque::new(),
             poller,
             signals,
-            ranks: Vec::with_capacity(index(plan.ranks)),
+            service,
+            outputs: Outputs::new(),
+            first,
+            jobs: BTreeMap::new(),
+            spawned_count: 0,
+            ended: VecDeque::new(),
+            processes: Vec::with_capacity(index(plan.ranks)),
             running_count: 0,
             failure: None,
             ladder: Ladder::default(),
@@ -102,8 +143,9 @@ impl Job {
             sweep_at: None,
             all_have_ended: false,
             is_abandoned: false,
-            plan,
-        })
+        };
+        run.enqueue(first, plan, None);
+        Ok(run)
     }
 
     fn run(mut self) -> u8 {
@@ -124,8 +166,8 @@ impl Job {
     fn turn_until_done(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         while !self.is_done() {
-            let starts = self.start_next()?;
-            let until = if starts { Some(Instant::now()) } else { self.deadline() };
+            let has_started = self.start_next()?;
+            let until = if has_started { Some(Instant::now()) } else { self.deadline() };
             self.poller.wait(until, &mut ready)?;
             self.take(&ready)?;
             self.settle()?;
@@ -135,58 +177,25 @@ impl Job {
         Ok(())
     }
 
-    /// Starts one rank and says whether there are more.
-    fn start_next(&mut self) -> io::Result<bool> {
-        let (Some(launcher), true) = (&mut self.launcher, self.failure.is_none()) else {
-            self.launcher = None;
-            return Ok(false);
-        };
-        let rank = u32::try_from(self.ranks.len()).unwrap_or(u32::MAX);
-        match launcher.start(rank, rank) {
-            Ok(started) => self.add(rank, started)?,
-            Err(error) => {
-                self.fail(Failure::Start {
-                    rank,
-                    code: start_code(&error),
-                    why: error.to_string(),
-                });
-            }
-        }
-        if self.failure.is_some() || rank + 1 == self.plan.ranks {
-            self.launcher = None;
-        }
-        Ok(self.launcher.is_some())
-    }
-
-    fn add(&mut self, rank: u32, started: Started) -> io::Result<()> {
-        let Started { process, link, output, errors } = started;
-        self.poller.add(Token::Exit(rank), process.handle(), Interest::Read)?;
-        self.ranks.push(Rank { pid: process.pid(), process: Some(process) });
-        self.running_count += 1;
-        self.outputs.add(rank, Stream::Out, output, &self.poller)?;
-        if let Some(errors) = errors {
-            self.outputs.add(rank, Stream::Err, errors, &self.poller)?;
-        }
-        self.service.add(rank, link, &self.poller)
-    }
-
     fn take(&mut self, ready: &[Token]) -> io::Result<()> {
         for &token in ready {
             match token {
                 Token::Signal => self.take_signals(),
-                Token::Link(rank) => self.service.ready(rank, &self.poller)?,
-                Token::Output(stream, rank) => self.outputs.read(stream, rank),
+                Token::Link(session) => self.service.ready(session, &self.poller)?,
+                Token::Output(stream, process) => self.outputs.read(stream, process),
                 // Written to at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
             }
         }
         self.take_news();
-        for &token in ready {
-            if let Token::Exit(rank) = token {
-                self.take_end(rank)?;
-            }
-        }
-        Ok(())
+        // Of several that ended since the last look, the one that was started first counts as first.
+        let ends = ready.iter().filter_map(|token| match token {
+            Token::Exit(process) => Some(*process),
+            _ => None,
+        });
+        let mut ends: Vec<u32> = ends.collect();
+        ends.sort_unstable();
+        ends.into_iter().try_for_each(|process| self.take_end(process))
     }
 
     /// Answers who is owed. News may free a session to go on, so it takes turns until all is quiet.
@@ -204,19 +213,33 @@ impl Job {
         while let Some(news) = self.service.next_news() {
             any = true;
             match news {
-                News::Failed(failure) => self.fail(failure),
-                News::Closed { rank } => self.take_closed(rank),
+                News::Failed { job, failure } => self.fail(job, failure),
+                News::Closed { job, rank } => self.take_closed(job, rank),
+                News::Spawn { job, rank, order, asked } => {
+                    self.take_spawn((job, rank), order, asked)
+                }
+                News::PutTwice { job, key, ranks } => self.take_put_twice(job, &key, ranks),
             }
         }
         any
     }
 
     /// A connection ended. Mostly its process is ending too, and how it ends says more.
-    fn take_closed(&mut self, rank: u32) {
-        if self.ranks[index(rank)].process.is_some() {
-            self.closed_early.push((Instant::now() + ENDING, rank));
-        } else {
-            self.service.set_gone(rank);
+    fn take_closed(&mut self, job: JobId, rank: u32) {
+        match self.process_of(job, rank) {
+            Some(process) if self.processes[index(process)].process.is_some() => {
+                self.closed_early.push((Instant::now() + ENDING, process));
+            }
+            _ => self.service.set_gone(job, rank),
+        }
+    }
+
+    /// The later value holds, as with every known server; but whoever reads it may have meant the other.
+    fn take_put_twice(&mut self, job: JobId, key: &str, ranks: [u32; 2]) {
+        if let Some(Job { plan, put_twice_said, .. }) = self.jobs.get_mut(&job.0)
+            && !std::mem::replace(put_twice_said, true)
+        {
+            self.outputs.say(report::put_twice(plan, key, ranks));
         }
     }
 
@@ -226,7 +249,7 @@ impl Job {
     }
 
     fn starts_more(&self) -> bool {
-        self.launcher.is_some() && self.failure.is_none()
+        !self.starts.is_empty() && self.failure.is_none()
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -237,8 +260,14 @@ impl Job {
             .min()
     }
 
-    fn pid(&self, rank: u32) -> Option<i32> {
-        self.ranks.get(index(rank)).map(|rank| rank.pid)
+    /// The number of the process of a rank, if it was started.
+    fn process_of(&self, job: JobId, rank: u32) -> Option<u32> {
+        let job = self.jobs.get(&job.0).filter(|job| rank < job.started_count)?;
+        Some(job.first_process + rank)
+    }
+
+    fn pid(&self, job: JobId, rank: u32) -> Option<i32> {
+        self.process_of(job, rank).map(|process| self.processes[index(process)].pid)
     }
 }
 

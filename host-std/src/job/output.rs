@@ -13,7 +13,7 @@ use std::io;
 /// The pipes of all ranks and the two outlets they lead to.
 #[derive(Debug)]
 pub(super) struct Outputs {
-    /// By rank, then by stream.
+    /// By number of the process, then by stream.
     pipes: Vec<[Option<Pipe>; 2]>,
     open_count: usize,
     outlets: Vec<Watched>,
@@ -50,12 +50,11 @@ enum Read {
 }
 
 impl Outputs {
-    /// Prepares for `ranks` ranks.
-    pub(super) fn new(ranks: u32) -> Self {
+    /// Prepares our own ends.
+    pub(super) fn new() -> Self {
         let streams = if streams_are_one() { &Stream::BOTH[..1] } else { &Stream::BOTH[..] };
         let outlets = streams.iter().map(|&stream| Watched::new(stream)).collect();
-        let pipes = (0..ranks).map(|_| [None, None]).collect();
-        Self { pipes, open_count: 0, outlets, scratch: Vec::with_capacity(SCRATCH) }
+        Self { pipes: Vec::new(), open_count: 0, outlets, scratch: Vec::with_capacity(SCRATCH) }
     }
 
     /// Takes over a pipe of a rank that was started.
@@ -63,28 +62,32 @@ impl Outputs {
     /// Errors: those of the system.
     pub(super) fn add(
         &mut self,
-        rank: u32,
+        process: u32,
         stream: Stream,
         fd: OwnedFd,
         poller: &Poller,
     ) -> io::Result<()> {
         if !self.outlet(stream).is_closed {
-            poller.add(Token::Output(stream, rank), &fd, Interest::Read)?;
-            self.pipes[index(rank)][stream.index()] = Some(Pipe { fd, lines: Lines::default() });
+            poller.add(Token::Output(stream, process), &fd, Interest::Read)?;
+            let needed = self.pipes.len().max(index(process) + 1);
+            self.pipes.resize_with(needed, || [None, None]);
+            self.pipes[index(process)][stream.index()] = Some(Pipe { fd, lines: Lines::default() });
             self.open_count += 1;
         }
         Ok(())
     }
 
     /// Reads what a rank has written, once. What is left is told again.
-    pub(super) fn read(&mut self, stream: Stream, rank: u32) {
-        self.read_once(stream, rank);
+    pub(super) fn read(&mut self, stream: Stream, process: u32) {
+        self.read_once(stream, process);
     }
 
     /// Reads all that a rank has written so far, so that its last words come before ours.
-    pub(super) fn drain(&mut self, rank: u32) {
+    pub(super) fn drain(&mut self, process: u32) {
         for stream in Stream::BOTH {
-            while self.has_something(stream, rank) && self.read_once(stream, rank) == Read::Some {}
+            while self.has_something(stream, process)
+                && self.read_once(stream, process) == Read::Some
+            {}
         }
     }
 
@@ -163,26 +166,28 @@ impl Outputs {
     /// Closes our ends of one stream of all ranks: who writes on is told by the system, just as if the
     /// rank had written to our reader itself.
     fn close(&mut self, stream: Stream) {
-        for rank in 0..self.pipes.len() {
-            self.end(stream, rank);
+        for process in 0..self.pipes.len() {
+            self.end(stream, process);
         }
     }
 
-    fn end(&mut self, stream: Stream, rank: usize) {
-        if let Some(mut pipe) = self.pipes[rank][stream.index()].take() {
+    fn end(&mut self, stream: Stream, process: usize) {
+        if let Some(mut pipe) = self.pipes[process][stream.index()].take() {
             self.open_count -= 1;
             let outlet = &mut self.outlet(stream).outlet;
             pipe.lines.end(|rest| outlet.push(rest));
         }
     }
 
-    fn read_once(&mut self, stream: Stream, rank: u32) -> Read {
+    fn read_once(&mut self, stream: Stream, process: u32) -> Read {
         let place = self.outlets.len().min(stream.index() + 1) - 1;
         let outlet = &mut self.outlets[place].outlet;
         if outlet.is_full() && outlet.flush() == Flushed::Waiting && outlet.is_full() {
             return Read::Later;
         }
-        let Some(pipe) = &mut self.pipes[index(rank)][stream.index()] else { return Read::Later };
+        let Some(pipe) = &mut self.pipes[index(process)][stream.index()] else {
+            return Read::Later;
+        };
         self.scratch.clear();
         match rustix::io::read(&pipe.fd, spare_capacity(&mut self.scratch)) {
             Ok(count) if count > 0 => {
@@ -192,14 +197,14 @@ impl Outputs {
             Err(Errno::INTR | Errno::AGAIN) => Read::Later,
             // A pipe has no other errors; should there be one, nothing more can come.
             Ok(_) | Err(_) => {
-                self.end(stream, index(rank));
+                self.end(stream, index(process));
                 Read::End
             }
         }
     }
 
-    fn has_something(&self, stream: Stream, rank: u32) -> bool {
-        let Some(pipe) = &self.pipes[index(rank)][stream.index()] else { return false };
+    fn has_something(&self, stream: Stream, process: u32) -> bool {
+        let Some(pipe) = &self.pipes[index(process)][stream.index()] else { return false };
         let mut wanted = [PollFd::new(&pipe.fd, PollFlags::IN)];
         poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
     }
@@ -235,9 +240,9 @@ impl Watched {
     }
 }
 
-/// A rank as a place in a table; it is smaller than the number of ranks.
-pub(super) fn index(rank: u32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
+/// A number as a place in a table, which is smaller than the number of things in it.
+pub(super) fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// What a pipe of the system holds at most, unless somebody changed that.

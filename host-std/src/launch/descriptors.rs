@@ -27,36 +27,49 @@ pub struct TooFewDescriptors {
 }
 
 impl DescriptorLimit {
-    /// Makes room for `ranks` ranks.
+    /// Looks the limit up.
+    pub fn new() -> Self {
+        Self { original: getrlimit(Resource::Nofile), raised: None }
+    }
+
+    /// How many ranks there may be at once.
+    pub fn most(&self) -> u32 {
+        // "No limit" is how the system says that there is none.
+        let ranks = |limit: u64| u32::try_from(limit.saturating_sub(SPARE) / PER_RANK);
+        self.original.maximum.map_or(MOST, |limit| ranks(limit).unwrap_or(MOST).min(MOST))
+    }
+
+    /// Makes room for `ranks` ranks at once. Room that was made stays.
     ///
     /// Errors: [`TooFewDescriptors`] when not even the hard limit is enough; nothing was changed then.
-    pub fn raise_for(ranks: u32) -> Result<Self, TooFewDescriptors> {
-        let original = getrlimit(Resource::Nofile);
+    pub fn raise_for(&mut self, ranks: u32) -> Result<(), TooFewDescriptors> {
         let needed = u64::from(ranks) * PER_RANK + SPARE;
-        // "No limit" is how the system says that there is none.
-        if original.current.is_none_or(|current| current >= needed) {
-            return Ok(Self { original, raised: None });
+        let current = self.raised.as_ref().unwrap_or(&self.original).current;
+        if current.is_none_or(|current| current >= needed) {
+            return Ok(());
         }
-        if let Some(limit) = original.maximum
+        if let Some(limit) = self.original.maximum
             && limit < needed
         {
             return Err(TooFewDescriptors { ranks, needed, limit });
         }
-        let raised = Rlimit { current: Some(needed), ..original };
+        let raised = Rlimit { current: Some(needed), ..self.original };
         // Raising a soft limit up to the hard one is always allowed; should it fail, the start of a
         // rank will say so with the number at hand.
-        let raised = setrlimit(Resource::Nofile, raised).ok().map(|()| raised);
-        Ok(Self { original, raised })
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            self.raised = Some(raised);
+        }
+        Ok(())
     }
 
     /// Runs `start` under the limit the user set.
     ///
     /// Nothing that opens a descriptor may happen inside: more than the original limit may be open.
     pub fn with_original<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let Some(raised) = &self.raised else { return start() };
+        let Some(raised) = self.raised else { return start() };
         setrlimit(Resource::Nofile, self.original)?;
         let result = start();
-        setrlimit(Resource::Nofile, *raised)?;
+        setrlimit(Resource::Nofile, raised)?;
         result
     }
 }
@@ -73,6 +86,15 @@ impl fmt::Display for TooFewDescriptors {
 }
 
 impl std::error::Error for TooFewDescriptors {}
+
+impl Default for DescriptorLimit {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// More ranks than one kernel can hold; a table of them all would still fit.
+const MOST: u32 = 1 << 20;
 
 /// Standard streams, readiness loops, signals, the ends that live only while a rank is started, and
 /// what this process may have inherited.

@@ -3,21 +3,37 @@
 //! An outer launcher (a batch system's, another `mpiexec`, or this one) leaves variables that would
 //! lead the MPI library to the outer job. They go; what a user sets to tune a library stays.
 
+use super::plan::Plan;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-/// Variables that have the same value in every rank of the job.
+/// Variables that have the same value in every rank of a first job that is all on this node.
 pub fn of_job(ranks: u32, fd: u32, host: &str) -> [(&'static str, String); 5] {
+    variables([ranks; 2], fd, host, false)
+}
+
+/// Variables that have the same value in every rank of the job of `plan`.
+pub fn of_plan(plan: &Plan, fd: u32) -> [(&'static str, String); 5] {
+    let local = plan.parts.iter().map(|part| part.ranks).sum();
+    variables([plan.ranks, local], fd, &plan.host, plan.spawner.is_some())
+}
+
+fn variables(
+    [ranks, local]: [u32; 2],
+    fd: u32,
+    host: &str,
+    is_spawned: bool,
+) -> [(&'static str, String); 5] {
     [
         // One end of a socket pair; the only thing a PMI client needs to find its server.
         ("PMI_FD", fd.to_string()),
         ("PMI_SIZE", ranks.to_string()),
         // Clients look at the number, not at the presence: 0 says "not started by MPI_Comm_spawn".
-        ("PMI_SPAWNED", "0".to_owned()),
+        ("PMI_SPAWNED", u8::from(is_spawned).to_string()),
         // The name under which this launcher knows the node.
         ("PMI_HOSTNAME", host.to_owned()),
         // Libraries bind ranks to devices by these two before they speak PMI.
-        ("MPI_LOCALNRANKS", ranks.to_string()),
+        ("MPI_LOCALNRANKS", local.to_string()),
     ]
 }
 
@@ -31,6 +47,20 @@ pub fn inherited(
     ours: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {
     ours.filter(|(name, _)| !is_removed(name.as_bytes()))
+}
+
+/// The same for a program that gets `own` variables instead or besides.
+pub fn with_own<'a>(
+    ours: impl Iterator<Item = (OsString, OsString)> + 'a,
+    own: &'a [(OsString, OsString)],
+) -> impl Iterator<Item = (OsString, OsString)> + 'a {
+    // A reader of the environment finds the first of several, a shell the last: there must be one.
+    let is_last = |(at, (name, _)): &(usize, &(OsString, OsString))| {
+        own.iter().skip(at + 1).all(|(other, _)| other != name)
+    };
+    let own_once = own.iter().enumerate().filter(is_last).map(|(_, pair)| pair.clone());
+    let ours = ours.filter(|(name, _)| own.iter().all(|(other, _)| other != name));
+    inherited(ours.chain(own_once))
 }
 
 fn is_removed(name: &[u8]) -> bool {
@@ -122,5 +152,14 @@ mod tests {
         for name in set.into_iter().chain(own) {
             assert!(is_removed(name.as_bytes()), "{name}");
         }
+    }
+
+    #[test]
+    fn what_a_program_gets_alone_replaces_what_all_get() {
+        let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+        let ours = [pair("A", "1"), pair("B", "1")];
+        let own = [pair("B", "2"), pair("C", "2"), pair("B", "3"), pair("PMI_FD", "9")];
+        let seen: Vec<_> = with_own(ours.into_iter(), &own).collect();
+        assert_eq!(seen, [pair("A", "1"), pair("C", "2"), pair("B", "3")]);
     }
 }

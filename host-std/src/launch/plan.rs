@@ -1,29 +1,142 @@
-//! Who runs where, decided before anything runs.
+//! One job, decided before anything of it runs: which ranks, which programs, which place.
 
-use crate::cli::config::{Config, Program};
+use super::program::Program;
+use crate::cli::config::Config;
 
-/// A job that can be started: which ranks, which program, which place.
+/// A job that can be started.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How many ranks the job has.
     pub ranks: u32,
-    /// What every rank runs.
-    pub program: Program,
+    /// What they run, in the order of the ranks.
+    pub parts: Vec<Part>,
     /// The name of the node all ranks run on.
     pub host: String,
     /// The name of the job's key-value space.
     pub kvsname: String,
+    /// The name of the job that asked for this one; none for the first.
+    pub spawner: Option<String>,
+    /// How many processes there may be in all jobs together.
+    pub universe: u32,
+    /// What its ranks may ask the process manager for.
+    pub attributes: Vec<(String, String)>,
+    /// What its ranks find in their space when they start.
+    pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Ranks that run the same program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What they run.
+    pub program: Program,
+    /// How many they are; one at least.
+    pub ranks: u32,
 }
 
 impl Plan {
-    /// Places all ranks of `config` on this node. `pid` keeps the names of two jobs on one node apart.
-    pub fn new(config: Config, pid: u32) -> Self {
-        let Config { ranks, program, host } = config;
-        Self { ranks, program, host, kvsname: format!("kvs_{pid}_0") }
+    /// Places all ranks of `config` on this node. `pid` keeps the names of jobs of two launchers apart.
+    pub fn first(config: Config, pid: u32) -> Self {
+        let Config { ranks, program, host, universe, attributes } = config;
+        Self {
+            ranks,
+            parts: vec![Part { program, ranks }],
+            host,
+            kvsname: format!("kvs_{pid}_0"),
+            spawner: None,
+            universe: universe.unwrap_or(ranks),
+            attributes,
+            preputs: Vec::new(),
+        }
     }
 
-    /// The program's name for messages.
-    pub fn program_name(&self) -> String {
+    /// A job of `parts` that a rank of this job has asked for, as number `count` of the launcher `pid`.
+    pub fn spawned(
+        &self,
+        parts: Vec<Part>,
+        preputs: Vec<(Vec<u8>, Vec<u8>)>,
+        (pid, count): (u32, u32),
+    ) -> Self {
+        Self {
+            ranks: parts.iter().map(|part| part.ranks).sum(),
+            parts,
+            host: self.host.clone(),
+            kvsname: format!("kvs_{pid}_{count}"),
+            spawner: Some(self.kvsname.clone()),
+            universe: self.universe,
+            attributes: self.attributes.clone(),
+            preputs,
+        }
+    }
+
+    /// The number of the part that `rank` belongs to, as its job counts applications.
+    pub fn appnum(&self, rank: u32) -> usize {
+        let mut end = 0;
+        let ends = self.parts.iter().map(|part| {
+            end += part.ranks;
+            end
+        });
+        { ends }.take_while(|end| *end <= rank).count()
+    }
+
+    /// What `rank` runs, for messages.
+    pub fn program_name(&self, rank: u32) -> String {
+        self.parts.get(self.appnum(rank)).map_or_else(String::new, Part::name)
+    }
+
+    /// What the ranks run, for messages about all of them.
+    pub fn program_names(&self) -> String {
+        let mut names: Vec<String> = self.parts.iter().map(Part::name).collect();
+        names.dedup();
+        names.join(", ")
+    }
+}
+
+impl Part {
+    fn name(&self) -> String {
         self.program.name.display().to_string()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    /// Ranks of these programs on `node1`.
+    pub(crate) fn plan(parts: &[(&str, u32)]) -> Plan {
+        let part = |(name, ranks): &(&str, u32)| {
+            let program = Program::new(PathBuf::from(name), OsString::from(name), Vec::new());
+            Part { program, ranks: *ranks }
+        };
+        let parts: Vec<Part> = parts.iter().map(part).collect();
+        let ranks = parts.iter().map(|part| part.ranks).sum();
+        Plan {
+            ranks,
+            parts,
+            host: "node1".to_owned(),
+            kvsname: "kvs_7_0".to_owned(),
+            spawner: None,
+            universe: ranks,
+            attributes: Vec::new(),
+            preputs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn ranks_are_numbered_through_all_parts() {
+        let plan = plan(&[("./a", 2), ("./b", 1), ("./b", 3)]);
+        let numbers: Vec<usize> = (0..6).map(|rank| plan.appnum(rank)).collect();
+        assert_eq!(numbers, [0, 0, 1, 2, 2, 2]);
+        assert_eq!((plan.program_name(1), plan.program_name(2)), ("./a".into(), "./b".into()));
+        assert_eq!(plan.program_names(), "./a, ./b");
+    }
+
+    #[test]
+    fn a_spawned_job_knows_where_it_comes_from() {
+        let parent = plan(&[("./a", 2)]);
+        let child = parent.spawned(plan(&[("./b", 3)]).parts, Vec::new(), (7, 4));
+        assert_eq!((child.ranks, child.universe), (3, 2));
+        assert_eq!((&*child.kvsname, child.spawner.as_deref()), ("kvs_7_4", Some("kvs_7_0")));
     }
 }

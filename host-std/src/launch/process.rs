@@ -7,20 +7,24 @@
 //! - A rank's ends of its socket and its pipes are moved to three low numbers, the same for every rank.
 //!   The socket's is the only descriptor of ours that survives the exec, and it is replaced before the
 //!   next rank starts: no rank can inherit the end of another.
-//! - Standard input is ours for rank 0. After that ours is turned into the null device, which the
+//! - A program that is to start in another folder starts while that is ours: there is one thread, and
+//!   nobody else looks.
+//! - Standard input is ours for rank 0 of the first job. After that ours is turned into the null device, which the
 //!   other ranks inherit; whoever writes to us learns of the end of rank 0 and not of the launcher.
 
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
-use crate::launch::plan::Plan;
+use crate::launch::plan::{Part, Plan};
+use crate::launch::program::Program;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::DupFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, fchdir, pidfd_open, pidfd_send_signal, waitid,
 };
 use std::ffi::{CString, OsStr};
 use std::fmt;
@@ -28,25 +32,33 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 /// Open files a running rank costs its launcher: socket, two pipes, the process itself.
 pub const PER_RANK: u64 = 4;
 
-/// Starts the ranks of one job, rank 0 first. While it lives it holds the ends of the last rank it started,
-/// so it is to be dropped when there is no rank left to start.
+/// Starts ranks, rank 0 of the first job first.
 pub struct Launcher {
+    attributes: PosixSpawnAttr,
+    actions: PosixSpawnFileActions,
+    slots: Slots,
+    null: OwnedFd,
+    /// How many open files there may be.
+    pub limit: DescriptorLimit,
+    one_pipe: bool,
+    stdin_is_taken: bool,
+    is_resting: bool,
+}
+
+/// A program with all that is the same for every rank that runs it.
+#[derive(Debug)]
+pub struct Exec {
     path: CString,
     words: Vec<CString>,
     /// What is the same for every rank, then what is not.
     environment: Vec<CString>,
     common_count: usize,
-    attributes: PosixSpawnAttr,
-    actions: PosixSpawnFileActions,
-    slots: Slots,
-    null: OwnedFd,
-    limit: DescriptorLimit,
-    one_pipe: bool,
-    stdin_is_taken: bool,
+    folder: Option<OwnedFd>,
 }
 
 /// The numbers at which a rank finds its descriptors when it starts.
@@ -92,11 +104,11 @@ pub enum Ending {
 }
 
 impl Launcher {
-    /// Prepares all that is the same for every rank of `plan`. With `one_pipe`, standard output and
-    /// standard error of a rank are one pipe, which keeps what it writes to both in order.
+    /// Prepares all that is the same for every rank. With `one_pipe`, standard output and standard error
+    /// of a rank are one pipe, which keeps what it writes to both in order.
     ///
     /// Errors: those of the system; nothing was started.
-    pub fn new(plan: &Plan, limit: DescriptorLimit, one_pipe: bool) -> io::Result<Self> {
+    pub fn new(limit: DescriptorLimit, one_pipe: bool) -> io::Result<Self> {
         let link = OwnedFd::from(OpenOptions::new().read(true).write(true).open("/dev/null")?);
         let null = link.try_clone()?;
         let slots = Slots { link, output: null.try_clone()?, errors: null.try_clone()? };
@@ -110,20 +122,7 @@ impl Launcher {
         let mut attributes = PosixSpawnAttr::init()?;
         attributes.set_sigdefault(&defaults)?;
         attributes.set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF)?;
-
-        let fd = slots.link.as_raw_fd().unsigned_abs();
-        let ours = env::inherited(std::env::vars_os());
-        let mut environment =
-            ours.map(|(name, value)| variable(&name, &value)).collect::<io::Result<Vec<_>>>()?;
-        for (name, value) in env::of_job(plan.ranks, fd, &plan.host) {
-            environment.push(variable(name.as_ref(), value.as_ref())?);
-        }
-        let words = std::iter::once(&plan.program.name).chain(&plan.program.args);
         Ok(Self {
-            path: CString::new(plan.program.path.as_os_str().as_bytes())?,
-            words: words.map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?,
-            common_count: environment.len(),
-            environment,
             attributes,
             actions,
             slots,
@@ -131,13 +130,37 @@ impl Launcher {
             limit,
             one_pipe,
             stdin_is_taken: false,
+            is_resting: true,
         })
     }
 
-    /// Starts `rank`, which is number `local_rank` on this node.
+    /// Prepares what `part` of `plan` runs.
+    ///
+    /// Errors: those of the system, and a word that holds a NUL.
+    pub fn prepare(&self, plan: &Plan, part: &Part) -> io::Result<Exec> {
+        let Program { path, name, args, folder, variables } = &part.program;
+        let ours = env::with_own(std::env::vars_os(), variables);
+        let mut environment =
+            ours.map(|(name, value)| variable(&name, &value)).collect::<io::Result<Vec<_>>>()?;
+        let fd = self.slots.link.as_raw_fd().unsigned_abs();
+        for (name, value) in env::of_plan(plan, fd) {
+            environment.push(variable(name.as_ref(), value.as_ref())?);
+        }
+        let words = std::iter::once(name).chain(args).map(|word| CString::new(word.as_bytes()));
+        Ok(Exec {
+            path: CString::new(path.as_os_str().as_bytes())?,
+            words: words.collect::<Result<_, _>>()?,
+            common_count: environment.len(),
+            environment,
+            folder: folder.as_ref().map(|folder| place(folder)).transpose()?,
+        })
+    }
+
+    /// Starts `exec` as `rank`, which is number `local_rank` on this node.
     ///
     /// Errors: those of the system; nothing of the rank is left then.
-    pub fn start(&mut self, rank: u32, local_rank: u32) -> io::Result<Started> {
+    pub fn start(&mut self, exec: &mut Exec, rank: u32, local_rank: u32) -> io::Result<Started> {
+        self.is_resting = false;
         let (link, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let link = UnixStream::from(link);
@@ -150,23 +173,52 @@ impl Launcher {
             false => Some(pipe_into(&mut self.slots.errors)?),
         };
 
-        self.environment.truncate(self.common_count);
-        for (name, value) in env::of_rank(rank, local_rank) {
-            self.environment.push(variable(name.as_ref(), value.as_ref())?);
-        }
-        let Self { path, actions, attributes, words, environment, .. } = &*self;
-        let start = || Ok(posix_spawn(path.as_c_str(), actions, attributes, words, environment)?);
-        let pid = self.limit.with_original(start)?;
+        let pid = self.spawn(exec, rank, local_rank)?;
         // Not waited for yet, so the number cannot have been given to another process.
-        let pid = Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::Other)?;
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
-
         if !self.stdin_is_taken {
             rustix::stdio::dup2_stdin(&self.null)?;
             self.stdin_is_taken = true;
         }
         Ok(Started { process: Process { pid, handle }, link, output, errors })
     }
+
+    /// Lets go of the ends of the rank that was started last, so that they close with it. For when there
+    /// is nobody to start for a while.
+    ///
+    /// Errors: those of the system.
+    pub fn rest(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_resting, true) {
+            return Ok(());
+        }
+        rustix::io::dup2(&self.null, &mut self.slots.link)?;
+        for slot in [&mut self.slots.output, &mut self.slots.errors] {
+            rustix::io::dup3(&self.null, slot, DupFlags::CLOEXEC)?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&self, exec: &mut Exec, rank: u32, local_rank: u32) -> io::Result<Pid> {
+        exec.environment.truncate(exec.common_count);
+        for (name, value) in env::of_rank(rank, local_rank) {
+            exec.environment.push(variable(name.as_ref(), value.as_ref())?);
+        }
+        let Exec { path, words, environment, folder, .. } = exec;
+        let Self { actions, attributes, limit, .. } = self;
+        let ours = folder.as_ref().map(|_| place(Path::new("."))).transpose()?;
+        folder.as_ref().map_or(Ok(()), fchdir)?;
+        let start = || Ok(posix_spawn(path.as_c_str(), actions, attributes, words, environment)?);
+        let pid = limit.with_original(start);
+        // Before anything else, failures too: paths of ours are meant from our own folder.
+        ours.map_or(Ok(()), fchdir)?;
+        Ok(Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?)
+    }
+}
+
+/// A folder, to go to.
+fn place(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
 /// Makes a pipe whose writing end is at `slot`, and gives the reading end.
@@ -182,10 +234,7 @@ fn variable(name: &OsStr, value: &OsStr) -> io::Result<CString> {
 
 impl fmt::Debug for Launcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Launcher")
-            .field("path", &self.path)
-            .field("slots", &self.slots)
-            .finish_non_exhaustive()
+        f.debug_struct("Launcher").field("slots", &self.slots).finish_non_exhaustive()
     }
 }
 

@@ -1,24 +1,17 @@
 //! One connection: a rank's socket, what is on its way through it, and what is waited for.
 
 use crate::server::ready::{Interest, Poller, Token};
-use crate::verdict::Phase;
 use pmi_core::error::PeerError;
-use pmi_core::ids::SessionId;
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_link::{Carry, Progress, PumpError};
-use pmi_std::{Bounded, NonBlocking};
+use pmi_std::{Bounded, NonBlocking, Stream};
 use std::io;
-use std::os::unix::net::UnixStream;
 
 /// Our end of a rank's socket.
 #[derive(Debug)]
 pub struct Connection {
-    /// Its session in the server.
-    pub session: SessionId,
-    /// How far its rank had come when it was given up.
-    pub last_phase: Option<Phase>,
-    link: Option<NonBlocking<UnixStream>>,
+    link: Option<NonBlocking<Stream>>,
     carry: Carry<Bounded>,
     watched_for: Option<Interest>,
 }
@@ -51,16 +44,9 @@ impl Connection {
     /// Takes over `stream`, which never waits, and watches it.
     ///
     /// Errors: those of the system.
-    pub fn new(
-        session: SessionId,
-        stream: UnixStream,
-        token: Token,
-        poller: &Poller,
-    ) -> io::Result<Self> {
+    pub fn new(stream: Stream, token: Token, poller: &Poller) -> io::Result<Self> {
         poller.add(token, &stream, Interest::Read)?;
         Ok(Self {
-            session,
-            last_phase: None,
             link: Some(NonBlocking::of(stream)),
             carry: Carry::new(Bounded::new(CARRY_MAX), Bounded::new(CARRY_MAX)),
             watched_for: Some(Interest::Read),

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 pub enum Token {
     /// A signal came to this process.
     Signal,
-    /// The connection of a rank can be read or written.
+    /// The connection with this number can be read or written.
     Link(u32),
-    /// A rank has ended.
+    /// The process with this number has ended.
     Exit(u32),
-    /// A rank has written to one of its streams, or closed it.
+    /// The process with this number has written to one of its streams, or closed it.
     Output(Stream, u32),
     /// Our own stream takes more.
     Outlet(Stream),
@@ -166,28 +166,28 @@ impl Interest {
     }
 }
 
-/// The kind in the upper half, the rank in the lower.
+/// The kind in the upper half, the number in the lower.
 fn data(token: Token) -> epoll::EventData {
-    let (kind, rank): (u64, u32) = match token {
+    let (kind, number): (u64, u32) = match token {
         Token::Signal => (0, 0),
-        Token::Link(rank) => (1, rank),
-        Token::Exit(rank) => (2, rank),
-        Token::Output(Stream::Out, rank) => (3, rank),
-        Token::Output(Stream::Err, rank) => (4, rank),
+        Token::Link(number) => (1, number),
+        Token::Exit(number) => (2, number),
+        Token::Output(Stream::Out, number) => (3, number),
+        Token::Output(Stream::Err, number) => (4, number),
         Token::Outlet(Stream::Out) => (5, 0),
         Token::Outlet(Stream::Err) => (6, 0),
     };
-    epoll::EventData::new_u64(kind << 32 | u64::from(rank))
+    epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
 
 fn token(data: u64) -> Option<Token> {
-    let rank = u32::try_from(data & u64::from(u32::MAX)).ok()?;
+    let number = u32::try_from(data & u64::from(u32::MAX)).ok()?;
     Some(match data >> 32 {
         0 => Token::Signal,
-        1 => Token::Link(rank),
-        2 => Token::Exit(rank),
-        3 => Token::Output(Stream::Out, rank),
-        4 => Token::Output(Stream::Err, rank),
+        1 => Token::Link(number),
+        2 => Token::Exit(number),
+        3 => Token::Output(Stream::Out, number),
+        4 => Token::Output(Stream::Err, number),
         5 => Token::Outlet(Stream::Out),
         6 => Token::Outlet(Stream::Err),
         _ => return None,

@@ -1,100 +1,156 @@
-//! The protocol server of one job and its connections.
+//! The protocol server of all jobs, and its connections.
 
 use crate::launch::plan::Plan;
 use crate::server::flush::{Connection, Occasion, Served};
+use crate::server::news::{Asked, News, event_news, nonsense, stuck_news};
 use crate::server::ready::{Poller, Token};
 use crate::server::storage::{Heap, Table};
 use crate::verdict::{Failure, Phase};
-use pmi_core::error::{Code, PeerError};
-use pmi_core::ids::{JobId, KvsName, Rank};
+use pmi_core::error::{Code, Misuse};
+use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::server::{self, Event, JobSpec, Member, Peer, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
-use pmi_std::{Bounded, Clock};
+use pmi_std::{Bounded, Clock, Stream};
+use std::collections::VecDeque;
 use std::io;
-use std::os::unix::net::UnixStream;
 
-/// Serves the ranks of one job.
+/// Serves the ranks of all jobs.
 #[derive(Debug)]
 pub struct Service {
-    server: Server<Heap>,
-    job: JobId,
-    /// By rank.
-    connections: Vec<Connection>,
-    news: Vec<News>,
+    pub(super) server: Server<Heap>,
+    /// By job, then by rank.
+    seats: Vec<Vec<Seat>>,
+    /// By session.
+    connections: Vec<Option<Connection>>,
+    /// What sessions had not told when they were closed.
+    events: VecDeque<Event>,
+    news: VecDeque<News>,
+    /// Ranks whose connection keeps a fence from ending. How their processes end will say more, and soon.
+    pub(super) suspects: Vec<(JobId, Rank)>,
     clock: Clock,
     /// One buffer for whichever connection is served.
     scratch: Box<[u8]>,
 }
 
-/// What the rest of the launcher must know.
-#[derive(Debug)]
-pub enum News {
-    /// A rank did, or wants, what ends the job.
-    Failed(Failure),
-    /// A rank has closed its connection.
-    Closed {
-        /// Which rank.
-        rank: u32,
-    },
+/// A rank, as far as it has to do with connections.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seat {
+    session: Option<SessionId>,
+    /// How far it had come when it was given up.
+    last_phase: Option<Phase>,
 }
 
 impl Service {
+    /// A server without jobs.
+    pub fn new() -> Self {
+        Self {
+            server: Server::new(Table::new(SESSIONS_MAX), Table::new(JOBS_MAX), Default::default()),
+            seats: Vec::new(),
+            connections: Vec::new(),
+            events: VecDeque::new(),
+            news: VecDeque::new(),
+            suspects: Vec::new(),
+            clock: Clock::start(),
+            scratch: vec![0; SCRATCH].into(),
+        }
+    }
+
     /// Sets up the job of `plan`, with all its ranks on one node.
     ///
     /// Errors: those of a plan that cannot be served, which name what is wrong.
-    pub fn new(plan: &Plan) -> io::Result<Self> {
-        let count = usize::try_from(plan.ranks).unwrap_or(usize::MAX);
-        let mut server = Server::new(Table::new(count), Table::new(1), Default::default());
+    pub fn add_job(&mut self, plan: &Plan) -> io::Result<JobId> {
+        let name = |name: &str| KvsName::new(name.as_bytes()).map_err(io::Error::other);
         let spec = JobSpec {
-            name: KvsName::new(plan.kvsname.as_bytes()).map_err(io::Error::other)?,
-            spawner: None,
-            universe_size: Some(plan.ranks),
+            name: name(&plan.kvsname)?,
+            spawner: plan.spawner.as_deref().map(name).transpose()?,
+            universe_size: Some(plan.universe),
             has_uplink: false,
         };
-        // All ranks run the first and only program of the launch, on the first and only node.
-        let job = server
-            .add_job(spec, vec![Member::new(0, 0); count], Default::default())
-            .map_err(io::Error::other)?;
-        let mut mapping = [0; 64];
-        let nodes = std::iter::repeat_n(0, count);
-        if let Ok(len) = write_mapping(nodes, &mut mapping) {
-            server.preset(job, PROCESS_MAPPING, &mapping[..len]).map_err(io::Error::other)?;
+        let members: Vec<Member> = (0..plan.ranks)
+            .map(|rank| Member::new(i32::try_from(plan.appnum(rank)).unwrap_or(-1), NODE))
+            .collect();
+        let count = members.len();
+        let job =
+            self.server.add_job(spec, members, Default::default()).map_err(io::Error::other)?;
+        let filled = self.fill(job, plan, count);
+        if let Err(error) = filled {
+            self.remove_job(job);
+            return Err(io::Error::other(error));
         }
-        Ok(Self {
-            server,
-            job,
-            connections: Vec::with_capacity(count),
-            news: Vec::new(),
-            clock: Clock::start(),
-            scratch: vec![0; SCRATCH].into(),
-        })
+        let place = index(job.0);
+        self.seats.resize_with(self.seats.len().max(place + 1), Vec::new);
+        self.seats[place] = vec![Seat::default(); count];
+        Ok(job)
     }
 
-    /// Takes over our end of the socket of `rank`. Ranks come in order.
+    /// What the ranks of a job can read from the start.
+    fn fill(&mut self, job: JobId, plan: &Plan, count: usize) -> Result<(), Misuse> {
+        let mut mapping = [0; 64];
+        if let Ok(len) = write_mapping(std::iter::repeat_n(NODE, count), &mut mapping) {
+            self.server.preset(job, PROCESS_MAPPING, &mapping[..len])?;
+        }
+        self.server.preset(job, b"universeSize", plan.universe.to_string().as_bytes())?;
+        self.server.preset(job, b"hasNameServ", b"TRUE")?;
+        for (key, value) in &plan.attributes {
+            self.server.preset(job, key.as_bytes(), value.as_bytes())?;
+        }
+        plan.preputs.iter().try_for_each(|(key, value)| self.server.preput(job, key, value))
+    }
+
+    /// Forgets a job whose ranks have all been given up.
+    pub fn remove_job(&mut self, job: JobId) {
+        // It is refused only while a rank may still speak; the job then stays, which costs memory only.
+        if self.server.remove_job(job).is_ok()
+            && let Some(seats) = self.seats.get_mut(index(job.0))
+        {
+            *seats = Vec::new();
+        }
+    }
+
+    /// Takes over our end of the socket of a rank that was started.
     ///
     /// Errors: those of the system.
-    pub fn add(&mut self, rank: u32, link: UnixStream, poller: &Poller) -> io::Result<()> {
-        let peer = Peer::Member { job: self.job, rank: Rank(rank) };
+    pub fn add_member(
+        &mut self,
+        (job, rank): (JobId, u32),
+        link: Stream,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        let peer = Peer::Member { job, rank: Rank(rank) };
+        let session = self.open(peer, link, poller)?;
+        if let Some(seat) = self.seat_mut(job, rank) {
+            seat.session = Some(session);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, peer: Peer, link: Stream, poller: &Poller) -> io::Result<SessionId> {
         let session = self
             .server
             .open(peer, Bounded::new(INBOX_MAX), Table::new(THREADS_MAX))
             .map_err(io::Error::other)?;
-        self.connections.push(Connection::new(session, link, Token::Link(rank), poller)?);
-        Ok(())
+        let connection = Connection::new(link, Token::Link(session.0), poller)?;
+        let place = index(session.0);
+        self.connections.resize_with(self.connections.len().max(place + 1), || None);
+        self.connections[place] = Some(connection);
+        Ok(session)
     }
 
-    /// Serves `rank`, whose socket has something or takes something.
+    /// Serves the connection with this number, whose socket has something or takes something.
     ///
     /// Errors: those of the system's readiness calls; trouble with the peer is news.
-    pub fn ready(&mut self, rank: u32, poller: &Poller) -> io::Result<()> {
-        self.serve(rank, poller, Occasion::Ready)
+    pub fn ready(&mut self, session: u32, poller: &Poller) -> io::Result<()> {
+        self.serve(SessionId(session), poller, Occasion::Ready)
     }
 
-    /// Takes up everything that `rank` said before it ended.
+    /// Takes up everything that a rank said before it ended.
     ///
     /// Errors: as for [`ready`](Self::ready).
-    pub fn drain(&mut self, rank: u32, poller: &Poller) -> io::Result<()> {
-        self.serve(rank, poller, Occasion::Ended)
+    pub fn drain(&mut self, job: JobId, rank: u32, poller: &Poller) -> io::Result<()> {
+        match self.seat(job, rank).and_then(|seat| seat.session) {
+            Some(session) => self.serve(session, poller, Occasion::Ended),
+            None => Ok(()),
+        }
     }
 
     /// Serves everybody who is owed something or was held up by others.
@@ -102,9 +158,7 @@ impl Service {
     /// Errors: as for [`ready`](Self::ready).
     pub fn flush(&mut self, poller: &Poller) -> io::Result<()> {
         while let Some(id) = self.server.next_ready() {
-            if let Some((_, Some(rank))) = self.server.peer(id) {
-                self.serve(rank.0, poller, Occasion::Owed)?;
-            }
+            self.serve(id, poller, Occasion::Owed)?;
         }
         Ok(())
     }
@@ -112,155 +166,133 @@ impl Service {
     /// The next thing the rest of the launcher must know. After each, there may be somebody to
     /// [`flush`](Self::flush).
     pub fn next_news(&mut self) -> Option<News> {
-        while let Some(event) = self.server.poll_event() {
-            match event {
-                Event::Aborted { rank, code, message, .. } => {
-                    let failure = Failure::Abort {
-                        rank: rank.0,
-                        code: code.unwrap_or(ABORT_CODE),
-                        message: printable(message.as_bytes()),
-                    };
-                    self.news.push(News::Failed(failure));
-                }
-                Event::FenceStuck { .. } => self.news.extend(self.missing().map(News::Failed)),
-                Event::Spawn { session, exchange } => {
-                    self.server.spawn_read(session);
-                    // It waits for exactly this answer, so there is nobody to tell of a refusal.
-                    let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL));
-                }
-                // The later value holds, as with every known server.
-                Event::PutTwice { .. } => {}
-                // There are no callers and no other nodes.
-                _ => {}
-            }
+        while let Some(event) = self.events.pop_front().or_else(|| self.server.poll_event()) {
+            let news = event_news(self, event);
+            self.news.extend(news);
         }
-        if self.news.is_empty() { None } else { Some(self.news.remove(0)) }
+        let stuck = stuck_news(self);
+        self.news.extend(stuck);
+        self.news.pop_front()
     }
 
-    /// Notes that `rank` will never be heard again, so that nobody waits for it.
-    pub fn set_gone(&mut self, rank: u32) {
-        let phase = self.phase(rank);
-        let Some(connection) = self.connections.get_mut(index(rank)) else { return };
-        connection.close();
+    /// Answers a spawn: with the job that runs now, or with why there is none.
+    pub fn answer_spawn(&mut self, asked: Asked, made: Result<JobId, Code>) {
+        // Whoever asked may be gone; then nobody waits.
+        let _ = self.server.answer_spawn(asked.session, asked.exchange, made);
+    }
+
+    /// Notes that a rank will never be heard again, so that nobody waits for it.
+    pub fn set_gone(&mut self, job: JobId, rank: u32) {
+        let phase = self.phase(job, rank);
+        let Some(seat) = self.seat_mut(job, rank) else { return };
         // For the server a rank that is gone is gone; for judging its end it matters how it left.
-        connection.last_phase = Some(phase);
-        self.server.close(connection.session);
-        self.server.member_gone(self.job, Rank(rank));
+        seat.last_phase = Some(phase);
+        let session = seat.session.take();
+        session.into_iter().for_each(|session| self.close(session));
+        self.server.member_gone(job, Rank(rank));
     }
 
-    /// How far `rank` has come.
-    pub fn phase(&self, rank: u32) -> Phase {
-        if let Some(phase) =
-            self.connections.get(index(rank)).and_then(|connection| connection.last_phase)
-        {
+    /// How far a rank has come.
+    pub fn phase(&self, job: JobId, rank: u32) -> Phase {
+        if let Some(phase) = self.seat(job, rank).and_then(|seat| seat.last_phase) {
             return phase;
         }
-        let member = self.server.job(self.job).and_then(|job| job.member(Rank(rank)));
-        match member.map(Member::phase) {
+        match self.server.job(job).and_then(|job| job.member(Rank(rank))).map(Member::phase) {
             None | Some(server::Phase::Absent | server::Phase::Connected) => Phase::Silent,
             Some(server::Phase::Open | server::Phase::Lost) => Phase::Open,
             Some(server::Phase::Finalized) => Phase::Finalized,
         }
     }
 
-    /// True when the connection of `rank` has ended.
-    pub fn is_closed(&self, rank: u32) -> bool {
-        self.connections.get(index(rank)).is_none_or(Connection::is_closed)
+    /// True when the connection of a rank has ended.
+    pub fn is_closed(&self, job: JobId, rank: u32) -> bool {
+        let session = self.seat(job, rank).and_then(|seat| seat.session);
+        session.and_then(|id| self.connection(id)).is_none_or(Connection::is_closed)
     }
 
-    fn serve(&mut self, rank: u32, poller: &Poller, occasion: Occasion) -> io::Result<()> {
+    /// True when a rank has said goodbye or was given up.
+    pub(super) fn has_left(&self, job: JobId, rank: u32) -> bool {
+        self.phase(job, rank) == Phase::Finalized
+            || self.seat(job, rank).is_some_and(|seat| seat.last_phase.is_some())
+    }
+
+    fn serve(&mut self, id: SessionId, poller: &Poller, occasion: Occasion) -> io::Result<()> {
         let now = self.clock.now();
-        let Some(connection) = self.connections.get_mut(index(rank)) else { return Ok(()) };
-        let Some(mut session) = self.server.session(connection.session) else { return Ok(()) };
-        let wire = (Token::Link(rank), poller);
-        match connection.serve(&mut session, now, &mut self.scratch, occasion, wire)? {
+        let found = self.connections.get_mut(index(id.0)).and_then(Option::as_mut);
+        let Some(connection) = found else { return Ok(()) };
+        let Some(mut session) = self.server.session(id) else { return Ok(()) };
+        let wire = (Token::Link(id.0), poller);
+        let served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
+        let Some((job, Some(Rank(rank)))) = self.server.peer(id) else { return Ok(()) };
+        match served {
             Served::Waiting => {}
-            Served::Closed => self.news.push(News::Closed { rank }),
+            Served::Closed => self.news.push_back(News::Closed { job, rank }),
             Served::Broken(error, heard_bytes) => {
                 let heard = &self.scratch[..heard_bytes.min(EXCERPT_MAX)];
-                self.news.push(News::Failed(nonsense(rank, error, heard)));
+                let failure = Failure::Nonsense { rank, why: nonsense(error, heard) };
+                self.news.push_back(News::Failed { job, failure });
             }
             // Only after a goodbye: some clients crash when the stream ends at any other moment.
-            Served::Finished if self.phase(rank) == Phase::Finalized => {
-                self.connections[index(rank)].close();
+            Served::Finished => {
+                if self.phase(job, rank) == Phase::Finalized
+                    && let Some(Some(connection)) = self.connections.get_mut(index(id.0))
+                {
+                    connection.close();
+                }
             }
-            Served::Finished => {}
         }
         Ok(())
     }
 
-    fn missing(&self) -> Option<Failure> {
-        let job = self.server.job(self.job)?;
-        // Not those whose connection has just ended: how their process ends will say more, and soon.
-        let has_left = |rank: &Rank| match job.member(*rank).map(Member::phase) {
-            Some(server::Phase::Finalized) => true,
-            Some(server::Phase::Lost) => self
-                .connections
-                .get(rank.index())
-                .is_some_and(|connection| connection.last_phase.is_some()),
-            _ => false,
-        };
-        let gone_count = job.missing().filter(has_left).count();
-        if gone_count == 0 {
-            return None;
+    fn close(&mut self, session: SessionId) {
+        if let Some(connection) = self.connections.get_mut(index(session.0)) {
+            *connection = None;
         }
-        Some(Failure::Missing {
-            gone_count,
-            gone: job.missing().filter(has_left).take(NAMED_MAX).map(|rank| rank.0).collect(),
-            waiting_count: usize::try_from(job.fence().inside()).unwrap_or(usize::MAX),
-        })
+        self.events.extend(self.server.close(session));
+    }
+
+    fn connection(&self, session: SessionId) -> Option<&Connection> {
+        self.connections.get(index(session.0))?.as_ref()
+    }
+
+    fn seat(&self, job: JobId, rank: u32) -> Option<&Seat> {
+        self.seats.get(index(job.0))?.get(index(rank))
+    }
+
+    fn seat_mut(&mut self, job: JobId, rank: u32) -> Option<&mut Seat> {
+        self.seats.get_mut(index(job.0))?.get_mut(index(rank))
     }
 }
 
-fn nonsense(rank: u32, error: PeerError, heard: &[u8]) -> Failure {
-    let mut why = match error {
-        PeerError::Malformed(_) | PeerError::MessageTooLong { .. } => {
-            format!("sent something that is not PMI: {error}")
-        }
-        _ => format!("cannot be served: {error}"),
-    };
-    if !heard.is_empty() {
-        why.push_str(&format!(", in '{}'", heard.escape_ascii()));
+impl Default for Service {
+    fn default() -> Self {
+        Self::new()
     }
-    Failure::Nonsense { rank, why }
 }
 
-/// What a rank says, safe to show on a terminal.
-fn printable(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn index(rank: u32) -> usize {
-    usize::try_from(rank).unwrap_or(usize::MAX)
-}
-
-/// The exit code of an abort that names none.
-const ABORT_CODE: i32 = 1;
+/// The label of the one node there is.
+const NODE: u32 = 0;
 
 /// How many answers one client may wait for at once: as many as threads of it call PMI.
 const THREADS_MAX: usize = 256;
 
-/// How many missing ranks are named; more would not be read.
-const NAMED_MAX: usize = 8;
+/// Above what one process may have open files for.
+const SESSIONS_MAX: usize = 1 << 21;
+
+/// A bound on jobs that run at once; each has a process at least.
+const JOBS_MAX: usize = 1 << 20;
 
 /// How much of what a peer sent is shown when it was nonsense.
 const EXCERPT_MAX: usize = 40;
 
-/// Far above any message but a large spawn, and a bound on what one client can make us hold.
-const INBOX_MAX: usize = 256 * 1024;
+/// Longer than what the system lets a program have as arguments is no use in a spawn, and other messages
+/// are far shorter; a bound on what one client can make us hold.
+const INBOX_MAX: usize = 1 << 20;
 
 /// One half is for reading and one for writing, where the longest reply fits several times.
 pub(super) const SCRATCH: usize = 16 * 1024;
 const _: () = assert!(SCRATCH / 2 > 2 * pmi_core::limits::REPLY_BYTES);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_rank_says_is_made_harmless() {
-        assert_eq!(printable(b" bye\x1b[2J\nbye \n"), "bye [2J bye");
-        assert_eq!(printable(b"\xff"), "\u{fffd}");
-    }
-}

@@ -1,0 +1,175 @@
+//! Ranks are started one at a time, job after job; ranks that run may ask for more of them.
+
+use super::output::index;
+use super::{Job, Run, Started};
+use crate::launch::order::Order;
+use crate::launch::plan::Plan;
+use crate::launch::process::{self, Exec, start_code};
+use crate::launch::stdio::Stream;
+use crate::report;
+use crate::server::news::Asked;
+use crate::server::ready::{Interest, Token};
+use crate::verdict::Failure;
+use pmi_core::error::Code;
+use pmi_core::ids::JobId;
+use rustix::process::Signal;
+use std::fmt::Display;
+use std::io;
+use std::rc::Rc;
+
+/// A job with ranks that were not started yet.
+pub(super) struct Start {
+    job: JobId,
+    plan: Rc<Plan>,
+    /// The next rank.
+    rank: u32,
+    /// What the rank before it ran, and the number of that.
+    exec: Option<(usize, Exec)>,
+    /// Who waits for it to be started; nobody for the first job.
+    spawner: Option<Spawner>,
+}
+
+/// A rank that waits for the job it has asked for.
+pub(super) struct Spawner {
+    job: JobId,
+    rank: u32,
+    asked: Asked,
+}
+
+impl Run {
+    /// Lines a job up whose ranks are to be started.
+    pub(super) fn enqueue(&mut self, id: JobId, plan: Plan, spawner: Option<Spawner>) {
+        let plan = Rc::new(plan);
+        let job = Job {
+            plan: Rc::clone(&plan),
+            // Set right when its turn comes.
+            first_process: 0,
+            started_count: 0,
+            running_count: 0,
+            is_unwanted: false,
+            put_twice_said: false,
+        };
+        self.jobs.insert(id.0, job);
+        self.starts.push_back(Start { job: id, plan, rank: 0, exec: None, spawner });
+    }
+
+    /// Starts one rank, if there is one. Then others may be owed something, so there is no time to wait.
+    pub(super) fn start_next(&mut self) -> io::Result<bool> {
+        if self.failure.is_some() {
+            self.starts.clear();
+        }
+        let Some(mut start) = self.starts.pop_front() else {
+            self.launcher.rest()?;
+            return Ok(false);
+        };
+        match self.start_rank(&mut start) {
+            Ok(started) => {
+                self.add(&start, started)?;
+                start.rank += 1;
+                if start.rank < start.plan.ranks {
+                    self.starts.push_front(start);
+                } else if let Some(Spawner { asked, .. }) = start.spawner {
+                    self.service.answer_spawn(asked, Ok(start.job));
+                }
+            }
+            Err(error) => self.take_start_failure(start, &error),
+        }
+        if self.starts.is_empty() {
+            self.launcher.rest()?;
+        }
+        Ok(true)
+    }
+
+    /// Takes an order of a rank up, or refuses it; the rank learns either way, and its job goes on.
+    pub(super) fn take_spawn(&mut self, (job, rank): (JobId, u32), order: Order, asked: Asked) {
+        let spawner = Spawner { job, rank, asked };
+        let Some(Job { plan, .. }) = self.jobs.get(&job.0).filter(|_| self.failure.is_none())
+        else {
+            return self.service.answer_spawn(asked, Err(Code::FAIL));
+        };
+        let plan = Rc::clone(plan);
+        let waiting: u32 = self.starts.iter().map(|start| start.plan.ranks - start.rank).sum();
+        let busy = u32::try_from(self.running_count).unwrap_or(u32::MAX).saturating_add(waiting);
+        let room = self.launcher.limit.most().saturating_sub(busy);
+
+        let Order { preputs, .. } = &order;
+        let preputs = preputs.clone();
+        let parts = match order.resolve(&plan.host, room) {
+            Ok(parts) => parts,
+            Err(refusal) => return self.refuse(&spawner, refusal),
+        };
+        let count = self.spawned_count + 1;
+        let plan = plan.spawned(parts, preputs, (std::process::id(), count));
+        if let Err(error) = self.launcher.limit.raise_for(busy + plan.ranks) {
+            return self.refuse(&spawner, error);
+        }
+        match self.service.add_job(&plan) {
+            Ok(id) => {
+                self.spawned_count = count;
+                self.enqueue(id, plan, Some(spawner));
+            }
+            Err(error) => self.refuse(&spawner, error),
+        }
+    }
+
+    fn start_rank(&mut self, start: &mut Start) -> io::Result<process::Started> {
+        let number = start.plan.appnum(start.rank);
+        if start.exec.as_ref().is_none_or(|(of, _)| *of != number) {
+            let exec = self.launcher.prepare(&start.plan, &start.plan.parts[number])?;
+            start.exec = Some((number, exec));
+        }
+        match &mut start.exec {
+            Some((_, exec)) => self.launcher.start(exec, start.rank, start.rank),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn add(&mut self, start: &Start, started: process::Started) -> io::Result<()> {
+        let process::Started { process, link, output, errors } = started;
+        let number = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
+        if let Some(job) = self.jobs.get_mut(&start.job.0) {
+            if start.rank == 0 {
+                job.first_process = number;
+            }
+            job.started_count += 1;
+            job.running_count += 1;
+        }
+        self.poller.add(Token::Exit(number), process.handle(), Interest::Read)?;
+        let (job, rank, pid) = (start.job, start.rank, process.pid());
+        self.processes.push(Started { job, rank, pid, process: Some(process) });
+        self.running_count += 1;
+        self.outputs.add(number, Stream::Out, output, &self.poller)?;
+        if let Some(errors) = errors {
+            self.outputs.add(number, Stream::Err, errors, &self.poller)?;
+        }
+        self.service.add_member((job, rank), link.into(), &self.poller)
+    }
+
+    /// A rank could not be started. The first job has then failed; one that was asked for is taken back.
+    fn take_start_failure(&mut self, start: Start, error: &io::Error) {
+        let Start { job: id, rank, spawner, .. } = start;
+        let failure = Failure::Start { rank, code: start_code(error), why: error.to_string() };
+        let (Some(spawner), Some(job)) = (spawner, self.jobs.get_mut(&id.0)) else {
+            return self.fail(id, failure);
+        };
+        job.is_unwanted = true;
+        let (first, count) = (index(job.first_process), index(job.started_count));
+        for started in self.processes.iter().skip(first).take(count) {
+            if let Some(process) = &started.process {
+                process.signal(Signal::KILL);
+            }
+        }
+        let why = report::failure(&failure, &job.plan, |_| None, 0);
+        self.refuse(&spawner, why);
+        self.look_whether_job_has_ended(id);
+        self.look_whether_all_have_ended();
+    }
+
+    fn refuse(&mut self, spawner: &Spawner, why: impl Display) {
+        if let Some(Job { plan, .. }) = self.jobs.get(&spawner.job.0) {
+            let pid = self.pid(spawner.job, spawner.rank);
+            self.outputs.say(report::not_spawned(plan, (spawner.rank, pid), why));
+        }
+        self.service.answer_spawn(spawner.asked, Err(Code::FAIL));
+    }
+}

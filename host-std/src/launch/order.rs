@@ -1,0 +1,297 @@
+//! What a rank orders when it spawns: programs, and hints on how to start them.
+//!
+//! | key | meaning here |
+//! |---|---|
+//! | `host`, `hosts` | where: this host by its name, or `localhost`; a list with commas. Another host is refused |
+//! | `wdir`, `cwd` | the folder to start in; a relative path of the program is meant from there |
+//! | `path` | folders to look for the program in before those of `PATH`, with colons |
+//! | `soft` | how many will do: a set as MPI writes it (`2,4:8:2`); the largest possible number is started |
+//! | `env` | variables: `NAME=VALUE`, more of them after a line end, or after a comma if `NAME=` follows |
+//!
+//! Other keys are ignored, as MPI demands. If a key is repeated the last one counts; `env` adds up.
+
+use super::plan::Part;
+use super::program::{Program, ProgramError};
+use super::soft;
+use pmi_core::command::{Spawn, Text};
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// What one spawn orders. It owns its words, so the message it came in can go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// The programs, in the order of the ranks they will be.
+    pub wanted: Vec<Wanted>,
+    /// What the new job finds in its space when it starts.
+    pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// One program of an order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    name: OsString,
+    args: Vec<OsString>,
+    /// How many processes at most.
+    processes: u32,
+    soft: Option<String>,
+    hosts: Vec<String>,
+    folder: Option<PathBuf>,
+    search: Option<OsString>,
+    variables: Vec<(OsString, OsString)>,
+}
+
+/// Why an order is not taken. The text ends with the way out.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A program cannot be started.
+    Program(ProgramError),
+    /// A program shall run elsewhere.
+    Elsewhere {
+        /// The program.
+        name: OsString,
+        /// Where it shall run.
+        wanted: String,
+        /// The name of this host.
+        host: String,
+    },
+    /// No number that is wanted is possible.
+    Soft {
+        /// The program.
+        name: OsString,
+        /// The set of numbers.
+        soft: String,
+        /// The most that would be possible.
+        most: u32,
+    },
+    /// More processes than this launcher can have open files for.
+    TooMany {
+        /// The program.
+        name: OsString,
+        /// How many of it.
+        processes: u32,
+        /// The most that would be possible.
+        most: u32,
+    },
+    /// There is nothing to start.
+    Nothing,
+}
+
+impl Order {
+    /// Reads a spawn.
+    pub fn read(spawn: Spawn<'_>) -> Self {
+        let wanted = spawn.programs().map(|program| {
+            let mut wanted = Wanted {
+                name: words(program.executable),
+                args: program.arguments.iter().map(words).collect(),
+                processes: program.processes,
+                ..Wanted::default()
+            };
+            program.info.iter().for_each(|hint| wanted.take_hint(&bytes(hint.key), hint.value));
+            wanted
+        });
+        let pair = |pair: pmi_core::command::Pair<'_>| (bytes(pair.key), bytes(pair.value));
+        Self { wanted: wanted.collect(), preputs: spawn.preputs().map(pair).collect() }
+    }
+
+    /// Finds the programs and settles how many of each: `room` processes are possible on `host`.
+    ///
+    /// Errors: [`Refusal`]; an order is taken as a whole or not at all.
+    pub fn resolve(self, host: &str, mut room: u32) -> Result<Vec<Part>, Refusal> {
+        let mut parts = Vec::new();
+        for wanted in self.wanted {
+            let part = wanted.resolve(host, room)?;
+            room -= part.ranks;
+            parts.extend(Some(part).filter(|part| part.ranks > 0));
+        }
+        if parts.is_empty() { Err(Refusal::Nothing) } else { Ok(parts) }
+    }
+}
+
+impl Wanted {
+    fn take_hint(&mut self, key: &[u8], value: Text<'_>) {
+        let text = || String::from_utf8_lossy(&bytes(value)).into_owned();
+        match key {
+            b"host" | b"hosts" => {
+                self.hosts = text().split(',').map(|host| host.trim().to_owned()).collect();
+            }
+            b"wdir" | b"cwd" => self.folder = Some(words(value).into()),
+            b"path" => self.search = Some(words(value)),
+            b"soft" => self.soft = Some(text()),
+            b"env" => self.variables.extend(variables(&bytes(value))),
+            _ => {}
+        }
+    }
+
+    fn resolve(self, host: &str, room: u32) -> Result<Part, Refusal> {
+        let Self { name, args, processes, soft, hosts, folder, search, variables } = self;
+        if let Some(wanted) = hosts.into_iter().find(|wanted| !is_here(wanted, host)) {
+            return Err(Refusal::Elsewhere { name, wanted, host: host.to_owned() });
+        }
+        let ranks = match soft {
+            None if processes > room => {
+                return Err(Refusal::TooMany { name, processes, most: room });
+            }
+            None => processes,
+            Some(soft) => {
+                let most = processes.min(room);
+                soft::largest(&soft, most).ok_or(Refusal::Soft {
+                    name: name.clone(),
+                    soft,
+                    most,
+                })?
+            }
+        };
+        let path = Program::find(&name, search.map(with_path), folder.as_deref())?;
+        Ok(Part { program: Program { path, name, args, folder, variables }, ranks })
+    }
+}
+
+/// The folders of the order, then those of everybody.
+fn with_path(mut search: OsString) -> OsString {
+    if let Some(path) = std::env::var_os("PATH") {
+        search.push(":");
+        search.push(path);
+    }
+    search
+}
+
+/// Cuts assignments apart: at line ends, and at commas with `NAME=` behind them.
+fn variables(text: &[u8]) -> Vec<(OsString, OsString)> {
+    let mut assignments: Vec<Vec<u8>> = Vec::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        for (at, piece) in line.split(|byte| *byte == b',').enumerate() {
+            match assignments.last_mut() {
+                Some(last) if at > 0 && assigned(piece).is_none() => {
+                    last.push(b',');
+                    last.extend_from_slice(piece);
+                }
+                _ => assignments.push(piece.to_vec()),
+            }
+        }
+    }
+    let owned = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    let pairs = assignments.iter().filter_map(|assignment| assigned(assignment));
+    pairs.map(|(name, value)| (owned(name), owned(value))).collect()
+}
+
+/// A name as shells know it, and what is behind its `=`.
+fn assigned(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = text.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = (text.get(..end)?, text.get(end + 1..)?);
+    let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+    let is_name = name.first().is_some_and(is_letter)
+        && name.iter().all(|byte| is_letter(byte) || byte.is_ascii_digit());
+    is_name.then_some((name, value))
+}
+
+/// Whether a name means this host: its own, with or without a domain, or that of every host for itself.
+fn is_here(wanted: &str, host: &str) -> bool {
+    let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    ["", "localhost", "127.0.0.1", "::1"].contains(&wanted) || first(wanted) == first(host)
+}
+
+fn bytes(text: Text<'_>) -> Vec<u8> {
+    text.bytes().collect()
+}
+
+fn words(text: Text<'_>) -> OsString {
+    OsString::from_vec(bytes(text))
+}
+
+impl From<ProgramError> for Refusal {
+    fn from(error: ProgramError) -> Self {
+        Self::Program(error)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |name: &OsString| String::from_utf8_lossy(name.as_bytes()).into_owned();
+        match self {
+            Self::Program(error) => error.fmt(f),
+            Self::Elsewhere { name, wanted, host } => write!(
+                f,
+                "program '{}' shall run on '{wanted}', and this launcher starts programs on '{host}' \
+                 only; leave the hint 'host' out",
+                shown(name)
+            ),
+            Self::Soft { name, soft, most } => write!(
+                f,
+                "program '{}' shall run as many times as 'soft={soft}' says, and no number from 0 to \
+                 {most} is in that set; add a smaller one, as in 'soft=1:{most}'",
+                shown(name)
+            ),
+            Self::TooMany { name, processes, most } => write!(
+                f,
+                "program '{}' shall run {processes} times and there are open files for {most} more; \
+                 ask for fewer, or raise the hard limit ('ulimit -Hn')",
+                shown(name)
+            ),
+            Self::Nothing => {
+                f.write_str("it asks for 0 processes; ask for one at least ('maxprocs', 'soft')")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmi_core::command::{Argument, InfoList, Pair, Program};
+
+    fn order(name: &str, processes: u32, hints: &[(&str, &str)]) -> Order {
+        let hints: Vec<Pair<'_>> = hints
+            .iter()
+            .map(|(k, v)| Pair { key: Text::from(*k), value: Text::from(*v) })
+            .collect();
+        let arguments = [Text::from("a b"), Text::from("x=y")];
+        let program = Program {
+            executable: Text::from(name),
+            processes,
+            arguments: Argument::Given(&arguments),
+            info: InfoList::Given(&hints),
+        };
+        Order::read(Spawn::Given { programs: &[program], preputs: &[] })
+    }
+
+    fn taken(processes: u32, hints: &[(&str, &str)]) -> Result<Part, String> {
+        let parts = order("sh", processes, hints).resolve("node1.cluster", 8);
+        parts.map(|mut parts| parts.remove(0)).map_err(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn hints_that_are_known_are_followed_and_others_ignored() {
+        let hints = [("wdir", "/usr"), ("path", "/bin"), ("colour", "red"), ("env", "A=1,2,B=x=y")];
+        let Part { program, ranks } = taken(2, &hints).unwrap();
+        assert_eq!((ranks, program.path), (2, PathBuf::from("/bin/sh")));
+        assert_eq!(program.folder, Some(PathBuf::from("/usr")));
+        assert_eq!(program.args, ["a b", "x=y"]);
+        assert_eq!(program.variables, [("A".into(), "1,2".into()), ("B".into(), "x=y".into())]);
+        assert_eq!(variables(b"A=1\nB=2\n").len(), 2);
+        assert_eq!(variables(b"=1,2=3,nothing"), []);
+    }
+
+    #[test]
+    fn this_host_has_several_names_and_no_other_is_taken() {
+        for host in ["node1", "NODE1.cluster", "localhost", "127.0.0.1", "node1, localhost"] {
+            assert!(taken(1, &[("host", host)]).is_ok(), "{host}");
+        }
+        let refused = taken(1, &[("hosts", "node1,node2")]).unwrap_err();
+        assert!(refused.contains("'node2'") && refused.contains("'node1.cluster'"), "{refused}");
+    }
+
+    #[test]
+    fn the_largest_possible_number_is_taken_or_none() {
+        assert_eq!(taken(6, &[("soft", "1,2:20:2")]).unwrap().ranks, 6);
+        assert_eq!(taken(100, &[("soft", "1,2:20:2")]).unwrap().ranks, 8);
+        assert!(taken(3, &[("soft", "4")]).unwrap_err().contains("soft=4"));
+        assert!(taken(9, &[]).unwrap_err().contains("for 8 more"));
+        assert!(taken(0, &[]).unwrap_err().contains("0 processes"));
+        assert!(order("no-such-program", 1, &[]).resolve("node1", 8).is_err());
+    }
+}

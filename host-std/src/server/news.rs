@@ -1,0 +1,147 @@
+//! What the protocol server tells, as far as the rest of the launcher must know it.
+
+use super::service::Service;
+use crate::launch::order::Order;
+use crate::verdict::Failure;
+use pmi_core::error::PeerError;
+use pmi_core::ids::{JobId, Rank, SessionId};
+use pmi_core::server::Event;
+
+/// What the rest of the launcher must know.
+#[derive(Debug)]
+pub enum News {
+    /// A rank did, or wants, what ends everything.
+    Failed {
+        /// Its job.
+        job: JobId,
+        /// What it did.
+        failure: Failure,
+    },
+    /// A rank has closed its connection.
+    Closed {
+        /// Its job.
+        job: JobId,
+        /// The rank.
+        rank: u32,
+    },
+    /// A rank wants new processes.
+    Spawn {
+        /// Its job.
+        job: JobId,
+        /// The rank.
+        rank: u32,
+        /// What it wants.
+        order: Order,
+        /// To answer with.
+        asked: Asked,
+    },
+    /// Two ranks have put the same key.
+    PutTwice {
+        /// Their job.
+        job: JobId,
+        /// The key.
+        key: String,
+        /// Who put it first, and who put the value that holds.
+        ranks: [u32; 2],
+    },
+}
+
+/// A spawn that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Who waits.
+    pub session: SessionId,
+    /// Where.
+    pub exchange: usize,
+}
+
+/// Reads one event of the server.
+pub(super) fn event_news(service: &mut Service, event: Event) -> Option<News> {
+    match event {
+        Event::Aborted { job, rank, code, message, .. } => {
+            let failure = Failure::Abort {
+                rank: rank.0,
+                code: code.unwrap_or(ABORT_CODE),
+                message: printable(message.as_bytes()),
+            };
+            Some(News::Failed { job, failure })
+        }
+        Event::FenceStuck { job, gone } => {
+            service.suspects.push((job, gone));
+            None
+        }
+        Event::Spawn { session, exchange } => {
+            let order = service.server.spawn_request(session).map(Order::read).unwrap_or_default();
+            service.server.spawn_read(session);
+            let (job, rank) = service.server.peer(session)?;
+            let asked = Asked { session, exchange };
+            Some(News::Spawn { job, rank: rank?.0, order, asked })
+        }
+        Event::PutTwice { job, key, first, second } => {
+            let key = printable(key.as_bytes());
+            Some(News::PutTwice { job, key, ranks: [first.0, second.0] })
+        }
+        // There are no other nodes.
+        _ => None,
+    }
+}
+
+/// What a peer did, as the rest of a sentence about it.
+pub(super) fn nonsense(error: PeerError, heard: &[u8]) -> String {
+    let mut why = match error {
+        PeerError::Malformed(_) | PeerError::MessageTooLong { .. } => {
+            format!("sent something that is not PMI: {error}")
+        }
+        _ => format!("cannot be served: {error}"),
+    };
+    if !heard.is_empty() {
+        why.push_str(&format!(", in '{}'", heard.escape_ascii()));
+    }
+    why
+}
+
+/// The next fence that cannot end because of a rank that certainly will not come.
+pub(super) fn stuck_news(service: &mut Service) -> Option<News> {
+    let suspects = service.suspects.iter();
+    let at = { suspects }.position(|(job, rank)| service.has_left(*job, rank.0))?;
+    let (id, rank) = service.suspects.remove(at);
+    let job = service.server.job(id)?;
+    let has_left = |rank: &Rank| service.has_left(id, rank.0);
+    let mut gone: Vec<u32> = match job.fence().inside() {
+        0 => Vec::new(),
+        _ => job.missing().filter(has_left).map(|rank| rank.0).collect(),
+    };
+    if gone.is_empty() {
+        // Nobody can be asked who waits in the fence of a group; the one who is known has to do.
+        gone.push(rank.0);
+    }
+    let failure = Failure::Missing {
+        gone_count: gone.len(),
+        gone: gone.into_iter().take(NAMED_MAX).collect(),
+        waiting_count: usize::try_from(job.fence().inside()).unwrap_or(usize::MAX).max(1),
+    };
+    Some(News::Failed { job: id, failure })
+}
+
+/// What a rank says, safe to show on a terminal.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The exit code of an abort that names none.
+const ABORT_CODE: i32 = 1;
+
+/// How many missing ranks are named; more would not be read.
+const NAMED_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_rank_says_is_made_harmless() {
+        assert_eq!(printable(b" bye\x1b[2J\nbye \n"), "bye [2J bye");
+        assert_eq!(printable(b"\xff"), "\u{fffd}");
+    }
+}

@@ -1,0 +1,280 @@
+//! Ranks that start further ranks, spoken by hand: what is asked for, what the new ranks find, and what
+//! becomes of everybody when one of them fails.
+
+mod common;
+use common::{Ran, host, job, run, shell};
+
+/// Asks for the version as all clients do and reads the answer.
+const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";
+
+/// Says goodbye and waits until it was heard.
+const FINALIZE: &str = "echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD;";
+
+/// What a spawner says it was told when all has gone well.
+const SPAWNED: &str = "parent: cmd=spawn_result rc=0 jobid=kvs_";
+
+/// One program of a spawn in PMI-1.
+struct Block<'a> {
+    processes: u32,
+    words: &'a [&'a str],
+    hints: &'a [(&'a str, &'a str)],
+}
+
+/// A rank that spawns `blocks` and says what it was told.
+fn spawner(blocks: &[Block<'_>]) -> String {
+    let mut lines = Vec::new();
+    for (number, block) in (1..).zip(blocks) {
+        lines.push("mcmd=spawn".to_owned());
+        lines.push(format!("nprocs={}\nexecname={}", block.processes, block.words[0]));
+        lines.push(format!("totspawns={}\nspawnssofar={number}", blocks.len()));
+        let args = &block.words[1..];
+        lines.extend((1..).zip(args).map(|(at, word)| format!("arg{at}={word}")));
+        lines.push(format!("argcnt={}", args.len()));
+        lines.push("preput_num=1\npreput_key_0=colour\npreput_val_0=dark blue".to_owned());
+        lines.push(format!("info_num={}", block.hints.len()));
+        for (at, (key, value)) in block.hints.iter().enumerate() {
+            lines.push(format!("info_key_{at}={key}\ninfo_val_{at}={value}"));
+        }
+        lines.push("endcmd".to_owned());
+    }
+    let text = lines.join("\n");
+    assert!(!text.contains("EOT"), "the end of the text must be its end");
+    format!(
+        "{INIT} cat >&$PMI_FD <<'EOT'\n{text}\nEOT\nread answer <&$PMI_FD; echo parent: $answer;\n"
+    )
+}
+
+/// Runs one rank that spawns and finalizes.
+fn spawn(blocks: &[Block<'_>]) -> Ran {
+    run(&mut job(1, shell(&format!("{}{FINALIZE}", spawner(blocks)))))
+}
+
+#[test]
+fn new_ranks_are_a_job_of_their_own() {
+    let child = format!(
+        "{INIT} echo cmd=get_appnum >&$PMI_FD; read appnum <&$PMI_FD; \
+         echo cmd=get_my_kvsname >&$PMI_FD; read name <&$PMI_FD; \
+         echo cmd=get kvsname=${{name#*kvsname=}} key=colour >&$PMI_FD; read colour <&$PMI_FD; \
+         echo cmd=get kvsname=${{name#*kvsname=}} key=PMI_process_mapping >&$PMI_FD; read map <&$PMI_FD; \
+         echo rank $PMI_RANK of $PMI_SIZE spawned $PMI_SPAWNED: ${{appnum##* }} ${{colour#*rc=0 }} ${{map##* }}; \
+         echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD; {FINALIZE}"
+    );
+    let words = ["sh", "-c", &child];
+    let block = |processes| Block { processes, words: &words, hints: &[] };
+    let ran = spawn(&[block(2), block(1)]).exits_with(0).says_nothing();
+    let row = |rank: u32, appnum: u32| {
+        format!(
+            "rank {rank} of 3 spawned 1: appnum={appnum} value=dark blue value=(vector,(0,1,3))"
+        )
+    };
+    assert!(ran.lines()[0].starts_with(SPAWNED), "{}", ran.out);
+    assert_eq!(ran.lines()[1..], [row(0, 0), row(1, 0), row(2, 1)]);
+}
+
+#[test]
+fn words_arrive_as_they_were_sent() {
+    let many: Vec<String> = (0..200).map(|number| format!("word {number}=x")).collect();
+    let mut words = vec!["printf", "[%s]\\n"];
+    words.extend(many.iter().map(String::as_str));
+    let ran = spawn(&[Block { processes: 1, words: &words, hints: &[] }]).exits_with(0);
+    let printed = ran.out.lines().filter(|line| line.starts_with('['));
+    let expected: Vec<String> = many.iter().map(|word| format!("[{word}]")).collect();
+    assert_eq!(Vec::from_iter(printed), expected);
+}
+
+#[test]
+fn hints_are_followed() {
+    let script = "echo in $(pwd) $COLOUR/$SHAPE of $PMI_SIZE";
+    let hints = [
+        ("wdir", "/usr"),
+        ("host", "localhost"),
+        ("soft", "3:20:4"),
+        ("env", "COLOUR=red,green,SHAPE=round"),
+        ("no_such_hint", "x"),
+    ];
+    let words = ["sh", "-c", script];
+    let ran = spawn(&[Block { processes: 8, words: &words, hints: &hints }]).exits_with(0);
+    let lines: Vec<&str> = ran.out.lines().filter(|line| line.starts_with("in")).collect();
+    assert_eq!(lines, ["in /usr red,green/round of 7"; 7]);
+}
+
+#[test]
+fn a_program_is_looked_for_in_the_path_of_the_hint_first() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("spawn-path");
+    std::fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("hostname");
+    std::fs::write(&program, "#!/bin/sh\necho ours\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.to_str().unwrap();
+    for hints in [&[("path", path)][..], &[("wdir", path), ("path", ".")]] {
+        let ran = spawn(&[Block { processes: 1, words: &["hostname"], hints }]).exits_with(0);
+        assert!(ran.out.contains("ours"), "{}", ran.out);
+    }
+    let hints = [("wdir", path)];
+    let ran = spawn(&[Block { processes: 1, words: &["./hostname"], hints: &hints }]).exits_with(0);
+    assert!(ran.out.contains("ours"), "{}", ran.out);
+}
+
+#[test]
+fn what_cannot_be_started_is_refused_and_the_spawner_goes_on() {
+    let refused = |words: &[&str], processes, hints: &[(&str, &str)], parts: &[&str]| {
+        let ran = spawn(&[Block { processes, words, hints }]).exits_with(0);
+        assert_eq!(ran.out, "parent: cmd=spawn_result rc=-1\n");
+        ran.says(&["the spawn of rank 0 of 1 (pid ", ", sh on ", "is refused"]).says(parts);
+    };
+    refused(&["no-such-program"], 2, &[], &["'no-such-program' is in no folder of PATH"]);
+    refused(&["true"], 1, &[("host", "elsewhere")], &["'elsewhere'", "leave the hint"]);
+    refused(&["true"], 1, &[("wdir", "/no/such")], &["'/no/such', which is no folder"]);
+    refused(&["true"], 3, &[("soft", "5:9")], &["soft=5:9"]);
+    refused(&["true"], 2_000_000_000, &[], &["2000000000 times", "open files"]);
+    // Found and allowed to run, but the system cannot: noticed only when it is started.
+    let words = [env!("CARGO_TARGET_TMPDIR"), "/no-format"].concat();
+    std::fs::write(&words, "no program at all\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&words, mode).unwrap();
+    refused(&[&words], 2, &[], &["could not be started", "'#!'"]);
+}
+
+#[test]
+fn a_spawn_whose_second_program_is_bad_starts_neither() {
+    let blocks = [
+        Block { processes: 1, words: &["echo", "started"], hints: &[] },
+        Block { processes: 1, words: &["no-such-program"], hints: &[] },
+    ];
+    let ran = spawn(&blocks).exits_with(0);
+    assert_eq!(ran.out, "parent: cmd=spawn_result rc=-1\n");
+}
+
+#[test]
+fn the_launcher_waits_for_the_last_of_all_jobs() {
+    let words = ["sh", "-c", "sleep 0.5; echo late"];
+    let ran = spawn(&[Block { processes: 2, words: &words, hints: &[] }]).exits_with(0);
+    assert_eq!(ran.lines()[..2], ["late", "late"]);
+    assert!(ran.lines()[2].starts_with(SPAWNED), "{}", ran.out);
+}
+
+#[test]
+fn a_spawned_rank_that_fails_ends_everybody_and_gives_the_code() {
+    let words = ["sh", "-c", "if [ $PMI_RANK = 1 ]; then exit 7; fi; exec sleep 60"];
+    let script = spawner(&[Block { processes: 2, words: &words, hints: &[] }]);
+    run(&mut job(2, shell(&format!("{script} exec sleep 60")))).exits_with(7).says(&[
+        "rank 1 of 2 in the spawned job kvs_",
+        "exited with code 7",
+        "still running are ended",
+    ]);
+}
+
+#[test]
+fn abort_of_either_side_ends_both() {
+    let child = format!("{INIT} echo cmd=abort exitcode=33 >&$PMI_FD; exec sleep 60");
+    let words = ["sh", "-c", &child];
+    let script = spawner(&[Block { processes: 1, words: &words, hints: &[] }]);
+    run(&mut job(1, shell(&format!("{script} exec sleep 60"))))
+        .exits_with(33)
+        .says(&["rank 0 of 1 in the spawned job", "abort with code 33"]);
+    let words = ["sleep", "60"];
+    let script = spawner(&[Block { processes: 3, words: &words, hints: &[] }]);
+    run(&mut job(1, shell(&format!("{script} echo cmd=abort exitcode=34 >&$PMI_FD; sleep 60"))))
+        .exits_with(34)
+        .says(&["rank 0 of 1 (pid", "abort with code 34", "the 4 ranks still running are ended"]);
+}
+
+#[test]
+fn spawned_ranks_spawn_in_their_turn() {
+    // Every generation starts the next one with one word less, and the last one says so.
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let script = folder.join("generations.sh");
+    let text = format!(
+        "if [ $# = 0 ]; then echo the last; exit 0; fi\nshift\n{INIT}\n\
+         {{ echo mcmd=spawn; echo nprocs=1; echo execname=sh; echo totspawns=1; echo spawnssofar=1\n\
+         echo arg1={0}; n=1; for word; do n=$((n + 1)); echo arg$n=$word; done; echo argcnt=$n\n\
+         echo preput_num=0; echo info_num=0; echo endcmd; }} >&$PMI_FD\n\
+         read answer <&$PMI_FD; echo $answer\n{FINALIZE}\n",
+        script.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    let mut command = job(1, [std::ffi::OsStr::new("sh"), script.as_os_str()]);
+    // More generations than jobs that have ended are kept.
+    let ran = run(command.args(["x"; 40])).exits_with(0).says_nothing();
+    assert_eq!(ran.out.matches("cmd=spawn_result rc=0").count(), 40, "{}", ran.out);
+    assert!(ran.out.contains("the last\n"), "{}", ran.out);
+}
+
+#[test]
+fn names_are_seen_by_jobs_that_are_not_connected() {
+    let child = format!(
+        "{INIT} echo cmd=lookup_name service=desk >&$PMI_FD; read answer <&$PMI_FD; echo child: $answer; \
+         {FINALIZE}"
+    );
+    let words = ["sh", "-c", &child];
+    let publish =
+        "echo cmd=publish_name service=desk port=room-12 >&$PMI_FD; read answer <&$PMI_FD;";
+    let script = spawner(&[Block { processes: 1, words: &words, hints: &[] }]);
+    let script = script.replacen(INIT, &format!("{INIT} {publish}"), 1);
+    let ran = run(&mut job(1, shell(&format!("{script}{FINALIZE}")))).exits_with(0);
+    assert!(ran.out.contains("child: cmd=lookup_result rc=0 info=ok port=room-12"), "{}", ran.out);
+}
+
+#[test]
+fn a_pmi_2_spawn_tells_the_name_of_the_new_job_and_of_its_spawner() {
+    let ask = |body: &str| format!("printf '%6d%s' {} '{body}' >&$PMI_FD;", body.len());
+    let init = "echo cmd=init pmi_version=2 pmi_subversion=0 >&$PMI_FD; read answer <&$PMI_FD;";
+    // Frames have no line ends, so they are read when the server closes: after finalize.
+    let child = format!(
+        "{init} {} {} cat <&$PMI_FD; echo",
+        ask("cmd=fullinit;pmirank=0;"),
+        ask("cmd=finalize;")
+    );
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pmi2-child.sh");
+    std::fs::write(&folder, child).unwrap();
+    let spawn = format!(
+        "cmd=spawn;ncmds=1;preputcount=0;subcmd=sh;maxprocs=1;argc=1;argv0={};infokeycount=0;",
+        folder.display()
+    );
+    let script = format!(
+        "{init} {} {} {} cat <&$PMI_FD; echo",
+        ask("cmd=fullinit;pmirank=0;"),
+        ask(&spawn),
+        ask("cmd=finalize;")
+    );
+    let ran = run(&mut job(1, shell(&script))).exits_with(0).says_nothing();
+    let spawned = ran.out.split("cmd=spawn-response;rc=0;jobid=").nth(1).expect(&ran.out);
+    let name = spawned.split(';').next().unwrap();
+    let launcher = name.strip_suffix("_1").expect(name);
+    let spawner = ran.out.split("spawner-jobid=").nth(1).expect(&ran.out);
+    assert_eq!(spawner.split(';').next().unwrap(), format!("{launcher}_0"), "{}", ran.out);
+}
+
+#[test]
+fn the_universe_and_what_is_configured_can_be_asked_for() {
+    let ask = |key: &str| {
+        format!(
+            "echo cmd=get kvsname=$name key={key} >&$PMI_FD; read answer <&$PMI_FD; echo $answer;"
+        )
+    };
+    let script = format!(
+        "{INIT} echo cmd=get_my_kvsname >&$PMI_FD; read name <&$PMI_FD; name=${{name#*kvsname=}};
+         echo cmd=get_universe_size >&$PMI_FD; read answer <&$PMI_FD; echo $answer;
+         {} {} {} {} {FINALIZE}",
+        ask("universeSize"),
+        ask("hasNameServ"),
+        ask("cartDims"),
+        ask("physTopology")
+    );
+    let words = ["run", "-n", "1", "--universe", "9", "--attribute", "cartDims=3,3", "sh", "-c"];
+    let ran = run(host(words).arg(&script)).exits_with(0);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(lines[0], "cmd=universe_size rc=0 size=9");
+    assert!(lines[1].ends_with("value=9") && lines[2].ends_with("value=TRUE"), "{}", ran.out);
+    assert!(lines[3].ends_with("value=3,3") && !lines[4].contains("value="), "{}", ran.out);
+}
+
+#[test]
+fn two_ranks_that_put_one_key_are_named_once() {
+    let script = format!(
+        "{INIT} for key in a b; do echo cmd=put kvsname=x key=$key value=$PMI_RANK >&$PMI_FD; \
+         read answer <&$PMI_FD; done; echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD; {FINALIZE}"
+    );
+    run(&mut job(2, shell(&script))).exits_with(0).says(&["have both put", "of 2 (sh on"]);
+}

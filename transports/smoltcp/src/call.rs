@@ -85,9 +85,17 @@ where
         local_port: u16,
     ) -> Result<(), CallError> {
         socket.connect(context, server, local_port).map_err(CallError::Dial)?;
-        *self = Self::new();
-        self.stage = Stage::Dialling;
+        self.begin();
         Ok(())
+    }
+
+    // Not inlined, and one after the other: what is built here passes through the stack, and is gone
+    // before the first turn.
+    #[inline(never)]
+    fn begin(&mut self) {
+        self.client = Client::new(B::default());
+        self.carry = Carry::new(I::default(), O::default());
+        self.stage = Stage::Dialling;
     }
 
     /// Goes on as far as possible without waiting. Poll the stack before.

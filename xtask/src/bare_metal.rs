@@ -83,14 +83,38 @@ const SCENE_TIME: Duration = Duration::from_secs(60);
 /// Places of the guest that is a server.
 const GUEST_CLIENTS_MAX: usize = 3;
 
+/// What all of it needs.
+pub(crate) const NEEDS: &[Need] = &[
+    Need::Target("riscv64gc-unknown-none-elf"),
+    Need::Target("aarch64-unknown-none-softfloat"),
+    Need::Target("x86_64-unknown-none"),
+    Need::Target(BOARD_TARGET),
+    Need::Qemu("riscv64"),
+    Need::Qemu("aarch64"),
+    Need::Qemu("x86_64"),
+    Need::Qemu("arm"),
+];
+
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
-    let Wanted { archs, board, guests } = read(arguments)?;
-    let of = |arch: &Arch| [Need::Target(arch.target), Need::Qemu(arch.name)];
-    let mut needs: Vec<Need> = archs.iter().flat_map(|arch| of(arch)).collect();
-    if board {
+    let wanted = read(arguments)?;
+    let mut needs: Vec<Need> = wanted.archs.iter().flat_map(|arch| arch.needs()).collect();
+    if wanted.board {
         needs.extend(BOARD_NEEDS);
     }
-    let machine = Machine::prepare(needs.into_iter());
+    let total = run(&wanted, &Machine::prepare(needs.into_iter()))?;
+    println!("{total}");
+    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Everything there is.
+pub(crate) fn check(machine: &Machine) -> Tally {
+    read(&[]).and_then(|wanted| run(&wanted, machine)).unwrap_or_else(|why| {
+        println!("{why}");
+        Tally::FAILED
+    })
+}
+
+fn run(wanted: &Wanted, machine: &Machine) -> Result<Tally, String> {
     let is_ready = |name: &str, needs: &[Need]| match needs.iter().find_map(|n| machine.lack(*n)) {
         Some(why) => {
             println!("{name}: not run: {why}");
@@ -99,23 +123,28 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         None => true,
     };
     let mut total = Tally::default();
-    for arch in archs {
-        if !is_ready(arch.name, &of(arch)) {
+    for arch in &wanted.archs {
+        if !is_ready(arch.name, &arch.needs()) {
             total += machine::verdict_on_lack(machine::in_ci());
             continue;
         }
         let manager = build_manager()?;
-        let kernel = build(&machine, arch.target, "pmi-guest", arch.rustflags)?;
-        total += Stage { arch, kernel: &kernel, manager: &manager }.play(guests);
+        let kernel = build(machine, arch.target, "pmi-guest", arch.rustflags)?;
+        total += Stage { arch, kernel: &kernel, manager: &manager }.play(wanted.guests);
     }
-    if board {
+    if wanted.board {
         total += match is_ready(BOARD, &BOARD_NEEDS) {
-            true => play_board(&build(&machine, BOARD_TARGET, "pmi-board", "")?),
+            true => play_board(&build(machine, BOARD_TARGET, "pmi-board", "")?),
             false => machine::verdict_on_lack(machine::in_ci()),
         };
     }
-    println!("{total}");
-    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(total)
+}
+
+impl Arch {
+    const fn needs(&self) -> [Need; 2] {
+        [Need::Target(self.target), Need::Qemu(self.name)]
+    }
 }
 
 /// What to run.
@@ -370,6 +399,14 @@ mod tests {
         for wrong in ["--arch vax", "--guests 0", "--guests", "--fast 1"] {
             assert!(read(&words(wrong)).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_test_command_knows_all_that_is_needed() {
+        let all: Vec<Need> =
+            ARCHS.iter().flat_map(|arch| arch.needs()).chain(BOARD_NEEDS).collect();
+        assert!(all.iter().all(|need| NEEDS.contains(need)));
+        assert_eq!(all.len(), NEEDS.len());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Each image is one part of PMI linked for a Cortex-M4 with nothing else, so that what is left is
 //! what the part costs. Flash and static memory are read from the image, the stack from its frames
 //! and calls. A figure that exceeds its budget by more than two per cent fails the command; with
-//! `--write` the figures become the budgets and `docs/sizes.md` is written anew.
+//! `--write` the figures become the budgets and `docs/sizes.md` is written anew: a growth that is
+//! meant is committed with what has grown.
 
 mod stack;
 
@@ -129,12 +130,34 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         [word] if word == "--write" => true,
         _ => return Err("the only option is --write".into()),
     };
-    let machine = Machine::prepare([Need::Target(TARGET), Need::Qemu("arm")].into_iter());
+    let needs = [Need::Target(TARGET), Need::Qemu("arm")];
+    let machine = Machine::prepare(needs.into_iter());
+    if !is_write {
+        return Ok(crate::report("sizes", &check(&machine)?));
+    }
+    let (compiler, all) = measure(&machine)?;
+    let table = table(&compiler, &all);
+    println!("\n{table}");
+    write(BUDGETS, &budgets(&compiler, &all))?;
+    write(PAGE, &page(&table))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What exceeds its budget.
+pub(crate) fn check(machine: &Machine) -> Result<Vec<String>, String> {
+    let (compiler, all) = measure(machine)?;
+    println!("\n{}", table(&compiler, &all));
+    let text = fs::read_to_string(process::root().join(BUDGETS)).map_err(|e| e.to_string())?;
+    Ok(compare(&text, &compiler, &all))
+}
+
+/// Builds and measures all images; also says by which compiler.
+fn measure(machine: &Machine) -> Result<(String, Vec<Row>), String> {
     if let Some(why) = machine.lack(Need::Target(TARGET)) {
         return Err(why.into());
     }
     let toolchain = toolchain::choose(TARGET, &machine.facts)?;
-    let tools = Tools::find(&machine)?;
+    let tools = Tools::find(machine)?;
     let mut compiler = String::new();
     let mut all = Vec::new();
     for image in IMAGES {
@@ -149,20 +172,11 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
         let elf = folder.join(TARGET).join("release").join(image.package);
         let mut figures = tools.measure(&elf)?;
         if image.package == "pmi-board" {
-            figures.painted = painted(bare_metal::board_lines(&machine, &elf)?)?;
+            figures.painted = painted(bare_metal::board_lines(machine, &elf)?)?;
         }
         all.push((image, figures));
     }
-    let table = table(&compiler, &all);
-    println!("\n{table}");
-    if is_write {
-        write(BUDGETS, &budgets(&compiler, &all))?;
-        write(PAGE, &page(&table))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let text = fs::read_to_string(process::root().join(BUDGETS)).map_err(|e| e.to_string())?;
-    let findings = compare(&text, &compiler, &all);
-    Ok(crate::report("sizes", &findings))
+    Ok((compiler, all))
 }
 
 /// The stack that the board says it has used; nothing if it could not run here.
@@ -262,7 +276,9 @@ const FORBIDDEN: &[&str] = &[
     "unwrap_failed",
 ];
 
-type Measured = [(&'static Image, Figures)];
+/// An image and what it takes.
+type Row = (&'static Image, Figures);
+type Measured = [Row];
 
 fn table(compiler: &str, all: &Measured) -> String {
     let mut text = format!(

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: one table of steps, each with a heading and a duration, and one line that sums up.
 
+use crate::bare_metal;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::{layers, process, tidy, toolchain};
@@ -74,6 +75,18 @@ const STEPS: &[Step] = &[
         about: "pmi-core and pmi-link for a machine without operating system",
         needs: &[Need::Target(BARE)],
         run: |machine| no_std(machine, BARE),
+    },
+    Step {
+        name: "sizes",
+        about: "no part of PMI has outgrown its budget on a microcontroller",
+        needs: &[Need::Target(BARE), Need::Qemu("arm")],
+        run: |machine| findings(crate::sizes::check(machine)),
+    },
+    Step {
+        name: "guests",
+        about: "nodes without operating system in jobs with each other, under QEMU",
+        needs: bare_metal::NEEDS,
+        run: |machine| bare_metal::check(machine),
     },
     Step {
         name: "wasm",

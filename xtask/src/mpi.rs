@@ -1,31 +1,46 @@
-//! Is there an MPI to start real programs with? Debian's MPICH, whose own launcher is the yardstick for ours.
+//! Are there MPI and PMI libraries to start real programs with? Debian's MPICH, whose own launcher is the
+//! yardstick for ours; Slurm's client libraries; and Python, by which the tests get the MPICH that can spawn.
 //!
 //! Only the set-up asks; the programs in `host-std/tests/programs` are built by the tests that run them.
 
 use crate::process;
-use std::path::Path;
 use std::process::Command;
 
 /// Debian packages that bring everything below; `mpiexec.hydra` is part of `mpich`. (Debian's package called
 /// `hydra` is another program altogether.)
-pub(crate) const PACKAGES: &[&str] = &["mpich", "libmpich-dev"];
+pub(crate) const PACKAGES: &[&str] = &[
+    "mpich",
+    "libmpich-dev",
+    "libpmi2-0",
+    "libpmi2-0-dev",
+    "libpmi0",
+    "libpmi0-dev",
+    "python3-venv",
+];
 
 /// The compiler wrapper, by the name that Debian's alternatives cannot point at another MPI.
 const COMPILER: &str = "mpicc.mpich";
 const LAUNCHER: &str = "mpiexec.hydra";
+
+/// A C program of nothing but what is included.
+const EMPTY: &str = "/dev/null";
 
 /// Says which MPICH is installed, or what is wrong with it. It is asked to preprocess the one header all
 /// programs include, which needs wrapper, header and C compiler together.
 pub(crate) fn find() -> Result<String, String> {
     process::output(Command::new(LAUNCHER).arg("--version")).map_err(shorten)?;
     let header = process::output(
-        Command::new(COMPILER)
-            .args(["-E", "-include", "mpi.h", "-dM", "-x", "c"])
-            .arg(Path::new("/dev/null")),
+        Command::new(COMPILER).args(["-E", "-include", "mpi.h", "-dM", "-x", "c"]).arg(EMPTY),
     )
     .map_err(shorten)?;
     let version = version(&header).ok_or("its mpi.h is not MPICH's")?;
-    Ok(format!("MPICH {version} ({COMPILER}, {LAUNCHER})"))
+    process::output(
+        Command::new("cc").args(["-E", "-include", "slurm/pmi2.h", "-x", "c"]).arg(EMPTY),
+    )
+    .map_err(shorten)?;
+    process::output(Command::new("python3").args(["-c", "import ensurepip, venv"]))
+        .map_err(shorten)?;
+    Ok(format!("MPICH {version} ({COMPILER}, {LAUNCHER}), Slurm's libpmi2, Python's venv"))
 }
 
 /// The version in a list of `#define NAME VALUE` lines.

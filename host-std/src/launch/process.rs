@@ -9,8 +9,9 @@
 //!   next rank starts: no rank can inherit the end of another.
 //! - A program that is to start in another folder starts while that is ours: there is one thread, and
 //!   nobody else looks.
-//! - Standard input is ours for rank 0 of the first job. After that ours is turned into the null device, which the
-//!   other ranks inherit; whoever writes to us learns of the end of rank 0 and not of the launcher.
+//! - Standard input is ours for rank 0 of the first job. After that ours is turned into the null device,
+//!   which the other ranks inherit; whoever writes to us learns of the end of rank 0 and not of the
+//!   launcher.
 
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;

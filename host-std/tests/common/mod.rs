@@ -2,6 +2,8 @@
 // Every test file is a crate of its own and uses only a part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod wheel;
+
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -147,34 +149,55 @@ impl Ran {
 /// Builds `tests/programs/NAME.c` with MPICH's compiler, or says why it cannot: then a test has nothing to
 /// run. In CI that is a failure.
 pub fn mpi_program(name: &str) -> Option<PathBuf> {
-    match build("mpicc.mpich", name) {
+    let built = build_as(OsStr::new("mpicc.mpich"), name, name);
+    or_skip(built, "Debian's packages mpich and libmpich-dev bring what is missing")
+}
+
+/// Builds `tests/programs/NAME.c` against Slurm's client library for PMI-2, or says why it cannot, as
+/// [`mpi_program`] does.
+pub fn slurm_program(name: &str) -> Option<PathBuf> {
+    let built = build_with(OsStr::new("cc"), name, name, &["-pthread", "-lpmi2"]);
+    or_skip(built, "Debian's packages libpmi2-0 and libpmi2-0-dev bring what is missing")
+}
+
+/// Builds `tests/programs/NAME.c` with the compiler that every Rust machine has as its linker.
+pub fn c_program(name: &str) -> PathBuf {
+    build_as(OsStr::new("cc"), name, name).expect("cc builds a plain program")
+}
+
+fn or_skip(built: Result<PathBuf, String>, remedy: &str) -> Option<PathBuf> {
+    match built {
         Ok(program) => Some(program),
-        Err(why) if std::env::var_os("CI").is_some() => panic!("{why}"),
+        Err(why) if std::env::var_os("CI").is_some() => panic!("{why}; {remedy}"),
         Err(why) => {
-            eprintln!(
-                "skipped: {why}; Debian's packages mpich and libmpich-dev bring what is missing"
-            );
+            eprintln!("skipped: {why}; {remedy}");
             None
         }
     }
 }
 
-/// Builds `tests/programs/NAME.c` with the compiler that every Rust machine has as its linker.
-pub fn c_program(name: &str) -> PathBuf {
-    build("cc", name).expect("cc builds a plain program")
+fn build_as(compiler: &OsStr, name: &str, program: &str) -> Result<PathBuf, String> {
+    build_with(compiler, name, program, &[])
 }
 
-fn build(compiler: &str, name: &str) -> Result<PathBuf, String> {
+fn build_with(
+    compiler: &OsStr,
+    name: &str,
+    program: &str,
+    libraries: &[&str],
+) -> Result<PathBuf, String> {
     let source =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name).with_extension("c");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program);
     // Tests run side by side and may build the same program: each its own, then moved in one step.
     let unique = format!("{name}.{}.{:?}", std::process::id(), thread::current().id());
     let fresh = program.with_file_name(unique);
-    let built = Command::new(compiler).arg("-O1").arg("-o").arg(&fresh).arg(&source).output();
-    let built = built.map_err(|error| format!("{compiler} cannot be started ({error})"))?;
+    let mut command = Command::new(compiler);
+    command.arg("-O1").arg("-o").arg(&fresh).arg(&source).args(libraries);
+    let shown = compiler.display();
+    let built = command.output().map_err(|error| format!("{shown} cannot be started ({error})"))?;
     if !built.status.success() {
-        return Err(format!("{compiler} failed: {}", String::from_utf8_lossy(&built.stderr)));
+        return Err(format!("{shown} failed: {}", String::from_utf8_lossy(&built.stderr)));
     }
     std::fs::rename(&fresh, &program).map_err(|error| error.to_string())?;
     Ok(program)

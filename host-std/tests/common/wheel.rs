@@ -1,0 +1,58 @@
+//! MPICH 5.0.2 from the Python package index. Debian's MPICH speaks the network through a library that
+//! cannot connect jobs that were started apart; this one can, over TCP on the loopback interface.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Builds `tests/programs/NAME.c` with the compiler of the wheel, or says why it cannot: then a test has
+/// nothing to run. In CI that is a failure.
+pub fn wheel_program(name: &str) -> Option<PathBuf> {
+    static COMPILER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = match COMPILER.get_or_init(compiler) {
+        Ok(compiler) => super::build_as(compiler.as_os_str(), name, &format!("{name}-wheel")),
+        Err(why) => Err(why.clone()),
+    };
+    super::or_skip(built, "Debian's package python3-venv and a package index bring what is missing")
+}
+
+/// Keeps MPI on this machine.
+pub fn on_loopback(command: &mut Command) -> &mut Command {
+    command.envs([("MPICH_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "lo")])
+}
+
+/// The compiler of the wheel, which is installed now if it was not before.
+fn compiler() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mpich-{VERSION}"));
+    let compiler = folder.join("bin/mpicc");
+    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    // Tests of several files run side by side: one installs, the others wait for it.
+    let lock = File::create(folder.join("lock")).map_err(|error| error.to_string())?;
+    lock.lock().map_err(|error| error.to_string())?;
+    let done = folder.join("installed");
+    if !done.exists() {
+        let wheel = format!("mpich=={VERSION}");
+        let pip = folder.join("bin/pip");
+        output(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+        output(Command::new(pip).args([
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            &wheel,
+        ]))?;
+        File::create(done).map_err(|error| error.to_string())?;
+    }
+    Ok(compiler)
+}
+
+fn output(command: &mut Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let ran = command.output().map_err(|error| format!("{name} cannot be started ({error})"))?;
+    match ran.status.success() {
+        true => Ok(()),
+        false => Err(format!("{name} failed: {}", String::from_utf8_lossy(&ran.stderr).trim())),
+    }
+}
+
+const VERSION: &str = "5.0.2";

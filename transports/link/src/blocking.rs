@@ -75,15 +75,17 @@ pub use crate::task::{Opened, Opening, Prover, Ring, Spawned};
 
 /// A conversation with a PMI server, in which every call waits for its answer.
 ///
-/// Shape: as for [`task::Pmi`]; 1.6 KiB as it stands, and as much again on the stack of the call
-/// that runs.
+/// Shape: as for [`task::Pmi`].
 #[derive(Debug)]
-pub struct Pmi<IO, B = FixedBuffer, const MESSAGE_BYTES: usize = PMI1_LINE>(
-    task::Pmi<Waiting<IO>, B, MESSAGE_BYTES>,
-);
+pub struct Pmi<
+    IO,
+    B = Pmi2Buffer,
+    const MESSAGE_BYTES: usize = PMI2_FRAME,
+    const GENERATIONS: u16 = 2,
+>(task::Pmi<Waiting<IO>, B, MESSAGE_BYTES, GENERATIONS>);
 
-/// A conversation with room for everything that PMI-2 can say; see [`task::RoomyPmi`].
-pub type RoomyPmi<IO> = Pmi<IO, Pmi2Buffer, PMI2_FRAME>;
+/// A conversation in PMI-1, without the code for more; see [`task::Pmi1`].
+pub type Pmi1<IO> = Pmi<IO, FixedBuffer, PMI1_LINE, 1>;
 
 type Answered<T, IO> = Result<T, CallError<<IO as ErrorType>::Error>>;
 
@@ -94,14 +96,16 @@ impl<IO: Read + Write> Pmi<IO> {
     }
 }
 
-impl<IO: Read + Write> RoomyPmi<IO> {
+impl<IO: Read + Write> Pmi1<IO> {
     /// Takes a connected stream; nothing is sent yet.
-    pub const fn roomy(io: IO) -> Self {
-        Self(task::Pmi::roomy(Waiting(io)))
+    pub const fn over(io: IO) -> Self {
+        Self(task::Pmi::over(Waiting(io)))
     }
 }
 
-impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE_BYTES> {
+impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
+    Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
+{
     /// Takes a connected stream and an empty buffer; nothing is sent yet.
     pub const fn with_buffer(io: IO, buffer: B) -> Self {
         Self(task::Pmi::with_buffer(Waiting(io), buffer))
@@ -281,7 +285,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE
     }
 
     /// The machine behind the calls, to look at.
-    pub const fn client(&self) -> &Client<B> {
+    pub const fn client(&self) -> &Client<B, 1, GENERATIONS> {
         self.0.client()
     }
 

@@ -31,18 +31,23 @@ use crate::{CallError, Carry, Link, Progress, PumpError};
 /// A conversation with a PMI server.
 ///
 /// Shape: `B` holds one answer, and `MESSAGE_BYTES` are for one question, on the stack of the call
-/// that runs. As it stands that is 1.6 KiB and 1.5 KiB, enough for PMI-1, and for PMI-2 where
-/// values hold few `;` and ports are short; [`RoomyPmi`] has room for all of PMI-2.
+/// that runs. As it stands that is 2.8 KiB each, which is room for everything that either
+/// generation can say; [`Pmi1`] is for boards. `GENERATIONS` is the client's.
 /// A future that is dropped before it is done leaves its question open: every later call but
 /// [`abort`](Self::abort) then fails with [`Misuse::Busy`](pmi_core::error::Misuse::Busy).
 #[derive(Debug)]
-pub struct Pmi<IO, B = FixedBuffer, const MESSAGE_BYTES: usize = PMI1_LINE> {
+pub struct Pmi<
+    IO,
+    B = Pmi2Buffer,
+    const MESSAGE_BYTES: usize = PMI2_FRAME,
+    const GENERATIONS: u16 = 2,
+> {
     io: IO,
-    client: Client<B>,
+    client: Client<B, 1, GENERATIONS>,
 }
 
-/// A conversation with room for everything that PMI-2 can say: 2.8 KiB, and as much on the stack.
-pub type RoomyPmi<IO> = Pmi<IO, Pmi2Buffer, PMI2_FRAME>;
+/// A conversation in PMI-1, without the code for more: 1.6 KiB, and as much on the stack.
+pub type Pmi1<IO> = Pmi<IO, FixedBuffer, PMI1_LINE, 1>;
 
 pub(crate) type Answered<T, IO> = Result<T, CallError<<IO as embedded_io_async::ErrorType>::Error>>;
 
@@ -52,25 +57,27 @@ type Reader<'r> = dyn FnMut(&Reply<'_>) + Send + 'r;
 impl<IO: Read + Write> Pmi<IO> {
     /// Takes a connected stream; nothing is sent yet.
     pub const fn new(io: IO) -> Self {
-        Self::with_buffer(io, FixedBuffer::new())
-    }
-}
-
-impl<IO: Read + Write> RoomyPmi<IO> {
-    /// Takes a connected stream; nothing is sent yet.
-    pub const fn roomy(io: IO) -> Self {
         Self::with_buffer(io, Pmi2Buffer::new())
     }
 }
 
-impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE_BYTES> {
+impl<IO: Read + Write> Pmi1<IO> {
+    /// Takes a connected stream; nothing is sent yet.
+    pub const fn over(io: IO) -> Self {
+        Self::with_buffer(io, FixedBuffer::new())
+    }
+}
+
+impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
+    Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
+{
     /// Takes a connected stream and an empty buffer; nothing is sent yet.
     pub const fn with_buffer(io: IO, buffer: B) -> Self {
         Self { io, client: Client::new(buffer) }
     }
 
     /// The machine behind the calls, to look at.
-    pub const fn client(&self) -> &Client<B> {
+    pub const fn client(&self) -> &Client<B, 1, GENERATIONS> {
         &self.client
     }
 

@@ -6,23 +6,20 @@ mod desk;
 use desk::{Shared, Stream, add_job, server};
 use futures_lite::future::{block_on, yield_now, zip};
 use pmi_core::auth::{Challenge, Nonce, Secret};
+use pmi_core::client::FixedBuffer;
 use pmi_core::client::prove;
 use pmi_core::command::{Argument, InfoList, Pair, Program, Spawn, Text, Verb, Version};
 use pmi_core::error::{Code, Full, Misuse, PeerError};
+use pmi_core::limits::PMI1_LINE;
 use pmi_core::limits::PMI2_FRAME;
 use pmi_core::server::{Event, Peer};
 use pmi_link::CallError;
-use pmi_link::task::{Opening, Pmi, RoomyPmi};
+use pmi_link::task::{Opening, Pmi, Pmi1};
 
 const PIECES: [usize; 4] = [1, 3, 100, usize::MAX];
 
-async fn open(
-    server: &Shared,
-    job: pmi_core::ids::JobId,
-    rank: u32,
-    piece: usize,
-) -> RoomyPmi<Stream> {
-    let mut pmi = Pmi::roomy(Stream::member(server, job, rank, piece));
+async fn open(server: &Shared, job: pmi_core::ids::JobId, rank: u32, piece: usize) -> Pmi<Stream> {
+    let mut pmi = Pmi::new(Stream::member(server, job, rank, piece));
     let mut opening = Opening::new(Version::V2_0);
     opening.rank = Some(rank);
     let opened = pmi.open(&opening, &mut []).await.unwrap();
@@ -55,7 +52,7 @@ fn two_ranks_exchange_what_they_put_in_either_size_of_client() {
             pmi.finalize().await.unwrap();
         };
         let small = async {
-            let mut pmi = Pmi::new(Stream::member(&server, job, 1, piece));
+            let mut pmi = small(Stream::member(&server, job, 1, piece));
             assert_eq!(pmi.init(Version::V2_0).await, Ok(Version::V2_0));
             assert_eq!(pmi.kvsname().await.unwrap().as_bytes(), b"kvs_1");
             pmi.put(b"card-1", long.as_bytes()).await.unwrap();
@@ -71,6 +68,28 @@ fn two_ranks_exchange_what_they_put_in_either_size_of_client() {
         };
         block_on(zip(roomy, small));
     }
+}
+
+/// What a board would use that knows its values.
+type SmallPmi = Pmi<Stream, FixedBuffer, PMI1_LINE>;
+
+fn small(stream: Stream) -> SmallPmi {
+    SmallPmi::with_buffer(stream, FixedBuffer::new())
+}
+
+#[test]
+fn a_client_without_frames_asks_for_none() {
+    let server = server();
+    let job = add_job(&server, "kvs_1", 1, None);
+    block_on(async {
+        let mut pmi = Pmi1::over(Stream::member(&server, job, 0, 100));
+        let what = "a version that is not spoken here";
+        let unsayable = CallError::Misuse(Misuse::NotSayable { what });
+        assert_eq!(pmi.init(Version::V2_0).await, Err(unsayable));
+        assert_eq!(pmi.init(Version::V1_2).await, Ok(Version::V1_2));
+        assert_eq!(pmi.maxes().await.map(|maxes| maxes.key), Ok(64));
+        pmi.finalize().await.unwrap();
+    });
 }
 
 fn unsayable() -> CallError<core::convert::Infallible> {
@@ -223,7 +242,7 @@ fn a_message_that_a_small_client_has_no_room_for_is_not_sent() {
     let server = server();
     let job = add_job(&server, "kvs_1", 1, None);
     block_on(async {
-        let mut pmi = Pmi::new(Stream::member(&server, job, 0, 100));
+        let mut pmi = small(Stream::member(&server, job, 0, 100));
         pmi.init(Version::V2_0).await.unwrap();
         pmi.kvsname().await.unwrap();
         let long = [b';'; 1023];

@@ -12,7 +12,9 @@ use super::read::{
 use super::{Answered, Pmi};
 use crate::CallError;
 
-impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE_BYTES> {
+impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
+    Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
+{
     /// Asks for the longest name, key and value, and keeps to them from now on.
     ///
     /// Wire: `cmd=get_maxes\n`. PMI-2 has fixed sizes, so nothing is asked.
@@ -180,7 +182,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE
     }
 
     pub(super) fn has_frames(&self) -> bool {
-        self.client.version().is_some_and(|version| version.major == 2)
+        GENERATIONS >= 2 && self.client.version().is_some_and(|version| version.major == 2)
     }
 
     pub(super) async fn ask_done(&mut self, request: &Request<'_>) -> Answered<(), IO> {

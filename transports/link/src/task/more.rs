@@ -22,7 +22,9 @@ pub struct Ring {
 }
 
 /// In PMI-1 each of these is [`CallError::Misuse`], unless it says otherwise; nothing is sent.
-impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE_BYTES> {
+impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
+    Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
+{
     /// Asks for the id of the job, which is also the name of its space.
     ///
     /// It is [`kvsname`](Self::kvsname) by the name that PMI-2 gives it, and serves both.

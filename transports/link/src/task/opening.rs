@@ -57,7 +57,9 @@ impl Opening<'_> {
     }
 }
 
-impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize> Pmi<IO, B, MESSAGE_BYTES> {
+impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
+    Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
+{
     /// Says who dialled in and hears who that is; only over TCP, only in PMI-1, and before
     /// everything else.
     ///

@@ -3,19 +3,26 @@
 use std::fmt;
 use std::io;
 
-use pmi_core::command::Version;
+use pmi_core::auth::Secret;
+use pmi_core::client::prove;
+use pmi_core::command::{Identity, Reply, Version};
+use pmi_core::error::PeerError;
 use pmi_link::CallError;
-use pmi_link::blocking::Pmi;
+use pmi_link::blocking::{self, Opening};
 
-use crate::env::{EnvError, Environment, Way};
+use crate::env::{EnvError, Environment, Sockets, Speaks, Way};
 use crate::inherit::inherited_socket;
+use crate::shared::Shared;
 use crate::stream::Stream;
+
+/// The calls of one thread.
+pub type Pmi = blocking::Pmi<Stream>;
 
 /// A process that is a member of a job, and its conversation with the server.
 #[derive(Debug)]
-pub struct Member {
+pub struct Member<P = Pmi> {
     /// The conversation: opened, sizes and the name of the space known.
-    pub pmi: Pmi<Stream>,
+    pub pmi: P,
     /// The rank of this process.
     pub rank: u32,
     /// How many processes the job has.
@@ -46,11 +53,17 @@ pub enum ConnectError {
         /// What the system said.
         error: io::Error,
     },
+    /// `PMI_SOCKTYPE` asks for what this program was built without.
+    NotBuiltIn {
+        /// What it asks for.
+        sockets: Sockets,
+    },
     /// The server did not open the conversation.
     Open(CallError<io::Error>),
 }
 
-/// Finds the server through the environment of this process, and opens a conversation in PMI-1.1.
+/// Finds the server through the environment of this process, and opens a conversation in what
+/// `PMI_VERSION` says: PMI-1.1 if it says nothing.
 ///
 /// `None` is a singleton: there is no server, and the process is rank 0 of 1.
 /// Errors: [`ConnectError`].
@@ -58,31 +71,149 @@ pub fn connect() -> Result<Option<Member>, ConnectError> {
     connect_by(Environment::of_this_process()?)
 }
 
-/// Opens a conversation in PMI-1.1 with the server that `environment` leads to.
+/// Opens a conversation with the server that `environment` leads to.
 ///
-/// Wire: `initack` if the server is dialled, then `init`, `get_maxes` and `get_my_kvsname`.
+/// Wire: in PMI-1, `initack` if the server is dialled, then `init`, `get_maxes` and
+/// `get_my_kvsname`; in PMI-2, `init`, `fullinit` and `job-getid`.
 /// Errors: [`ConnectError`].
 pub fn connect_by(environment: Environment) -> Result<Option<Member>, ConnectError> {
-    let Environment { way, mut rank, mut size, spawned } = environment;
-    let mut pmi = match way {
-        Way::Singleton => return Ok(None),
-        Way::Inherited { fd } => {
-            let stream = inherited_socket(fd);
-            Pmi::new(stream.map_err(|error| ConnectError::Inherit { fd, error })?.into())
-        }
-        Way::Dial { host, port, id } => {
-            let stream = Stream::dial(&host, port);
-            let mut pmi =
-                Pmi::new(stream.map_err(|error| ConnectError::Dial { host, port, error })?);
-            let identity = pmi.greet(id)?;
-            (rank, size) = (identity.rank, identity.size);
-            pmi
-        }
+    connect_proving(environment, None)
+}
+
+/// Does as [`connect_by`], and proves to a server that asks for it that this process knows
+/// `secret`. Only PMI-2 has a way to ask.
+///
+/// Errors: [`ConnectError`].
+pub fn connect_proving(
+    environment: Environment,
+    secret: Option<&Secret>,
+) -> Result<Option<Member>, ConnectError> {
+    begin(environment, secret, |stream| Ok(Pmi::new(stream)))
+}
+
+/// Does as [`connect()`], for a process whose threads share the conversation.
+///
+/// Errors: [`ConnectError`].
+pub fn connect_shared() -> Result<Option<Member<Shared>>, ConnectError> {
+    connect_shared_by(Environment::of_this_process()?, None)
+}
+
+/// Does as [`connect_proving`], for a process whose threads share the conversation.
+///
+/// Errors: [`ConnectError`].
+pub fn connect_shared_by(
+    environment: Environment,
+    secret: Option<&Secret>,
+) -> Result<Option<Member<Shared>>, ConnectError> {
+    begin(environment, secret, |stream| Shared::new(stream).map_err(CallError::Io))
+}
+
+/// What the openings of both kinds of client have in common.
+pub(crate) trait Opens: Sized {
+    fn greet(&mut self, id: u64) -> Result<Identity<'static>, CallError<io::Error>>;
+    fn open(&mut self, opening: &Opening<'_>) -> Result<Opened, CallError<io::Error>>;
+    /// Learns sizes and names, as far as the version has to be asked for them.
+    fn learn(&mut self) -> Result<(), CallError<io::Error>>;
+}
+
+/// What an opening has brought.
+pub(crate) struct Opened {
+    pub(crate) identity: Option<Identity<'static>>,
+    pub(crate) is_spawned: bool,
+}
+
+impl Opens for Pmi {
+    fn greet(&mut self, id: u64) -> Result<Identity<'static>, CallError<io::Error>> {
+        Self::greet(self, id)
+    }
+
+    fn open(&mut self, opening: &Opening<'_>) -> Result<Opened, CallError<io::Error>> {
+        Self::open(self, opening, &mut [])?;
+        Ok(Opened { identity: self.identity(), is_spawned: self.client().is_spawned() })
+    }
+
+    fn learn(&mut self) -> Result<(), CallError<io::Error>> {
+        self.maxes()?;
+        self.kvsname().map(drop)
+    }
+}
+
+fn begin<P: Opens>(
+    environment: Environment,
+    secret: Option<&Secret>,
+    client: impl Fn(Stream) -> Result<P, CallError<io::Error>>,
+) -> Result<Option<Member<P>>, ConnectError> {
+    if environment.way == Way::Singleton {
+        return Ok(None);
+    }
+    let (first, second) = match environment.speaks {
+        Speaks::Only(version) => (version, None),
+        Speaks::Newest => (Version::V2_0, Some(Version::V1_1)),
     };
-    pmi.init(Version::V1_1)?;
-    pmi.maxes()?;
-    pmi.kvsname()?;
-    Ok(Some(Member { pmi, rank, size, spawned }))
+    let talk = |version| -> Result<Member<P>, ConnectError> {
+        talk(&environment, version, secret, client(reach(&environment)?)?)
+    };
+    match (talk(first), second) {
+        (Err(ConnectError::Open(error)), Some(version)) if wants_less(&environment.way, &error) => {
+            talk(version)
+        }
+        (member, _) => member,
+    }
+    .map(Some)
+}
+
+/// Whether the server may be of the first generation.
+fn wants_less(way: &Way, error: &CallError<io::Error>) -> bool {
+    match (way, error) {
+        // Whoever was dialled may wait for a greeting, and hang up on anything else.
+        (Way::Dial { .. }, CallError::Io(_) | CallError::Peer(_)) => true,
+        // A descriptor leads to the same conversation again, so it must not be over.
+        (_, CallError::Peer(PeerError::Version { .. } | PeerError::Refused(_))) => true,
+        _ => false,
+    }
+}
+
+/// Finds the stream to the server.
+fn reach(environment: &Environment) -> Result<Stream, ConnectError> {
+    let sockets = environment.sockets;
+    match &environment.way {
+        Way::Inherited { fd } => match inherited_socket(*fd) {
+            Ok(stream) => Ok(stream.into()),
+            Err(error) => Err(ConnectError::Inherit { fd: *fd, error }),
+        },
+        Way::Dial { .. } if sockets != Sockets::Posix => Err(ConnectError::NotBuiltIn { sockets }),
+        Way::Dial { host, port, .. } => Stream::dial(host, *port)
+            .map_err(|error| ConnectError::Dial { host: host.clone(), port: *port, error }),
+        Way::Singleton => Err(ConnectError::Open(CallError::Peer(PeerError::LeftEarly))),
+    }
+}
+
+/// Opens a conversation over a stream.
+fn talk<P: Opens>(
+    environment: &Environment,
+    version: Version,
+    secret: Option<&Secret>,
+    mut pmi: P,
+) -> Result<Member<P>, ConnectError> {
+    let Environment { way, rank, size, spawned, job, .. } = environment;
+    let mut identity = None;
+    let mut opening = Opening::new(version);
+    opening.rank = Some(*rank);
+    opening.job = job.as_deref().map(str::as_bytes);
+    if let (Way::Dial { id, .. }, 1) = (way, version.major) {
+        identity = Some(pmi.greet(*id)?);
+    }
+    let prover = |reply: &Reply<'_>| prove(secret?, reply);
+    opening.prover = secret.is_some().then_some(&prover);
+    let opened = pmi.open(&opening)?;
+    pmi.learn()?;
+    let identity = opened.identity.or(identity);
+    Ok(Member {
+        pmi,
+        rank: identity.map_or(*rank, |who| who.rank),
+        size: identity.map_or(*size, |who| who.size),
+        spawned: *spawned || opened.is_spawned,
+    })
 }
 
 impl From<EnvError> for ConnectError {
@@ -107,6 +238,12 @@ impl fmt::Display for ConnectError {
             Self::Dial { host, port, error } => {
                 write!(f, "PMI_PORT names {host}:{port}, where nobody answers: {error}")
             }
+            Self::NotBuiltIn { sockets } => {
+                write!(f, "PMI_SOCKTYPE asks for {sockets:?}, which is not built in")
+            }
+            Self::Open(CallError::Peer(PeerError::Version { major, minor })) => {
+                write!(f, "the server speaks PMI {major}.{minor} and not what it was asked for")
+            }
             Self::Open(error) => {
                 write!(f, "the server did not open the conversation: {error}")
             }
@@ -119,6 +256,7 @@ impl std::error::Error for ConnectError {
         match self {
             Self::Env(error) => Some(error),
             Self::Inherit { error, .. } | Self::Dial { error, .. } => Some(error),
+            Self::NotBuiltIn { .. } => None,
             Self::Open(error) => Some(error),
         }
     }

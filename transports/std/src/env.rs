@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::fmt;
 
+use pmi_core::command::Version;
+
 /// How this process reaches its server, and who it is as far as the launcher has said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
@@ -14,6 +16,31 @@ pub struct Environment {
     pub size: u32,
     /// Whether `PMI_SPAWNED` says that another job started this one.
     pub spawned: bool,
+    /// `PMI_JOBID`: what the launcher calls the job. Only PMI-2 says it to the server.
+    pub job: Option<String>,
+    /// `PMI_VERSION`: what to speak; PMI-1.1 if it is missing. No launcher sets it, a person may.
+    pub speaks: Speaks,
+    /// `PMI_SOCKTYPE`: what lies over the connection to a server that is dialled.
+    pub sockets: Sockets,
+}
+
+/// What to speak with the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaks {
+    /// This version, and no other.
+    Only(Version),
+    /// PMI-2, and PMI-1.1 with a server that refuses it.
+    Newest,
+}
+
+/// What lies over a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sockets {
+    /// Nothing.
+    #[default]
+    Posix,
+    /// TLS.
+    Ssl,
 }
 
 /// The way to the server.
@@ -30,7 +57,7 @@ pub enum Way {
         host: String,
         /// The TCP port.
         port: u16,
-        /// The identity to greet with.
+        /// The identity to greet with; PMI-2 joins with the rank instead.
         id: u64,
     },
     /// Neither: the program was started by itself, as rank 0 of 1.
@@ -78,7 +105,7 @@ impl Environment {
         let found = Found::new(variables);
         let way = found.way()?;
         if way == Way::Singleton {
-            return Ok(Self { way, rank: 0, size: 1, spawned: false });
+            return Ok(Self::new(way, 0, 1));
         }
         let size = found.number("PMI_SIZE", "a number from 1", 1..=MOST)?;
         let rank = match (found.number("PMI_RANK", "a number from 0", 0..=MOST)?, size) {
@@ -92,8 +119,18 @@ impl Environment {
             },
         };
         let spawned = found.text("PMI_SPAWNED").is_some_and(|text| !matches!(text, "" | "0"));
+        let job = found.text("PMI_JOBID").filter(|job| !job.is_empty()).map(str::to_owned);
+        let speaks = found.speaks()?;
         let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        Ok(Self { way, rank: narrow(rank), size: size.map_or(1, narrow), spawned })
+        let (rank, size) = (narrow(rank), size.map_or(1, narrow));
+        let sockets = if let Way::Dial { .. } = way { found.sockets()? } else { Sockets::Posix };
+        Ok(Self { spawned, job, speaks, sockets, ..Self::new(way, rank, size) })
+    }
+
+    /// An environment that says no more than these; `speaks` is PMI-1.1.
+    pub const fn new(way: Way, rank: u32, size: u32) -> Self {
+        let (speaks, sockets) = (Speaks::Only(Version::V1_1), Sockets::Posix);
+        Self { way, rank, size, spawned: false, job: None, speaks, sockets }
     }
 }
 
@@ -150,6 +187,26 @@ impl Found {
         let missing = EnvError::Missing { variable: "PMI_ID", needed_by: "PMI_PORT" };
         Ok(Way::Dial { host: host.to_owned(), port, id: id.ok_or(missing)? })
     }
+
+    fn sockets(&self) -> Result<Sockets, EnvError> {
+        let word = self.text("PMI_SOCKTYPE").unwrap_or_default().trim().to_ascii_lowercase();
+        match word.as_str() {
+            "" | "posix" => Ok(Sockets::Posix),
+            // The document says OpenSSL, and means what that speaks.
+            "ssl" | "openssl" => Ok(Sockets::Ssl),
+            _ => Err(self.nonsense("PMI_SOCKTYPE", "posix or ssl")),
+        }
+    }
+
+    fn speaks(&self) -> Result<Speaks, EnvError> {
+        Ok(match self.text("PMI_VERSION").unwrap_or_default().trim() {
+            "" | "1" | "1.1" => Speaks::Only(Version::V1_1),
+            "1.2" => Speaks::Only(Version::V1_2),
+            "2" | "2.0" => Speaks::Only(Version::V2_0),
+            "newest" => Speaks::Newest,
+            _ => return Err(self.nonsense("PMI_VERSION", "1.1, 1.2, 2 or newest")),
+        })
+    }
 }
 
 /// `name:port`, `1.2.3.4:port` or `[::1]:port`.
@@ -176,7 +233,17 @@ impl fmt::Display for EnvError {
 impl std::error::Error for EnvError {}
 
 /// The variables that are read.
-const NAMES: [&str; 6] = ["PMI_FD", "PMI_PORT", "PMI_ID", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED"];
+const NAMES: [&str; 9] = [
+    "PMI_FD",
+    "PMI_PORT",
+    "PMI_ID",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMI_SPAWNED",
+    "PMI_JOBID",
+    "PMI_SOCKTYPE",
+    "PMI_VERSION",
+];
 
 /// C clients keep ranks and sizes in an `int`.
 const MOST: u64 = i32::MAX.unsigned_abs() as u64;
@@ -190,12 +257,16 @@ mod tests {
     }
 
     fn inherited(rank: u32, size: u32, spawned: bool) -> Result<Environment, EnvError> {
-        Ok(Environment { way: Way::Inherited { fd: 7 }, rank, size, spawned })
+        Ok(Environment { way: Way::Inherited { fd: 7 }, rank, size, spawned, ..alone() })
     }
 
     fn dialled(host: &str, port: u16, id: u64, rank: u32) -> Result<Environment, EnvError> {
         let way = Way::Dial { host: host.into(), port, id };
-        Ok(Environment { way, rank, size: 1, spawned: false })
+        Ok(Environment { way, rank, ..alone() })
+    }
+
+    fn alone() -> Environment {
+        Environment::new(Way::Singleton, 0, 1)
     }
 
     #[test]
@@ -226,9 +297,43 @@ mod tests {
 
     #[test]
     fn without_either_it_is_a_singleton_whatever_else_is_set() {
-        let alone = Environment { way: Way::Singleton, rank: 0, size: 1, spawned: false };
-        assert_eq!(read(&[]), Ok(alone.clone()));
-        assert_eq!(read(&[("PMI_RANK", "x"), ("PMI_SIZE", "4"), ("HOME", "/")]), Ok(alone));
+        assert_eq!(read(&[]), Ok(alone()));
+        assert_eq!(read(&[("PMI_RANK", "x"), ("PMI_SIZE", "4"), ("HOME", "/")]), Ok(alone()));
+        assert_eq!(read(&[("PMI_VERSION", "x"), ("PMI_SOCKTYPE", "x")]), Ok(alone()));
+    }
+
+    #[test]
+    fn a_person_says_what_is_spoken_and_a_launcher_in_which_job() {
+        let (fd, only) = (("PMI_FD", "7"), |version| Ok(Speaks::Only(version)));
+        for (word, speaks) in [
+            ("", only(Version::V1_1)),
+            ("1", only(Version::V1_1)),
+            ("1.1", only(Version::V1_1)),
+            ("1.2", only(Version::V1_2)),
+            ("2", only(Version::V2_0)),
+            (" 2.0 ", only(Version::V2_0)),
+            ("newest", Ok(Speaks::Newest)),
+        ] {
+            assert_eq!(read(&[fd, ("PMI_VERSION", word)]).map(|found| found.speaks), speaks);
+        }
+        let job = |text| read(&[fd, ("PMI_JOBID", text)]).unwrap().job;
+        assert_eq!((job("3.0-1"), job("")), (Some("3.0-1".into()), None));
+    }
+
+    #[test]
+    fn what_lies_over_a_connection_matters_where_one_is_dialled() {
+        let (port, id) = (("PMI_PORT", "h:1"), ("PMI_ID", "0"));
+        for (word, expected) in [
+            ("", Sockets::Posix),
+            ("POSIX", Sockets::Posix),
+            ("posix", Sockets::Posix),
+            ("ssl", Sockets::Ssl),
+            ("OpenSSL", Sockets::Ssl),
+        ] {
+            let found = read(&[port, id, ("PMI_SOCKTYPE", word)]).unwrap();
+            assert_eq!(found.sockets, expected);
+        }
+        assert_eq!(read(&[("PMI_FD", "7"), ("PMI_SOCKTYPE", "x")]), inherited(0, 1, false));
     }
 
     #[test]
@@ -251,6 +356,9 @@ mod tests {
             (&[("PMI_PORT", "host:0"), ("PMI_ID", "0")], "PMI_PORT"),
             (&[("PMI_PORT", "host:65536"), ("PMI_ID", "0")], "PMI_PORT"),
             (&[("PMI_PORT", "h:1"), ("PMI_ID", "x")], "PMI_ID"),
+            (&[("PMI_PORT", "h:1"), ("PMI_ID", "0"), ("PMI_SOCKTYPE", "tls")], "PMI_SOCKTYPE"),
+            (&[fd, ("PMI_VERSION", "3")], "PMI_VERSION"),
+            (&[fd, ("PMI_VERSION", "1.3")], "PMI_VERSION"),
         ] {
             match read(variables) {
                 Err(EnvError::Nonsense { variable, .. }) => assert_eq!(variable, wrong),

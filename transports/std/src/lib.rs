@@ -19,6 +19,7 @@
 //!
 //! | part | what it is |
 //! |---|---|
+//! | [`Shared`] | the calls of a client that several threads use at once |
 //! | [`mod@env`] | what the environment says about the server, decided without touching it |
 //! | [`Stream`] | an inherited descriptor, a Unix socket or a TCP connection, that waits |
 //! | [`NonBlocking`] | the same as a [`Link`](pmi_link::Link) for [`pmi_link::pump()`] |
@@ -34,12 +35,17 @@ mod connect;
 pub mod env;
 mod inherit;
 mod nonblocking;
+pub mod shared;
 mod stream;
 #[cfg(feature = "tls")]
 pub mod tls;
 
 pub use bounded::Bounded;
 pub use clock::Clock;
-pub use connect::{ConnectError, Member, connect, connect_by};
+pub use connect::{
+    ConnectError, Member, Pmi, connect, connect_by, connect_proving, connect_shared,
+    connect_shared_by,
+};
 pub use nonblocking::NonBlocking;
+pub use shared::Shared;
 pub use stream::Stream;

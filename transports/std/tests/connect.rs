@@ -13,8 +13,8 @@ use pmi_core::machine::Machine;
 use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
 use pmi_core::store::{Arena, Place};
 use pmi_link::{CallError, Carry, PumpError, pump};
-use pmi_std::env::{Environment, Way};
-use pmi_std::{Bounded, Clock, ConnectError, NonBlocking, Stream, connect_by};
+use pmi_std::env::{Environment, Sockets, Speaks, Way};
+use pmi_std::{Bounded, Clock, ConnectError, NonBlocking, Stream, connect_by, connect_shared_by};
 
 #[derive(Debug)]
 struct Heap;
@@ -59,7 +59,11 @@ fn serve(stream: Stream, dials: bool) {
 }
 
 fn environment(way: Way) -> Environment {
-    Environment { way, rank: 0, size: 1, spawned: true }
+    Environment { spawned: true, ..Environment::new(way, 0, 1) }
+}
+
+fn dial(port: u16, id: u64) -> Way {
+    Way::Dial { host: "127.0.0.1".into(), port, id }
 }
 
 #[test]
@@ -87,7 +91,7 @@ fn a_server_that_is_dialled_says_who_its_caller_is() {
         let (stream, _) = listener.accept().unwrap();
         serve(stream.into(), true);
     });
-    let way = Way::Dial { host: "127.0.0.1".into(), port, id: 3 };
+    let way = dial(port, 3);
     let mut member = connect_by(environment(way)).unwrap().unwrap();
     assert_eq!((member.rank, member.size), (3, 4));
     assert_eq!(member.pmi.kvsname().unwrap().as_bytes(), b"kvs_1");
@@ -103,9 +107,92 @@ fn a_caller_that_is_not_expected_is_refused() {
         let (stream, _) = listener.accept().unwrap();
         serve(stream.into(), true);
     });
-    let way = Way::Dial { host: "127.0.0.1".into(), port, id: 4 };
+    let way = dial(port, 4);
     let error = connect_by(environment(way)).unwrap_err();
     assert!(matches!(error, ConnectError::Open(CallError::Peer(_))), "{error}");
+    server.join().unwrap();
+}
+
+#[test]
+fn frames_are_spoken_where_they_are_asked_for_and_dialling_needs_no_greeting() {
+    for speaks in [Speaks::Only(Version::V2_0), Speaks::Newest] {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let server = thread::spawn(|| serve(theirs.into(), false));
+        let way = Way::Inherited { fd: ours.as_raw_fd() };
+        let asked = Environment { speaks, ..environment(way) };
+        let mut member = connect_by(asked).unwrap().unwrap();
+        assert_eq!(member.pmi.client().version(), Some(Version::V2_0));
+        assert_eq!(member.pmi.job_id().unwrap().as_bytes(), b"kvs_1");
+        member.pmi.put(b"card", b"a;b").unwrap();
+        member.pmi.fence().unwrap();
+        let mut card = [0; 3];
+        assert_eq!(member.pmi.get(b"card", &mut card).unwrap(), Some(3));
+        assert_eq!(&card, b"a;b");
+        member.pmi.finalize().unwrap();
+        server.join().unwrap();
+
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            serve(stream.into(), true);
+        });
+        // The identity is a number that only this rank was told; it joins with its rank.
+        let asked = Environment { speaks, rank: 3, ..environment(dial(port, 77)) };
+        let mut member = connect_shared_by(asked, None).unwrap().unwrap();
+        assert_eq!((member.rank, member.size), (3, 4));
+        assert_eq!(member.pmi.version(), Some(Version::V2_0));
+        member.pmi = member.pmi.clone();
+        member.pmi.finalize().unwrap();
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn a_server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() {
+    let refuses = |mut theirs: UnixStream, again: bool| {
+        thread::spawn(move || {
+            let mut line = [0; 40];
+            theirs.read_exact(&mut line).unwrap();
+            assert_eq!(&line, b"cmd=init pmi_version=2 pmi_subversion=0\n");
+            let no = b"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n";
+            theirs.write_all(no).unwrap();
+            if again {
+                serve(theirs.into(), false);
+            }
+        })
+    };
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let server = refuses(theirs, true);
+    let way = Way::Inherited { fd: ours.as_raw_fd() };
+    let asked = Environment { speaks: Speaks::Newest, ..environment(way) };
+    let mut member = connect_by(asked).unwrap().unwrap();
+    assert_eq!(member.pmi.client().version(), Some(Version::V1_1));
+    member.pmi.finalize().unwrap();
+    server.join().unwrap();
+
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let server = refuses(theirs, false);
+    let way = Way::Inherited { fd: ours.as_raw_fd() };
+    let asked = Environment { speaks: Speaks::Only(Version::V2_0), ..environment(way) };
+    let text = connect_by(asked).unwrap_err().to_string();
+    assert_eq!(text, "the server speaks PMI 1.1 and not what it was asked for");
+    server.join().unwrap();
+
+    // Over TCP such a server waits for a greeting, and hangs up on anything else.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 5]).unwrap();
+        drop(stream);
+        let (stream, _) = listener.accept().unwrap();
+        serve(stream.into(), true);
+    });
+    let asked = Environment { speaks: Speaks::Newest, ..environment(dial(port, 2)) };
+    let mut member = connect_by(asked).unwrap().unwrap();
+    assert_eq!((member.rank, member.pmi.client().version()), (2, Some(Version::V1_1)));
+    member.pmi.finalize().unwrap();
     server.join().unwrap();
 }
 
@@ -121,9 +208,13 @@ fn a_way_that_leads_nowhere_is_told_in_words() {
     assert!(text.starts_with("PMI_FD names descriptor 2147483647, which is not"), "{text}");
 
     // A port that belongs to a service nobody runs any more.
-    let way = Way::Dial { host: "127.0.0.1".into(), port: 1, id: 0 };
-    let text = connect_by(environment(way)).unwrap_err().to_string();
+    let text = connect_by(environment(dial(1, 0))).unwrap_err().to_string();
     assert!(text.starts_with("PMI_PORT names 127.0.0.1:1, where nobody answers: "), "{text}");
+
+    // Nobody is dialled for what is not there.
+    let secured = Environment { sockets: Sockets::Ssl, ..environment(dial(1, 0)) };
+    let text = connect_by(secured).unwrap_err().to_string();
+    assert_eq!(text, "PMI_SOCKTYPE asks for Ssl, which is not built in");
 }
 
 #[test]

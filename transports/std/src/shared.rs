@@ -1,0 +1,334 @@
+//! The calls of a client that several threads use at once.
+//!
+//! PMI-2 was made so that a thread that waits, for a spawn or a value that nobody has put yet,
+//! keeps no other from its calls. In PMI-1 the same calls take turns, since its servers answer one
+//! question at a time.
+//!
+//! ```no_run
+//! # use pmi_std::{Shared, connect_shared};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let member = connect_shared()?.expect("a launcher");
+//! let waits = std::thread::spawn({
+//!     let pmi: Shared = member.pmi.clone();
+//!     move || pmi.get_node(b"leader", true)
+//! });
+//! member.pmi.put_node(b"leader", b"10.0.0.1")?;
+//! assert_eq!(waits.join().expect("no panic")?.as_deref(), Some(&b"10.0.0.1"[..]));
+//! # Ok(())
+//! # }
+//! ```
+
+mod heard;
+mod talk;
+
+use std::io;
+use std::sync::Arc;
+
+use pmi_core::auth::METHOD;
+use pmi_core::command::{
+    Answer, Group, Identity, Maxes, Pair, Place, Reply, Request, Spawn, Text, Verb, Version,
+};
+use pmi_core::error::{Code, Misuse, PeerError};
+use pmi_core::ids::KvsName;
+use pmi_link::CallError;
+use pmi_link::blocking::Opening;
+
+use self::heard::{Heard, Joined};
+use self::talk::Wire;
+use crate::connect::{Opened, Opens};
+use crate::stream::Stream;
+
+/// A handle on a conversation; each thread has its own, and all calls may be made at once.
+///
+/// The calls and what they send are those of [`pmi_link::task::Pmi`]; what they read is owned.
+/// Errors: what ends the conversation is told to every thread that waits, and to every later call.
+#[derive(Clone, Debug)]
+pub struct Shared(Arc<Wire>);
+
+/// What the neighbours in a ring gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbours {
+    /// The place of this rank, from 0.
+    pub place: u32,
+    /// What the rank before gave to its right.
+    pub left: Vec<u8>,
+    /// What the rank behind gave to its left.
+    pub right: Vec<u8>,
+}
+
+/// The job that a spawn has made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spawned {
+    /// Its id; some servers do not say it.
+    pub job: Option<Vec<u8>>,
+    /// One code for each process; none at all means success for all.
+    pub codes: Vec<Code>,
+}
+
+type Answered<T> = Result<T, CallError<io::Error>>;
+
+impl Shared {
+    /// Takes a connected stream; nothing is sent yet.
+    ///
+    /// Errors: what the system says if the stream cannot be shared.
+    pub fn new(stream: Stream) -> io::Result<Self> {
+        Ok(Self(Arc::new(Wire::new(stream)?)))
+    }
+
+    /// Says who dialled in; see [`greet`](pmi_link::task::Pmi::greet).
+    pub fn greet(&self, id: u64) -> Answered<Identity<'static>> {
+        self.ask(&Request::InitAck { id })?.done()?;
+        self.identity().ok_or(CallError::Peer(PeerError::LeftEarly))
+    }
+
+    /// Opens the conversation; see [`open`](pmi_link::task::Pmi::open). Gives the version that is
+    /// spoken, and the id of the job that has spawned this one.
+    pub fn open(&self, opening: &Opening<'_>) -> Answered<(Version, Option<Vec<u8>>)> {
+        self.ask(&Request::Init { version: opening.version })?.done()?;
+        let version = self.version().unwrap_or(opening.version);
+        let spawner = if version.major == 2 { self.join(opening)? } else { None };
+        Ok((version, spawner))
+    }
+
+    /// The version that is spoken.
+    pub fn version(&self) -> Option<Version> {
+        self.0.talk().client.version()
+    }
+
+    /// Who the server says this process is: in PMI-2, or over TCP.
+    pub fn identity(&self) -> Option<Identity<'static>> {
+        self.0.talk().client.identity()
+    }
+
+    /// Asks for the longest name, key and value; see [`maxes`](pmi_link::task::Pmi::maxes).
+    pub fn maxes(&self) -> Answered<Maxes> {
+        if self.has_frames() {
+            return Ok(self.0.talk().client.maxes());
+        }
+        self.ask(&Request::Maxes)?.maxes()
+    }
+
+    /// Asks which program of the launch this is; see [`appnum`](pmi_link::task::Pmi::appnum).
+    pub fn appnum(&self) -> Answered<Option<u32>> {
+        if self.has_frames() {
+            return Ok(self.identity().and_then(|who| u32::try_from(who.appnum).ok()));
+        }
+        self.ask(&Request::AppNum)?.number()
+    }
+
+    /// Asks how many processes there can be; see
+    /// [`universe_size`](pmi_link::task::Pmi::universe_size).
+    pub fn universe_size(&self) -> Answered<Option<u32>> {
+        if !self.has_frames() {
+            return self.ask(&Request::UniverseSize)?.number();
+        }
+        let numbers = self.job_numbers(b"universeSize")?;
+        Ok(numbers.and_then(|numbers| u32::try_from(*numbers.first()?).ok()))
+    }
+
+    /// The id of the job and the name of its space; asked for once, before the first
+    /// [`put`](Self::put) and [`get`](Self::get).
+    pub fn job_id(&self) -> Answered<KvsName> {
+        let known = self.0.talk().client.kvsname().cloned();
+        if let Some(name) = known {
+            return Ok(name);
+        }
+        self.ask(&Request::KvsName)?.done()?;
+        let learnt = self.0.talk().client.kvsname().cloned();
+        learnt.ok_or(CallError::Peer(PeerError::LeftEarly))
+    }
+
+    /// Stores a value; see [`put`](pmi_link::task::Pmi::put).
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Answered<()> {
+        let (key, value) = (Text::plain(key), Text::plain(value));
+        self.ask(&Request::Put { place: Place::Job(None), key, value })?.done()
+    }
+
+    /// Reads a value; see [`get`](pmi_link::task::Pmi::get).
+    pub fn get(&self, key: &[u8]) -> Answered<Option<Vec<u8>>> {
+        self.ask(&read(Place::Job(None), key, false))?.value()
+    }
+
+    /// Reads from the space of another job; see [`get_from`](pmi_link::task::Pmi::get_from).
+    pub fn get_from(&self, job: &[u8], key: &[u8]) -> Answered<Option<Vec<u8>>> {
+        self.ask(&read(Place::Job(Some(Text::plain(job))), key, false))?.value()
+    }
+
+    /// Waits for every rank of the job; see [`fence`](pmi_link::task::Pmi::fence).
+    pub fn fence(&self) -> Answered<()> {
+        self.ask(&Request::Fence { group: Group::World, tag: None })?.done()
+    }
+
+    /// Waits for every rank of a group; see [`fence_group`](pmi_link::task::Pmi::fence_group).
+    pub fn fence_group(&self, group: Group<'_>, tag: u32) -> Answered<()> {
+        self.ask(&Request::Fence { group, tag: Some(tag) })?.done()
+    }
+
+    /// Stores an attribute of this node; see [`put_node`](pmi_link::task::Pmi::put_node).
+    pub fn put_node(&self, key: &[u8], value: &[u8]) -> Answered<()> {
+        let (key, value) = (Text::plain(key), Text::plain(value));
+        self.ask(&Request::Put { place: Place::Node, key, value })?.done()
+    }
+
+    /// Reads an attribute of this node; see [`get_node`](pmi_link::task::Pmi::get_node).
+    pub fn get_node(&self, key: &[u8], wait: bool) -> Answered<Option<Vec<u8>>> {
+        self.ask(&read(Place::Node, key, wait))?.value()
+    }
+
+    /// Reads an attribute of this node that is numbers; see
+    /// [`node_numbers`](pmi_link::task::Pmi::node_numbers).
+    pub fn node_numbers(&self, key: &[u8], wait: bool) -> Answered<Option<Vec<i32>>> {
+        self.ask(&read(Place::Node, key, wait))?.numbers()
+    }
+
+    /// Reads an attribute of the job; see [`job_attribute`](pmi_link::task::Pmi::job_attribute).
+    pub fn job_attribute(&self, key: &[u8]) -> Answered<Option<Vec<u8>>> {
+        self.ask(&read(self.attributes(), key, false))?.value()
+    }
+
+    /// Reads an attribute of the job that is numbers; see
+    /// [`job_numbers`](pmi_link::task::Pmi::job_numbers).
+    pub fn job_numbers(&self, key: &[u8]) -> Answered<Option<Vec<i32>>> {
+        self.ask(&read(self.attributes(), key, false))?.numbers()
+    }
+
+    /// Makes a port known; see [`publish`](pmi_link::task::Pmi::publish).
+    pub fn publish(&self, service: &[u8], port: &[u8]) -> Answered<()> {
+        let (service, port) = (Text::plain(service), Text::plain(port));
+        self.ask(&Request::Publish { service, port })?.done()
+    }
+
+    /// Reads the port of a service; see [`lookup`](pmi_link::task::Pmi::lookup).
+    pub fn lookup(&self, service: &[u8]) -> Answered<Option<Vec<u8>>> {
+        self.ask(&Request::Lookup { service: Text::plain(service) })?.value()
+    }
+
+    /// Takes a published name back; see [`unpublish`](pmi_link::task::Pmi::unpublish).
+    pub fn unpublish(&self, service: &[u8]) -> Answered<()> {
+        self.ask(&Request::Unpublish { service: Text::plain(service) })?.done()
+    }
+
+    /// Asks for new processes and waits until they run; see [`spawn`](pmi_link::task::Pmi::spawn).
+    /// In PMI-2 no other thread waits with this one.
+    pub fn spawn(&self, spawn: Spawn<'_>) -> Answered<Spawned> {
+        let ticket = self.0.say_spawn(spawn)?;
+        self.0.hear(ticket)?.spawned()
+    }
+
+    /// Connects this job with another; see [`connect_job`](pmi_link::task::Pmi::connect_job).
+    pub fn connect_job(&self, job: &[u8]) -> Answered<()> {
+        self.ask(&Request::Connect { job: Text::plain(job) })?.done()
+    }
+
+    /// Takes a connection back; see [`disconnect_job`](pmi_link::task::Pmi::disconnect_job).
+    pub fn disconnect_job(&self, job: &[u8]) -> Answered<()> {
+        self.ask(&Request::Disconnect { job: Text::plain(job) })?.done()
+    }
+
+    /// Hears the values of both neighbours; see [`ring`](pmi_link::task::Pmi::ring).
+    pub fn ring(&self, left: &[u8], right: &[u8]) -> Answered<Neighbours> {
+        self.ask(&Request::Ring { left: Text::plain(left), right: Text::plain(right) })?.ring()
+    }
+
+    /// Reads the whole space of a job; see [`get_all`](pmi_link::task::Pmi::get_all).
+    pub fn get_all(&self, job: &[u8]) -> Answered<Vec<(Vec<u8>, Vec<u8>)>> {
+        let ticket = self.0.say(&Request::GetAll { job: Text::plain(job) })?;
+        let mut pairs = Vec::new();
+        loop {
+            let heard = self.0.hear(ticket)?;
+            if !heard.has_more() {
+                return heard.done().map(|()| pairs);
+            }
+            pairs.extend(heard.pair());
+        }
+    }
+
+    /// Copies pairs into the space of a job; see [`put_all`](pmi_link::task::Pmi::put_all).
+    pub fn put_all(&self, job: &[u8], pairs: &[Pair<'_>]) -> Answered<()> {
+        // What is announced must follow, so all is looked at before.
+        for pair in pairs {
+            self.0.talk().client.message_bytes(&said(*pair))?;
+        }
+        let count = u32::try_from(pairs.len()).unwrap_or(u32::MAX);
+        let ticket = self.0.say(&Request::PutAll { job: Text::plain(job), pairs: count })?;
+        for pair in pairs {
+            match self.0.say(&said(*pair)) {
+                // It was refused meanwhile; the answer says why.
+                Err(CallError::Misuse(Misuse::WrongState { .. })) => break,
+                pair => drop(pair?),
+            }
+        }
+        self.0.hear(ticket)?.done()
+    }
+
+    /// Ends the whole job; see [`abort`](pmi_link::task::Pmi::abort). Every other call fails.
+    pub fn abort(&self, code: i32, message: &[u8]) -> Answered<()> {
+        let message = Text::plain(message);
+        self.0.say_abort(&Request::Abort { code: Some(code), world: true, message })
+    }
+
+    /// Says goodbye, once every other call has ended; see
+    /// [`finalize`](pmi_link::task::Pmi::finalize).
+    pub fn finalize(&self) -> Answered<()> {
+        self.ask(&Request::Finalize)?.done()
+    }
+
+    fn ask(&self, request: &Request<'_>) -> Answered<Heard> {
+        let ticket = self.0.say(request)?;
+        self.0.hear(ticket)
+    }
+
+    fn join(&self, opening: &Opening<'_>) -> Answered<Option<Vec<u8>>> {
+        let Opening { rank, job, prover, .. } = *opening;
+        let (job, method) = (job.map(Text::plain), prover.map(|_| Text::plain(METHOD)));
+        let request = Request::FullInit { rank, job, threaded: true, method };
+        let nonce = match self.ask(&request)?.opening()? {
+            Joined::By(spawner) => return Ok(spawner),
+            Joined::Challenged(nonce) => nonce,
+        };
+        let answer = Answer::Challenge(Text::plain(&nonce));
+        let reply = Reply { to: Verb::FullInit, tag: b"", code: Code::SUCCESS, answer };
+        let proof = prover.and_then(|prove| prove(&reply));
+        let proof = proof.ok_or(CallError::Peer(PeerError::Unproven))?;
+        match self.ask(&Request::Proof { digits: Text::plain(proof.as_bytes()) })?.opening()? {
+            Joined::By(spawner) => Ok(spawner),
+            Joined::Challenged(_) => {
+                Err(CallError::Misuse(Misuse::WrongState { needed: "one challenge" }))
+            }
+        }
+    }
+
+    fn has_frames(&self) -> bool {
+        self.version().is_some_and(|version| version.major == 2)
+    }
+
+    /// In PMI-1 a manager says what it says in the space of the job.
+    fn attributes(&self) -> Place<'static> {
+        if self.has_frames() { Place::Attributes } else { Place::Job(None) }
+    }
+}
+
+impl Opens for Shared {
+    fn greet(&mut self, id: u64) -> Answered<Identity<'static>> {
+        Self::greet(self, id)
+    }
+
+    fn open(&mut self, opening: &Opening<'_>) -> Answered<Opened> {
+        Self::open(self, opening)?;
+        let talk = self.0.talk();
+        Ok(Opened { identity: talk.client.identity(), is_spawned: talk.client.is_spawned() })
+    }
+
+    fn learn(&mut self) -> Answered<()> {
+        self.maxes()?;
+        self.job_id().map(drop)
+    }
+}
+
+const fn read<'a>(place: Place<'a>, key: &'a [u8], wait: bool) -> Request<'a> {
+    Request::Get { place, key: Text::plain(key), wait }
+}
+
+const fn said(Pair { key, value }: Pair<'_>) -> Request<'_> {
+    Request::PutPair { key, value }
+}

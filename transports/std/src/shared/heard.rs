@@ -1,0 +1,151 @@
+//! An answer that outlives the buffer it came in, and what the calls make of it.
+
+use std::io;
+
+use pmi_core::command::{Answer, Maxes, Reply, Text, Verb};
+use pmi_core::error::{Code, PeerError};
+use pmi_link::CallError;
+
+use super::{Neighbours, Spawned};
+
+type Found<T> = Result<T, CallError<io::Error>>;
+
+/// A key and its value.
+pub(super) type Pair = (Vec<u8>, Vec<u8>);
+
+/// One answer.
+#[derive(Debug)]
+pub(super) struct Heard {
+    to: Verb,
+    code: Code,
+    words: Words,
+}
+
+/// The answer proper.
+#[derive(Debug)]
+enum Words {
+    Nothing,
+    Value(Vec<u8>),
+    Number(i32),
+    Maxes(Maxes),
+    Challenge(Vec<u8>),
+    Spawner(Option<Vec<u8>>),
+    Count,
+    Pair(Pair),
+    Ring(Neighbours),
+    Spawned(Spawned),
+}
+
+impl Heard {
+    pub(super) fn new(reply: &Reply<'_>) -> Self {
+        let words = match reply.answer {
+            Answer::Value(text) => Words::Value(bytes(text)),
+            Answer::Number(number) => Words::Number(number),
+            Answer::Maxes(maxes) => Words::Maxes(maxes),
+            Answer::Challenge(nonce) => Words::Challenge(bytes(nonce)),
+            Answer::Identity(who) => Words::Spawner(who.spawner.map(bytes)),
+            Answer::Count(_) => Words::Count,
+            Answer::Pair(pair) => Words::Pair((bytes(pair.key), bytes(pair.value))),
+            Answer::Ring { count, left, right } => {
+                Words::Ring(Neighbours { place: count, left: bytes(left), right: bytes(right) })
+            }
+            Answer::Spawned { job, codes } => Words::Spawned(Spawned {
+                job: job.map(bytes),
+                codes: codes.map_or(Vec::new(), |list| self::codes(&bytes(list))),
+            }),
+            _ => Words::Nothing,
+        };
+        Self { to: reply.to, code: reply.code, words }
+    }
+
+    /// Whether others follow for the same question.
+    pub(super) const fn has_more(&self) -> bool {
+        matches!(self.words, Words::Count | Words::Pair(_))
+    }
+
+    pub(super) fn done(self) -> Found<()> {
+        if self.code.is_success() { Ok(()) } else { Err(self.refused()) }
+    }
+
+    pub(super) fn value(self) -> Found<Option<Vec<u8>>> {
+        match self.words {
+            Words::Value(value) if self.code.is_success() => Ok(Some(value)),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn numbers(self) -> Found<Option<Vec<i32>>> {
+        let verb = self.to;
+        let Some(value) = self.value()? else { return Ok(None) };
+        let numbers = list(&value).map(|number| number.ok_or(CallError::Unreadable { verb }));
+        numbers.collect::<Found<_>>().map(Some)
+    }
+
+    pub(super) fn number(self) -> Found<Option<u32>> {
+        match self.words {
+            Words::Number(number) => Ok(u32::try_from(number).ok()),
+            _ => Err(self.refused()),
+        }
+    }
+
+    pub(super) fn maxes(self) -> Found<Maxes> {
+        match self.words {
+            Words::Maxes(maxes) => Ok(maxes),
+            _ => Err(self.refused()),
+        }
+    }
+
+    pub(super) fn pair(self) -> Option<Pair> {
+        match self.words {
+            Words::Pair(pair) => Some(pair),
+            _ => None,
+        }
+    }
+
+    pub(super) fn ring(self) -> Found<Neighbours> {
+        match self.words {
+            Words::Ring(ring) if self.code.is_success() => Ok(ring),
+            _ => Err(self.refused()),
+        }
+    }
+
+    pub(super) fn spawned(self) -> Found<Spawned> {
+        match self.words {
+            Words::Spawned(spawned) if self.code.is_success() => Ok(spawned),
+            _ => Err(self.refused()),
+        }
+    }
+
+    /// The nonce of a challenge, or the job that has spawned this one.
+    pub(super) fn opening(self) -> Found<Joined> {
+        match self.words {
+            Words::Challenge(nonce) => Ok(Joined::Challenged(nonce)),
+            Words::Spawner(spawner) => Ok(Joined::By(spawner)),
+            _ => Err(CallError::Peer(PeerError::Refused(self.code))),
+        }
+    }
+
+    const fn refused(&self) -> CallError<io::Error> {
+        CallError::Refused { verb: self.to, code: self.code }
+    }
+}
+
+/// How far the opening has come.
+pub(super) enum Joined {
+    Challenged(Vec<u8>),
+    By(Option<Vec<u8>>),
+}
+
+fn bytes(text: Text<'_>) -> Vec<u8> {
+    text.bytes().collect()
+}
+
+fn codes(bytes: &[u8]) -> Vec<Code> {
+    list(bytes).map(|code| code.map_or(Code::FAIL, Code)).collect()
+}
+
+/// Numbers with commas between; nothing is a list of none.
+fn list(bytes: &[u8]) -> impl Iterator<Item = Option<i32>> {
+    let pieces = bytes.split(|b| *b == b',').take(if bytes.is_empty() { 0 } else { usize::MAX });
+    pieces.map(|piece| Text::plain(piece.trim_ascii()).signed().and_then(|n| i32::try_from(n).ok()))
+}

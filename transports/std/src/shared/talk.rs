@@ -1,0 +1,238 @@
+//! What the threads share: one machine, one stream, and a place for what was heard.
+//!
+//! No thread is set apart for reading. Whoever waits for an answer and finds nobody reading reads
+//! for all: it puts what it hears where its owner finds it, and goes when its own is there. Then
+//! one of the others reads on.
+
+use std::io::{self, Read, Write};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use pmi_core::client::{Client, Event, Ticket};
+use pmi_core::command::{Request, Spawn};
+use pmi_core::error::{Full, Misuse, PeerError};
+use pmi_core::machine::Machine;
+use pmi_core::time::Instant;
+use pmi_core::wire::Unwritten;
+use pmi_link::CallError;
+
+use super::heard::Heard;
+use crate::bounded::Bounded;
+use crate::stream::{Stream, again};
+
+type Said<T> = Result<T, CallError<io::Error>>;
+
+#[derive(Debug)]
+pub(super) struct Wire {
+    talk: Mutex<Talk>,
+    /// Something was heard, or nobody reads any more.
+    changed: Condvar,
+    /// The two ends are locked apart, so that a message that waits for room keeps nobody from
+    /// hearing what would make room.
+    reader: Mutex<Stream>,
+    writer: Mutex<Stream>,
+}
+
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) client: Client<Bounded, SLOTS>,
+    is_reading: bool,
+    /// What was heard and not yet taken by its thread.
+    heard: Vec<(Ticket, Heard)>,
+    fault: Option<Fault>,
+}
+
+/// Why nothing more will be heard; told to every thread.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Peer(PeerError),
+    System(io::ErrorKind, Option<i32>),
+    /// One thread has ended the conversation.
+    Over,
+}
+
+impl Wire {
+    pub(super) fn new(stream: Stream) -> io::Result<Self> {
+        let copy = match &stream {
+            Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
+            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
+        };
+        let client = Client::new(Bounded::new(ANSWER_BYTES));
+        let talk = Talk { client, is_reading: false, heard: Vec::new(), fault: None };
+        let (reader, writer) = (Mutex::new(copy), Mutex::new(stream));
+        Ok(Self { talk: Mutex::new(talk), changed: Condvar::new(), reader, writer })
+    }
+
+    pub(super) fn talk(&self) -> MutexGuard<'_, Talk> {
+        lock(&self.talk)
+    }
+
+    /// Says one message, when there is a place for it.
+    pub(super) fn say(&self, request: &Request<'_>) -> Said<Ticket> {
+        let (ticket, message) = self.begin(|client| {
+            let ticket = client.start(request)?;
+            let mut message = vec![0; MESSAGE_BYTES];
+            let len = loop {
+                match client.poll_transmit(&mut message) {
+                    Ok(len) => break len.unwrap_or(0),
+                    Err(Full { needed }) => message.resize(needed, 0),
+                }
+            };
+            message.truncate(len);
+            Ok((ticket, message))
+        })?;
+        self.write(&message)?;
+        Ok(ticket)
+    }
+
+    /// Says a spawn, which has no bound.
+    pub(super) fn say_spawn(&self, spawn: Spawn<'_>) -> Said<Ticket> {
+        let (ticket, message) = self.begin(|client| {
+            let mut message = vec![0; MESSAGE_BYTES];
+            loop {
+                match client.start_spawn(spawn, &mut message) {
+                    Ok((ticket, len)) => {
+                        message.truncate(len);
+                        return Ok((ticket, message));
+                    }
+                    Err(Unwritten::Full(Full { needed })) => message.resize(needed, 0),
+                    Err(Unwritten::Misuse(misuse)) => return Err(misuse),
+                }
+            }
+        })?;
+        self.write(&message)?;
+        Ok(ticket)
+    }
+
+    /// Says the last message, which has no answer.
+    pub(super) fn say_abort(&self, request: &Request<'_>) -> Said<()> {
+        let said = self.say(request);
+        self.talk().fault.get_or_insert(Fault::Over);
+        self.changed.notify_all();
+        said.map(drop)
+    }
+
+    /// Waits for the next answer to the question of `ticket`.
+    pub(super) fn hear(&self, ticket: Ticket) -> Said<Heard> {
+        let mut talk = self.talk();
+        loop {
+            if let Some(at) = talk.heard.iter().position(|(to, _)| *to == ticket) {
+                return Ok(talk.heard.remove(at).1);
+            }
+            talk.check()?;
+            talk = self.turn(talk);
+        }
+    }
+
+    /// Starts an exchange as soon as the machine has a place for it.
+    fn begin<T>(
+        &self,
+        mut start: impl FnMut(&mut Client<Bounded, SLOTS>) -> Result<T, Misuse>,
+    ) -> Said<T> {
+        let mut talk = self.talk();
+        loop {
+            talk.check()?;
+            match start(&mut talk.client) {
+                Err(Misuse::Busy) => talk = self.turn(talk),
+                started => return started.map_err(CallError::Misuse),
+            }
+        }
+    }
+
+    /// Reads once for all, or waits until whoever reads has.
+    fn turn<'t>(&'t self, mut talk: MutexGuard<'t, Talk>) -> MutexGuard<'t, Talk> {
+        if talk.is_reading {
+            return self.changed.wait(talk).unwrap_or_else(PoisonError::into_inner);
+        }
+        talk.is_reading = true;
+        drop(talk);
+        let mut bytes = [0; READ_BYTES];
+        let read = {
+            let mut reader = lock(&self.reader);
+            again(|| reader.read(&mut bytes))
+        };
+        let mut talk = self.talk();
+        talk.is_reading = false;
+        talk.take(read.map(|len| bytes.get(..len).unwrap_or(&bytes)));
+        self.changed.notify_all();
+        talk
+    }
+
+    fn write(&self, message: &[u8]) -> Said<()> {
+        let written = lock(&self.writer).write_all(message);
+        written.map_err(|error| {
+            self.talk().fault.get_or_insert(Fault::from(&error));
+            self.changed.notify_all();
+            CallError::Io(error)
+        })
+    }
+}
+
+impl Talk {
+    fn check(&self) -> Said<()> {
+        self.fault.map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
+    /// Takes up what was read, and puts the answers where they are looked for.
+    fn take(&mut self, read: io::Result<&[u8]>) {
+        let mut rest = match read {
+            Ok([]) => {
+                let ended = self.client.handle_end(Instant::ZERO);
+                let fault = ended.map_or_else(Fault::Peer, |()| Fault::Over);
+                self.fault.get_or_insert(fault);
+                return;
+            }
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.fault.get_or_insert(Fault::from(&error));
+                return;
+            }
+        };
+        while !rest.is_empty() {
+            match self.client.handle_input(Instant::ZERO, rest) {
+                Ok(taken) => rest = rest.get(taken..).unwrap_or(b""),
+                Err(error) => {
+                    self.fault.get_or_insert(Fault::Peer(error));
+                    return;
+                }
+            }
+            if let Some(Event::Reply { ticket, reply }) = self.client.poll_event() {
+                self.heard.push((ticket, Heard::new(&reply)));
+            }
+        }
+    }
+}
+
+impl From<&io::Error> for Fault {
+    fn from(error: &io::Error) -> Self {
+        Self::System(error.kind(), error.raw_os_error())
+    }
+}
+
+impl From<Fault> for CallError<io::Error> {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Peer(error) => Self::Peer(error),
+            Fault::System(_, Some(code)) => Self::Io(io::Error::from_raw_os_error(code)),
+            Fault::System(kind, None) => Self::Io(kind.into()),
+            Fault::Over => {
+                Self::Misuse(Misuse::WrongState { needed: "the conversation is not over" })
+            }
+        }
+    }
+}
+
+/// A thread that has panicked has left nothing half done: the machine takes whole steps.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many questions may be out at once; more threads than that take turns.
+const SLOTS: usize = 16;
+
+/// The longest answer: known clients bound it so, too.
+const ANSWER_BYTES: usize = 1 << 16;
+
+/// Most messages fit; a longer one says so.
+const MESSAGE_BYTES: usize = 256;
+
+const READ_BYTES: usize = 4096;

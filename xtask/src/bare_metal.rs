@@ -3,14 +3,17 @@
 //! It builds the guest and the smallest process manager, then plays three scenes for every
 //! architecture: guests that dial the manager, guests among themselves, and guests whose server,
 //! arguments or code are bad, which have to end with the status that the README of the guest names.
-//! One more image is eight ranks and their server on a microcontroller.
+//! On a microcontroller it plays eight ranks and their server in one image, and ranks that have
+//! nothing but a serial line.
 
 mod qemu;
+mod scenes;
 
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::{process, toolchain};
-use qemu::{Line, Net, Running};
+use qemu::{Line, Running};
+use scenes::{Stage, play_boards};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -69,19 +72,7 @@ const ARCHS: &[Arch] = &[
     },
 ];
 
-/// How a guest ends that has nobody to talk to: its arguments and the status.
-const ALONE: &[(&str, i32)] =
-    &[("role=trap", 13), ("role=panic", 3), ("port=none", 2), ("port=1 limit-ms=300", 5)];
-
-/// How a guest ends whose server breaks the rules: what the manager plays, and the status.
-const ROGUES: &[(&str, i32)] = &[("gone", 6), ("long", 8), ("malformed", 9)];
-
-const FIRST_ID: u64 = 7_000_000_000;
-const SECRET: &str = "what-only-the-guests-know";
-const WRONG_SECRET: i32 = 7;
 const SCENE_TIME: Duration = Duration::from_secs(60);
-/// Places of the guest that is a server.
-const GUEST_CLIENTS_MAX: usize = 3;
 
 /// What all of it needs.
 pub(crate) const NEEDS: &[Need] = &[
@@ -134,7 +125,10 @@ fn run(wanted: &Wanted, machine: &Machine) -> Result<Tally, String> {
     }
     if wanted.board {
         total += match is_ready(BOARD, &BOARD_NEEDS) {
-            true => play_board(&build(machine, BOARD_TARGET, "pmi-board", "")?),
+            true => {
+                let kernel = build(machine, BOARD_TARGET, "pmi-board", "")?;
+                play_boards(&kernel, &kernel.with_file_name("serial"), &build_manager()?)
+            }
             false => machine::verdict_on_lack(machine::in_ci()),
         };
     }
@@ -228,155 +222,7 @@ pub(crate) fn board_lines(machine: &Machine, kernel: &Path) -> Result<Option<Vec
     if machine.lack(Need::Qemu("arm")).is_some() {
         return Ok(None);
     }
-    Running::board(kernel)?.ends_with(0, Instant::now() + SCENE_TIME).map(Some)
-}
-
-/// Eight ranks and their server in one microcontroller.
-fn play_board(kernel: &Path) -> Tally {
-    let result = Running::board(kernel)
-        .and_then(|mut board| board.ends_with(0, Instant::now() + SCENE_TIME));
-    match result {
-        Ok(lines) if lines.iter().any(|line| line.contains("8 ranks done")) => {
-            println!("-- {BOARD}: eight ranks and their server: good");
-            Tally::PASSED
-        }
-        Ok(_) => {
-            println!("-- {BOARD}: FAILED: it does not say that it is done");
-            Tally::FAILED
-        }
-        Err(why) => {
-            println!("-- {BOARD}: FAILED: {why}");
-            Tally::FAILED
-        }
-    }
-}
-
-/// What a scene is played with.
-struct Stage<'a> {
-    arch: &'a Arch,
-    kernel: &'a Path,
-    manager: &'a Path,
-}
-
-impl Stage<'_> {
-    fn play(&self, guests: usize) -> Tally {
-        let old = |n: usize| format!("id={}", FIRST_ID + n as u64);
-        let new = |n: usize| format!("pmi=2 rank={n} secret={SECRET}");
-        let mut tally = self.scene("guests dial in, PMI-1", || self.dial_in(guests, old));
-        tally += self.scene("guests dial in, PMI-2", || self.dial_in(guests, new));
-        let both = |n: usize| if n.is_multiple_of(2) { old(n) } else { new(n) };
-        tally += self.scene("guests dial in, either", || self.dial_in(guests, both));
-        let clients = guests.min(GUEST_CLIENTS_MAX);
-        tally += self.scene("guests among themselves", || self.among_themselves(clients));
-        for (arguments, status) in ALONE {
-            let name = format!("alone with `{arguments}`");
-            tally += self.scene(&name, || self.ends(arguments, *status));
-        }
-        for (fault, status) in ROGUES {
-            let name = format!("a server that is {fault}");
-            tally += self.scene(&name, || self.meets(&[fault], "", *status));
-        }
-        let manager = ["1", &FIRST_ID.to_string(), SECRET];
-        for wrong in
-            ["id=1", "pmi=2 secret=what-the-guests-thought", "pmi=2", "pmi=2 rank=1 secret=none"]
-        {
-            let name = format!("a wrong secret, `{wrong}`");
-            tally += self.scene(&name, || self.meets(&manager, wrong, WRONG_SECRET));
-        }
-        tally
-    }
-
-    fn scene(&self, name: &str, play: impl FnOnce() -> Result<(), String>) -> Tally {
-        println!("-- {}: {name}", self.arch.name);
-        let begin = Instant::now();
-        let result = play();
-        let seconds = begin.elapsed().as_secs_f64();
-        match result {
-            Ok(()) => {
-                println!("-- {}: {name}: good ({seconds:.2} s)", self.arch.name);
-                Tally::PASSED
-            }
-            Err(why) => {
-                println!("-- {}: {name}: FAILED ({seconds:.2} s): {why}", self.arch.name);
-                Tally::FAILED
-            }
-        }
-    }
-
-    /// Guests that say `who` they are, and a manager.
-    fn dial_in(&self, guests: usize, who: impl Fn(usize) -> String) -> Result<(), String> {
-        let until = Instant::now() + SCENE_TIME;
-        let manager = [&guests.to_string(), &FIRST_ID.to_string(), SECRET];
-        let mut manager = Running::manager(self.manager, &manager)?;
-        let port = manager.port(until)?;
-        let running: Vec<Running> = (0..guests)
-            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &Net::User))
-            .collect::<Result<_, _>>()?;
-        self.all_tables(running, until)?;
-        manager.ends_with(0, until).map(drop)
-    }
-
-    fn among_themselves(&self, clients: usize) -> Result<(), String> {
-        let until = Instant::now() + SCENE_TIME;
-        let net = Net::shared();
-        let serve = format!("role=server addr=10.0.2.15 port=7000 id={FIRST_ID} size={clients}");
-        let mut server = self.guest(0, &serve, &net)?;
-        let running: Vec<Running> = (FIRST_ID..)
-            .zip(1..=clients)
-            .map(|(id, n)| {
-                let own = format!("addr=10.0.2.{} host=10.0.2.15", 15 + n);
-                self.guest(n, &format!("{own} port=7000 id={id}"), &net)
-            })
-            .collect::<Result<_, _>>()?;
-        self.all_tables(running, until)?;
-        server.ends_with((self.arch.exit_of)(0), until).map(drop)
-    }
-
-    fn ends(&self, arguments: &str, status: i32) -> Result<(), String> {
-        let until = Instant::now() + SCENE_TIME;
-        let mut guest = self.guest(0, arguments, &Net::User)?;
-        guest.ends_with((self.arch.exit_of)(status), until).map(drop)
-    }
-
-    /// One guest and a manager that was told to do something particular.
-    fn meets(&self, manager: &[&str], who: &str, status: i32) -> Result<(), String> {
-        let until = Instant::now() + SCENE_TIME;
-        let mut manager = Running::manager(self.manager, manager)?;
-        let port = manager.port(until)?;
-        self.ends(&format!("port={port} {who}"), status)
-    }
-
-    fn guest(&self, number: usize, arguments: &str, net: &Net) -> Result<Running, String> {
-        Running::guest(self.arch, self.kernel, number, arguments, net)
-    }
-
-    /// Every guest ends well and has printed everybody's card, each as another rank.
-    fn all_tables(&self, running: Vec<Running>, until: Instant) -> Result<(), String> {
-        let size = running.len();
-        let mut ranks = vec![false; size];
-        for mut guest in running {
-            let lines = guest.ends_with((self.arch.exit_of)(0), until)?;
-            let rank = table(&lines, size, self.arch.name)?;
-            if std::mem::replace(&mut ranks[rank], true) {
-                return Err(format!("two guests are rank {rank}"));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The rank of the guest that has printed these lines, if its table is whole.
-fn table(lines: &[Line], size: usize, arch: &str) -> Result<usize, String> {
-    let rank = (0..size)
-        .find(|rank| lines.iter().any(|line| line.starts_with(&format!("rank {rank} of {size}: "))))
-        .ok_or("a guest has printed no table")?;
-    for peer in 0..size {
-        let row = format!("rank {rank} of {size}: card-{peer} = rank-{peer}@bare-{arch}");
-        if !lines.contains(&row) {
-            return Err(format!("not printed: {row}"));
-        }
-    }
-    Ok(rank)
+    Running::board(kernel, None)?.ends_with(0, Instant::now() + SCENE_TIME).map(Some)
 }
 
 #[cfg(test)]
@@ -407,15 +253,6 @@ mod tests {
             ARCHS.iter().flat_map(|arch| arch.needs()).chain(BOARD_NEEDS).collect();
         assert!(all.iter().all(|need| NEEDS.contains(need)));
         assert_eq!(all.len(), NEEDS.len());
-    }
-
-    #[test]
-    fn a_table_is_whole_or_not_one() {
-        let row = |peer| format!("rank 1 of 2: card-{peer} = rank-{peer}@bare-vax");
-        assert_eq!(table(&[row(0), row(1)], 2, "vax"), Ok(1));
-        assert!(table(&[row(1)], 2, "vax").is_err());
-        assert!(table(&[row(0), row(1).replace("@bare", "@rare")], 2, "vax").is_err());
-        assert!(table(&[], 2, "vax").is_err());
     }
 
     #[test]

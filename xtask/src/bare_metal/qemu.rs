@@ -62,13 +62,18 @@ impl Running {
         Self::start(format!("guest {number}"), &mut qemu)
     }
 
-    /// Starts the microcontroller.
-    pub(crate) fn board(kernel: &Path) -> Result<Self, String> {
+    /// Starts the microcontroller; its serial line goes to a port of the host's, if to anything,
+    /// and it is told its number.
+    pub(crate) fn board(kernel: &Path, line: Option<(u16, u64)>) -> Result<Self, String> {
         let mut qemu = process::command("qemu-system-arm");
-        qemu.args(["-M", "mps2-an386", "-nodefaults", "-display", "none", "-chardev"]);
-        qemu.args(["stdio,id=c0", "-semihosting-config"]);
-        qemu.args(["enable=on,target=native,chardev=c0", "-kernel"]).arg(kernel);
-        Self::start("board".into(), &mut qemu)
+        qemu.args(["-M", "mps2-an386", "-nodefaults", "-display", "none"]);
+        qemu.args(["-chardev", "stdio,id=c0", "-semihosting-config"]);
+        let id = line.map_or(0, |(_, id)| id);
+        qemu.arg(format!("enable=on,target=native,chardev=c0,arg=board,arg={id}"));
+        if let Some((port, _)) = line {
+            qemu.arg("-serial").arg(format!("tcp:127.0.0.1:{port}"));
+        }
+        Self::start("board".into(), qemu.arg("-kernel").arg(kernel))
     }
 
     /// Starts the process manager.

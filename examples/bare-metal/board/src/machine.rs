@@ -1,14 +1,64 @@
 //! The board: start-up, the debugger's line and exit, memory that is lent once, the stack.
-#![allow(unsafe_code, reason = "start-up code, and memory that nobody else hands out")]
+#![allow(unsafe_code, reason = "start-up code, devices, and memory that nobody else hands out")]
+#![allow(dead_code, reason = "each image uses a part of it")]
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::panic::PanicInfo;
 
-/// Prints a text on the debugger's line.
-pub(crate) fn say(text: &CStr) {
+/// Prints a text, up to its zero byte, on the debugger's line.
+pub(crate) fn print(text: &[u8]) {
+    if let Ok(text) = CStr::from_bytes_until_nul(text) {
+        say(text);
+    }
+}
+
+fn say(text: &CStr) {
     semihost(WRITE0, text.as_ptr() as usize);
+}
+
+/// What the debugger was told to tell the program.
+pub(crate) fn command_line(room: &mut [u8; 64]) -> Option<&CStr> {
+    let block = [room.as_mut_ptr() as usize, room.len()];
+    semihost(COMMAND_LINE, block.as_ptr() as usize);
+    CStr::from_bytes_until_nul(room).ok()
+}
+
+/// The first serial port.
+pub(crate) struct Uart(());
+
+impl Uart {
+    /// Switches it on.
+    pub(crate) fn open() -> Self {
+        Self::write(BAUD_DIVISOR, 16);
+        Self::write(CONTROL, 0b11);
+        // What came before is not for us. QEMU also takes it as the sign to go on giving.
+        Self::read(DATA);
+        Self(())
+    }
+
+    /// Waits for room, then sends.
+    pub(crate) fn send(&mut self, byte: u8) {
+        while Self::read(STATE) & 0b01 != 0 {}
+        Self::write(DATA, u32::from(byte));
+    }
+
+    /// Waits for a byte.
+    pub(crate) fn receive(&mut self) -> u8 {
+        while Self::read(STATE) & 0b10 == 0 {}
+        Self::read(DATA).to_le_bytes()[0]
+    }
+
+    fn read(register: usize) -> u32 {
+        // SAFETY: a register of this board's serial port.
+        unsafe { ((UART + register) as *const u32).read_volatile() }
+    }
+
+    fn write(register: usize, value: u32) {
+        // SAFETY: as for `read`; the port touches no memory.
+        unsafe { ((UART + register) as *mut u32).write_volatile(value) }
+    }
 }
 
 /// Ends QEMU: status 0, or 1.
@@ -47,7 +97,8 @@ pub(crate) fn stack() -> (usize, usize) {
 }
 
 fn semihost(operation: usize, argument: usize) {
-    // SAFETY: the debugger reads the argument; both operations write nothing.
+    // SAFETY: the debugger reads the argument, and writes only where a block says it may. The
+    // compiler is not told that memory stays as it is.
     unsafe { asm!("bkpt 0xab", inout("r0") operation => _, in("r1") argument) };
 }
 
@@ -107,6 +158,13 @@ static VECTORS: [unsafe extern "C" fn(); 15] = {
 };
 
 const PAINT: u32 = 0xa5a5_a5a5;
+const UART: usize = 0x4000_4000;
+const DATA: usize = 0;
+const STATE: usize = 4;
+const CONTROL: usize = 8;
+const BAUD_DIVISOR: usize = 16;
+
+const COMMAND_LINE: usize = 0x15;
 const WRITE0: usize = 0x04;
 const EXIT: usize = 0x18;
 const APPLICATION_EXIT: usize = 0x20026;

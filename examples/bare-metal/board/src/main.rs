@@ -4,8 +4,6 @@
 
 mod machine;
 
-use core::ffi::CStr;
-
 use machine::Lent;
 use pmi_core::client::{Client, Event};
 use pmi_core::command::{Answer, Group, Place, Request, Text, Version};
@@ -57,7 +55,7 @@ fn run() -> ! {
     line.bytes(if good { b"board: 8 ranks done" } else { b"board: failed" });
     line.bytes(b", stack ").unsigned(used as u64).bytes(b" of ").unsigned(bytes as u64);
     line.bytes(b"\n\0");
-    print(&text);
+    machine::print(&text);
     machine::exit(good)
 }
 
@@ -156,10 +154,4 @@ fn hear(client: &mut Own, step: usize) -> Option<usize> {
         _ => !(4..4 + RANKS).contains(&step),
     };
     (reply.code.is_success() && is_right).then_some(1)
-}
-
-fn print(text: &[u8]) {
-    if let Ok(text) = CStr::from_bytes_until_nul(text) {
-        machine::say(text);
-    }
 }

@@ -1,0 +1,193 @@
+//! What is played, and what must come of it.
+
+use super::qemu::{Line, Net, Running};
+use super::{Arch, BOARD, SCENE_TIME};
+use crate::tally::Tally;
+use std::path::Path;
+use std::time::Instant;
+
+/// How a guest ends that has nobody to talk to: its arguments and the status.
+const ALONE: &[(&str, i32)] =
+    &[("role=trap", 13), ("role=panic", 3), ("port=none", 2), ("port=1 limit-ms=300", 5)];
+
+/// How a guest ends whose server breaks the rules: what the manager plays, and the status.
+const ROGUES: &[(&str, i32)] = &[("gone", 6), ("long", 8), ("malformed", 9)];
+
+const FIRST_ID: u64 = 7_000_000_000;
+const SECRET: &str = "what-only-the-guests-know";
+const WRONG_SECRET: i32 = 7;
+/// Places of the guest that is a server.
+const GUEST_CLIENTS_MAX: usize = 3;
+
+/// The scenes of the microcontroller.
+pub(crate) fn play_boards(kernel: &Path, serial: &Path, manager: &Path) -> Tally {
+    let mut tally = scene(BOARD, "eight ranks and their server", || {
+        let lines = Running::board(kernel, None)?.ends_with(0, Instant::now() + SCENE_TIME)?;
+        match lines.iter().any(|line| line.contains("8 ranks done")) {
+            true => Ok(()),
+            false => Err("it does not say that it is done".into()),
+        }
+    });
+    tally += scene(BOARD, "two boards with nothing but a serial line", || {
+        let until = Instant::now() + SCENE_TIME;
+        let mut manager = Running::manager(manager, &["2", &FIRST_ID.to_string(), SECRET])?;
+        let port = manager.port(until)?;
+        let running: Vec<Running> = (FIRST_ID..FIRST_ID + 2)
+            .map(|id| Running::board(serial, Some((port, id))))
+            .collect::<Result<_, _>>()?;
+        all_tables(running, 0, "serial", until)?;
+        manager.ends_with(0, until).map(drop)
+    });
+    tally
+}
+
+/// What a scene is played with.
+pub(crate) struct Stage<'a> {
+    pub(crate) arch: &'a Arch,
+    pub(crate) kernel: &'a Path,
+    pub(crate) manager: &'a Path,
+}
+
+impl Stage<'_> {
+    pub(crate) fn play(&self, guests: usize) -> Tally {
+        let old = |n: usize| format!("id={}", FIRST_ID + n as u64);
+        let new = |n: usize| format!("pmi=2 rank={n} secret={SECRET}");
+        let mut tally = self.scene("guests dial in, PMI-1", || self.dial_in(guests, old));
+        tally += self.scene("guests dial in, PMI-2", || self.dial_in(guests, new));
+        let both = |n: usize| if n.is_multiple_of(2) { old(n) } else { new(n) };
+        tally += self.scene("guests dial in, either", || self.dial_in(guests, both));
+        let clients = guests.min(GUEST_CLIENTS_MAX);
+        tally += self.scene("guests among themselves", || self.among_themselves(clients));
+        for (arguments, status) in ALONE {
+            let name = format!("alone with `{arguments}`");
+            tally += self.scene(&name, || self.ends(arguments, *status));
+        }
+        for (fault, status) in ROGUES {
+            let name = format!("a server that is {fault}");
+            tally += self.scene(&name, || self.meets(&[fault], "", *status));
+        }
+        let manager = ["1", &FIRST_ID.to_string(), SECRET];
+        for wrong in
+            ["id=1", "pmi=2 secret=what-the-guests-thought", "pmi=2", "pmi=2 rank=1 secret=none"]
+        {
+            let name = format!("a wrong secret, `{wrong}`");
+            tally += self.scene(&name, || self.meets(&manager, wrong, WRONG_SECRET));
+        }
+        tally
+    }
+
+    fn scene(&self, name: &str, play: impl FnOnce() -> Result<(), String>) -> Tally {
+        scene(self.arch.name, name, play)
+    }
+
+    /// Guests that say `who` they are, and a manager.
+    fn dial_in(&self, guests: usize, who: impl Fn(usize) -> String) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let manager = [&guests.to_string(), &FIRST_ID.to_string(), SECRET];
+        let mut manager = Running::manager(self.manager, &manager)?;
+        let port = manager.port(until)?;
+        let running: Vec<Running> = (0..guests)
+            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &Net::User))
+            .collect::<Result<_, _>>()?;
+        self.all_tables(running, until)?;
+        manager.ends_with(0, until).map(drop)
+    }
+
+    fn among_themselves(&self, clients: usize) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let net = Net::shared();
+        let serve = format!("role=server addr=10.0.2.15 port=7000 id={FIRST_ID} size={clients}");
+        let mut server = self.guest(0, &serve, &net)?;
+        let running: Vec<Running> = (FIRST_ID..)
+            .zip(1..=clients)
+            .map(|(id, n)| {
+                let own = format!("addr=10.0.2.{} host=10.0.2.15", 15 + n);
+                self.guest(n, &format!("{own} port=7000 id={id}"), &net)
+            })
+            .collect::<Result<_, _>>()?;
+        self.all_tables(running, until)?;
+        server.ends_with((self.arch.exit_of)(0), until).map(drop)
+    }
+
+    fn ends(&self, arguments: &str, status: i32) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let mut guest = self.guest(0, arguments, &Net::User)?;
+        guest.ends_with((self.arch.exit_of)(status), until).map(drop)
+    }
+
+    /// One guest and a manager that was told to do something particular.
+    fn meets(&self, manager: &[&str], who: &str, status: i32) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let mut manager = Running::manager(self.manager, manager)?;
+        let port = manager.port(until)?;
+        self.ends(&format!("port={port} {who}"), status)
+    }
+
+    fn guest(&self, number: usize, arguments: &str, net: &Net) -> Result<Running, String> {
+        Running::guest(self.arch, self.kernel, number, arguments, net)
+    }
+
+    fn all_tables(&self, running: Vec<Running>, until: Instant) -> Result<(), String> {
+        let at = format!("bare-{}", self.arch.name);
+        all_tables(running, (self.arch.exit_of)(0), &at, until)
+    }
+}
+
+fn scene(stage: &str, name: &str, play: impl FnOnce() -> Result<(), String>) -> Tally {
+    println!("-- {stage}: {name}");
+    let begin = Instant::now();
+    let result = play();
+    let seconds = begin.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => {
+            println!("-- {stage}: {name}: good ({seconds:.2} s)");
+            Tally::PASSED
+        }
+        Err(why) => {
+            println!("-- {stage}: {name}: FAILED ({seconds:.2} s): {why}");
+            Tally::FAILED
+        }
+    }
+}
+
+/// All end well and have printed everybody's card, each as another rank.
+fn all_tables(running: Vec<Running>, exit: i32, at: &str, until: Instant) -> Result<(), String> {
+    let size = running.len();
+    let mut ranks = vec![false; size];
+    for mut guest in running {
+        let lines = guest.ends_with(exit, until)?;
+        let rank = table(&lines, size, at)?;
+        if std::mem::replace(&mut ranks[rank], true) {
+            return Err(format!("two are rank {rank}"));
+        }
+    }
+    Ok(())
+}
+
+/// The rank of the guest that has printed these lines, if its table is whole.
+fn table(lines: &[Line], size: usize, at: &str) -> Result<usize, String> {
+    let rank = (0..size)
+        .find(|rank| lines.iter().any(|line| line.starts_with(&format!("rank {rank} of {size}: "))))
+        .ok_or("a guest has printed no table")?;
+    for peer in 0..size {
+        let row = format!("rank {rank} of {size}: card-{peer} = rank-{peer}@{at}");
+        if !lines.contains(&row) {
+            return Err(format!("not printed: {row}"));
+        }
+    }
+    Ok(rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_whole_or_not_one() {
+        let row = |peer| format!("rank 1 of 2: card-{peer} = rank-{peer}@vax");
+        assert_eq!(table(&[row(0), row(1)], 2, "vax"), Ok(1));
+        assert!(table(&[row(1)], 2, "vax").is_err());
+        assert!(table(&[row(0), row(1).replace("@", "-")], 2, "vax").is_err());
+        assert!(table(&[], 2, "vax").is_err());
+    }
+}

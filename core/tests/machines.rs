@@ -1,16 +1,20 @@
 //! Plays transcripts with our own machines in the roles.
 //!
 //! A scenario that has a line `@ client` is played with a client for each rank: it is asked to say
-//! what the transcript says, and must say it in the same bytes; it is handed what the server said,
-//! whoever that was, and must hear what it means.
+//! what the transcript says, and must say it in the same bytes where a star says that these are our
+//! words; it is handed what the server said, whoever that was, and must hear what it means. With
+//! `@ client threads` it names what it asks.
 //!
 //! A scenario that has a line `@ job` is played with a server: what clients said goes in, and
 //! exactly what the transcript says comes out of it, no sooner and no later. There:
 //!
 //! * `@ job NAME nodes=0,0,1` is the job: its name and the node of each rank. `universe=16` may
 //!   follow, and `callers` last, for ranks that dial in.
-//! * `@ preset KEY VALUE` and `@ preput KEY VALUE`, `@ spawned NAME` and `@ not-spawned CODE`, and
-//!   `@ end RANK` (the member's stream ends) are what the owner does.
+//! * `@ preset KEY VALUE` and `@ preput KEY VALUE`, `@ spawned NAME nodes=0,1` and `@ not-spawned
+//!   CODE`, `@ notify RANK checkpoint` and `@ notify RANK abort CODE`, and `@ end RANK` (the member's
+//!   stream ends) are what the owner does. The ranks of a spawned job, of `@ another NAME nodes=0`,
+//!   and of `@ caller` (somebody who dials in) have the numbers behind those that are taken.
+//! * `secret=TEXT` lets those who dial in prove that they know it; the nonce is all threes.
 //! * `!` lines are what the owner is told, in the words of `tests/stage/server.rs`;
 //!   `! rank=0: finished` says that the session is over as it should be.
 //!
@@ -45,9 +49,12 @@ fn our_client_says_exactly_what_the_transcripts_say_and_hears_what_they_mean() {
 #[test]
 fn every_kind_of_server_is_heard_by_our_client() {
     let played = scenarios(|scenario| scenario.does("client").is_some());
-    for server in ["hydra4", "hydra5", "gforker", "slurm", "flux", "tcp", "spawn", "ours"] {
-        let file = format!("pmi1-{server}.pmi:");
-        assert!(played.iter().any(|s| s.label.starts_with(&file)), "no scenario of {server}");
+    let lines = ["hydra4", "hydra5", "gforker", "slurm", "flux", "tcp", "spawn", "ours"];
+    let frames = ["hydra4-mpich4", "hydra4-slurm", "hydra5", "slurm", "ours"];
+    let lines = lines.map(|server| format!("pmi1-{server}.pmi:"));
+    let frames = frames.map(|server| format!("pmi2-{server}.pmi:"));
+    for file in lines.iter().chain(&frames) {
+        assert!(played.iter().any(|s| s.label.starts_with(file)), "no scenario of {file}");
     }
 }
 

@@ -3,20 +3,31 @@
 
 use crate::meaning;
 use crate::transcript::{Line, Scenario, Side, Step, escaped};
-use pmi_core::client::{BUFFER_BYTES, Client, Event, State};
+use pmi_core::client::{Client, Event, PMI2_BUFFER_BYTES, State};
 use pmi_core::command::Request;
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
-use pmi_core::wire::{Framed, pmi1};
+use pmi_core::wire::{Framed, Unwritten};
 use std::collections::BTreeMap;
 
-type Member = Client<heapless::Vec<u8, BUFFER_BYTES>, 4>;
+type Member<const SLOTS: usize> = Client<heapless::Vec<u8, PMI2_BUFFER_BYTES>, SLOTS>;
 
 /// Plays a scenario that has a line `@ client`; what the server says comes in pieces of so many
 /// bytes. Says how many messages were said and heard.
 pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) -> usize {
-    let mut members: BTreeMap<u32, Member> = BTreeMap::new();
+    let has_threads = scenario.does("client").is_some_and(|how| how.ends_with(" threads"));
+    let is_lines = scenario.label.starts_with("pmi1");
+    if has_threads || is_lines {
+        play_with::<4>(scenario, piece_bytes)
+    } else {
+        // With one place it has no need to name what it asks.
+        play_with::<1>(scenario, piece_bytes)
+    }
+}
+
+fn play_with<const SLOTS: usize>(scenario: &Scenario, piece_bytes: usize) -> usize {
+    let mut members: BTreeMap<u32, Member<SLOTS>> = BTreeMap::new();
     let mut messages = 0;
     for line in &scenario.lines {
         let Line::Said(step) = line else { continue };
@@ -34,26 +45,34 @@ pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) -> usize {
     messages
 }
 
-/// Asks for every message of a step and looks at the bytes that come out.
-fn say(member: &mut Member, step: &Step) -> usize {
+/// Asks for every message of a step and looks at the bytes that come out: those of the transcript
+/// if it says that we word it so, else others that ask for the same.
+fn say<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step) -> usize {
     let mut rest = &step.bytes[..];
     let mut messages = 0;
-    while let Ok(Framed::Whole(len)) = pmi1::frame_request(rest) {
+    while let Ok(Framed::Whole(len)) = step.from.frame(rest) {
         let (message, after) = rest.split_at(len);
-        let request = pmi1::read_request(message).expect("a message").expect("a request");
+        let said = step.from.dialect(message).read_request(message).expect("a message");
+        let request = said.request.expect("a request");
         let mut out = vec![0; message.len().max(MESSAGE_BYTES)];
         let len = match request {
             Request::Spawn(spawn) => member.start_spawn(spawn, &mut out).map(|(_, len)| len),
             request => member
                 .start(&request)
                 .map(|_| member.poll_transmit(&mut out).expect("room").expect("a message"))
-                .map_err(Into::into),
+                .map_err(Unwritten::from),
         };
         let len = len.unwrap_or_else(|error| {
             panic!("{}: {} cannot be said: {error:?}", step.label, escaped(message))
         });
-        assert_eq!(escaped(&out[..len]), escaped(message), "{}", step.label);
-        assert_eq!(member.poll_transmit(&mut out), Ok(None), "{}: says more", step.label);
+        let out = &out[..len];
+        if step.ours {
+            assert_eq!(escaped(out), escaped(message), "{}", step.label);
+        } else {
+            let again = step.from.dialect(out).read_request(out).expect("a message").request;
+            assert_eq!(again.map(|again| again.verb()), Some(request.verb()), "{}", step.label);
+        }
+        assert_eq!(member.poll_transmit(&mut [0; 1]), Ok(None), "{}: says more", step.label);
         rest = after;
         messages += 1;
     }
@@ -62,7 +81,7 @@ fn say(member: &mut Member, step: &Step) -> usize {
 }
 
 /// Hands bytes in and looks at the answers that come out.
-fn hear(member: &mut Member, step: &Step, piece_bytes: usize) -> usize {
+fn hear<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step, piece_bytes: usize) -> usize {
     let mut means = step.means.iter().map(|means| escaped(means));
     for mut piece in step.bytes.chunks(piece_bytes) {
         loop {

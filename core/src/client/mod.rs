@@ -8,10 +8,13 @@
 //! # One buffer
 //!
 //! A client owns one buffer and uses it for one thing at a time: for the texts of a request until
-//! [`poll_transmit`](crate::machine::Machine::poll_transmit) has rendered it, then for the bytes of the answer.
-//! Whoever finds it taken is told so and loses nothing: [`Client::start`] says
-//! [`Misuse::Busy`], [`handle_input`](crate::machine::Machine::handle_input) takes nothing. What `handle_input`
-//! takes never reaches beyond the end of an answer, so an answer can be lent where it lies.
+//! [`poll_transmit`] has rendered it, then for the bytes of the answer. Whoever finds it taken is
+//! told so and loses nothing: [`Client::start`] says [`Misuse::Busy`], [`handle_input`] takes
+//! nothing. What `handle_input` takes never reaches beyond the end of an answer, so an answer can
+//! be lent where it lies.
+//!
+//! [`poll_transmit`]: crate::machine::Machine::poll_transmit
+//! [`handle_input`]: crate::machine::Machine::handle_input
 //!
 //! # Order
 //!
@@ -31,6 +34,7 @@
 //! [`PeerError::Refused`](crate::error::PeerError::Refused); over the same connection, a new
 //! client may ask for less.
 
+mod check;
 mod dialect;
 mod hear;
 mod inflight;
@@ -47,12 +51,12 @@ use self::kept::Kept;
 use self::learnt::Learnt;
 pub use self::proof::prove;
 pub use self::state::State;
-use crate::command::{Group, Identity, Maxes, Place, Reply, Request, Spawn, Text, Verb, Version};
+use crate::command::{Identity, Maxes, Reply, Request, Spawn, Text, Verb, Version};
 use crate::error::Misuse;
 use crate::ids::KvsName;
 use crate::limits::{KEY_BYTES, PMI1_MAX_KVSNAME, PMI2_LENGTH_DIGITS, TAG_BYTES, VALUE_BYTES};
 use crate::storage::Buffer;
-use crate::wire::{Unwritten, Writer};
+use crate::wire::Unwritten;
 
 /// A buffer of this size holds the texts of every PMI-1 request but spawn, and every PMI-1 answer.
 pub const BUFFER_BYTES: usize = KEY_BYTES + VALUE_BYTES + 48;
@@ -217,45 +221,6 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok((ticket, len))
     }
 
-    /// How long the message would be that asks `request`, if the server and the wire take it.
-    ///
-    /// Errors: [`Misuse`] as for [`start`](Self::start), for what lies in the request itself.
-    pub fn message_bytes(&self, request: &Request<'_>) -> Result<usize, Misuse> {
-        let needs_name = match *request {
-            Request::Put { key, value, .. } | Request::PutPair { key, value } => {
-                within("key", key, self.learnt.maxes.key)?;
-                within("value", value, self.learnt.maxes.value)?;
-                // Frames do not say whose space it is, since there is no other to put into.
-                self.dialect() == Dialect::Lines
-            }
-            Request::Get { place, key, .. } => {
-                within("key", key, self.learnt.maxes.key)?;
-                matches!(place, Place::Job(None))
-            }
-            Request::Init { version } if version.major > GENERATIONS => {
-                return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
-            }
-            Request::Fence { group, tag } if self.version() < Some(Version::V1_2) => {
-                if !matches!(group, Group::World) || tag.is_some() {
-                    return Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" });
-                }
-                false
-            }
-            _ => false,
-        };
-        if needs_name && self.learnt.kvsname.is_none() {
-            return Err(Misuse::WrongState { needed: "the name of the space was asked for" });
-        }
-        // The codec knows what a dialect can say.
-        let mut digits = [0; TICKET_DIGITS];
-        let name = self.exchange_name(self.next_ticket(), &mut digits);
-        match self.dialect().write(request, name, self.learnt.name(), &mut []) {
-            Ok(len) => Ok(len),
-            Err(Unwritten::Full(full)) => Ok(full.needed),
-            Err(Unwritten::Misuse(misuse)) => Err(misuse),
-        }
-    }
-
     /// Where the conversation stands.
     pub const fn state(&self) -> State {
         self.state
@@ -309,16 +274,6 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     const fn ticket(&mut self) -> Ticket {
         self.serial = self.serial.wrapping_add(1);
         Ticket(self.serial)
-    }
-
-    /// What an exchange is called on the wire, if it is called anything: the opening is alone.
-    fn exchange_name<'d>(&self, ticket: Ticket, digits: &'d mut [u8; TICKET_DIGITS]) -> &'d [u8] {
-        let is_open = matches!(self.state, State::Open { .. } | State::Finalizing { .. });
-        if !Inflight::<SLOTS>::HAS_NAMES || !is_open {
-            return b"";
-        }
-        let len = Writer::new(digits).unsigned(ticket.0.into()).len();
-        digits.get(..len).unwrap_or(b"")
     }
 
     /// The exchange that a pair belongs to.
@@ -387,16 +342,6 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             self.clear_buffer();
         }
     }
-}
-
-/// Lets a text through that is shorter than a C buffer of `max` bytes.
-fn within(what: &'static str, text: Text<'_>, max: u32) -> Result<(), Misuse> {
-    let limit_bytes = usize::try_from(max).unwrap_or(usize::MAX).saturating_sub(1);
-    let len_bytes = text.len();
-    if len_bytes > limit_bytes {
-        return Err(Misuse::Length { what, len_bytes, limit_bytes });
-    }
-    Ok(())
 }
 
 /// Digits of a ticket.

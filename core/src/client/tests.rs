@@ -6,7 +6,7 @@ mod refusals;
 use std::vec::Vec;
 
 use super::*;
-use crate::command::Answer;
+use crate::command::{Answer, Group, Place};
 use crate::error::{Full, PeerError};
 use crate::limits::PMI1_LINE;
 use crate::machine::Machine;

@@ -389,6 +389,20 @@ fn a_future_of_a_call_waits_without_spinning() {
 }
 
 #[test]
+fn a_call_can_go_on_in_another_thread_than_it_began_in() {
+    fn other_thread<F: Future + Send>(call: F) -> F {
+        call
+    }
+    let opening = task::Opening::new(Version::V2_0);
+    let mut pmi = task::Pmi::new(Awaited(script(1000, &[INIT, NAME])));
+    let fault = block_on(other_thread(pmi.open(&opening, &mut [])));
+    assert!(matches!(fault, Err(CallError::Peer(PeerError::Version { .. }))), "{fault:?}");
+    let mut out = [0; 4];
+    assert!(block_on(other_thread(pmi.get_node(b"k", true, &mut out))).is_err());
+    assert!(block_on(other_thread(pmi.get_all(b"j", &mut |_| ()))).is_err());
+}
+
+#[test]
 fn an_error_of_the_stream_is_told_in_its_own_words() {
     let io: CallError<std::io::Error> = CallError::Io(std::io::ErrorKind::BrokenPipe.into());
     assert_eq!(io.to_string(), "broken pipe");

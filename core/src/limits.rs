@@ -47,12 +47,14 @@ pub const PMI2_LENGTH_DIGITS: usize = 6;
 pub const PMI2_FRAME: usize =
     PMI2_LENGTH_DIGITS + 2 * (KVSNAME_BYTES + KEY_BYTES + VALUE_BYTES) + FRAME_OVERHEAD;
 
-/// A buffer of this size holds any message but a spawn, in any dialect.
+/// A buffer of this size holds any message of a client but a spawn, in any dialect, and but a ring
+/// whose two values are both at their longest and full of `;`.
 pub const MESSAGE_BYTES: usize = if PMI1_LINE > PMI2_FRAME { PMI1_LINE } else { PMI2_FRAME };
 
-/// Longest reply to anything but a request for the whole space.
+/// Longest reply: the values of both neighbours in a ring, or a port, which stands under two names,
+/// with every `;` doubled.
 pub const REPLY_BYTES: usize =
-    PMI2_LENGTH_DIGITS + 2 * VALUE_BYTES + KVSNAME_BYTES + FRAME_OVERHEAD;
+    PMI2_LENGTH_DIGITS + 2 * 2 * VALUE_BYTES + KVSNAME_BYTES + FRAME_OVERHEAD;
 
 // The longest literal frame that each size must hold, so that a change of one shows in all.
 const _: () = {
@@ -64,6 +66,10 @@ const _: () = {
     assert!(put + TAG_BYTES + 2 * (KEY_BYTES + VALUE_BYTES) <= PMI2_FRAME);
     let found = "      cmd=info-getnodeattr-response;thrid=;rc=0;found=TRUE;value=;".len();
     assert!(found + TAG_BYTES + 2 * VALUE_BYTES <= REPLY_BYTES);
+    let port = "      cmd=name-lookup-response;thrid=;rc=0;value=;port=;found=TRUE;".len();
+    assert!(port + TAG_BYTES + 2 * 2 * VALUE_BYTES <= REPLY_BYTES);
+    let ring = "      cmd=ring-response;thrid=;rc=0;ring-count=4294967295;ring-left=;ring-right=;";
+    assert!(ring.len() + TAG_BYTES + 2 * 2 * VALUE_BYTES <= REPLY_BYTES);
     // The interface of PMI-2 gives attributes and values the same room; one buffer serves both.
     assert!(PMI2_MAX_ATTRVALUE <= VALUE_BYTES);
 };

@@ -293,6 +293,6 @@ const EXCERPT_MAX: usize = 40;
 /// are far shorter; a bound on what one client can make us hold.
 const INBOX_MAX: usize = 1 << 20;
 
-/// One half is for reading and one for writing, where the longest reply fits several times.
+/// One half is for reading and one for writing, where the longest reply fits.
 pub(super) const SCRATCH: usize = 16 * 1024;
-const _: () = assert!(SCRATCH / 2 > 2 * pmi_core::limits::REPLY_BYTES);
+const _: () = assert!(SCRATCH / 2 > pmi_core::limits::REPLY_BYTES);

@@ -1,18 +1,19 @@
 //! Neither the codec nor the machines ask anybody for memory.
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, violation_count};
-use pmi_core::client::{BUFFER_BYTES, Client, Event};
+use pmi_core::client::{Client, Event, PMI2_BUFFER_BYTES};
 use pmi_core::command::{
-    Answer, Argument, Group, InfoList, Pair, Place, Program, Reply, Request, Spawn, Text, Verb,
-    Version,
+    Answer, Argument, Group, Identity, InfoList, Pair, Place, Program, Reply, Request, Spawn, Text,
+    Verb, Version,
 };
 use pmi_core::error::Code;
 use pmi_core::ids::{KvsName, Rank, SessionId};
-use pmi_core::limits::{KEY_BYTES, KVSNAME_BYTES, MESSAGE_BYTES, VALUE_BYTES};
+use pmi_core::limits::{KEY_BYTES, KVSNAME_BYTES, MESSAGE_BYTES, REPLY_BYTES, VALUE_BYTES};
 use pmi_core::machine::Machine;
 use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
 use pmi_core::store::{Arena, Place as Cell};
 use pmi_core::time::Instant;
+use pmi_core::wire::pmi2::{self, Semicolons};
 use pmi_core::wire::{Framed, mapping, pmi1};
 
 #[global_allocator]
@@ -69,6 +70,48 @@ fn replies_are_written_and_read_without_memory() {
 }
 
 #[test]
+fn frames_are_written_and_read_without_memory() {
+    let (key, value) = (Text::plain(&KEY), Text::plain(&VALUE));
+    let words = ["a", "b;c", "d=e"].map(Text::from);
+    let pairs = [Pair { key: Text::from("wdir"), value: Text::from("/tmp") }];
+    let program = Program {
+        executable: Text::from("a.out"),
+        processes: 4,
+        arguments: Argument::Given(&words),
+        info: InfoList::Given(&pairs),
+    };
+    let programs = [program; 3];
+    let spawn = Spawn::Given { programs: &programs, preputs: &pairs };
+    for request in [
+        Request::Put { place: Place::Node, key, value },
+        Request::Get { place: Place::Node, key, wait: true },
+        Request::Publish { service: Text::from("svc"), port: Text::from("a;b") },
+        Request::Ring { left: Text::from("a"), right: Text::from("b") },
+        Request::Spawn(spawn),
+    ] {
+        let asked = asked(|| {
+            let mut out = [0; MESSAGE_BYTES];
+            let len = pmi2::write_request(&request, b"7", &NAME, &mut out).unwrap();
+            assert_eq!(pmi2::frame_request(&out), Ok(Framed::Whole(len)));
+            assert!(pmi2::read_request(&out[..len]) == Ok((&b"7"[..], request)));
+        });
+        assert_eq!(asked, 0, "{:?}", request.verb());
+    }
+    let told = Answer::Told(Text::from("no such service; sorry"));
+    let answers = [(Code::SUCCESS, Answer::Value(value)), (Code::FAIL, told)];
+    for (code, answer) in answers {
+        let reply = Reply { to: Verb::Lookup, tag: b"7", code, answer };
+        let asked = asked(|| {
+            let mut out = [0; REPLY_BYTES];
+            let len = pmi2::write_reply(&reply, b"", Semicolons::Doubled, &mut out).unwrap();
+            assert_eq!(pmi2::frame(&out), Ok(Framed::Whole(len)));
+            assert_eq!(pmi2::read_reply(&out[..len]), Ok(reply));
+        });
+        assert_eq!(asked, 0, "{code:?}");
+    }
+}
+
+#[test]
 fn a_process_mapping_is_written_and_read_without_memory() {
     let nodes = || (0..64u32).map(|rank| rank / 4);
     let asked = asked(|| {
@@ -81,6 +124,45 @@ fn a_process_mapping_is_written_and_read_without_memory() {
 
 #[test]
 fn a_server_and_its_client_put_fence_and_get_without_memory() {
+    let (key, value) = (Text::plain(&KEY[1..]), Text::plain(&VALUE[1..]));
+    let place = Place::Job(None);
+    converse(&[
+        (Request::Init { version: Version::V1_1 }, Answer::Version(Version::V1_1)),
+        (Request::KvsName, Answer::Name(Text::from("kvs_1"))),
+        (Request::Put { place, key, value }, Answer::Nothing),
+        (Request::Fence { group: Group::World, tag: None }, Answer::Released { tag: None }),
+        (Request::Get { place, key, wait: false }, Answer::Value(value)),
+        (Request::Finalize, Answer::Nothing),
+    ]);
+}
+
+#[test]
+fn they_do_the_same_in_frames_without_memory() {
+    let (key, value) = (Text::plain(&KEY[1..]), Text::plain(&VALUE[1..]));
+    let (own, node) = (Place::Job(None), Place::Node);
+    let full = Request::FullInit { rank: Some(0), job: None, threaded: false, method: None };
+    let who = Identity { rank: 0, size: 1, appnum: 0, spawner: None };
+    let (service, port) = (Text::from("svc"), Text::from("a;b"));
+    let (left, right) = (Text::from("to the left"), Text::from("to the right"));
+    converse(&[
+        (Request::Init { version: Version::V2_0 }, Answer::Version(Version::V2_0)),
+        (full, Answer::Identity(who)),
+        (Request::KvsName, Answer::Name(Text::from("kvs_1"))),
+        (Request::Put { place: own, key, value }, Answer::Nothing),
+        (Request::Fence { group: Group::World, tag: None }, Answer::Released { tag: None }),
+        (Request::Get { place: own, key, wait: false }, Answer::Value(value)),
+        (Request::Put { place: node, key: left, value: port }, Answer::Nothing),
+        (Request::Get { place: node, key: left, wait: true }, Answer::Value(port)),
+        (Request::Publish { service, port }, Answer::Nothing),
+        (Request::Lookup { service }, Answer::Value(port)),
+        // Alone in the ring, it is its own neighbour.
+        (Request::Ring { left, right }, Answer::Ring { count: 0, left: right, right: left }),
+        (Request::Finalize, Answer::Nothing),
+    ]);
+}
+
+/// Asks one thing after the other, and hears these answers.
+fn converse(exchanges: &[(Request<'_>, Answer<'_>)]) {
     let mut server = Server::<Arrays>::new([const { None }; 1], [const { None }; 1], store());
     let name = KvsName::new(b"kvs_1").unwrap();
     let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
@@ -88,18 +170,9 @@ fn a_server_and_its_client_put_fence_and_get_without_memory() {
     let peer = Peer::Member { job, rank: Rank(0) };
     let session = server.open(peer, heapless::Vec::new(), [const { None }; 1]).unwrap();
     let mut client = Client::new(heapless::Vec::new());
-    let (key, value) = (Text::plain(&KEY[1..]), Text::plain(&VALUE[1..]));
-    let place = Place::Job(None);
     let asked = asked(|| {
-        for (request, expected) in [
-            (Request::Init { version: Version::V1_1 }, Answer::Version(Version::V1_1)),
-            (Request::KvsName, Answer::Name(Text::from("kvs_1"))),
-            (Request::Put { place, key, value }, Answer::Nothing),
-            (Request::Fence { group: Group::World, tag: None }, Answer::Released { tag: None }),
-            (Request::Get { place, key, wait: false }, Answer::Value(value)),
-            (Request::Finalize, Answer::Nothing),
-        ] {
-            exchange(&mut server, session, &mut client, &request, expected);
+        for (request, expected) in exchanges {
+            exchange(&mut server, session, &mut client, request, *expected);
         }
     });
     assert_eq!(asked, 0);
@@ -109,9 +182,9 @@ fn a_server_and_its_client_put_fence_and_get_without_memory() {
 /// Arrays only: what a board lends.
 struct Arrays;
 
-type Store = Arena<[Cell; 4], [u8; 2048]>;
+type Store = Arena<[Cell; 8], [u8; 2048]>;
 type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-type Mirror = Client<heapless::Vec<u8, BUFFER_BYTES>>;
+type Mirror = Client<heapless::Vec<u8, PMI2_BUFFER_BYTES>>;
 
 impl Storage for Arrays {
     type Inbox = Inbox;
@@ -123,7 +196,7 @@ impl Storage for Arrays {
 }
 
 fn store() -> Store {
-    Arena::new([Cell::FREE; 4], [0; 2048])
+    Arena::new([Cell::FREE; 8], [0; 2048])
 }
 
 /// One question and its answer, from end to end.

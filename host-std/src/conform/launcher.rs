@@ -86,8 +86,11 @@ fn judge(case: &Case, code: Option<i32>, output: &str, limit: Duration) -> Findi
     match (told, code) {
         (told, None) => {
             let told = told.unwrap_or_else(|| Verdict::NoAnswer.on(""));
-            let seen = format!("the launcher had not ended after {limit:?} {}", told.seen);
-            told.verdict.max(Verdict::NoAnswer).on(seen.trim_end())
+            let seen = match told.seen.as_str() {
+                "" => format!("the launcher had not ended after {limit:?}"),
+                seen => format!("{seen}; then the launcher had not ended after {limit:?}"),
+            };
+            told.verdict.max(Verdict::NoAnswer).on(seen)
         }
         (Some(told), Some(code)) if is_complete => case.judge_end(code, told),
         (told, Some(code)) if is_killed_on_purpose => {
@@ -98,7 +101,10 @@ fn judge(case: &Case, code: Option<i32>, output: &str, limit: Duration) -> Findi
             // The first thing that is said is nearest to the reason.
             let mut said = output.lines().filter(|line| !line.trim().is_empty());
             let said = said.find(|line| !line.contains(case.name)).unwrap_or_default().trim();
-            Verdict::JobKilled.on(format!("exit code {code} {}", shown(said.as_bytes())).trim_end())
+            // A launcher that is content with a rank of which nothing was heard.
+            let is_content = code == 0 && case.ends == Ends::Well;
+            let verdict = if is_content { Verdict::Wrong } else { Verdict::JobKilled };
+            verdict.on(format!("exit code {code} {}", shown(said.as_bytes())).trim_end())
         }
     }
 }
@@ -202,6 +208,7 @@ mod tests {
         let told = "{pmi-conform|pmi1-kvsname|0|as specified|x|pmi-conform}";
         let finding = judge(case("pmi1-kvsname"), Some(9), told, limit);
         assert_eq!(finding, Verdict::JobKilled.on("exit code 9"));
+        assert_eq!(judge(case("pmi1-kvsname"), Some(0), told, limit).verdict, Verdict::Wrong);
         assert_eq!(judge(case("pmi1-kvsname"), None, told, limit).verdict, Verdict::NoAnswer);
         assert_eq!(judge(case("pmi1-abort"), Some(37), "", limit).verdict, Verdict::AsSpecified);
         assert_eq!(judge(case("pmi1-abort"), Some(0), "", limit).verdict, Verdict::Wrong);

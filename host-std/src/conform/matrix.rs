@@ -79,19 +79,16 @@ impl Matrix {
         Ok(Self { rows: rows.collect::<Result<_, _>>()? })
     }
 
-    /// Says where the verdicts of this matrix and of a recorded one part. Cases that were not tried
-    /// this time are left out; what was seen is not compared, since it holds process numbers.
+    /// Says where the verdicts of this matrix and of a recorded one part. Cases that only one of
+    /// them has are left out: they were not asked for, or nobody wants to depend on them. What was
+    /// seen is not compared, since it holds process numbers.
     pub fn differences(&self, recorded: &Self) -> Vec<String> {
         let differs = |row: &Row| {
             let Row { case, finding: Finding { verdict, seen }, .. } = row;
-            match recorded.rows.iter().find(|old| old.case == *case) {
-                None => Some(format!("{case}: {verdict} ({seen}), and not recorded")),
-                Some(old) if old.finding.verdict != *verdict => {
-                    let Finding { verdict: before, seen: then } = &old.finding;
-                    Some(format!("{case}: {verdict} ({seen}), recorded as {before} ({then})"))
-                }
-                Some(_) => None,
-            }
+            let old = &recorded.rows.iter().find(|old| old.case == *case)?.finding;
+            (old.verdict != *verdict).then(|| {
+                format!("{case}: {verdict} ({seen}), recorded as {} ({})", old.verdict, old.seen)
+            })
         };
         self.rows.iter().filter_map(differs).collect()
     }

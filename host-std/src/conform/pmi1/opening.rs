@@ -93,8 +93,13 @@ fn init_twice(lines: &mut Lines) -> Played {
 }
 
 fn before_init(lines: &mut Lines) -> Played {
-    let reply = lines.ask("cmd=get_maxes", "maxes")?;
-    Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }))
+    lines.talk.send(b"cmd=get_maxes\n")?;
+    let reply = lines.talk.line()?;
+    Ok(match reply.is_good() {
+        // It may be refused by another name: nobody promised an answer yet.
+        false => reply.judged(Refused),
+        true => reply.expect("maxes")?.judged(AsSpecified),
+    })
 }
 
 fn maxes(lines: &mut Lines) -> Played {

@@ -81,14 +81,30 @@ fn cut(frames: &mut Frames) -> Played {
 
 fn several(frames: &mut Frames) -> Played {
     frames.open()?;
-    let requests =
-        ["job-getid;thrid=1;", "info-getjobattr;thrid=2;key=universeSize;", "job-getid;thrid=3;"];
+    let requests = [
+        "job-getid;thrid=1;",
+        "info-getjobattr;thrid=2;key=nosuch;",
+        "info-getnodeattr;thrid=3;key=nosuch;",
+    ];
     let heap: Vec<u8> = requests.iter().flat_map(|request| framed(request.as_bytes())).collect();
     frames.talk.send(&heap)?;
-    for request in requests {
-        frames.hear(request.as_bytes())?;
+    let mut order = Vec::new();
+    for _ in requests {
+        let reply = frames.talk.frame()?;
+        let cmd = reply.text("cmd").unwrap_or_default();
+        let answers = |request: &&str| request.split(';').next() == cmd.strip_suffix("-response");
+        let Some(at) = requests.iter().position(|request| answers(request)) else {
+            return Ok(reply.judged(Wrong));
+        };
+        order.push((at, reply.field("thrid").is_some()));
     }
-    Ok(AsSpecified.on("three answers in order"))
+    let in_order = order.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    Ok(match (in_order, order.iter().all(|(_, is_named)| *is_named)) {
+        (true, _) => AsSpecified.on("three answers"),
+        // That is what names are for.
+        (false, true) => AsSpecified.on("three answers, in another order and with their names"),
+        (false, false) => Wrong.on("three answers in another order, and without names"),
+    })
 }
 
 fn in_flight(frames: &mut Frames) -> Played {

@@ -1,0 +1,206 @@
+//! The conformance check, run as a user runs it: against our own launcher and client, against those of
+//! others, and against some that are none.
+//!
+//! What is expected of a launcher is a matrix that was recorded with the tool itself and lies in
+//! `tests/conform`. When a verdict changes for a good reason, record it again:
+//! `pmi-host conform --launcher '...' >host-std/tests/conform/NAME.txt`.
+
+mod common;
+
+use common::{Ran, host, run};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+fn own() -> &'static str {
+    env!("CARGO_BIN_EXE_pmi-host")
+}
+
+fn recorded(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conform").join(name)
+}
+
+/// Checks a launcher, with more patience than a busy machine needs.
+fn check(launcher: &str, words: &[&str]) -> Ran {
+    run(host(["conform", "--timeout", "40", "--launcher", launcher]).args(words))
+}
+
+/// Whether a command can be started, and says `part` about itself.
+fn says(words: &[&str], part: &str) -> bool {
+    let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(part))
+}
+
+fn skip(what: &str) {
+    eprintln!("skipped: {what}");
+}
+
+#[test]
+fn our_own_launcher_is_as_recorded() {
+    let launcher = format!("'{}' run -n {{n}} {{prog}}", own());
+    let file = recorded("pmi-host.txt");
+    let ran = check(&launcher, &["--expect", file.to_str().unwrap()]).exits_with(0);
+    assert!(ran.out.lines().count() > 100, "{}", ran.out);
+    assert!(!ran.out.contains("  wrong  "), "{}", ran.out);
+}
+
+#[test]
+fn hydra_of_mpich_4_is_as_recorded() {
+    if !says(&["mpiexec.hydra", "--version"], "4.0.2") {
+        return skip("there is no mpiexec.hydra 4.0.2; Debian's package mpich brings it");
+    }
+    let file = recorded("hydra-4.0.2.txt");
+    let launcher = "mpiexec.hydra -n {n} {prog}";
+    check(launcher, &["--expect", file.to_str().unwrap()]).exits_with(0);
+    // The same server, dialled: the address, and who one is, come by other variables.
+    let launcher = "mpiexec.hydra -pmi-port -n {n} {prog}";
+    let words = ["--only", "pmi1-put-get", "--only", "pmi1-maxes", "--only", "pmi1-mapping"];
+    let ran = check(launcher, &[&words[..], &["--expect", file.to_str().unwrap()]].concat());
+    assert_eq!(ran.exits_with(0).out.lines().count(), 4);
+}
+
+/// A controller and a node of Slurm, until it goes out of scope.
+struct Slurm {
+    folder: PathBuf,
+}
+
+impl Slurm {
+    fn start() -> Self {
+        let slurm = Self { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("slurm") };
+        assert!(slurm.script("start"), "see the logs in {}", slurm.folder.display());
+        slurm
+    }
+
+    fn script(&self, word: &str) -> bool {
+        // Two checkouts may be tested at once on one machine.
+        let port = 20_000 + std::process::id() % 6_000;
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm.sh");
+        let mut script = Command::new(script);
+        script.env("SLURM_TEST_PORT", port.to_string()).arg(word).arg(&self.folder);
+        script.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+
+    fn conf(&self) -> PathBuf {
+        self.folder.join("slurm.conf")
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // A test that fails must not leave daemons behind; what is left is found by the next start.
+        self.script("stop");
+    }
+}
+
+#[test]
+fn slurm_is_as_recorded_and_serves_our_client() {
+    if !says(&["/usr/sbin/slurmctld", "-V"], "22.05") || !says(&["id", "-u"], "0\n") {
+        return skip("needs root, and Debian's packages slurm-wlm 22.05 and munge");
+    }
+    let slurm = Slurm::start();
+    let conf = slurm.conf();
+    let launcher = format!("env SLURM_CONF='{}' srun --mpi=pmi2 -n {{n}} {{prog}}", conf.display());
+    // Only what is answered: waiting for the rest takes minutes.
+    let parts = "init-1.1 kvsname pmi1-barrier value-signs mapping fullinit getid length thrid \
+                 pmi2-put-get pmi2-fence missing ring lookup pmi2-finalize";
+    let only = parts.split_whitespace().flat_map(|part| ["--only", part]);
+    let file = recorded("slurm-22.05.8.txt");
+    let words: Vec<&str> = only.chain(["--expect", file.to_str().unwrap()]).collect();
+    let ran = check(&launcher, &words).exits_with(0);
+    assert!(ran.out.lines().count() > 25, "{}", ran.out);
+
+    let mut srun = Command::new("srun");
+    srun.env("SLURM_CONF", conf).args(["--mpi=pmi2", "-n", "3", own(), "demo-rank"]);
+    let ran = run(srun.stdin(Stdio::null())).exits_with(0);
+    assert!(ran.out.contains("median"), "{}", ran.out);
+}
+
+#[test]
+fn a_launcher_that_is_none_is_told_from_one() {
+    let only = ["--only", "pmi1-maxes", "--only", "pmi1-kvsname"];
+    let ran = check("false {n} {prog}", &only).exits_with(0);
+    assert_eq!(ran.out.matches("job killed").count(), 3, "{}", ran.out);
+    // It starts the program and serves no PMI.
+    let ran = check("sh -c 'exec {prog}' {n}", &only).exits_with(1);
+    assert!(ran.out.contains("neither PMI_FD nor PMI_PORT is set"), "{}", ran.out);
+    // It starts one rank however many are asked for.
+    let ran = check(&format!("'{}' run -n 1 {{prog}} {{n}}", own()), &only).exits_with(1);
+    assert!(ran.out.contains("rank 0 of 1 where 2 were asked for"), "{}", ran.out);
+    let words = ["conform", "--timeout", "1", "--launcher", "sleep 600 {n} {prog}"];
+    let ran = run(host(words).args(only)).exits_with(0);
+    assert!(
+        ran.out.contains("the launcher had not ended after 1s") || ran.out.contains("job killed")
+    );
+}
+
+#[test]
+fn a_launcher_that_hangs_is_ended() {
+    let words = ["conform", "--timeout", "1", "--launcher", "sh -c 'sleep 600' {n} {prog}"];
+    let ran = run(host(words).args(["--only", "pmi1-maxes"])).exits_with(0);
+    assert!(ran.out.contains("no answer"), "{}", ran.out);
+    assert!(ran.out.contains("had not ended after 1s"), "{}", ran.out);
+}
+
+#[test]
+fn a_matrix_that_differs_from_the_recorded_one_is_a_failure() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = folder.join("recorded.txt");
+    std::fs::write(&file, "# by hand\npmi1-maxes  refused  something\n").unwrap();
+    let launcher = format!("'{}' run -n {{n}} {{prog}}", own());
+    let words =
+        ["--only", "pmi1-maxes", "--only", "pmi1-appnum", "--expect", file.to_str().unwrap()];
+    check(&launcher, &words)
+        .exits_with(1)
+        .says(&["pmi1-maxes: as specified", "recorded as refused"]);
+}
+
+#[test]
+fn our_own_client_lives_through_every_manner_of_answering() {
+    let client = format!("'{}' demo-rank", own());
+    let ran = run(&mut host(["conform", "--client", &client, "-n", "3"])).exits_with(0);
+    assert_eq!(ran.out.matches("  as specified  ").count(), 10, "{}", ran.out);
+    assert!(ran.out.contains("rank 0 asks: init get_maxes"), "{}", ran.out);
+}
+
+#[test]
+fn clients_that_fail_crash_or_hang_are_told_apart() {
+    let only = ["--only", "plain", "--only", "slow"];
+    let client = |line: &str, words: &[&str]| run(host(["conform", "--client", line]).args(words));
+    let ran = client("sh -c 'exit 3'", &only).exits_with(0);
+    assert!(ran.out.contains("refused") && ran.out.contains("exit code 3"), "{}", ran.out);
+    let ran = client("sh -c 'echo rubbish >&$PMI_FD; sleep 1'", &only).exits_with(1);
+    assert!(ran.out.contains("  wrong  "), "{}", ran.out);
+    let ran = client("sleep 600", &["--only", "plain", "--timeout", "1"]).exits_with(0);
+    assert!(
+        ran.out.contains("no answer") && ran.out.contains("rank 0 asks nothing"),
+        "{}",
+        ran.out
+    );
+    client("./no-such-program", &only).exits_with(1).says(&["./no-such-program", "check its name"]);
+}
+
+#[test]
+fn wrong_usage_is_told_with_the_way_out() {
+    for words in [&["--launcher"][..], &["--frobnicate"], &[], &["--launcher", "a 'b"]] {
+        run(host(["conform"]).args(words)).exits_with(2).says(&["pmi-host conform --help"]);
+    }
+    let ran = run(&mut host(["conform", "--launcher", "mpiexec {prog}"]));
+    ran.exits_with(1).says(&["no {n}", "mpiexec.hydra -n {n} {prog}"]);
+    let ran = check("mpiexec {n} {prog}", &["--only", "no-such-case"]);
+    ran.exits_with(1).says(&["no-such-case", "--list"]);
+    let list = run(&mut host(["conform", "--list"])).exits_with(0);
+    assert!(list.lines().len() > 100);
+    let json = run(&mut host(["conform", "--client", "true", "--only", "plain", "--json"]));
+    assert!(json.exits_with(0).out.contains("\"verdict\":\"as specified\""));
+}
+
+#[test]
+fn recorded_matrices_become_one_table() {
+    let [ours, hydra] = ["pmi-host.txt", "hydra-4.0.2.txt"].map(recorded);
+    let titled = [format!("ours={}", ours.display()), format!("hydra={}", hydra.display())];
+    let words = ["conform", "--join", &titled[0], "--join", &titled[1]];
+    let ran = run(&mut host(words)).exits_with(0);
+    assert!(ran.out.starts_with("| case | what is tried | ours | hydra |\n"), "{}", ran.out);
+    assert!(
+        ran.out.contains("| `pmi1-unknown` | a command that nobody knows | yes | job killed |")
+    );
+}

@@ -1,0 +1,110 @@
+#!/bin/sh
+# Brings up Slurm on this machine for tests: one munged, one controller, one node, all on loopback,
+# with everything they write in one folder.
+#
+#   slurm.sh start FOLDER    then  SLURM_CONF=FOLDER/slurm.conf srun --mpi=pmi2 -n 2 PROGRAM
+#   slurm.sh stop FOLDER
+#
+# Needs Debian's packages slurm-wlm and munge, and root. It ends only what it started, by number.
+set -eu
+
+usage() {
+    echo "slurm.sh: say 'slurm.sh start FOLDER' or 'slurm.sh stop FOLDER'" >&2
+    exit 2
+}
+
+# The number of a daemon that has written it to a file, if it runs.
+number() {
+    number=$(cat "$1" 2>/dev/null) && kill -0 "$number" 2>/dev/null && echo "$number"
+}
+
+stop() {
+    for daemon in slurmd slurmctld munged; do
+        if number=$(number "$folder/$daemon.pid"); then
+            kill "$number"
+            turns=0
+            while kill -0 "$number" 2>/dev/null && [ "$turns" -lt 50 ]; do
+                sleep 0.1
+                turns=$((turns + 1))
+            done
+            kill -9 "$number" 2>/dev/null || true
+        fi
+    done
+}
+
+fail() {
+    echo "slurm.sh: $1; see the logs in $folder" >&2
+    stop
+    exit 1
+}
+
+start() {
+    for program in munged slurmctld slurmd srun; do
+        PATH=$PATH:/usr/sbin command -v "$program" >/dev/null ||
+            fail "there is no $program; Debian's packages slurm-wlm and munge bring it"
+    done
+    mkdir -p "$folder/state" "$folder/spool"
+    # munged trusts no folder that others may write to.
+    chmod 700 "$folder"
+    host=$(hostname -s)
+    [ -s "$folder/munge.key" ] || head -c 128 /dev/urandom >"$folder/munge.key"
+    chmod 600 "$folder/munge.key"
+    cat >"$folder/slurm.conf" <<END
+ClusterName=conform
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=$port
+SlurmdPort=$((port + 1))
+CommunicationParameters=NoInAddrAny
+SlurmUser=$(id -un)
+SlurmdUser=$(id -un)
+AuthType=auth/munge
+AuthInfo=socket=$folder/munge.socket
+CredType=cred/munge
+StateSaveLocation=$folder/state
+SlurmdSpoolDir=$folder/spool
+SlurmctldPidFile=$folder/slurmctld.pid
+SlurmdPidFile=$folder/slurmd.pid
+SlurmctldLogFile=$folder/slurmctld.log
+SlurmdLogFile=$folder/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+JobCompType=jobcomp/none
+MpiDefault=pmi2
+ReturnToService=2
+SlurmdParameters=config_overrides
+KillWait=2
+InactiveLimit=0
+NodeName=$host NodeAddr=127.0.0.1 CPUs=16 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=10 State=UP OverSubscribe=FORCE:8
+END
+    # --force: its own folder is safe, the ones above are as the system has them.
+    munged --force --key-file="$folder/munge.key" --socket="$folder/munge.socket" \
+        --pid-file="$folder/munged.pid" --log-file="$folder/munged.log" \
+        --seed-file="$folder/munge.seed" || fail "munged does not start"
+    slurmctld -c -f "$folder/slurm.conf" || fail "the controller does not start"
+    slurmd -f "$folder/slurm.conf" -N "$host" || fail "the node does not start"
+    export SLURM_CONF="$folder/slurm.conf"
+    turns=0
+    until timeout 10 srun --immediate=5 -n 1 true 2>/dev/null; do
+        turns=$((turns + 1))
+        [ "$turns" -lt 10 ] || fail "no job runs"
+        sleep 1
+    done
+    echo "export SLURM_CONF=$SLURM_CONF"
+}
+
+[ $# = 2 ] || usage
+PATH=$PATH:/usr/sbin
+folder=$(mkdir -p "$2" && cd "$2" && pwd)
+# Above the ports of an installed Slurm, below those that the system gives out.
+port=${SLURM_TEST_PORT:-26817}
+case $1 in
+start) start ;;
+stop) stop ;;
+*) usage ;;
+esac

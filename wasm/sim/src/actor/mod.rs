@@ -1,0 +1,212 @@
+//! A rank: a process with the shipped client, a script, and ways to misbehave.
+
+mod turn;
+
+use crate::dice::Dice;
+use crate::net::Net;
+use crate::note::{Note, Turn};
+use crate::scenario::{Act, Ask, RankPlan, Way};
+use crate::storage::{Bytes, Meter};
+use pmi_core::client::{BUFFER_BYTES, Client, State, Ticket};
+use std::collections::VecDeque;
+
+/// One process of the job.
+#[derive(Debug)]
+pub struct Actor {
+    rank: u32,
+    client: Client<Bytes, SLOTS>,
+    life: Life,
+    acts: Vec<Act>,
+    next_act: usize,
+    /// What somebody told it to do, before what the script says.
+    orders: VecDeque<Act>,
+    /// Said and not on the link yet; whether a script made it up.
+    unsent: VecDeque<(Vec<u8>, bool)>,
+    /// Taken from the link, and not by the client.
+    untaken: Vec<u8>,
+    waiting: Vec<Waiting>,
+    questions: u32,
+    /// It thinks until then.
+    ready_at: u64,
+    dice: Dice,
+    plan: RankPlan,
+    habits: Habits,
+    /// Lines heard since the first raw bytes were said.
+    lines_heard: u32,
+}
+
+/// How a process is, besides alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Habits {
+    /// It does not read.
+    pub is_deaf: bool,
+    /// It does nothing any more.
+    pub is_hung: bool,
+    /// It has said bytes that its client did not make; from then on it does without the client.
+    pub is_rude: bool,
+    /// It has closed its end of the link.
+    pub has_left: bool,
+    /// It has learnt that the other end is closed.
+    pub end_seen: bool,
+}
+
+/// Whether a process is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Not yet.
+    Unborn,
+    /// It does what its script says.
+    Running,
+    /// It does nothing until it is told to go on.
+    Stopped,
+    /// It has ended by itself.
+    Exited(i32),
+    /// It was killed.
+    Killed,
+}
+
+/// A question without an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    ticket: Ticket,
+    /// Numbers the questions of a rank.
+    pub number: u32,
+    /// What was asked.
+    pub ask: Ask,
+    /// Whether others may be asked meanwhile.
+    pub also: bool,
+}
+
+impl Actor {
+    pub(crate) fn new(rank: u32, acts: Vec<Act>, plan: RankPlan, seed: u64, meter: Meter) -> Self {
+        Self {
+            rank,
+            client: Client::new(Bytes::new(BUFFER_BYTES, meter)),
+            life: Life::Unborn,
+            acts,
+            next_act: 0,
+            orders: VecDeque::new(),
+            unsent: VecDeque::new(),
+            untaken: Vec::new(),
+            waiting: Vec::new(),
+            questions: 0,
+            ready_at: 0,
+            dice: Dice::new(seed, ACTORS_STREAM + u64::from(rank)),
+            plan,
+            habits: Habits::default(),
+            lines_heard: 0,
+        }
+    }
+
+    /// When it starts.
+    pub(crate) fn start_time(&mut self) -> u64 {
+        self.dice.within(self.plan.start)
+    }
+
+    pub(crate) fn start(&mut self, now: u64, notes: &mut Vec<Note>) {
+        if self.life == Life::Unborn {
+            self.life = Life::Running;
+            self.think(now);
+            notes.push(Note::Started { rank: self.rank });
+        }
+    }
+
+    /// Does `act` next, whatever the script says.
+    pub(crate) fn order(&mut self, act: Act) {
+        self.orders.push_back(act);
+    }
+
+    /// Says bytes of somebody else's making.
+    pub(crate) fn say(&mut self, bytes: Vec<u8>) {
+        self.habits.is_rude = true;
+        self.waiting.clear();
+        self.unsent.push_back((bytes, true));
+    }
+
+    pub(crate) fn stop(&mut self, notes: &mut Vec<Note>) {
+        if self.life == Life::Running {
+            self.life = Life::Stopped;
+            notes.push(Note::Process { rank: self.rank, turn: Turn::Stopped });
+        }
+    }
+
+    pub(crate) fn resume(&mut self, notes: &mut Vec<Note>) {
+        if self.life == Life::Stopped {
+            self.life = Life::Running;
+            notes.push(Note::Process { rank: self.rank, turn: Turn::Continued });
+        }
+    }
+
+    /// Ends the process; its end of the link closes with it.
+    pub(crate) fn end(&mut self, life: Life, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
+        if !self.is_alive() {
+            return;
+        }
+        self.life = life;
+        let turn = match life {
+            Life::Exited(code) => Turn::Exited(code),
+            _ => Turn::Killed,
+        };
+        notes.push(Note::Process { rank: self.rank, turn });
+        if !self.habits.has_left {
+            net.close(self.rank, Way::Up, now);
+        }
+    }
+
+    /// Closes its end of the link and lives on.
+    pub(crate) fn leave(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
+        if self.is_alive() && !self.habits.has_left {
+            self.habits.has_left = true;
+            self.waiting.clear();
+            self.unsent.clear();
+            net.close(self.rank, Way::Up, now);
+            notes.push(Note::Left { rank: self.rank });
+        }
+    }
+
+    /// Which rank it is.
+    pub const fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Whether it is there.
+    pub const fn life(&self) -> Life {
+        self.life
+    }
+
+    /// True between its start and its end.
+    pub const fn is_alive(&self) -> bool {
+        matches!(self.life, Life::Running | Life::Stopped)
+    }
+
+    /// How it is otherwise.
+    pub const fn habits(&self) -> Habits {
+        self.habits
+    }
+
+    /// The state of its client.
+    pub const fn client_state(&self) -> State {
+        self.client.state()
+    }
+
+    /// Its questions without an answer.
+    pub fn waiting(&self) -> &[Waiting] {
+        &self.waiting
+    }
+
+    /// What it does next, if its script has not ended.
+    pub fn next_act(&self) -> Option<&Act> {
+        self.orders.front().or_else(|| self.acts.get(self.next_act))
+    }
+
+    /// Bytes it has said for which the link had no room.
+    pub fn unsent_bytes(&self) -> usize {
+        self.unsent.iter().map(|(bytes, _)| bytes.len()).sum()
+    }
+}
+
+/// How many questions a client may have open where its version allows it.
+const SLOTS: usize = 4;
+
+/// Actors draw from streams above this one; links from higher ones.
+const ACTORS_STREAM: u64 = 1 << 32;

@@ -1,0 +1,239 @@
+//! What a process does when it is its turn: it writes, reads, and goes on with its script.
+
+use super::{Actor, Life, Waiting};
+use crate::net::Net;
+use crate::note::{Got, Note, Turn};
+use crate::scenario::{Act, Ask, Way};
+use pmi_core::client;
+use pmi_core::error::Misuse;
+use pmi_core::limits::MESSAGE_BYTES;
+use pmi_core::machine::Machine;
+use pmi_core::time::Instant;
+
+/// What a look at the script led to.
+enum Progress {
+    Moved,
+    Idle,
+    Until(u64),
+}
+
+impl Actor {
+    /// Does what can be done now, and says when to be woken by the clock.
+    pub(crate) fn turn(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> Option<u64> {
+        let mut wake = None;
+        while self.life == Life::Running {
+            let has_moved = self.transmit(now, net, notes) | self.receive(now, net, notes);
+            wake = match self.proceed(now, net, notes) {
+                Progress::Moved => continue,
+                Progress::Idle => None,
+                Progress::Until(time) => Some(time),
+            };
+            if !has_moved {
+                break;
+            }
+        }
+        wake.filter(|_| self.life == Life::Running)
+    }
+
+    pub(super) fn think(&mut self, now: u64) {
+        self.ready_at = now + self.dice.within(self.plan.pace);
+    }
+
+    fn transmit(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> bool {
+        let mut has_moved = false;
+        if self.habits.has_left {
+            return false;
+        }
+        loop {
+            while let Some((bytes, is_raw)) = self.unsent.front_mut() {
+                let len = net.write(self.rank, Way::Up, now, bytes);
+                if len == 0 {
+                    return has_moved;
+                }
+                has_moved = true;
+                let sent: Vec<u8> = bytes.drain(..len).collect();
+                notes.push(Note::Said { rank: self.rank, bytes: sent, is_raw: *is_raw });
+                if bytes.is_empty() {
+                    self.unsent.pop_front();
+                }
+            }
+            if self.habits.is_rude {
+                return has_moved;
+            }
+            let mut out = [0; MESSAGE_BYTES];
+            match self.client.poll_transmit(&mut out) {
+                Ok(Some(len)) => self.unsent.push_back((out[..len].into(), false)),
+                _ => return has_moved,
+            }
+        }
+    }
+
+    fn receive(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> bool {
+        if self.habits.is_deaf || self.habits.has_left || self.life != Life::Running {
+            return false;
+        }
+        let mut has_moved = false;
+        if self.untaken.is_empty() {
+            // Now and then a small read, as if by a small buffer.
+            let most = if self.dice.below(8) == 0 { 1 + self.dice.index(16) } else { usize::MAX };
+            let bytes = net.read(self.rank, Way::Down, most);
+            if !bytes.is_empty() {
+                notes.push(Note::Heard { rank: self.rank, bytes: bytes.clone() });
+                has_moved = true;
+                self.untaken = bytes;
+            }
+        }
+        if self.habits.is_rude {
+            let lines = self.untaken.drain(..).filter(|b| *b == b'\n').count();
+            self.lines_heard += u32::try_from(lines).unwrap_or(u32::MAX);
+        } else {
+            has_moved |= self.feed(now, net, notes);
+        }
+        let is_over = self.untaken.is_empty() && net.is_over(self.rank, Way::Down);
+        if is_over && !self.habits.end_seen && self.life == Life::Running {
+            self.habits.end_seen = true;
+            has_moved = true;
+            if !self.habits.is_rude
+                && let Err(error) = self.client.handle_end(instant(now))
+            {
+                notes.push(Note::Broke { rank: self.rank, error });
+                self.end(Life::Exited(1), now, net, notes);
+            }
+        }
+        has_moved
+    }
+
+    fn feed(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> bool {
+        let mut has_moved = false;
+        while !self.untaken.is_empty() {
+            let taken = match self.client.handle_input(instant(now), &self.untaken) {
+                Ok(taken) => taken,
+                Err(error) => {
+                    // What came whole before the fault is still there to be read.
+                    self.hear(now, notes);
+                    notes.push(Note::Broke { rank: self.rank, error });
+                    self.end(Life::Exited(1), now, net, notes);
+                    return true;
+                }
+            };
+            self.untaken.drain(..taken);
+            let has_heard = self.hear(now, notes);
+            has_moved |= has_heard || taken > 0;
+            if !has_heard && taken == 0 {
+                break;
+            }
+        }
+        has_moved
+    }
+
+    /// Takes the answer that the client has, if it has one.
+    fn hear(&mut self, now: u64, notes: &mut Vec<Note>) -> bool {
+        let (ticket, got) = match self.client.poll_event() {
+            Some(client::Event::Reply { ticket, reply }) => (ticket, Got::new(&reply)),
+            _ => return false,
+        };
+        if let Some(at) = self.waiting.iter().position(|waiting| waiting.ticket == ticket) {
+            let Waiting { number, ask, .. } = self.waiting.remove(at);
+            notes.push(Note::Answered { rank: self.rank, number, ask, got });
+            self.think(now);
+        }
+        true
+    }
+
+    fn proceed(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> Progress {
+        // A write waits until the link has taken it, and a question for its answer.
+        let is_held = !self.unsent.is_empty() && !self.habits.has_left;
+        if self.life != Life::Running || self.habits.is_hung || is_held {
+            return Progress::Idle;
+        }
+        if self.waiting.iter().any(|waiting| !waiting.also) {
+            return Progress::Idle;
+        }
+        if now < self.ready_at {
+            return Progress::Until(self.ready_at);
+        }
+        let order = self.orders.front().cloned();
+        let is_order = order.is_some();
+        let Some(act) = order.or_else(|| self.acts.get(self.next_act).cloned()) else {
+            self.end(Life::Exited(0), now, net, notes);
+            return Progress::Moved;
+        };
+        if !self.act(&act, now, net, notes) {
+            return Progress::Idle;
+        }
+        match is_order {
+            true => drop(self.orders.pop_front()),
+            false => self.next_act += 1,
+        }
+        if self.ready_at <= now {
+            self.think(now);
+        }
+        Progress::Moved
+    }
+
+    /// Does one act; false if it cannot be done yet.
+    fn act(&mut self, act: &Act, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> bool {
+        let turn = |turn| Note::Process { rank: self.rank, turn };
+        match act {
+            Act::Ask { ask, also } => return self.ask(ask, *also, notes),
+            Act::Wait => return self.waiting.is_empty(),
+            Act::Manual => return false,
+            Act::Await(lines) => return self.lines_heard >= *lines || self.habits.end_seen,
+            Act::Sleep(span) => self.ready_at = now + self.dice.within(*span).max(1),
+            Act::Exit(code) => self.end(Life::Exited(*code), now, net, notes),
+            Act::Die => self.end(Life::Killed, now, net, notes),
+            Act::Stop => self.stop(notes),
+            Act::Leave => self.leave(now, net, notes),
+            Act::Hang => {
+                self.habits.is_hung = true;
+                notes.push(turn(Turn::Hung));
+            }
+            Act::Deaf => {
+                self.habits.is_deaf = true;
+                notes.push(turn(Turn::Deaf));
+            }
+            Act::Hear => {
+                self.habits.is_deaf = false;
+                notes.push(turn(Turn::Hears));
+            }
+            Act::Say(bytes) => self.say(bytes.clone()),
+            Act::Garbage(span) => {
+                let len = self.dice.within(*span);
+                let bytes = (0..len).map(|_| self.dice.byte()).collect();
+                self.say(bytes);
+            }
+        }
+        true
+    }
+
+    fn ask(&mut self, ask: &Ask, also: bool, notes: &mut Vec<Note>) -> bool {
+        let rank = self.rank;
+        let started = if self.habits.is_rude || self.habits.has_left {
+            Err(Misuse::WrongState { needed: "the client has the link to itself" })
+        } else {
+            self.client.start(&ask.request())
+        };
+        match started {
+            Ok(ticket) => {
+                let number = self.questions;
+                self.questions += 1;
+                notes.push(Note::Asked { rank, number, ask: ask.clone() });
+                match ask {
+                    Ask::Abort { .. } => self.waiting.clear(),
+                    _ => self.waiting.push(Waiting { ticket, number, ask: ask.clone(), also }),
+                }
+                true
+            }
+            // Something else has to be answered or sent first.
+            Err(Misuse::Busy) => false,
+            Err(misuse) => {
+                notes.push(Note::Refused { rank, ask: ask.clone(), misuse });
+                true
+            }
+        }
+    }
+}
+
+fn instant(now: u64) -> Instant {
+    Instant::from_micros(now)
+}

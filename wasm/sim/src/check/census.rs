@@ -1,0 +1,171 @@
+//! What is known about each rank, from what was seen of it.
+
+use super::Found;
+use crate::net::Mishap;
+use crate::note::{Note, Turn};
+use crate::scenario::{Ask, Scenario, Trouble, Way};
+
+/// All ranks.
+#[derive(Clone, Debug)]
+pub struct Census {
+    ranks: Vec<Facts>,
+    /// Bytes reached the server that no client made, so values may be anybody's.
+    pub(super) is_wild: bool,
+}
+
+/// What is known about a rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Its process has started.
+    pub has_started: bool,
+    /// Its process has ended.
+    pub has_ended: bool,
+    /// The host has killed it.
+    pub by_host: bool,
+    /// It is stopped, or does nothing, or does not read.
+    pub is_idle: bool,
+    /// It has closed its end of the link.
+    pub has_left: bool,
+    /// The link broke.
+    pub is_reset: bool,
+    /// It has said bytes that its client did not make.
+    pub is_rude: bool,
+    /// Bytes that it said were changed on their way.
+    pub is_flipped_up: bool,
+    /// Bytes that it was told were changed on their way.
+    pub is_flipped_down: bool,
+    /// Its client found the conversation at fault.
+    pub has_broken: bool,
+    /// It dials in.
+    pub dials: bool,
+    /// It has dialled in and said who it is.
+    pub has_joined: bool,
+    /// It knows that its `init` was taken.
+    pub is_open: bool,
+    /// It has asked to finalize.
+    pub has_finalized: bool,
+    /// It knows that it is finalized.
+    pub is_finished: bool,
+    /// It has asked for the end of the job.
+    pub has_aborted: bool,
+}
+
+impl Census {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let facts = |rank| Facts { dials: scenario.plan(rank).dials, ..Facts::default() };
+        Self { ranks: (0..scenario.ranks).map(facts).collect(), is_wild: false }
+    }
+
+    /// What is known about `rank`.
+    pub fn of(&self, rank: u32) -> Facts {
+        usize::try_from(rank).ok().and_then(|at| self.ranks.get(at)).copied().unwrap_or_default()
+    }
+
+    /// All ranks in order.
+    pub fn all(&self) -> impl Iterator<Item = (u32, Facts)> {
+        (0..).zip(self.ranks.iter().copied())
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// True for a job without ranks, which there is not.
+    pub const fn is_empty(&self) -> bool {
+        self.ranks.is_empty()
+    }
+
+    pub(super) fn observe(&mut self, note: &Note, found: &mut Vec<Found>) {
+        if matches!(note, Note::KillAll) {
+            self.ranks.iter_mut().filter(|facts| !facts.has_ended).for_each(|f| f.by_host = true);
+        }
+        let Some(facts) = note
+            .rank()
+            .and_then(|rank| usize::try_from(rank).ok())
+            .and_then(|at| self.ranks.get_mut(at))
+        else {
+            return;
+        };
+        match note {
+            Note::Started { .. } => facts.has_started = true,
+            Note::Asked { ask: Ask::Finalize, .. } => facts.has_finalized = true,
+            Note::Asked { ask: Ask::Abort { .. }, .. } => facts.has_aborted = true,
+            Note::Answered { ask, got, .. } if got.is_success() => match ask {
+                // A caller of PMI-2 says who it is only after the versions are agreed on.
+                Ask::Init(version) => facts.is_open = version.major < 2 || !facts.dials,
+                Ask::FullInit(_) => facts.is_open = true,
+                Ask::Finalize => facts.is_finished = true,
+                _ => {}
+            },
+            Note::Said { is_raw: true, .. } => {
+                facts.is_rude = true;
+                self.is_wild = true;
+            }
+            Note::Joined { .. } => facts.has_joined = true,
+            Note::Left { .. } => facts.has_left = true,
+            Note::Process { turn, .. } => match turn {
+                Turn::Exited(_) | Turn::Killed => facts.has_ended = true,
+                Turn::Stopped | Turn::Hung | Turn::Deaf => facts.is_idle = true,
+                Turn::Continued | Turn::Hears => facts.is_idle = false,
+            },
+            Note::Struck { what: Trouble::Reset, .. }
+            | Note::Mishap { what: Mishap::Reset, .. } => facts.is_reset = true,
+            Note::Struck { what: Trouble::Say(_), .. } => facts.is_rude = true,
+            Note::Mishap { what: Mishap::Flipped(Way::Up), .. } => {
+                facts.is_flipped_up = true;
+                self.is_wild = true;
+            }
+            Note::Mishap { what: Mishap::Flipped(Way::Down), .. } => facts.is_flipped_down = true,
+            Note::Broke { rank, error } => {
+                facts.has_broken = true;
+                // A caller that is slow to say who it is may be sent away.
+                if !facts.is_tainted() && !facts.is_reset && !facts.dials {
+                    found.push((
+                        "harmed",
+                        format!("rank {rank} did nothing wrong, and its client says: {error}"),
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Facts {
+    /// Whether bytes of its conversation are not what its client or the server meant.
+    pub const fn is_tainted(&self) -> bool {
+        self.is_rude || self.is_flipped_up || self.is_flipped_down
+    }
+
+    /// Whether what it says reaches the server as its client meant it.
+    pub const fn speaks_true(&self) -> bool {
+        !(self.is_rude || self.is_flipped_up)
+    }
+
+    /// Whether it will never say anything more, as far as anybody but itself can know: a caller that
+    /// has not said who it is may dial again while it lives.
+    pub const fn is_done(&self) -> bool {
+        let is_known = !self.dials || self.has_joined;
+        let has_hung_up = self.has_left || self.is_reset;
+        self.has_ended || self.has_finalized || self.has_broken || is_known && has_hung_up
+    }
+
+    /// Whether it has failed as far as the server can know: it had begun and did not say goodbye.
+    pub const fn has_failed(&self) -> bool {
+        self.is_open
+            && !self.has_finalized
+            && !self.by_host
+            && (self.has_ended || self.has_left || self.is_reset)
+    }
+
+    /// Whether something about it can be called a failure.
+    pub const fn is_blamable(&self) -> bool {
+        self.is_tainted()
+            || self.is_reset
+            || self.has_left
+            || self.has_broken
+            || self.has_aborted
+            || (self.has_ended && !self.is_finished)
+    }
+}

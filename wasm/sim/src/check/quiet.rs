@@ -1,0 +1,84 @@
+//! When all is quiet, nobody waits for somebody who is done, unless that was reported.
+
+use super::{Checks, Found};
+use crate::actor::{Actor, Life, Waiting};
+use crate::host::Host;
+use crate::net::Net;
+use crate::scenario::{Act, Ask, Way};
+
+pub(super) fn judge(
+    actors: &[Actor],
+    net: &Net,
+    host: &Host,
+    checks: &Checks,
+    found: &mut Vec<Found>,
+) {
+    for actor in actors {
+        let rank = actor.rank();
+        let facts = checks.census.of(rank);
+        let habits = actor.habits();
+        let listens = actor.life() == Life::Running && !habits.is_deaf && !habits.is_hung;
+        // Whoever does not speak for itself may have asked for anything.
+        if listens && !facts.is_tainted() && !facts.is_reset {
+            for waiting in actor.waiting() {
+                found.extend(waits(rank, waiting, checks).map(|what| ("waits", what)));
+            }
+            let next = actor.next_act();
+            let idles = actor.waiting().is_empty() && !matches!(next, Some(Act::Manual));
+            if idles && !habits.has_left {
+                found.push(("waits", format!("rank {rank} waits for nothing and does not go on")));
+            }
+        }
+        let Some(link) = net.link(rank) else { continue };
+        let held = link.get(Way::Down).landed().len();
+        if listens && !habits.has_left && held > 0 {
+            found.push((
+                "waits",
+                format!("{held} bytes have arrived at rank {rank}, and it does not read"),
+            ));
+        }
+        let Some(line) = host.line(rank) else { continue };
+        // The server may leave bytes where they are while the peer does not read its answers, or while
+        // it owes one for which the peer has to wait.
+        let held = link.get(Way::Up).landed().len();
+        let is_free = line.is_open() && line.unsent_bytes() == 0 && line.untaken_bytes() == 0;
+        if is_free && held > 0 {
+            found.push((
+                "waits",
+                format!("{held} bytes of rank {rank} have arrived, and the host does not read"),
+            ));
+        }
+    }
+}
+
+/// Why nothing justifies that a question has no answer.
+fn waits(rank: u32, waiting: &Waiting, checks: &Checks) -> Option<String> {
+    let ask = &waiting.ask;
+    let fence = match ask {
+        Ask::Fence { .. } => checks.fences.entered(rank, waiting.number)?,
+        // Whoever shares the node may still put it, and be it another thread of the same rank.
+        Ask::Get { wait: true, .. } => return None,
+        _ => return Some(format!("rank {rank} waits for the answer to `{ask}`")),
+    };
+    if checks.fences.is_open(fence) {
+        return Some(format!("rank {rank} is still in a fence that others have left"));
+    }
+    let missing = checks.fences.missing(fence);
+    let census = &checks.census;
+    let doubtful = |rank: u32| {
+        let facts = census.of(rank);
+        facts.is_tainted() || facts.is_reset || facts.is_idle || facts.is_done()
+    };
+    if missing.is_empty() {
+        // Somebody's question may not have come through.
+        let is_odd = !census.all().any(|(rank, _)| doubtful(rank));
+        return is_odd.then(|| format!("rank {rank} is in a fence that all have entered"));
+    }
+    let done: Vec<u32> = missing.into_iter().filter(|rank| census.of(*rank).is_done()).collect();
+    // A fence may wait for somebody whose last words did not come through, too.
+    let named = census.all().any(|(rank, facts)| facts.is_done() && checks.reports.names(rank));
+    let is_silent = !done.is_empty() && !named;
+    is_silent.then(|| {
+        format!("rank {rank} is in a fence and waits for {done:?}, gone; nobody reported that")
+    })
+}

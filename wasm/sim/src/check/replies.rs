@@ -1,0 +1,216 @@
+//! No reply without a question, in lock-step in order, and never more held than was agreed.
+//!
+//! This reads the bytes of both directions with a reader of its own, which knows only where messages
+//! end and which word answers which.
+
+use super::{Census, Facts, Found};
+use crate::host::{CARRY_BYTES, EXCHANGES, INBOX_BYTES};
+use crate::note::Note;
+use crate::scenario::Scenario;
+use pmi_core::limits::MESSAGE_BYTES;
+use std::collections::VecDeque;
+
+/// What was asked on each link, by its bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Replies {
+    links: Vec<Link>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Link {
+    /// What came and is no whole message yet.
+    partial: Vec<u8>,
+    /// Questions without an answer, and how long they were.
+    pending: VecDeque<(Word, usize)>,
+    /// Several questions may be open.
+    overlaps: bool,
+    /// Messages begin with their length.
+    has_frames: bool,
+    /// The server has explained itself; it does so once.
+    has_explained: bool,
+    has_overflowed: bool,
+}
+
+/// What a message asks for, or what it answers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Word {
+    /// The word of the answer, and the tag if there is one.
+    Known(String, Vec<u8>),
+    /// A question that nobody knows: any refusal will do.
+    Unknown,
+    /// No message at all.
+    Unreadable,
+}
+
+impl Replies {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        Self { links: (0..scenario.ranks).map(|_| Link::default()).collect() }
+    }
+
+    pub(super) fn observe(&mut self, note: &Note, census: &Census, found: &mut Vec<Found>) {
+        let Some(rank) = note.rank() else { return };
+        let at = usize::try_from(rank).unwrap_or(usize::MAX);
+        let Some(link) = self.links.get_mut(at) else { return };
+        match note {
+            Note::ServerHeard { bytes, .. } => {
+                link.hear(bytes);
+                let held: usize = link.pending.iter().map(|(_, len)| len).sum();
+                let held = held + link.partial.len();
+                if held > HELD_MAX && !std::mem::replace(&mut link.has_overflowed, true) {
+                    found.push((
+                        "bound",
+                        format!("{held} bytes of rank {rank} are held, at most {HELD_MAX} may be"),
+                    ));
+                }
+            }
+            Note::HostHolds { untaken, unsent, .. } => {
+                let is_over = *untaken > CARRY_BYTES || *unsent > CARRY_BYTES;
+                if is_over && !std::mem::replace(&mut link.has_overflowed, true) {
+                    found.push((
+                        "bound",
+                        format!(
+                            "the host holds {untaken} bytes from rank {rank} and {unsent} for it"
+                        ),
+                    ));
+                }
+            }
+            Note::ServerSaid { bytes, .. } => {
+                let facts = census.of(rank);
+                if let Err(what) = link.say(bytes, facts) {
+                    let text = bytes.escape_ascii();
+                    found.push(("reply", format!("the server told rank {rank} `{text}`: {what}")));
+                }
+            }
+            Note::ServerLeft { .. } => {
+                link.pending.clear();
+                link.partial.clear();
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Link {
+    fn hear(&mut self, bytes: &[u8]) {
+        self.partial.extend_from_slice(bytes);
+        while let Some(len) = self.message_len() {
+            let rest = self.partial.split_off(len);
+            let message = std::mem::replace(&mut self.partial, rest);
+            if let Some(word) = self.question(&message) {
+                self.pending.push_back((word, message.len()));
+            }
+        }
+    }
+
+    /// The length of the whole message in front.
+    fn message_len(&self) -> Option<usize> {
+        let bytes = &self.partial;
+        if self.has_frames && !matches!(bytes.first(), Some(b'c' | b'm')) {
+            let len = str::from_utf8(bytes.get(..6)?).ok()?.trim().parse::<usize>().ok()?;
+            return (bytes.len() >= len + 6).then_some(len + 6);
+        }
+        let is_spawn = bytes.starts_with(b"mcmd=spawn");
+        let end: &[u8] = if is_spawn { b"endcmd\n" } else { b"\n" };
+        bytes.windows(end.len()).position(|window| window == end).map(|at| at + end.len())
+    }
+
+    fn question(&self, message: &[u8]) -> Option<Word> {
+        let text = String::from_utf8_lossy(message);
+        let text = text.trim_matches([' ', '\n', '\r']);
+        if text.is_empty() {
+            return None;
+        }
+        if text.starts_with("mcmd=spawn") {
+            return Some(Word::Known("spawn_result".into(), vec![]));
+        }
+        if self.has_frames && !text.starts_with("cmd=") {
+            let fields = text.get(6..).unwrap_or_default();
+            let field = |key: &str| fields.split(';').find_map(|field| field.strip_prefix(key));
+            let tag = field("thrid=").unwrap_or_default().as_bytes().to_vec();
+            return match field("cmd=")? {
+                "abort" => None,
+                word => Some(Word::Known(format!("{word}-response"), tag)),
+            };
+        }
+        let Some(word) = text.split(' ').next().and_then(|first| first.strip_prefix("cmd=")) else {
+            return Some(Word::Unreadable);
+        };
+        let answers = WORDS.iter().find(|(asked, _)| *asked == word).map(|(_, answer)| *answer);
+        match answers {
+            Some("") => None,
+            Some(answer) => Some(Word::Known(answer.into(), vec![])),
+            None => Some(Word::Unknown),
+        }
+    }
+
+    /// Finds the question that a message of the server answers.
+    fn say(&mut self, message: &[u8], facts: Facts) -> Result<(), String> {
+        let text = String::from_utf8_lossy(message);
+        let first = text.lines().next().unwrap_or_default();
+        let (word, tag) = match first.split_once("cmd=") {
+            Some(("", rest)) => (rest.split(' ').next().unwrap_or_default(), vec![]),
+            Some((_, rest)) => {
+                let mut fields = rest.split(';');
+                let word = fields.next().unwrap_or_default();
+                let tag = fields.find_map(|field| field.strip_prefix("thrid="));
+                (word, tag.unwrap_or_default().as_bytes().to_vec())
+            }
+            None => return Err("it is no message".into()),
+        };
+        let is_unreadable = word.starts_with("unparseable_msg");
+        // An explanation answers no question: of bytes that are none, or of a long silence.
+        let may_explain = facts.is_flipped_up || facts.dials || facts.is_rude && is_unreadable;
+        let fits = |asked: &Word| match asked {
+            Word::Known(answer, asked_tag) => answer == word && *asked_tag == tag,
+            Word::Unknown => {
+                word.ends_with("_result") || word.ends_with("-response") || is_unreadable
+            }
+            Word::Unreadable => is_unreadable,
+        };
+        let place = self.pending.iter().position(|(asked, _)| fits(asked));
+        match place {
+            Some(0) => {}
+            Some(_) if self.overlaps => {}
+            // What became of a question on its way is not known here; that it was one is.
+            _ if facts.is_flipped_up && !self.pending.is_empty() => {}
+            _ if may_explain && !self.has_explained => {
+                self.has_explained = true;
+                return Ok(());
+            }
+            Some(_) => {
+                let first = &self.pending[0].0;
+                return Err(format!("the answer to {first:?} comes first"));
+            }
+            None => return Err("nobody asked for that".into()),
+        }
+        self.pending.remove(place.unwrap_or(0));
+        if word == "response_to_init" {
+            let says = |part| first.split(' ').any(|pair| pair == part);
+            let agreed = says("rc=0");
+            self.has_frames = agreed && says("pmi_version=2");
+            self.overlaps = self.has_frames || agreed && says("pmi_subversion=2");
+        }
+        Ok(())
+    }
+}
+
+/// Which word answers which; nothing answers an abort.
+const WORDS: [(&str, &str); 14] = [
+    ("init", "response_to_init"),
+    ("initack", "initack"),
+    ("get_maxes", "maxes"),
+    ("get_appnum", "appnum"),
+    ("get_universe_size", "universe_size"),
+    ("get_my_kvsname", "my_kvsname"),
+    ("put", "put_result"),
+    ("get", "get_result"),
+    ("barrier_in", "barrier_out"),
+    ("publish_name", "publish_result"),
+    ("unpublish_name", "unpublish_result"),
+    ("lookup_name", "lookup_result"),
+    ("finalize", "finalize_ack"),
+    ("abort", ""),
+];
+
+/// What a server may hold of one rank: a full inbox, and the questions it has taken up.
+const HELD_MAX: usize = INBOX_BYTES + EXCHANGES * MESSAGE_BYTES;

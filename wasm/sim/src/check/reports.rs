@@ -1,0 +1,71 @@
+//! A rank that failed is reported, by its name, and nobody else is.
+
+use super::{Census, Found};
+use crate::note::{Failure, Note};
+
+/// What the server told its owner about failures.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reports {
+    reports: Vec<(Option<u32>, Failure)>,
+}
+
+impl Reports {
+    pub(super) fn observe(&mut self, note: &Note, census: &Census, found: &mut Vec<Found>) {
+        match note {
+            Note::Reported { rank, failure } => {
+                self.reports.push((*rank, failure.clone()));
+                if let Some(rank) = rank
+                    && !is_just(*rank, failure, census)
+                {
+                    found.push((
+                        "blamed",
+                        format!("rank {rank} is reported ({failure}), and did nothing of the kind"),
+                    ));
+                }
+            }
+            Note::PutTwice { first, second, .. } if first == second && !census.is_wild => {
+                found.push((
+                    "blamed",
+                    format!("rank {first} is said to have put a key twice with itself"),
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    /// When all is quiet, every rank that failed has its report.
+    pub(super) fn judge(&self, census: &Census, found: &mut Vec<Found>) {
+        for (rank, facts) in census.all() {
+            let is_named = self.names(rank);
+            if facts.has_failed() && !is_named {
+                found.push((
+                    "named",
+                    format!("rank {rank} has gone without a goodbye, and no report names it"),
+                ));
+            }
+            // An abort on a link that works must arrive.
+            let is_heard = facts.speaks_true() && !facts.is_reset && !facts.by_host;
+            if facts.has_aborted && facts.is_open && is_heard && facts.has_ended && !is_named {
+                found.push(("named", format!("rank {rank} has aborted, and no report names it")));
+            }
+        }
+    }
+
+    /// Whether a report names `rank`.
+    pub(super) fn names(&self, rank: u32) -> bool {
+        self.named().any(|named| named == Some(rank))
+    }
+
+    pub(super) fn named(&self) -> impl Iterator<Item = Option<u32>> {
+        self.reports.iter().map(|(rank, _)| *rank)
+    }
+}
+
+fn is_just(rank: u32, failure: &Failure, census: &Census) -> bool {
+    let facts = census.of(rank);
+    match failure {
+        Failure::Peer(_) | Failure::Link(_) => facts.is_blamable(),
+        Failure::Aborted(_) => facts.has_aborted || facts.is_tainted(),
+        Failure::Stuck => facts.is_done() || facts.has_aborted || facts.is_tainted(),
+    }
+}

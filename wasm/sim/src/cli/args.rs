@@ -1,0 +1,134 @@
+//! What was typed.
+
+use lexopt::prelude::*;
+use pmi_sim::mutant::MutantKind;
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Help,
+    List,
+    Show { name: String, seed: Option<u64> },
+    Run { name: String, seed: Option<u64>, trace: Option<String>, mutant: Option<MutantKind> },
+    Sweep { names: Vec<String>, seeds: u64, from: u64, mutant: Option<MutantKind> },
+    Shrink { name: String, seed: u64, out: Option<String>, mutant: Option<MutantKind> },
+    Replay { file: String },
+    Scale { ranks: u32, seed: u64 },
+}
+
+pub(super) const USAGE: &str = "\
+Runs PMI jobs in a world of its own: the real server, the real clients, one seed.
+
+  pmi-sim run SCENARIO [--seed S] [--trace FILE|-]    one run; its trace to a file
+  pmi-sim sweep [--seeds N] [--from S] [SCENARIO...]  many seeds; all scenarios unless some are named
+  pmi-sim shrink SCENARIO --seed S [--out FILE]       a smaller scenario that breaks the same rule
+  pmi-sim replay TRACE                                run a trace again and compare
+  pmi-sim scale [--ranks N] [--seed S]                one fence of very many ranks, and what it costs
+  pmi-sim list                                        the scenarios that are built in
+  pmi-sim show SCENARIO [--seed S]                    the text of a scenario
+
+SCENARIO is a file, a built-in one, or `random`, which is another for every seed. With --mutant NAME
+the server has a fault, which run, sweep and shrink should find. The exit code is 0 if every rule
+held, 1 if one did not, and 2 if there was nothing to run.
+";
+
+/// Takes the words of a command line.
+///
+/// Errors: which word is wrong.
+pub(super) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
+    let mut words = Vec::new();
+    let (mut seed, mut seeds, mut from, mut ranks) = (None, None, None, None);
+    let (mut trace, mut out, mut mutant) = (None, None, None);
+    let text = |error: lexopt::Error| error.to_string();
+    while let Some(arg) = parser.next().map_err(text)? {
+        match arg {
+            Short('h') | Long("help") => return Ok(Command::Help),
+            Long("seed") => seed = Some(number("seed", &value(&mut parser)?)?),
+            Long("seeds") => seeds = Some(number("seeds", &value(&mut parser)?)?),
+            Long("from") => from = Some(number("from", &value(&mut parser)?)?),
+            Long("ranks") => ranks = Some(number("ranks", &value(&mut parser)?)?),
+            Long("trace") => trace = Some(value(&mut parser)?),
+            Long("out") => out = Some(value(&mut parser)?),
+            Long("mutant") => mutant = Some(value(&mut parser)?.parse()?),
+            Value(word) => words.push(word.string().map_err(text)?),
+            other => return Err(text(other.unexpected())),
+        }
+    }
+    let mut words = words.into_iter();
+    let command = words.next().unwrap_or_default();
+    let mut name = |what: &str| words.next().ok_or_else(|| format!("{command} needs {what}"));
+    let parsed = match command.as_str() {
+        "" | "help" => Command::Help,
+        "list" => Command::List,
+        "show" => Command::Show { name: name("a scenario")?, seed },
+        "run" => Command::Run { name: name("a scenario")?, seed, trace, mutant },
+        "sweep" => Command::Sweep {
+            names: words.by_ref().collect(),
+            seeds: seeds.unwrap_or(200),
+            from: from.unwrap_or(0),
+            mutant,
+        },
+        "shrink" => {
+            let name = name("a scenario")?;
+            Command::Shrink { name, seed: seed.ok_or("shrink needs --seed")?, out, mutant }
+        }
+        "replay" => Command::Replay { file: name("a trace")? },
+        "scale" => Command::Scale { ranks: ranks.unwrap_or(1000), seed: seed.unwrap_or(0) },
+        other => return Err(format!("there is no command `{other}`; `pmi-sim help` names them")),
+    };
+    match words.next() {
+        None => Ok(parsed),
+        Some(word) => Err(format!("`{word}` is one word too many")),
+    }
+}
+
+fn value(parser: &mut lexopt::Parser) -> Result<String, String> {
+    parser.value().and_then(|value| value.string()).map_err(|error| error.to_string())
+}
+
+fn number<N: std::str::FromStr>(option: &str, text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| format!("--{option} needs a number, not `{text}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        parse(lexopt::Parser::from_args(line.split_whitespace()))
+    }
+
+    #[test]
+    fn every_command_is_read() {
+        let run = parsed("run a.txt --seed 7 --trace - --mutant swap").unwrap();
+        let (trace, mutant) = (Some("-".into()), Some(MutantKind::Swap));
+        assert_eq!(run, Command::Run { name: "a.txt".into(), seed: Some(7), trace, mutant });
+        let sweep = parsed("sweep --seeds=5 --from 3 x y").unwrap();
+        let names = vec!["x".into(), "y".into()];
+        assert_eq!(sweep, Command::Sweep { names, seeds: 5, from: 3, mutant: None });
+        let shrink = parsed("shrink x --seed 4").unwrap();
+        let name = "x".into();
+        assert_eq!(shrink, Command::Shrink { name, seed: 4, out: None, mutant: None });
+        assert_eq!(parsed("replay t").unwrap(), Command::Replay { file: "t".into() });
+        assert_eq!(parsed("scale --ranks 9").unwrap(), Command::Scale { ranks: 9, seed: 0 });
+        assert_eq!(
+            (parsed("").unwrap(), parsed("list -h").unwrap()),
+            (Command::Help, Command::Help)
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, part) in [
+            ("jump", "`jump`"),
+            ("run", "needs a scenario"),
+            ("run a b", "too many"),
+            ("shrink a", "--seed"),
+            ("run a --seed x", "not `x`"),
+            ("run a --mutant x", "mutants are"),
+            ("run --fast", "--fast"),
+        ] {
+            assert!(parsed(line).unwrap_err().contains(part), "{line}");
+        }
+    }
+}

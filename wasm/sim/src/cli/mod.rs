@@ -1,0 +1,231 @@
+//! `pmi-sim run | sweep | shrink | replay | scale`: parsed here, done by the library.
+
+mod args;
+
+use self::args::{Command, USAGE};
+use pmi_sim::mutant::MutantKind;
+use pmi_sim::scale::{SESSION_BYTES, scale};
+use pmi_sim::shrink::shrink;
+use pmi_sim::sweep::{self, Broken, Case, sweep};
+use pmi_sim::{Scenario, World, random, shipped, trace};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::{fs, io, panic};
+
+/// Does what the command line says. The code is 0 if every rule held, and 1 otherwise.
+pub(crate) fn run() -> ExitCode {
+    let done = args::parse(lexopt::Parser::from_env()).and_then(|command| act(&command));
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(what) => {
+            eprintln!("pmi-sim: {what}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// True if every rule held.
+fn act(command: &Command) -> Result<bool, String> {
+    match command {
+        Command::Help => show(USAGE),
+        Command::List => {
+            let mut list = String::new();
+            for (name, text) in shipped::SHIPPED {
+                let scenario: Scenario =
+                    text.parse().map_err(|error| format!("{name}: {error}"))?;
+                let about = scenario.about.first().map_or("", String::as_str);
+                let _ = writeln!(list, "{name:22} {about}");
+            }
+            show(&list)
+        }
+        Command::Show { name, seed } => show(&scenario(name, seed.unwrap_or(0))?.to_string()),
+        Command::Run { name, seed, trace, mutant } => {
+            run_one(name, *seed, trace.as_deref(), *mutant)
+        }
+        Command::Sweep { names, seeds, from, mutant } => run_many(names, *seeds, *from, *mutant),
+        Command::Shrink { name, seed, out, mutant } => {
+            make_small(name, *seed, out.as_deref(), *mutant)
+        }
+        Command::Replay { file } => run_again(file),
+        Command::Scale { ranks, seed } => measure(*ranks, *seed),
+    }
+}
+
+fn run_one(
+    name: &str,
+    seed: Option<u64>,
+    file: Option<&str>,
+    mutant: Option<MutantKind>,
+) -> Result<bool, String> {
+    let scenario = scenario(name, seed.unwrap_or(0))?;
+    let seed = seed.or(scenario.seed).unwrap_or(0);
+    let options = pmi_sim::Options { mutant, ..pmi_sim::Options::default() };
+    let mut world = World::with(&scenario, seed, options).map_err(|error| error.to_string())?;
+    world.run(u64::MAX);
+    match file {
+        Some("-") => {
+            show(&trace::write(&world))?;
+        }
+        Some(file) => {
+            fs::write(file, trace::write(&world)).map_err(|error| format!("{file}: {error}"))?
+        }
+        None => {}
+    }
+    for violation in world.violations() {
+        eprintln!("at {}: {}: {}", violation.at, violation.rule, violation.what);
+    }
+    let finished = world.checks().census().all().filter(|(_, facts)| facts.is_finished).count();
+    eprintln!(
+        "{} with seed {seed}: {} steps in {} microseconds of its time, {finished} of {} ranks \
+         finished, {} reports, {} rules broken.",
+        scenario.name,
+        world.steps(),
+        world.time(),
+        scenario.ranks,
+        world.checks().reported().count(),
+        world.violations().len()
+    );
+    Ok(world.violations().is_empty())
+}
+
+fn run_many(
+    names: &[String],
+    seeds: u64,
+    from: u64,
+    mutant: Option<MutantKind>,
+) -> Result<bool, String> {
+    let named = |name: &String| match name.as_str() {
+        "random" => Ok(Case::Random),
+        _ => scenario(name, 0).map(|scenario| Case::Fixed(Box::new(scenario))),
+    };
+    let cases = match names.is_empty() {
+        true => Case::all().map_err(|(name, error)| format!("{name}: {error}"))?,
+        false => names.iter().map(named).collect::<Result<_, _>>()?,
+    };
+    name_panics();
+    let summary = sweep(&cases, from, seeds, mutant);
+    for Broken { scenario, seed, rule, what } in summary.broken.iter().take(SHOWN_MAX) {
+        println!("{} with seed {seed}: {rule}: {what}", scenario.name);
+    }
+    if summary.broken.len() > SHOWN_MAX {
+        println!("and {} more", summary.broken.len() - SHOWN_MAX);
+    }
+    if let Some(Broken { scenario, seed, .. }) = summary.broken.first() {
+        let name = if scenario.name.starts_with("random-") { "random" } else { &scenario.name };
+        println!("to make it small: pmi-sim shrink {name} --seed {seed}");
+    }
+    println!(
+        "{} scenarios with {seeds} seeds each from {from}: {} runs, {} steps, {} broken.",
+        cases.len(),
+        summary.runs,
+        summary.steps,
+        summary.broken.len()
+    );
+    Ok(summary.broken.is_empty())
+}
+
+fn make_small(
+    name: &str,
+    seed: u64,
+    out: Option<&str>,
+    mutant: Option<MutantKind>,
+) -> Result<bool, String> {
+    let scenario = scenario(name, seed)?;
+    let (Some(broken), _) = sweep::run(&scenario, seed, mutant) else {
+        println!("{} with seed {seed} breaks no rule.", scenario.name);
+        return Ok(true);
+    };
+    let small = shrink(&broken, mutant);
+    let Broken { scenario, seed, rule, what } = small.broken;
+    let text =
+        format!("# {rule}: {what}\n# found by taking away from a larger scenario\n{scenario}");
+    match out {
+        Some(file) => fs::write(file, text).map_err(|error| format!("{file}: {error}"))?,
+        None => drop(show(&text)?),
+    }
+    eprintln!(
+        "after {} tries: {} ranks, {} steps, seed {seed}, and still {rule}: {what}",
+        small.tried,
+        scenario.ranks,
+        scenario.scripts.iter().map(|script| script.steps.len()).sum::<usize>()
+    );
+    Ok(false)
+}
+
+fn run_again(file: &str) -> Result<bool, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let trace = trace::read(&text).map_err(|error| format!("{file}: {error}"))?;
+    match trace::replay(&trace).map_err(|error| error.to_string())? {
+        None => println!("{} events of {} happened again.", trace.lines.len(), trace.scenario.name),
+        Some(difference) => {
+            println!("{difference}");
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn measure(ranks: u32, seed: u64) -> Result<bool, String> {
+    let cost = scale(ranks, seed).map_err(|error| error.to_string())?;
+    let per_rank = |what: u64| what / u64::from(ranks.max(1));
+    println!("ranks            {}", cost.ranks);
+    println!("steps            {} ({} for each rank)", cost.steps, per_rank(cost.steps));
+    println!("messages         {} ({} for each rank)", cost.messages, per_rank(cost.messages));
+    println!("bytes            {} ({} for each rank)", cost.bytes, per_rank(cost.bytes));
+    println!(
+        "server memory    {} bytes ({} for each rank, {SESSION_BYTES} of them its session)",
+        cost.server_bytes,
+        per_rank(cost.server_bytes)
+    );
+    println!(
+        "client memory    {} bytes ({} for each rank)",
+        cost.client_bytes,
+        per_rank(cost.client_bytes)
+    );
+    println!("One fence of {ranks} ranks took {} messages.", cost.messages);
+    Ok(true)
+}
+
+/// A shipped scenario, a random one, or a file.
+fn scenario(name: &str, seed: u64) -> Result<Scenario, String> {
+    if name == "random" {
+        return Ok(random::scenario(seed));
+    }
+    let read;
+    let text = match shipped::text(name) {
+        Some(text) => text,
+        None => {
+            let error = |error| format!("`{name}` is no shipped scenario and no file: {error}");
+            read = fs::read_to_string(name).map_err(error)?;
+            &read
+        }
+    };
+    text.parse().map_err(|error| format!("{name}: {error}"))
+}
+
+/// A reader that has seen enough is no failure.
+fn show(text: &str) -> Result<bool, String> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
+        _ => Ok(true),
+    }
+}
+
+/// Where a panic is the end of the program, it must still say which run it was.
+fn name_panics() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if let Some((name, seed)) = sweep::running() {
+            println!("{name} with seed {seed}: panic: {info}");
+        }
+        usual(info);
+        if cfg!(panic = "abort") {
+            std::process::exit(1);
+        }
+    }));
+}
+
+/// More would not be read.
+const SHOWN_MAX: usize = 20;

@@ -1,0 +1,338 @@
+//! The process manager: the shipped server, and an owner that drives it by the run loop of the core.
+
+use crate::dice::{Dice, Span};
+use crate::mutant::Mutant;
+use crate::net::Net;
+use crate::note::{Failure, Note};
+use crate::scenario::{Scenario, ScenarioError, Way};
+use crate::storage::{Bytes, Meter, Metered, Store, Table};
+use crate::watch::{Stage, Watched};
+use pmi_core::error::Code;
+use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
+use pmi_core::limits::{MESSAGE_BYTES, REPLY_BYTES};
+use pmi_core::server::{Event, Job, JobSpec, Member, Peer, Phase, Server};
+use pmi_core::store::{Arena, Place};
+use pmi_core::time::Instant;
+use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
+use pmi_link::{Carry, PumpError};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The server and whoever owns it.
+#[derive(Debug)]
+pub struct Host {
+    server: Server<Metered>,
+    job: JobId,
+    lines: Vec<Line>,
+    /// Which rank's line a session is on.
+    ranks: BTreeMap<u32, u32>,
+    /// Lines on which something came or went.
+    attention: BTreeSet<u32>,
+    /// Ranks whose process has ended, and the server was not told.
+    gone: BTreeSet<u32>,
+    dice: Dice,
+    pace: Span,
+    patience: u64,
+    has_callers: bool,
+    meter: Meter,
+    scratch: Vec<u8>,
+    mutant: Option<Mutant>,
+}
+
+/// The host's end of the link of one rank.
+#[derive(Debug)]
+pub struct Line {
+    session: Option<SessionId>,
+    carry: Carry<Bytes>,
+    /// Where a mutant keeps messages.
+    stage: Stage,
+}
+
+impl Host {
+    /// Errors: a scenario whose job the server cannot hold.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        seed: u64,
+        mutant: Option<Mutant>,
+        meter: Meter,
+    ) -> Result<Self, ScenarioError> {
+        let error = |what: String| ScenarioError { line: 0, what };
+        let count = usize::try_from(scenario.ranks).unwrap_or(usize::MAX);
+        let store_bytes = match scenario.host.store_bytes {
+            0 => 65_536 + 4096 * count.min(256),
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        };
+        let sessions = Table::new(count, meter.clone());
+        let mut server = Server::new(sessions, Table::new(1, meter.clone()), store(16_384));
+        let spec = JobSpec {
+            name: KvsName::new(KVSNAME).map_err(|misuse| error(misuse.to_string()))?,
+            spawner: None,
+            universe_size: Some(scenario.ranks),
+            has_uplink: false,
+        };
+        let nodes = (0..scenario.ranks).map(|rank| scenario.node(rank));
+        let members = nodes.clone().map(|node| Member::new(0, node)).collect();
+        let job = server
+            .add_job(spec, members, store(store_bytes))
+            .map_err(|misuse| error(misuse.to_string()))?;
+        let mut mapping = [0; 256];
+        // A mapping that is too long is left out, as the core advises.
+        if let Ok(len) = write_mapping(nodes, &mut mapping) {
+            let preset = server.preset(job, PROCESS_MAPPING, &mapping[..len]);
+            preset.map_err(|misuse| error(misuse.to_string()))?;
+        }
+        Ok(Self {
+            server,
+            job,
+            lines: (0..count).map(|_| line(&meter)).collect(),
+            ranks: BTreeMap::new(),
+            attention: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            dice: Dice::new(seed, HOST_STREAM),
+            pace: scenario.host.pace,
+            patience: scenario.host.patience,
+            has_callers: false,
+            meter,
+            scratch: vec![0; 2 * CARRY_BYTES],
+            mutant,
+        })
+    }
+
+    /// Opens the session of a rank: one that inherited its end, or one that dials in.
+    pub(crate) fn open(&mut self, rank: u32, dials: bool, now: u64) {
+        let job = self.job;
+        let peer = match dials {
+            false => Peer::Member { job, rank: Rank(rank) },
+            true => {
+                let deadline = Some(instant(now + self.patience));
+                Peer::Caller { job, deadline, challenge: None }
+            }
+        };
+        self.has_callers |= dials;
+        let inbox = Bytes::new(INBOX_BYTES, self.meter.clone());
+        let exchanges = Table::new(EXCHANGES, self.meter.clone());
+        // There is a place for the session of every rank, and each has one.
+        if let Ok(session) = self.server.open(peer, inbox, exchanges)
+            && let Some(line) = self.lines.get_mut(index(rank))
+        {
+            line.session = Some(session);
+            self.ranks.insert(session.0, rank);
+            self.attention.insert(rank);
+        }
+    }
+
+    /// Says that something came or went on a line.
+    pub(crate) fn attend(&mut self, rank: u32) {
+        self.attention.insert(rank);
+    }
+
+    /// Says that a process has ended.
+    pub(crate) fn lose(&mut self, rank: u32) {
+        self.gone.insert(rank);
+        self.attention.insert(rank);
+    }
+
+    /// How long it will take to get round to what has come.
+    pub(crate) fn delay(&mut self) -> u64 {
+        self.dice.within(self.pace)
+    }
+
+    /// Serves everybody who has said something or is owed something.
+    pub(crate) fn pass(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
+        let is_event_first = self.dice.below(4) == 0;
+        if self.timeout().is_some_and(|time| time <= now) {
+            self.server.handle_timeout(instant(now));
+        }
+        loop {
+            let mut ranks: Vec<u32> = std::mem::take(&mut self.attention).into_iter().collect();
+            if self.dice.below(2) == 0 {
+                ranks.reverse();
+            }
+            for rank in ranks {
+                self.serve(rank, true, now, net, notes);
+                if self.gone.remove(&rank) {
+                    self.server.member_gone(self.job, Rank(rank));
+                }
+            }
+            let mut has_moved = is_event_first && self.events(notes);
+            while let Some(session) = self.server.next_ready() {
+                has_moved = true;
+                if let Some(rank) = self.ranks.get(&session.0).copied() {
+                    self.serve(rank, false, now, net, notes);
+                }
+            }
+            has_moved |= self.events(notes);
+            if !has_moved && self.attention.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// When the server wants to be told the time.
+    pub(crate) fn timeout(&self) -> Option<u64> {
+        // The server looks through all its sessions for it, which only callers are worth.
+        if self.has_callers { self.server.poll_timeout().map(Instant::as_micros) } else { None }
+    }
+
+    /// The job, to look at.
+    pub fn job(&self) -> Option<&Job<Store, Vec<Member>>> {
+        self.server.job(self.job)
+    }
+
+    /// The line of a rank, to look at.
+    pub fn line(&self, rank: u32) -> Option<&Line> {
+        self.lines.get(index(rank))
+    }
+
+    /// The memory of the server: what its tables and buffers hold.
+    pub const fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Moves bytes between a rank's session and its link; `reads` also what the rank has said.
+    fn serve(&mut self, rank: u32, reads: bool, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
+        let Some(line) = self.lines.get_mut(index(rank)) else { return };
+        let Some(id) = line.session else { return };
+        let Some(session) = self.server.session(id) else { return };
+        let mutant = self.mutant.as_mut();
+        let Line { carry, stage, .. } = line;
+        let mut watched = Watched { session, rank, mutant, stage, notes };
+        let (mut end, instant) = (net.end(rank, now), instant(now));
+        let moved = match reads {
+            true => pmi_link::pump(instant, &mut watched, &mut end, carry, &mut self.scratch),
+            false => pmi_link::flush(instant, &mut watched, &mut end, carry, &mut self.scratch),
+        };
+        let (untaken, unsent) = (carry.untaken_bytes(), carry.unsent_bytes());
+        notes.push(Note::HostHolds { rank, untaken, unsent });
+        let failure = match moved {
+            Ok(progress) if progress.finished => None,
+            Ok(progress) => {
+                let has_landed = net.link(rank).is_some_and(|link| link.get(Way::Up).has_news());
+                if progress.again || progress.wants_read && has_landed {
+                    self.attention.insert(rank);
+                }
+                return;
+            }
+            Err(PumpError::Peer { error, .. }) => Some(Failure::Peer(error)),
+            Err(PumpError::Link(error)) => self.has_begun(id).then_some(Failure::Link(error)),
+            Err(error) => {
+                let what = format!("the driver cannot serve rank {rank}: {error}");
+                notes.push(Note::Violation { rule: "full-is-honest", what });
+                None
+            }
+        };
+        if let Some(failure) = failure {
+            let named = self.server.peer(id).and_then(|(_, rank)| rank).map(|rank| rank.0);
+            self.tell(named, failure, notes);
+        }
+        self.close(rank, now, net, notes);
+    }
+
+    fn close(&mut self, rank: u32, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
+        let Some(line) = self.lines.get_mut(index(rank)) else { return };
+        let Some(id) = line.session.take() else { return };
+        self.ranks.remove(&id.0);
+        net.close(rank, Way::Down, now);
+        notes.push(Note::ServerLeft { rank });
+        if let Some(event) = self.server.close(id) {
+            self.event(event, notes);
+        }
+    }
+
+    /// Whether a broken link is a failure of the peer: it has begun and not said goodbye.
+    fn has_begun(&self, id: SessionId) -> bool {
+        let rank = self.server.peer(id).and_then(|(_, rank)| rank);
+        let member = rank.and_then(|rank| self.job()?.member(rank));
+        member.is_some_and(|member| matches!(member.phase(), Phase::Open | Phase::Lost))
+    }
+
+    fn tell(&mut self, rank: Option<u32>, failure: Failure, notes: &mut Vec<Note>) {
+        let told = match &mut self.mutant {
+            Some(mutant) => mutant.report(rank),
+            None => Some(rank),
+        };
+        notes.extend(told.map(|rank| Note::Reported { rank, failure }));
+    }
+
+    /// Acts on what the server tells; true if it told anything.
+    fn events(&mut self, notes: &mut Vec<Note>) -> bool {
+        let mut has_moved = false;
+        while let Some(event) = self.server.poll_event() {
+            has_moved = true;
+            self.event(event, notes);
+        }
+        has_moved
+    }
+
+    fn event(&mut self, event: Event, notes: &mut Vec<Note>) {
+        match event {
+            Event::Joined { rank, .. } => notes.push(Note::Joined { rank: rank.0 }),
+            Event::Aborted { rank, code, .. } => {
+                self.tell(Some(rank.0), Failure::Aborted(code), notes);
+            }
+            Event::PutTwice { key, first, second, .. } => notes.push(Note::PutTwice {
+                key: key.as_bytes().into(),
+                first: first.0,
+                second: second.0,
+            }),
+            Event::FenceStuck { gone, .. } => {
+                self.tell(Some(gone.0), Failure::Stuck, notes);
+            }
+            Event::Spawn { session, exchange } => {
+                self.server.spawn_read(session);
+                // The session waits for exactly this answer.
+                let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Line {
+    /// Whether the server has a session for it.
+    pub const fn is_open(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// How many bytes the link had no room for.
+    pub fn unsent_bytes(&self) -> usize {
+        self.carry.unsent_bytes()
+    }
+
+    /// How many bytes the session has not taken.
+    pub fn untaken_bytes(&self) -> usize {
+        self.carry.untaken_bytes()
+    }
+}
+
+fn line(meter: &Meter) -> Line {
+    let carried = || Bytes::new(CARRY_BYTES, meter.clone());
+    Line { session: None, carry: Carry::new(carried(), carried()), stage: Stage::default() }
+}
+
+fn store(bytes: usize) -> Store {
+    // A place for every record of the size that a job of MPI makes at least.
+    Arena::new(vec![Place::FREE; bytes.div_ceil(16)], vec![0; bytes])
+}
+
+fn instant(now: u64) -> Instant {
+    Instant::from_micros(now)
+}
+
+fn index(rank: u32) -> usize {
+    usize::try_from(rank).unwrap_or(usize::MAX)
+}
+
+/// The name of the job.
+pub const KVSNAME: &[u8] = b"kvs_sim";
+
+/// Bytes of a message that the server holds for one rank.
+pub const INBOX_BYTES: usize = MESSAGE_BYTES;
+
+/// Questions of one rank that the server holds at once.
+pub const EXCHANGES: usize = 4;
+
+/// Bytes that wait in each direction between a link and a session: the longest reply fits, and what
+/// is owed at the same time does not always.
+pub const CARRY_BYTES: usize = REPLY_BYTES;
+
+const HOST_STREAM: u64 = 1;

@@ -1,0 +1,27 @@
+#![forbid(unsafe_code)]
+#![doc = include_str!("../README.md")]
+
+pub mod actor;
+pub mod check;
+pub mod dice;
+pub mod host;
+pub mod mutant;
+pub mod net;
+pub mod note;
+pub mod pipe;
+pub mod random;
+pub mod scale;
+pub mod scenario;
+pub mod shipped;
+pub mod shrink;
+pub mod snapshot;
+pub mod storage;
+pub mod sweep;
+pub mod trace;
+mod watch;
+pub mod world;
+
+pub use check::Violation;
+pub use note::{Entry, Note};
+pub use scenario::Scenario;
+pub use world::{Injection, Options, World};

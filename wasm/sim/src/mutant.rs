@@ -1,0 +1,226 @@
+//! A server with a fault in it, to prove that the checkers would see one.
+//!
+//! A mutant stands between the shipped server and the links, and changes messages: nothing of the
+//! core has to be broken for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+/// A server with one fault.
+#[derive(Clone, Debug)]
+pub struct Mutant {
+    kind: MutantKind,
+    /// Lines from ranks that have not ended.
+    partial: BTreeMap<u32, Vec<u8>>,
+    forged: BTreeMap<u32, Vec<Vec<u8>>>,
+    /// Ranks whose next release was forged already, so that the true one must not follow.
+    released: BTreeSet<u32>,
+    kept: BTreeMap<u32, Vec<u8>>,
+    has_acted: bool,
+}
+
+/// Which fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MutantKind {
+    /// Lets a rank out of a fence as soon as it is in.
+    EarlyFence,
+    /// Says that a value is stored, and forgets it.
+    LosePut,
+    /// Answers a get with another value.
+    WrongValue,
+    /// Answers a lookup with another port.
+    WrongPort,
+    /// Answers a put twice.
+    AnswerTwice,
+    /// Forgets one answer to a get.
+    SwallowReply,
+    /// Lets everybody out of a fence but one.
+    SwallowRelease,
+    /// Gives two answers in the wrong order.
+    Swap,
+    /// Never says that a rank has failed.
+    ForgetReport,
+    /// Says that another rank has failed.
+    BlameAnother,
+    /// Says to somebody else that it has spoken garbage.
+    HarmAnother,
+    /// Reads on though the peer does not.
+    Greedy,
+    /// Panics at a lookup.
+    Crash,
+}
+
+impl Mutant {
+    pub(crate) fn new(kind: MutantKind) -> Self {
+        Self {
+            kind,
+            partial: BTreeMap::new(),
+            forged: BTreeMap::new(),
+            released: BTreeSet::new(),
+            kept: BTreeMap::new(),
+            has_acted: false,
+        }
+    }
+
+    /// What goes to the server of what came from `rank`.
+    pub(crate) fn input(&mut self, rank: u32, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut pending = self.partial.remove(&rank).unwrap_or_default();
+        pending.extend(bytes);
+        while let Some(end) = pending.iter().position(|b| *b == b'\n') {
+            let rest = pending.split_off(end + 1);
+            let line = std::mem::replace(&mut pending, rest);
+            if self.passes(rank, &line) {
+                out.extend(line);
+            }
+        }
+        self.partial.insert(rank, pending);
+        out
+    }
+
+    fn passes(&mut self, rank: u32, line: &[u8]) -> bool {
+        let says = |word: &[u8]| line.starts_with(word);
+        match self.kind {
+            MutantKind::EarlyFence if says(b"cmd=barrier_in") => {
+                self.forge(rank, b"cmd=barrier_out rc=0\n");
+                self.released.insert(rank);
+                true
+            }
+            MutantKind::LosePut if says(b"cmd=put ") && !self.has_acted => {
+                self.has_acted = true;
+                self.forge(rank, b"cmd=put_result rc=0\n");
+                false
+            }
+            MutantKind::Crash if says(b"cmd=lookup_name") => {
+                panic!("a mutant crashes as it should")
+            }
+            _ => true,
+        }
+    }
+
+    fn forge(&mut self, rank: u32, message: &[u8]) {
+        self.forged.entry(rank).or_default().push(message.into());
+    }
+
+    /// What the server is made to say besides.
+    pub(crate) fn forged(&mut self, rank: u32) -> Vec<Vec<u8>> {
+        self.forged.remove(&rank).unwrap_or_default()
+    }
+
+    /// What goes on the link of `rank` for a message of the server.
+    pub(crate) fn output(&mut self, rank: u32, message: &[u8]) -> Vec<Vec<u8>> {
+        let says = |word: &[u8]| message.starts_with(word);
+        let same = vec![message.to_vec()];
+        let kind = self.kind;
+        match kind {
+            MutantKind::EarlyFence if says(b"cmd=barrier_out") && self.released.remove(&rank) => {
+                vec![]
+            }
+            MutantKind::WrongValue if says(b"cmd=get_result rc=0") => changed(message),
+            MutantKind::WrongPort if says(b"cmd=lookup_result rc=0") => changed(message),
+            MutantKind::HarmAnother if says(b"cmd=unparseable_msg") => {
+                self.forge(u32::from(rank == 0), message);
+                same
+            }
+            MutantKind::AnswerTwice if says(b"cmd=put_result") => [same.clone(), same].concat(),
+            MutantKind::SwallowReply if says(b"cmd=get_result") && self.acts() => vec![],
+            MutantKind::SwallowRelease if says(b"cmd=barrier_out") && self.acts() => vec![],
+            MutantKind::Swap if says(b"cmd=maxes") && !self.has_acted => {
+                self.kept.insert(rank, message.into());
+                vec![]
+            }
+            MutantKind::Swap => match self.kept.remove(&rank) {
+                Some(kept) => {
+                    self.has_acted = true;
+                    vec![message.into(), kept]
+                }
+                None => same,
+            },
+            _ => same,
+        }
+    }
+
+    /// Whom a report names; `None` if it is forgotten.
+    pub(crate) fn report(&mut self, rank: Option<u32>) -> Option<Option<u32>> {
+        match self.kind {
+            MutantKind::ForgetReport => None,
+            MutantKind::BlameAnother => Some(rank.map(|rank| u32::from(rank == 0))),
+            _ => Some(rank),
+        }
+    }
+
+    pub(crate) fn is_greedy(&self) -> bool {
+        self.kind == MutantKind::Greedy
+    }
+
+    /// True the first time.
+    fn acts(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_acted, true)
+    }
+}
+
+/// The message with another last letter.
+fn changed(message: &[u8]) -> Vec<Vec<u8>> {
+    let mut changed = message.to_vec();
+    if let Some(last) = changed.iter_mut().rev().nth(1) {
+        *last ^= 1;
+    }
+    vec![changed]
+}
+
+impl MutantKind {
+    /// All there are.
+    pub const ALL: [Self; 13] = [
+        Self::EarlyFence,
+        Self::LosePut,
+        Self::WrongValue,
+        Self::WrongPort,
+        Self::AnswerTwice,
+        Self::SwallowReply,
+        Self::SwallowRelease,
+        Self::Swap,
+        Self::ForgetReport,
+        Self::BlameAnother,
+        Self::HarmAnother,
+        Self::Greedy,
+        Self::Crash,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EarlyFence => "early-fence",
+            Self::LosePut => "lose-put",
+            Self::WrongValue => "wrong-value",
+            Self::WrongPort => "wrong-port",
+            Self::AnswerTwice => "answer-twice",
+            Self::SwallowReply => "swallow-reply",
+            Self::SwallowRelease => "swallow-release",
+            Self::Swap => "swap",
+            Self::ForgetReport => "forget-report",
+            Self::BlameAnother => "blame-another",
+            Self::HarmAnother => "harm-another",
+            Self::Greedy => "greedy",
+            Self::Crash => "crash",
+        }
+    }
+}
+
+impl FromStr for MutantKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            format!("mutants are {}, not `{name}`", names.join(" "))
+        })
+    }
+}
+
+impl fmt::Display for MutantKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

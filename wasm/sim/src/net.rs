@@ -1,0 +1,268 @@
+//! All links, and what happens to bytes on them.
+
+use crate::dice::Dice;
+use crate::pipe::Pipe;
+use crate::scenario::{RankPlan, Scenario, Way};
+use pmi_link::{LinkError, Read, Wrote};
+
+/// The links of all ranks.
+#[derive(Clone, Debug)]
+pub struct Net {
+    links: Vec<Link>,
+    /// What will arrive: when, on whose link, in which direction. The world takes it from here.
+    arrivals: Vec<(u64, u32, Way)>,
+    /// What happened to bytes, to be noted.
+    mishaps: Vec<(u32, Mishap)>,
+}
+
+/// The link of one rank.
+#[derive(Clone, Debug)]
+pub struct Link {
+    up: Pipe,
+    down: Pipe,
+    plan: RankPlan,
+    dice: Dice,
+    /// The next bytes in this direction have a bit changed, or arrive one by one.
+    flip_next: [bool; 2],
+    shatter_next: [bool; 2],
+    is_broken: bool,
+}
+
+/// The server's end of a link, for one moment, as the driver loop takes it.
+#[derive(Debug)]
+pub(crate) struct End<'a> {
+    net: &'a mut Net,
+    rank: u32,
+    now: u64,
+}
+
+/// What happened to bytes on a link by chance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// A bit changed.
+    Flipped(Way),
+    /// Nothing moves until then.
+    Stalled(u64),
+    /// It broke.
+    Reset,
+}
+
+impl Net {
+    /// Links as the scenario has them, with nothing on them.
+    pub fn new(scenario: &Scenario, seed: u64) -> Self {
+        let link = |rank| {
+            let plan = scenario.plan(rank);
+            Link {
+                up: Pipe::new(plan.room),
+                down: Pipe::new(plan.room),
+                plan,
+                dice: Dice::new(seed, LINKS_STREAM + u64::from(rank)),
+                flip_next: [false; 2],
+                shatter_next: [false; 2],
+                is_broken: false,
+            }
+        };
+        Self {
+            links: (0..scenario.ranks).map(link).collect(),
+            arrivals: Vec::new(),
+            mishaps: Vec::new(),
+        }
+    }
+
+    /// Writes as many of `bytes` as there is room for, and says how many.
+    pub fn write(&mut self, rank: u32, way: Way, now: u64, bytes: &[u8]) -> usize {
+        let Some(link) = self.links.get_mut(index(rank)) else { return bytes.len() };
+        let len = bytes.len().min(link.pipe(way).space());
+        if len == 0 {
+            return 0;
+        }
+        let mut sent = bytes[..len].to_vec();
+        if link.dice.chance(link.plan.reset) {
+            self.mishaps.push((rank, Mishap::Reset));
+            self.reset(rank, now);
+            return len;
+        }
+        if std::mem::take(&mut link.flip_next[way as usize]) || link.dice.chance(link.plan.flip) {
+            let at = link.dice.index(len);
+            sent[at] ^= 1 << link.dice.below(8);
+            self.mishaps.push((rank, Mishap::Flipped(way)));
+        }
+        let (chance, span) = link.plan.stall;
+        if link.dice.chance(chance) {
+            let until = now + link.dice.within(span);
+            let arrival = link.pipe(way).stall(until);
+            self.arrivals.extend(arrival.map(|at| (at, rank, way)));
+            self.mishaps.push((rank, Mishap::Stalled(until)));
+        }
+        let is_shattered = std::mem::take(&mut link.shatter_next[way as usize]);
+        let joins = link.dice.chance(link.plan.join);
+        let mut rest = &sent[..];
+        while !rest.is_empty() {
+            let most = rest.len() as u64;
+            let piece = match is_shattered {
+                true => 1,
+                false if link.dice.chance(link.plan.split) => 1 + link.dice.below(most),
+                false => most,
+            };
+            let (piece, after) = rest.split_at(usize::try_from(piece).unwrap_or(1));
+            let at = now + link.dice.within(link.plan.latency);
+            let arrival = link.pipe(way).put(at, piece, joins && rest.len() == len);
+            self.arrivals.extend(arrival.map(|at| (at, rank, way)));
+            rest = after;
+        }
+        len
+    }
+
+    /// Ends one direction, after what is on its way.
+    pub fn finish(&mut self, rank: u32, way: Way, now: u64) {
+        let Some(link) = self.links.get_mut(index(rank)) else { return };
+        let at = now + link.dice.within(link.plan.latency);
+        let arrival = link.pipe(way).finish(at);
+        self.arrivals.extend(arrival.map(|at| (at, rank, way)));
+    }
+
+    /// One end closes the link: nothing it sent is lost, and it reads no more.
+    pub fn close(&mut self, rank: u32, by: Way, now: u64) {
+        self.finish(rank, by, now);
+        if let Some(link) = self.links.get_mut(index(rank)) {
+            link.pipe(by.other()).abandon();
+        }
+    }
+
+    /// The link breaks: both ends learn of it, and what was on its way is lost.
+    pub fn reset(&mut self, rank: u32, now: u64) {
+        let Some(link) = self.links.get_mut(index(rank)) else { return };
+        link.is_broken = true;
+        for way in [Way::Up, Way::Down] {
+            let at = now + link.dice.within(link.plan.latency);
+            let arrival = link.pipe(way).break_off(at);
+            self.arrivals.extend(arrival.map(|at| (at, rank, way)));
+        }
+    }
+
+    /// Nothing moves until `until`.
+    pub fn stall(&mut self, rank: u32, until: u64) {
+        let Some(link) = self.links.get_mut(index(rank)) else { return };
+        for way in [Way::Up, Way::Down] {
+            let arrival = link.pipe(way).stall(until);
+            self.arrivals.extend(arrival.map(|at| (at, rank, way)));
+        }
+    }
+
+    /// A bit of the next bytes will change.
+    pub fn flip_next(&mut self, rank: u32, way: Way) {
+        if let Some(link) = self.links.get_mut(index(rank)) {
+            link.flip_next[way as usize] = true;
+        }
+    }
+
+    /// The next bytes will arrive one by one.
+    pub fn shatter_next(&mut self, rank: u32, way: Way) {
+        if let Some(link) = self.links.get_mut(index(rank)) {
+            link.shatter_next[way as usize] = true;
+        }
+    }
+
+    /// Lands what has arrived; true if that was anything.
+    pub fn land(&mut self, rank: u32, way: Way, now: u64) -> bool {
+        self.links.get_mut(index(rank)).is_some_and(|link| link.pipe(way).land(now))
+    }
+
+    /// Takes what has landed.
+    pub fn read(&mut self, rank: u32, way: Way, most: usize) -> Vec<u8> {
+        self.links.get_mut(index(rank)).map(|link| link.pipe(way).take(most)).unwrap_or_default()
+    }
+
+    /// The link of a rank, to look at.
+    pub fn link(&self, rank: u32) -> Option<&Link> {
+        self.links.get(index(rank))
+    }
+
+    /// The server's end of the link of a rank.
+    pub(crate) const fn end(&mut self, rank: u32, now: u64) -> End<'_> {
+        End { net: self, rank, now }
+    }
+
+    /// True when nothing more will come this way.
+    pub fn is_over(&self, rank: u32, way: Way) -> bool {
+        self.link(rank).is_none_or(|link| link.get(way).is_over())
+    }
+
+    /// What will arrive and was not asked for before.
+    pub(crate) fn take_arrivals(&mut self) -> Vec<(u64, u32, Way)> {
+        std::mem::take(&mut self.arrivals)
+    }
+
+    /// What happened and was not asked for before.
+    pub(crate) fn take_mishaps(&mut self) -> Vec<(u32, Mishap)> {
+        std::mem::take(&mut self.mishaps)
+    }
+}
+
+impl pmi_link::Link for End<'_> {
+    fn try_read(&mut self, out: &mut [u8]) -> Result<Read, LinkError> {
+        let bytes = self.net.read(self.rank, Way::Up, out.len());
+        if !bytes.is_empty() {
+            out[..bytes.len()].copy_from_slice(&bytes);
+            return Ok(Read::Bytes(bytes.len()));
+        }
+        match self.net.link(self.rank) {
+            Some(link) if !link.up.is_over() => Ok(Read::NotNow),
+            Some(link) if link.is_broken => Err(LinkError::Reset),
+            _ => Ok(Read::End),
+        }
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> Result<Wrote, LinkError> {
+        let Some(link) = self.net.links.get_mut(index(self.rank)) else {
+            return Err(LinkError::Closed);
+        };
+        // A system may notice at once that nobody reads, or take the bytes and notice later.
+        if link.down.is_unread() && link.dice.below(2) == 0 {
+            return Err(LinkError::Closed);
+        }
+        match self.net.write(self.rank, Way::Down, self.now, bytes) {
+            0 => Ok(Wrote::NotNow),
+            len => Ok(Wrote::Bytes(len)),
+        }
+    }
+}
+
+impl Link {
+    /// One direction, to look at.
+    pub const fn get(&self, way: Way) -> &Pipe {
+        match way {
+            Way::Up => &self.up,
+            Way::Down => &self.down,
+        }
+    }
+
+    /// True when it broke.
+    pub const fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    const fn pipe(&mut self, way: Way) -> &mut Pipe {
+        match way {
+            Way::Up => &mut self.up,
+            Way::Down => &mut self.down,
+        }
+    }
+}
+
+impl Way {
+    /// The other direction.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+}
+
+fn index(rank: u32) -> usize {
+    usize::try_from(rank).unwrap_or(usize::MAX)
+}
+
+/// Links draw from streams above this one; everything else is below.
+const LINKS_STREAM: u64 = 1 << 40;

@@ -1,0 +1,391 @@
+//! What happened: one list of words for the trace, the checkers and whoever draws the run.
+
+use crate::net::Mishap;
+use crate::scenario::{Ask, Trouble};
+use pmi_core::command::{Answer, Reply, Version};
+use pmi_core::error::{Misuse, PeerError};
+use pmi_link::LinkError;
+use std::fmt;
+
+/// Something that happened, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When, in microseconds of the world.
+    pub at: u64,
+    /// In which step of the world.
+    pub step: u64,
+    /// What.
+    pub note: Note,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// A process has started.
+    Started {
+        /// Whose.
+        rank: u32,
+    },
+    /// A rank asks; the bytes follow when there is room for them.
+    Asked {
+        /// Who.
+        rank: u32,
+        /// Numbers the questions of a rank.
+        number: u32,
+        /// What.
+        ask: Ask,
+    },
+    /// A question is answered.
+    Answered {
+        /// Whose.
+        rank: u32,
+        /// The number of the question.
+        number: u32,
+        /// The question.
+        ask: Ask,
+        /// The answer.
+        got: Got,
+    },
+    /// The client refused a question before anything was sent.
+    Refused {
+        /// Whose client.
+        rank: u32,
+        /// The question.
+        ask: Ask,
+        /// Why.
+        misuse: Misuse,
+    },
+    /// The client found the conversation at fault.
+    Broke {
+        /// Whose client.
+        rank: u32,
+        /// What was wrong.
+        error: PeerError,
+    },
+    /// A rank put bytes on its link.
+    Said {
+        /// Who.
+        rank: u32,
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Whether a script made them up, and not the client.
+        is_raw: bool,
+    },
+    /// A rank took bytes from its link.
+    Heard {
+        /// Who.
+        rank: u32,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// A rank has closed its end of the link.
+    Left {
+        /// Who.
+        rank: u32,
+    },
+    /// What became of a process.
+    Process {
+        /// Whose.
+        rank: u32,
+        /// What.
+        turn: Turn,
+    },
+    /// The server took bytes from a link.
+    ServerHeard {
+        /// Whose link.
+        rank: u32,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// The server said a message.
+    ServerSaid {
+        /// On whose link.
+        rank: u32,
+        /// The whole message.
+        bytes: Vec<u8>,
+    },
+    /// The server has closed its end of a link.
+    ServerLeft {
+        /// Whose link.
+        rank: u32,
+    },
+    /// Bytes of a link that the host has taken and the server not.
+    HostHolds {
+        /// Whose link.
+        rank: u32,
+        /// Taken from the link, and not by the server.
+        untaken: usize,
+        /// Given by the server, and not put on the link.
+        unsent: usize,
+    },
+    /// The server told its owner about a failure.
+    Reported {
+        /// Whom it names.
+        rank: Option<u32>,
+        /// Whose it is.
+        failure: Failure,
+    },
+    /// A caller has said who it is.
+    Joined {
+        /// Who.
+        rank: u32,
+    },
+    /// Two ranks put the same key between two fences.
+    PutTwice {
+        /// The key.
+        key: Vec<u8>,
+        /// Who came first.
+        first: u32,
+        /// Who came second.
+        second: u32,
+    },
+    /// Something went wrong by the scenario or by somebody's hand.
+    Struck {
+        /// For whom.
+        rank: u32,
+        /// What.
+        what: Trouble,
+    },
+    /// Something happened to bytes by chance.
+    Mishap {
+        /// On whose link.
+        rank: u32,
+        /// What.
+        what: Mishap,
+    },
+    /// The host kills everybody that is left.
+    KillAll,
+    /// Nothing more will happen by itself.
+    Quiet,
+    /// A rule does not hold.
+    Violation {
+        /// Which rule.
+        rule: &'static str,
+        /// What was seen.
+        what: String,
+    },
+}
+
+/// What became of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It is stopped.
+    Stopped,
+    /// It goes on.
+    Continued,
+    /// It does nothing any more, but lives.
+    Hung,
+    /// It does not read any more.
+    Deaf,
+    /// It reads again.
+    Hears,
+    /// It ended by itself.
+    Exited(i32),
+    /// It was killed.
+    Killed,
+}
+
+/// What the server told its owner about a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The peer did what ends its session.
+    Peer(PeerError),
+    /// The rank wants the job to end.
+    Aborted(Option<i32>),
+    /// Others wait for the rank, which is gone.
+    Stuck,
+    /// Its link broke before it said goodbye.
+    Link(LinkError),
+}
+
+/// An answer, with everything in it copied out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Got {
+    /// The return code.
+    pub code: i32,
+    /// What it says besides.
+    pub said: Said,
+}
+
+/// What an answer says besides its return code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the answer of the same name")]
+pub enum Said {
+    Nothing,
+    Version(Version),
+    Number(i64),
+    Text(Vec<u8>),
+    Missing,
+    Refused(Vec<u8>),
+    Other(String),
+}
+
+impl Got {
+    /// Copies what `reply` says.
+    pub fn new(reply: &Reply<'_>) -> Self {
+        let said = match reply.answer {
+            Answer::Nothing | Answer::Released { tag: None } => Said::Nothing,
+            Answer::Released { tag: Some(tag) } => Said::Number(tag.into()),
+            Answer::Version(version) => Said::Version(version),
+            Answer::Number(number) => Said::Number(number.into()),
+            Answer::Name(text) | Answer::Value(text) => Said::Text(text.bytes().collect()),
+            Answer::Missing => Said::Missing,
+            Answer::Told(text) => Said::Refused(text.bytes().collect()),
+            Answer::Identity(who) => Said::Other(format!("rank {} of {}", who.rank, who.size)),
+            Answer::Maxes(maxes) => {
+                Said::Other(format!("{} {} {}", maxes.kvsname, maxes.key, maxes.value))
+            }
+            other => Said::Other(format!("{other:?}")),
+        };
+        Self { code: reply.code.0, said }
+    }
+
+    /// Whether it worked.
+    pub const fn is_success(&self) -> bool {
+        self.code == 0
+    }
+
+    /// The value, if there is one: PMI-1 says with its code that there is none, PMI-2 in words.
+    pub fn value(&self) -> Option<&[u8]> {
+        match &self.said {
+            Said::Text(text) if self.is_success() => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl Note {
+    /// The rank it is about, if it is about one.
+    pub const fn rank(&self) -> Option<u32> {
+        match *self {
+            Self::Started { rank }
+            | Self::Asked { rank, .. }
+            | Self::Answered { rank, .. }
+            | Self::Refused { rank, .. }
+            | Self::Broke { rank, .. }
+            | Self::Said { rank, .. }
+            | Self::Heard { rank, .. }
+            | Self::Left { rank }
+            | Self::Process { rank, .. }
+            | Self::ServerHeard { rank, .. }
+            | Self::ServerSaid { rank, .. }
+            | Self::ServerLeft { rank }
+            | Self::HostHolds { rank, .. }
+            | Self::Joined { rank }
+            | Self::Struck { rank, .. }
+            | Self::Mishap { rank, .. } => Some(rank),
+            Self::Reported { rank, .. } => rank,
+            Self::PutTwice { .. } | Self::KillAll | Self::Quiet | Self::Violation { .. } => None,
+        }
+    }
+}
+
+/// The line of the trace, without its time.
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started { rank } => write!(f, "rank {rank} start"),
+            Self::Asked { rank, number, ask } => write!(f, "rank {rank} ask {number} {ask}"),
+            Self::Answered { rank, number, got, .. } => {
+                write!(f, "rank {rank} got {number} {got}")
+            }
+            Self::Refused { rank, ask, misuse } => write!(f, "rank {rank} cannot {ask}: {misuse}"),
+            Self::Broke { rank, error } => write!(f, "rank {rank} broke {error}"),
+            Self::Said { rank, bytes, is_raw } => {
+                let word = if *is_raw { "raw" } else { "say" };
+                write!(f, "rank {rank} {word} {}", bytes.escape_ascii())
+            }
+            Self::Heard { rank, bytes } => write!(f, "rank {rank} hear {}", bytes.escape_ascii()),
+            Self::Left { rank } => write!(f, "rank {rank} leave"),
+            Self::Process { rank, turn } => write!(f, "rank {rank} {turn}"),
+            Self::ServerHeard { rank, bytes } => {
+                write!(f, "host {rank} hear {}", bytes.escape_ascii())
+            }
+            Self::ServerSaid { rank, bytes } => {
+                write!(f, "host {rank} say {}", bytes.escape_ascii())
+            }
+            Self::ServerLeft { rank } => write!(f, "host {rank} leave"),
+            Self::HostHolds { rank, untaken, unsent } => {
+                write!(f, "host {rank} hold {untaken} {unsent}")
+            }
+            Self::Reported { rank: Some(rank), failure } => {
+                write!(f, "host {rank} report {failure}")
+            }
+            Self::Reported { rank: None, failure } => write!(f, "host - report {failure}"),
+            Self::Joined { rank } => write!(f, "host {rank} joined"),
+            Self::PutTwice { key, first, second } => {
+                write!(f, "host {second} put-twice {} after {first}", key.escape_ascii())
+            }
+            Self::Struck { rank, what } => {
+                write!(f, "link {rank} fault {}", what.word())?;
+                match what {
+                    Trouble::Say(bytes) => write!(f, " {}", bytes.escape_ascii()),
+                    Trouble::Flip(way) | Trouble::Shatter(way) => write!(f, " {way}"),
+                    _ => Ok(()),
+                }
+            }
+            Self::Mishap { rank, what } => match what {
+                Mishap::Flipped(way) => write!(f, "link {rank} flip {way}"),
+                Mishap::Stalled(until) => write!(f, "link {rank} stall {until}"),
+                Mishap::Reset => write!(f, "link {rank} reset"),
+            },
+            Self::KillAll => f.write_str("host - kill-all"),
+            Self::Quiet => f.write_str("world - quiet"),
+            Self::Violation { rule, what } => write!(f, "check - {rule} {what}"),
+        }
+    }
+}
+
+impl Turn {
+    /// Whether the process is over.
+    pub const fn is_end(self) -> bool {
+        matches!(self, Self::Exited(_) | Self::Killed)
+    }
+}
+
+impl fmt::Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("stopped"),
+            Self::Continued => f.write_str("continued"),
+            Self::Hung => f.write_str("hung"),
+            Self::Deaf => f.write_str("deaf"),
+            Self::Hears => f.write_str("hears"),
+            Self::Exited(code) => write!(f, "exit {code}"),
+            Self::Killed => f.write_str("killed"),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer(error) => error.fmt(f),
+            Self::Aborted(Some(code)) => write!(f, "it aborted with code {code}"),
+            Self::Aborted(None) => f.write_str("it aborted without a code"),
+            Self::Link(error) => error.fmt(f),
+            Self::Stuck => f.write_str("it is gone, and others wait for it"),
+        }
+    }
+}
+
+impl fmt::Display for Got {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.code)?;
+        match &self.said {
+            Said::Nothing => Ok(()),
+            Said::Version(version) => write!(f, " {}.{}", version.major, version.minor),
+            Said::Number(number) => write!(f, " {number}"),
+            Said::Text(text) | Said::Refused(text) => write!(f, " {}", text.escape_ascii()),
+            Said::Missing => f.write_str(" missing"),
+            Said::Other(text) => f.write_str(&format!(" {text}")),
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.at, self.note)
+    }
+}

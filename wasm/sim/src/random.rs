@@ -1,0 +1,208 @@
+//! Scenarios made of a seed: programs that nobody would write, in worlds that nobody wants.
+
+use crate::dice::{Dice, Percent, Span};
+use crate::scenario::{
+    Fault, GroupPhrase, HostPlan, Phrase, Scenario, Script, Step, Traits, Trouble, Way, Who,
+};
+use pmi_core::command::Version;
+use std::collections::BTreeMap;
+
+/// Makes a scenario of `seed`. The same seed makes the same one everywhere.
+pub fn scenario(seed: u64) -> Scenario {
+    let mut dice = Dice::new(seed, STREAM);
+    let ranks = 1 + u32::try_from(dice.below(5)).unwrap_or(0);
+    let nodes = 1 + u32::try_from(dice.below(u64::from(ranks))).unwrap_or(0);
+    let program = program(&mut dice, ranks);
+    let mut only = BTreeMap::new();
+    let mut scripts = Vec::new();
+    for rank in 0..ranks {
+        let dialect = match program.needs {
+            Some(version) => version,
+            None => [Version::V1_1, Version::V1_1, Version::V1_2, Version::V2_0][dice.index(4)],
+        };
+        let dials = dice.chance(Percent(20));
+        only.insert(
+            rank,
+            Traits { dialect: Some(dialect), dials: Some(dials), ..Traits::default() },
+        );
+        let mut steps = program.steps.clone();
+        // A few ranks do something else somewhere.
+        if dice.chance(Percent(15)) {
+            let at = dice.index(steps.len() + 1);
+            let mischief = mischief(&mut dice);
+            steps.splice(at..at, mischief);
+        }
+        scripts.push(Script { who: Who::These(vec![rank]), steps });
+    }
+    Scenario {
+        name: format!("random-{seed}"),
+        seed: Some(seed),
+        ranks,
+        nodes,
+        host: host(&mut dice),
+        all: traits(&mut dice),
+        only,
+        scripts,
+        faults: faults(&mut dice),
+        ..Scenario::default()
+    }
+}
+
+/// What all ranks do in principle.
+struct Program {
+    steps: Vec<Step>,
+    /// Something in it can be said in this version only.
+    needs: Option<Version>,
+}
+
+fn program(dice: &mut Dice, ranks: u32) -> Program {
+    let needs = match dice.below(10) {
+        0..3 if ranks > 1 => Some(Version::V1_2),
+        3..5 => Some(Version::V2_0),
+        _ => None,
+    };
+    let mut steps = vec![Step::Open];
+    for phase in 0..1 + dice.below(6) {
+        let key = |name: &str| Phrase::from(name);
+        let shared = format!("shared-{}", dice.below(3));
+        let choices = match needs {
+            None => 8,
+            Some(Version::V1_2) => 11,
+            Some(_) => 10,
+        };
+        match dice.below(choices) {
+            0 | 1 => steps.push(put(&format!("own-{phase}-$r"), &format!("v-{phase}-$r"))),
+            2 => steps.push(put(&shared, &format!("v-{phase}-$r"))),
+            3 => steps.push(fence(GroupPhrase::Job, None)),
+            4 => {
+                steps.push(put("card-$r", &format!("v-{phase}-$r")));
+                steps.push(fence(GroupPhrase::Job, None));
+                steps.push(Step::Each { name: "p".into(), steps: vec![get("card-$p")] });
+            }
+            5 => steps.push(get(&shared)),
+            6 => {
+                steps.push(Step::Publish { service: key("s-$r"), port: key("port-$r") });
+                steps.push(Step::Lookup { service: key("s-$r"), wanted: None });
+                steps.push(Step::Unpublish { service: key("s-$r") });
+            }
+            7 => steps.extend([
+                Step::AppNum,
+                Step::Universe,
+                put("long-$r", "~700"),
+                get("long-$prev"),
+            ]),
+            8 | 9 if needs == Some(Version::V2_0) => {
+                steps.push(Step::Put { node: true, key: key("n-$r"), value: key("of-$r") });
+                let (wait, wanted) = (dice.below(2) == 0, None);
+                steps.push(Step::Get { node: true, key: key("n-$prev"), wait, wanted });
+            }
+            8 => steps.push(fence(GroupPhrase::Node, Some(3))),
+            9 => steps.push(fence(GroupPhrase::World, Some(5))),
+            _ => {
+                steps.push(Step::Also(Box::new(fence(GroupPhrase::World, Some(7)))));
+                steps.push(Step::Also(Box::new(fence(GroupPhrase::Node, Some(9)))));
+                steps.push(Step::Wait);
+                steps.push(get(&shared));
+            }
+        }
+    }
+    steps.push(Step::Finalize);
+    Program { steps, needs }
+}
+
+fn put(key: &str, value: &str) -> Step {
+    Step::Put { node: false, key: key.into(), value: value.into() }
+}
+
+fn get(key: &str) -> Step {
+    Step::Get { node: false, key: key.into(), wait: false, wanted: None }
+}
+
+const fn fence(group: GroupPhrase, tag: Option<u32>) -> Step {
+    Step::Fence { group, tag }
+}
+
+fn mischief(dice: &mut Dice) -> Vec<Step> {
+    match dice.below(12) {
+        0 => vec![Step::Die],
+        1 => vec![Step::Exit(0)],
+        2 => vec![Step::Exit(3)],
+        3 => vec![Step::Finalize, Step::Sleep(Span::new(0, 5000))],
+        4 => vec![Step::Leave, Step::Sleep(Span::new(0, 5000))],
+        5 => vec![Step::Stop],
+        6 => vec![Step::Hang],
+        7 => vec![Step::Garbage(Span::new(1, 80)), Step::Sleep(Span::new(0, 3000))],
+        8 => vec![Step::Say(Phrase(b"cmd=frobnicate x=1\ncmd=get_maxes\ncmd=get_appnum\n".into()))],
+        9 => vec![Step::Abort { code: 7, message: "no way".into() }],
+        10 => vec![Step::Finalize, Step::Hang],
+        _ => vec![fence(GroupPhrase::Job, None)],
+    }
+}
+
+fn host(dice: &mut Dice) -> HostPlan {
+    HostPlan {
+        kills: dice.chance(Percent(30)),
+        pace: Span::new(0, dice.below(60)),
+        grace: Span::new(0, 100),
+        notice: Span::new(0, dice.below(600)),
+        store_bytes: if dice.chance(Percent(10)) { 512 } else { 0 },
+        ..HostPlan::default()
+    }
+}
+
+fn traits(dice: &mut Dice) -> Traits {
+    let rare = |dice: &mut Dice, percent| {
+        let is_bad = dice.chance(Percent(25));
+        Some(Percent(if is_bad { percent } else { 0 }))
+    };
+    let room = [1, 7, 40, 300, 8192][dice.index(5)];
+    Traits {
+        start: Some(Span::new(0, dice.below(500))),
+        pace: Some(Span::new(0, dice.below(50))),
+        latency: Some(Span::new(0, dice.below(300))),
+        split: rare(dice, 60),
+        join: rare(dice, 40),
+        room: Some(room),
+        stall: Some((rare(dice, 5).unwrap_or_default(), Span::new(10, 2000))),
+        flip: rare(dice, 2),
+        reset: rare(dice, 1),
+        ..Traits::default()
+    }
+}
+
+fn faults(dice: &mut Dice) -> Vec<Fault> {
+    let count = if dice.chance(Percent(50)) { dice.below(3) } else { 0 };
+    let span = Span::new(0, 4000);
+    let fault = |dice: &mut Dice| Fault {
+        chance: Percent(100),
+        at: span,
+        what: match dice.below(9) {
+            0 | 1 => Trouble::Kill,
+            2 => Trouble::Stop(Some(Span::new(1, 3000))),
+            3 => Trouble::Stop(None),
+            4 => Trouble::Reset,
+            5 => Trouble::Cut,
+            6 => Trouble::Stall(Span::new(1, 3000)),
+            7 => Trouble::Flip(if dice.below(2) == 0 { Way::Up } else { Way::Down }),
+            _ => Trouble::Shatter(if dice.below(2) == 0 { Way::Up } else { Way::Down }),
+        },
+        rank: None,
+    };
+    (0..count).map(|_| fault(dice)).collect()
+}
+
+const STREAM: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_scenarios_can_be_written_and_read() {
+        for seed in 0..200 {
+            let made = scenario(seed);
+            let text = made.to_string();
+            assert_eq!(text.parse::<Scenario>().as_ref(), Ok(&made), "{text}");
+        }
+    }
+}

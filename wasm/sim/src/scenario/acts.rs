@@ -1,0 +1,316 @@
+//! Steps as they are done: loops unrolled, names filled in.
+
+use super::words::{Phrase, Scope};
+use super::{GroupPhrase, Scenario, ScenarioError, Step};
+use crate::dice::Span;
+use pmi_core::command::{Group as CoreGroup, Place, Request, Text, Version};
+use std::fmt;
+
+/// What a rank does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words are explained once, with the grammar of a scenario")]
+pub enum Act {
+    /// Asks, and goes on when it is answered; at once if `also`.
+    Ask {
+        ask: Ask,
+        also: bool,
+    },
+    Wait,
+    Sleep(Span),
+    Exit(i32),
+    Die,
+    Stop,
+    Hang,
+    Leave,
+    Deaf,
+    Hear,
+    Say(Vec<u8>),
+    Garbage(Span),
+    Await(u32),
+    Manual,
+}
+
+/// A question of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the request of the same name")]
+pub enum Ask {
+    Init(Version),
+    InitAck(u64),
+    FullInit(u32),
+    Maxes,
+    AppNum,
+    Universe,
+    Name,
+    Put { node: bool, key: Vec<u8>, value: Vec<u8> },
+    Get { node: bool, key: Vec<u8>, wait: bool, wanted: Option<Wanted> },
+    Fence { group: Group, tag: Option<u32> },
+    Publish { service: Vec<u8>, port: Vec<u8> },
+    Unpublish { service: Vec<u8> },
+    Lookup { service: Vec<u8>, wanted: Option<Wanted> },
+    Abort { code: i32, message: Vec<u8> },
+    Finalize,
+}
+
+/// What the answer has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// This value.
+    Value(Vec<u8>),
+    /// None.
+    Missing,
+}
+
+/// Who takes part in a fence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Everybody, in the form without a group.
+    Job,
+    /// Everybody.
+    World,
+    /// The caller's node.
+    Node,
+    /// These, and how the list is written.
+    Ranks(Vec<u32>, Vec<u8>),
+}
+
+/// What `rank` does, one act after the other.
+///
+/// Errors: a name that stands for nothing, a list that is none, loops without end.
+pub fn acts(scenario: &Scenario, rank: u32) -> Result<Vec<Act>, ScenarioError> {
+    acts_of(scenario, rank, scenario.steps(rank))
+}
+
+/// The same for other steps than those of its script.
+///
+/// Errors: as for [`acts`].
+pub fn acts_of(scenario: &Scenario, rank: u32, steps: &[Step]) -> Result<Vec<Act>, ScenarioError> {
+    let plan = scenario.plan(rank);
+    let mut unroller = Unroller {
+        dialect: plan.dialect,
+        dials: plan.dials,
+        scope: Scope { rank, size: scenario.ranks, loops: Vec::new() },
+        acts: Vec::new(),
+    };
+    let done = unroller.all(steps);
+    let error = |what| ScenarioError { line: 0, what: format!("script of rank {rank}: {what}") };
+    done.map_err(error)?;
+    Ok(unroller.acts)
+}
+
+struct Unroller {
+    dialect: Version,
+    dials: bool,
+    scope: Scope,
+    acts: Vec<Act>,
+}
+
+impl Unroller {
+    fn all(&mut self, steps: &[Step]) -> Result<(), String> {
+        steps.iter().try_for_each(|step| self.step(step, false))
+    }
+
+    fn step(&mut self, step: &Step, also: bool) -> Result<(), String> {
+        if self.acts.len() >= ACTS_MAX {
+            return Err(format!("more than {ACTS_MAX} steps when the loops are unrolled"));
+        }
+        let act = match step {
+            Step::Open => {
+                self.init();
+                // PMI-2 has its sizes in its interface.
+                if self.dialect.major < 2 {
+                    self.asks([Ask::Maxes]);
+                }
+                self.asks([Ask::Name]);
+                return Ok(());
+            }
+            Step::Init => {
+                self.init();
+                return Ok(());
+            }
+            Step::Also(step) => return self.step(step, true),
+            Step::Repeat { times, name, steps } => {
+                return self.each(name.as_deref().unwrap_or(""), *times, steps);
+            }
+            Step::Each { name, steps } => return self.each(name, self.scope.size, steps),
+            Step::Sleep(span) => Act::Sleep(*span),
+            Step::Exit(code) => Act::Exit(*code),
+            Step::Die => Act::Die,
+            Step::Stop => Act::Stop,
+            Step::Hang => Act::Hang,
+            Step::Leave => Act::Leave,
+            Step::Deaf => Act::Deaf,
+            Step::Hear => Act::Hear,
+            Step::Say(bytes) => Act::Say(bytes.fill(&self.scope)?),
+            Step::Garbage(span) => Act::Garbage(*span),
+            Step::Await(lines) => Act::Await(*lines),
+            Step::Manual => Act::Manual,
+            Step::Wait => Act::Wait,
+            question => Act::Ask { ask: self.ask(question)?, also },
+        };
+        self.acts.push(act);
+        Ok(())
+    }
+
+    fn each(&mut self, name: &str, times: u32, steps: &[Step]) -> Result<(), String> {
+        for number in 0..times {
+            self.scope.loops.push((name.into(), number));
+            self.all(steps)?;
+            self.scope.loops.pop();
+        }
+        Ok(())
+    }
+
+    fn init(&mut self) {
+        let rank = self.scope.rank;
+        if self.dials && self.dialect.major < 2 {
+            self.asks([Ask::InitAck(rank.into())]);
+        }
+        self.asks([Ask::Init(self.dialect)]);
+        if self.dialect.major == 2 {
+            self.asks([Ask::FullInit(rank)]);
+        }
+    }
+
+    fn asks<const N: usize>(&mut self, asks: [Ask; N]) {
+        self.acts.extend(asks.map(|ask| Act::Ask { ask, also: false }));
+    }
+
+    fn ask(&self, step: &Step) -> Result<Ask, String> {
+        let fill = |phrase: &Phrase| phrase.fill(&self.scope);
+        let wanted = |wanted: &Option<Option<Phrase>>| match wanted {
+            None => Ok(None),
+            Some(None) => Ok(Some(Wanted::Missing)),
+            Some(Some(value)) => fill(value).map(|value| Some(Wanted::Value(value))),
+        };
+        Ok(match step {
+            Step::Maxes => Ask::Maxes,
+            Step::AppNum => Ask::AppNum,
+            Step::Universe => Ask::Universe,
+            Step::Name => Ask::Name,
+            Step::Put { node, key, value } => {
+                Ask::Put { node: *node, key: fill(key)?, value: fill(value)? }
+            }
+            Step::Get { node, key, wait, wanted: want } => {
+                Ask::Get { node: *node, key: fill(key)?, wait: *wait, wanted: wanted(want)? }
+            }
+            // Only the form without a group has no tag.
+            Step::Fence { group: GroupPhrase::World, tag: None } => {
+                Ask::Fence { group: Group::World, tag: Some(0) }
+            }
+            Step::Fence { group, tag } => Ask::Fence { group: self.group(group)?, tag: *tag },
+            Step::Publish { service, port } => {
+                Ask::Publish { service: fill(service)?, port: fill(port)? }
+            }
+            Step::Unpublish { service } => Ask::Unpublish { service: fill(service)? },
+            Step::Lookup { service, wanted: want } => {
+                Ask::Lookup { service: fill(service)?, wanted: wanted(want)? }
+            }
+            Step::Abort { code, message } => Ask::Abort { code: *code, message: fill(message)? },
+            Step::Finalize => Ask::Finalize,
+            _ => return Err("only a question can be asked".into()),
+        })
+    }
+
+    fn group(&self, group: &GroupPhrase) -> Result<Group, String> {
+        Ok(match group {
+            GroupPhrase::Job => Group::Job,
+            GroupPhrase::World => Group::World,
+            GroupPhrase::Node => Group::Node,
+            GroupPhrase::Ranks(list) => {
+                let text = list.fill(&self.scope)?;
+                let ranks = text.split(|b| *b == b',').map(|rank| Text::plain(rank).number());
+                let ranks: Option<Vec<u32>> = ranks.collect();
+                let what = "a group is `world`, `node` or ranks with commas between";
+                Group::Ranks(ranks.ok_or(what)?, text)
+            }
+        })
+    }
+}
+
+impl Ask {
+    /// The same as the client takes it.
+    pub fn request(&self) -> Request<'_> {
+        let place = |node| if node { Place::Node } else { Place::Job(None) };
+        match self {
+            Self::Init(version) => Request::Init { version: *version },
+            Self::InitAck(id) => Request::InitAck { id: *id },
+            Self::FullInit(rank) => {
+                Request::FullInit { rank: Some(*rank), job: None, threaded: false, method: None }
+            }
+            Self::Maxes => Request::Maxes,
+            Self::AppNum => Request::AppNum,
+            Self::Universe => Request::UniverseSize,
+            Self::Name => Request::KvsName,
+            Self::Put { node, key, value } => Request::Put {
+                place: place(*node),
+                key: Text::plain(key),
+                value: Text::plain(value),
+            },
+            Self::Get { node, key, wait, .. } => {
+                Request::Get { place: place(*node), key: Text::plain(key), wait: *wait }
+            }
+            Self::Fence { group, tag } => Request::Fence { group: group.core(), tag: *tag },
+            Self::Publish { service, port } => {
+                Request::Publish { service: Text::plain(service), port: Text::plain(port) }
+            }
+            Self::Unpublish { service } => Request::Unpublish { service: Text::plain(service) },
+            Self::Lookup { service, .. } => Request::Lookup { service: Text::plain(service) },
+            Self::Abort { code, message } => {
+                Request::Abort { code: Some(*code), world: true, message: Text::plain(message) }
+            }
+            Self::Finalize => Request::Finalize,
+        }
+    }
+}
+
+impl Group {
+    fn core(&self) -> CoreGroup<'_> {
+        match self {
+            Self::Job | Self::World => CoreGroup::World,
+            Self::Node => CoreGroup::Node,
+            Self::Ranks(_, list) => CoreGroup::Ranks(list),
+        }
+    }
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        let place = |node: &bool| if *node { "node-" } else { "" };
+        match self {
+            Self::Init(version) => write!(f, "init {}.{}", version.major, version.minor),
+            Self::InitAck(id) => write!(f, "initack {id}"),
+            Self::FullInit(rank) => write!(f, "fullinit {rank}"),
+            Self::Maxes => f.write_str("maxes"),
+            Self::AppNum => f.write_str("appnum"),
+            Self::Universe => f.write_str("universe"),
+            Self::Name => f.write_str("name"),
+            Self::Put { node, key, value } => {
+                write!(f, "{}put {} {}", place(node), text(key), text(value))
+            }
+            Self::Get { node, key, wait, .. } => {
+                write!(f, "{}get {}{}", place(node), text(key), if *wait { " wait" } else { "" })
+            }
+            Self::Fence { group, tag } => {
+                f.write_str("fence")?;
+                match group {
+                    Group::Job => {}
+                    Group::World => f.write_str(" world")?,
+                    Group::Node => f.write_str(" node")?,
+                    Group::Ranks(_, list) => write!(f, " {}", text(list))?,
+                }
+                tag.map_or(Ok(()), |tag| write!(f, " tag {tag}"))
+            }
+            Self::Publish { service, port } => {
+                write!(f, "publish {} {}", text(service), text(port))
+            }
+            Self::Unpublish { service } => write!(f, "unpublish {}", text(service)),
+            Self::Lookup { service, .. } => write!(f, "lookup {}", text(service)),
+            Self::Abort { code, message } => write!(f, "abort {code} {}", text(message)),
+            Self::Finalize => f.write_str("finalize"),
+        }
+    }
+}
+
+/// More than a script that somebody reads will ever have.
+const ACTS_MAX: usize = 200_000;

@@ -1,0 +1,349 @@
+//! What happens: a world, what each rank does, and what goes wrong.
+//!
+//! A scenario is a text file; its grammar is on the page of this crate. `FromStr` takes it
+//! in, `Display` writes it out again, so that a smaller scenario found by a program is a file as well.
+
+mod acts;
+mod read;
+mod words;
+mod write;
+
+pub use acts::{Act, Ask, Group, Wanted, acts, acts_of};
+pub use words::Phrase;
+
+use crate::dice::{Percent, Span};
+use pmi_core::command::Version;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// A whole scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// One word.
+    pub name: String,
+    /// What it shows, line by line.
+    pub about: Vec<String>,
+    /// The seed to use unless another is given.
+    pub seed: Option<u64>,
+    /// How many ranks.
+    pub ranks: u32,
+    /// How many nodes they are spread over.
+    pub nodes: u32,
+    /// How the process manager behaves.
+    pub host: HostPlan,
+    /// How every rank and its link are, unless said otherwise.
+    pub all: Traits,
+    /// How some are.
+    pub only: BTreeMap<u32, Traits>,
+    /// What ranks do; the last one that names a rank counts.
+    pub scripts: Vec<Script>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// What must have come about in the end.
+    pub expects: Vec<Expect>,
+}
+
+/// How the process manager behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostPlan {
+    /// Whether it kills everybody after a failure, or only reports it.
+    pub kills: bool,
+    /// How long until it serves what has come.
+    pub pace: Span,
+    /// How long after a failure it kills.
+    pub grace: Span,
+    /// How long until it learns of the end of a process.
+    pub notice: Span,
+    /// How long a caller may take to say who it is.
+    pub patience: u64,
+    /// Room for keys and values.
+    pub store_bytes: u32,
+}
+
+/// How a rank and its link are, as far as it is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// The version it asks for.
+    pub dialect: Option<Version>,
+    /// Whether it dials in and has to say who it is.
+    pub dials: Option<bool>,
+    /// When it starts.
+    pub start: Option<Span>,
+    /// How long it thinks before each step.
+    pub pace: Option<Span>,
+    /// How long bytes are on their way.
+    pub latency: Option<Span>,
+    /// How often a write arrives in pieces.
+    pub split: Option<Percent>,
+    /// How often a write arrives together with the one before.
+    pub join: Option<Percent>,
+    /// How many bytes the link holds in each direction.
+    pub room: Option<u32>,
+    /// How often the link stands still, and for how long.
+    pub stall: Option<(Percent, Span)>,
+    /// How often a byte changes on its way.
+    pub flip: Option<Percent>,
+    /// How often the link breaks.
+    pub reset: Option<Percent>,
+}
+
+/// A rank and its link, with everything said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the field of `Traits` of the same name")]
+pub struct RankPlan {
+    pub dialect: Version,
+    pub dials: bool,
+    pub start: Span,
+    pub pace: Span,
+    pub latency: Span,
+    pub split: Percent,
+    pub join: Percent,
+    pub room: u32,
+    pub stall: (Percent, Span),
+    pub flip: Percent,
+    pub reset: Percent,
+}
+
+/// What some ranks do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// Which ranks.
+    pub who: Who,
+    /// Step by step.
+    pub steps: Vec<Step>,
+}
+
+/// Some ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Every one.
+    All,
+    /// None; where a sentence needs a word for it.
+    Nobody,
+    /// These, in order.
+    These(Vec<u32>),
+}
+
+/// What a rank does next, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words are explained once, with the grammar of a scenario")]
+pub enum Step {
+    Open,
+    Init,
+    Maxes,
+    AppNum,
+    Universe,
+    Name,
+    Put { node: bool, key: Phrase, value: Phrase },
+    Get { node: bool, key: Phrase, wait: bool, wanted: Option<Option<Phrase>> },
+    Fence { group: GroupPhrase, tag: Option<u32> },
+    Publish { service: Phrase, port: Phrase },
+    Unpublish { service: Phrase },
+    Lookup { service: Phrase, wanted: Option<Option<Phrase>> },
+    Abort { code: i32, message: Phrase },
+    Finalize,
+    Sleep(Span),
+    Exit(i32),
+    Die,
+    Stop,
+    Hang,
+    Leave,
+    Deaf,
+    Hear,
+    Say(Phrase),
+    Garbage(Span),
+    Await(u32),
+    Manual,
+    Also(Box<Self>),
+    Wait,
+    Repeat { times: u32, name: Option<String>, steps: Vec<Self> },
+    Each { name: String, steps: Vec<Self> },
+}
+
+/// Who takes part in a fence, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupPhrase {
+    /// The fence of the job, in the form without a group.
+    Job,
+    /// Everybody, as a group.
+    World,
+    /// The caller's node.
+    Node,
+    /// A list of ranks.
+    Ranks(Phrase),
+}
+
+/// Something that goes wrong, perhaps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// How likely.
+    pub chance: Percent,
+    /// When.
+    pub at: Span,
+    /// What.
+    pub what: Trouble,
+    /// To whom; `None` is drawn.
+    pub rank: Option<u32>,
+}
+
+/// What goes wrong, for one rank or its link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Its process is killed.
+    Kill,
+    /// Its process is stopped, for good or for a time.
+    Stop(Option<Span>),
+    /// Its stopped process goes on.
+    Continue,
+    /// The link breaks, and what is on its way is lost.
+    Reset,
+    /// The process closes its end and lives on.
+    Cut,
+    /// Nothing moves on the link for a time.
+    Stall(Span),
+    /// A bit of the next bytes changes.
+    Flip(Way),
+    /// The next bytes arrive one by one.
+    Shatter(Way),
+    /// The rank says these bytes.
+    Say(Vec<u8>),
+}
+
+/// A direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// From the rank to the server.
+    Up,
+    /// From the server to the rank.
+    Down,
+}
+
+/// What must have come about when all is quiet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// These ranks have said goodbye and heard the answer.
+    Finish(Who),
+    /// These ranks, and no others, were reported.
+    Report(Who),
+    /// These ranks were reported, others perhaps too.
+    ReportAmong(Who),
+}
+
+/// Why a text is no scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// The line, from 1; 0 if it is about the whole.
+    pub line: usize,
+    /// What is wrong with it, and what would be right.
+    pub what: String,
+}
+
+impl Scenario {
+    /// How `rank` and its link are.
+    pub fn plan(&self, rank: u32) -> RankPlan {
+        let only = self.only.get(&rank).copied().unwrap_or_default();
+        let all = &self.all;
+        RankPlan {
+            dialect: only.dialect.or(all.dialect).unwrap_or(Version::V1_1),
+            dials: only.dials.or(all.dials).unwrap_or(false),
+            start: only.start.or(all.start).unwrap_or(Span::just(0)),
+            pace: only.pace.or(all.pace).unwrap_or(Span::just(1)),
+            latency: only.latency.or(all.latency).unwrap_or(Span::just(10)),
+            split: only.split.or(all.split).unwrap_or_default(),
+            join: only.join.or(all.join).unwrap_or_default(),
+            room: only.room.or(all.room).unwrap_or(ROOM_BYTES),
+            stall: only.stall.or(all.stall).unwrap_or((Percent(0), Span::just(0))),
+            flip: only.flip.or(all.flip).unwrap_or_default(),
+            reset: only.reset.or(all.reset).unwrap_or_default(),
+        }
+    }
+
+    /// The node of `rank`: blocks of equal size, as far as they can be equal.
+    pub const fn node(&self, rank: u32) -> u32 {
+        let per_node = self.ranks.div_ceil(self.nodes);
+        rank / per_node
+    }
+
+    /// The steps of `rank`.
+    pub fn steps(&self, rank: u32) -> &[Step] {
+        let named = self.scripts.iter().rfind(|script| script.who.has(rank));
+        named.map_or(&[], |script| &script.steps)
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = ScenarioError;
+
+    fn from_str(text: &str) -> Result<Self, ScenarioError> {
+        read::read(text)
+    }
+}
+
+impl FromStr for Step {
+    type Err = ScenarioError;
+
+    fn from_str(text: &str) -> Result<Self, ScenarioError> {
+        read::read_step(text)
+    }
+}
+
+impl Default for Scenario {
+    /// One rank that does nothing, and nothing goes wrong.
+    fn default() -> Self {
+        Self {
+            name: "unnamed".into(),
+            about: Vec::new(),
+            seed: None,
+            ranks: 1,
+            nodes: 1,
+            host: HostPlan::default(),
+            all: Traits::default(),
+            only: BTreeMap::new(),
+            scripts: Vec::new(),
+            faults: Vec::new(),
+            expects: Vec::new(),
+        }
+    }
+}
+
+impl Default for HostPlan {
+    fn default() -> Self {
+        Self {
+            kills: false,
+            pace: Span::just(1),
+            grace: Span::just(20),
+            notice: Span::just(5),
+            patience: 1_000_000,
+            store_bytes: 0,
+        }
+    }
+}
+
+impl Who {
+    /// Whether `rank` is meant.
+    pub fn has(&self, rank: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Nobody => false,
+            Self::These(ranks) => ranks.contains(&rank),
+        }
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.what),
+            line => write!(f, "line {line}: {}", self.what),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// What a socket of a real host holds is more; this is enough for a reader that keeps up.
+const ROOM_BYTES: u32 = 8192;
+
+/// More ranks than this are a typing error.
+pub(crate) const RANKS_MAX: u32 = 1_000_000;

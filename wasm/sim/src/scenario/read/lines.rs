@@ -1,0 +1,85 @@
+//! Lines that say something, and their words from the left.
+
+use crate::dice::{Percent, Span};
+use crate::scenario::ScenarioError;
+use crate::scenario::words::{Phrase, Word, split};
+
+/// The lines that say something, one after the other.
+pub(super) struct Lines<'a> {
+    pub(super) lines: std::str::Lines<'a>,
+    pub(super) number: usize,
+}
+
+impl Lines<'_> {
+    pub(super) fn next(&mut self) -> Result<Option<Line>, ScenarioError> {
+        for text in self.lines.by_ref() {
+            self.number += 1;
+            let words = split(text).map_err(|what| ScenarioError { line: self.number, what })?;
+            if !words.is_empty() {
+                return Ok(Some(Line { words: words.into_iter().peekable() }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The words of a line, from the left.
+pub(super) struct Line {
+    pub(super) words: std::iter::Peekable<std::vec::IntoIter<Word>>,
+}
+
+impl Line {
+    /// Takes the next word if it is this one.
+    pub(super) fn is(&mut self, wanted: &str) -> bool {
+        self.words.next_if(|word| word.plain() == Some(wanted)).is_some()
+    }
+
+    /// The next word, which must be one of ours.
+    pub(super) fn word(&mut self, what: &str) -> Result<String, String> {
+        let word = self.words.next().ok_or_else(|| format!("{what} is missing"))?;
+        word.plain().map(str::to_owned).ok_or_else(|| format!("{what} is not in quotes"))
+    }
+
+    pub(super) fn phrase(&mut self, what: &str) -> Result<Phrase, String> {
+        let word = self.words.next().ok_or_else(|| format!("{what} is missing"))?;
+        Ok(Phrase(word.bytes))
+    }
+
+    pub(super) fn number<N: std::str::FromStr>(&mut self, what: &str) -> Result<N, String> {
+        let word = self.word(what)?;
+        word.parse().map_err(|_| format!("{what} is a number, not `{word}`"))
+    }
+
+    pub(super) fn span(&mut self, what: &str) -> Result<Span, String> {
+        let word = self.word(what)?;
+        let number =
+            |text: &str| text.parse().map_err(|_| format!("{what} is `7` or `3..9`, not `{word}`"));
+        match word.split_once("..") {
+            None => Ok(Span::just(number(&word)?)),
+            Some((from, to)) => {
+                let span = Span::new(number(from)?, number(to)?);
+                if span.from > span.to {
+                    return Err(format!("{what} `{word}` runs backwards"));
+                }
+                Ok(span)
+            }
+        }
+    }
+
+    pub(super) fn percent(&mut self, what: &str) -> Result<Percent, String> {
+        let word = self.word(what)?;
+        let percent = word.strip_suffix('%').and_then(|number| number.parse().ok());
+        let percent = percent.filter(|percent| *percent <= 100);
+        percent.map(Percent).ok_or_else(|| format!("{what} is `0%` to `100%`, not `{word}`"))
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), String> {
+        match self.words.next() {
+            None => Ok(()),
+            Some(word) => {
+                let word = word.bytes.escape_ascii().to_string();
+                Err(format!("`{word}` is one word too many"))
+            }
+        }
+    }
+}

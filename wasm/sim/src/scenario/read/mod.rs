@@ -1,0 +1,260 @@
+//! From text to a scenario, line by line.
+
+mod lines;
+mod steps;
+
+use self::lines::{Line, Lines};
+pub(super) use self::steps::read_step;
+use self::steps::steps;
+
+use super::words::Word;
+use super::{
+    Expect, Fault, HostPlan, RANKS_MAX, Scenario, ScenarioError, Script, Traits, Trouble, Way, Who,
+};
+use crate::dice::Percent;
+use pmi_core::command::Version;
+
+/// Reads a scenario.
+///
+/// Errors: the first line that is wrong, and why.
+pub(super) fn read(text: &str) -> Result<Scenario, ScenarioError> {
+    let mut scenario = Scenario::default();
+    let mut lines = Lines { lines: text.lines(), number: 0 };
+    while let Some(mut line) = lines.next()? {
+        let number = lines.number;
+        let at = |what| ScenarioError { line: number, what };
+        if line.is("script") {
+            let who = who(&mut line).and_then(|who| line.end().map(|()| who)).map_err(at)?;
+            let steps = steps(&mut lines, number)?;
+            scenario.scripts.push(Script { who, steps });
+        } else {
+            sentence(&mut scenario, &mut line).map_err(at)?;
+        }
+    }
+    whole(&scenario).map_err(|what| ScenarioError { line: 0, what })?;
+    Ok(scenario)
+}
+
+/// What no single line can get wrong.
+fn whole(scenario: &Scenario) -> Result<(), String> {
+    let size = scenario.ranks;
+    if size == 0 || size > RANKS_MAX {
+        return Err(format!("there are 1 to {RANKS_MAX} ranks, not {size}"));
+    }
+    if scenario.nodes == 0 || scenario.nodes > size {
+        return Err(format!("{size} ranks can be on 1 to {size} nodes, not {}", scenario.nodes));
+    }
+    let scripts = scenario.scripts.iter().map(|script| &script.who);
+    let expects = scenario.expects.iter().map(|expect| match expect {
+        Expect::Finish(who) | Expect::Report(who) | Expect::ReportAmong(who) => who,
+    });
+    let named = scripts.chain(expects).filter_map(|who| match who {
+        Who::These(ranks) => ranks.iter().max().copied(),
+        _ => None,
+    });
+    let only = scenario.only.keys().copied();
+    let struck = scenario.faults.iter().filter_map(|fault| fault.rank);
+    match named.chain(only).chain(struck).find(|rank| *rank >= size) {
+        Some(rank) => Err(format!("there is no rank {rank} among {size}")),
+        None => Ok(()),
+    }
+}
+
+/// One line outside of scripts.
+fn sentence(scenario: &mut Scenario, line: &mut Line) -> Result<(), String> {
+    let word = line.word("a word")?;
+    match word.as_str() {
+        "name" => scenario.name = line.word("the name")?,
+        "about" => {
+            let words: Vec<String> = line
+                .words
+                .by_ref()
+                .map(|word| String::from_utf8_lossy(&word.bytes).into())
+                .collect();
+            scenario.about.push(words.join(" "));
+        }
+        "seed" => scenario.seed = Some(line.number("the seed")?),
+        "ranks" => scenario.ranks = line.number("the number of ranks")?,
+        "nodes" => scenario.nodes = line.number("the number of nodes")?,
+        "host" => host(&mut scenario.host, line)?,
+        "all" => traits(&mut scenario.all, line)?,
+        "rank" => {
+            let ranks = match who(line)? {
+                Who::These(ranks) => ranks,
+                _ => return Err("`rank` names numbers; for everybody say `all`".into()),
+            };
+            let mut said = Traits::default();
+            traits(&mut said, line)?;
+            for rank in ranks {
+                merge(scenario.only.entry(rank).or_default(), &said);
+            }
+        }
+        "fault" => scenario.faults.push(fault(line)?),
+        "expect" => scenario.expects.push(expect(line)?),
+        "end" => return Err("there is no script or loop to end".into()),
+        other => {
+            return Err(format!(
+                "`{other}` begins no line; lines begin with name about seed ranks nodes host all \
+                 rank script fault expect"
+            ));
+        }
+    }
+    line.end()
+}
+
+fn host(host: &mut HostPlan, line: &mut Line) -> Result<(), String> {
+    while line.words.peek().is_some() {
+        let word = line.word("a trait of the host")?;
+        match word.as_str() {
+            "kills" => host.kills = true,
+            "reports" => host.kills = false,
+            "pace" => host.pace = line.span("pace")?,
+            "grace" => host.grace = line.span("grace")?,
+            "notice" => host.notice = line.span("notice")?,
+            "patience" => host.patience = line.number("patience")?,
+            "store" => host.store_bytes = line.number("store")?,
+            other => {
+                return Err(format!(
+                    "a host has kills reports pace grace notice patience store, not `{other}`"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn traits(traits: &mut Traits, line: &mut Line) -> Result<(), String> {
+    while line.words.peek().is_some() {
+        let word = line.word("a trait of a rank")?;
+        match word.as_str() {
+            "dialect" => {
+                traits.dialect = Some(match line.word("the dialect")?.as_str() {
+                    "1.1" => Version::V1_1,
+                    "1.2" => Version::V1_2,
+                    "2.0" => Version::V2_0,
+                    other => return Err(format!("dialects are 1.1 1.2 2.0, not `{other}`")),
+                });
+            }
+            "dials" => traits.dials = Some(true),
+            "inherits" => traits.dials = Some(false),
+            "start" => traits.start = Some(line.span("start")?),
+            "pace" => traits.pace = Some(line.span("pace")?),
+            "latency" => traits.latency = Some(line.span("latency")?),
+            "split" => traits.split = Some(line.percent("split")?),
+            "join" => traits.join = Some(line.percent("join")?),
+            "room" => {
+                let room = line.number("room")?;
+                traits.room =
+                    Some(if room > 0 { room } else { return Err("a link without room".into()) });
+            }
+            "stall" => traits.stall = Some((line.percent("stall")?, line.span("stall")?)),
+            "flip" => traits.flip = Some(line.percent("flip")?),
+            "reset" => traits.reset = Some(line.percent("reset")?),
+            other => {
+                return Err(format!(
+                    "a rank has dialect dials inherits start pace latency split join room stall flip \
+                     reset, not `{other}`"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a later line says counts.
+fn merge(into: &mut Traits, said: &Traits) {
+    *into = Traits {
+        dialect: said.dialect.or(into.dialect),
+        dials: said.dials.or(into.dials),
+        start: said.start.or(into.start),
+        pace: said.pace.or(into.pace),
+        latency: said.latency.or(into.latency),
+        split: said.split.or(into.split),
+        join: said.join.or(into.join),
+        room: said.room.or(into.room),
+        stall: said.stall.or(into.stall),
+        flip: said.flip.or(into.flip),
+        reset: said.reset.or(into.reset),
+    };
+}
+
+fn who(line: &mut Line) -> Result<Who, String> {
+    let word = line.word("who")?;
+    match word.as_str() {
+        "all" => return Ok(Who::All),
+        "nobody" => return Ok(Who::Nobody),
+        _ => {}
+    }
+    let mut ranks = Vec::new();
+    for part in word.split(',') {
+        let number = |text: &str| {
+            let number = text.parse::<u32>().ok().filter(|rank| *rank < RANKS_MAX);
+            number.ok_or_else(|| format!("ranks are written `0,2,4..6` or `all`, not `{word}`"))
+        };
+        match part.split_once("..") {
+            None => ranks.push(number(part)?),
+            Some((from, to)) => ranks.extend(number(from)?..=number(to)?),
+        }
+    }
+    ranks.sort_unstable();
+    ranks.dedup();
+    Ok(Who::These(ranks))
+}
+
+fn way(line: &mut Line) -> Result<Way, String> {
+    match line.word("up or down")?.as_str() {
+        "up" => Ok(Way::Up),
+        "down" => Ok(Way::Down),
+        other => Err(format!("a link goes up (to the server) or down, not `{other}`")),
+    }
+}
+
+fn fault(line: &mut Line) -> Result<Fault, String> {
+    let has_chance =
+        line.words.peek().and_then(Word::plain).is_some_and(|word| word.ends_with('%'));
+    let chance = if has_chance { line.percent("the chance")? } else { Percent(100) };
+    if !line.is("at") {
+        return Err("after `fault` comes perhaps a chance, then `at` and a time".into());
+    }
+    let at = line.span("the time")?;
+    let kind = line.word("what goes wrong")?;
+    let target = line.word("the rank")?;
+    let rank = match target.as_str() {
+        "any" => None,
+        number => {
+            let number = number.parse::<u32>();
+            Some(number.map_err(|_| format!("a fault strikes a rank or `any`, not `{target}`"))?)
+        }
+    };
+    let what = match kind.as_str() {
+        "kill" => Trouble::Kill,
+        "stop" if line.is("for") => Trouble::Stop(Some(line.span("how long")?)),
+        "stop" => Trouble::Stop(None),
+        "continue" => Trouble::Continue,
+        "reset" => Trouble::Reset,
+        "cut" => Trouble::Cut,
+        "stall" => Trouble::Stall(line.span("how long")?),
+        "flip" => Trouble::Flip(way(line)?),
+        "shatter" => Trouble::Shatter(way(line)?),
+        "say" => Trouble::Say(line.phrase("the bytes")?.0),
+        other => {
+            return Err(format!(
+                "faults are kill stop continue reset cut stall flip shatter say, not `{other}`"
+            ));
+        }
+    };
+    Ok(Fault { chance, at, what, rank })
+}
+
+fn expect(line: &mut Line) -> Result<Expect, String> {
+    match line.word("what to expect")?.as_str() {
+        "finish" => Ok(Expect::Finish(who(line)?)),
+        "report" if line.is("among") => Ok(Expect::ReportAmong(who(line)?)),
+        "report" => Ok(Expect::Report(who(line)?)),
+        other => Err(format!("`finish` or `report` can be expected, not `{other}`")),
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests.rs"]
+mod tests;

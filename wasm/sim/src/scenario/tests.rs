@@ -1,0 +1,141 @@
+use super::*;
+use crate::scenario::{Act, Ask, acts};
+
+const WHOLE: &str = r#"
+# everything the grammar has
+name whole
+about "shows all  # of it"
+seed 7
+ranks 4
+nodes 2
+host kills pace 0..5 grace 100 notice 1..9 patience 5000 store 4096
+all pace 0..20 latency 5..50 split 20% join 10% room 200 stall 3% 5..500 flip 1% reset 1%
+rank 1,3 dialect 1.2 dials start 50
+rank 3 inherits
+script all
+  open
+  put card-$r "addr $r"
+  each p
+    get card-$p is "addr $p"
+    get "" missing
+  end
+  repeat 2 as i
+    fence
+  end
+  finalize
+end
+script 2..3
+  init
+  maxes
+  appnum
+  universe
+  name
+  also fence 0,1 tag 9
+  also fence world tag 8
+  fence node
+  wait
+  node-put a b
+  node-get a wait is b
+  publish s p
+  lookup s is p
+  lookup q missing
+  unpublish s
+  sleep 5..9
+  deaf
+  hear
+  say "cmd=x\n\x00"
+  await 2
+  garbage 5..9
+  stop
+  hang
+  leave
+  manual
+  die
+  abort 3 "bye bye"
+  abort 3
+  exit 4
+end
+fault at 5 kill 1
+fault 20% at 5..9 stop any for 100..200
+fault at 1 stop 0
+fault at 2 continue 0
+fault at 3 reset 1
+fault at 3 cut 1
+fault at 3 stall 1 50
+fault at 3 flip any up
+fault at 3 shatter any down
+fault at 3 say 2 "x y\n"
+expect finish all
+expect report nobody
+expect report 1..2
+expect report among 2
+"#;
+
+#[test]
+fn a_scenario_is_written_as_it_was_read() {
+    let scenario: Scenario = WHOLE.parse().unwrap();
+    let text = scenario.to_string();
+    assert_eq!(text.parse::<Scenario>().unwrap(), scenario, "{text}");
+    assert_eq!((scenario.ranks, scenario.nodes, scenario.seed), (4, 2, Some(7)));
+    assert_eq!(scenario.plan(1).dialect, Version::V1_2);
+    assert!(scenario.plan(1).dials && !scenario.plan(3).dials && !scenario.plan(0).dials);
+    assert_eq!([0, 1, 2, 3].map(|rank| scenario.node(rank)), [0, 0, 1, 1]);
+    assert_eq!(scenario.steps(2).len(), 29);
+}
+
+#[test]
+fn scripts_are_unrolled_with_their_names_filled_in() {
+    let text = "ranks 2\nscript all\n init\n each p\n get k-$p-$r\n end\n\
+                repeat 2 as i\n fence $i,1 tag 4\n end\nend";
+    let scenario: Scenario = text.parse().unwrap();
+    let said: Vec<String> = acts(&scenario, 1)
+        .unwrap()
+        .iter()
+        .map(|act| match act {
+            Act::Ask { ask, .. } => ask.to_string(),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(said, ["init 1.1", "get k-0-1", "get k-1-1", "fence 0,1 tag 4", "fence 1,1 tag 4"]);
+    let caller: Scenario = "all dials\nscript all\ninit\nend".parse().unwrap();
+    assert_eq!(acts(&caller, 0).unwrap()[0], Act::Ask { ask: Ask::InitAck(0), also: false });
+    let unknown: Scenario = "script all\nput $x y\nend".parse().unwrap();
+    assert!(acts(&unknown, 0).unwrap_err().to_string().contains("$x"));
+    let endless = "script all\nrepeat 4000\nrepeat 4000\nfence\nend\nend\nend";
+    assert!(acts(&endless.parse().unwrap(), 0).is_err());
+}
+
+#[test]
+fn an_error_names_its_line_and_the_way_out() {
+    for (text, line, part) in [
+        ("\nfoo", 2, "lines begin with"),
+        ("ranks x", 1, "a number, not `x`"),
+        ("ranks", 1, "missing"),
+        ("ranks 0", 0, "there are 1 to"),
+        ("ranks 2\nnodes 3", 0, "1 to 2 nodes"),
+        ("rank 5 dials", 0, "no rank 5 among 1"),
+        ("rank all dials", 1, "say `all`"),
+        ("all dialect 3.0", 1, "1.1 1.2 2.0"),
+        ("all split 101%", 1, "`0%` to `100%`"),
+        ("all latency 9..3", 1, "backwards"),
+        ("all room 0", 1, "without room"),
+        ("host slow", 1, "a host has"),
+        ("script all\n open\n jump\nend", 3, "`jump` is no step"),
+        ("script all\n open", 1, "never ended"),
+        ("script all\n repeat 2\n open\nend", 1, "never ended"),
+        ("script all\n put k\nend", 2, "the value is missing"),
+        ("script all\n also finalize\nend", 2, "overtake"),
+        ("script all\n open now\nend", 2, "too many"),
+        ("end", 1, "no script"),
+        ("fault kill 1", 1, "`at`"),
+        ("fault at 3 melt 0", 1, "faults are"),
+        ("fault at 3 flip 0 left", 1, "up (to the server)"),
+        ("fault at 3 kill 9", 0, "no rank 9"),
+        ("expect luck", 1, "`finish` or `report`"),
+        ("about \"x", 1, "closing quote"),
+    ] {
+        let error = text.parse::<Scenario>().expect_err(text);
+        assert_eq!(error.line, line, "{text}: {error}");
+        assert!(error.to_string().contains(part), "{text}: {error}");
+    }
+}

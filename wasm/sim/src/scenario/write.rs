@@ -1,0 +1,252 @@
+//! From a scenario back to text that reads as the same scenario.
+
+use super::words::quote;
+use super::{
+    Expect, Fault, GroupPhrase, HostPlan, Phrase, Scenario, Script, Step, Traits, Trouble, Way, Who,
+};
+use crate::dice::Percent;
+use pmi_core::command::Version;
+use std::fmt::{self, Display, Formatter};
+
+impl Display for Scenario {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "name {}", self.name)?;
+        for about in &self.about {
+            writeln!(f, "about {}", quote(about.as_bytes()))?;
+        }
+        if let Some(seed) = self.seed {
+            writeln!(f, "seed {seed}")?;
+        }
+        writeln!(f, "ranks {}", self.ranks)?;
+        if self.nodes > 1 {
+            writeln!(f, "nodes {}", self.nodes)?;
+        }
+        if self.host != HostPlan::default() {
+            writeln!(f, "host{}", self.host)?;
+        }
+        if self.all != Traits::default() {
+            writeln!(f, "all{}", self.all)?;
+        }
+        for (rank, traits) in &self.only {
+            writeln!(f, "rank {rank}{traits}")?;
+        }
+        for Script { who, steps } in &self.scripts {
+            writeln!(f, "\nscript {who}")?;
+            write_steps(f, steps, 1)?;
+            writeln!(f, "end")?;
+        }
+        if !self.faults.is_empty() || !self.expects.is_empty() {
+            writeln!(f)?;
+        }
+        self.faults.iter().try_for_each(|fault| writeln!(f, "{fault}"))?;
+        self.expects.iter().try_for_each(|expect| writeln!(f, "{expect}"))
+    }
+}
+
+fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Result {
+    for step in steps {
+        write!(f, "{:1$}", "", 2 * depth)?;
+        match step {
+            Step::Repeat { times, name, steps } => {
+                write!(f, "repeat {times}")?;
+                if let Some(name) = name {
+                    write!(f, " as {name}")?;
+                }
+                writeln!(f)?;
+                write_steps(f, steps, depth + 1)?;
+                writeln!(f, "{:1$}end", "", 2 * depth)?;
+            }
+            Step::Each { name, steps } => {
+                writeln!(f, "each {name}")?;
+                write_steps(f, steps, depth + 1)?;
+                writeln!(f, "{:1$}end", "", 2 * depth)?;
+            }
+            other => writeln!(f, "{other}")?,
+        }
+    }
+    Ok(())
+}
+
+/// A step on one line; loops without what is in them.
+impl Display for Step {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let node = |node: bool| if node { "node-" } else { "" };
+        match self {
+            Self::Open => f.write_str("open"),
+            Self::Init => f.write_str("init"),
+            Self::Maxes => f.write_str("maxes"),
+            Self::AppNum => f.write_str("appnum"),
+            Self::Universe => f.write_str("universe"),
+            Self::Name => f.write_str("name"),
+            Self::Put { node: n, key, value } => write!(f, "{}put {key} {value}", node(*n)),
+            Self::Get { node: n, key, wait, wanted } => {
+                write!(f, "{}get {key}", node(*n))?;
+                if *wait {
+                    f.write_str(" wait")?;
+                }
+                write_wanted(f, wanted)
+            }
+            Self::Fence { group, tag } => {
+                f.write_str("fence")?;
+                match group {
+                    GroupPhrase::Job => {}
+                    GroupPhrase::World => f.write_str(" world")?,
+                    GroupPhrase::Node => f.write_str(" node")?,
+                    GroupPhrase::Ranks(list) => write!(f, " {list}")?,
+                }
+                tag.map_or(Ok(()), |tag| write!(f, " tag {tag}"))
+            }
+            Self::Publish { service, port } => write!(f, "publish {service} {port}"),
+            Self::Unpublish { service } => write!(f, "unpublish {service}"),
+            Self::Lookup { service, wanted } => {
+                write!(f, "lookup {service}")?;
+                write_wanted(f, wanted)
+            }
+            Self::Abort { code, message } if message.0.is_empty() => write!(f, "abort {code}"),
+            Self::Abort { code, message } => write!(f, "abort {code} {message}"),
+            Self::Finalize => f.write_str("finalize"),
+            Self::Sleep(span) => write!(f, "sleep {span}"),
+            Self::Exit(code) => write!(f, "exit {code}"),
+            Self::Die => f.write_str("die"),
+            Self::Stop => f.write_str("stop"),
+            Self::Hang => f.write_str("hang"),
+            Self::Leave => f.write_str("leave"),
+            Self::Deaf => f.write_str("deaf"),
+            Self::Hear => f.write_str("hear"),
+            Self::Say(bytes) => write!(f, "say {bytes}"),
+            Self::Garbage(span) => write!(f, "garbage {span}"),
+            Self::Await(lines) => write!(f, "await {lines}"),
+            Self::Manual => f.write_str("manual"),
+            Self::Also(step) => write!(f, "also {step}"),
+            Self::Wait => f.write_str("wait"),
+            Self::Repeat { times, .. } => write!(f, "repeat {times}"),
+            Self::Each { name, .. } => write!(f, "each {name}"),
+        }
+    }
+}
+
+fn write_wanted(f: &mut Formatter<'_>, wanted: &Option<Option<Phrase>>) -> fmt::Result {
+    match wanted {
+        None => Ok(()),
+        Some(None) => f.write_str(" missing"),
+        Some(Some(value)) => write!(f, " is {value}"),
+    }
+}
+
+impl Display for HostPlan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let usual = Self::default();
+        if self.kills {
+            f.write_str(" kills")?;
+        }
+        for (word, own, usual) in [
+            ("pace", self.pace, usual.pace),
+            ("grace", self.grace, usual.grace),
+            ("notice", self.notice, usual.notice),
+        ] {
+            if own != usual {
+                write!(f, " {word} {own}")?;
+            }
+        }
+        if self.patience != usual.patience {
+            write!(f, " patience {}", self.patience)?;
+        }
+        match self.store_bytes {
+            0 => Ok(()),
+            bytes => write!(f, " store {bytes}"),
+        }
+    }
+}
+
+impl Display for Traits {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(Version { major, minor }) = self.dialect {
+            write!(f, " dialect {major}.{minor}")?;
+        }
+        match self.dials {
+            Some(true) => f.write_str(" dials")?,
+            Some(false) => f.write_str(" inherits")?,
+            None => {}
+        }
+        let spans = [("start", self.start), ("pace", self.pace), ("latency", self.latency)];
+        for (word, span) in spans {
+            span.map_or(Ok(()), |span| write!(f, " {word} {span}"))?;
+        }
+        let percent = |f: &mut Formatter<'_>, word, percent: Option<Percent>| {
+            percent.map_or(Ok(()), |percent| write!(f, " {word} {percent}"))
+        };
+        percent(f, "split", self.split)?;
+        percent(f, "join", self.join)?;
+        self.room.map_or(Ok(()), |room| write!(f, " room {room}"))?;
+        self.stall.map_or(Ok(()), |(chance, span)| write!(f, " stall {chance} {span}"))?;
+        percent(f, "flip", self.flip)?;
+        percent(f, "reset", self.reset)
+    }
+}
+
+impl Display for Who {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Nobody => f.write_str("nobody"),
+            Self::These(ranks) => {
+                let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+                f.write_str(&ranks.join(","))
+            }
+        }
+    }
+}
+
+impl Display for Way {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Up { "up" } else { "down" })
+    }
+}
+
+impl Display for Fault {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("fault")?;
+        if self.chance != Percent(100) {
+            write!(f, " {}", self.chance)?;
+        }
+        write!(f, " at {} {}", self.at, self.what.word())?;
+        match self.rank {
+            Some(rank) => write!(f, " {rank}")?,
+            None => f.write_str(" any")?,
+        }
+        match &self.what {
+            Trouble::Stop(Some(span)) => write!(f, " for {span}"),
+            Trouble::Stall(span) => write!(f, " {span}"),
+            Trouble::Flip(way) | Trouble::Shatter(way) => write!(f, " {way}"),
+            Trouble::Say(bytes) => write!(f, " {}", quote(bytes)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Trouble {
+    /// The word it is written with.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Stop(_) => "stop",
+            Self::Continue => "continue",
+            Self::Reset => "reset",
+            Self::Cut => "cut",
+            Self::Stall(_) => "stall",
+            Self::Flip(_) => "flip",
+            Self::Shatter(_) => "shatter",
+            Self::Say(_) => "say",
+        }
+    }
+}
+
+impl Display for Expect {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Finish(who) => write!(f, "expect finish {who}"),
+            Self::Report(who) => write!(f, "expect report {who}"),
+            Self::ReportAmong(who) => write!(f, "expect report among {who}"),
+        }
+    }
+}

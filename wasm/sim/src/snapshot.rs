@@ -1,0 +1,309 @@
+//! How everything stands at one moment, copied out to be drawn.
+
+use crate::actor::{Actor, Habits, Life};
+use crate::pipe::{Pipe, Segment};
+use crate::scenario::{Act, Ask, Way};
+use crate::world::World;
+use pmi_core::client::State;
+use pmi_core::ids::Rank;
+use pmi_core::server::Phase;
+use pmi_core::store::{Kvs, Shelf, Stamp};
+
+/// How everything stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The time.
+    pub time: u64,
+    /// How many steps were made.
+    pub steps: u64,
+    /// Whether nothing more will happen by itself.
+    pub is_quiet: bool,
+    /// Every rank, its link and its session.
+    pub ranks: Vec<RankView>,
+    /// Keys and values of the job, in the order in which they were put.
+    pub keys: Vec<KeyView>,
+    /// The fence of the job.
+    pub fence: FenceView,
+    /// Who owes whom what.
+    pub debts: Vec<Debt>,
+}
+
+/// A rank, its link and its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankView {
+    /// Which.
+    pub rank: u32,
+    /// Its node.
+    pub node: u32,
+    /// Whether its process is there.
+    pub life: Life,
+    /// How its process is otherwise.
+    pub habits: Habits,
+    /// The state of its client, by name.
+    pub client: &'static str,
+    /// The state of its client, with everything in it.
+    pub client_detail: String,
+    /// How far the server says it has come, by name.
+    pub member: &'static str,
+    /// Whether the server has a session with it.
+    pub has_session: bool,
+    /// Its questions without an answer.
+    pub asks: Vec<String>,
+    /// What it does next.
+    pub next: Option<String>,
+    /// Bytes that it has said and its link had no room for.
+    pub unsent_bytes: usize,
+    /// From the rank to the server.
+    pub up: PipeView,
+    /// From the server to the rank.
+    pub down: PipeView,
+    /// Bytes that the host has taken from the link, and the session not.
+    pub host_untaken_bytes: usize,
+    /// Bytes that the session has said, and the link not taken.
+    pub host_unsent_bytes: usize,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipeView {
+    /// What is on its way; no bytes stand for the end.
+    pub flying: Vec<Segment>,
+    /// What has arrived and was not taken.
+    pub landed: Vec<u8>,
+    /// Whether it has ended.
+    pub is_over: bool,
+}
+
+/// A key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyView {
+    /// The key.
+    pub key: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// Who put it; nobody if the process manager says it.
+    pub by: Option<u32>,
+    /// The node that shares it, if it is an attribute of a node.
+    pub node: Option<u32>,
+    /// Whether everybody sees it, and not only who has put it.
+    pub is_visible: bool,
+}
+
+/// The fence of the job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FenceView {
+    /// How many have ended.
+    pub generation: u32,
+    /// How many ranks are inside.
+    pub inside: u32,
+    /// The ranks it waits for.
+    pub missing: Vec<u32>,
+}
+
+/// Somebody owes somebody something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Debt {
+    /// Who has to do something first: ranks, or the server if there are none.
+    pub debtors: Vec<u32>,
+    /// The rank that waits.
+    pub rank: u32,
+    /// For what.
+    pub what: String,
+}
+
+impl Snapshot {
+    /// Takes one of `world`.
+    pub fn new(world: &World) -> Self {
+        Self {
+            time: world.time(),
+            steps: world.steps(),
+            is_quiet: world.is_quiet(),
+            ranks: world.actors().iter().map(|actor| rank(world, actor)).collect(),
+            keys: keys(world),
+            fence: fence(world),
+            debts: debts(world),
+        }
+    }
+}
+
+fn rank(world: &World, actor: &Actor) -> RankView {
+    let rank = actor.rank();
+    let line = world.host().line(rank);
+    let link = world.net().link(rank);
+    let pipe = |way| link.map(|link| PipeView::new(link.get(way))).unwrap_or_default();
+    let member = world.host().job().and_then(|job| job.member(Rank(rank)));
+    RankView {
+        rank,
+        node: world.scenario().node(rank),
+        life: actor.life(),
+        habits: actor.habits(),
+        client: client_name(&actor.client_state()),
+        client_detail: format!("{:?}", actor.client_state()),
+        member: member.map_or("unknown", |member| phase_name(member.phase())),
+        has_session: line.is_some_and(|line| line.is_open()),
+        asks: actor.waiting().iter().map(|waiting| waiting.ask.to_string()).collect(),
+        next: actor.next_act().map(act_text),
+        unsent_bytes: actor.unsent_bytes(),
+        up: pipe(Way::Up),
+        down: pipe(Way::Down),
+        host_untaken_bytes: line.map_or(0, |line| line.untaken_bytes()),
+        host_unsent_bytes: line.map_or(0, |line| line.unsent_bytes()),
+    }
+}
+
+fn keys(world: &World) -> Vec<KeyView> {
+    let Some(job) = world.host().job() else { return Vec::new() };
+    let fences = job.fence().generation();
+    let mut keys = Vec::new();
+    let mut last = job.kvs().next(None);
+    while let Some(id) = last {
+        last = job.kvs().next(Some(id));
+        let Some(entry) = job.kvs().entry(id) else { continue };
+        let Stamp { by, .. } = entry.stamp;
+        keys.push(KeyView {
+            key: entry.key.into(),
+            value: entry.value.into(),
+            by: (by != Stamp::MANAGER.by).then_some(by.0),
+            node: match entry.shelf {
+                Shelf::Node(node) => Some(node),
+                _ => None,
+            },
+            is_visible: entry.stamp.is_visible(Stamp::MANAGER.by, fences),
+        });
+    }
+    keys
+}
+
+fn fence(world: &World) -> FenceView {
+    let view = |job: &pmi_core::server::Job<_, _>| FenceView {
+        generation: job.fence().generation(),
+        inside: job.fence().inside(),
+        missing: job.missing().map(|rank| rank.0).collect(),
+    };
+    world.host().job().map(view).unwrap_or_default()
+}
+
+fn debts(world: &World) -> Vec<Debt> {
+    let fences = world.checks().fences();
+    let waiting = world
+        .actors()
+        .iter()
+        .flat_map(|actor| actor.waiting().iter().map(|waiting| (actor.rank(), waiting)));
+    let debt = |(rank, waiting): (u32, &crate::actor::Waiting)| {
+        let fence = match waiting.ask {
+            Ask::Fence { .. } => fences.entered(rank, waiting.number),
+            _ => None,
+        };
+        let debtors = fence.map(|fence| fences.missing(fence)).unwrap_or_default();
+        Debt { debtors, rank, what: waiting.ask.to_string() }
+    };
+    waiting.map(debt).collect()
+}
+
+impl PipeView {
+    fn new(pipe: &Pipe) -> Self {
+        Self {
+            flying: pipe.flying().cloned().collect(),
+            landed: pipe.landed().into(),
+            is_over: pipe.is_over(),
+        }
+    }
+}
+
+impl Default for PipeView {
+    fn default() -> Self {
+        Self { flying: Vec::new(), landed: Vec::new(), is_over: true }
+    }
+}
+
+/// The name of a client's state.
+fn client_name(state: &State) -> &'static str {
+    match state {
+        State::Fresh { .. } => "fresh",
+        State::Greeting => "greeting",
+        State::Opening { .. } => "opening",
+        State::Open { .. } => "open",
+        State::Finalizing { .. } => "finalizing",
+        State::Aborting => "aborting",
+        State::Ended => "ended",
+        State::Failed(_) => "failed",
+        // States of later protocols open the conversation, too.
+        _ => "joining",
+    }
+}
+
+/// The name of a member's phase.
+const fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Absent => "absent",
+        Phase::Connected => "connected",
+        Phase::Open => "open",
+        Phase::Finalized => "finalized",
+        Phase::Lost => "lost",
+    }
+}
+
+/// An act in words.
+fn act_text(act: &Act) -> String {
+    match act {
+        Act::Ask { ask, also: false } => ask.to_string(),
+        Act::Ask { ask, also: true } => format!("also {ask}"),
+        Act::Say(bytes) => format!("say {}", bytes.escape_ascii()),
+        Act::Sleep(span) => format!("sleep {span}"),
+        Act::Garbage(span) => format!("garbage {span}"),
+        Act::Exit(code) => format!("exit {code}"),
+        Act::Await(lines) => format!("await {lines}"),
+        Act::Wait => "wait".into(),
+        Act::Die => "die".into(),
+        Act::Stop => "stop".into(),
+        Act::Hang => "hang".into(),
+        Act::Leave => "leave".into(),
+        Act::Deaf => "deaf".into(),
+        Act::Hear => "hear".into(),
+        Act::Manual => "manual".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs until rank 0 is in its fence and rank 1 has put a value.
+    fn in_the_fence() -> World {
+        let text = "ranks 3\nall latency 10\nrank 1 start 500\nscript 0\n open\n put a 1\n fence\nend\n\
+                    script 1\n open\n put b 2\n manual\nend\nscript 2\n manual\nend";
+        let mut world = World::new(&text.parse().unwrap(), 0).unwrap();
+        assert!(world.run(1000));
+        world
+    }
+
+    #[test]
+    fn a_snapshot_says_who_waits_for_whom_and_what_is_visible() {
+        let snapshot = Snapshot::new(&in_the_fence());
+        let debt = Debt { debtors: vec![1, 2], rank: 0, what: "fence".into() };
+        assert_eq!(snapshot.debts, [debt]);
+        assert_eq!(snapshot.fence, FenceView { generation: 0, inside: 1, missing: vec![1, 2] });
+        let seen: Vec<_> = snapshot
+            .keys
+            .iter()
+            .map(|key| (String::from_utf8_lossy(&key.key), key.by, key.is_visible))
+            .collect();
+        let mapping = ("PMI_process_mapping".into(), None, true);
+        assert_eq!(seen, [mapping, ("a".into(), Some(0), false), ("b".into(), Some(1), false)]);
+        let states: Vec<_> = snapshot.ranks.iter().map(|rank| (rank.client, rank.member)).collect();
+        assert_eq!(states, [("open", "open"), ("open", "open"), ("fresh", "connected")]);
+        assert_eq!(snapshot.ranks[1].next.as_deref(), Some("manual"));
+    }
+
+    #[test]
+    fn bytes_on_their_way_are_shown_before_they_arrive() {
+        let text = "all latency 10\nscript all\n init\n manual\nend";
+        let mut world = World::new(&text.parse().unwrap(), 0).unwrap();
+        while Snapshot::new(&world).ranks[0].up.flying.is_empty() {
+            assert!(world.step());
+        }
+        let view = Snapshot::new(&world).ranks.remove(0);
+        assert_eq!(view.up.flying[0].bytes, b"cmd=init pmi_version=1 pmi_subversion=1\n");
+        assert_eq!((view.client, view.asks), ("opening", vec!["init 1.1".into()]));
+    }
+}

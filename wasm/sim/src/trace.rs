@@ -1,0 +1,161 @@
+//! A run as text: everything that is needed to run it again, and every line of what happened.
+
+use crate::scenario::{Scenario, ScenarioError};
+use crate::world::{Options, World};
+use std::fmt::Write;
+
+/// A trace that was read: what to run, and what happened then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The seed.
+    pub seed: u64,
+    /// The lines of what happened.
+    pub lines: Vec<String>,
+}
+
+/// Where a run differs from a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The line of the events, from 1.
+    pub line: usize,
+    /// What the trace has there; nothing if it has ended.
+    pub recorded: Option<String>,
+    /// What happened now; nothing if the run has ended.
+    pub happened: Option<String>,
+}
+
+/// Why a text is no trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceError {
+    /// It does not begin as a trace does.
+    NotATrace,
+    /// Its scenario cannot be read.
+    Scenario(ScenarioError),
+}
+
+/// Writes the trace of a world, as far as it has come.
+///
+/// Injections of a hand are not part of it: only what a scenario and a seed bring about can be run
+/// again from text.
+pub fn write(world: &World) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{HEAD}\nseed {}", world.seed());
+    for line in world.scenario().to_string().lines() {
+        let _ = writeln!(text, "| {line}");
+    }
+    for entry in world.entries() {
+        let _ = writeln!(text, "{entry}");
+    }
+    let _ = writeln!(text, "end {} steps, hash {:016x}", world.steps(), hash(text.as_bytes()));
+    text
+}
+
+/// Reads a trace.
+///
+/// Errors: [`TraceError`].
+pub fn read(text: &str) -> Result<Trace, TraceError> {
+    let mut lines = text.lines();
+    if lines.next() != Some(HEAD) {
+        return Err(TraceError::NotATrace);
+    }
+    let seed = lines.next().and_then(|line| line.strip_prefix("seed ")?.parse().ok());
+    let seed = seed.ok_or(TraceError::NotATrace)?;
+    let mut scenario = String::new();
+    let mut events = Vec::new();
+    for line in lines {
+        match line.strip_prefix("| ").or(line.strip_prefix('|')) {
+            Some(line) => scenario.extend([line, "\n"]),
+            None if line.starts_with("end ") => break,
+            None => events.push(line.to_owned()),
+        }
+    }
+    let scenario = scenario.parse().map_err(TraceError::Scenario)?;
+    Ok(Trace { scenario, seed, lines: events })
+}
+
+/// Runs a trace again and says where it differs, if it does.
+///
+/// Errors: a scenario that cannot be played.
+pub fn replay(trace: &Trace) -> Result<Option<Difference>, ScenarioError> {
+    let mut world = World::with(&trace.scenario, trace.seed, Options::default())?;
+    world.run(u64::MAX);
+    let mut happened = world.entries().iter().map(ToString::to_string);
+    let mut recorded = trace.lines.iter().cloned();
+    let mut line = 0;
+    loop {
+        line += 1;
+        match (recorded.next(), happened.next()) {
+            (None, None) => return Ok(None),
+            (recorded, happened) if recorded == happened => {}
+            (recorded, happened) => return Ok(Some(Difference { line, recorded, happened })),
+        }
+    }
+}
+
+/// FNV-1a over 64 bits: short, and the same on every machine.
+pub fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+impl std::fmt::Display for TraceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotATrace => write!(f, "a trace begins with `{HEAD}` and a seed"),
+            Self::Scenario(error) => write!(f, "the scenario of the trace: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = |side: &Option<String>| side.clone().unwrap_or_else(|| "nothing more".into());
+        write!(
+            f,
+            "event {} differs\n  recorded: {}\n  happened: {}",
+            self.line,
+            text(&self.recorded),
+            text(&self.happened)
+        )
+    }
+}
+
+const HEAD: &str = "pmi-sim trace 1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "ranks 2\nscript all\n open\n put k-$r \"v#$r\"\n fence\n get k-$next\n finalize\nend";
+
+    #[test]
+    fn a_trace_runs_again_bit_for_bit_and_shows_where_it_does_not() {
+        let mut world = World::new(&TEXT.parse().unwrap(), 9).unwrap();
+        assert!(world.run(u64::MAX));
+        let text = write(&world);
+        let trace = read(&text).unwrap();
+        assert_eq!(replay(&trace).unwrap(), None);
+        let mut other = trace.clone();
+        other.lines[5].push('x');
+        assert_eq!(replay(&other).unwrap().unwrap().line, 6);
+        other.lines = trace.lines[..3].to_vec();
+        let difference = replay(&other).unwrap().unwrap();
+        assert_eq!((difference.line, difference.recorded), (4, None));
+        assert!(text.lines().last().unwrap().starts_with("end "));
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused() {
+        assert_eq!(read("hello"), Err(TraceError::NotATrace));
+        assert_eq!(read("pmi-sim trace 1\nseed x"), Err(TraceError::NotATrace));
+        let bad = read("pmi-sim trace 1\nseed 1\n| jump\n");
+        assert!(matches!(bad, Err(TraceError::Scenario(error)) if error.line == 1));
+    }
+}

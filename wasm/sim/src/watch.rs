@@ -1,0 +1,121 @@
+//! A session as the driver loop sees it, with somebody looking over its shoulder.
+
+use crate::mutant::Mutant;
+use crate::note::Note;
+use crate::storage::Metered;
+use pmi_core::error::{Full, PeerError};
+use pmi_core::limits::REPLY_BYTES;
+use pmi_core::machine::Machine;
+use pmi_core::server::{Event, SessionMut};
+use pmi_core::time::Instant;
+use std::collections::VecDeque;
+
+/// A session whose bytes are noted, and perhaps changed by a mutant.
+pub(crate) struct Watched<'a, 'n> {
+    pub(crate) session: SessionMut<'a, Metered>,
+    pub(crate) rank: u32,
+    pub(crate) mutant: Option<&'a mut Mutant>,
+    pub(crate) stage: &'a mut Stage,
+    pub(crate) notes: &'n mut Vec<Note>,
+}
+
+/// What a mutant holds between the server and a link; empty without one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stage {
+    /// For the server.
+    input: Vec<u8>,
+    /// For the rank.
+    output: VecDeque<Vec<u8>>,
+}
+
+impl Watched<'_, '_> {
+    /// Gives the server what a mutant lets through. A mutant takes everything, so that it can look at
+    /// whole lines.
+    fn through_mutant(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
+        if let Some(mutant) = &mut self.mutant {
+            self.stage.input.extend(mutant.input(self.rank, bytes));
+        }
+        let taken = self.session.handle_input(now, &self.stage.input)?;
+        self.stage.input.drain(..taken);
+        Ok(bytes.len())
+    }
+
+    /// The next message of the server, as a mutant has it.
+    fn next_of_mutant(&mut self) -> Option<Vec<u8>> {
+        let mutant = self.mutant.as_mut()?;
+        self.stage.output.extend(mutant.forged(self.rank));
+        let mut room = [0; REPLY_BYTES];
+        while self.stage.output.is_empty() {
+            let len = self.session.poll_transmit(&mut room).ok()??;
+            self.stage.output.extend(mutant.output(self.rank, &room[..len]));
+        }
+        self.stage.output.front().cloned()
+    }
+}
+
+impl Machine for Watched<'_, '_> {
+    type Event<'e>
+        = Event
+    where
+        Self: 'e;
+
+    fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
+        let is_changed = self.mutant.is_some();
+        // A mutant that is greedy takes what it does not answer; any other waits for its turn.
+        let is_patient = self.mutant.as_ref().is_some_and(|mutant| !mutant.is_greedy());
+        if is_patient && !self.stage.input.is_empty() {
+            let taken = self.session.handle_input(now, &self.stage.input)?;
+            self.stage.input.drain(..taken);
+            return Ok(0);
+        }
+        let handled = match is_changed {
+            true => self.through_mutant(now, bytes),
+            false => self.session.handle_input(now, bytes),
+        };
+        // After a fault there is no saying how much of it was read.
+        let heard = &bytes[..*handled.as_ref().unwrap_or(&bytes.len())];
+        if !heard.is_empty() {
+            self.notes.push(Note::ServerHeard { rank: self.rank, bytes: heard.into() });
+        }
+        handled
+    }
+
+    fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
+        self.session.handle_timeout(now)
+    }
+
+    fn handle_end(&mut self, now: Instant) -> Result<(), PeerError> {
+        self.session.handle_end(now)
+    }
+
+    fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
+        let len = match self.mutant.is_some() {
+            false => self.session.poll_transmit(out)?,
+            true => match self.next_of_mutant() {
+                None => None,
+                Some(message) => {
+                    let full = Full { needed: message.len() };
+                    out.get_mut(..message.len()).ok_or(full)?.copy_from_slice(&message);
+                    self.stage.output.pop_front();
+                    Some(message.len())
+                }
+            },
+        };
+        if let Some(len) = len {
+            self.notes.push(Note::ServerSaid { rank: self.rank, bytes: out[..len].into() });
+        }
+        Ok(len)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.session.poll_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.session.poll_timeout()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.session.is_finished() && self.stage.output.is_empty()
+    }
+}

@@ -1,0 +1,332 @@
+//! The world: one queue of what is due, and everything it happens to.
+
+mod due;
+
+use self::due::Due;
+use crate::actor::Actor;
+use crate::check::{Checks, Violation};
+use crate::dice::Dice;
+use crate::host::Host;
+use crate::mutant::{Mutant, MutantKind};
+use crate::net::Net;
+use crate::note::{Entry, Note};
+use crate::scenario::{Fault, Scenario, ScenarioError, Step, Trouble, acts, acts_of};
+use crate::storage::Meter;
+use std::collections::BTreeMap;
+
+/// A job, its links and its process manager, in a time of their own.
+///
+/// The same scenario, seed and injections give the same world, step by step, on every machine. A
+/// clone is made by running them again, so it costs what the steps so far have cost.
+#[derive(Debug)]
+pub struct World {
+    scenario: Scenario,
+    seed: u64,
+    options: Options,
+    now: u64,
+    steps: u64,
+    serial: u64,
+    /// What is due: by time, then in the order in which it was put here.
+    queue: BTreeMap<(u64, u64), Due>,
+    actors: Vec<Actor>,
+    net: Net,
+    host: Host,
+    checks: Checks,
+    entries: Vec<Entry>,
+    injections: Vec<Injected>,
+    faults: Vec<(u32, Trouble)>,
+    /// The host is due then; it is not put in the queue twice.
+    pass_at: Option<u64>,
+    clock_at: Option<u64>,
+    will_kill: bool,
+    is_quiet: bool,
+    clients: Meter,
+    /// Messages so far, and their bytes.
+    traffic: (u64, u64),
+}
+
+/// How a world is run, besides what happens in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether to keep every entry of the trace.
+    pub records: bool,
+    /// Whether to check all rules; without, only those that cost nothing for many ranks.
+    pub checks_all: bool,
+    /// A fault to build into the server.
+    pub mutant: Option<MutantKind>,
+}
+
+/// Something that somebody does to a running world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Injection {
+    /// Something goes wrong for a rank, now.
+    Trouble {
+        /// Whose.
+        rank: u32,
+        /// What.
+        what: Trouble,
+    },
+    /// A rank does this next, before what its script says.
+    Order {
+        /// Who.
+        rank: u32,
+        /// What.
+        step: Step,
+    },
+}
+
+/// An injection, and when it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Injected {
+    /// After how many steps.
+    pub after: u64,
+    /// Whether the world was quiet then.
+    pub when_quiet: bool,
+    /// What.
+    pub what: Injection,
+}
+
+impl World {
+    /// Makes a world in which nothing has happened.
+    ///
+    /// Errors: a scenario that cannot be played, and why.
+    pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, ScenarioError> {
+        Self::with(scenario, seed, Options::default())
+    }
+
+    /// The same, run as `options` say.
+    ///
+    /// Errors: as for [`new`](Self::new).
+    pub fn with(scenario: &Scenario, seed: u64, options: Options) -> Result<Self, ScenarioError> {
+        let (meter, clients) = (Meter::default(), Meter::default());
+        let host = Host::new(scenario, seed, options.mutant.map(Mutant::new), meter)?;
+        let actor = |rank| {
+            let acts = acts(scenario, rank)?;
+            Ok(Actor::new(rank, acts, scenario.plan(rank), seed, clients.clone()))
+        };
+        let actors: Result<Vec<Actor>, ScenarioError> = (0..scenario.ranks).map(actor).collect();
+        let mut world = Self {
+            scenario: scenario.clone(),
+            seed,
+            options,
+            now: 0,
+            steps: 0,
+            serial: 0,
+            queue: BTreeMap::new(),
+            actors: actors?,
+            net: Net::new(scenario, seed),
+            host,
+            checks: Checks::new(scenario, options.checks_all),
+            entries: Vec::new(),
+            injections: Vec::new(),
+            faults: Vec::new(),
+            pass_at: None,
+            clock_at: None,
+            will_kill: false,
+            is_quiet: false,
+            clients,
+            traffic: (0, 0),
+        };
+        world.begin();
+        Ok(world)
+    }
+
+    fn begin(&mut self) {
+        for rank in 0..self.scenario.ranks {
+            // Whoever inherits its link has it before it starts.
+            if !self.scenario.plan(rank).dials {
+                self.host.open(rank, false, 0);
+            }
+            let start = self.actors[index(rank)].start_time();
+            self.schedule(start, Due::Start(rank));
+        }
+        for (at, fault) in (0u64..).zip(self.scenario.faults.clone()) {
+            let mut dice = Dice::new(self.seed, FAULTS_STREAM + at);
+            let Fault { chance, at, what, rank } = fault;
+            if dice.chance(chance) {
+                let time = dice.within(at);
+                let any = dice.below(u64::from(self.scenario.ranks));
+                let rank = rank.unwrap_or(u32::try_from(any).unwrap_or(0));
+                let fault = self.faults.len();
+                self.faults.push((rank, what));
+                self.schedule(time, Due::Strike(fault));
+            }
+        }
+    }
+
+    /// Lets the next thing happen that is due; false if nothing is, and the world is quiet.
+    pub fn step(&mut self) -> bool {
+        let Some(((time, _), due)) = self.queue.pop_first() else {
+            if !self.is_quiet {
+                self.is_quiet = true;
+                self.note(Note::Quiet);
+                self.judge();
+            }
+            return false;
+        };
+        self.now = time;
+        self.steps += 1;
+        let mut notes = Vec::new();
+        self.act(due, &mut notes);
+        self.settle(notes);
+        true
+    }
+
+    /// Runs until the world is quiet, or for `most` steps; true if it is quiet.
+    pub fn run(&mut self, most: u64) -> bool {
+        let end = self.steps.saturating_add(most);
+        while self.steps < end {
+            if !self.step() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Does something to the world between two steps.
+    pub fn inject(&mut self, injection: Injection) {
+        let when_quiet = std::mem::take(&mut self.is_quiet);
+        let injected = Injected { after: self.steps, when_quiet, what: injection.clone() };
+        self.injections.push(injected);
+        let mut notes = Vec::new();
+        match injection {
+            Injection::Trouble { rank, what } => self.strike(rank, what, &mut notes),
+            Injection::Order { rank, step } => {
+                // A step that names a loop around it has none here, and does nothing.
+                let acts = acts_of(&self.scenario, rank, &[step]).unwrap_or_default();
+                if let Some(actor) = self.actors.get_mut(index(rank)) {
+                    acts.into_iter().for_each(|act| actor.order(act));
+                    self.schedule(self.now, Due::Turn(rank));
+                }
+            }
+        }
+        self.settle(notes);
+    }
+
+    /// The same world as it was after `steps` steps, or as it will be; injections included as far as
+    /// they had been made by then.
+    pub fn at_step(&self, steps: u64) -> Self {
+        let again = Self::with(&self.scenario, self.seed, self.options);
+        // It was made from the same scenario before.
+        let mut again = again.expect("a world that was made can be made again");
+        for Injected { after, when_quiet, what } in &self.injections {
+            if *after > steps {
+                break;
+            }
+            again.catch_up(*after);
+            if *when_quiet {
+                again.step();
+            }
+            again.inject(what.clone());
+        }
+        again.catch_up(steps);
+        again
+    }
+
+    fn catch_up(&mut self, steps: u64) {
+        while self.steps < steps && self.step() {}
+    }
+
+    /// The time, in microseconds of the world.
+    pub const fn time(&self) -> u64 {
+        self.now
+    }
+
+    /// How many steps were made.
+    pub const fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Whether nothing more will happen by itself.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet && self.queue.is_empty()
+    }
+
+    /// The scenario.
+    pub const fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// The seed.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// What was done to the world, and after which step.
+    pub fn injections(&self) -> &[Injected] {
+        &self.injections
+    }
+
+    /// Everything that happened, if it is recorded.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The rules that did not hold.
+    pub fn violations(&self) -> &[Violation] {
+        self.checks.violations()
+    }
+
+    /// The ranks.
+    pub fn actors(&self) -> &[Actor] {
+        &self.actors
+    }
+
+    /// The links.
+    pub const fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// The process manager.
+    pub const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// What the checkers know.
+    pub const fn checks(&self) -> &Checks {
+        &self.checks
+    }
+
+    /// The memory that the clients' buffers take.
+    pub const fn clients(&self) -> &Meter {
+        &self.clients
+    }
+
+    /// How many messages were said, by ranks and by the server, and how many bytes they had.
+    pub const fn traffic(&self) -> (u64, u64) {
+        self.traffic
+    }
+}
+
+impl Injection {
+    /// Lets `rank` do a step, as it would stand in a script, before what its script says.
+    ///
+    /// Errors: what is wrong with the step.
+    pub fn order(rank: u32, step: &str) -> Result<Self, ScenarioError> {
+        Ok(Self::Order { rank, step: step.parse()? })
+    }
+}
+
+impl Clone for World {
+    fn clone(&self) -> Self {
+        let mut again = self.at_step(self.steps);
+        if self.is_quiet {
+            again.step();
+        }
+        again
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { records: true, checks_all: true, mutant: None }
+    }
+}
+
+fn index(rank: u32) -> usize {
+    usize::try_from(rank).unwrap_or(usize::MAX)
+}
+
+/// Dice of different owners draw from different streams.
+const FAULTS_STREAM: u64 = 1 << 20;
+const NOTICE_STREAM: u64 = 1 << 30;

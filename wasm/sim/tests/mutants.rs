@@ -1,0 +1,120 @@
+//! The checkers can fail: each fault that is built into the server is seen, by the rule it breaks.
+
+use pmi_sim::mutant::MutantKind;
+use pmi_sim::shrink::shrink;
+use pmi_sim::sweep::run;
+use pmi_sim::{Options, Scenario, World, shipped};
+use std::collections::BTreeSet;
+
+/// The rules that break under some seeds of a scenario.
+fn rules(scenario: &Scenario, mutant: MutantKind) -> BTreeSet<&'static str> {
+    let options = Options { mutant: Some(mutant), ..Options::default() };
+    let worlds = (0..20).map(|seed| World::with(scenario, seed, options).unwrap());
+    let violations = worlds.flat_map(|mut world| {
+        world.run(u64::MAX);
+        world.violations().to_vec()
+    });
+    violations.map(|violation| violation.rule).collect()
+}
+
+fn breaks(name: &str, mutant: MutantKind, rule: &str) {
+    let scenario: Scenario = shipped::text(name).unwrap().parse().unwrap();
+    let rules = rules(&scenario, mutant);
+    assert!(rules.contains(rule), "{mutant} in {name} breaks {rules:?}");
+}
+
+#[test]
+fn a_fence_that_lets_go_early_is_seen() {
+    breaks("put-fence-get", MutantKind::EarlyFence, "fence");
+}
+
+#[test]
+fn a_put_that_is_lost_is_seen() {
+    breaks("put-fence-get", MutantKind::LosePut, "value");
+}
+
+#[test]
+fn a_value_that_nobody_put_is_seen() {
+    breaks("put-again", MutantKind::WrongValue, "value");
+}
+
+#[test]
+fn a_port_that_nobody_published_is_seen() {
+    breaks("names", MutantKind::WrongPort, "name");
+}
+
+#[test]
+fn a_second_answer_is_seen() {
+    breaks("put-fence-get", MutantKind::AnswerTwice, "reply");
+}
+
+#[test]
+fn answers_in_the_wrong_order_are_seen() {
+    breaks("pipelined", MutantKind::Swap, "reply");
+}
+
+#[test]
+fn an_answer_that_never_comes_is_seen() {
+    breaks("put-fence-get", MutantKind::SwallowReply, "waits");
+}
+
+#[test]
+fn somebody_forgotten_in_a_fence_is_seen() {
+    breaks("put-fence-get", MutantKind::SwallowRelease, "waits");
+}
+
+#[test]
+fn a_failure_that_nobody_reports_is_seen() {
+    breaks("leave-early", MutantKind::ForgetReport, "named");
+    // Here nobody has failed, and somebody waits.
+    breaks("finalize-early", MutantKind::ForgetReport, "waits");
+    breaks("abort", MutantKind::ForgetReport, "named");
+}
+
+#[test]
+fn an_innocent_who_is_blamed_is_seen() {
+    breaks("unread-version", MutantKind::BlameAnother, "blamed");
+}
+
+#[test]
+fn a_server_that_hoards_what_it_does_not_answer_is_seen() {
+    breaks("slow-reader", MutantKind::Greedy, "bound");
+}
+
+#[test]
+fn a_neighbour_that_is_harmed_is_seen() {
+    breaks("garbage", MutantKind::HarmAnother, "harmed");
+}
+
+#[test]
+fn a_server_that_panics_is_seen() {
+    let scenario: Scenario = shipped::text("names").unwrap().parse().unwrap();
+    let broken = run(&scenario, 0, Some(MutantKind::Crash)).0.unwrap();
+    assert_eq!((&*broken.rule, &*broken.what), ("panic", "a mutant crashes as it should"));
+}
+
+#[test]
+fn what_a_script_wants_and_a_scenario_expects_is_held_against_the_end() {
+    let wants = "script all\n open\n put a 1\n get a is 2\n finalize\nend".parse().unwrap();
+    assert_eq!(run(&wants, 0, None).0.unwrap().rule, "wanted");
+    for expects in ["finish 0", "report 0", "report among 0"] {
+        let text = format!("ranks 2\nscript all\n open\nend\nscript 0\nend\nexpect {expects}");
+        let broken = run(&text.parse().unwrap(), 0, None).0.unwrap();
+        assert_eq!(broken.rule, "expected", "{expects}");
+    }
+}
+
+#[test]
+fn what_is_broken_becomes_small_and_stays_broken() {
+    let scenario: Scenario = shipped::text("put-fence-get").unwrap().parse().unwrap();
+    let mutant = Some(MutantKind::EarlyFence);
+    let broken = run(&scenario, 3, mutant).0.unwrap();
+    let small = shrink(&broken, mutant).broken;
+    assert_eq!(small.rule, broken.rule);
+    assert_eq!(small.scenario.ranks, 2);
+    let steps: usize = small.scenario.scripts.iter().map(|script| script.steps.len()).sum();
+    assert!(steps <= 3, "{}", small.scenario);
+    // It is a file like any other.
+    let read: Scenario = small.scenario.to_string().parse().unwrap();
+    assert_eq!(run(&read, read.seed.unwrap(), mutant).0.unwrap().rule, small.rule);
+}

@@ -1,4 +1,4 @@
-//! What reading and writing one message of PMI-1 costs, and that it costs no memory.
+//! What reading and writing one message costs, in lines and in frames, and that it costs no memory.
 //!
 //! `cargo bench -p pmi-core --bench codec` prints the time of each. Allocations would be listed
 //! below the times; there are none, and `tests/no_alloc.rs` sees to it.
@@ -96,6 +96,63 @@ mod parse {
             let Ok(Framed::Whole(len)) = pmi1::frame_reply(bytes) else { return None };
             black_box(pmi1::read_reply(&bytes[..len]).ok()).map(|_| len)
         });
+    }
+}
+
+/// The same in frames, as old clients say them: the length on the left, and `;` doubled.
+mod frames {
+    use super::*;
+    use pmi_core::limits::REPLY_BYTES;
+    use pmi_core::wire::pmi2::{self, Semicolons};
+
+    #[divan::bench]
+    fn emit_longest_put(bencher: Bencher) {
+        let mut out = [0; MESSAGE_BYTES];
+        let put = LONGEST_PUT;
+        bencher
+            .bench_local(|| pmi2::write_request(black_box(&put), b"7", &NAME, black_box(&mut out)));
+    }
+
+    #[divan::bench(args = [GET_REPLY, BARRIER_OUT].map(Shown))]
+    fn emit_reply(bencher: Bencher, Shown(reply): Shown) {
+        let mut out = [0; REPLY_BYTES];
+        bencher.bench_local(|| {
+            let out = black_box(&mut out);
+            pmi2::write_reply(black_box(&reply), b"", Semicolons::Doubled, out)
+        });
+    }
+
+    #[divan::bench]
+    fn parse_longest_put(bencher: Bencher) {
+        let mut bytes = [0; MESSAGE_BYTES];
+        pmi2::write_request(&LONGEST_PUT, b"7", &NAME, &mut bytes).expect("a message that fits");
+        bencher.bench_local(|| {
+            let bytes = black_box(&bytes);
+            let Ok(Framed::Whole(len)) = pmi2::frame_request(bytes) else { return None };
+            black_box(pmi2::read_request(&bytes[..len]).ok()).map(|_| len)
+        });
+    }
+
+    #[divan::bench(args = [GET_REPLY, BARRIER_OUT].map(Shown))]
+    fn parse_reply(bencher: Bencher, Shown(reply): Shown) {
+        let mut bytes = [0; REPLY_BYTES];
+        pmi2::write_reply(&reply, b"", Semicolons::Doubled, &mut bytes)
+            .expect("a message that fits");
+        bencher.bench_local(|| {
+            let bytes = black_box(&bytes);
+            let Ok(Framed::Whole(len)) = pmi2::frame(bytes) else { return None };
+            black_box(pmi2::read_reply(&bytes[..len]).ok()).map(|_| len)
+        });
+    }
+
+    /// A reply, named by what it answers.
+    #[derive(Clone, Copy)]
+    struct Shown(Reply<'static>);
+
+    impl std::fmt::Display for Shown {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{:?}", self.0.to)
+        }
     }
 }
 

@@ -183,7 +183,7 @@ impl fmt::Display for PeerError {
             Self::AlreadyConnected { rank } => write!(f, "rank {rank} is connected already"),
             Self::Unproven => f.write_str("the caller did not prove that it knows the secret"),
             Self::Version { major, minor } => {
-                write!(f, "no common version: the peer asked for PMI {major}.{minor}")
+                write!(f, "no common version: the peer speaks PMI {major}.{minor}")
             }
             Self::Refused(code) => write!(f, "the other end refused with code {}", code.0),
             Self::TimedOut => f.write_str("nothing came within the time allowed"),

@@ -304,15 +304,16 @@ impl<X: Slots<Exchange>> Talk<X> {
         name: Text<'_>,
         pairs: u32,
     ) -> Told {
-        let owed = match reachable(jobs, self.job, name) {
-            Some(job) if pairs > 0 => {
-                self.announced = Some(Announced { question, job, left: pairs, owed: Owed::Done });
-                return Told::Nothing;
-            }
-            Some(_) => Owed::Done,
-            None => Owed::refused(Reason::NoSuch { what: "connected job" }),
+        // A job that cannot be reached is told after the last pair, like every other refusal.
+        let (job, owed) = match reachable(jobs, self.job, name) {
+            Some(job) => (job, Owed::Done),
+            None => (self.job, Owed::refused(Reason::NoSuch { what: "connected job" })),
         };
-        self.owe(question, owed);
+        if pairs == 0 {
+            self.owe(question, owed);
+        } else {
+            self.announced = Some(Announced { question, job, left: pairs, owed });
+        }
         Told::Nothing
     }
 
@@ -328,12 +329,12 @@ impl<X: Slots<Exchange>> Talk<X> {
             self.owe(question, Owed::refused(Reason::OutOfOrder { expected: "kvs-putall" }));
             return Told::Nothing;
         };
-        let stored = match jobs.get_mut(announced.job.0 as usize) {
-            Some(job) => job.copy_in(key, value),
-            None => Owed::refused(Reason::NoSuch { what: "job" }),
-        };
+        // The first refusal holds, and nothing is stored after it.
         if announced.owed == Owed::Done {
-            announced.owed = stored;
+            announced.owed = match jobs.get_mut(announced.job.0 as usize) {
+                Some(job) => job.copy_in(key, value),
+                None => Owed::refused(Reason::NoSuch { what: "job" }),
+            };
         }
         announced.left = announced.left.saturating_sub(1);
         if announced.left == 0 {

@@ -104,7 +104,7 @@ const REMOVED: &[&str] = &[
 ];
 
 /// Exceptions: switches that a user sets for a client on purpose.
-const KEPT: &[&str] = &["PMI_DEBUG", "PMI_USE_LOGFILE", "PMIX_MCA_*"];
+const KEPT: &[&str] = &["PMI_DEBUG", "PMI_USE_LOGFILE", "PMI_VERSION", "PMIX_MCA_*"];
 
 #[cfg(test)]
 mod tests {

@@ -306,7 +306,7 @@ fn a_whole_space_is_listed_and_filled_pair_by_pair() {
             "kvs-putall-pair-response;rc=-1;errmsg=expected kvs-putall;",
         ),
         (
-            "kvs-putall;jobid=moon;npair=1;",
+            "kvs-putall;jobid=moon;npair=0;",
             "kvs-putall-response;rc=1;errmsg=no such connected job;",
         ),
         ("kvs-getall;jobid=moon;", "kvs-getall-response;rc=1;errmsg=no such connected job;"),
@@ -315,6 +315,16 @@ fn a_whole_space_is_listed_and_filled_pair_by_pair() {
         let heard = right(&format!("cmd={heard}"));
         assert_eq!(world.say(0, &left(&format!("cmd={asked}"))), heard);
     }
+}
+
+#[test]
+fn pairs_for_a_job_out_of_reach_are_refused_once_behind_the_last() {
+    let mut world = world(1);
+    assert_eq!(world.say(0, &left("cmd=kvs-putall;jobid=moon;npair=2;")), "");
+    assert_eq!(world.say(0, &left("cmd=kvs-putall-pair;key=x;val=1;")), "");
+    let heard = world.say(0, &left("cmd=kvs-putall-pair;key=y;val=2;"));
+    assert_eq!(heard, right("cmd=kvs-putall-response;rc=1;errmsg=no such connected job;"));
+    assert!(world.say(0, &left("cmd=kvs-get;key=x;")).contains("found=FALSE"));
 }
 
 #[test]

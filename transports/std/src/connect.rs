@@ -14,6 +14,8 @@ use crate::env::{EnvError, Environment, Sockets, Speaks, Way};
 use crate::inherit::inherited_socket;
 use crate::shared::Shared;
 use crate::stream::Stream;
+#[cfg(feature = "tls")]
+use crate::tls::{self, PIN_VARIABLE};
 
 /// The calls of one thread.
 pub type Pmi = blocking::Pmi<Stream>;
@@ -57,6 +59,12 @@ pub enum ConnectError {
     NotBuiltIn {
         /// What it asks for.
         sockets: Sockets,
+    },
+    /// The server does not speak TLS, or shows another certificate than `PMI_TLS_PIN` says.
+    #[cfg(feature = "tls")]
+    Tls {
+        /// What went wrong.
+        error: io::Error,
     },
     /// The server did not open the conversation.
     Open(CallError<io::Error>),
@@ -181,11 +189,48 @@ fn reach(environment: &Environment) -> Result<Stream, ConnectError> {
             Ok(stream) => Ok(stream.into()),
             Err(error) => Err(ConnectError::Inherit { fd: *fd, error }),
         },
-        Way::Dial { .. } if sockets != Sockets::Posix => Err(ConnectError::NotBuiltIn { sockets }),
-        Way::Dial { host, port, .. } => Stream::dial(host, *port)
-            .map_err(|error| ConnectError::Dial { host: host.clone(), port: *port, error }),
+        Way::Dial { .. } if sockets == Sockets::Ssl && !cfg!(feature = "tls") => {
+            Err(ConnectError::NotBuiltIn { sockets })
+        }
+        Way::Dial { host, port, .. } => {
+            let stream = Stream::dial(host, *port).map_err(|error| ConnectError::Dial {
+                host: host.clone(),
+                port: *port,
+                error,
+            })?;
+            match sockets {
+                Sockets::Posix => Ok(stream),
+                Sockets::Ssl => secure(stream, environment),
+            }
+        }
         Way::Singleton => Err(ConnectError::Open(CallError::Peer(PeerError::LeftEarly))),
     }
+}
+
+/// Puts TLS over a stream, and believes the certificate that the environment names.
+#[cfg(feature = "tls")]
+fn secure(stream: Stream, environment: &Environment) -> Result<Stream, ConnectError> {
+    let Stream::Tcp(stream) = stream else {
+        return Err(ConnectError::NotBuiltIn { sockets: environment.sockets });
+    };
+    let value = environment.pin.clone().unwrap_or_default();
+    let nonsense = |value| EnvError::Nonsense {
+        variable: PIN_VARIABLE,
+        value,
+        expected: "64 hexadecimal digits",
+    };
+    let pin = value.parse().map_err(|_| ConnectError::Env(nonsense(value)))?;
+    let secured = tls::Client::new(stream, pin).and_then(|mut client| {
+        // Now, so that a wrong certificate is told as one and not as a strange answer.
+        client.handshake()?;
+        Ok(client)
+    });
+    secured.map(|client| Stream::Tls(Box::new(client))).map_err(|error| ConnectError::Tls { error })
+}
+
+#[cfg(not(feature = "tls"))]
+fn secure(_stream: Stream, environment: &Environment) -> Result<Stream, ConnectError> {
+    Err(ConnectError::NotBuiltIn { sockets: environment.sockets })
 }
 
 /// Opens a conversation over a stream.
@@ -241,6 +286,8 @@ impl fmt::Display for ConnectError {
             Self::NotBuiltIn { sockets } => {
                 write!(f, "PMI_SOCKTYPE asks for {sockets:?}, which is not built in")
             }
+            #[cfg(feature = "tls")]
+            Self::Tls { error } => write!(f, "no safe connection to the server: {error}"),
             Self::Open(CallError::Peer(PeerError::Version { major, minor })) => {
                 write!(f, "the server speaks PMI {major}.{minor} and not what it was asked for")
             }
@@ -256,6 +303,8 @@ impl std::error::Error for ConnectError {
         match self {
             Self::Env(error) => Some(error),
             Self::Inherit { error, .. } | Self::Dial { error, .. } => Some(error),
+            #[cfg(feature = "tls")]
+            Self::Tls { error } => Some(error),
             Self::NotBuiltIn { .. } => None,
             Self::Open(error) => Some(error),
         }

@@ -22,6 +22,8 @@ pub struct Environment {
     pub speaks: Speaks,
     /// `PMI_SOCKTYPE`: what lies over the connection to a server that is dialled.
     pub sockets: Sockets,
+    /// `PMI_TLS_PIN`: the certificate to believe, as 64 hexadecimal digits; with `PMI_SOCKTYPE=ssl`.
+    pub pin: Option<String>,
 }
 
 /// What to speak with the server.
@@ -124,13 +126,17 @@ impl Environment {
         let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let (rank, size) = (narrow(rank), size.map_or(1, narrow));
         let sockets = if let Way::Dial { .. } = way { found.sockets()? } else { Sockets::Posix };
-        Ok(Self { spawned, job, speaks, sockets, ..Self::new(way, rank, size) })
+        let pin = found.text("PMI_TLS_PIN").map(|pin| pin.trim().to_owned());
+        if sockets == Sockets::Ssl && pin.is_none() {
+            return Err(EnvError::Missing { variable: "PMI_TLS_PIN", needed_by: "PMI_SOCKTYPE" });
+        }
+        Ok(Self { spawned, job, speaks, sockets, pin, ..Self::new(way, rank, size) })
     }
 
     /// An environment that says no more than these; `speaks` is PMI-1.1.
     pub const fn new(way: Way, rank: u32, size: u32) -> Self {
         let (speaks, sockets) = (Speaks::Only(Version::V1_1), Sockets::Posix);
-        Self { way, rank, size, spawned: false, job: None, speaks, sockets }
+        Self { way, rank, size, spawned: false, job: None, speaks, sockets, pin: None }
     }
 }
 
@@ -233,7 +239,7 @@ impl fmt::Display for EnvError {
 impl std::error::Error for EnvError {}
 
 /// The variables that are read.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "PMI_FD",
     "PMI_PORT",
     "PMI_ID",
@@ -242,6 +248,7 @@ const NAMES: [&str; 9] = [
     "PMI_SPAWNED",
     "PMI_JOBID",
     "PMI_SOCKTYPE",
+    "PMI_TLS_PIN",
     "PMI_VERSION",
 ];
 
@@ -330,9 +337,11 @@ mod tests {
             ("ssl", Sockets::Ssl),
             ("OpenSSL", Sockets::Ssl),
         ] {
-            let found = read(&[port, id, ("PMI_SOCKTYPE", word)]).unwrap();
-            assert_eq!(found.sockets, expected);
+            let found = read(&[port, id, ("PMI_SOCKTYPE", word), ("PMI_TLS_PIN", "0f")]).unwrap();
+            assert_eq!((found.sockets, found.pin.as_deref()), (expected, Some("0f")));
         }
+        let missing = EnvError::Missing { variable: "PMI_TLS_PIN", needed_by: "PMI_SOCKTYPE" };
+        assert_eq!(read(&[port, id, ("PMI_SOCKTYPE", "ssl")]), Err(missing));
         assert_eq!(read(&[("PMI_FD", "7"), ("PMI_SOCKTYPE", "x")]), inherited(0, 1, false));
     }
 

@@ -16,6 +16,9 @@ pub enum Stream {
     Unix(UnixStream),
     /// A TCP connection.
     Tcp(TcpStream),
+    /// A TCP connection under TLS.
+    #[cfg(feature = "tls")]
+    Tls(Box<crate::tls::Client>),
 }
 
 impl Stream {
@@ -36,6 +39,8 @@ impl Stream {
         match self {
             Self::Unix(stream) => stream.set_nonblocking(nonblocking),
             Self::Tcp(stream) => stream.set_nonblocking(nonblocking),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.get_ref().set_nonblocking(nonblocking),
         }
     }
 }
@@ -57,6 +62,8 @@ impl AsFd for Stream {
         match self {
             Self::Unix(stream) => stream.as_fd(),
             Self::Tcp(stream) => stream.as_fd(),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.as_fd(),
         }
     }
 }
@@ -66,6 +73,8 @@ impl Read for Stream {
         match self {
             Self::Unix(stream) => stream.read(out),
             Self::Tcp(stream) => stream.read(out),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.read(out),
         }
     }
 }
@@ -75,6 +84,8 @@ impl Write for Stream {
         match self {
             Self::Unix(stream) => stream.write(bytes),
             Self::Tcp(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.write(bytes),
         }
     }
 

@@ -6,13 +6,14 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
+use pmi_core::auth::Challenge;
 use pmi_core::command::Version;
 use pmi_core::ids::{KvsName, Rank};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
 use pmi_core::store::{Arena, Place};
-use pmi_link::{CallError, Carry, PumpError, pump};
+use pmi_link::{CallError, Carry, Link, PumpError, pump};
 use pmi_std::env::{Environment, Sockets, Speaks, Way};
 use pmi_std::{Bounded, Clock, ConnectError, NonBlocking, Stream, connect_by, connect_shared_by};
 
@@ -33,6 +34,10 @@ impl Storage for Heap {
 
 /// Serves one peer until it has said goodbye, with a job of one, or of four if it dials in.
 fn serve(stream: Stream, dials: bool) {
+    serve_over(NonBlocking::stream(stream).unwrap(), dials, None);
+}
+
+fn serve_over(mut link: impl Link, dials: bool, challenge: Option<Challenge>) {
     let store = || Arena::new(vec![Place::FREE; 16], vec![0; 4096]);
     let mut server = Server::<Heap>::new([const { None }; 4], [const { None }; 1], store());
     let name = KvsName::new(b"kvs_1").unwrap();
@@ -40,9 +45,8 @@ fn serve(stream: Stream, dials: bool) {
     let size = if dials { 4 } else { 1 };
     let job = server.add_job(spec, vec![Member::new(0, 0); size], store()).unwrap();
     let member = Peer::Member { job, rank: Rank(0) };
-    let peer = if dials { Peer::Caller { job, deadline: None, challenge: None } } else { member };
+    let peer = if dials { Peer::Caller { job, deadline: None, challenge } } else { member };
     let id = server.open(peer, Bounded::new(MESSAGE_BYTES), [None]).unwrap();
-    let mut link = NonBlocking::stream(stream).unwrap();
     let mut carry = Carry::new(Bounded::new(MESSAGE_BYTES), Bounded::new(MESSAGE_BYTES));
     let (clock, mut scratch) = (Clock::start(), vec![0; 8192]);
     loop {
@@ -211,10 +215,15 @@ fn a_way_that_leads_nowhere_is_told_in_words() {
     let text = connect_by(environment(dial(1, 0))).unwrap_err().to_string();
     assert!(text.starts_with("PMI_PORT names 127.0.0.1:1, where nobody answers: "), "{text}");
 
-    // Nobody is dialled for what is not there.
+    // What is not built in is told before anybody is dialled.
     let secured = Environment { sockets: Sockets::Ssl, ..environment(dial(1, 0)) };
     let text = connect_by(secured).unwrap_err().to_string();
-    assert_eq!(text, "PMI_SOCKTYPE asks for Ssl, which is not built in");
+    let expected = if cfg!(feature = "tls") {
+        "PMI_PORT names 127.0.0.1:1, where nobody answers: "
+    } else {
+        "PMI_SOCKTYPE asks for Ssl, which is not built in"
+    };
+    assert!(text.starts_with(expected), "{text}");
 }
 
 #[test]
@@ -230,4 +239,73 @@ fn a_server_that_is_none_is_told_in_words() {
     let text = connect_by(environment(way)).unwrap_err().to_string();
     assert!(text.starts_with("the server did not open the conversation: malformed"), "{text}");
     server.join().unwrap();
+}
+
+#[cfg(feature = "tls")]
+mod under_tls {
+    use super::*;
+    use pmi_core::auth::{Nonce, Secret};
+    use pmi_std::connect_proving;
+    use pmi_std::tls::Identity;
+
+    /// A server for one caller under TLS: its port, and what a caller must be told.
+    fn listen(challenge: Option<Challenge>) -> (u16, String, thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let identity = Identity::for_job().unwrap();
+        let pin = identity.pin().to_string();
+        let serving = thread::spawn(move || {
+            let stream = listener.accept().unwrap().0;
+            let mut server = identity.accept(stream).unwrap();
+            if server.handshake().is_err() {
+                return;
+            }
+            server.get_ref().set_nonblocking(true).unwrap();
+            serve_over(NonBlocking::of(server), true, challenge);
+        });
+        (port, pin, serving)
+    }
+
+    fn told(port: u16, pin: &str, version: Version) -> Environment {
+        Environment {
+            sockets: Sockets::Ssl,
+            pin: Some(pin.into()),
+            speaks: Speaks::Only(version),
+            ..Environment::new(dial(port, 2), 2, 4)
+        }
+    }
+
+    #[test]
+    fn both_generations_are_spoken_under_tls_and_the_newer_proves_its_secret() {
+        let secret = Secret::new(b"a secret of the job").unwrap();
+        let challenge = Challenge::new(&secret, Nonce::new([7; 18]));
+        for (version, challenge) in [(Version::V1_1, None), (Version::V2_0, Some(challenge))] {
+            let (port, pin, serving) = listen(challenge);
+            let member = connect_proving(told(port, &pin, version), Some(&secret)).unwrap();
+            let mut pmi = member.unwrap().pmi;
+            pmi.put(b"card", b"here").unwrap();
+            let mut card = [0; 8];
+            assert_eq!(pmi.get(b"card", &mut card).unwrap(), Some(4));
+            pmi.finalize().unwrap();
+            serving.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn another_certificate_than_the_one_that_was_told_is_refused() {
+        let (port, pin, serving) = listen(None);
+        let other = pin.chars().rev().collect::<String>();
+        let refused = connect_by(told(port, &other, Version::V1_1)).unwrap_err();
+        assert!(matches!(refused, ConnectError::Tls { .. }), "{refused}");
+        assert!(refused.to_string().starts_with("no safe connection to the server: "), "{refused}");
+        serving.join().unwrap();
+    }
+
+    #[test]
+    fn threads_are_told_that_they_cannot_share_such_a_connection() {
+        let (port, pin, serving) = listen(None);
+        let refused = connect_shared_by(told(port, &pin, Version::V2_0), None).unwrap_err();
+        assert!(refused.to_string().contains("threads cannot share"), "{refused}");
+        serving.join().unwrap();
+    }
 }

@@ -55,6 +55,12 @@ impl Wire {
         let copy = match &stream {
             Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
             Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
+            // Its two directions share one state, so one thread cannot read while another writes.
+            #[cfg(feature = "tls")]
+            Stream::Tls(_) => {
+                let what = "threads cannot share a connection under TLS";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+            }
         };
         let client = Client::new(Bounded::new(ANSWER_BYTES));
         let talk = Talk { client, is_reading: false, heard: Vec::new(), fault: None };

@@ -1,4 +1,5 @@
-//! Holds `docs/pmi1.md` to the code: its examples are messages, and what it names is there.
+//! Holds `docs/pmi1.md` and `docs/pmi2.md` to the code: their examples are messages, and what they
+//! name is there.
 
 mod meaning;
 mod transcript;
@@ -8,59 +9,109 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use transcript::{Voice, escaped};
 
-const PAGE: &str = include_str!("../../docs/pmi1.md");
+/// A page, and how the transcripts begin that it is about.
+struct Page {
+    file: &'static str,
+    text: &'static str,
+    transcripts: &'static str,
+    /// How many examples, names of files and quirks it has at least.
+    counts: [usize; 3],
+}
+
+const PAGES: [Page; 2] = [
+    Page {
+        file: "docs/pmi1.md",
+        text: include_str!("../../docs/pmi1.md"),
+        transcripts: "pmi1-",
+        counts: [50, 40, 8],
+    },
+    Page {
+        file: "docs/pmi2.md",
+        text: include_str!("../../docs/pmi2.md"),
+        transcripts: "pmi2-",
+        counts: [70, 50, 10],
+    },
+];
 
 #[test]
 fn every_example_is_a_message_and_bears_a_star_if_we_word_it_so() {
-    let mut streams: BTreeMap<Voice, Vec<u8>> = BTreeMap::new();
-    let mut messages = 0;
-    for (number, line) in (1..).zip(PAGE.lines()) {
-        if !line.starts_with("C>S") && !line.starts_with("S>C") {
-            continue;
+    for Page { file, text, counts, .. } in PAGES {
+        let mut streams: BTreeMap<Voice, Vec<u8>> = BTreeMap::new();
+        let mut messages = 0;
+        for (number, line) in (1..).zip(text.lines()) {
+            if !line.starts_with("C>S") && !line.starts_with("S>C") {
+                continue;
+            }
+            let label = format!("{file}:{number}");
+            let step = transcript::step(line, &label);
+            let stream = streams.entry(step.from).or_default();
+            stream.extend(&step.bytes);
+            while let Some((bytes, unframed)) = transcript::cut(step.from, stream) {
+                assert_eq!(unframed, None, "{label}");
+                let means = escaped(&meaning::read(step.from, &bytes));
+                assert!(!means.starts_with("malformed"), "{label}: {means}");
+                assert_eq!(wording::is_ours(step.from, &bytes), step.ours, "{label}: {line}");
+                messages += 1;
+            }
         }
-        let label = format!("docs/pmi1.md:{number}");
-        let step = transcript::step(line, &label);
-        let stream = streams.entry(step.from).or_default();
-        stream.extend(&step.bytes);
-        while let Some((bytes, unframed)) = transcript::cut(step.from, stream) {
-            assert_eq!(unframed, None, "{label}");
-            let means = escaped(&meaning::read(step.from, &bytes));
-            assert!(!means.starts_with("malformed"), "{label}: {means}");
-            assert_eq!(wording::is_ours(step.from, &bytes), step.ours, "{label}: {line}");
-            messages += 1;
-        }
+        assert!(streams.values().all(Vec::is_empty), "an example in {file} does not end");
+        assert!(messages > counts[0], "{messages} examples in {file}");
     }
-    assert!(streams.values().all(Vec::is_empty), "an example does not end");
-    assert!(messages > 50, "{messages} examples");
 }
 
 #[test]
 fn every_file_that_is_named_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let folders = ["core/", "host-std/", "transports/", "docs/"];
-    let names = quoted().filter(|name| folders.iter().any(|folder| name.starts_with(folder)));
-    let mut count = 0;
-    for name in names {
-        assert!(root.join(name).exists(), "{name} is named and not there");
-        count += 1;
+    for Page { file, text, counts, .. } in PAGES {
+        let names = quoted(text).filter(|name| folders.iter().any(|f| name.starts_with(f)));
+        let mut count = 0;
+        for name in names {
+            assert!(root.join(name).exists(), "{file} names {name}, which is not there");
+            count += 1;
+        }
+        assert!(count > counts[1], "{count} files are named in {file}");
     }
-    assert!(count > 40, "{count} files are named");
+}
+
+#[test]
+fn every_place_that_is_linked_is_there() {
+    let places = |text: &str| -> Vec<String> {
+        let heads = text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+        heads.map(|head| head.to_lowercase().replace([',', ':'], "").replace(' ', "-")).collect()
+    };
+    let mut count = 0;
+    for Page { file, text, .. } in PAGES {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let Some((page, place)) = link.split_once('#') else { continue };
+            let page = if page.is_empty() { file.trim_start_matches("docs/") } else { page };
+            let target = PAGES.iter().find(|other| other.file.ends_with(page)).expect("a page");
+            let found = places(target.text).iter().any(|head| head == place);
+            assert!(found, "{file} links to {link}");
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count} links");
 }
 
 #[test]
 fn every_transcript_is_in_the_table_of_coverage_or_named_for_its_kind() {
     let transcripts = transcript::all();
-    let (_, table) = PAGE.split_once("## What is covered").expect("a table of coverage");
-    let words = table.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
-    for word in words.filter(|word| word.starts_with("pmi1-")) {
-        let file = format!("{word}.pmi");
-        assert!(transcripts.iter().any(|t| t.file == file), "{file} is named and not there");
-    }
-    // Those of servers that were not recorded, and of quirks, have their own places on the page.
-    for transcript in transcripts.iter().filter(|t| t.file.starts_with("pmi1-")) {
-        let name = transcript.file.trim_end_matches(".pmi");
-        let has_place = matches!(name, "pmi1-others" | "pmi1-quirks") || table.contains(name);
-        assert!(has_place, "{name} is in no row");
+    for Page { file, text, transcripts: prefix, .. } in PAGES {
+        let (_, table) = text.split_once("## What is covered").expect("a table of coverage");
+        let words = table.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        for word in words.filter(|word| word.starts_with(prefix)) {
+            let name = format!("{word}.pmi");
+            let found = transcripts.iter().any(|t| t.file == name);
+            assert!(found, "{file} names {name}, which is not there");
+        }
+        for transcript in transcripts.iter().filter(|t| t.file.starts_with(prefix)) {
+            let name = transcript.file.trim_end_matches(".pmi");
+            let kind = name.trim_start_matches(prefix);
+            // Those of servers that were not recorded, and of quirks, have their own places.
+            let has_place = matches!(kind, "others" | "quirks") || table.contains(name);
+            assert!(has_place, "{name} is in no row of {file}");
+        }
     }
 }
 
@@ -68,24 +119,24 @@ fn every_transcript_is_in_the_table_of_coverage_or_named_for_its_kind() {
 fn every_quirk_is_in_its_table_with_its_scenario() {
     let quirks = include_str!("../src/wire/quirks.rs");
     let constants = quirks.lines().filter_map(|line| line.strip_prefix("pub const "));
-    let names = constants.filter_map(|line| line.split(':').next());
-    let mut of_lines = 0;
-    for (name, test) in names.zip(quirks.lines().filter(|line| line.starts_with("/// Test: "))) {
-        // Those of other dialects have their own pages.
-        if !test.contains("pmi1-") {
-            continue;
+    let names: Vec<_> = constants.filter_map(|line| line.split(':').next()).collect();
+    let tests = || quirks.lines().filter(|line| line.starts_with("/// Test: "));
+    assert_eq!(names.len(), tests().count(), "each constant names its test");
+    for Page { file, text, transcripts, counts } in PAGES {
+        let mut of_page = 0;
+        for (name, test) in names.iter().zip(tests()).filter(|(_, t)| t.contains(transcripts)) {
+            let row = text.lines().find(|line| line.contains(&format!("| `{name}` |")));
+            let row = row.unwrap_or_else(|| panic!("{name} has no row in {file}"));
+            let scenario = test.split('"').nth(1).or(test.split('/').nth(4)).unwrap_or_default();
+            let scenario = scenario.trim_end_matches(['`', '.']);
+            assert!(row.contains(scenario), "the row of {name} does not name {scenario:?}");
+            of_page += 1;
         }
-        let row = PAGE.lines().find(|line| line.contains(&format!("| `{name}` |")));
-        let row = row.unwrap_or_else(|| panic!("{name} has no row"));
-        let scenario = test.split('"').nth(1).or(test.split('/').nth(4)).unwrap_or_default();
-        let scenario = scenario.trim_end_matches(['`', '.']);
-        assert!(row.contains(scenario), "the row of {name} does not name {scenario:?}");
-        of_lines += 1;
+        assert!(of_page > counts[2], "{of_page} quirks in {file}");
     }
-    assert!(of_lines > 8, "{of_lines} quirks");
 }
 
 /// What stands in backticks.
-fn quoted() -> impl Iterator<Item = &'static str> {
-    PAGE.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+fn quoted(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }

@@ -107,6 +107,8 @@ impl Talk {
         if self.inbox.len() > INBOX_MAX {
             return Err(Verdict::Wrong.on(format!("an answer without end to {}", self.sent)));
         }
+        // What came before the signal counts: a launcher may answer and end the job at once.
+        let is_last = self.is_asked_to_end.load(Ordering::Relaxed);
         let _ = self.stream.set_read_timeout(Some(SLICE));
         let mut piece = [0; 4096];
         match self.stream.read(&mut piece) {
@@ -116,10 +118,7 @@ impl Talk {
                 Ok(())
             }
             Err(error) => match error.kind() {
-                // What was there has been read first: a launcher may answer and end the job.
-                ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut
-                    if self.is_asked_to_end.load(Ordering::Relaxed) =>
-                {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut if is_last => {
                     Err(self.closed("SIGTERM"))
                 }
                 ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(()),

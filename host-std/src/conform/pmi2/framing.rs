@@ -93,7 +93,7 @@ fn several(frames: &mut Frames) -> Played {
         let reply = frames.talk.frame()?;
         let cmd = reply.text("cmd").unwrap_or_default();
         let answers = |request: &&str| request.split(';').next() == cmd.strip_suffix("-response");
-        let Some(at) = requests.iter().position(|request| answers(request)) else {
+        let Some(at) = requests.iter().position(answers) else {
             return Ok(reply.judged(Wrong));
         };
         order.push((at, reply.field("thrid").is_some()));

@@ -65,7 +65,7 @@ struct Slurm {
 
 impl Slurm {
     fn start() -> Self {
-        let slurm = Self { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("slurm") };
+        let slurm = Self { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("slurm-daemons") };
         assert!(slurm.script("start"), "see the logs in {}", slurm.folder.display());
         slurm
     }

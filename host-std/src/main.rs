@@ -2,6 +2,7 @@
 
 use pmi_host::cli::args::{self, Command};
 use pmi_host::cli::{config::Config, help};
+use pmi_host::server::gate;
 use pmi_host::{conform, demo, job, report};
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,6 +19,10 @@ fn main() -> ExitCode {
         },
         Ok(Command::Conform(words)) => conform::run(words),
         Ok(Command::ConformRank(words)) => conform::run_rank(words),
+        Ok(Command::Identity { secret_file, rank }) => match gate::read_secret(&secret_file) {
+            Ok(secret) => print(&format!("{}\n", gate::identity(&secret, rank))),
+            Err(error) => complain(&error, FAILED),
+        },
         Ok(Command::Help) => print(&help::text()),
         Ok(Command::Version) => print(&help::version()),
         Err(error) => {
@@ -37,7 +42,7 @@ fn complain(what: &dyn std::fmt::Display, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// A rank of the demo that found something wrong.
+/// Something is wrong here, and the command line is not.
 const FAILED: u8 = 1;
 
 /// Wrong usage, as most programs have it.

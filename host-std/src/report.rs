@@ -1,12 +1,13 @@
 //! All sentences this program says. Each is one line on standard error, names who and where, and
 //! says the way out where there is one.
 
-use crate::launch::plan::Plan;
+use crate::launch::plan::{Dial, Plan};
 use crate::launch::process::Ending;
 use crate::launch::signal;
 use crate::verdict::{Failure, Phase};
 use rustix::process::Signal;
 use std::fmt::Display;
+use std::net::SocketAddr;
 
 /// One line for standard error.
 pub fn line(what: impl Display) -> String {
@@ -23,8 +24,14 @@ pub fn failure(
 ) -> String {
     let who = |rank: &u32| {
         let process = pid(*rank).map(|pid| format!("pid {pid}, ")).unwrap_or_default();
-        let program = plan.program_name(*rank);
-        format!("rank {rank} of {} ({process}{program} on {})", size(plan), plan.host)
+        let size = size(plan);
+        match *rank < plan.local() {
+            true => {
+                let program = plan.program_name(*rank);
+                format!("rank {rank} of {size} ({process}{program} on {})", plan.host)
+            }
+            false => format!("rank {rank} of {size} (dialled in)"),
+        }
     };
     let what = match about {
         Failure::Interrupted { signal: number } => return interrupted(*number, running),
@@ -41,6 +48,10 @@ pub fn failure(
         Failure::Disconnected { rank } => {
             format!("{} closed its PMI connection without finalize and runs on", who(rank))
         }
+        Failure::Vanished { rank, from } => format!(
+            "rank {rank} of {} (dialled in from {from}) is gone: its connection ended before finalize",
+            size(plan)
+        ),
         Failure::Nonsense { rank, why } => format!("{} {why}", who(rank)),
         Failure::Abort { rank, code, message } if message.is_empty() => {
             format!("{} called abort with code {code}", who(rank))
@@ -90,6 +101,44 @@ pub fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> String {
         plan.program_names(),
         plan.host
     )
+}
+
+/// Said when the port is open: what a rank must know to dial in.
+pub fn listening(plan: &Plan, dial: &Dial) -> String {
+    let (first, last) = (plan.local(), plan.ranks - 1);
+    let who = match first == last {
+        true => format!("rank {first} dials in"),
+        false => format!("ranks {first} to {last} dial in"),
+    };
+    let how = match dial.ids {
+        None => "PMI_ID is the rank",
+        Some(_) => {
+            "PMI_ID comes from 'pmi-host pmiid --secret-file FILE RANK', or PMI-2 and the secret do"
+        }
+    };
+    format!("{who} at PMI_PORT={}; {how}", dial.port)
+}
+
+/// Who of those that are to dial in is there, as a table under one line.
+pub fn attendance(plan: &Plan, secs: u64, from: impl Fn(u32) -> Option<SocketAddr>) -> String {
+    let expected = plan.local()..plan.ranks;
+    let there = { expected.clone() }.filter(|rank| from(*rank).is_some()).count();
+    let port = plan.dial.as_ref().map_or("", |dial| &dial.port);
+    let mut text =
+        format!("after {secs} s {there} of {} ranks have dialled in at {port}:", expected.len());
+    for rank in { expected.clone() }.take(ROWS_MAX) {
+        let place = from(rank).map_or("not yet".to_owned(), |from| from.to_string());
+        text.push_str(&format!("\n    rank {rank:<8} {place}"));
+    }
+    if let Some(more @ 1..) = expected.len().checked_sub(ROWS_MAX) {
+        text.push_str(&format!("\n    and {more} more"));
+    }
+    text
+}
+
+/// Said of somebody who dialled in and was sent away.
+pub fn refused(from: SocketAddr, why: &str) -> String {
+    format!("a caller from {from} {why}; it was sent away, and the job goes on")
 }
 
 /// How many ranks there are, and in which job if that is not the first.
@@ -167,6 +216,9 @@ pub fn output_left_open(secs: u64) -> String {
 pub fn output_lost(why: impl Display) -> String {
     format!("output of the ranks cannot be written ({why}) and is lost from here on")
 }
+
+/// More rows than this would not be read.
+const ROWS_MAX: usize = 64;
 
 /// Within this time a second signal kills.
 pub const AGAIN_SECS: u64 = 2;

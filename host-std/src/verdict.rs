@@ -2,6 +2,7 @@
 
 use crate::launch::process::{Ending, shell_code};
 use rustix::process::Signal;
+use std::net::SocketAddr;
 
 /// How far a rank came with PMI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,13 @@ pub enum Failure {
     Disconnected {
         /// Which rank.
         rank: u32,
+    },
+    /// A rank that had dialled in is gone, between init and finalize.
+    Vanished {
+        /// Which rank.
+        rank: u32,
+        /// Where it had dialled in from.
+        from: SocketAddr,
     },
     /// A rank sent what ends its session.
     Nonsense {
@@ -102,6 +110,7 @@ impl Failure {
             Self::Interrupted { signal } => shell_code(*signal),
             Self::LeftEarly { .. }
             | Self::Disconnected { .. }
+            | Self::Vanished { .. }
             | Self::Nonsense { .. }
             | Self::Missing { .. }
             | Self::Launcher { .. } => 1,
@@ -156,11 +165,12 @@ mod tests {
         let failures = [
             Failure::LeftEarly { rank: 0 },
             Failure::Disconnected { rank: 0 },
+            Failure::Vanished { rank: 0, from: ([127, 0, 0, 1], 4000).into() },
             Failure::Nonsense { rank: 0, why: String::new() },
             Failure::Missing { gone: vec![1], gone_count: 1, waiting_count: 1 },
             Failure::Interrupted { signal: 2 },
             Failure::Launcher { what: String::new() },
         ];
-        assert_eq!(failures.map(|failure| failure.exit_code()), [1, 1, 1, 1, 130, 1]);
+        assert_eq!(failures.map(|failure| failure.exit_code()), [1, 1, 1, 1, 1, 130, 1]);
     }
 }

@@ -110,3 +110,106 @@ fn a_client_that_asks_and_does_not_listen_stops_only_itself() {
     let ran = run(&mut job(2, shell(&script))).exits_with(9);
     assert!(ran.out.contains("cmd=maxes rc=0"), "{}", ran.out);
 }
+
+/// The same in PMI-2, where frames follow.
+const INIT_2: &str =
+    "echo cmd=init pmi_version=2 pmi_subversion=0 >&$PMI_FD; read answer <&$PMI_FD;";
+
+/// A shell that sends `bytes`, as printf writes them, and prints all that is answered until the end.
+fn talk(init: &str, bytes: &str) -> String {
+    format!("{init} printf '{bytes}' >&$PMI_FD; cat <&$PMI_FD; echo")
+}
+
+#[test]
+fn a_frame_of_no_length_ends_its_sender_only_by_the_rules_of_failure() {
+    let script = format!(
+        "if [ $PMI_RANK = 1 ]; then {} exec sleep 60; fi; exec sleep 60",
+        talk(INIT_2, "     0")
+    );
+    run(&mut job(2, shell(&script))).exits_with(1).says(&[
+        "rank 1 of 2",
+        "a length above 0",
+        "the 2 ranks still running are ended",
+    ]);
+}
+
+#[test]
+fn a_frame_of_the_greatest_length_is_read_to_its_end() {
+    // What follows the last field is ignored, as in the frames of old clients; then comes nonsense.
+    let fill = "head -c 999985 /dev/zero | tr '\\0' x >&$PMI_FD;";
+    let script = format!(
+        "{INIT_2} printf '999999cmd=job-getid;' >&$PMI_FD; {fill} printf '    13cmd=finalize;' >&$PMI_FD; \
+         cat <&$PMI_FD"
+    );
+    let ran = run(&mut job(1, shell(&script))).exits_with(0).says_nothing();
+    assert!(ran.out.contains("cmd=job-getid-response;rc=0;jobid=kvs_"), "{}", ran.out);
+    assert!(ran.out.ends_with("cmd=finalize-response;rc=0;"), "{}", ran.out);
+}
+
+#[test]
+fn half_a_frame_and_silence_holds_up_nobody_else() {
+    // Rank 1 never ends its frame; rank 0 is served meanwhile and then ends the job.
+    let script = format!(
+        "if [ $PMI_RANK = 1 ]; then {INIT_2} printf '    16cmd=job' >&$PMI_FD; exec sleep 60; fi; \
+         {INIT} for i in 1 2 3; do echo cmd=get_maxes >&$PMI_FD; read answer <&$PMI_FD; echo $answer; done; \
+         echo cmd=abort exitcode=9 >&$PMI_FD; exec sleep 60"
+    );
+    let ran = run(&mut job(2, shell(&script))).exits_with(9);
+    assert_eq!(ran.out.matches("cmd=maxes rc=0").count(), 3, "{}", ran.out);
+    let script = format!("{INIT_2} printf '    16cmd=job' >&$PMI_FD");
+    run(&mut job(1, shell(&script))).exits_with(1).says(&["without finalize"]);
+}
+
+#[test]
+fn a_second_init_is_answered_like_the_first() {
+    let hello = "cmd=init pmi_version=1 pmi_subversion=1\\n";
+    let ran = run(&mut job(1, shell(&talk(INIT, &format!("{hello}cmd=finalize\\n")))));
+    let answer =
+        "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\ncmd=finalize_ack rc=0\n";
+    assert_eq!(ran.exits_with(0).says_nothing().out.trim(), answer.trim());
+    let hello = "cmd=init pmi_version=2 pmi_subversion=0\\n";
+    let ran = run(&mut job(1, shell(&talk(INIT_2, &format!("{hello}    13cmd=finalize;")))));
+    let answer = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n    27cmd=finalize-response;rc=0;";
+    assert_eq!(ran.exits_with(0).says_nothing().out.trim(), answer);
+}
+
+#[test]
+fn a_fence_that_is_entered_twice_is_refused_the_second_time() {
+    // Frames may overlap, so both come before the other rank is in.
+    let fence = "    14cmd=kvs-fence;";
+    let script = format!(
+        "if [ $PMI_RANK = 0 ]; then {INIT_2} printf '{fence}{fence}' >&$PMI_FD; \
+         head -c 68 <&$PMI_FD > $ANSWER.part; mv $ANSWER.part $ANSWER; \
+         printf '    13cmd=finalize;' >&$PMI_FD; cat <&$PMI_FD; echo; exit 0; fi; \
+         {INIT_2} while [ ! -e $ANSWER ]; do sleep 0.01; done; \
+         printf '{fence}    13cmd=finalize;' >&$PMI_FD; cat <&$PMI_FD > /dev/null"
+    );
+    let answer = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("twice");
+    let _ = std::fs::remove_file(&answer);
+    let ran = run(job(2, shell(&script)).env("ANSWER", &answer)).exits_with(0).says_nothing();
+    let refused = std::fs::read_to_string(&answer).unwrap();
+    assert!(
+        refused.contains("cmd=kvs-fence-response;rc=") && !refused.contains("rc=0;"),
+        "{refused}"
+    );
+    assert!(ran.out.contains("cmd=kvs-fence-response;rc=0;"), "{}", ran.out);
+}
+
+#[test]
+fn what_is_said_after_finalize_is_not_heard() {
+    let ran =
+        run(&mut job(1, shell(&talk(INIT, "cmd=finalize\\ncmd=put kvsname=a key=b value=c\\n"))));
+    assert_eq!(ran.exits_with(0).says_nothing().out.trim(), "cmd=finalize_ack rc=0");
+}
+
+#[test]
+fn an_endless_message_takes_no_more_memory_than_a_long_one() {
+    // The launcher's own highest use of memory, when it has read as much of a line as it does.
+    let line = "{ printf cmd=put; tr '\\0' x < /dev/zero; } >&$PMI_FD 2>/dev/null";
+    let memory = "sleep 0.5; grep VmHWM /proc/$PPID/status";
+    let script = format!("trap '' TERM; ({line}) & {memory}; kill $!; wait");
+    let ran = run(&mut job(1, shell(&script))).exits_with(1);
+    let kilobytes = ran.out.split_whitespace().nth(1).and_then(|number| number.parse::<u32>().ok());
+    assert!(kilobytes.is_some_and(|kilobytes| kilobytes < 32 * 1024), "{}", ran.out);
+    ran.says(&["does not end within 1048576 bytes"]);
+}

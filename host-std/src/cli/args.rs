@@ -4,11 +4,12 @@
 //! ends the options earlier. One table names the options; the help text and the suggestion for a
 //! misspelt one are made from it.
 
+use super::usage::{UsageError, nearest};
 use crate::conform::RANK;
 use pmi_core::ids::Key;
 use pmi_core::limits::PMI2_MAX_ATTRVALUE;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
+use std::iter::Peekable;
 use std::num::ParseIntError;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -23,6 +24,13 @@ pub enum Command {
     Conform(Vec<OsString>),
     /// Be one rank of a case; only a launcher that is checked starts this.
     ConformRank(Vec<OsString>),
+    /// Print the number by which a rank dials in.
+    Identity {
+        /// Where to find the secret.
+        secret_file: OsString,
+        /// The rank.
+        rank: u32,
+    },
     /// Print the help text.
     Help,
     /// Print the version.
@@ -32,7 +40,7 @@ pub enum Command {
 /// The words of `pmi-host run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunArgs {
-    /// How many ranks; at least one.
+    /// How many ranks to start; with those that dial in, at least one.
     pub ranks: u32,
     /// The program and its arguments; empty means the built-in demo.
     pub words: Vec<OsString>,
@@ -40,6 +48,19 @@ pub struct RunArgs {
     pub universe: Option<u32>,
     /// Attributes of the job that it can ask for, as key and value.
     pub attributes: Vec<(String, String)>,
+    /// Where further ranks dial in.
+    pub listen: Option<Listen>,
+}
+
+/// What was said about ranks that dial in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Where.
+    pub address: String,
+    /// How many of them.
+    pub expected: u32,
+    /// Where to find what they must know.
+    pub secret_file: Option<OsString>,
 }
 
 /// One option of `run`.
@@ -54,61 +75,6 @@ pub struct Flag {
     id: Id,
 }
 
-/// Why a command line makes no sense. The text ends with the way out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UsageError {
-    /// The first word is no command of ours.
-    UnknownCommand {
-        /// That word.
-        got: String,
-        /// The command that looks most like it.
-        nearest: &'static str,
-    },
-    /// There is no such option.
-    UnknownOption {
-        /// The option as typed, without its value.
-        got: String,
-        /// The option that looks most like it.
-        nearest: &'static str,
-    },
-    /// Nothing follows an option that needs a value.
-    MissingValue {
-        /// The option.
-        option: &'static str,
-        /// What should have followed.
-        value: &'static str,
-    },
-    /// A value was given to an option that takes none.
-    NeedlessValue {
-        /// The option.
-        option: &'static str,
-    },
-    /// The number of ranks is not a number that a job can have.
-    Ranks {
-        /// The option.
-        option: &'static str,
-        /// What was given.
-        got: String,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// `run` without `-n`.
-    NoRanks,
-    /// The universe is smaller than the job.
-    Universe {
-        /// How many processes it would have.
-        universe: u32,
-        /// How many ranks were asked for.
-        ranks: u32,
-    },
-    /// An attribute is not `KEY=VALUE` within the limits of the protocols.
-    Attribute {
-        /// What was given.
-        got: String,
-    },
-}
-
 /// Reads the words behind the program's own name.
 ///
 /// Errors: [`UsageError`], which is exit code 2.
@@ -117,6 +83,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Usage
     let Some(first) = words.next() else { return Ok(Command::Help) };
     match first.to_str() {
         Some("run") => parse_run(words),
+        Some("pmiid") => parse_identity(words),
         Some(DEMO_RANK) => Ok(Command::DemoRank),
         Some("conform") => Ok(Command::Conform(words.collect())),
         Some(RANK) => Ok(Command::ConformRank(words.collect())),
@@ -132,33 +99,69 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, Usage
 fn parse_run(words: impl Iterator<Item = OsString>) -> Result<Command, UsageError> {
     let mut words = words.peekable();
     let (mut ranks, mut universe, mut attributes) = (None, None, Vec::new());
-    while let Some(word) = words.next_if(|word| word.len() > 1 && word.as_bytes()[0] == b'-') {
-        if word == "--" {
-            break;
-        }
-        let (flag, attached) = find(&word)?;
-        let value = match (flag.value, attached) {
-            (None, Some(_)) => return Err(UsageError::NeedlessValue { option: flag.names[0] }),
-            (None, None) => None,
-            (Some(_), Some(value)) => Some(value),
-            (Some(value), None) => Some(
-                words.next().ok_or(UsageError::MissingValue { option: flag.names[0], value })?,
-            ),
-        };
+    let (mut address, mut expected, mut secret_file) = (None, None, None);
+    while let Some((flag, value)) = next_flag(&mut words)? {
         match flag.id {
             Id::Help => return Ok(Command::Help),
-            Id::Ranks => ranks = Some(number_of_ranks("-n", &value.unwrap_or_default())?),
-            Id::Universe => {
-                universe = Some(number_of_ranks("--universe", &value.unwrap_or_default())?);
-            }
-            Id::Attribute => attributes.push(attribute(&value.unwrap_or_default())?),
+            Id::Ranks => ranks = Some(number_of_ranks("-n", &value)?),
+            Id::Universe => universe = Some(number_of_ranks("--universe", &value)?),
+            Id::Attribute => attributes.push(attribute(&value)?),
+            Id::Listen => address = Some(value.to_string_lossy().into_owned()),
+            Id::Expect => expected = Some(number_of_ranks("--expect", &value)?),
+            Id::SecretFile => secret_file = Some(value),
         }
     }
-    let ranks = ranks.ok_or(UsageError::NoRanks)?;
-    if let Some(universe) = universe.filter(|universe| *universe < ranks) {
-        return Err(UsageError::Universe { universe, ranks });
+    let alone = |option, other| Err(UsageError::Alone { option, other });
+    let listen = match (address, expected) {
+        (Some(address), Some(expected)) => Some(Listen { address, expected, secret_file }),
+        (Some(_), None) => return alone("--listen", "--expect"),
+        (None, Some(_)) => return alone("--expect", "--listen"),
+        (None, None) if secret_file.is_some() => return alone("--secret-file", "--listen"),
+        (None, None) => None,
+    };
+    let ranks = ranks.or(listen.as_ref().map(|_| 0)).ok_or(UsageError::NoRanks)?;
+    let all = ranks + listen.as_ref().map_or(0, |listen| listen.expected);
+    if let Some(universe) = universe.filter(|universe| *universe < all) {
+        return Err(UsageError::Universe { universe, ranks: all });
     }
-    Ok(Command::Run(RunArgs { ranks, words: words.collect(), universe, attributes }))
+    let words = words.collect();
+    Ok(Command::Run(RunArgs { ranks, words, universe, attributes, listen }))
+}
+
+/// `pmiid --secret-file FILE RANK`
+fn parse_identity(words: impl Iterator<Item = OsString>) -> Result<Command, UsageError> {
+    let mut words = words.peekable();
+    let mut secret_file = None;
+    while let Some((flag, value)) = next_flag(&mut words)? {
+        match flag.id {
+            Id::SecretFile => secret_file = Some(value),
+            Id::Help => return Ok(Command::Help),
+            _ => return Err(UsageError::Identity),
+        }
+    }
+    let rank = words.next().and_then(|rank| rank.to_str()?.parse().ok());
+    match (secret_file, rank, words.next()) {
+        (Some(secret_file), Some(rank), None) => Ok(Command::Identity { secret_file, rank }),
+        _ => Err(UsageError::Identity),
+    }
+}
+
+/// The next option, with its value if it takes one; `None` in front of the first word that is no option.
+fn next_flag(
+    words: &mut Peekable<impl Iterator<Item = OsString>>,
+) -> Result<Option<(&'static Flag, OsString)>, UsageError> {
+    let is_option = |word: &OsString| word.len() > 1 && word.as_bytes()[0] == b'-';
+    let Some(word) = words.next_if(is_option).filter(|word| word != "--") else { return Ok(None) };
+    let (flag, attached) = find(&word)?;
+    let value = match (flag.value, attached) {
+        (None, Some(_)) => return Err(UsageError::NeedlessValue { option: flag.names[0] }),
+        (None, None) => OsString::new(),
+        (Some(_), Some(value)) => value,
+        (Some(value), None) => {
+            words.next().ok_or(UsageError::MissingValue { option: flag.names[0], value })?
+        }
+    };
+    Ok(Some((flag, value)))
 }
 
 /// Finds the option and the value that may be glued to it: `--ranks=4`, `-n=4`, `-n4`.
@@ -212,69 +215,6 @@ fn number_of_ranks(option: &'static str, value: &OsStr) -> Result<u32, UsageErro
     Err(UsageError::Ranks { option, got, why })
 }
 
-/// The candidate with the fewest edits; of equals the one that is nearer in length, then the first.
-fn nearest(got: &OsStr, candidates: impl Iterator<Item = &'static str>) -> &'static str {
-    let got = got.as_bytes();
-    candidates
-        .min_by_key(|name| (edits(got, name.as_bytes()), name.len().abs_diff(got.len())))
-        .unwrap_or_default()
-}
-
-/// How many letters must be added, dropped or changed to make `a` from `b`.
-fn edits(a: &[u8], b: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, right) in b.iter().enumerate() {
-            let change = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownCommand { got, nearest } => {
-                write!(
-                    f,
-                    "there is no command '{got}'; the nearest is '{nearest}', \
-                     as in 'pmi-host run -n 4 ./hello'"
-                )
-            }
-            Self::UnknownOption { got, nearest } => write!(
-                f,
-                "there is no option '{got}'; the nearest is '{nearest}' \
-                 (options of the program itself go behind its name)"
-            ),
-            Self::MissingValue { option, value } => {
-                write!(f, "option '{option}' needs {value} behind it, as in '{option} 4'")
-            }
-            Self::NeedlessValue { option } => write!(f, "option '{option}' takes no value"),
-            Self::Ranks { option, got, why } => {
-                write!(f, "'{option} {got}': {why}; try '{option} 4'")
-            }
-            Self::Universe { universe, ranks } => write!(
-                f,
-                "'--universe {universe}' is smaller than the {ranks} ranks to start; \
-                 it counts them and those that they may start"
-            ),
-            Self::Attribute { got } => write!(
-                f,
-                "'--attribute {got}' is not KEY=VALUE with a key of up to 63 and a value of up to \
-                 1023 bytes, as in '--attribute cartDims=4,4'"
-            ),
-            Self::NoRanks => {
-                f.write_str("how many ranks? say so with -n, as in 'pmi-host run -n 4 ./hello'")
-            }
-        }
-    }
-}
-
-impl std::error::Error for UsageError {}
-
 /// The command word that turns this program into a rank of the demo. It is not for typing, so it is
 /// in no table.
 pub const DEMO_RANK: &str = "demo-rank";
@@ -284,7 +224,7 @@ pub const FLAGS: &[Flag] = &[
     Flag {
         names: &["-n", "--ranks", "-np"],
         value: Some("N"),
-        help: "how many ranks to start (required)",
+        help: "how many ranks to start (required, unless ranks dial in)",
         id: Id::Ranks,
     },
     Flag {
@@ -299,6 +239,24 @@ pub const FLAGS: &[Flag] = &[
         help: "an attribute that ranks may ask for, as 'cartDims=4,4'; may be repeated",
         id: Id::Attribute,
     },
+    Flag {
+        names: &["--listen"],
+        value: Some("ADDR:PORT"),
+        help: "where further ranks dial in over TCP; port 0 means any",
+        id: Id::Listen,
+    },
+    Flag {
+        names: &["--expect"],
+        value: Some("N"),
+        help: "how many ranks dial in; they come behind those that are started",
+        id: Id::Expect,
+    },
+    Flag {
+        names: &["--secret-file"],
+        value: Some("FILE"),
+        help: "what they must know; needed unless they are on this machine",
+        id: Id::SecretFile,
+    },
     Flag { names: &["-h", "--help"], value: None, help: "print this text", id: Id::Help },
 ];
 
@@ -307,10 +265,13 @@ enum Id {
     Ranks,
     Universe,
     Attribute,
+    Listen,
+    Expect,
+    SecretFile,
     Help,
 }
 
-const COMMANDS: &[&str] = &["run", "conform", "help", "version"];
+const COMMANDS: &[&str] = &["run", "conform", "pmiid", "help", "version"];
 
 /// Far above what one kernel can hold (its process numbers end at 4 194 304), low enough that a slip
 /// of the finger does not make a table of four thousand million ranks.
@@ -326,7 +287,7 @@ mod tests {
 
     fn run(ranks: u32, words: &[&str]) -> Result<Command, UsageError> {
         let words = words.iter().map(OsString::from).collect();
-        Ok(Command::Run(RunArgs { ranks, words, universe: None, attributes: Vec::new() }))
+        Ok(Command::Run(RunArgs { ranks, words, universe: None, attributes: vec![], listen: None }))
     }
 
     #[test]
@@ -402,9 +363,23 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_counted_one_letter_at_a_time() {
-        assert_eq!(edits(b"", b"abc"), 3);
-        assert_eq!(edits(b"abc", b"abc"), 0);
-        assert_eq!(edits(b"kitten", b"sitting"), 3);
+    fn ranks_that_dial_in_need_an_address_and_a_number() {
+        let Ok(Command::Run(args)) = parsed("run --listen localhost:0 --expect 3") else {
+            panic!("a line that makes sense");
+        };
+        let listen = Listen { address: "localhost:0".into(), expected: 3, secret_file: None };
+        assert_eq!((args.ranks, args.listen), (0, Some(listen)));
+        for line in [
+            "run -n 1 --listen localhost:0 x",
+            "run -n 1 --expect 2 x",
+            "run -n 1 --secret-file f x",
+            "run --listen localhost:0 --expect 0",
+            "run -n 1 --listen localhost:0 --expect 2 --universe 2 x",
+            "pmiid 3",
+            "pmiid --secret-file f",
+            "pmiid --secret-file f many",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
     }
 }

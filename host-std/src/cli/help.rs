@@ -29,6 +29,10 @@ Starts the ranks of an MPI program on this machine and serves them PMI.
 
 usage: pmi-host run -n N [--] PROGRAM [ARGUMENTS...]
        pmi-host run -n N          runs the built-in demo: who is where, and how fast
+       pmi-host run [-n N] --listen ADDR:PORT --expect N [--secret-file FILE] [PROGRAM...]
+                                  lets further ranks dial in
+       pmi-host pmiid --secret-file FILE RANK
+                                  prints the PMI_ID by which a rank of PMI-1 dials in with a secret
        pmi-host conform --help    checks another launcher, or a client
        pmi-host help | version
 
@@ -36,6 +40,10 @@ options of run:
 ";
 
 const CODES: &str = "
+Ranks may start others (MPI_Comm_spawn); a failure in any job that comes from this one ends all. SIGUSR1
+goes to all ranks, and so does SIGUSR2, but those that listen for it on a second connection get the
+message 'checkpoint' instead.
+
 Output of the ranks comes by whole lines; rank 0 reads standard input, the others read nothing.
 
 exit code: 0 when every rank ended well; else that of the first rank that failed, 128 + S when

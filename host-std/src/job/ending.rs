@@ -5,6 +5,7 @@ use crate::launch::ladder::Step;
 use crate::launch::{orphans, signal};
 use crate::report;
 use crate::verdict::{Failure, Phase, judge};
+use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
 use rustix::process::Signal;
 use std::io;
@@ -55,8 +56,12 @@ impl Run {
             let text = report::failure(&failure, plan, pid, self.running_count);
             self.outputs.say(text);
         }
+        self.say_who_is_there();
         let is_interrupted = matches!(failure, Failure::Interrupted { .. });
+        let code = i32::from(failure.exit_code());
         self.failure = Some(failure);
+        // Whoever listens may have something to save before the signal comes.
+        self.notify(Notice::Abort(code));
         orphans::take_in();
         if !is_interrupted {
             self.step_down();
@@ -67,7 +72,7 @@ impl Run {
     /// Keeps the books of a spawned job until it is among those that ended long ago.
     pub(super) fn look_whether_job_has_ended(&mut self, id: JobId) {
         let has_ended = self.jobs.get(&id.0).is_some_and(|job| {
-            job.running_count == 0 && (job.is_unwanted || job.started_count == job.plan.ranks)
+            job.running_count == 0 && (job.is_unwanted || job.started_count == job.plan.local())
         });
         if id == self.first || !has_ended {
             return;
@@ -92,7 +97,7 @@ impl Run {
         let arrived: Vec<Signal> = self.signals.arrived().collect();
         for one in arrived {
             if !signal::ends_the_job(one) {
-                self.signal_running(one);
+                self.pass_on(one);
                 continue;
             }
             let again = self.interrupted_at.is_some_and(|at| now - at < AGAIN);
@@ -110,6 +115,7 @@ impl Run {
 
     /// Does what the clock says.
     pub(super) fn look_at_the_clock(&mut self, now: Instant) -> io::Result<()> {
+        self.look_at_the_door(now)?;
         if let Some(step) = self.ladder.tick(now) {
             self.take_step(step);
         }
@@ -182,6 +188,19 @@ impl Run {
         }
     }
 
+    /// Passes a signal on that ends nothing. Those that listen get a message instead of the second one.
+    fn pass_on(&mut self, signal: Signal) {
+        let told = match signal == Signal::USR2 {
+            true => self.notify(Notice::Checkpoint),
+            false => Vec::new(),
+        };
+        for Started { job, rank, process, .. } in &self.processes {
+            if let Some(process) = process.as_ref().filter(|_| !told.contains(&(*job, *rank))) {
+                process.signal(signal);
+            }
+        }
+    }
+
     fn signal_running(&self, signal: Signal) {
         for process in self.processes.iter().filter_map(|one| one.process.as_ref()) {
             process.signal(signal);
@@ -191,7 +210,11 @@ impl Run {
     /// With no rank left, output may still be on its way, and a job that was ended by force may have left
     /// processes behind.
     pub(super) fn look_whether_all_have_ended(&mut self) {
-        if self.running_count > 0 || self.starts_more() || self.all_have_ended {
+        if self.running_count > 0
+            || self.starts_more()
+            || self.awaits_callers()
+            || self.all_have_ended
+        {
             return;
         }
         self.all_have_ended = true;

@@ -12,6 +12,7 @@
 //! jobs that come from each other as connected: a failure in one of them ends all. The first failure
 //! decides the exit code and starts the way down; see [`Ladder`].
 
+mod door;
 mod ending;
 mod output;
 mod start;
@@ -22,12 +23,13 @@ use crate::launch::ladder::Ladder;
 use crate::launch::outlet::streams_are_one;
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
-use crate::launch::signal::Signals;
+use crate::launch::signal::{self, Signals};
 use crate::report;
 use crate::server::news::News;
 use crate::server::ready::{Interest, Poller, Token};
 use crate::server::service::Service;
 use crate::verdict::Failure;
+use door::Door;
 use output::{Outputs, index};
 use pmi_core::ids::JobId;
 use start::Start;
@@ -39,12 +41,10 @@ use std::time::{Duration, Instant};
 /// Runs the first job, and all that come from it, and gives the exit code. Everything there is to say has
 /// been said then.
 pub fn run(config: Config) -> u8 {
-    let plan = Plan::first(config, std::process::id());
     let mut limit = DescriptorLimit::new();
-    let prepared = match limit.raise_for(plan.ranks) {
-        Ok(()) => {
-            Run::new(plan, limit).map_err(|error| format!("the job cannot be prepared: {error}"))
-        }
+    let callers = config.gate.as_ref().map_or(0, |gate| gate.expected + STRANGERS);
+    let prepared = match limit.raise_for(config.ranks + callers) {
+        Ok(()) => Run::new(config, limit),
         Err(error) => Err(error.to_string()),
     };
     match prepared {
@@ -67,6 +67,8 @@ struct Run {
     outputs: Outputs,
     /// The job everything comes from.
     first: JobId,
+    /// Where ranks of it dial in, if any do.
+    door: Option<Door>,
     /// By number of the job.
     jobs: BTreeMap<u32, Job>,
     /// How many jobs were spawned; their names count on.
@@ -113,15 +115,19 @@ struct Started {
 }
 
 impl Run {
-    fn new(plan: Plan, limit: DescriptorLimit) -> io::Result<Self> {
+    fn new(config: Config, limit: DescriptorLimit) -> Result<Self, String> {
+        let prepare = |error: io::Error| format!("the job cannot be prepared: {error}");
         // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
         // other.
-        let launcher = Launcher::new(limit, streams_are_one())?;
-        let poller = Poller::new()?;
-        let signals = Signals::new()?;
-        poller.add(Token::Signal, signals.source(), Interest::Read)?;
+        let launcher = Launcher::new(limit, streams_are_one()).map_err(prepare)?;
+        let poller = Poller::new().map_err(prepare)?;
+        let signals = Signals::new().map_err(prepare)?;
+        poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
+        let door = config.gate.clone().map(|gate| Door::open(gate, &poller)).transpose()?;
+        let dial = door.as_ref().map(|door| door.dial(&config)).transpose()?;
+        let plan = Plan::first(&config, dial, std::process::id());
         let mut service = Service::new();
-        let first = service.add_job(&plan)?;
+        let first = service.add_job(&plan).map_err(prepare)?;
         let mut run = Self {
             launcher,
             starts: VecDeque::new(),
@@ -130,6 +136,7 @@ impl Run {
             service,
             outputs: Outputs::new(),
             first,
+            door,
             jobs: BTreeMap::new(),
             spawned_count: 0,
             ended: VecDeque::new(),
@@ -144,6 +151,9 @@ impl Run {
             all_have_ended: false,
             is_abandoned: false,
         };
+        if let Some(dial) = &plan.dial {
+            run.outputs.say(report::listening(&plan, dial));
+        }
         run.enqueue(first, plan, None);
         Ok(run)
     }
@@ -165,6 +175,8 @@ impl Run {
 
     fn turn_until_done(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
+        // Who reads where to dial in does so before anything else happens.
+        self.outputs.flush(&mut self.poller)?;
         while !self.is_done() {
             let has_started = self.start_next()?;
             let until = if has_started { Some(Instant::now()) } else { self.deadline() };
@@ -183,6 +195,7 @@ impl Run {
                 Token::Signal => self.take_signals(),
                 Token::Link(session) => self.service.ready(session, &self.poller)?,
                 Token::Output(stream, process) => self.outputs.read(stream, process),
+                Token::Listen => self.take_callers()?,
                 // Written to at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
             }
@@ -219,6 +232,11 @@ impl Run {
                     self.take_spawn((job, rank), order, asked)
                 }
                 News::PutTwice { job, key, ranks } => self.take_put_twice(job, &key, ranks),
+                News::Joined { .. } => self.take_joined(),
+                News::Refused { from, why, is_guess } => self.take_refused(from, &why, is_guess),
+                News::Signal { job, rank, name } => {
+                    self.take_wanted_signal(job, rank, signal::named(&name));
+                }
             }
         }
         any
@@ -230,6 +248,7 @@ impl Run {
             Some(process) if self.processes[index(process)].process.is_some() => {
                 self.closed_early.push((Instant::now() + ENDING, process));
             }
+            None if self.service.from(job, rank).is_some() => self.take_caller_closed(job, rank),
             _ => self.service.set_gone(job, rank),
         }
     }
@@ -245,7 +264,7 @@ impl Run {
 
     fn is_done(&self) -> bool {
         let quiet = self.running_count == 0 && self.sweep_at.is_none() && self.outputs.is_done();
-        (quiet && !self.starts_more()) || self.is_abandoned
+        (quiet && !self.starts_more() && !self.awaits_callers()) || self.is_abandoned
     }
 
     fn starts_more(&self) -> bool {
@@ -254,7 +273,9 @@ impl Run {
 
     fn deadline(&self) -> Option<Instant> {
         let closed = self.closed_early.first().map(|(at, _)| *at);
-        [self.ladder.deadline(), closed, self.linger_until, self.sweep_at]
+        let door = self.door.as_ref().and_then(Door::deadline);
+        let service = self.service.deadline();
+        [self.ladder.deadline(), closed, self.linger_until, self.sweep_at, door, service]
             .into_iter()
             .flatten()
             .min()
@@ -274,3 +295,6 @@ impl Run {
 /// How long the end of a process may come after the end of its connection. The system closes files
 /// first and tells the parent last; on a loaded machine with a large process there is time between.
 const ENDING: Duration = Duration::from_secs(1);
+
+/// Room for callers that turn out to be none of ours.
+const STRANGERS: u32 = 64;

@@ -50,6 +50,9 @@ impl Run {
             put_twice_said: false,
         };
         self.jobs.insert(id.0, job);
+        if plan.local() == 0 {
+            return;
+        }
         self.starts.push_back(Start { job: id, plan, rank: 0, exec: None, spawner });
     }
 
@@ -66,7 +69,7 @@ impl Run {
             Ok(started) => {
                 self.add(&start, started)?;
                 start.rank += 1;
-                if start.rank < start.plan.ranks {
+                if start.rank < start.plan.local() {
                     self.starts.push_front(start);
                 } else if let Some(Spawner { asked, .. }) = start.spawner {
                     self.service.answer_spawn(asked, Ok(start.job));
@@ -88,7 +91,7 @@ impl Run {
             return self.service.answer_spawn(asked, Err(Code::FAIL));
         };
         let plan = Rc::clone(plan);
-        let waiting: u32 = self.starts.iter().map(|start| start.plan.ranks - start.rank).sum();
+        let waiting: u32 = self.starts.iter().map(|start| start.plan.local() - start.rank).sum();
         let busy = u32::try_from(self.running_count).unwrap_or(u32::MAX).saturating_add(waiting);
         let room = self.launcher.limit.most().saturating_sub(busy);
 

@@ -3,7 +3,7 @@
 //! An outer launcher (a batch system's, another `mpiexec`, or this one) leaves variables that would
 //! lead the MPI library to the outer job. They go; what a user sets to tune a library stays.
 
-use super::plan::Plan;
+use super::plan::{Dial, Plan};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -14,8 +14,7 @@ pub fn of_job(ranks: u32, fd: u32, host: &str) -> [(&'static str, String); 5] {
 
 /// Variables that have the same value in every rank of the job of `plan`.
 pub fn of_plan(plan: &Plan, fd: u32) -> [(&'static str, String); 5] {
-    let local = plan.parts.iter().map(|part| part.ranks).sum();
-    variables([plan.ranks, local], fd, &plan.host, plan.spawner.is_some())
+    variables([plan.ranks, plan.local()], fd, &plan.host, plan.spawner.is_some())
 }
 
 fn variables(
@@ -40,6 +39,11 @@ fn variables(
 /// Variables that differ from rank to rank.
 pub fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 2] {
     [("PMI_RANK", rank.to_string()), ("MPI_LOCALRANKID", local_rank.to_string())]
+}
+
+/// How a rank finds us without its socket: nobody needs that who has one, except for a second connection.
+pub fn of_dial(dial: &Dial, rank: u32) -> [(&'static str, String); 2] {
+    [("PMI_PORT", dial.port.clone()), ("PMI_ID", dial.id(rank).to_string())]
 }
 
 /// What of our own environment a rank may see.

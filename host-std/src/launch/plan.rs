@@ -8,8 +8,10 @@ use crate::cli::config::Config;
 pub struct Plan {
     /// How many ranks the job has.
     pub ranks: u32,
-    /// What they run, in the order of the ranks.
+    /// What those run that are started here, in the order of the ranks. Those that dial in come behind.
     pub parts: Vec<Part>,
+    /// How ranks dial in; none if nobody can.
+    pub dial: Option<Dial>,
     /// The name of the node all ranks run on.
     pub host: String,
     /// The name of the job's key-value space.
@@ -24,6 +26,15 @@ pub struct Plan {
     pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// How ranks find the server without an inherited descriptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dial {
+    /// The address, as a client reads it from its environment.
+    pub port: String,
+    /// The numbers by which ranks say who they are, if those are not their ranks.
+    pub ids: Option<Vec<u64>>,
+}
+
 /// Ranks that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -35,16 +46,19 @@ pub struct Part {
 
 impl Plan {
     /// Places all ranks of `config` on this node. `pid` keeps the names of jobs of two launchers apart.
-    pub fn first(config: Config, pid: u32) -> Self {
-        let Config { ranks, program, host, universe, attributes } = config;
+    pub fn first(config: &Config, dial: Option<Dial>, pid: u32) -> Self {
+        let callers = config.gate.as_ref().map_or(0, |gate| gate.expected);
+        let ranks = config.ranks + callers;
+        let part = config.program.clone().map(|program| Part { program, ranks: config.ranks });
         Self {
             ranks,
-            parts: vec![Part { program, ranks }],
-            host,
+            parts: part.into_iter().collect(),
+            dial,
+            host: config.host.clone(),
             kvsname: format!("kvs_{pid}_0"),
             spawner: None,
-            universe: universe.unwrap_or(ranks),
-            attributes,
+            universe: config.universe.unwrap_or(ranks),
+            attributes: config.attributes.clone(),
             preputs: Vec::new(),
         }
     }
@@ -59,6 +73,7 @@ impl Plan {
         Self {
             ranks: parts.iter().map(|part| part.ranks).sum(),
             parts,
+            dial: None,
             host: self.host.clone(),
             kvsname: format!("kvs_{pid}_{count}"),
             spawner: Some(self.kvsname.clone()),
@@ -66,6 +81,11 @@ impl Plan {
             attributes: self.attributes.clone(),
             preputs,
         }
+    }
+
+    /// How many ranks are started here; the others dial in.
+    pub fn local(&self) -> u32 {
+        self.parts.iter().map(|part| part.ranks).sum()
     }
 
     /// The number of the part that `rank` belongs to, as its job counts applications.
@@ -87,7 +107,19 @@ impl Plan {
     pub fn program_names(&self) -> String {
         let mut names: Vec<String> = self.parts.iter().map(Part::name).collect();
         names.dedup();
+        if self.local() < self.ranks {
+            names.push("dialled in".to_owned());
+        }
         names.join(", ")
+    }
+}
+
+impl Dial {
+    /// The number by which `rank` says who it is.
+    pub fn id(&self, rank: u32) -> u64 {
+        let place = usize::try_from(rank).ok();
+        let id = self.ids.as_ref().and_then(|ids| ids.get(place?).copied());
+        id.unwrap_or(u64::from(rank))
     }
 }
 
@@ -114,6 +146,7 @@ pub(crate) mod tests {
         Plan {
             ranks,
             parts,
+            dial: None,
             host: "node1".to_owned(),
             kvsname: "kvs_7_0".to_owned(),
             spawner: None,

@@ -15,7 +15,7 @@
 
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
-use crate::launch::plan::{Part, Plan};
+use crate::launch::plan::{Dial, Part, Plan};
 use crate::launch::program::Program;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::{SigSet, Signal as NixSignal};
@@ -60,6 +60,7 @@ pub struct Exec {
     environment: Vec<CString>,
     common_count: usize,
     folder: Option<OwnedFd>,
+    dial: Option<Dial>,
 }
 
 /// The numbers at which a rank finds its descriptors when it starts.
@@ -154,6 +155,7 @@ impl Launcher {
             common_count: environment.len(),
             environment,
             folder: folder.as_ref().map(|folder| place(folder)).transpose()?,
+            dial: plan.dial.clone(),
         })
     }
 
@@ -201,7 +203,10 @@ impl Launcher {
 
     fn spawn(&self, exec: &mut Exec, rank: u32, local_rank: u32) -> io::Result<Pid> {
         exec.environment.truncate(exec.common_count);
-        for (name, value) in env::of_rank(rank, local_rank) {
+        let dial = exec.dial.as_ref().map(|dial| env::of_dial(dial, rank));
+        for (name, value) in
+            env::of_rank(rank, local_rank).into_iter().chain(dial.into_iter().flatten())
+        {
             exec.environment.push(variable(name.as_ref(), value.as_ref())?);
         }
         let Exec { path, words, environment, folder, .. } = exec;

@@ -57,6 +57,13 @@ pub fn name(signal: i32) -> String {
     }
 }
 
+/// The signal that a client means by `name`, with or without `SIG` in front.
+pub fn named(name: &str) -> Option<Signal> {
+    let name = name.strip_prefix("SIG").unwrap_or(name);
+    let found = NAMES.iter().find(|(_, known)| known.strip_prefix("SIG") == Some(name));
+    found.and_then(|(number, _)| Signal::from_named_raw(*number))
+}
+
 /// The signals that are ignored now, one bit each. Where the system does not tell, none.
 fn ignored() -> u64 {
     // One read is enough for what is there, and the system makes the text anew for each file opened.
@@ -102,6 +109,12 @@ mod tests {
     fn known_signals_have_names_and_others_numbers() {
         assert_eq!(name(11), "signal 11 (SIGSEGV)");
         assert_eq!(name(40), "signal 40");
+    }
+
+    #[test]
+    fn a_client_names_signals_in_two_ways() {
+        assert_eq!([named("SIGUSR1"), named("USR1")], [Some(Signal::USR1); 2]);
+        assert_eq!([named("SIG"), named(""), named("usr1"), named("9")], [None; 4]);
     }
 
     #[test]

@@ -7,10 +7,15 @@ use pmi_core::time::Instant;
 use pmi_link::{Carry, Progress, PumpError};
 use pmi_std::{Bounded, NonBlocking, Stream};
 use std::io;
+use std::net::SocketAddr;
 
 /// Our end of a rank's socket.
 #[derive(Debug)]
 pub struct Connection {
+    /// Where its peer has dialled in from; nowhere if it is a process of ours.
+    pub from: Option<SocketAddr>,
+    /// Its peer has not said who it is.
+    pub is_stranger: bool,
     link: Option<NonBlocking<Stream>>,
     carry: Carry<Bounded>,
     watched_for: Option<Interest>,
@@ -44,9 +49,16 @@ impl Connection {
     /// Takes over `stream`, which never waits, and watches it.
     ///
     /// Errors: those of the system.
-    pub fn new(stream: Stream, token: Token, poller: &Poller) -> io::Result<Self> {
+    pub fn new(
+        stream: Stream,
+        from: Option<SocketAddr>,
+        token: Token,
+        poller: &Poller,
+    ) -> io::Result<Self> {
         poller.add(token, &stream, Interest::Read)?;
         Ok(Self {
+            from,
+            is_stranger: from.is_some(),
             link: Some(NonBlocking::of(stream)),
             carry: Carry::new(Bounded::new(CARRY_MAX), Bounded::new(CARRY_MAX)),
             watched_for: Some(Interest::Read),

@@ -1,8 +1,12 @@
-//! Serving the ranks of all jobs: what is ready ([`ready`]), the protocol server ([`service`]) and what
-//! it wants done ([`news`]), bytes between it and the ranks ([`flush`]), and what it is made of
-//! ([`storage`], [`map_kvs`]).
+//! Serving the ranks of all jobs: what is ready ([`ready`]), the protocol server ([`service`], with
+//! [`callers`] who dial in) and what it wants done ([`news`]), bytes between it and the ranks ([`flush`]),
+//! who may dial in ([`gate`]) and where ([`listen`]), and what the server is made of ([`storage`],
+//! [`map_kvs`]).
 
+pub mod callers;
 pub mod flush;
+pub mod gate;
+pub mod listen;
 pub mod map_kvs;
 pub mod news;
 pub mod ready;

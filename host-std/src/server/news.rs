@@ -6,6 +6,7 @@ use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::server::Event;
+use std::net::SocketAddr;
 
 /// What the rest of the launcher must know.
 #[derive(Debug)]
@@ -44,6 +45,31 @@ pub enum News {
         /// Who put it first, and who put the value that holds.
         ranks: [u32; 2],
     },
+    /// A rank has dialled in.
+    Joined {
+        /// The rank.
+        rank: u32,
+        /// Where from.
+        from: SocketAddr,
+    },
+    /// Somebody dialled in and was sent away; it is no rank, so no job suffers.
+    Refused {
+        /// Where from.
+        from: SocketAddr,
+        /// What it did, as the rest of a sentence about it.
+        why: String,
+        /// It may be trying to find the secret.
+        is_guess: bool,
+    },
+    /// A rank was told something on its second connection, and wants this signal after it.
+    Signal {
+        /// Its job.
+        job: JobId,
+        /// The rank.
+        rank: u32,
+        /// The name of the signal.
+        name: String,
+    },
 }
 
 /// A spawn that waits for its answer.
@@ -80,6 +106,10 @@ pub(super) fn event_news(service: &mut Service, event: Event) -> Option<News> {
         Event::PutTwice { job, key, first, second } => {
             let key = printable(key.as_bytes());
             Some(News::PutTwice { job, key, ranks: [first.0, second.0] })
+        }
+        Event::Joined { job, rank } => service.take_joined(job, rank),
+        Event::Signal { job, rank, signal } => {
+            Some(News::Signal { job, rank: rank.0, name: printable(signal.as_bytes()) })
         }
         // There are no other nodes.
         _ => None,

@@ -22,6 +22,8 @@ pub enum Token {
     Output(Stream, u32),
     /// Our own stream takes more.
     Outlet(Stream),
+    /// Somebody dials in.
+    Listen,
 }
 
 /// Waits for many things at once.
@@ -176,6 +178,7 @@ fn data(token: Token) -> epoll::EventData {
         Token::Output(Stream::Err, number) => (4, number),
         Token::Outlet(Stream::Out) => (5, 0),
         Token::Outlet(Stream::Err) => (6, 0),
+        Token::Listen => (LISTEN, 0),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -190,6 +193,7 @@ fn token(data: u64) -> Option<Token> {
         4 => Token::Output(Stream::Err, number),
         5 => Token::Outlet(Stream::Out),
         6 => Token::Outlet(Stream::Err),
+        LISTEN => Token::Listen,
         _ => return None,
     })
 }
@@ -204,6 +208,9 @@ fn timespec(duration: Duration) -> Timespec {
 /// The members of the main set that stand for a set of outputs.
 const SET_OUT: u64 = 7 << 32;
 const SET_ERR: u64 = 8 << 32;
+
+/// Behind the two sets.
+const LISTEN: u64 = 9;
 
 /// How many events one call of the system may tell. Twelve bytes each.
 const BATCH: usize = 256;
@@ -225,6 +232,7 @@ mod tests {
                 Token::Output(Stream::Err, rank),
                 Token::Outlet(Stream::Out),
                 Token::Outlet(Stream::Err),
+                Token::Listen,
             ];
             for sent in tokens {
                 assert_eq!(token(data(sent).u64()), Some(sent));

@@ -6,13 +6,15 @@ use crate::server::news::{Asked, News, event_news, nonsense, stuck_news};
 use crate::server::ready::{Poller, Token};
 use crate::server::storage::{Heap, Table};
 use crate::verdict::{Failure, Phase};
-use pmi_core::error::{Code, Misuse};
+use pmi_core::error::{Code, Misuse, PeerError};
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
+use pmi_core::machine::Machine;
 use pmi_core::server::{self, Event, JobSpec, Member, Peer, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_std::{Bounded, Clock, Stream};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 
 /// Serves the ranks of all jobs.
 #[derive(Debug)]
@@ -27,17 +29,23 @@ pub struct Service {
     news: VecDeque<News>,
     /// Ranks whose connection keeps a fence from ending. How their processes end will say more, and soon.
     pub(super) suspects: Vec<(JobId, Rank)>,
-    clock: Clock,
+    /// How many callers have not said who they are.
+    pub(super) strangers: usize,
+    pub(super) clock: Clock,
     /// One buffer for whichever connection is served.
     scratch: Box<[u8]>,
 }
 
 /// A rank, as far as it has to do with connections.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seat {
-    session: Option<SessionId>,
+pub(super) struct Seat {
+    pub(super) session: Option<SessionId>,
+    /// Where it has dialled in from.
+    pub(super) from: Option<SocketAddr>,
+    /// It was started here.
+    pub(super) is_local: bool,
     /// How far it had come when it was given up.
-    last_phase: Option<Phase>,
+    pub(super) last_phase: Option<Phase>,
 }
 
 impl Service {
@@ -50,12 +58,13 @@ impl Service {
             events: VecDeque::new(),
             news: VecDeque::new(),
             suspects: Vec::new(),
+            strangers: 0,
             clock: Clock::start(),
             scratch: vec![0; SCRATCH].into(),
         }
     }
 
-    /// Sets up the job of `plan`, with all its ranks on one node.
+    /// Sets up the job of `plan`.
     ///
     /// Errors: those of a plan that cannot be served, which name what is wrong.
     pub fn add_job(&mut self, plan: &Plan) -> io::Result<JobId> {
@@ -66,13 +75,11 @@ impl Service {
             universe_size: Some(plan.universe),
             has_uplink: false,
         };
-        let members: Vec<Member> = (0..plan.ranks)
-            .map(|rank| Member::new(i32::try_from(plan.appnum(rank)).unwrap_or(-1), NODE))
-            .collect();
+        let members: Vec<Member> = (0..plan.ranks).map(|rank| member(plan, rank)).collect();
         let count = members.len();
         let job =
             self.server.add_job(spec, members, Default::default()).map_err(io::Error::other)?;
-        let filled = self.fill(job, plan, count);
+        let filled = self.fill(job, plan);
         if let Err(error) = filled {
             self.remove_job(job);
             return Err(io::Error::other(error));
@@ -84,9 +91,10 @@ impl Service {
     }
 
     /// What the ranks of a job can read from the start.
-    fn fill(&mut self, job: JobId, plan: &Plan, count: usize) -> Result<(), Misuse> {
+    fn fill(&mut self, job: JobId, plan: &Plan) -> Result<(), Misuse> {
         let mut mapping = [0; 64];
-        if let Ok(len) = write_mapping(std::iter::repeat_n(NODE, count), &mut mapping) {
+        let nodes = (0..plan.ranks).map(|rank| node(plan, rank));
+        if let Ok(len) = write_mapping(nodes, &mut mapping) {
             self.server.preset(job, PROCESS_MAPPING, &mapping[..len])?;
         }
         self.server.preset(job, b"universeSize", plan.universe.to_string().as_bytes())?;
@@ -117,19 +125,25 @@ impl Service {
         poller: &Poller,
     ) -> io::Result<()> {
         let peer = Peer::Member { job, rank: Rank(rank) };
-        let session = self.open(peer, link, poller)?;
+        let session = self.open(peer, link, None, poller)?;
         if let Some(seat) = self.seat_mut(job, rank) {
-            seat.session = Some(session);
+            (seat.session, seat.is_local) = (Some(session), true);
         }
         Ok(())
     }
 
-    fn open(&mut self, peer: Peer, link: Stream, poller: &Poller) -> io::Result<SessionId> {
+    pub(super) fn open(
+        &mut self,
+        peer: Peer,
+        link: Stream,
+        from: Option<SocketAddr>,
+        poller: &Poller,
+    ) -> io::Result<SessionId> {
         let session = self
             .server
             .open(peer, Bounded::new(INBOX_MAX), Table::new(THREADS_MAX))
             .map_err(io::Error::other)?;
-        let connection = Connection::new(link, Token::Link(session.0), poller)?;
+        let connection = Connection::new(link, from, Token::Link(session.0), poller)?;
         let place = index(session.0);
         self.connections.resize_with(self.connections.len().max(place + 1), || None);
         self.connections[place] = Some(connection);
@@ -223,7 +237,17 @@ impl Service {
         let Some(mut session) = self.server.session(id) else { return Ok(()) };
         let wire = (Token::Link(id.0), poller);
         let served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
-        let Some((job, Some(Rank(rank)))) = self.server.peer(id) else { return Ok(()) };
+        // Whoever has said who it is may take its time from now on.
+        if connection.is_stranger
+            && self.server.session(id).is_none_or(|s| s.poll_timeout().is_none())
+        {
+            connection.is_stranger = false;
+            self.strangers -= 1;
+        }
+        let Some((job, Some(Rank(rank)))) = self.server.peer(id) else {
+            self.serve_stranger(id, served);
+            return Ok(());
+        };
         match served {
             Served::Waiting => {}
             Served::Closed => self.news.push_back(News::Closed { job, rank }),
@@ -238,28 +262,47 @@ impl Service {
                     && let Some(Some(connection)) = self.connections.get_mut(index(id.0))
                 {
                     connection.close();
+                    // A process of ours is heard of when it ends, but who has dialled in only here.
+                    if connection.from.is_some() {
+                        self.news.push_back(News::Closed { job, rank });
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    fn close(&mut self, session: SessionId) {
-        if let Some(connection) = self.connections.get_mut(index(session.0)) {
-            *connection = None;
+    /// A connection without a rank: somebody who has not said who it is, or who listens.
+    fn serve_stranger(&mut self, id: SessionId, served: Served) {
+        if let Served::Broken(error, heard_bytes) = served
+            && let Some(from) = self.connection(id).and_then(|connection| connection.from)
+        {
+            let heard = &self.scratch[..heard_bytes.min(EXCERPT_MAX)];
+            let is_guess = error == PeerError::Unproven;
+            let why = nonsense(error, if is_guess { b"" } else { heard });
+            self.news.push_back(News::Refused { from, why, is_guess });
         }
+        if served != Served::Waiting {
+            self.close(id);
+        }
+    }
+
+    pub(super) fn close(&mut self, session: SessionId) {
+        let place = self.connections.get_mut(index(session.0));
+        let connection = place.and_then(Option::take);
+        self.strangers -= usize::from(connection.is_some_and(|connection| connection.is_stranger));
         self.events.extend(self.server.close(session));
     }
 
-    fn connection(&self, session: SessionId) -> Option<&Connection> {
+    pub(super) fn connection(&self, session: SessionId) -> Option<&Connection> {
         self.connections.get(index(session.0))?.as_ref()
     }
 
-    fn seat(&self, job: JobId, rank: u32) -> Option<&Seat> {
+    pub(super) fn seat(&self, job: JobId, rank: u32) -> Option<&Seat> {
         self.seats.get(index(job.0))?.get(index(rank))
     }
 
-    fn seat_mut(&mut self, job: JobId, rank: u32) -> Option<&mut Seat> {
+    pub(super) fn seat_mut(&mut self, job: JobId, rank: u32) -> Option<&mut Seat> {
         self.seats.get_mut(index(job.0))?.get_mut(index(rank))
     }
 }
@@ -270,12 +313,24 @@ impl Default for Service {
     }
 }
 
+/// A rank of `plan` that has not said anything.
+fn member(plan: &Plan, rank: u32) -> Member {
+    let appnum = plan.appnum(rank).min(plan.parts.len().saturating_sub(1));
+    let member = Member::new(i32::try_from(appnum).unwrap_or(-1), node(plan, rank));
+    match &plan.dial {
+        Some(dial) => member.with_token(dial.id(rank)),
+        None => member,
+    }
+}
+
+/// The label of the node of a rank: 0 is here. Who has dialled in may be anywhere, so each is for itself.
+fn node(plan: &Plan, rank: u32) -> u32 {
+    (rank + 1).saturating_sub(plan.local())
+}
+
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
-
-/// The label of the one node there is.
-const NODE: u32 = 0;
 
 /// How many answers one client may wait for at once: as many as threads of it call PMI.
 const THREADS_MAX: usize = 256;

@@ -1,0 +1,170 @@
+//! Ranks that dial in: who has, who has not, and what is said about it.
+
+use super::Run;
+use crate::cli::config::Config;
+use crate::launch::plan::Dial;
+use crate::report;
+use crate::server::gate::Gate;
+use crate::server::listen::Listener;
+use crate::server::ready::Poller;
+use crate::verdict::{Failure, Phase};
+use pmi_core::command::Notice;
+use pmi_core::ids::JobId;
+use rustix::process::Signal;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Where ranks of the first job dial in.
+pub(super) struct Door {
+    pub(super) listener: Listener,
+    pub(super) gate: Gate,
+    pub(super) opened_at: Instant,
+    /// When to say who has dialled in; not any more when all have.
+    pub(super) table_at: Option<Instant>,
+    /// How many have not dialled in.
+    pub(super) absent_count: u32,
+    /// How many have not ended.
+    pub(super) left_count: u32,
+}
+
+impl Door {
+    /// Opens it.
+    ///
+    /// Errors: a sentence for people.
+    pub(super) fn open(gate: Gate, poller: &Poller) -> Result<Self, String> {
+        let listener = Listener::open(gate.address, poller).map_err(|error| {
+            format!(
+                "nobody can dial in at {}: {error}; choose another port, or 0 for any",
+                gate.address
+            )
+        })?;
+        let now = Instant::now();
+        let (absent_count, left_count) = (gate.expected, gate.expected);
+        let table_at = Some(now + FIRST_TABLE);
+        Ok(Self { listener, gate, opened_at: now, table_at, absent_count, left_count })
+    }
+
+    /// How to dial in.
+    ///
+    /// Errors: a sentence for people.
+    pub(super) fn dial(&self, config: &Config) -> Result<Dial, String> {
+        let ids = self.gate.identities(config.ranks + self.gate.expected)?;
+        Ok(Dial { port: self.listener.address.to_string(), ids })
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        [self.table_at, self.listener.paused_until].into_iter().flatten().min()
+    }
+}
+
+impl Run {
+    /// Lets everybody in who waits outside.
+    pub(super) fn take_callers(&mut self) -> io::Result<()> {
+        let Some(door) = &mut self.door else { return Ok(()) };
+        while let Some(caller) = door.listener.accept(&self.poller)? {
+            let challenge = door.gate.challenge()?;
+            self.service.add_caller(self.first, caller, challenge, &self.poller)?;
+        }
+        Ok(())
+    }
+
+    /// True while somebody who dials in has not come, or has not ended.
+    pub(super) fn awaits_callers(&self) -> bool {
+        self.failure.is_none() && self.door.as_ref().is_some_and(|door| door.left_count > 0)
+    }
+
+    pub(super) fn take_joined(&mut self) {
+        let Some(door) = &mut self.door else { return };
+        door.absent_count -= 1;
+        if door.absent_count == 0 {
+            door.table_at = None;
+        }
+    }
+
+    /// Somebody was sent away. The next one waits a moment if this one may have been guessing.
+    pub(super) fn take_refused(&mut self, from: SocketAddr, why: &str, is_guess: bool) {
+        self.outputs.say(report::refused(from, why));
+        if let (Some(door), true) = (&mut self.door, is_guess) {
+            // Should the poller refuse, there is no pause; nothing worse.
+            let _ = door.listener.pause(&self.poller);
+        }
+    }
+
+    /// The connection of a rank that has dialled in is closed, by either side.
+    pub(super) fn take_caller_closed(&mut self, job: JobId, rank: u32) {
+        let Some(from) = self.service.from(job, rank) else { return };
+        match self.service.phase(job, rank) {
+            Phase::Open => {
+                self.service.set_gone(job, rank);
+                self.fail(job, Failure::Vanished { rank, from });
+            }
+            // It has not begun, so another one may.
+            Phase::Silent => {
+                self.service.set_absent(job, rank);
+                if let Some(door) = &mut self.door {
+                    door.absent_count += 1;
+                    door.table_at.get_or_insert(Instant::now() + FIRST_TABLE);
+                }
+            }
+            Phase::Finalized => {
+                self.service.set_gone(job, rank);
+                if let Some(door) = &mut self.door {
+                    door.left_count = door.left_count.saturating_sub(1);
+                }
+                self.look_whether_all_have_ended();
+            }
+        }
+    }
+
+    /// Does what the clock says about callers.
+    pub(super) fn look_at_the_door(&mut self, now: Instant) -> io::Result<()> {
+        if self.service.tick() {
+            self.settle()?;
+        }
+        let Some(door) = &mut self.door else { return Ok(()) };
+        door.listener.tick(now, &self.poller)?;
+        if door.table_at.is_some_and(|at| now >= at) {
+            door.table_at = Some(now + NEXT_TABLE);
+            self.say_who_is_there();
+        }
+        Ok(())
+    }
+
+    /// Says who has dialled in, if anybody has not.
+    pub(super) fn say_who_is_there(&mut self) {
+        let Some(door) = self.door.as_ref().filter(|door| door.absent_count > 0) else { return };
+        let secs = door.opened_at.elapsed().as_secs();
+        if let Some(job) = self.jobs.get(&self.first.0) {
+            let from = |rank| self.service.from(self.first, rank);
+            self.outputs.say(report::attendance(&job.plan, secs, from));
+        }
+    }
+
+    /// Tells ranks that listen on a second connection, before anything else happens to them, and says who
+    /// was told.
+    pub(super) fn notify(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
+        let told = self.service.notify_all(notice);
+        if !told.is_empty() && self.service.flush(&self.poller).is_ok() {
+            self.take_news();
+        }
+        told
+    }
+
+    /// Sends a process of ours the signal it wants after a notice.
+    pub(super) fn take_wanted_signal(&mut self, job: JobId, rank: u32, signal: Option<Signal>) {
+        let process =
+            self.process_of(job, rank).map(|number| &self.processes[super::index(number)]);
+        if let (Some(started), Some(signal)) = (process, signal)
+            && let Some(process) = &started.process
+        {
+            process.signal(signal);
+        }
+    }
+}
+
+/// By then whoever was started together with us has dialled in.
+const FIRST_TABLE: Duration = Duration::from_secs(10);
+
+/// Whoever waits this long has read the first one.
+const NEXT_TABLE: Duration = Duration::from_secs(60);

@@ -1,0 +1,139 @@
+//! Where ranks that are not our children dial in, and what they must know to be let in.
+//!
+//! Nothing listens unless somebody asked for it. Without a secret only this machine may call: whoever
+//! can dial could take the place of a rank. With one, a PMI-2 client answers a challenge, and a PMI-1
+//! client, which has no words for that, says a number that follows from the secret.
+
+use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
+
+/// An address to listen on, for how many, and the secret.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// The address.
+    pub address: SocketAddr,
+    /// How many ranks are to dial in.
+    pub expected: u32,
+    /// What they must know.
+    pub secret: Option<Secret>,
+}
+
+impl Gate {
+    /// Finds the address and reads the secret.
+    ///
+    /// Errors: a sentence for people, with the way out.
+    pub fn resolve(
+        address: &str,
+        expected: u32,
+        secret_file: Option<&OsStr>,
+    ) -> Result<Self, String> {
+        let found = address.to_socket_addrs().map_err(|error| {
+            format!("'--listen {address}' is no address ({error}); try '--listen 127.0.0.1:0'")
+        })?;
+        let address = { found }.next().ok_or_else(|| {
+            format!("'--listen {address}' names no address; try '--listen 127.0.0.1:0'")
+        })?;
+        let secret = secret_file.map(read_secret).transpose()?;
+        if secret.is_none() && !address.ip().is_loopback() {
+            return Err(format!(
+                "other machines can dial in at {address}, so a secret is needed: add \
+                 '--secret-file FILE', or listen on 127.0.0.1"
+            ));
+        }
+        Ok(Self { address, expected, secret })
+    }
+
+    /// The numbers by which ranks dial in, if they are not the ranks themselves.
+    ///
+    /// Errors: two ranks would have the same number.
+    pub fn identities(&self, ranks: u32) -> Result<Option<Vec<u64>>, String> {
+        let Some(secret) = &self.secret else { return Ok(None) };
+        let ids: Vec<u64> = (0..ranks).map(|rank| identity(secret, rank)).collect();
+        let mut sorted = ids.clone();
+        sorted.sort_unstable();
+        match sorted.windows(2).all(|pair| pair[0] != pair[1]) {
+            true => Ok(Some(ids)),
+            false => {
+                Err("with this secret two ranks would have the same number; use another".into())
+            }
+        }
+    }
+
+    /// A new challenge, if one is to be met.
+    ///
+    /// Errors: those of the system's random source.
+    pub fn challenge(&self) -> io::Result<Option<Challenge>> {
+        let Some(secret) = &self.secret else { return Ok(None) };
+        let mut random = [0; NONCE_DIGITS];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        Ok(Some(Challenge::new(secret, Nonce::new(random))))
+    }
+}
+
+/// Reads a secret from a file that nobody else may read. A line end behind it does not count.
+///
+/// Errors: a sentence for people, with the way out.
+pub fn read_secret(file: &OsStr) -> Result<Secret, String> {
+    let shown = file.display();
+    let cannot = |error: io::Error| format!("the secret in '{shown}' cannot be read ({error})");
+    let mut open = File::open(file).map_err(cannot)?;
+    if open.metadata().map_err(cannot)?.mode() & OTHERS != 0 {
+        return Err(format!(
+            "others may read the secret in '{shown}'; 'chmod 600 {shown}' ends that"
+        ));
+    }
+    let mut bytes = Vec::new();
+    open.read_to_end(&mut bytes).map_err(cannot)?;
+    Secret::new(bytes.trim_ascii_end()).map_err(|_| {
+        format!(
+            "the secret in '{shown}' must have 16 to 64 bytes; 'head -c 32 /dev/urandom | base64' \
+             makes one"
+        )
+    })
+}
+
+/// The number by which `rank` dials in: the first 31 bits of the SHA-256 of the secret and `pmiid-RANK`,
+/// which is as much as a client keeps that reads it into an `int`.
+pub fn identity(secret: &Secret, rank: u32) -> u64 {
+    let proof = secret.prove(format!("pmiid-{rank}").as_bytes());
+    let digits = proof.as_bytes().iter().take(8);
+    let value = digits.fold(0, |sum, digit| {
+        let digit = char::from(*digit).to_digit(16).unwrap_or_default();
+        sum << 4 | u64::from(digit)
+    });
+    value >> 1
+}
+
+/// Everybody but the owner.
+const OTHERS: u32 = 0o077;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_may_call_without_a_secret() {
+        for here in ["127.0.0.1:0", "[::1]:4000"] {
+            assert!(Gate::resolve(here, 1, None).is_ok(), "{here}");
+        }
+        for open in ["0.0.0.0:4000", "[::]:4000", "192.0.2.1:4000"] {
+            let why = Gate::resolve(open, 1, None).unwrap_err();
+            assert!(why.contains("--secret-file"), "{why}");
+        }
+        assert!(Gate::resolve("127.0.0.1", 1, None).unwrap_err().contains("127.0.0.1:0"));
+    }
+
+    #[test]
+    fn the_number_of_a_rank_follows_from_the_secret() {
+        let secret = Secret::new(b"correct horse battery staple").unwrap();
+        // printf 'correct horse battery staplepmiid-3' | sha256sum
+        assert_eq!(identity(&secret, 3), FIRST_EIGHT_DIGITS >> 1);
+        assert_ne!(identity(&secret, 3), identity(&secret, 4));
+    }
+
+    const FIRST_EIGHT_DIGITS: u64 = 0x77a9_2014;
+}

@@ -1,0 +1,391 @@
+//! Ranks that are not started here and dial in over TCP: who is let in, as whom, and what happens when
+//! somebody does not come, goes away, or is not who it says it is.
+
+mod common;
+use common::{host, run};
+use pmi_core::auth::Secret;
+use pmi_core::client::prove;
+use pmi_core::command::Version;
+use pmi_link::blocking::{Opening, Pmi};
+use pmi_std::Stream;
+use pmi_std::env::Environment;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+const SECRET: &str = "a secret of more than sixteen bytes";
+
+/// A launcher that listens.
+struct Host {
+    child: Child,
+    port: String,
+    err: BufReader<std::process::ChildStderr>,
+    said: String,
+}
+
+impl Host {
+    /// Starts `pmi-host run --listen 127.0.0.1:0 WORDS…` and reads where it listens.
+    fn start(words: &[&str]) -> Self {
+        let mut command = host(["run", "--listen", "127.0.0.1:0"]);
+        command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        err.read_line(&mut said).unwrap();
+        let port = said.split("PMI_PORT=").nth(1).and_then(|rest| rest.split(';').next());
+        let port = port.unwrap_or_else(|| panic!("no port in {said:?}")).to_owned();
+        Self { child, port, err, said }
+    }
+
+    fn dial(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.port).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    /// Reads on until something was said.
+    fn says(&mut self, part: &str) {
+        while !self.said.contains(part) {
+            assert_ne!(self.err.read_line(&mut self.said).unwrap(), 0, "{}", self.said);
+        }
+    }
+
+    /// Waits for the end, and gives code, output and what was said.
+    fn end(mut self) -> (i32, String, String) {
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.err.read_to_string(&mut self.said).unwrap();
+        let said = std::mem::take(&mut self.said);
+        (self.child.wait().unwrap().code().unwrap(), out, said)
+    }
+}
+
+/// A test that failed leaves no launcher behind.
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+/// A PMI-1 client of ours in a thread: puts, waits for all, reads the next rank's value.
+fn client(port: &str, id: u64) -> JoinHandle<(u32, String)> {
+    let variables = [("PMI_PORT".to_owned(), port.to_owned()), ("PMI_ID".into(), id.to_string())];
+    thread::spawn(move || {
+        let environment = Environment::from_variables(variables).unwrap();
+        let mut member = pmi_std::connect_by(environment).unwrap().unwrap();
+        let value = exchange(&mut member.pmi, member.rank, member.size);
+        (member.rank, value)
+    })
+}
+
+fn exchange(pmi: &mut Pmi<Stream>, rank: u32, size: u32) -> String {
+    pmi.put(format!("card-{rank}").as_bytes(), format!("of-{rank}").as_bytes()).unwrap();
+    pmi.fence().unwrap();
+    let mut room = [0; 1024];
+    let key = format!("card-{}", (rank + 1) % size);
+    let len = pmi.get(key.as_bytes(), &mut room).unwrap().expect("the fence shows it");
+    pmi.finalize().unwrap();
+    String::from_utf8_lossy(&room[..len]).into_owned()
+}
+
+/// The same exchange by a shell that was started as a rank.
+fn local_rank() -> String {
+    "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
+     echo cmd=put kvsname=x key=card-$PMI_RANK value=of-$PMI_RANK >&$PMI_FD; read answer <&$PMI_FD
+     echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD
+     echo cmd=get_my_kvsname >&$PMI_FD; read name <&$PMI_FD
+     echo cmd=get kvsname=${name#*kvsname=} key=card-$(((PMI_RANK + 1) % PMI_SIZE)) >&$PMI_FD
+     read answer <&$PMI_FD; echo $PMI_RANK: ${answer##*=}
+     echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD"
+        .to_owned()
+}
+
+fn secret_file(name: &str, mode: u32) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_file(&path);
+    std::fs::write(&path, format!("{SECRET}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+/// Sends a line and reads one.
+fn ask(stream: &mut TcpStream, line: &str) -> String {
+    stream.write_all(line.as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    answer
+}
+
+/// Reads what is sent until the other end closes; a reset is an end too.
+fn rest(stream: &mut TcpStream) -> String {
+    let mut all = Vec::new();
+    let mut chunk = [0; 512];
+    loop {
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(len) => all.extend_from_slice(&chunk[..len]),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("not closed: {error}"),
+        }
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+#[test]
+fn ranks_that_dial_in_and_ranks_that_are_started_are_one_job() {
+    let script = local_rank();
+    let host = Host::start(&["--expect", "2", "-n", "2", "sh", "-c", &script]);
+    assert!(host.said.contains("ranks 2 to 3 dial in"), "{}", host.said);
+    let clients = [3, 2].map(|id| client(&host.port, id));
+    let mut seen: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    seen.sort();
+    assert_eq!(seen, [(2, "of-3".to_owned()), (3, "of-0".to_owned())]);
+    let (code, out, said) = host.end();
+    let mut lines: Vec<&str> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((code, lines), (0, vec!["0: of-1", "1: of-2"]), "{said}");
+}
+
+#[test]
+fn a_job_may_be_all_callers_and_ends_with_the_last() {
+    let host = Host::start(&["--expect", "3"]);
+    let clients: Vec<_> = (0..3).map(|id| client(&host.port, id)).collect();
+    for client in clients {
+        client.join().unwrap();
+    }
+    let (code, _, said) = host.end();
+    assert_eq!((code, said.lines().count()), (0, 1), "{said}");
+}
+
+#[test]
+fn both_generations_get_in_with_the_secret() {
+    let file = secret_file("both.secret", 0o600);
+    let shown = file.to_str().unwrap();
+    let host = Host::start(&["--expect", "2", "--secret-file", shown]);
+    let id = run(&mut common::host(["pmiid", "--secret-file", shown, "0"])).exits_with(0).out;
+    let first = client(&host.port, id.trim().parse().unwrap());
+    let port = host.port.clone();
+    let second = thread::spawn(move || {
+        let secret = Secret::new(SECRET.as_bytes()).unwrap();
+        let prover = move |reply: &pmi_core::command::Reply<'_>| prove(&secret, reply);
+        let mut opening = Opening::new(Version::V2_0);
+        opening.rank = Some(1);
+        opening.prover = Some(&prover);
+        let (name, number) = port.rsplit_once(':').unwrap();
+        let mut pmi = Pmi::new(Stream::dial(name, number.parse().unwrap()).unwrap());
+        pmi.open(&opening, &mut [0; 64]).unwrap();
+        pmi.job_id().unwrap();
+        exchange(&mut pmi, 1, 2)
+    });
+    assert_eq!(first.join().unwrap(), (0, "of-1".to_owned()));
+    assert_eq!(second.join().unwrap(), "of-0");
+    let (code, _, said) = host.end();
+    assert_eq!((code, said.lines().count()), (0, 1), "{said}");
+}
+
+#[test]
+fn whoever_does_not_know_the_secret_is_sent_away_and_the_job_goes_on() {
+    let file = secret_file("wrong.secret", 0o600);
+    let shown = file.to_str().unwrap();
+    let mut host = Host::start(&["--expect", "1", "--secret-file", shown]);
+    // By number, without asking for the challenge, and with a wrong proof.
+    let mut guess = host.dial();
+    let told = ask(&mut guess, "cmd=initack pmiid=0\n");
+    assert!(told.contains("rc=") && !told.contains("rc=0 "), "{told}");
+    rest(&mut guess);
+    host.says("did not prove that it knows the secret");
+    for body in ["cmd=fullinit;pmirank=0;", "cmd=fullinit;pmirank=0;authtype=challenge-sha256;"] {
+        host.said.clear();
+        let mut guess = host.dial();
+        ask(&mut guess, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        guess.write_all(format!("{:6}{body}", body.len()).as_bytes()).unwrap();
+        if body.contains("authtype") {
+            let proof = format!("cmd=auth-response-complete;authinfo={};", "0".repeat(64));
+            guess.write_all(format!("{:6}{proof}", proof.len()).as_bytes()).unwrap();
+        }
+        let told = rest(&mut guess);
+        assert!(!told.contains("rc=0;"), "{told}");
+        host.says("did not prove that it knows the secret");
+        host.says("the job goes on");
+    }
+    let id = run(&mut common::host(["pmiid", "--secret-file", shown, "0"])).out;
+    assert_eq!(client(&host.port, id.trim().parse().unwrap()).join().unwrap().1, "of-0");
+    assert_eq!(host.end().0, 0);
+}
+
+#[test]
+fn a_rank_is_given_once() {
+    let mut host = Host::start(&["--expect", "1", "-n", "1", "sh", "-c", &local_rank()]);
+    let mut first = host.dial();
+    assert!(ask(&mut first, "cmd=initack pmiid=1\n").starts_with("cmd=initack"));
+    for (id, why) in [(1, "rank 1 is connected already"), (7, "nobody with identity 7")] {
+        let mut second = host.dial();
+        let told = ask(&mut second, &format!("cmd=initack pmiid={id}\n"));
+        assert!(told.contains("rc=") && !told.contains("rc=0 "), "{told}");
+        rest(&mut second);
+        host.says(why);
+    }
+    // Nor one that was started here.
+    let mut second = host.dial();
+    second.write_all(b"cmd=initack pmiid=0\n").unwrap();
+    rest(&mut second);
+    host.says("a caller from 127.0.0.1:");
+    // The first one has not begun: when it goes, another may come.
+    drop(first);
+    let ended = (0..100).find_map(|_| {
+        let mut again = host.dial();
+        again.write_all(b"cmd=initack pmiid=1\n").unwrap();
+        let mut answer = String::new();
+        BufReader::new(again.try_clone().unwrap()).read_line(&mut answer).unwrap();
+        let is_in = answer.contains("rc=0") || answer == "cmd=initack\n";
+        if !is_in {
+            thread::sleep(Duration::from_millis(20));
+        }
+        is_in.then_some(again)
+    });
+    let mut again = ended.expect("the rank is free again");
+    for line in
+        ["cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=put kvsname=x key=card-1 value=late\n"]
+    {
+        again.write_all(line.as_bytes()).unwrap();
+    }
+    again.write_all(b"cmd=barrier_in\ncmd=finalize\n").unwrap();
+    assert!(rest(&mut again).contains("cmd=finalize_ack rc=0"));
+    let (code, out, said) = host.end();
+    assert_eq!((code, &*out), (0, "0: late\n"), "{said}");
+}
+
+#[test]
+fn a_rank_that_vanishes_ends_the_job_and_is_named() {
+    let host = Host::start(&["--expect", "2", "-n", "1", "sleep", "60"]);
+    let mut gone = host.dial();
+    ask(&mut gone, "cmd=initack pmiid=1\ncmd=init pmi_version=1 pmi_subversion=1\n");
+    let from = gone.local_addr().unwrap();
+    drop(gone);
+    let (code, _, said) = host.end();
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains(&format!("rank 1 of 3 (dialled in from {from}) is gone")), "{said}");
+    assert!(said.contains("the 1 rank still running is ended"), "{said}");
+    assert!(said.contains("1 of 2 ranks have dialled in"), "{said}");
+    assert!(
+        said.lines().any(|line| line.split_whitespace().eq(["rank", "2", "not", "yet"])),
+        "{said}"
+    );
+}
+
+#[test]
+fn who_does_not_come_is_told_and_who_says_nothing_is_sent_away() {
+    let mut host = Host::start(&["--expect", "2"]);
+    let mut silent = host.dial();
+    let mut half = host.dial();
+    half.write_all(b"cmd=initack pmi").unwrap();
+    rest(&mut silent);
+    rest(&mut half);
+    host.says("nothing came within the time allowed");
+    let mut there = host.dial();
+    ask(&mut there, "cmd=initack pmiid=1\n");
+    host.says("after 10 s 1 of 2 ranks have dialled in");
+    host.says("not yet");
+    host.says("127.0.0.1:");
+    let pid = host.child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    assert_eq!(host.end().0, 143);
+}
+
+#[test]
+fn no_port_is_opened_that_others_can_reach_without_a_secret() {
+    let refused = |words: &[&str], parts: &[&str]| {
+        run(host(["run"]).args(words)).exits_with(1).says(parts);
+    };
+    refused(&["--listen", "0.0.0.0:0", "--expect", "1"], &["a secret is needed", "--secret-file"]);
+    let open = secret_file("open.secret", 0o644);
+    let open = open.to_str().unwrap();
+    let line = ["--listen", "127.0.0.1:0", "--expect", "1", "--secret-file"];
+    refused(&[&line[..], &[open]].concat(), &["others may read", "chmod 600"]);
+    refused(&[&line[..], &["/no/such/file"]].concat(), &["'/no/such/file' cannot be read"]);
+    let short = secret_file("short.secret", 0o600);
+    std::fs::write(&short, "short").unwrap();
+    refused(&[&line[..], &[short.to_str().unwrap()]].concat(), &["16 to 64 bytes"]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    refused(&["--listen", &address, "--expect", "1"], &[&address, "another port"]);
+}
+
+#[test]
+fn without_being_asked_the_launcher_listens_nowhere() {
+    let script =
+        "ls -l /proc/$PPID/fd | sed -n 's/.*socket:.\\([0-9]*\\).*/\\1/p' | sort > $LIST.own
+                  awk '{ print $10 }' /proc/net/tcp /proc/net/tcp6 2>/dev/null | sort > $LIST.tcp
+                  comm -12 $LIST.own $LIST.tcp | wc -l; exit $CODE";
+    let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sockets");
+    let sockets = |words: &[&str], code: i32| {
+        let mut command = host(["run", "-n", "1"]);
+        command.args(words).args(["sh", "-c", script]);
+        let ran = run(command.env("LIST", OsString::from(&list)).env("CODE", code.to_string()));
+        ran.exits_with(code).out.trim().to_owned()
+    };
+    assert_eq!(sockets(&[], 0), "0");
+    // Nobody comes, so it is the failure that ends it.
+    assert_eq!(sockets(&["--listen", "127.0.0.1:0", "--expect", "1"], 7), "1");
+}
+
+/// What a member that opened a second connection hears, and what its process is sent.
+mod out_of_band {
+    use super::*;
+
+    /// A rank that waits for signals: it is the client of its own second connection as well.
+    const RANK: &str =
+        "trap 'echo got USR1' USR1; trap 'echo got USR2' USR2; trap 'echo got TERM; exit 0' TERM
+        echo ready $PMI_PORT $PMI_ID; while :; do sleep 0.01; done";
+
+    fn ready(host: &mut Host) -> BufReader<std::process::ChildStdout> {
+        let mut out = BufReader::new(host.child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, format!("ready {} 0\n", host.port));
+        out
+    }
+
+    fn signal(host: &Host, name: &str) {
+        let pid = host.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    fn line(from: &mut impl BufRead) -> String {
+        let mut line = String::new();
+        from.read_line(&mut line).unwrap();
+        line
+    }
+
+    #[test]
+    fn a_member_that_listens_hears_of_checkpoint_and_abort_before_it_is_ended() {
+        let mut host = Host::start(&["--expect", "1", "-n", "1", "sh", "-c", RANK]);
+        let mut out = ready(&mut host);
+        // Without a listener the second user signal is a signal.
+        signal(&host, "USR2");
+        assert_eq!(line(&mut out), "got USR2\n");
+        let mut second = host.dial();
+        let hello = "cmd=init_oob pmiid=0 signal=SIGUSR1 pmi_version=1 pmi_subversion=1\n";
+        let told = ask(&mut second, hello);
+        assert!(told.contains("rc=0"), "{told}");
+        let mut second = BufReader::new(second);
+        signal(&host, "USR2");
+        assert_eq!(line(&mut second), "cmd=checkpoint\n");
+        assert_eq!(line(&mut out), "got USR1\n");
+        // Rank 1 dials in, begins, and goes.
+        let mut other = host.dial();
+        ask(&mut other, "cmd=initack pmiid=1\ncmd=init pmi_version=1 pmi_subversion=1\n");
+        drop(other);
+        let told = line(&mut second);
+        assert!(told.starts_with("cmd=abort") && told.contains("exitcode=1"), "{told}");
+        let mut all = String::new();
+        out.read_to_string(&mut all).unwrap();
+        assert!(all.contains("got USR1") && all.contains("got TERM"), "{all}");
+        assert_eq!(host.child.wait().unwrap().code(), Some(1));
+    }
+}

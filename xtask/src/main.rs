@@ -6,6 +6,7 @@
 
 mod bare_metal;
 mod bench;
+mod fuzz;
 mod layers;
 mod machine;
 mod modules;
@@ -58,6 +59,11 @@ const COMMANDS: &[Command] = &[
         names: &["sizes"],
         about: "measure what PMI costs on a microcontroller, against its budgets [--write]",
         run: sizes::command,
+    },
+    Command {
+        names: &["fuzz"],
+        about: "look for trouble with random bytes: [--seconds N] [TARGET...]",
+        run: fuzz::command,
     },
     Command { names: &["help"], about: "print this page", run: help },
 ];

@@ -3,7 +3,7 @@
 use crate::bare_metal;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
-use crate::{layers, process, tidy, toolchain};
+use crate::{fuzz, layers, process, tidy, toolchain};
 use std::env;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -69,6 +69,12 @@ const STEPS: &[Step] = &[
         run: |_| {
             process::count_tests(process::cargo().args(["test", "--workspace", "--no-fail-fast"]))
         },
+    },
+    Step {
+        name: "fuzz",
+        about: "each fuzzer for a minute in CI, for a moment elsewhere",
+        needs: &[],
+        run: |_| fuzz::step(),
     },
     Step {
         name: "bare",

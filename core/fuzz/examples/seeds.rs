@@ -1,0 +1,122 @@
+//! Makes the first corpora out of the transcripts: `cargo run --example seeds -- FOLDER`.
+//!
+//! The files that are committed are what libFuzzer's `-merge=1` keeps of them, and of what was found
+//! since.
+
+#[path = "../../tests/transcript/mod.rs"]
+mod transcript;
+
+use pmi_core::wire::Framed;
+use pmi_fuzz::{Step, write_step};
+use std::fs;
+use std::path::Path;
+use transcript::{Line, Scenario, Side, Voice};
+
+fn main() {
+    let folder = std::env::args().nth(1).expect("the folder to write into");
+    let write = |target: &str, name: &str, bytes: &[u8]| {
+        let folder = Path::new(&folder).join(target);
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        fs::write(folder.join(name), bytes).expect("a file can be written");
+    };
+    for transcript in transcript::all() {
+        let target =
+            if transcript.file.starts_with("pmi2") { "decode_pmi2" } else { "decode_pmi1" };
+        for (at, scenario) in transcript.scenarios.iter().enumerate() {
+            let name = |number: usize| format!("{}-{at}-{number}", transcript.file);
+            for (number, message) in scenario.messages().iter().enumerate() {
+                write(target, &name(number), &message.bytes);
+            }
+            write("session_bytes", &name(0), &session(scenario));
+            write("client_bytes", &name(0), &client(scenario));
+        }
+    }
+}
+
+/// What the clients say, each by a link of its kind, and what the owner does.
+fn session(scenario: &Scenario) -> Vec<u8> {
+    let mut script = Vec::new();
+    let dials_in = scenario.does("job ").is_some_and(|spec| spec.ends_with(" callers"));
+    for line in &scenario.lines {
+        match line {
+            Line::Said(step) if step.from.side == Side::Client => {
+                let who = match (dials_in, step.rank) {
+                    (false, 2) => 3,
+                    (false, 3) => 2,
+                    (true, 0) => 5,
+                    (true, 1) => 2,
+                    (true, _) => 6,
+                    (_, rank) => rank as u8 % 5,
+                };
+                write_step(&mut script, Step { who, what: 0, bytes: &step.bytes });
+            }
+            Line::Does(note) if note.text.starts_with("spawned") => {
+                write_step(&mut script, Step { who: 7, what: 0, bytes: b"\x01" });
+            }
+            Line::Does(note) if note.text.starts_with("notify") => {
+                write_step(&mut script, Step { who: 7, what: 2, bytes: b"\x01\x00" });
+            }
+            Line::Does(note) if note.text.starts_with("end") => {
+                write_step(&mut script, Step { who: 1, what: 24, bytes: b"" });
+            }
+            _ => {}
+        }
+    }
+    script
+}
+
+/// A client that asks what rank 0 asks, and hears what rank 0 hears.
+fn client(scenario: &Scenario) -> Vec<u8> {
+    let mut script = Vec::new();
+    for step in scenario.steps().filter(|step| step.rank == 0) {
+        if step.from.side == Side::Server {
+            write_step(&mut script, Step { who: 0, what: 0, bytes: &step.bytes });
+            continue;
+        }
+        let mut rest = &step.bytes[..];
+        while let Ok(Framed::Whole(len)) = step.from.frame(rest) {
+            let (what, bytes) = ask(step.from, &rest[..len]);
+            write_step(&mut script, Step { who: 0, what: what + 16, bytes: &bytes });
+            rest = &rest[len..];
+        }
+    }
+    script
+}
+
+/// The number under which the target knows a request, and what goes into it.
+fn ask(from: Voice, message: &[u8]) -> (u8, Vec<u8>) {
+    use pmi_core::command::{Request, Verb};
+    let Ok(said) = from.dialect(message).read_request(message) else { return (15, Vec::new()) };
+    let Some(request) = said.request else { return (15, Vec::new()) };
+    let pair = |first: u8, key: &[u8], value: &[u8]| [&[first][..], key, b"=", value].concat();
+    match request {
+        Request::Init { version } => {
+            (0, vec![(version.major as u8 - 1) * 2 + version.minor as u8 / 2])
+        }
+        Request::InitAck { id } => (1, vec![id as u8]),
+        Request::FullInit { rank, .. } => (2, vec![rank.unwrap_or(0) as u8]),
+        Request::KvsName => (3, Vec::new()),
+        Request::Put { .. } => (4, pair(6, b"key-0", b"value")),
+        Request::Get { .. } => (5, pair(6, b"key-0", b"")),
+        Request::Fence { tag: None, .. } => (7, Vec::new()),
+        Request::Fence { .. } => (8, pair(5, b"0,1", b"")),
+        Request::Publish { .. } => (9, pair(0, b"svc", b"port")),
+        Request::Lookup { .. } => (10, pair(0, b"svc", b"")),
+        Request::Unpublish { .. } => (11, pair(0, b"svc", b"")),
+        Request::Spawn(_) => (12, pair(0, b"a.out", b"x")),
+        Request::Abort { .. } => (14, pair(1, b"", b"bye")),
+        _ => match request.verb() {
+            Verb::Maxes => (13, vec![0]),
+            Verb::AppNum => (13, vec![1]),
+            Verb::UniverseSize => (13, vec![2]),
+            Verb::Connect => (13, pair(3, b"kvs_2", b"")),
+            Verb::Disconnect => (13, pair(4, b"kvs_2", b"")),
+            Verb::GetAll => (13, pair(5, b"kvs_1", b"")),
+            Verb::PutAll => (13, pair(26, b"kvs_1", b"")),
+            Verb::PutPair => (13, pair(7, b"key", b"value")),
+            Verb::Ring => (13, pair(8, b"left", b"right")),
+            Verb::Proof => (13, pair(9, b"0123456789abcdef", b"")),
+            _ => (15, Vec::new()),
+        },
+    }
+}

@@ -1,0 +1,235 @@
+//! A client whose caller asks anything at any time, and whose server says anything.
+
+use super::script::{self, Step};
+use pmi_core::client::{BUFFER_BYTES, Client, Event, Ticket};
+use pmi_core::command::{
+    Answer, Argument, Group, InfoList, Pair, Place, Program, Request, Spawn, Text, Version,
+};
+use pmi_core::error::{Full, PeerError};
+use pmi_core::machine::Machine;
+use pmi_core::storage::Buffer;
+use pmi_core::time::Instant;
+use pmi_core::wire::{Framed, Unwritten, pmi1, pmi2};
+
+/// Plays the script: who a step is from does not matter.
+pub fn client_bytes(script: &[u8]) {
+    let mut caller = Caller::new();
+    for Step { what, bytes, .. } in script::steps(script).take(STEPS_MAX) {
+        match what {
+            0..8 => caller.hear(bytes, true),
+            8..11 => caller.hear(bytes, false),
+            11..14 => bytes.iter().for_each(|byte| caller.hear(&[*byte], true)),
+            14 => caller.end(),
+            15 => caller.transmit(),
+            _ => caller.ask(what - 16, bytes),
+        }
+    }
+}
+
+/// A client and what its owner knows about it.
+struct Caller {
+    client: Client<Bounded, SLOTS>,
+    /// What was asked and has no answer.
+    open: Vec<Ticket>,
+    failed: Option<PeerError>,
+}
+
+impl Caller {
+    fn new() -> Self {
+        Self { client: Client::new(Bounded(Vec::new())), open: Vec::new(), failed: None }
+    }
+
+    fn hear(&mut self, mut bytes: &[u8], polls: bool) {
+        loop {
+            let taken = match self.client.handle_input(NOW, bytes) {
+                Ok(taken) => taken,
+                Err(error) => return self.fail(error),
+            };
+            assert_eq!(self.failed, None, "a client that failed works again");
+            bytes = &bytes[taken..];
+            let had_event = polls && self.poll();
+            if !had_event && (bytes.is_empty() || taken == 0) {
+                return;
+            }
+        }
+    }
+
+    /// Takes an answer out, if there is one.
+    fn poll(&mut self) -> bool {
+        let Some(Event::Reply { ticket, reply }) = self.client.poll_event() else { return false };
+        // Lent from the buffer, and all of it can be looked at.
+        std::hint::black_box(format!("{reply:?}"));
+        let at = self.open.iter().position(|open| *open == ticket);
+        let at = at.expect("an answer to a question that is open");
+        // Of a whole space, these are in front of the answer.
+        if !matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
+            self.open.remove(at);
+        }
+        true
+    }
+
+    fn fail(&mut self, error: PeerError) {
+        assert_eq!(*self.failed.get_or_insert(error), error, "the first error stays");
+        assert!(self.client.is_finished());
+        // What came whole before the fault is still there, once.
+        self.poll();
+        assert!(!self.poll());
+    }
+
+    fn end(&mut self) {
+        if let Err(error) = self.client.handle_end(NOW) {
+            self.fail(error);
+        }
+        assert!(self.client.is_finished());
+    }
+
+    /// What is said is one message, in exactly the room that it needs.
+    fn transmit(&mut self) {
+        let needed = match self.client.poll_transmit(&mut []) {
+            Ok(None) => return,
+            Ok(Some(len)) => panic!("{len} bytes in no room"),
+            Err(Full { needed }) => needed,
+        };
+        assert_eq!(self.client.poll_transmit(&mut vec![0; needed - 1]), Err(Full { needed }));
+        let mut out = vec![0; needed];
+        assert_eq!(self.client.poll_transmit(&mut out), Ok(Some(needed)));
+        assert_is_message(&out);
+        assert_eq!(self.client.poll_transmit(&mut out), Ok(None));
+    }
+
+    fn ask(&mut self, number: u8, bytes: &[u8]) {
+        let (first, rest) = bytes.split_first().unwrap_or((&0, b""));
+        let cut = rest.iter().position(|b| *b == b'=').unwrap_or(rest.len());
+        let [key, value] = [&rest[..cut], rest.get(cut + 1..).unwrap_or(b"")].map(Text::plain);
+        let service = key;
+        let request = match number {
+            0 => {
+                let version = match first % 4 {
+                    0 => Version::V1_1,
+                    1 => Version::V1_2,
+                    _ => Version::V2_0,
+                };
+                Request::Init { version }
+            }
+            1 => Request::InitAck { id: u64::from(*first) },
+            2 => Request::FullInit {
+                rank: Some(u32::from(*first)),
+                job: None,
+                threaded: true,
+                method: None,
+            },
+            3 => Request::KvsName,
+            4 => Request::Put { place: place(*first), key, value },
+            5 | 6 => Request::Get { place: place(*first), key, wait: first % 2 == 1 },
+            7 => Request::Fence { group: Group::World, tag: None },
+            8 => {
+                let group = if first % 2 == 0 { Group::Node } else { Group::Ranks(rest) };
+                Request::Fence { group, tag: Some(u32::from(*first)) }
+            }
+            9 => Request::Publish { service, port: value },
+            10 => Request::Lookup { service },
+            11 => Request::Unpublish { service },
+            12 => return self.spawn(key, value),
+            13 => match first % 10 {
+                0 => Request::Maxes,
+                1 => Request::AppNum,
+                2 => Request::UniverseSize,
+                3 => Request::Connect { job: key },
+                4 => Request::Disconnect { job: key },
+                5 => Request::GetAll { job: key },
+                6 => Request::PutAll { job: key, pairs: u32::from(*first) / 10 },
+                7 => Request::PutPair { key, value },
+                8 => Request::Ring { left: key, right: value },
+                _ => Request::Proof { digits: key },
+            },
+            14 => Request::Abort { code: Some(i32::from(*first)), world: true, message: value },
+            _ => Request::Finalize,
+        };
+        if let Ok(ticket) = self.client.start(&request) {
+            match request {
+                Request::Abort { .. } => self.open.clear(),
+                // It belongs to the exchange that announced it.
+                Request::PutPair { .. } => assert!(self.open.contains(&ticket)),
+                _ => self.note(ticket),
+            }
+        }
+        // Only some transmit at once.
+        if first % 8 != 7 {
+            self.transmit();
+        }
+    }
+
+    fn spawn(&mut self, key: Text<'_>, value: Text<'_>) {
+        let (arguments, info) = ([value, key], [Pair { key, value }]);
+        let program = Program {
+            executable: key,
+            processes: 3,
+            arguments: Argument::Given(&arguments),
+            info: InfoList::Given(&info),
+        };
+        let programs = [program; 2];
+        let spawn = Spawn::Given { programs: &programs, preputs: &info };
+        let needed = match self.client.start_spawn(spawn, &mut []) {
+            Err(Unwritten::Full(Full { needed })) => needed,
+            Err(Unwritten::Misuse(_)) => return,
+            Ok(_) => panic!("a spawn in no room"),
+        };
+        let mut out = vec![0; needed];
+        let (ticket, len) = self.client.start_spawn(spawn, &mut out).expect("room for a spawn");
+        assert_is_message(&out[..len]);
+        self.note(ticket);
+    }
+
+    fn note(&mut self, ticket: Ticket) {
+        assert!(!self.open.contains(&ticket), "two questions of one name");
+        self.open.push(ticket);
+        // One more may have been answered and not been polled.
+        assert!(self.client.outstanding() <= SLOTS && self.open.len() <= SLOTS + 1);
+    }
+}
+
+/// Bytes that nobody can make more of than a client needs.
+#[derive(Debug)]
+struct Bounded(Vec<u8>);
+
+impl Buffer for Bounded {
+    fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn room(&self) -> usize {
+        BUFFER_BYTES - self.0.len()
+    }
+
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        let needed = self.0.len() + bytes.len();
+        if needed > BUFFER_BYTES {
+            return Err(Full { needed });
+        }
+        self.0.extend(bytes);
+        Ok(())
+    }
+
+    fn drop_front(&mut self, len: usize) {
+        self.0.drain(..len.min(self.0.len()));
+    }
+}
+
+fn place(number: u8) -> Place<'static> {
+    match number / 2 % 4 {
+        0 => Place::Node,
+        1 => Place::Attributes,
+        2 => Place::Job(Some(Text::plain(b"kvs_2"))),
+        _ => Place::Job(None),
+    }
+}
+
+fn assert_is_message(bytes: &[u8]) {
+    let is_line = matches!(bytes.first(), Some(b'c' | b'm'));
+    let framed = if is_line { pmi1::frame_request(bytes) } else { pmi2::frame_request(bytes) };
+    assert_eq!(framed, Ok(Framed::Whole(bytes.len())), "{}", String::from_utf8_lossy(bytes));
+}
+
+const SLOTS: usize = 4;
+const NOW: Instant = Instant::ZERO;
+const STEPS_MAX: usize = 256;

@@ -1,0 +1,134 @@
+//! The codecs: any bytes are framed and read without harm, and what was read can be written again.
+
+use pmi_core::command::{Answer, Reply, Request, Text, Verb};
+use pmi_core::error::{Full, Malformed};
+use pmi_core::wire::pmi2::{self, Semicolons};
+use pmi_core::wire::{Framed, Unwritten, pmi1};
+
+/// Lines and blocks of lines.
+pub fn decode_pmi1(bytes: &[u8]) {
+    if let Some(message) = front(bytes, pmi1::frame_request)
+        && let Ok(Some(request)) = pmi1::read_request(message)
+    {
+        let space = b"kvs_1";
+        walk(&request);
+        if let Some(out) = written(|out| pmi1::write_request(&request, space, out)) {
+            assert_eq!(pmi1::frame_request(&out), Ok(Framed::Whole(out.len())), "{request:?}");
+            let again = pmi1::read_request(&out).expect("we read what we write");
+            let again = again.expect("we write no empty line");
+            assert_eq!(again.verb(), request.verb(), "{request:?}");
+            let once_more = written(|out| pmi1::write_request(&again, space, out));
+            assert_eq!(once_more.as_deref(), Some(&out[..]), "{request:?}");
+        }
+    }
+    if let Some(message) = front(bytes, pmi1::frame_reply)
+        && let Ok(reply) = pmi1::read_reply(message)
+    {
+        let write = |reply: &Reply<'_>| fits(|out| pmi1::write_reply(reply, b"word", out));
+        let out = write(&reply);
+        assert_eq!(pmi1::frame_reply(&out), Ok(Framed::Whole(out.len())), "{reply:?}");
+        let again = pmi1::read_reply(&out).expect("we read what we write");
+        assert_eq!((again.to, again.code), (reply.to, reply.code));
+    }
+}
+
+/// Frames.
+pub fn decode_pmi2(bytes: &[u8]) {
+    if let Some(message) = front(bytes, pmi2::frame_request)
+        && let Ok((tag, request)) = pmi2::read_request(message)
+    {
+        let space = b"kvs_1";
+        walk(&request);
+        if let Some(out) = written(|out| pmi2::write_request(&request, tag, space, out)) {
+            assert_eq!(pmi2::frame_request(&out), Ok(Framed::Whole(out.len())), "{request:?}");
+            assert_eq!(pmi2::habit(&out), Semicolons::Doubled);
+            let (again_tag, again) = pmi2::read_request(&out).expect("we read what we write");
+            assert_eq!((again_tag, again.verb()), (tag, request.verb()));
+            assert_says_the_same(&again, &request);
+        }
+    }
+    if let Some(message) = front(bytes, pmi2::frame)
+        && let Ok(reply) = pmi2::read_reply(message)
+    {
+        for semicolons in [Semicolons::Doubled, Semicolons::Single] {
+            let out = fits(|out| pmi2::write_reply(&reply, b"word", semicolons, out));
+            assert_eq!(pmi2::frame(&out), Ok(Framed::Whole(out.len())), "{reply:?}");
+            let again = pmi2::read_reply(&out).expect("we read what we write");
+            assert_eq!((again.to, again.tag), (reply.to, reply.tag), "{reply:?}");
+            // Where `;` is written once some of it cannot be said, and a missing key is success.
+            if semicolons == Semicolons::Doubled && reply.to != Verb::Unknown {
+                assert_eq!(again.answer, reply.answer);
+                assert!(again.code == reply.code || reply.answer == Answer::Missing);
+            }
+        }
+    }
+}
+
+/// Cuts the first message off; whatever stands behind it, and wherever the bytes were cut, it is the
+/// same one.
+fn front(bytes: &[u8], frame: fn(&[u8]) -> Result<Framed, Malformed>) -> Option<&[u8]> {
+    let Ok(Framed::Whole(len)) = frame(bytes) else { return None };
+    assert!(0 < len && len <= bytes.len());
+    let message = &bytes[..len];
+    assert_eq!(frame(message), Ok(Framed::Whole(len)));
+    for cut in [len - 1, len / 2] {
+        assert!(!matches!(frame(&message[..cut]), Ok(Framed::Whole(_))), "cut at {cut} of {len}");
+    }
+    Some(message)
+}
+
+/// Looks at every part of a request that is read only on demand.
+fn walk(request: &Request<'_>) {
+    let Request::Spawn(spawn) = request else { return };
+    let len = |text: Text<'_>| text.bytes().count();
+    let mut sum = 0;
+    for program in spawn.programs() {
+        sum += len(program.executable);
+        sum += program.arguments.iter().map(len).sum::<usize>();
+        sum += program.info.iter().map(|pair| len(pair.key) + len(pair.value)).sum::<usize>();
+    }
+    sum += spawn.preputs().map(|pair| len(pair.key) + len(pair.value)).sum::<usize>();
+    std::hint::black_box(sum);
+}
+
+/// What is written in frames is read as it was meant. What has no room in one is what a line has.
+fn assert_says_the_same(again: &Request<'_>, request: &Request<'_>) {
+    match (*again, *request) {
+        (Request::FullInit { rank: a, .. }, Request::FullInit { rank: b, .. }) => assert_eq!(a, b),
+        (Request::Get { key: a, wait: b, .. }, Request::Get { key: c, wait: d, .. }) => {
+            assert_eq!((a, b), (c, d));
+        }
+        (
+            Request::Abort { world: a, message: b, .. },
+            Request::Abort { world: c, message: d, .. },
+        ) => {
+            assert_eq!((a, b), (c, d));
+        }
+        (again, request) => assert_eq!(again, request),
+    }
+}
+
+/// Writes a request in as much room as it needs; `None` if there are no words for it.
+fn written(write: impl Fn(&mut [u8]) -> Result<usize, Unwritten>) -> Option<Vec<u8>> {
+    match write(&mut []) {
+        Err(Unwritten::Full(_)) => {}
+        Err(Unwritten::Misuse(_)) => return None,
+        Ok(len) => panic!("{len} bytes are written into none"),
+    }
+    Some(fits(|out| {
+        write(out).map_err(|unwritten| match unwritten {
+            Unwritten::Full(full) => full,
+            Unwritten::Misuse(misuse) => panic!("{misuse} shows only when there is room"),
+        })
+    }))
+}
+
+/// Writes in exactly the room that is asked for.
+fn fits(write: impl Fn(&mut [u8]) -> Result<usize, Full>) -> Vec<u8> {
+    let Err(Full { needed }) = write(&mut []) else { panic!("nothing is written into no room") };
+    let mut tight = vec![0; needed - 1];
+    assert_eq!(write(&mut tight), Err(Full { needed }));
+    let mut out = vec![0; needed];
+    assert_eq!(write(&mut out), Ok(needed));
+    out
+}

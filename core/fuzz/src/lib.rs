@@ -1,0 +1,31 @@
+#![forbid(unsafe_code)]
+//! What is done with bytes that somebody chose, and what must hold whatever they are.
+//!
+//! Each function here is one target: `fuzz_targets` hands it to libFuzzer, and `tests/corpus.rs` of
+//! the core feeds it every file of `corpus` on every test run. They panic if something is wrong, and
+//! are the only statement of what "wrong" is.
+//!
+//! * [`decode_pmi1`] and [`decode_pmi2`]: framing, reading, and writing what was read.
+//! * [`session_bytes`]: a server with several sessions, of which one must stay unharmed.
+//! * [`client_bytes`]: a client, and a server that says anything.
+
+mod client;
+mod decode;
+mod script;
+mod session;
+
+pub use client::client_bytes;
+pub use decode::{decode_pmi1, decode_pmi2};
+pub use script::{Step, write_step};
+pub use session::session_bytes;
+
+/// One function that bytes are fed to.
+pub type Target = fn(&[u8]);
+
+/// Every target, by the name of its binary and of its corpus.
+pub const TARGETS: [(&str, Target); 4] = [
+    ("decode_pmi1", decode_pmi1),
+    ("decode_pmi2", decode_pmi2),
+    ("session_bytes", session_bytes),
+    ("client_bytes", client_bytes),
+];

@@ -1,0 +1,39 @@
+//! Replays what the fuzzers have collected, on every test run and without a fuzzer.
+//!
+//! Each file of `core/fuzz/corpus` goes to the function of its folder's name, which says what must
+//! hold. What a fuzzer finds one day is added there.
+
+#[allow(unreachable_pub, unused_imports, dead_code, reason = "the library of the fuzzers")]
+#[path = "../fuzz/src/lib.rs"]
+mod targets;
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn what_the_fuzzers_collected_does_no_harm() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    for (name, target) in targets::TARGETS {
+        let mut files: Vec<_> = fs::read_dir(corpus.join(name))
+            .expect("a corpus for every target")
+            .map(|entry| entry.expect("the folder can be read").path())
+            .collect();
+        files.sort();
+        for file in &files {
+            let bytes = fs::read(file).expect("a file");
+            let done = std::panic::catch_unwind(|| target(&bytes));
+            assert!(done.is_ok(), "{} is harmful", file.display());
+        }
+        assert!(files.len() >= 10, "{} files for {name}", files.len());
+    }
+}
+
+#[test]
+fn every_corpus_has_its_target() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    for folder in fs::read_dir(corpus).expect("the corpora are part of the crate") {
+        let name = folder.expect("the folder can be read").file_name();
+        let has_target = targets::TARGETS.iter().any(|(target, _)| name.to_str() == Some(*target));
+        assert!(has_target, "nobody reads {}", name.display());
+    }
+}

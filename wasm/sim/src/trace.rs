@@ -1,7 +1,7 @@
 //! A run as text: everything that is needed to run it again, and every line of what happened.
 
 use crate::scenario::{Scenario, ScenarioError};
-use crate::world::{Options, World};
+use crate::world::{Injected, Options, World};
 use std::fmt::Write;
 
 /// A trace that was read: what to run, and what happened then.
@@ -11,6 +11,10 @@ pub struct Trace {
     pub scenario: Scenario,
     /// The seed.
     pub seed: u64,
+    /// What somebody did to the world meanwhile.
+    pub injections: Vec<Injected>,
+    /// How many steps it had made.
+    pub steps: u64,
     /// The lines of what happened.
     pub lines: Vec<String>,
 }
@@ -36,15 +40,15 @@ pub enum TraceError {
 }
 
 /// Writes the trace of a world, as far as it has come.
-///
-/// Injections of a hand are not part of it: only what a scenario and a seed bring about can be run
-/// again from text.
 pub fn write(world: &World) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = writeln!(text, "{HEAD}\nseed {}", world.seed());
     for line in world.scenario().to_string().lines() {
         let _ = writeln!(text, "| {line}");
+    }
+    for injected in world.injections() {
+        let _ = writeln!(text, "+ {injected}");
     }
     for entry in world.entries() {
         let _ = writeln!(text, "{entry}");
@@ -63,27 +67,38 @@ pub fn read(text: &str) -> Result<Trace, TraceError> {
     }
     let seed = lines.next().and_then(|line| line.strip_prefix("seed ")?.parse().ok());
     let seed = seed.ok_or(TraceError::NotATrace)?;
-    let mut scenario = String::new();
-    let mut events = Vec::new();
+    let (mut scenario, mut injections, mut events) = (String::new(), Vec::new(), Vec::new());
+    // Where the end is missing, somebody has cut it off.
+    let mut steps = u64::MAX;
     for line in lines {
-        match line.strip_prefix("| ").or(line.strip_prefix('|')) {
-            Some(line) => scenario.extend([line, "\n"]),
-            None if line.starts_with("end ") => break,
-            None => events.push(line.to_owned()),
+        if let Some(line) = line.strip_prefix("| ").or(line.strip_prefix('|')) {
+            scenario.extend([line, "\n"]);
+        } else if let Some(line) = line.strip_prefix("+ ") {
+            injections.push(line.parse().map_err(TraceError::Scenario)?);
+        } else if let Some(end) = line.strip_prefix("end ") {
+            let number = end.split(' ').next().and_then(|number| number.parse().ok());
+            steps = number.ok_or(TraceError::NotATrace)?;
+            break;
+        } else {
+            events.push(line.to_owned());
         }
     }
     let scenario = scenario.parse().map_err(TraceError::Scenario)?;
-    Ok(Trace { scenario, seed, lines: events })
+    Ok(Trace { scenario, seed, injections, steps, lines: events })
 }
 
 /// Runs a trace again and says where it differs, if it does.
 ///
 /// Errors: a scenario that cannot be played.
 pub fn replay(trace: &Trace) -> Result<Option<Difference>, ScenarioError> {
-    let mut world = World::with(&trace.scenario, trace.seed, Options::default())?;
-    world.run(u64::MAX);
+    let Trace { scenario, seed, injections, steps, lines } = trace;
+    let mut world = World::again(scenario, *seed, Options::default(), injections, *steps)?;
+    // To find that it is quiet is no step.
+    if lines.len() > world.entries().len() {
+        world.step();
+    }
     let mut happened = world.entries().iter().map(ToString::to_string);
-    let mut recorded = trace.lines.iter().cloned();
+    let mut recorded = lines.iter().cloned();
     let mut line = 0;
     loop {
         line += 1;
@@ -131,6 +146,8 @@ const HEAD: &str = "pmi-sim trace 1";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Trouble;
+    use crate::world::Injection;
 
     const TEXT: &str =
         "ranks 2\nscript all\n open\n put k-$r \"v#$r\"\n fence\n get k-$next\n finalize\nend";
@@ -149,6 +166,25 @@ mod tests {
         let difference = replay(&other).unwrap().unwrap();
         assert_eq!((difference.line, difference.recorded), (4, None));
         assert!(text.lines().last().unwrap().starts_with("end "));
+    }
+
+    #[test]
+    fn what_somebody_did_to_a_run_is_part_of_its_trace() {
+        let mut world = World::new(&TEXT.parse().unwrap(), 9).unwrap();
+        world.run(20);
+        world.inject(Injection::order(0, "put by-hand 1").unwrap());
+        world.run(10);
+        // In the middle, then to the end, then after it.
+        assert_eq!(replay(&read(&write(&world)).unwrap()).unwrap(), None);
+        assert!(world.run(u64::MAX));
+        world.inject(Injection::Trouble { rank: 1, what: Trouble::Kill });
+        assert!(world.run(u64::MAX));
+        let text = write(&world);
+        assert!(text.contains("\n+ 20 order 0 put by-hand 1\n"), "{text}");
+        let trace = read(&text).unwrap();
+        assert_eq!(replay(&trace).unwrap(), None);
+        let without = Trace { injections: Vec::new(), ..trace };
+        assert!(replay(&without).unwrap().is_some());
     }
 
     #[test]

@@ -148,12 +148,20 @@ impl Facts {
     pub const fn is_done(&self) -> bool {
         let is_known = !self.dials || self.has_joined;
         let has_hung_up = self.has_left || self.is_reset;
-        self.has_ended || self.has_finalized || self.has_broken || is_known && has_hung_up
+        // A goodbye that was changed on its way is none.
+        let has_said_goodbye = self.has_finalized && !self.is_flipped_up;
+        self.has_ended || has_said_goodbye || self.has_broken || is_known && has_hung_up
+    }
+
+    /// Whether it may have told the server that it is somebody else.
+    pub const fn is_in_disguise(&self) -> bool {
+        self.dials && !self.speaks_true()
     }
 
     /// Whether it has failed as far as the server can know: it had begun and did not say goodbye.
     pub const fn has_failed(&self) -> bool {
         self.is_open
+            && !self.is_in_disguise()
             && !self.has_finalized
             && !self.by_host
             && (self.has_ended || self.has_left || self.is_reset)

@@ -76,7 +76,8 @@ fn waits(rank: u32, waiting: &Waiting, checks: &Checks) -> Option<String> {
     }
     let done: Vec<u32> = missing.into_iter().filter(|rank| census.of(*rank).is_done()).collect();
     // A fence may wait for somebody whose last words did not come through, too.
-    let named = census.all().any(|(rank, facts)| facts.is_done() && checks.reports.names(rank));
+    let is_out = |rank| census.of(rank).is_done() || census.of(rank).is_tainted();
+    let named = census.all().any(|(rank, _)| is_out(rank) && checks.reports.names(rank));
     let is_silent = !done.is_empty() && !named;
     is_silent.then(|| {
         format!("rank {rank} is in a fence and waits for {done:?}, gone; nobody reported that")

@@ -209,18 +209,9 @@ impl Display for Fault {
         if self.chance != Percent(100) {
             write!(f, " {}", self.chance)?;
         }
-        write!(f, " at {} {}", self.at, self.what.word())?;
-        match self.rank {
-            Some(rank) => write!(f, " {rank}")?,
-            None => f.write_str(" any")?,
-        }
-        match &self.what {
-            Trouble::Stop(Some(span)) => write!(f, " for {span}"),
-            Trouble::Stall(span) => write!(f, " {span}"),
-            Trouble::Flip(way) | Trouble::Shatter(way) => write!(f, " {way}"),
-            Trouble::Say(bytes) => write!(f, " {}", quote(bytes)),
-            _ => Ok(()),
-        }
+        let rank = self.rank.map_or("any".into(), |rank| rank.to_string());
+        write!(f, " at {} ", self.at)?;
+        self.what.write(f, &rank)
     }
 }
 
@@ -237,6 +228,18 @@ impl Trouble {
             Self::Flip(_) => "flip",
             Self::Shatter(_) => "shatter",
             Self::Say(_) => "say",
+        }
+    }
+
+    /// Writes it with the rank it strikes.
+    pub(crate) fn write(&self, f: &mut Formatter<'_>, rank: &str) -> fmt::Result {
+        write!(f, "{} {rank}", self.word())?;
+        match self {
+            Self::Stop(Some(span)) => write!(f, " for {span}"),
+            Self::Stall(span) => write!(f, " {span}"),
+            Self::Flip(way) | Self::Shatter(way) => write!(f, " {way}"),
+            Self::Say(bytes) => write!(f, " {}", quote(bytes)),
+            _ => Ok(()),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The world: one queue of what is due, and everything it happens to.
 
 mod due;
+mod injection;
 
 use self::due::Due;
+pub use self::injection::{Injected, Injection};
 use crate::actor::Actor;
 use crate::check::{Checks, Violation};
 use crate::dice::Dice;
@@ -10,7 +12,7 @@ use crate::host::Host;
 use crate::mutant::{Mutant, MutantKind};
 use crate::net::Net;
 use crate::note::{Entry, Note};
-use crate::scenario::{Fault, Scenario, ScenarioError, Step, Trouble, acts, acts_of};
+use crate::scenario::{Fault, Scenario, ScenarioError, Trouble, acts, acts_of};
 use crate::storage::Meter;
 use std::collections::BTreeMap;
 
@@ -54,36 +56,6 @@ pub struct Options {
     pub checks_all: bool,
     /// A fault to build into the server.
     pub mutant: Option<MutantKind>,
-}
-
-/// Something that somebody does to a running world.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Injection {
-    /// Something goes wrong for a rank, now.
-    Trouble {
-        /// Whose.
-        rank: u32,
-        /// What.
-        what: Trouble,
-    },
-    /// A rank does this next, before what its script says.
-    Order {
-        /// Who.
-        rank: u32,
-        /// What.
-        step: Step,
-    },
-}
-
-/// An injection, and when it was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Injected {
-    /// After how many steps.
-    pub after: u64,
-    /// Whether the world was quiet then.
-    pub when_quiet: bool,
-    /// What.
-    pub what: Injection,
 }
 
 impl World {
@@ -206,21 +178,34 @@ impl World {
     /// The same world as it was after `steps` steps, or as it will be; injections included as far as
     /// they had been made by then.
     pub fn at_step(&self, steps: u64) -> Self {
-        let again = Self::with(&self.scenario, self.seed, self.options);
+        let again = Self::again(&self.scenario, self.seed, self.options, &self.injections, steps);
         // It was made from the same scenario before.
-        let mut again = again.expect("a world that was made can be made again");
-        for Injected { after, when_quiet, what } in &self.injections {
+        again.expect("a world that was made can be made again")
+    }
+
+    /// Makes a world and runs it for `steps` steps, with what somebody did to it on the way.
+    ///
+    /// Errors: as for [`new`](Self::new).
+    pub fn again(
+        scenario: &Scenario,
+        seed: u64,
+        options: Options,
+        injections: &[Injected],
+        steps: u64,
+    ) -> Result<Self, ScenarioError> {
+        let mut world = Self::with(scenario, seed, options)?;
+        for Injected { after, when_quiet, what } in injections {
             if *after > steps {
                 break;
             }
-            again.catch_up(*after);
+            world.catch_up(*after);
             if *when_quiet {
-                again.step();
+                world.step();
             }
-            again.inject(what.clone());
+            world.inject(what.clone());
         }
-        again.catch_up(steps);
-        again
+        world.catch_up(steps);
+        Ok(world)
     }
 
     fn catch_up(&mut self, steps: u64) {
@@ -295,15 +280,6 @@ impl World {
     /// How many messages were said, by ranks and by the server, and how many bytes they had.
     pub const fn traffic(&self) -> (u64, u64) {
         self.traffic
-    }
-}
-
-impl Injection {
-    /// Lets `rank` do a step, as it would stand in a script, before what its script says.
-    ///
-    /// Errors: what is wrong with the step.
-    pub fn order(rank: u32, step: &str) -> Result<Self, ScenarioError> {
-        Ok(Self::Order { rank, step: step.parse()? })
     }
 }
 

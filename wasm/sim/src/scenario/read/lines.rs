@@ -29,6 +29,11 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// The words of `text`.
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        Ok(Self { words: split(text)?.into_iter().peekable() })
+    }
+
     /// Takes the next word if it is this one.
     pub(super) fn is(&mut self, wanted: &str) -> bool {
         self.words.next_if(|word| word.plain() == Some(wanted)).is_some()

@@ -35,6 +35,17 @@ pub(super) fn read(text: &str) -> Result<Scenario, ScenarioError> {
     Ok(scenario)
 }
 
+/// Reads what goes wrong for one rank: `kill 2`.
+///
+/// Errors: what is wrong with it.
+pub(super) fn read_trouble(text: &str) -> Result<(Trouble, u32), ScenarioError> {
+    let error = |what| ScenarioError { line: 1, what };
+    let mut line = Line::new(text).map_err(error)?;
+    let (what, rank) = trouble(&mut line).map_err(error)?;
+    line.end().map_err(error)?;
+    Ok((what, rank.ok_or("by hand a fault strikes one rank").map_err(|what| error(what.into()))?))
+}
+
 /// What no single line can get wrong.
 fn whole(scenario: &Scenario) -> Result<(), String> {
     let size = scenario.ranks;
@@ -217,6 +228,12 @@ fn fault(line: &mut Line) -> Result<Fault, String> {
         return Err("after `fault` comes perhaps a chance, then `at` and a time".into());
     }
     let at = line.span("the time")?;
+    let (what, rank) = trouble(line)?;
+    Ok(Fault { chance, at, what, rank })
+}
+
+/// What goes wrong, and for whom.
+fn trouble(line: &mut Line) -> Result<(Trouble, Option<u32>), String> {
     let kind = line.word("what goes wrong")?;
     let target = line.word("the rank")?;
     let rank = match target.as_str() {
@@ -243,7 +260,7 @@ fn fault(line: &mut Line) -> Result<Fault, String> {
             ));
         }
     };
-    Ok(Fault { chance, at, what, rank })
+    Ok((what, rank))
 }
 
 fn expect(line: &mut Line) -> Result<Expect, String> {

@@ -1,7 +1,7 @@
 //! The steps of a script.
 
 use super::lines::{Line, Lines};
-use crate::scenario::words::{Phrase, split};
+use crate::scenario::words::Phrase;
 use crate::scenario::{GroupPhrase, ScenarioError, Step};
 
 /// Reads one step, on one line.
@@ -9,8 +9,7 @@ use crate::scenario::{GroupPhrase, ScenarioError, Step};
 /// Errors: what is wrong with it.
 pub(in crate::scenario) fn read_step(text: &str) -> Result<Step, ScenarioError> {
     let error = |what| ScenarioError { line: 1, what };
-    let words = split(text).map_err(error)?;
-    let mut line = Line { words: words.into_iter().peekable() };
+    let mut line = Line::new(text).map_err(error)?;
     step(&mut line).and_then(|step| line.end().map(|()| step)).map_err(error)
 }
 

@@ -36,7 +36,10 @@ const STEPS: &[Step] = &[
         name: "clippy",
         about: "lints, none left",
         needs: &[Need::Clippy],
-        run: |_| cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        run: |_| {
+            let what = ["clippy", "--workspace", "--all-targets", "--features", "pmi-std/tls"];
+            cargo(&[&what[..], &["--", "-D", "warnings"]].concat())
+        },
     },
     Step {
         name: "doc",
@@ -67,7 +70,18 @@ const STEPS: &[Step] = &[
         about: "all tests of the workspace, with those in the documentation",
         needs: &[],
         run: |_| {
-            process::count_tests(process::cargo().args(["test", "--workspace", "--no-fail-fast"]))
+            let words = ["test", "--workspace", "--features", "pmi-std/tls", "--no-fail-fast"];
+            process::count_tests(process::cargo().args(words))
+        },
+    },
+    Step {
+        name: "sweep",
+        about: "simulated jobs with every fault, by seed",
+        needs: &[],
+        run: |_| {
+            let words =
+                ["run", "--release", "--package", "pmi-sim", "--", "sweep", "--seeds", "300"];
+            cargo(&words)
         },
     },
     Step {

@@ -13,6 +13,9 @@ pub(crate) const PACKAGES: &[&str] = &[
     "libmpich-dev",
     "libpmi2-0",
     "libpmi2-0-dev",
+    // Another launcher, whose daemons the tests start on loopback.
+    "munge",
+    "slurm-wlm",
     "libpmi0",
     "libpmi0-dev",
     "python3-venv",

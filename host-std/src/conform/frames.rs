@@ -1,8 +1,8 @@
 //! A client of PMI-2 made of raw frames.
 
-use super::lines::Kept;
+use super::space::Space;
 use super::talk::{Reply, Talk};
-use super::verdict::{Finding, Verdict, shown};
+use super::verdict::{Finding, Verdict};
 
 /// One rank that speaks frames.
 #[derive(Debug)]
@@ -62,69 +62,34 @@ impl Frames {
         Ok(())
     }
 
-    pub(super) fn put(&mut self, key: &str, value: &[u8]) -> Result<Reply, Finding> {
-        let start = format!("kvs-put;key={key};value=");
-        self.ask_bytes(&[start.as_bytes(), value, b";"].concat())
-    }
-
-    /// A put that must succeed for the case to go on.
-    pub(super) fn put_well(&mut self, key: &str, value: &[u8]) -> Result<(), Finding> {
-        let reply = self.put(key, value)?;
-        if reply.is_good() { Ok(()) } else { Err(reply.judged(Verdict::Refused)) }
-    }
-
     pub(super) fn get_reply(&mut self, key: &str) -> Result<Reply, Finding> {
         let request = format!("kvs-get;jobid={};srcid=-1;key={key};", self.job);
         self.ask(&request)
     }
 
-    pub(super) fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, Finding> {
+    pub(super) fn bye(&mut self) -> Result<Reply, Finding> {
+        self.ask("finalize;")
+    }
+}
+
+impl Space for Frames {
+    fn place(&self) -> (u32, u32) {
+        (self.rank, self.size)
+    }
+
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<Reply, Finding> {
+        let start = format!("kvs-put;key={key};value=");
+        self.ask_bytes(&[start.as_bytes(), value, b";"].concat())
+    }
+
+    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, Finding> {
         let reply = self.get_reply(key)?;
         found(&reply).map(|value| value.map(<[u8]>::to_vec))
     }
 
-    pub(super) fn fence(&mut self) -> Result<Reply, Finding> {
+    fn fence(&mut self) -> Result<Reply, Finding> {
         let reply = self.ask("kvs-fence;")?;
         if reply.is_good() { Ok(reply) } else { Err(reply.judged(Verdict::Refused)) }
-    }
-
-    pub(super) fn bye(&mut self) -> Result<Reply, Finding> {
-        self.ask("finalize;")
-    }
-
-    /// Puts, fences, gets.
-    pub(super) fn keep(&mut self, key: &str, value: &[u8]) -> Result<Kept, Finding> {
-        let reply = self.put(key, value)?;
-        if !reply.is_good() {
-            return Ok(Kept::Refused(reply));
-        }
-        self.fence()?;
-        Ok(match self.get(key)? {
-            Some(found) if found == value => Kept::Whole,
-            Some(found) => Kept::Changed(found),
-            None => Kept::Lost,
-        })
-    }
-
-    /// Puts a key of this rank, fences, and gets the keys of all ranks. The first that is not as
-    /// it must be ends the case.
-    pub(super) fn exchange(
-        &mut self,
-        name: &str,
-        value: impl Fn(u32) -> String,
-    ) -> Result<(), Finding> {
-        self.put_well(&format!("{name}-{}", self.rank), value(self.rank).as_bytes())?;
-        self.fence()?;
-        for other in 0..self.size {
-            let found = self.get(&format!("{name}-{other}"))?;
-            if found.as_deref() != Some(value(other).as_bytes()) {
-                let found = found.map_or("nothing".to_owned(), |found| shown(&found));
-                return Err(
-                    Verdict::Wrong.on(format!("{found} where rank {other} put {}", value(other)))
-                );
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,8 +1,8 @@
 //! A client of PMI-1 made of raw lines.
 
-use super::case::Played;
+use super::space::Space;
 use super::talk::{Reply, Talk};
-use super::verdict::{Finding, Verdict, shown};
+use super::verdict::{Finding, Verdict};
 
 /// One rank that speaks lines.
 #[derive(Debug)]
@@ -14,19 +14,6 @@ pub(super) struct Lines {
     pub(super) kvs: String,
     /// It has said goodbye already.
     pub(super) is_gone: bool,
-}
-
-/// What became of a value on its way through the space.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// It came back as it was.
-    Whole,
-    /// Another one came back.
-    Changed(Vec<u8>),
-    /// The put was answered with success, and nothing is there.
-    Lost,
-    /// The put was refused.
-    Refused(Reply),
 }
 
 impl Lines {
@@ -69,90 +56,29 @@ impl Lines {
         Ok(agreed)
     }
 
-    pub(super) fn put(&mut self, key: &str, value: &[u8]) -> Result<Reply, Finding> {
+    pub(super) fn bye(&mut self) -> Result<Reply, Finding> {
+        self.ask("cmd=finalize", "finalize_ack")
+    }
+}
+
+impl Space for Lines {
+    fn place(&self) -> (u32, u32) {
+        (self.rank, self.size)
+    }
+
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<Reply, Finding> {
         let start = format!("cmd=put kvsname={} key={key} value=", self.kvs);
         self.ask_bytes(&[start.as_bytes(), value].concat(), "put_result")
     }
 
-    /// A put that must succeed for the case to go on.
-    pub(super) fn put_well(&mut self, key: &str, value: &[u8]) -> Result<(), Finding> {
-        let reply = self.put(key, value)?;
-        if reply.is_good() { Ok(()) } else { Err(reply.judged(Verdict::Refused)) }
-    }
-
-    pub(super) fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, Finding> {
+    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, Finding> {
         let line = format!("cmd=get kvsname={} key={key}", self.kvs);
         let reply = self.ask(&line, "get_result")?;
         value_of(&reply).map(|value| value.map(<[u8]>::to_vec))
     }
 
-    pub(super) fn fence(&mut self) -> Result<Reply, Finding> {
+    fn fence(&mut self) -> Result<Reply, Finding> {
         self.ask("cmd=barrier_in", "barrier_out")
-    }
-
-    pub(super) fn bye(&mut self) -> Result<Reply, Finding> {
-        self.ask("cmd=finalize", "finalize_ack")
-    }
-
-    /// Puts, fences, gets.
-    pub(super) fn keep(&mut self, key: &str, value: &[u8]) -> Result<Kept, Finding> {
-        let reply = self.put(key, value)?;
-        if !reply.is_good() {
-            return Ok(Kept::Refused(reply));
-        }
-        self.fence()?;
-        Ok(match self.get(key)? {
-            Some(found) if found == value => Kept::Whole,
-            Some(found) => Kept::Changed(found),
-            None => Kept::Lost,
-        })
-    }
-
-    /// Puts a key of this rank, fences, and gets the keys of all ranks. The first that is not as
-    /// it must be ends the case.
-    pub(super) fn exchange(
-        &mut self,
-        name: &str,
-        value: impl Fn(u32) -> String,
-    ) -> Result<(), Finding> {
-        self.put_well(&format!("{name}-{}", self.rank), value(self.rank).as_bytes())?;
-        self.fence()?;
-        for other in 0..self.size {
-            let found = self.get(&format!("{name}-{other}"))?;
-            if found.as_deref() != Some(value(other).as_bytes()) {
-                let found = found.map_or("nothing".to_owned(), |found| shown(&found));
-                return Err(
-                    Verdict::Wrong.on(format!("{found} where rank {other} put {}", value(other)))
-                );
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Kept {
-    /// A legal value must come back whole.
-    pub(super) fn judged(self) -> Played {
-        match self {
-            Self::Whole => Ok(Verdict::AsSpecified.on("it comes back as it was")),
-            Self::Changed(found) => {
-                Ok(Verdict::Wrong.on(format!("comes back as {}", shown(&found))))
-            }
-            Self::Lost => Ok(Verdict::Wrong.on("put with success, then not found")),
-            Self::Refused(reply) => Ok(reply.judged(Verdict::Refused)),
-        }
-    }
-
-    /// Of what is over a limit, a refusal is right; some servers take it, cut it or lose it.
-    pub(super) fn judged_over(self, takes: Verdict) -> Played {
-        Ok(match self {
-            Self::Whole => takes.on("taken whole"),
-            Self::Changed(found) => {
-                Verdict::Tolerated.on(format!("cut to {} bytes without a word", found.len()))
-            }
-            Self::Lost => Verdict::Tolerated.on("put with success, then not found"),
-            Self::Refused(reply) => reply.judged(Verdict::AsSpecified),
-        })
     }
 }
 

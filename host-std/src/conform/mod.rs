@@ -25,6 +25,7 @@ mod matrix;
 mod player;
 mod pmi1;
 mod pmi2;
+mod space;
 mod talk;
 mod verdict;
 

@@ -3,6 +3,7 @@
 use super::super::case::{Case, Ends, Played};
 use super::super::lines::Lines;
 use super::super::player::LATE;
+use super::super::space::Space;
 use super::super::verdict::Verdict::{AsSpecified, NoAnswer, Refused, Wrong};
 use std::time::Instant;
 

@@ -6,6 +6,7 @@
 use super::super::case::{Case, Played};
 use super::super::lines::Lines;
 use super::super::player::{LATE, micros};
+use super::super::space::Space;
 use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 

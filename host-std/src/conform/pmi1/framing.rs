@@ -2,6 +2,7 @@
 
 use super::super::case::{Case, Played};
 use super::super::lines::Lines;
+use super::super::space::Space;
 use super::super::verdict::Verdict::{AsSpecified, Tolerated, Wrong};
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 use super::super::case::{Case, Played};
 use super::super::lines::{Lines, value_of};
 use super::super::mapping;
+use super::super::space::Space;
 use super::super::talk::Reply;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 

@@ -1,7 +1,8 @@
 //! Keys and values.
 
 use super::super::case::{Case, Played};
-use super::super::lines::{Kept, Lines, value_of};
+use super::super::lines::{Lines, value_of};
+use super::super::space::{Kept, Space};
 use super::super::talk::Reply;
 use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};

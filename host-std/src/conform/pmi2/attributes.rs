@@ -4,6 +4,7 @@ use super::super::case::{Case, Played};
 use super::super::frames::{Frames, found, framed};
 use super::super::mapping;
 use super::super::player::LATE;
+use super::super::space::Space;
 use super::super::talk::Reply;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 

@@ -2,6 +2,7 @@
 
 use super::super::case::{Case, Ends, Played};
 use super::super::frames::{Frames, framed};
+use super::super::space::Space;
 use super::super::verdict::Verdict::{AsSpecified, NoAnswer, Refused, Wrong};
 
 pub(super) const CASES: &[Case] = &[

@@ -3,6 +3,7 @@
 use super::super::case::{Case, Ends, Played};
 use super::super::frames::{Frames, framed};
 use super::super::player::LATE;
+use super::super::space::Space;
 use super::super::talk::Reply;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 use super::super::case::{Case, Played};
 use super::super::frames::Frames;
+use super::super::space::Space;
 use super::super::talk::Reply;
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 

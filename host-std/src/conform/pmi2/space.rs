@@ -2,8 +2,8 @@
 
 use super::super::case::{Case, Played};
 use super::super::frames::{Frames, found};
-use super::super::lines::Kept;
 use super::super::player::{LATE, micros};
+use super::super::space::{Kept, Space};
 use super::super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[

@@ -1,0 +1,94 @@
+//! What can be done with a space of keys, whichever way it is spoken of.
+
+use super::case::Played;
+use super::talk::Reply;
+use super::verdict::{Finding, Verdict, shown};
+
+/// A rank that puts, fences and gets.
+pub(super) trait Space {
+    /// Its rank, and how many there are.
+    fn place(&self) -> (u32, u32);
+
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<Reply, Finding>;
+
+    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, Finding>;
+
+    fn fence(&mut self) -> Result<Reply, Finding>;
+
+    /// A put that must succeed for the case to go on.
+    fn put_well(&mut self, key: &str, value: &[u8]) -> Result<(), Finding> {
+        let reply = self.put(key, value)?;
+        if reply.is_good() { Ok(()) } else { Err(reply.judged(Verdict::Refused)) }
+    }
+
+    /// Puts, fences, gets.
+    fn keep(&mut self, key: &str, value: &[u8]) -> Result<Kept, Finding> {
+        let reply = self.put(key, value)?;
+        if !reply.is_good() {
+            return Ok(Kept::Refused(reply));
+        }
+        self.fence()?;
+        Ok(match self.get(key)? {
+            Some(found) if found == value => Kept::Whole,
+            Some(found) => Kept::Changed(found),
+            None => Kept::Lost,
+        })
+    }
+
+    /// Puts a key of this rank, fences, and gets the keys of all ranks. The first that is not as
+    /// it must be ends the case.
+    fn exchange(&mut self, name: &str, value: impl Fn(u32) -> String) -> Result<(), Finding> {
+        let (rank, size) = self.place();
+        self.put_well(&format!("{name}-{rank}"), value(rank).as_bytes())?;
+        self.fence()?;
+        for other in 0..size {
+            let found = self.get(&format!("{name}-{other}"))?;
+            if found.as_deref() != Some(value(other).as_bytes()) {
+                let found = found.map_or("nothing".to_owned(), |found| shown(&found));
+                return Err(
+                    Verdict::Wrong.on(format!("{found} where rank {other} put {}", value(other)))
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What became of a value on its way through the space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// It came back as it was.
+    Whole,
+    /// Another one came back.
+    Changed(Vec<u8>),
+    /// The put was answered with success, and nothing is there.
+    Lost,
+    /// The put was refused.
+    Refused(Reply),
+}
+
+impl Kept {
+    /// A legal value must come back whole.
+    pub(super) fn judged(self) -> Played {
+        match self {
+            Self::Whole => Ok(Verdict::AsSpecified.on("it comes back as it was")),
+            Self::Changed(found) => {
+                Ok(Verdict::Wrong.on(format!("comes back as {}", shown(&found))))
+            }
+            Self::Lost => Ok(Verdict::Wrong.on("put with success, then not found")),
+            Self::Refused(reply) => Ok(reply.judged(Verdict::Refused)),
+        }
+    }
+
+    /// Of what is over a limit, a refusal is right; some servers take it, cut it or lose it.
+    pub(super) fn judged_over(self, takes: Verdict) -> Played {
+        Ok(match self {
+            Self::Whole => takes.on("taken whole"),
+            Self::Changed(found) => {
+                Verdict::Tolerated.on(format!("cut to {} bytes without a word", found.len()))
+            }
+            Self::Lost => Verdict::Tolerated.on("put with success, then not found"),
+            Self::Refused(reply) => reply.judged(Verdict::AsSpecified),
+        })
+    }
+}

@@ -3,6 +3,7 @@
 //! ```text
 //! main        exit codes only
 //! cli         args (what was typed) > config (what it means here), help
+//! settings    what a user can set, in groups of plain values
 //! job         the one loop: starts, serves, forwards, judges; all jobs that come from the first
 //! launch      plan, order, program, env, process, descriptors; stdio, outlet; signal, ladder, orphans
 //! server      ready (epoll), service (the protocol server and its links), news, map_kvs
@@ -23,4 +24,5 @@ pub mod job;
 pub mod launch;
 pub mod report;
 pub mod server;
+pub mod settings;
 pub mod verdict;

@@ -3,6 +3,7 @@
 use super::args::{DEMO_RANK, Listen, RunArgs};
 use crate::launch::program::{Program, ProgramError};
 use crate::server::gate::Gate;
+use crate::settings::Settings;
 use std::ffi::OsString;
 use std::{env, fmt};
 
@@ -21,6 +22,8 @@ pub struct Config {
     pub attributes: Vec<(String, String)>,
     /// Where further ranks dial in, and what they must know.
     pub gate: Option<Gate>,
+    /// Everything else that can be set.
+    pub settings: Settings,
 }
 
 /// Why what was typed cannot be done here. The text ends with the way out.
@@ -58,6 +61,7 @@ impl Config {
             universe: args.universe,
             attributes: args.attributes,
             gate: gate.transpose().map_err(ConfigError::Gate)?,
+            settings: Settings::default(),
         })
     }
 }

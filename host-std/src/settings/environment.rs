@@ -1,0 +1,26 @@
+//! Environment of ranks.
+
+use std::ffi::OsString;
+
+/// What ranks find in their environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// What of our own environment they see (`-genvall`, `-genvnone`, `-genvlist`).
+    pub inherit: Inherit,
+    /// What is set for all of them besides (`--env`, `-genv`).
+    pub set: Vec<(OsString, OsString)>,
+    /// What is taken out and set is told (`--env-report`).
+    pub report: bool,
+}
+
+/// What of our own environment ranks see. What an outer launcher has left is taken out in any case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Inherit {
+    /// All of it.
+    #[default]
+    All,
+    /// Nothing.
+    Nothing,
+    /// These variables.
+    Only(Vec<OsString>),
+}

@@ -1,0 +1,36 @@
+//! Standard streams of ranks.
+
+/// What becomes of what ranks write, and who reads our standard input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// What stands in front of every line, as a pattern (`--label-format`; `-l` is `[%r] `); none by default.
+    ///
+    /// `%r` rank, `%g` number of the job, `%p` process id, `%h` host, `%%` a percent sign.
+    pub label: Option<String>,
+    /// The time since the start stands in front of every line (`--timestamps`).
+    pub timestamps: bool,
+    /// Lines that several ranks write alike are written once, as `[0-63] text` (`--collapse`).
+    pub collapse: bool,
+    /// A file for each rank's standard output, as a pattern like that of the label (`--stdout-to`).
+    pub out_files: Option<String>,
+    /// The same for standard error (`--stderr-to`).
+    pub error_files: Option<String>,
+    /// Who reads our standard input (`--stdin`).
+    pub stdin: StdinTo,
+    /// The rank that gets a terminal of its own (`--pty`).
+    pub pty: Option<u32>,
+}
+
+/// Who reads our standard input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StdinTo {
+    /// Rank 0, as with every known launcher.
+    #[default]
+    First,
+    /// Every rank reads all of it.
+    All,
+    /// Nobody.
+    Nobody,
+    /// These ranks, in ascending order.
+    Ranks(Vec<u32>),
+}

@@ -1,0 +1,18 @@
+//! Records of messages.
+
+use std::path::PathBuf;
+
+/// What is recorded of the messages between ranks and server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tracing {
+    /// Where all messages are recorded (`--trace`).
+    pub file: Option<PathBuf>,
+    /// How many of the last messages of all ranks are kept in memory for the tables (`--trace-ring`).
+    pub ring: usize,
+}
+
+impl Default for Tracing {
+    fn default() -> Self {
+        Self { file: None, ring: 4096 }
+    }
+}

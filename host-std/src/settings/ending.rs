@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How a run ends, and what is told of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
     /// What the failure of one rank does to the others (`--on-exit-error`, `-disable-auto-cleanup`).
     pub on_exit_error: OnExitError,
@@ -17,6 +17,8 @@ pub struct Ending {
     /// Where a report for programs goes, as JSON (`--result`).
     pub result: Option<PathBuf>,
     /// Signals that are passed on to ranks (`--forward-signals`), by number; ours stay what they are.
+    /// None by default: SIGUSR1 is how a person asks the launcher itself, and who wants it in the ranks
+    /// says so.
     pub forward_signals: Vec<i32>,
 }
 
@@ -28,18 +30,4 @@ pub enum OnExitError {
     Kill,
     /// They go on, and can read in `PMI_dead_processes` who is gone.
     Ignore,
-}
-
-impl Default for Ending {
-    fn default() -> Self {
-        Self {
-            on_exit_error: OnExitError::default(),
-            exit_timeout: None,
-            timeout: None,
-            print_all_codes: false,
-            result: None,
-            // SIGUSR1 is how a person asks the launcher itself; who wants it in the ranks says so.
-            forward_signals: Vec::new(),
-        }
-    }
 }

@@ -14,9 +14,16 @@ const PLACES: &[Place] = &[
     Place { folder: "core", uses: &[] },
     Place { folder: "transports/link", uses: &["core"] },
     Place { folder: "transports", uses: &["core", "transports/link"] },
+    Place { folder: "transports/trace", uses: &["core"] },
     Place { folder: "wasm/sim", uses: &["core", "transports/link"] },
-    Place { folder: "wasm", uses: &["core", "transports/link", "transports/wasm", "wasm/sim"] },
-    Place { folder: "host-std", uses: &["core", "transports/link", "transports/std"] },
+    Place {
+        folder: "wasm",
+        uses: &["core", "transports/link", "transports/trace", "transports/wasm", "wasm/sim"],
+    },
+    Place {
+        folder: "host-std",
+        uses: &["core", "transports/link", "transports/std", "transports/trace"],
+    },
     Place {
         folder: "host-std/capi",
         uses: &["core", "transports/link", "transports/std", "host-std/capi"],

@@ -1,0 +1,238 @@
+//! The file: eight bytes that say what it is, a version, and frames.
+//!
+//! Shape: [`MAGIC`], the version as two bytes, then frames. A frame is its length as four bytes and so
+//! many bytes of postcard: the first holds the [`Head`], each other one [`Record`]. Numbers of the frame
+//! are little-endian. `docs/trace-format.md` says it byte by byte.
+//!
+//! A reader takes bytes behind what it knows of a frame as the business of later writers, and passes
+//! over a frame whose kind it does not know. So the version changes only with what is there already.
+
+use crate::record::{Head, Record, Trace};
+use postcard::ser_flavors::Flavor;
+use std::fmt;
+
+/// How every trace begins.
+pub const MAGIC: &[u8; 8] = b"PMItrace";
+
+/// The version that is written, and the newest that is read.
+pub const VERSION: u16 = 1;
+
+/// Appends the start of a file.
+pub fn write_head(head: &Head, out: &mut Vec<u8>) {
+    out.extend(MAGIC);
+    out.extend(VERSION.to_le_bytes());
+    write_frame(head, out);
+}
+
+/// Appends one record.
+pub fn write_record<B: AsRef<[u8]>>(record: &Record<B>, out: &mut Vec<u8>) {
+    write_frame(record, out);
+}
+
+/// Writes a whole trace.
+pub fn write(trace: &Trace) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_head(&trace.head, &mut out);
+    trace.records.iter().for_each(|record| write_record(record, &mut out));
+    out
+}
+
+/// Reads a file as far as it can be read.
+///
+/// Errors: [`NotATrace`] if not even the head can be had. What is wrong behind it is part of the result.
+pub fn read(bytes: &[u8]) -> Result<Read, NotATrace> {
+    let mut reader = Reader::new(bytes)?;
+    let records = reader.by_ref().collect();
+    let Reader { head, damage, unknown_count, .. } = reader;
+    Ok(Read { trace: Trace { head, records }, damage, unknown_count })
+}
+
+/// A file that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Everything up to the damage, if there is some.
+    pub trace: Trace,
+    /// Why the file could not be read to its end.
+    pub damage: Option<Damage>,
+    /// How many records were passed over because a later version has made them.
+    pub unknown_count: u64,
+}
+
+/// Reads records one by one.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    head: Head,
+    rest: &'a [u8],
+    /// Where `rest` begins in the file.
+    at: usize,
+    damage: Option<Damage>,
+    unknown_count: u64,
+}
+
+/// Why a file cannot be read at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotATrace {
+    /// It does not begin as a trace does.
+    Magic,
+    /// It was written by a later version.
+    Version {
+        /// That version.
+        found: u16,
+    },
+    /// It ends before the facts about the run do, or they are none.
+    Head,
+}
+
+/// Why a file cannot be read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// It ends within a frame.
+    Cut {
+        /// Where the frame begins.
+        at: usize,
+    },
+    /// A frame holds no record.
+    Malformed {
+        /// Where it begins.
+        at: usize,
+    },
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the head.
+    ///
+    /// Errors: [`NotATrace`].
+    pub fn new(bytes: &'a [u8]) -> Result<Self, NotATrace> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or(NotATrace::Magic)?;
+        let (version, rest) = rest.split_first_chunk().ok_or(NotATrace::Head)?;
+        let found = u16::from_le_bytes(*version);
+        if found == 0 || found > VERSION {
+            return Err(NotATrace::Version { found });
+        }
+        let (frame, rest) = cut(rest).ok_or(NotATrace::Head)?;
+        let head = postcard::from_bytes(frame).map_err(|_| NotATrace::Head)?;
+        let at = bytes.len() - rest.len();
+        Ok(Self { head, rest, at, damage: None, unknown_count: 0 })
+    }
+
+    /// Facts about the run.
+    pub const fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Why there are no more records, if that is not the end of the file.
+    pub const fn damage(&self) -> Option<Damage> {
+        self.damage
+    }
+
+    /// How many records were passed over because a later version has made them.
+    pub const fn unknown_count(&self) -> u64 {
+        self.unknown_count
+    }
+}
+
+impl Iterator for Reader<'_> {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        while self.damage.is_none() && !self.rest.is_empty() {
+            let at = self.at;
+            let Some((frame, rest)) = cut(self.rest) else {
+                self.damage = Some(Damage::Cut { at });
+                break;
+            };
+            self.at += self.rest.len() - rest.len();
+            self.rest = rest;
+            match postcard::from_bytes(frame) {
+                Ok(record) => return Some(record),
+                Err(_) if is_of_later_kind(frame) => self.unknown_count += 1,
+                Err(_) => self.damage = Some(Damage::Malformed { at }),
+            }
+        }
+        None
+    }
+}
+
+/// Whether everything in front of the kind can be read, and the kind is none of ours.
+fn is_of_later_kind(frame: &[u8]) -> bool {
+    let front = postcard::take_from_bytes::<(u64, u32, Option<u32>, Option<u32>, u32)>(frame);
+    front.is_ok_and(|((.., kind), _)| kind >= KINDS)
+}
+
+/// Takes the first frame off.
+fn cut(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)
+}
+
+fn write_frame(content: &impl serde::Serialize, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend([0; LENGTH_BYTES]);
+    // Neither a vector nor a slice of ours refuses to be written.
+    let written = postcard::serialize_with_flavor(content, Append(out)).is_ok();
+    let len = out.len() - start - LENGTH_BYTES;
+    match u32::try_from(len) {
+        Ok(len) if written => {
+            out[start..start + LENGTH_BYTES].copy_from_slice(&len.to_le_bytes());
+        }
+        // What no frame can hold is left out whole.
+        _ => out.truncate(start),
+    }
+}
+
+/// Appends what postcard gives.
+struct Append<'a>(&'a mut Vec<u8>);
+
+impl Flavor for Append<'_> {
+    type Output = ();
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Display for NotATrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Magic => f.write_str("it is no trace: it does not begin with 'PMItrace'"),
+            Self::Version { found } => write!(
+                f,
+                "it is a trace of version {found}, and this program reads up to version {VERSION}; \
+                 a newer one can export it as JSON lines"
+            ),
+            Self::Head => {
+                f.write_str("it begins as a trace, but ends before the facts about the run")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotATrace {}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cut { at } => {
+                write!(f, "it is cut off in the record at byte {at}; all before it was read")
+            }
+            Self::Malformed { at } => {
+                write!(f, "there is no record at byte {at}; all before it was read")
+            }
+        }
+    }
+}
+
+const LENGTH_BYTES: usize = 4;
+
+/// How many kinds of [`What`](crate::record::What) this version knows.
+const KINDS: u32 = 10;

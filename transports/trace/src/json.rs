@@ -1,0 +1,91 @@
+//! The same as text: one JSON object a line, for programs that read nothing else.
+//!
+//! The first line holds `{"pmi_trace": 1}` and the fields of the [`Head`]. Each other one holds a
+//! [`Record`]: `time_ns`, `job`, `rank` and `session` where they are known, and one more field, whose
+//! name says what happened.
+
+use crate::file::VERSION;
+use crate::record::{Head, Record, Trace, What};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Writes a trace as JSON lines.
+pub fn write(trace: &Trace) -> String {
+    let mut out = String::new();
+    line(&HeadLine { pmi_trace: VERSION, head: trace.head.clone() }, &mut out);
+    for Record { time_ns, job, rank, session, what } in &trace.records {
+        let (time_ns, job, rank, session) = (*time_ns, *job, *rank, *session);
+        line(&RecordLine { time_ns, job, rank, session, what: what.clone() }, &mut out);
+    }
+    out
+}
+
+/// Reads JSON lines as far as they can be read, and says what is wrong behind that. Empty lines mean
+/// nothing.
+///
+/// Errors: [`JsonError`] if not even the first line can be read.
+pub fn read(text: &str) -> Result<(Trace, Option<JsonError>), JsonError> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let (at, first) = lines.next().unwrap_or_default();
+    let HeadLine { pmi_trace, head } = parse(at, first)?;
+    if pmi_trace == 0 || pmi_trace > VERSION {
+        let why = format!("this is version {pmi_trace}, read are versions up to {VERSION}");
+        return Err(JsonError { line: at + 1, why });
+    }
+    let mut trace = Trace { head, records: Vec::new() };
+    for (at, line) in lines {
+        match parse(at, line) {
+            Ok(RecordLine { time_ns, job, rank, session, what }) => {
+                trace.records.push(Record { time_ns, job, rank, session, what });
+            }
+            Err(error) => return Ok((trace, Some(error))),
+        }
+    }
+    Ok((trace, None))
+}
+
+/// Why JSON lines are no trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HeadLine {
+    pmi_trace: u16,
+    #[serde(flatten)]
+    head: Head,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RecordLine {
+    time_ns: u64,
+    job: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rank: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<u32>,
+    #[serde(flatten)]
+    what: What,
+}
+
+fn parse<'a, T: Deserialize<'a>>(at: usize, line: &'a str) -> Result<T, JsonError> {
+    serde_json::from_str(line).map_err(|error| JsonError { line: at + 1, why: error.to_string() })
+}
+
+fn line(content: &impl Serialize, out: &mut String) {
+    // Nothing of ours has keys that are no text, which is all that JSON refuses.
+    out.push_str(&serde_json::to_string(content).unwrap_or_default());
+    out.push('\n');
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.why)
+    }
+}
+
+impl std::error::Error for JsonError {}

@@ -1,0 +1,19 @@
+#![forbid(unsafe_code)]
+//! Recorded conversations of PMI.
+//!
+//! A trace holds every message between ranks and their server, byte for byte, with the time it was
+//! seen, and what happened to processes and connections meanwhile. This crate knows its format, reads
+//! it from hostile bytes, and makes it from what other launchers write about themselves. It deliberately
+//! does no I/O and reads no clock: bytes and text go in, values and text come out, in a browser too.
+//!
+//! ```text
+//!   file, json   the format, and the same as JSON lines
+//!      └──── record   what a trace is made of
+//! ```
+
+mod bytes;
+pub mod file;
+pub mod json;
+pub mod record;
+
+pub use record::{Direction, Head, JobFacts, Record, Trace, What};

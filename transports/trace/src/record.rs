@@ -1,0 +1,164 @@
+//! What a trace is made of: facts about the run, and records in the order in which they were made.
+
+use crate::bytes;
+use serde::{Deserialize, Serialize};
+
+/// A recorded run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Facts about the run.
+    pub head: Head,
+    /// What happened, in the order in which it was recorded; times never go back.
+    pub records: Vec<Record>,
+}
+
+/// Facts about a run that hold from its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// When it started.
+    ///
+    /// Units: nanoseconds since 1970; 0 if nobody knows.
+    pub started_unix_ns: u64,
+    /// The program that recorded it, with its version; or what the record was made from.
+    pub recorder: String,
+    /// The machine where the server ran; empty if nobody knows.
+    pub host: String,
+    /// What was typed, word by word.
+    pub command: Vec<String>,
+    /// The jobs that were known from the start. Those that ranks spawned are records.
+    pub jobs: Vec<JobFacts>,
+}
+
+/// Facts about a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobFacts {
+    /// The number by which records name it.
+    pub job: u32,
+    /// The name of its key-value space.
+    pub name: String,
+    /// How many ranks it has.
+    pub ranks: u32,
+    /// The job whose ranks spawned it.
+    pub spawner: Option<u32>,
+}
+
+/// Something that happened.
+///
+/// `B` is how bytes of messages are kept: readers give `Vec<u8>`, a writer may lend a slice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(serialize = "B: AsRef<[u8]>", deserialize = "B: From<Vec<u8>>"))]
+pub struct Record<B = Vec<u8>> {
+    /// When.
+    ///
+    /// Units: nanoseconds since the start of the run, by a clock that never goes back.
+    pub time_ns: u64,
+    /// In which job.
+    pub job: u32,
+    /// To which rank of it; none if it has to do with no rank, or if nobody knows the rank yet.
+    pub rank: Option<u32>,
+    /// On which connection. The number is used again after [`What::Closed`].
+    pub session: Option<u32>,
+    /// What.
+    pub what: What<B>,
+}
+
+/// What happened. New kinds are added at the end: the place of a kind is its number in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    rename_all = "snake_case",
+    bound(serialize = "B: AsRef<[u8]>", deserialize = "B: From<Vec<u8>>")
+)]
+#[non_exhaustive]
+pub enum What<B = Vec<u8>> {
+    /// One whole message. What can be no message was recorded as it came.
+    Message {
+        /// Who sent it.
+        direction: Direction,
+        /// All of it, with its length in front or its line end.
+        #[serde(with = "bytes")]
+        bytes: B,
+    },
+    /// A connection was made, or handed to a process that was started.
+    Connected {
+        /// The address of a peer that dialled in; none for a process of the launcher.
+        from: Option<String>,
+    },
+    /// The connection has ended.
+    Closed,
+    /// A process was started.
+    Started {
+        /// Its process number.
+        pid: u32,
+        /// Where it runs.
+        host: String,
+    },
+    /// A process has ended by itself.
+    Exited {
+        /// Its exit code.
+        code: i32,
+    },
+    /// A process was ended by a signal.
+    Killed {
+        /// The number of the signal.
+        signal: i32,
+    },
+    /// Ranks spawned a job; the record's job is the new one.
+    Spawned(JobFacts),
+    /// The launcher told people something.
+    Told {
+        /// The sentence.
+        text: String,
+    },
+    /// Records are missing here: they came faster than they could be written.
+    Lost {
+        /// How many.
+        count: u64,
+    },
+    /// The run is over. A trace without it was cut off: its launcher was killed, or the disk was full.
+    Ended {
+        /// The exit code of the launcher.
+        code: u8,
+    },
+}
+
+/// Who sent a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The client: requests.
+    ToServer,
+    /// The server: replies, and what it says unasked.
+    ToClient,
+}
+
+impl Trace {
+    /// Facts about a job, whether it was there from the start or was spawned.
+    pub fn job(&self, number: u32) -> Option<&JobFacts> {
+        self.jobs().find(|facts| facts.job == number)
+    }
+
+    /// Facts about all jobs, in the order in which they began.
+    pub fn jobs(&self) -> impl Iterator<Item = &JobFacts> {
+        let spawned = self.records.iter().filter_map(|record| match &record.what {
+            What::Spawned(facts) => Some(facts),
+            _ => None,
+        });
+        self.head.jobs.iter().chain(spawned)
+    }
+
+    /// The messages, each with its place among the records.
+    pub fn messages(&self) -> impl Iterator<Item = (usize, &Record, Direction, &[u8])> {
+        self.records.iter().enumerate().filter_map(|(at, record)| match &record.what {
+            What::Message { direction, bytes } => Some((at, record, *direction, bytes.as_slice())),
+            _ => None,
+        })
+    }
+
+    /// The exit code with which the run ended; none if the trace was cut off before.
+    pub fn exit_code(&self) -> Option<u8> {
+        self.records.iter().rev().find_map(|record| match record.what {
+            What::Ended { code } => Some(code),
+            _ => None,
+        })
+    }
+}

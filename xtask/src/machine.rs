@@ -18,6 +18,8 @@ pub(crate) enum Need {
     Target(&'static str),
     /// QEMU for machines of this architecture.
     Qemu(&'static str),
+    /// Node, which runs wasm without a browser.
+    Node,
 }
 
 /// Why a need is not met, and the Debian packages that would meet it (none when they cannot).
@@ -102,6 +104,13 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             Err(why) => Err(Lack { why, packages: toolchain::PACKAGES }),
         },
         Need::Qemu(arch) => qemu(arch),
+        Need::Node => match process::output(process::command("node").arg("--version")) {
+            Ok(version) => Ok(format!("node {}", version.trim())),
+            Err(_) => Err(Lack {
+                why: "node; on Debian: apt-get install nodejs".into(),
+                packages: &["nodejs"],
+            }),
+        },
     }
 }
 

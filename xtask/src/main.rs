@@ -19,6 +19,7 @@ mod test;
 mod tidy;
 mod toolchain;
 mod tree;
+mod wasm;
 
 use std::process::ExitCode;
 

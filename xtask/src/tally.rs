@@ -23,7 +23,18 @@ impl Tally {
 
     /// Reads the summary line of one test binary:
     /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`.
+    ///
+    /// Node says it on three lines: `# pass 3`, `# fail 0` and `# skipped 1`.
     pub(crate) fn of_result_line(line: &str) -> Option<Self> {
+        if let Some((word, count)) = line.strip_prefix("# ").and_then(|line| line.split_once(' ')) {
+            let (none, count) = (Self::default(), count.parse().ok()?);
+            return match word {
+                "pass" => Some(Self { passed: count, ..none }),
+                "fail" | "cancelled" => Some(Self { failed: count, ..none }),
+                "skipped" => Some(Self { skipped: count, ..none }),
+                _ => None,
+            };
+        }
         let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let mut counts = counts.split("; ");
         let mut next = |word: &str| counts.next()?.strip_suffix(word)?.trim().parse().ok();
@@ -61,6 +72,17 @@ mod tests {
         let bad = "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out";
         assert_eq!(Tally::of_result_line(good), Some(Tally { passed: 12, failed: 0, skipped: 1 }));
         assert_eq!(Tally::of_result_line(bad), Some(Tally { passed: 1, failed: 2, skipped: 0 }));
+    }
+
+    #[test]
+    fn summary_lines_of_node_are_read() {
+        let none = Tally::default();
+        assert_eq!(Tally::of_result_line("# pass 12"), Some(Tally { passed: 12, ..none }));
+        assert_eq!(Tally::of_result_line("# fail 1"), Some(Tally { failed: 1, ..none }));
+        assert_eq!(Tally::of_result_line("# skipped 2"), Some(Tally { skipped: 2, ..none }));
+        for line in ["# tests 3", "# Subtest: pass 3", "# pass", "# pass three"] {
+            assert_eq!(Tally::of_result_line(line), None, "{line:?}");
+        }
     }
 
     #[test]

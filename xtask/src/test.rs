@@ -3,10 +3,11 @@
 use crate::bare_metal;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
+use crate::wasm::{self, Loader};
 use crate::{fuzz, layers, process, tidy, toolchain};
-use std::env;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
+use std::{env, fs};
 
 /// One step. A new one is a row in [`STEPS`]; cheap ones come first, so that a slip is told at once.
 struct Step {
@@ -18,7 +19,6 @@ struct Step {
 }
 
 const BARE: &str = "thumbv7em-none-eabihf";
-const WASM: &str = "wasm32-unknown-unknown";
 
 /// What must build without an operating system: folder and crate.
 const NO_STD: &[(&str, &str)] = &[("core", "pmi-core"), ("transports/link", "pmi-link")];
@@ -111,8 +111,19 @@ const STEPS: &[Step] = &[
     Step {
         name: "wasm",
         about: "pmi-core and pmi-link for the browser",
-        needs: &[Need::Target(WASM)],
-        run: |machine| no_std(machine, WASM),
+        needs: &[Need::Target(wasm::TARGET)],
+        run: |machine| no_std(machine, wasm::TARGET),
+    },
+    Step {
+        name: "node",
+        about: "what runs in a browser does there what it does here, tried by Node",
+        needs: &[Need::Target(wasm::TARGET), Need::Node],
+        run: |machine| {
+            node(machine).unwrap_or_else(|why| {
+                println!("{why}");
+                Tally::FAILED
+            })
+        },
     },
 ];
 
@@ -209,6 +220,17 @@ fn no_std(machine: &Machine, target: &str) -> Tally {
             Tally::FAILED
         }
     }
+}
+
+/// Lets Node test what is built in wasm, against what the same code says here.
+fn node(machine: &Machine) -> Result<Tally, String> {
+    let folder = wasm::module(machine, "pmi-wasm-node", Loader::Node)?;
+    let words = ["run", "--release", "--quiet", "--package", "pmi-sim", "--", "hashes"];
+    let hashes = process::output(process::cargo().args(words))?;
+    fs::write(folder.join("hashes.txt"), hashes).map_err(|error| error.to_string())?;
+    let mut node = process::command("node");
+    node.args(["--test", "--test-reporter=tap", "wasm/node/tests/"]).env("PMI_WASM", folder);
+    Ok(process::count_tests(&mut node))
 }
 
 #[cfg(test)]

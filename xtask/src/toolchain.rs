@@ -107,14 +107,25 @@ fn build_std(facts: &Facts) -> Result<Toolchain, String> {
 
 /// A `cargo build --release` for `target`; `crates` says which of std's crates the code may use.
 pub(crate) fn build(toolchain: &Toolchain, target: &str, crates: &str) -> Command {
+    build_as(toolchain, target, crates, "release")
+}
+
+/// The same with another profile.
+pub(crate) fn build_as(
+    toolchain: &Toolchain,
+    target: &str,
+    crates: &str,
+    profile: &str,
+) -> Command {
     let Toolchain::BuildStd { linker } = toolchain else {
         let mut cargo = process::cargo();
-        cargo.args(["build", "--release", "--target", target]);
+        cargo.args(["build", "--profile", profile, "--target", target]);
         return cargo;
     };
     let bin = Path::new(DEBIAN).join("bin");
     let mut cargo = process::command(bin.join("cargo"));
-    cargo.args(["build", "--release", "--target", target]).arg(format!("-Zbuild-std={crates}"));
+    cargo.args(["build", "--profile", profile, "--target", target]);
+    cargo.arg(format!("-Zbuild-std={crates}"));
     // Cargo must find Debian's rustc and its helpers first, and be let to use unstable options.
     cargo
         .env("PATH", first_in_path(&bin))
@@ -125,7 +136,7 @@ pub(crate) fn build(toolchain: &Toolchain, target: &str, crates: &str) -> Comman
         cargo.env_remove(name);
     }
     // Two compilers, two folders: neither throws away what the other built.
-    cargo.env("CARGO_TARGET_DIR", target_folder().join("build-std"));
+    cargo.env("CARGO_TARGET_DIR", folder(toolchain));
     if let Some(linker) = linker {
         let upper = target.to_uppercase().replace('-', "_");
         cargo.env(format!("CARGO_TARGET_{upper}_LINKER"), linker);
@@ -140,6 +151,14 @@ fn first_in_path(folder: &Path) -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(folder.to_path_buf()).chain(env::split_paths(&path));
     env::join_paths(all).unwrap_or(path)
+}
+
+/// Where a tool chain puts what it builds, by target.
+pub(crate) fn folder(toolchain: &Toolchain) -> PathBuf {
+    match toolchain {
+        Toolchain::Installed => target_folder(),
+        Toolchain::BuildStd { .. } => target_folder().join("build-std"),
+    }
 }
 
 /// Where cargo puts what it builds.

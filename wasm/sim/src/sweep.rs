@@ -4,9 +4,11 @@ use crate::mutant::MutantKind;
 use crate::random;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::shipped::SHIPPED;
+use crate::trace;
 use crate::world::{Options, World};
 use std::any::Any;
 use std::cell::RefCell;
+use std::fmt::Write;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -143,6 +145,23 @@ pub fn sweep(cases: &[Case], from: u64, seeds: u64, mutant: Option<MutantKind>) 
         all.broken.extend(summary.broken);
     }
     all
+}
+
+/// A line for every run: the scenario, the seed, and the hash of the whole trace.
+///
+/// Errors: a scenario that cannot be played.
+pub fn hashes(cases: &[Case], from: u64, seeds: u64) -> Result<String, ScenarioError> {
+    let mut lines = String::new();
+    for case in cases {
+        for seed in from..from + seeds {
+            let mut world = World::new(&case.scenario(seed), seed)?;
+            world.run(STEPS_MAX);
+            let hash = trace::hash(trace::write(&world).as_bytes());
+            // Writing to a string does not fail.
+            let _ = writeln!(lines, "{} {seed} {hash:016x}", case.name());
+        }
+    }
+    Ok(lines)
 }
 
 /// What this thread runs, for whoever is told of a panic.

@@ -14,6 +14,7 @@ pub(super) enum Command {
     Shrink { name: String, seed: u64, out: Option<String>, mutant: Option<MutantKind> },
     Replay { file: String },
     Scale { ranks: u32, seed: u64 },
+    Hashes { names: Vec<String>, seeds: u64, from: u64 },
 }
 
 pub(super) const USAGE: &str = "\
@@ -24,6 +25,7 @@ Runs PMI jobs in a world of its own: the real server, the real clients, one seed
   pmi-sim shrink SCENARIO --seed S [--out FILE]       a smaller scenario that breaks the same rule
   pmi-sim replay TRACE                                run a trace again and compare
   pmi-sim scale [--ranks N] [--seed S]                one fence of very many ranks, and what it costs
+  pmi-sim hashes [--seeds N] [--from S] [SCENARIO...] the hash of every trace, to compare machines
   pmi-sim list                                        the scenarios that are built in
   pmi-sim show SCENARIO [--seed S]                    the text of a scenario
 
@@ -74,6 +76,11 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
         }
         "replay" => Command::Replay { file: name("a trace")? },
         "scale" => Command::Scale { ranks: ranks.unwrap_or(1000), seed: seed.unwrap_or(0) },
+        "hashes" => Command::Hashes {
+            names: words.by_ref().collect(),
+            seeds: seeds.unwrap_or(3),
+            from: from.unwrap_or(0),
+        },
         other => return Err(format!("there is no command `{other}`; `pmi-sim help` names them")),
     };
     match words.next() {
@@ -111,6 +118,8 @@ mod tests {
         assert_eq!(shrink, Command::Shrink { name, seed: 4, out: None, mutant: None });
         assert_eq!(parsed("replay t").unwrap(), Command::Replay { file: "t".into() });
         assert_eq!(parsed("scale --ranks 9").unwrap(), Command::Scale { ranks: 9, seed: 0 });
+        let hashes = Command::Hashes { names: vec!["x".into()], seeds: 3, from: 0 };
+        assert_eq!(parsed("hashes x").unwrap(), hashes);
         assert_eq!(
             (parsed("").unwrap(), parsed("list -h").unwrap()),
             (Command::Help, Command::Help)

@@ -1,4 +1,4 @@
-//! `pmi-sim run | sweep | shrink | replay | scale`: parsed here, done by the library.
+//! `pmi-sim run | sweep | shrink | replay | scale | hashes`: parsed here, done by the library.
 
 mod args;
 
@@ -50,6 +50,10 @@ fn act(command: &Command) -> Result<bool, String> {
         }
         Command::Replay { file } => run_again(file),
         Command::Scale { ranks, seed } => measure(*ranks, *seed),
+        Command::Hashes { names, seeds, from } => {
+            let lines = sweep::hashes(&cases(names)?, *from, *seeds);
+            show(&lines.map_err(|error| error.to_string())?)
+        }
     }
 }
 
@@ -96,14 +100,7 @@ fn run_many(
     from: u64,
     mutant: Option<MutantKind>,
 ) -> Result<bool, String> {
-    let named = |name: &String| match name.as_str() {
-        "random" => Ok(Case::Random),
-        _ => scenario(name, 0).map(|scenario| Case::Fixed(Box::new(scenario))),
-    };
-    let cases = match names.is_empty() {
-        true => Case::all().map_err(|(name, error)| format!("{name}: {error}"))?,
-        false => names.iter().map(named).collect::<Result<_, _>>()?,
-    };
+    let cases = cases(names)?;
     name_panics();
     let summary = sweep(&cases, from, seeds, mutant);
     for Broken { scenario, seed, rule, what } in summary.broken.iter().take(SHOWN_MAX) {
@@ -186,6 +183,18 @@ fn measure(ranks: u32, seed: u64) -> Result<bool, String> {
     );
     println!("One fence of {ranks} ranks took {} messages.", cost.messages);
     Ok(true)
+}
+
+/// The scenarios named; all when none is.
+fn cases(names: &[String]) -> Result<Vec<Case>, String> {
+    let named = |name: &String| match name.as_str() {
+        "random" => Ok(Case::Random),
+        _ => scenario(name, 0).map(|scenario| Case::Fixed(Box::new(scenario))),
+    };
+    match names.is_empty() {
+        true => Case::all().map_err(|(name, error)| format!("{name}: {error}")),
+        false => names.iter().map(named).collect(),
+    }
 }
 
 /// A shipped scenario, a random one, or a file.

@@ -1,0 +1,52 @@
+//! Modules of wasm: compiled, and given the JavaScript that loads them.
+
+use crate::machine::Machine;
+use crate::{process, toolchain};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Who loads a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loader {
+    /// A program that Node runs.
+    Node,
+}
+
+/// The target of all modules.
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Builds the module of `package` into a folder of its own, and says which.
+pub(crate) fn module(machine: &Machine, package: &str, loader: Loader) -> Result<PathBuf, String> {
+    let choice = toolchain::choose(TARGET, &machine.facts)?;
+    println!("compiler: {choice}");
+    let mut cargo = toolchain::build_as(&choice, TARGET, "std,panic_abort", PROFILE);
+    if !process::succeeds(cargo.args(["--package", package])) {
+        return Err(format!("{package} cannot be built for {TARGET}"));
+    }
+    let built = toolchain::folder(&choice).join(TARGET).join(PROFILE);
+    let module = built.join(package.replace('-', "_")).with_extension("wasm");
+    let folder = toolchain::target_folder().join("wasm").join(package);
+    write(&module, loader, &folder)?;
+    Ok(folder)
+}
+
+fn write(module: &Path, loader: Loader, folder: &Path) -> Result<(), String> {
+    let cannot = |error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(folder).map_err(cannot)?;
+    let kind = match loader {
+        Loader::Node => {
+            // What is written for Node is CommonJS, whatever the folders above say.
+            fs::write(folder.join("package.json"), "{\"type\":\"commonjs\"}\n").map_err(cannot)?;
+            "node"
+        }
+    };
+    let mut cargo = process::cargo();
+    cargo.args(["run", "--quiet", "--package", "xtask-bindgen", "--", kind]).arg(module);
+    match process::succeeds(cargo.arg(folder)) {
+        true => Ok(()),
+        false => Err(format!("there is no JavaScript for {}", module.display())),
+    }
+}
+
+/// Small first, and with the symbols that the JavaScript is made of.
+const PROFILE: &str = "web";

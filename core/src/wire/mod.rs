@@ -5,6 +5,8 @@ pub mod mapping;
 pub mod names;
 pub mod pmi1;
 pub mod pmi2;
+#[cfg(feature = "pmix")]
+pub mod pmix;
 pub mod quirks;
 mod writer;
 

@@ -1,0 +1,349 @@
+//! The first message of a connection, and both forms of its answer.
+
+use super::format::{Format, Release};
+use super::parts::List;
+use super::types::Type;
+use super::unpack::Unpacker;
+use crate::error::{Full, Malformed};
+use crate::wire::{Framed, Writer};
+
+/// What a peer says about itself before anything else.
+///
+/// Wire: `i32` -1, `u32` all ones, `u32` length, four bytes of zero, all in the order of the sender's
+/// machine; then texts that end with NUL and big endian numbers: credential type, length of the
+/// credential, credential, kind (one byte), user and group (but for kind 0), name space and rank
+/// (but for kinds 3 and 6), version, encoding, type of buffers (one byte), store. Then nothing, or
+/// a packed SIZE and INFOs, or a byte that some libraries count too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Greeting<'a> {
+    /// `native`, `none` or `munge`.
+    pub credential_type: &'a [u8],
+    /// What proves who it is; see [`Credential`].
+    pub credential: &'a [u8],
+    /// What kind of peer it is.
+    pub kind: Kind,
+    /// Its user and group, if it says so.
+    pub owner: Option<(u32, u32)>,
+    /// Its name space and rank, if it has them.
+    pub identity: Option<(&'a [u8], u32)>,
+    /// The version of its library, as it is written.
+    pub version: &'a [u8],
+    /// The encoding it uses, by name.
+    pub encoding: &'a [u8],
+    /// How it packs values, and takes them.
+    pub format: Format,
+    /// Where it keeps what it is told: `hash`, or a name of shared memory.
+    pub store: &'a [u8],
+    /// What else it says about itself.
+    pub extra: Option<List<'a>>,
+}
+
+/// What kind of peer connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A process that was started by the launcher.
+    Client,
+    /// A tool that needs an identity.
+    Tool,
+    /// A tool that has an identity of its own.
+    NamedTool,
+    /// A tool that a server has started.
+    StartedTool,
+    /// A launcher that needs an identity.
+    Launcher,
+    /// A launcher that has an identity of its own.
+    NamedLauncher,
+    /// A launcher that a server has started.
+    StartedLauncher,
+    /// A process that was started by hand.
+    Singleton,
+    /// A scheduler.
+    Scheduler,
+}
+
+/// User and group of a `native` credential.
+///
+/// Wire: two `u32` in the order of the sender's machine. Over TCP it proves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credential {
+    /// The user that the process runs as.
+    pub user: u32,
+    /// The group that the process runs as.
+    pub group: u32,
+}
+
+/// How the answer to a greeting is laid out. A peer cannot tell a wrong one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Status and index.
+    Client,
+    /// Status, the identity that was given to the peer if it has none, that of the server, and the
+    /// status of the credential.
+    Tool {
+        /// The peer has no identity of its own.
+        gives_identity: bool,
+    },
+}
+
+impl<'a> Greeting<'a> {
+    /// The longest one that is taken, without its header.
+    pub const BODY_BYTES_MAX: usize = 131_072;
+
+    /// Where the greeting at the front of `bytes` ends.
+    ///
+    /// Errors: [`Malformed`] if it is none, as early as that can be seen, or too long.
+    pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
+        // The first eight bytes are the same in either order.
+        if let Some(at) = bytes.iter().take(8).position(|byte| *byte != 0xff) {
+            return Err(Malformed::new(at, "the greeting of a PMIx library"));
+        }
+        let Some(length) = bytes.get(8..12) else { return Ok(Framed::Partial) };
+        let body = <[u8; 4]>::try_from(length).map_or(u32::MAX, u32::from_ne_bytes);
+        let body = usize::try_from(body).unwrap_or(usize::MAX);
+        if body > Self::BODY_BYTES_MAX {
+            return Err(Malformed::new(8, "a greeting of no more than 131072 bytes"));
+        }
+        let len = HEADER_BYTES + body;
+        Ok(if len <= bytes.len() { Framed::Whole(len) } else { Framed::Partial })
+    }
+
+    /// Reads a whole one.
+    ///
+    /// Errors: [`Malformed`]; also for a library that is older than 2.1, and for kinds that are.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut from = Fields { bytes, at: HEADER_BYTES };
+        let credential_type = from.text()?;
+        let credential_bytes = from.number()?;
+        let credential = from.take(usize::try_from(credential_bytes).unwrap_or(usize::MAX))?;
+        let kind = from.byte()?;
+        let kind = Kind::numbered(kind).ok_or_else(|| from.malformed("a kind of peer"))?;
+        let owner = match kind {
+            Kind::Client => None,
+            _ => Some((from.number()?, from.number()?)),
+        };
+        let identity = match kind {
+            Kind::Tool | Kind::Launcher => None,
+            _ => Some((from.text()?, from.number()?)),
+        };
+        let version = from.text()?;
+        let at = from.at;
+        let encoding = from.text()?;
+        let format = Format::announced(encoding, from.byte()?, at)?;
+        let store = from.text()?;
+        let extra = List::read(&mut Unpacker::new(from.rest(), format), Type::INFO).ok();
+        let read = Self {
+            credential_type,
+            credential,
+            kind,
+            owner,
+            identity,
+            version,
+            encoding,
+            format,
+            store,
+            extra,
+        };
+        Ok(read)
+    }
+
+    /// Writes one, without [`extra`](Self::extra).
+    ///
+    /// Errors: [`Full`].
+    pub fn write(&self, out: &mut [u8]) -> Result<usize, Full> {
+        let mut counted = Writer::new(&mut []);
+        self.write_body(&mut counted);
+        let body = u32::try_from(counted.len()).unwrap_or(u32::MAX);
+        let mut writer = Writer::new(out);
+        writer.bytes(&[0xff; 8]).bytes(&body.to_ne_bytes()).bytes(&[0; 4]);
+        self.write_body(&mut writer);
+        writer.finish()
+    }
+
+    fn write_body(&self, out: &mut Writer<'_>) {
+        let credential_bytes = u32::try_from(self.credential.len()).unwrap_or(u32::MAX);
+        out.bytes(self.credential_type).byte(0);
+        out.bytes(&credential_bytes.to_be_bytes()).bytes(self.credential);
+        out.byte(self.kind.number());
+        if let Some((user, group)) = self.owner {
+            out.bytes(&user.to_be_bytes()).bytes(&group.to_be_bytes());
+        }
+        if let Some((nspace, rank)) = self.identity {
+            out.bytes(nspace).byte(0).bytes(&rank.to_be_bytes());
+        }
+        out.bytes(self.version).byte(0).bytes(self.encoding).byte(0);
+        out.byte(self.format.buffer()).bytes(self.store).byte(0);
+    }
+
+    /// The version of its library.
+    pub fn release(&self) -> Release {
+        Release::read(self.version)
+    }
+
+    /// How its answer must be laid out.
+    pub fn layout(&self) -> Layout {
+        let release = self.release();
+        let is_new = match release.major {
+            0..=4 => false,
+            5 => release >= Release::new(5, 0, 9),
+            6 => release >= Release::new(6, 1, 0),
+            _ => true,
+        };
+        match self.kind {
+            Kind::Client => Layout::Client,
+            Kind::Singleton if is_new => Layout::Client,
+            Kind::Tool | Kind::Launcher => Layout::Tool { gives_identity: true },
+            _ => Layout::Tool { gives_identity: false },
+        }
+    }
+}
+
+impl Kind {
+    /// The kind with this number on the wire. Those of the oldest tools are none.
+    pub const fn numbered(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::Client,
+            3 => Self::Tool,
+            4 => Self::NamedTool,
+            5 => Self::StartedTool,
+            6 => Self::Launcher,
+            7 => Self::NamedLauncher,
+            8 => Self::StartedLauncher,
+            9 => Self::Singleton,
+            10 => Self::Scheduler,
+            _ => return None,
+        })
+    }
+
+    /// Its number on the wire.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Client => 0,
+            Self::Tool => 3,
+            Self::NamedTool => 4,
+            Self::StartedTool => 5,
+            Self::Launcher => 6,
+            Self::NamedLauncher => 7,
+            Self::StartedLauncher => 8,
+            Self::Singleton => 9,
+            Self::Scheduler => 10,
+        }
+    }
+}
+
+impl Credential {
+    /// Reads one.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let (user, group) = bytes.split_at_checked(4)?;
+        Some(Self {
+            user: u32::from_ne_bytes(user.try_into().ok()?),
+            group: u32::from_ne_bytes(group.try_into().ok()?),
+        })
+    }
+
+    /// Its bytes.
+    pub fn bytes(self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        let mut writer = Writer::new(&mut bytes);
+        writer.bytes(&self.user.to_ne_bytes()).bytes(&self.group.to_ne_bytes());
+        bytes
+    }
+}
+
+/// Writes the answer that lets a client in. `index` is what it puts into the headers of its messages.
+///
+/// Wire: `i32` 0, `u32` index.
+/// Errors: [`Full`].
+pub fn write_welcome(index: u32, out: &mut [u8]) -> Result<usize, Full> {
+    let mut writer = Writer::new(out);
+    writer.bytes(&0_i32.to_be_bytes()).bytes(&index.to_be_bytes());
+    writer.finish()
+}
+
+/// Writes the answer that lets a tool in: the identity it is given, if it has none, and the server's.
+///
+/// Wire: `i32` 0; name space of 256 bytes and `u32` rank, once or twice; `i32` 0.
+/// Errors: [`Full`].
+pub fn write_tool_welcome(
+    given: Option<(&[u8], u32)>,
+    server: (&[u8], u32),
+    out: &mut [u8],
+) -> Result<usize, Full> {
+    let mut writer = Writer::new(out);
+    writer.bytes(&0_i32.to_be_bytes());
+    for (nspace, rank) in given.into_iter().chain([server]) {
+        writer.bytes(nspace);
+        for _ in nspace.len()..NSPACE_FIELD_BYTES {
+            writer.byte(0);
+        }
+        writer.bytes(&rank.to_be_bytes());
+    }
+    writer.bytes(&0_i32.to_be_bytes());
+    writer.finish()
+}
+
+/// Writes the answer that sends a peer away.
+///
+/// Wire: `i32` status, not 0.
+/// Errors: [`Full`].
+pub fn write_refusal(status: i32, out: &mut [u8]) -> Result<usize, Full> {
+    let mut writer = Writer::new(out);
+    writer.bytes(&status.to_be_bytes());
+    writer.finish()
+}
+
+/// Reads the answer to a client: the index it is given, or the status it is sent away with; `None`
+/// while it is not whole. The second number is how many bytes it had.
+pub fn read_welcome(bytes: &[u8]) -> Option<(Result<u32, i32>, usize)> {
+    let (numbers, _) = bytes.as_chunks::<4>();
+    let status = i32::from_be_bytes(*numbers.first()?);
+    if status != 0 {
+        return Some((Err(status), 4));
+    }
+    Some((Ok(u32::from_be_bytes(*numbers.get(1)?)), 8))
+}
+
+/// Texts that end with NUL, and big endian numbers.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn text(&mut self) -> Result<&'a [u8], Malformed> {
+        let len = self.rest().iter().position(|byte| *byte == 0);
+        let len = len.ok_or_else(|| self.malformed("a text that ends"))?;
+        let text = self.take(len)?;
+        self.at += 1;
+        Ok(text)
+    }
+
+    fn number(&mut self) -> Result<u32, Malformed> {
+        let bytes = <[u8; 4]>::try_from(self.take(4)?);
+        bytes.map(u32::from_be_bytes).map_err(|_| self.malformed("a number of four bytes"))
+    }
+
+    fn byte(&mut self) -> Result<u8, Malformed> {
+        self.take(1)?.first().copied().ok_or_else(|| self.malformed("a byte"))
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let end = self.at.checked_add(len);
+        let taken = end.and_then(|end| self.bytes.get(self.at..end));
+        let taken = taken.ok_or_else(|| self.malformed("more bytes"))?;
+        self.at += len;
+        Ok(taken)
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or(b"")
+    }
+
+    const fn malformed(&self, expected: &'static str) -> Malformed {
+        Malformed::new(self.at, expected)
+    }
+}
+
+const HEADER_BYTES: usize = 16;
+
+/// Room for the name of a name space in an answer to a tool.
+const NSPACE_FIELD_BYTES: usize = 256;

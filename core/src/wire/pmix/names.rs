@@ -1,0 +1,339 @@
+//! Commands, status codes, keys, and the numbers of small sets.
+
+/// What a client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Command(pub u8);
+
+/// How something went, or what has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Status(pub i32);
+
+macro_rules! numbers {
+    ($kind:ident: $($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
+        impl $kind {
+            $($(#[$doc])* pub const $name: Self = Self($number);)*
+
+            /// What people call it; `None` for a number that is not known.
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($number => Some($text),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+numbers! { Command:
+    /// The description of the client's job.
+    REQ = 0, "REQ";
+    /// The end of the job.
+    ABORT = 1, "ABORT";
+    /// What was put since the last one.
+    COMMIT = 2, "COMMIT";
+    /// A fence of any processes.
+    FENCE = 3, "FENCENB";
+    /// What a process has posted.
+    GET = 4, "GETNB";
+    /// Goodbye.
+    FINALIZE = 5, "FINALIZE";
+    /// Data that others can look up.
+    PUBLISH = 6, "PUBLISHNB";
+    /// Data that others have published.
+    LOOKUP = 7, "LOOKUPNB";
+    /// Takes published data back.
+    UNPUBLISH = 8, "UNPUBLISHNB";
+    /// New processes.
+    SPAWN = 9, "SPAWNNB";
+    /// A fence, after which the processes know each other's jobs.
+    CONNECT = 10, "CONNECTNB";
+    /// A fence, after which they do not.
+    DISCONNECT = 11, "DISCONNECTNB";
+    /// Something has happened.
+    NOTIFY = 12, "NOTIFY";
+    /// What the client wants to be told about.
+    REGISTER_EVENTS = 13, "REGEVENTS";
+    /// What it wants to be told about no more. It is not answered.
+    DEREGISTER_EVENTS = 14, "DEREGEVENTS";
+    /// What the process manager knows.
+    QUERY = 15, "QUERY";
+    /// Something for a log.
+    LOG = 16, "LOG";
+    /// More or fewer resources.
+    ALLOC = 17, "ALLOC";
+    /// Signals, and what to clean up.
+    JOB_CONTROL = 18, "JOB_CONTROL";
+    /// Whether a process is alive.
+    MONITOR = 19, "MONITOR";
+    /// A proof of who one is.
+    GET_CREDENTIAL = 20, "GET_CREDENTIAL";
+    /// Whether a proof is one.
+    VALIDATE_CREDENTIAL = 21, "VALIDATE_CRED";
+    /// Output of processes.
+    IOF_PULL = 22, "IOF_PULL";
+    /// Input for processes.
+    IOF_PUSH = 23, "IOF_PUSH";
+    /// A group of processes.
+    GROUP_CONSTRUCT = 24, "GROUP_CONSTRUCT";
+    /// Goes into a group; done with events instead.
+    GROUP_JOIN = 25, "GROUP_JOIN";
+    /// Asks into a group; done with events instead.
+    GROUP_INVITE = 26, "GROUP_INVITE";
+    /// Goes out of a group.
+    GROUP_LEAVE = 27, "GROUP_LEAVE";
+    /// The end of a group.
+    GROUP_DESTRUCT = 28, "GROUP_DESTRUCT";
+    /// Output of processes no more.
+    IOF_DEREGISTER = 29, "IOF_DEREG";
+    /// A fabric.
+    FABRIC_REGISTER = 30, "FABRIC_REGISTER";
+    /// News of a fabric.
+    FABRIC_UPDATE = 31, "FABRIC_UPDATE";
+    /// How far devices are.
+    DEVICE_DISTANCES = 32, "COMPUTE_DEVICE_DISTANCES";
+    /// What is known of a process by now.
+    REFRESH_CACHE = 33, "REFRESH_CACHE";
+    /// A block of resources.
+    RESOURCE_BLOCK = 34, "RESBLK";
+    /// A session.
+    SESSION_CONTROL = 35, "SESSION_CTRL";
+    /// The system.
+    REQ_SYSTEM = 36, "REQ_SYSINFO";
+    /// The processes of a node.
+    RESOLVE_PEERS = 37, "RESOLVE_PEERS";
+    /// The nodes of a job.
+    RESOLVE_NODES = 38, "RESOLVE_NODE";
+}
+
+numbers! { Status:
+    /// It worked.
+    SUCCESS = 0, "SUCCESS";
+    /// It did not, without a better reason.
+    ERROR = -1, "ERROR";
+    /// A process that was stopped for a debugger may go on.
+    DEBUGGER_RELEASE = -3, "DEBUGGER_RELEASE";
+    /// It is there already.
+    EXISTS = -11, "EXISTS";
+    /// A proof is none.
+    INVALID_CRED = -12, "INVALID_CRED";
+    /// Bytes that are no values.
+    UNPACK_FAILURE = -20, "UNPACK_FAILURE";
+    /// Not for this peer.
+    NO_PERMISSIONS = -23, "NO_PERMISSIONS";
+    /// It took too long.
+    TIMEOUT = -24, "TIMEOUT";
+    /// Nobody can be reached.
+    UNREACH = -25, "UNREACH";
+    /// A request that is none.
+    BAD_PARAM = -27, "BAD_PARAM";
+    /// Too much is asked at once.
+    OUT_OF_RESOURCE = -29, "OUT_OF_RESOURCE";
+    /// No memory left.
+    NOMEM = -32, "NOMEM";
+    /// There is no such thing.
+    NOT_FOUND = -46, "NOT_FOUND";
+    /// It cannot be done here.
+    NOT_SUPPORTED = -47, "NOT_SUPPORTED";
+    /// A part of it worked.
+    PARTIAL_SUCCESS = -52, "PARTIAL_SUCCESS";
+    /// Somebody has published it already.
+    DUPLICATE_KEY = -53, "DUPLICATE_KEY";
+    /// A process waits for a debugger.
+    READY_FOR_DEBUG = -58, "READY_FOR_DEBUG";
+    /// A connection has ended.
+    LOST_CONNECTION = -61, "LOST_CONNECTION";
+    /// A part of what was asked is answered.
+    QUERY_PARTIAL_SUCCESS = -104, "QUERY_PARTIAL_SUCCESS";
+    /// A job has ended.
+    JOB_END = -145, "EVENT_JOB_END";
+    /// A program cannot be run.
+    JOB_APP_NOT_EXECUTABLE = -177, "JOB_APP_NOT_EXECUTABLE";
+    /// A job could not be started.
+    JOB_FAILED_TO_LAUNCH = -181, "JOB_FAILED_TO_LAUNCH";
+    /// There is no such program.
+    JOB_EXE_NOT_FOUND = -190, "JOB_EXE_NOT_FOUND";
+    /// A process has ended without a goodbye.
+    PROC_TERM_WO_SYNC = -200, "PROC_TERM_WO_SYNC";
+    /// A process has ended.
+    PROC_TERMINATED = -201, "EVENT_PROC_TERMINATED";
+    /// A program has no folder to start in.
+    JOB_WDIR_NOT_FOUND = -233, "JOB_WDIR_NOT_FOUND";
+    /// There is not room for so many.
+    JOB_INSUFFICIENT_RESOURCES = -234, "JOB_INSUFFICIENT_RESOURCES";
+    /// A signal has ended a process.
+    PROC_ABORTED_BY_SIG = -402, "PROC_ABORTED_BY_SIG";
+    /// A process has ended with a code that is not zero.
+    EXIT_NONZERO_TERM = -404, "EXIT_NONZERO_TERM";
+}
+
+/// Keys that mean something to a server. All begin with `pmix`.
+pub mod keys {
+    macro_rules! keys {
+        ($($(#[$doc:meta])* $name:ident = $key:literal;)*) => {
+            $($(#[$doc])* pub const $name: &[u8] = $key;)*
+        };
+    }
+
+    keys! {
+        /// How many processes the job has. UINT32.
+        JOB_SIZE = b"pmix.job.size";
+        /// How many it may have. UINT32.
+        MAX_SIZE = b"pmix.max.size";
+        /// How many there may be in the session. UINT32.
+        UNIV_SIZE = b"pmix.univ.size";
+        /// The number of the session. UINT32.
+        SESSION_ID = b"pmix.session.id";
+        /// The name of the job for people. STRING.
+        JOBID = b"pmix.jobid";
+        /// How many applications the job has. UINT32.
+        JOB_NAPPS = b"pmix.job.napps";
+        /// How many nodes the job is on. UINT32.
+        NUM_NODES = b"pmix.num.nodes";
+        /// These nodes. STRING, a comma list.
+        NODE_LIST = b"pmix.nlist";
+        /// The first rank over all jobs. UINT32.
+        OFFSET = b"pmix.offset";
+        /// The name space of the server. STRING.
+        SERVER_NSPACE = b"pmix.srv.nspace";
+        /// The rank of the server. PROC_RANK.
+        SERVER_RANK = b"pmix.srv.rank";
+        /// A process has asked for the job. BOOL.
+        SPAWNED = b"pmix.spawned";
+        /// That process. PROC.
+        PARENT = b"pmix.parent";
+        /// The folder of the session. STRING.
+        TMPDIR = b"pmix.tmpdir";
+        /// The folder of the job. STRING.
+        NSDIR = b"pmix.nsdir";
+        /// The launcher removes these folders. BOOL.
+        TDIR_RMCLEAN = b"pmix.tdir.rmclean";
+        /// What holds for the session. DATA_ARRAY of INFO.
+        SESSION_ARRAY = b"pmix.ssn.arr";
+        /// What holds for a node. DATA_ARRAY of INFO.
+        NODE_ARRAY = b"pmix.node.arr";
+        /// What holds for an application. DATA_ARRAY of INFO.
+        APP_ARRAY = b"pmix.app.arr";
+        /// What holds for a process. BYTE_OBJECT of PROC_RANK and KVALs.
+        PROC_BLOB = b"pmix.pblob";
+        /// The name of a node. STRING.
+        HOSTNAME = b"pmix.hname";
+        /// The number of a node. UINT32.
+        NODEID = b"pmix.nodeid";
+        /// How many processes of the session are on the node. UINT32.
+        NODE_SIZE = b"pmix.node.size";
+        /// How many processes of the job are on the node. UINT32.
+        LOCAL_SIZE = b"pmix.local.size";
+        /// Their ranks. STRING, a comma list.
+        LOCAL_PEERS = b"pmix.lpeers";
+        /// These processes. DATA_ARRAY of PROC.
+        LOCAL_PROCS = b"pmix.lprocs";
+        /// The lowest of them. PROC_RANK.
+        LOCAL_LEADER = b"pmix.lldr";
+        /// There are more processes than processors on the node. BOOL.
+        NO_OVERSUBSCRIBE = b"pmix.ndosub";
+        /// The number of an application. UINT32.
+        APPNUM = b"pmix.appnum";
+        /// How many processes an application has. UINT32.
+        APP_SIZE = b"pmix.app.size";
+        /// Its first rank. PROC_RANK.
+        APP_LEADER = b"pmix.aldr";
+        /// The folder it starts in. STRING.
+        WDIR = b"pmix.wdir";
+        /// Its command line. STRING.
+        APP_ARGV = b"pmix.app.argv";
+        /// Which of the job's processes on its node a process is. UINT16.
+        LOCAL_RANK = b"pmix.lrank";
+        /// Which of all processes on its node a process is. UINT16.
+        NODE_RANK = b"pmix.nrank";
+        /// Which of all processes of the session a process is. PROC_RANK.
+        GLOBAL_RANK = b"pmix.grank";
+        /// Which of the processes of its application a process is. PROC_RANK.
+        APP_RANK = b"pmix.apprank";
+        /// How often a process was started again. UINT32.
+        REINCARNATION = b"pmix.reinc";
+        /// Data is spread at a fence. BOOL.
+        COLLECT = b"pmix.collect";
+        /// After how many seconds nobody waits any more. Any number.
+        TIMEOUT = b"pmix.timeout";
+        /// Only what is known at once. BOOL.
+        IMMEDIATE = b"pmix.immediate";
+        /// What was known is asked again. BOOL.
+        GET_REFRESH = b"pmix.get.refresh";
+        /// Who may see it. SCOPE.
+        SCOPE = b"pmix.scope";
+        /// Whom it reaches. DATA_RANGE.
+        RANGE = b"pmix.range";
+        /// How long it stays. PERSIST.
+        PERSIST = b"pmix.persist";
+        /// Waits until it is there: BOOL, or the number of things.
+        WAIT = b"pmix.wait";
+        /// A node is asked about. BOOL.
+        NODE_INFO = b"pmix.node.info";
+        /// An application is asked about. BOOL.
+        APP_INFO = b"pmix.app.info";
+        /// A session is asked about. BOOL.
+        SESSION_INFO = b"pmix.ssn.info";
+        /// A job is asked about. BOOL.
+        JOB_INFO = b"pmix.job.info";
+        /// Files to remove when a process ends. STRING, a comma list.
+        REGISTER_CLEANUP = b"pmix.reg.cleanup";
+        /// Folders to empty when a process ends. STRING, a comma list.
+        REGISTER_CLEANUP_DIR = b"pmix.reg.cleanupdir";
+        /// The folders below as well. BOOL.
+        CLEANUP_RECURSIVE = b"pmix.clnup.recurse";
+        /// Only folders that are empty. BOOL.
+        CLEANUP_EMPTY = b"pmix.clnup.empty";
+        /// All but these. STRING, a comma list.
+        CLEANUP_IGNORE = b"pmix.clnup.ignore";
+        /// The topmost folder stays. BOOL.
+        CLEANUP_LEAVE_TOPDIR = b"pmix.clnup.lvtop";
+    }
+
+    /// Whether a key is one that only process managers give.
+    pub fn is_reserved(key: &[u8]) -> bool {
+        key.starts_with(b"pmix")
+    }
+}
+
+/// Who may see what a process has put. An open set.
+pub mod scope {
+    /// Processes on its node.
+    pub const LOCAL: u8 = 1;
+    /// Processes on other nodes.
+    pub const REMOTE: u8 = 2;
+    /// All processes.
+    pub const GLOBAL: u8 = 3;
+    /// Nobody else.
+    pub const INTERNAL: u8 = 4;
+}
+
+/// Whom published data or an event reaches. An open set.
+pub mod range {
+    /// The process manager.
+    pub const RM: u8 = 1;
+    /// The node.
+    pub const LOCAL: u8 = 2;
+    /// The name space.
+    pub const NAMESPACE: u8 = 3;
+    /// The session.
+    pub const SESSION: u8 = 4;
+    /// Everybody.
+    pub const GLOBAL: u8 = 5;
+    /// Those that are listed.
+    pub const CUSTOM: u8 = 6;
+    /// The process itself.
+    pub const PROC_LOCAL: u8 = 7;
+}
+
+/// Flags of an info.
+pub mod flags {
+    /// The request must be refused if this cannot be heeded.
+    pub const REQUIRED: u32 = 1;
+    /// It tells one of several values from the others.
+    pub const QUALIFIER: u32 = 8;
+}
+
+/// Whether a text switches a directive on.
+pub(super) fn means_true(text: &[u8]) -> bool {
+    matches!(text, [b't' | b'T' | b'y' | b'Y' | b'1', ..])
+}

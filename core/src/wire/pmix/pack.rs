@@ -1,0 +1,195 @@
+//! Writes packed values into a lent slice, whole or not at all.
+
+use super::format::{Family, Format};
+use super::types::Type;
+use crate::error::Full;
+use crate::wire::Writer;
+
+/// Values on their way into a lent slice.
+///
+/// A message is a row of pack operations: how many values there are, and the values. The calls named
+/// for a type of the language write one value, as it stands inside others; [`op`](Self::op) writes
+/// what stands in front of them.
+///
+/// Like the [`Writer`] below it, it counts on when there is no more room.
+pub struct Packer<'a> {
+    writer: Writer<'a>,
+    format: Format,
+}
+
+impl<'a> Packer<'a> {
+    /// Starts at the front of `out`.
+    pub const fn new(out: &'a mut [u8], format: Format) -> Self {
+        Self { writer: Writer::new(out), format }
+    }
+
+    /// How values are written.
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// How many bytes were written, or would have been.
+    pub const fn len(&self) -> usize {
+        self.writer.len()
+    }
+
+    /// True while nothing was written.
+    pub const fn is_empty(&self) -> bool {
+        self.writer.is_empty()
+    }
+
+    /// Gives the length.
+    ///
+    /// Errors: [`Full`] if it did not fit; the lent slice then holds nothing of use.
+    pub fn finish(self) -> Result<usize, Full> {
+        self.writer.finish()
+    }
+
+    /// Begins a pack operation: `count` values of this type follow. One of none is never written.
+    pub fn op(&mut self, of: Type, count: u32) -> &mut Self {
+        if self.format.is_described {
+            self.u16(Type::INT32.0);
+        }
+        self.i32(i32::try_from(count).unwrap_or(i32::MAX));
+        if self.format.is_described {
+            self.u16(of.0);
+        }
+        self
+    }
+
+    /// Begins a pack operation of one value.
+    pub fn one(&mut self, of: Type) -> &mut Self {
+        self.op(of, 1)
+    }
+
+    /// Appends bytes that are packed already.
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
+        self.writer.bytes(bytes);
+        self
+    }
+
+    /// One byte.
+    pub fn u8(&mut self, value: u8) -> &mut Self {
+        self.writer.byte(value);
+        self
+    }
+
+    /// Sixteen bits.
+    pub fn u16(&mut self, value: u16) -> &mut Self {
+        match self.format.family {
+            Family::Fixed => self.raw(&value.to_be_bytes()),
+            Family::Flex => self.flex(u64::from(value)),
+        }
+    }
+
+    /// Sixteen bits with a sign.
+    pub fn i16(&mut self, value: i16) -> &mut Self {
+        match self.format.family {
+            Family::Fixed => self.raw(&value.to_be_bytes()),
+            Family::Flex => self.flex(folded(i64::from(value))),
+        }
+    }
+
+    /// Thirty-two bits.
+    pub fn u32(&mut self, value: u32) -> &mut Self {
+        match self.format.family {
+            Family::Fixed => self.raw(&value.to_be_bytes()),
+            Family::Flex => self.flex(u64::from(value)),
+        }
+    }
+
+    /// Thirty-two bits with a sign.
+    pub fn i32(&mut self, value: i32) -> &mut Self {
+        match self.format.family {
+            Family::Fixed => self.raw(&value.to_be_bytes()),
+            Family::Flex => self.flex(folded(i64::from(value))),
+        }
+    }
+
+    /// Sixty-four bits.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
+        match self.format.family {
+            Family::Fixed => self.raw(&value.to_be_bytes()),
+            Family::Flex => self.flex(value),
+        }
+    }
+
+    /// Sixty-four bits with a sign.
+    pub fn i64(&mut self, value: i64) -> &mut Self {
+        match self.format.family {
+            Family::Fixed => self.raw(&value.to_be_bytes()),
+            Family::Flex => self.flex(folded(value)),
+        }
+    }
+
+    /// An `int`.
+    pub fn int(&mut self, value: i32) -> &mut Self {
+        self.sized(Type::INT32).i32(value)
+    }
+
+    /// A `size_t`.
+    pub fn size(&mut self, value: u64) -> &mut Self {
+        self.sized(Type::UINT64).u64(value)
+    }
+
+    /// A process id.
+    pub fn pid(&mut self, value: u32) -> &mut Self {
+        self.u16(Type::UINT32.0).u32(value)
+    }
+
+    /// A text; `None` is the null pointer of C.
+    pub fn text(&mut self, text: Option<&[u8]>) -> &mut Self {
+        let Some(text) = text else { return self.i32(0) };
+        self.i32(i32::try_from(text.len().saturating_add(1)).unwrap_or(i32::MAX));
+        self.raw(text).u8(0)
+    }
+
+    /// Bytes with their number.
+    pub fn blob(&mut self, bytes: &[u8]) -> &mut Self {
+        self.size(bytes.len() as u64).raw(bytes)
+    }
+
+    /// What `inside` writes, with its length. It is called twice: to count, and to write.
+    pub fn nested(&mut self, inside: impl Fn(&mut Packer<'_>)) -> &mut Self {
+        let mut counted = Packer::new(&mut [], self.format);
+        inside(&mut counted);
+        let len = counted.len();
+        self.size(len as u64);
+        inside(self);
+        self
+    }
+
+    /// The number of a type, as it stands in front of a value.
+    pub fn of(&mut self, of: Type) -> &mut Self {
+        self.u16(of.0)
+    }
+
+    /// In the fixed family, numbers whose size may differ between machines say it.
+    fn sized(&mut self, size: Type) -> &mut Self {
+        match self.format.family {
+            Family::Fixed => self.u16(size.0),
+            Family::Flex => self,
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "seven bits at a time are wanted")]
+    fn flex(&mut self, mut value: u64) -> &mut Self {
+        for _ in 0..FLEX_GROUPS {
+            if value < 0x80 {
+                return self.u8(value as u8);
+            }
+            self.u8(value as u8 | 0x80);
+            value >>= 7;
+        }
+        // What eight groups leave is a byte, which needs no mark.
+        self.u8(value as u8)
+    }
+}
+
+/// A number with a sign as one without, so that small ones stay short.
+const fn folded(value: i64) -> u64 {
+    (value << 1 ^ value >> 63).cast_unsigned()
+}
+
+/// How many groups of seven bits there can be before the last byte.
+pub(super) const FLEX_GROUPS: u32 = 8;

@@ -1,0 +1,320 @@
+//! What a client asks, command by command.
+
+use super::names::Command;
+use super::parts::{List, Scopes};
+use super::types::Type;
+use super::unpack::Unpacker;
+use crate::error::Malformed;
+
+/// One request, whose texts and values are still borrowed from its bytes.
+///
+/// Wire: COMMAND, then the fields of the variant in their order, one pack operation each. What stands
+/// behind them is from a newer client, and is not looked at.
+#[derive(Clone, Debug)]
+pub enum Request<'a> {
+    /// The description of the client's job. Wire: nothing more.
+    Req,
+    /// The end of processes.
+    Abort {
+        /// The exit code. Wire: STATUS.
+        code: i32,
+        /// What to say about it. Wire: STRING.
+        message: Option<&'a [u8]>,
+        /// Whom; the whole job if nobody. Wire: SIZE, PROCs.
+        targets: List<'a>,
+    },
+    /// What was put since the last one. Wire: SCOPE, BUFFER, over and over.
+    Commit(Scopes<'a>),
+    /// A fence.
+    Fence(Collective<'a>),
+    /// What a process has posted.
+    Get(Get<'a>),
+    /// Goodbye. Wire: nothing more.
+    Finalize,
+    /// Data that others can look up.
+    Publish {
+        /// Wire: UINT32.
+        user: u32,
+        /// The data, and directives. Wire: SIZE, INFOs.
+        infos: List<'a>,
+    },
+    /// Data that others have published.
+    Lookup(Names<'a>),
+    /// Takes published data back; all of it if there are no keys.
+    Unpublish(Names<'a>),
+    /// New processes.
+    Spawn {
+        /// What holds for all of them. Wire: SIZE, INFOs.
+        infos: List<'a>,
+        /// The programs. Wire: SIZE, APPs.
+        apps: List<'a>,
+    },
+    /// A fence, after which the processes know each other's jobs.
+    Connect(Collective<'a>),
+    /// A fence, after which they do not.
+    Disconnect(Collective<'a>),
+    /// Something has happened.
+    Notify {
+        /// What. Wire: STATUS.
+        code: i32,
+        /// Whom to tell. Wire: DATA_RANGE.
+        range: u8,
+        /// More about it. Wire: SIZE, INFOs.
+        infos: List<'a>,
+    },
+    /// What the client wants to be told about.
+    RegisterEvents {
+        /// These; anything if there are none. Wire: SIZE, STATUSes.
+        codes: List<'a>,
+        /// What restricts it. Wire: SIZE, INFOs.
+        infos: List<'a>,
+    },
+    /// What the client wants to be told about no more. Wire: STATUS, over and over.
+    DeregisterEvents(Codes<'a>),
+    /// What the process manager knows. Wire: SIZE, QUERYs.
+    Query(List<'a>),
+    /// Something for a log.
+    Log {
+        /// When, in seconds. Wire: TIME.
+        time: Option<u64>,
+        /// What. Wire: SIZE, INFOs.
+        data: List<'a>,
+        /// How. Wire: SIZE, INFOs.
+        directives: List<'a>,
+    },
+    /// Signals, and what to clean up.
+    JobControl {
+        /// For whom; the whole session if nobody. Wire: SIZE, PROCs.
+        targets: List<'a>,
+        /// What. Wire: SIZE, INFOs.
+        infos: List<'a>,
+    },
+    /// A group of processes.
+    GroupConstruct {
+        /// Its name. Wire: STRING.
+        name: &'a [u8],
+        /// Who is in it, and how. Wire: SIZE, PROCs, SIZE, INFOs.
+        group: Collective<'a>,
+    },
+    /// The end of a group.
+    GroupDestruct {
+        /// Its name. Wire: STRING.
+        name: &'a [u8],
+        /// The rest, which differs by version: SIZE, PROCs (from 4.2.4), SIZE, INFOs.
+        rest: Unpacker<'a>,
+    },
+    /// The processes of a job on a node.
+    ResolvePeers {
+        /// The node; every one if there is none. Wire: STRING.
+        node: Option<&'a [u8]>,
+        /// The job; every one if there is none. Wire: STRING.
+        nspace: Option<&'a [u8]>,
+    },
+    /// The nodes of a job; of every one if there is none. Wire: STRING.
+    ResolveNodes(Option<&'a [u8]>),
+    /// A request that is known, and whose fields nobody here looks at.
+    Other(Command, Unpacker<'a>),
+}
+
+/// A request that several processes make together.
+///
+/// Wire: SIZE, PROCs, SIZE, INFOs.
+#[derive(Clone, Copy, Debug)]
+pub struct Collective<'a> {
+    /// Who takes part.
+    pub procs: List<'a>,
+    /// How.
+    pub infos: List<'a>,
+}
+
+/// A request for what a process has posted.
+///
+/// Wire: STRING, PROC_RANK, SIZE, INFOs, STRING; without the last one if there is no key.
+#[derive(Clone, Copy, Debug)]
+pub struct Get<'a> {
+    /// The name of its job.
+    pub nspace: &'a [u8],
+    /// Its rank, or one of [`ranks`](super::ranks).
+    pub rank: u32,
+    /// How.
+    pub infos: List<'a>,
+    /// The key that is wanted; anything if there is none.
+    pub key: Option<&'a [u8]>,
+}
+
+/// A request about published data.
+///
+/// Wire: UINT32 user, SIZE, as many pack operations of one STRING, SIZE, INFOs.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a> {
+    /// The user who asks.
+    pub user: u32,
+    /// How many keys there are.
+    pub count: u32,
+    keys: Unpacker<'a>,
+    /// How.
+    pub infos: List<'a>,
+}
+
+/// Status codes up to the end of a message, one pack operation each.
+#[derive(Clone, Debug)]
+pub struct Codes<'a>(Unpacker<'a>);
+
+impl<'a> Request<'a> {
+    /// Reads the body of a message.
+    ///
+    /// Errors: [`Malformed`].
+    pub fn read(mut from: Unpacker<'a>) -> Result<Self, Malformed> {
+        let from = &mut from;
+        let command = Command(from.one(Type::COMMAND)?.u8()?);
+        Ok(match command {
+            Command::REQ => Self::Req,
+            Command::ABORT => Self::Abort {
+                code: from.one(Type::STATUS)?.i32()?,
+                message: from.one(Type::STRING)?.text()?,
+                targets: List::read(from, Type::PROC)?,
+            },
+            Command::COMMIT => Self::Commit(Scopes::after(*from)),
+            Command::FENCE => Self::Fence(Collective::read(from)?),
+            Command::GET => Self::Get(Get::read(from)?),
+            Command::FINALIZE => Self::Finalize,
+            Command::PUBLISH => Self::Publish {
+                user: from.one(Type::UINT32)?.u32()?,
+                infos: List::read(from, Type::INFO)?,
+            },
+            Command::LOOKUP => Self::Lookup(Names::read(from)?),
+            Command::UNPUBLISH => Self::Unpublish(Names::read(from)?),
+            Command::SPAWN => Self::Spawn {
+                infos: List::read(from, Type::INFO)?,
+                apps: List::read(from, Type::APP)?,
+            },
+            Command::CONNECT => Self::Connect(Collective::read(from)?),
+            Command::DISCONNECT => Self::Disconnect(Collective::read(from)?),
+            Command::NOTIFY => Self::Notify {
+                code: from.one(Type::STATUS)?.i32()?,
+                range: from.one(Type::DATA_RANGE)?.u8()?,
+                infos: List::read(from, Type::INFO)?,
+            },
+            Command::REGISTER_EVENTS => Self::RegisterEvents {
+                codes: List::read(from, Type::STATUS)?,
+                infos: List::read(from, Type::INFO)?,
+            },
+            Command::DEREGISTER_EVENTS => Self::DeregisterEvents(Codes(*from)),
+            Command::QUERY => Self::Query(List::read(from, Type::QUERY)?),
+            Command::LOG => Self::read_log(from)?,
+            Command::JOB_CONTROL => Self::JobControl {
+                targets: List::read(from, Type::PROC)?,
+                infos: List::read(from, Type::INFO)?,
+            },
+            Command::GROUP_CONSTRUCT => {
+                Self::GroupConstruct { name: name(from)?, group: Collective::read(from)? }
+            }
+            Command::GROUP_DESTRUCT => Self::GroupDestruct { name: name(from)?, rest: *from },
+            Command::RESOLVE_PEERS => Self::ResolvePeers {
+                node: from.one(Type::STRING)?.text()?,
+                nspace: from.one(Type::STRING)?.text()?,
+            },
+            Command::RESOLVE_NODES => Self::ResolveNodes(from.one(Type::STRING)?.text()?),
+            other => Self::Other(other, *from),
+        })
+    }
+
+    /// The command that it was asked with.
+    pub const fn command(&self) -> Command {
+        match self {
+            Self::Req => Command::REQ,
+            Self::Abort { .. } => Command::ABORT,
+            Self::Commit(_) => Command::COMMIT,
+            Self::Fence(_) => Command::FENCE,
+            Self::Get(_) => Command::GET,
+            Self::Finalize => Command::FINALIZE,
+            Self::Publish { .. } => Command::PUBLISH,
+            Self::Lookup(_) => Command::LOOKUP,
+            Self::Unpublish(_) => Command::UNPUBLISH,
+            Self::Spawn { .. } => Command::SPAWN,
+            Self::Connect(_) => Command::CONNECT,
+            Self::Disconnect(_) => Command::DISCONNECT,
+            Self::Notify { .. } => Command::NOTIFY,
+            Self::RegisterEvents { .. } => Command::REGISTER_EVENTS,
+            Self::DeregisterEvents(_) => Command::DEREGISTER_EVENTS,
+            Self::Query(_) => Command::QUERY,
+            Self::Log { .. } => Command::LOG,
+            Self::JobControl { .. } => Command::JOB_CONTROL,
+            Self::GroupConstruct { .. } => Command::GROUP_CONSTRUCT,
+            Self::GroupDestruct { .. } => Command::GROUP_DESTRUCT,
+            Self::ResolvePeers { .. } => Command::RESOLVE_PEERS,
+            Self::ResolveNodes(_) => Command::RESOLVE_NODES,
+            Self::Other(command, _) => *command,
+        }
+    }
+
+    /// A client that takes its server for an old one sends no time.
+    fn read_log(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
+        let mut ahead = *from;
+        let timed = (|| {
+            let time = ahead.one(Type::TIME)?.u64()?;
+            let data = List::read(&mut ahead, Type::INFO)?;
+            let directives = List::read(&mut ahead, Type::INFO)?;
+            Ok(Self::Log { time: Some(time), data, directives })
+        })();
+        timed.or_else(|_: Malformed| {
+            let data = List::read(from, Type::INFO)?;
+            let directives = List::read(from, Type::INFO)?;
+            Ok(Self::Log { time: None, data, directives })
+        })
+    }
+}
+
+impl<'a> Collective<'a> {
+    fn read(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
+        let procs = List::read(from, Type::PROC)?;
+        Ok(Self { procs, infos: List::read(from, Type::INFO)? })
+    }
+}
+
+impl<'a> Get<'a> {
+    fn read(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
+        let nspace = name(from)?;
+        let rank = from.one(Type::PROC_RANK)?.u32()?;
+        let infos = List::read(from, Type::INFO)?;
+        let key = if from.is_empty() { None } else { from.one(Type::STRING)?.text()? };
+        Ok(Self { nspace, rank, infos, key })
+    }
+}
+
+impl<'a> Names<'a> {
+    fn read(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
+        let user = from.one(Type::UINT32)?.u32()?;
+        let count = from.one(Type::SIZE)?.size()?;
+        from.check_count(count)?;
+        let count = u32::try_from(count).map_err(|_| from.malformed("fewer keys"))?;
+        let keys = *from;
+        for _ in 0..count {
+            from.one(Type::STRING)?.text()?;
+        }
+        Ok(Self { user, count, keys, infos: List::read(from, Type::INFO)? })
+    }
+
+    /// The keys in turn.
+    pub fn keys(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let mut from = self.keys;
+        (0..self.count).map_while(move |_| from.one(Type::STRING).ok()?.text().ok()?)
+    }
+}
+
+impl Iterator for Codes<'_> {
+    type Item = i32;
+
+    fn next(&mut self) -> Option<i32> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.one(Type::STATUS).ok()?.i32().ok()
+    }
+}
+
+/// A text that must be there.
+fn name<'a>(from: &mut Unpacker<'a>) -> Result<&'a [u8], Malformed> {
+    let text = from.one(Type::STRING)?.text()?;
+    text.ok_or_else(|| from.malformed("a name"))
+}

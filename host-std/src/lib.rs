@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! main        exit codes only
-//! cli         args (what was typed) > config (what it means here), help
+//! cli         commands; options (the table of what can be said) > args (what was typed) > config (what it
+//!             means here); help
 //! settings    what a user can set, in groups of plain values
 //! job         the one loop: starts, serves, forwards, judges; all jobs that come from the first
 //! launch      plan, order, program, env, process, descriptors; stdio, outlet; signal, ladder, orphans

@@ -1,384 +1,377 @@
-//! What was typed, and nothing about the system it was typed on.
+//! The words of `pmi-host run`, and nothing about the system they were typed on.
 //!
-//! Everything after the first word that is no option belongs to the program, dashes and all; `--`
-//! ends the options earlier. One table names the options; the help text and the suggestion for a
-//! misspelt one are made from it.
+//! Everything after the first word that is no option belongs to the program, dashes and all. A word that is
+//! only a colon ends it, and the options of the next program follow; where the program itself needs such a
+//! word, `--` in front of the program keeps all words behind it together.
 
-use super::usage::{UsageError, nearest};
-use crate::conform::RANK;
-use pmi_core::ids::Key;
-use pmi_core::limits::PMI2_MAX_ATTRVALUE;
+use super::options::{self, Opt};
+use super::usage::{UsageError, explain};
+use crate::settings::Settings;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::{OsStr, OsString};
-use std::iter::Peekable;
-use std::num::ParseIntError;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// What the user asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Start a job.
-    Run(RunArgs),
-    /// Be one rank of the built-in demo; only `run` without a program starts this.
-    DemoRank,
-    /// Check a launcher or a client; the words are read by [`conform`](crate::conform).
-    Conform(Vec<OsString>),
-    /// Be one rank of a case; only a launcher that is checked starts this.
-    ConformRank(Vec<OsString>),
-    /// Print the number by which a rank dials in.
-    Identity {
-        /// Where to find the secret.
-        secret_file: OsString,
-        /// The rank.
-        rank: u32,
-    },
-    /// Print the help text.
-    Help,
-    /// Print the version.
-    Version,
-}
-
-/// The words of `pmi-host run`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What was said of a run.
+#[derive(Clone, Debug, Default)]
 pub struct RunArgs {
-    /// How many ranks to start; with those that dial in, at least one.
-    pub ranks: u32,
-    /// The program and its arguments; empty means the built-in demo.
+    /// What holds for the whole run, in the order it was typed.
+    pub said: Vec<Said>,
+    /// The programs. Those that run the demo, or nothing, have no words.
+    pub parts: Vec<PartArgs>,
+    /// Help was asked for instead; in full, if true.
+    pub help: Option<bool>,
+}
+
+/// What was said of one program.
+#[derive(Clone, Debug, Default)]
+pub struct PartArgs {
+    /// What holds for this program alone.
+    pub said: Vec<Said>,
+    /// The program and its arguments.
     pub words: Vec<OsString>,
-    /// How many processes there may be in all jobs together, if that was said.
-    pub universe: Option<u32>,
-    /// Attributes of the job that it can ask for, as key and value.
-    pub attributes: Vec<(String, String)>,
-    /// Where further ranks dial in.
-    pub listen: Option<Listen>,
 }
 
-/// What was said about ranks that dial in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listen {
-    /// Where.
-    pub address: String,
-    /// How many of them.
-    pub expected: u32,
-    /// Where to find what they must know.
-    pub secret_file: Option<OsString>,
+/// One option that was given.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// The option.
+    pub option: &'static Opt,
+    /// Its value; a switch has `true` or `false`.
+    pub value: OsString,
 }
 
-/// One option of `run`.
-#[derive(Debug)]
-pub struct Flag {
-    /// All its names, dashes included; the first is the one messages use.
-    pub names: &'static [&'static str],
-    /// What its value stands for; `None` for a switch.
-    pub value: Option<&'static str>,
-    /// One line of help.
-    pub help: &'static str,
-    id: Id,
+/// The options in front of a program, and its words.
+struct Section {
+    options: Vec<OsString>,
+    words: Vec<OsString>,
 }
 
-/// Reads the words behind the program's own name.
+/// Reads the words behind `run`.
 ///
 /// Errors: [`UsageError`], which is exit code 2.
-pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, UsageError> {
-    let mut words = words.into_iter();
-    let Some(first) = words.next() else { return Ok(Command::Help) };
-    match first.to_str() {
-        Some("run") => parse_run(words),
-        Some("pmiid") => parse_identity(words),
-        Some(DEMO_RANK) => Ok(Command::DemoRank),
-        Some("conform") => Ok(Command::Conform(words.collect())),
-        Some(RANK) => Ok(Command::ConformRank(words.collect())),
-        Some("help" | "--help" | "-h") => Ok(Command::Help),
-        Some("version" | "--version" | "-V") => Ok(Command::Version),
-        _ => Err(UsageError::UnknownCommand {
-            got: first.to_string_lossy().into_owned(),
-            nearest: nearest(&first, COMMANDS.iter().copied()),
-        }),
+pub fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
+    let mut sections = sections(words);
+    let several = sections.len() > 1;
+    let mut args = RunArgs::default();
+    let mut first = sections.remove(0);
+    let matches = matches(define(), std::mem::take(&mut first.options))?;
+    args.help = if matches.get_flag(LONG_HELP) { Some(true) } else { None }
+        .or_else(|| matches.get_flag(SHORT_HELP).then_some(false));
+    let said = said(&matches)?;
+    if several && first.words.is_empty() {
+        args.said = said;
+    } else {
+        // How many runs of one program there are says nothing about the others.
+        let (ranks, common) = said.into_iter().partition(|said| said.option.name == RANKS);
+        args.said = common;
+        args.parts.push(PartArgs { said: ranks, words: first.words });
     }
+    for (at, Section { options, words }) in sections.into_iter().enumerate() {
+        let matches = self::matches(define_part(), options)?;
+        if words.is_empty() {
+            return Err(UsageError::NoProgram { place: at + 2 });
+        }
+        args.parts.push(PartArgs { said: self::said(&matches)?, words });
+    }
+    Ok(args)
 }
 
-fn parse_run(words: impl Iterator<Item = OsString>) -> Result<Command, UsageError> {
-    let mut words = words.peekable();
-    let (mut ranks, mut universe, mut attributes) = (None, None, Vec::new());
-    let (mut address, mut expected, mut secret_file) = (None, None, None);
-    while let Some((flag, value)) = next_flag(&mut words)? {
-        match flag.id {
-            Id::Help => return Ok(Command::Help),
-            Id::Ranks => ranks = Some(number_of_ranks("-n", &value)?),
-            Id::Universe => universe = Some(number_of_ranks("--universe", &value)?),
-            Id::Attribute => attributes.push(attribute(&value)?),
-            Id::Listen => address = Some(value.to_string_lossy().into_owned()),
-            Id::Expect => expected = Some(number_of_ranks("--expect", &value)?),
-            Id::SecretFile => secret_file = Some(value),
+/// `run`, as help, completions and the man page know it.
+pub fn define() -> Command {
+    let command = Command::new("run").about("Start the ranks of a program and serve them PMI");
+    let command = options::all().fold(command, with);
+    command
+        .disable_help_flag(true)
+        .arg(
+            Arg::new(SHORT_HELP)
+                .short('h')
+                .action(ArgAction::SetTrue)
+                .help("print the options that are used most"),
+        )
+        .arg(Arg::new(LONG_HELP).long("help").action(ArgAction::SetTrue).help("print all of them"))
+        .arg(
+            Arg::new(PROGRAM)
+                .value_name("PROGRAM")
+                .value_hint(clap::ValueHint::CommandWithArguments)
+                .trailing_var_arg(true)
+                .num_args(0..)
+                .value_parser(clap::value_parser!(OsString))
+                .help("the program and its arguments; without one, the built-in demo runs"),
+        )
+}
+
+/// What may stand in front of a program that is not the first.
+fn define_part() -> Command {
+    let options = options::all().filter(|option| option.is_of_part);
+    options.fold(Command::new("run"), with).disable_help_flag(true)
+}
+
+fn with(command: Command, option: &'static Opt) -> Command {
+    let arg = Arg::new(option.name).help(option.help).help_heading(option.topic.about());
+    let arg = option.short.into_iter().fold(arg, Arg::short);
+    match option.act {
+        options::Act::Value { name, adds_up, .. } => command.arg(
+            arg.long(option.name)
+                .value_name(name)
+                .value_parser(clap::value_parser!(OsString))
+                .allow_hyphen_values(true)
+                .hide_short_help(!option.is_common)
+                .action(if adds_up { ArgAction::Append } else { ArgAction::Set })
+                .overrides_with(option.name),
+        ),
+        options::Act::Switch { .. } => {
+            // Of the two words, help shows the one that changes something.
+            let (is_on, not) = (option.is_on(), negation(option));
+            let off = Arg::new(not.clone()).long(not.clone()).help(option.help);
+            let off = off.help_heading(option.topic.about()).action(ArgAction::SetTrue);
+            command
+                .arg(
+                    arg.long(option.name)
+                        .action(ArgAction::SetTrue)
+                        .hide(is_on)
+                        .hide_short_help(!option.is_common)
+                        .overrides_with_all([option.name.to_owned(), not.clone()]),
+                )
+                .arg(
+                    off.hide(!is_on)
+                        .help(format!("do not {}", option.help))
+                        .hide_short_help(true)
+                        .overrides_with(not),
+                )
         }
     }
-    let alone = |option, other| Err(UsageError::Alone { option, other });
-    let listen = match (address, expected) {
-        (Some(address), Some(expected)) => Some(Listen { address, expected, secret_file }),
-        (Some(_), None) => return alone("--listen", "--expect"),
-        (None, Some(_)) => return alone("--expect", "--listen"),
-        (None, None) if secret_file.is_some() => return alone("--secret-file", "--listen"),
-        (None, None) => None,
-    };
-    let ranks = ranks.or(listen.as_ref().map(|_| 0)).ok_or(UsageError::NoRanks)?;
-    let all = ranks + listen.as_ref().map_or(0, |listen| listen.expected);
-    if let Some(universe) = universe.filter(|universe| *universe < all) {
-        return Err(UsageError::Universe { universe, ranks: all });
-    }
-    let words = words.collect();
-    Ok(Command::Run(RunArgs { ranks, words, universe, attributes, listen }))
 }
 
-/// `pmiid --secret-file FILE RANK`
-fn parse_identity(words: impl Iterator<Item = OsString>) -> Result<Command, UsageError> {
-    let mut words = words.peekable();
-    let mut secret_file = None;
-    while let Some((flag, value)) = next_flag(&mut words)? {
-        match flag.id {
-            Id::SecretFile => secret_file = Some(value),
-            Id::Help => return Ok(Command::Help),
-            _ => return Err(UsageError::Identity),
+/// Cuts words at the colons between programs.
+fn sections(words: Vec<OsString>) -> Vec<Section> {
+    let (mut sections, mut rest) = (Vec::new(), words);
+    loop {
+        let (options, is_closed) = front(&mut rest);
+        let cut = match is_closed {
+            true => None,
+            false => rest.iter().position(|word| word == NEXT),
+        };
+        let words: Vec<OsString> = rest.drain(..cut.unwrap_or(rest.len())).collect();
+        sections.push(Section { options, words });
+        if cut.is_none() {
+            return sections;
+        }
+        rest.remove(0);
+    }
+}
+
+/// Takes the options off the front of `words`, and says whether `--` ended them.
+fn front(words: &mut Vec<OsString>) -> (Vec<OsString>, bool) {
+    let mut options = Vec::new();
+    let mut rest = std::mem::take(words).into_iter();
+    let mut is_closed = false;
+    while let Some(word) = rest.next() {
+        if word.len() < 2 || word.as_bytes()[0] != b'-' {
+            words.push(word);
+            break;
+        }
+        if word == "--" {
+            is_closed = true;
+            break;
+        }
+        let word = respelt(word);
+        let awaits_value = awaits_value(&word);
+        options.push(word);
+        if awaits_value {
+            options.extend(rest.next());
         }
     }
-    let rank = words.next().and_then(|rank| rank.to_str()?.parse().ok());
-    match (secret_file, rank, words.next()) {
-        (Some(secret_file), Some(rank), None) => Ok(Command::Identity { secret_file, rank }),
-        _ => Err(UsageError::Identity),
+    words.extend(rest);
+    (options, is_closed)
+}
+
+/// `-np` is what everybody types, and two letters to a reader of letters.
+fn respelt(word: OsString) -> OsString {
+    let follows =
+        |rest: &[u8]| rest.first().is_none_or(|byte| *byte == b'=' || byte.is_ascii_digit());
+    match word.as_bytes().strip_prefix(b"-np").filter(|rest| follows(rest)) {
+        Some(rest) => OsString::from_vec([b"-n", rest].concat()),
+        None => word,
     }
 }
 
-/// The next option, with its value if it takes one; `None` in front of the first word that is no option.
-fn next_flag(
-    words: &mut Peekable<impl Iterator<Item = OsString>>,
-) -> Result<Option<(&'static Flag, OsString)>, UsageError> {
-    let is_option = |word: &OsString| word.len() > 1 && word.as_bytes()[0] == b'-';
-    let Some(word) = words.next_if(is_option).filter(|word| word != "--") else { return Ok(None) };
-    let (flag, attached) = find(&word)?;
-    let value = match (flag.value, attached) {
-        (None, Some(_)) => return Err(UsageError::NeedlessValue { option: flag.names[0] }),
-        (None, None) => OsString::new(),
-        (Some(_), Some(value)) => value,
-        (Some(value), None) => {
-            words.next().ok_or(UsageError::MissingValue { option: flag.names[0], value })?
+/// True if the value of the option `word` is the word behind it.
+fn awaits_value(word: &OsStr) -> bool {
+    let word = word.to_string_lossy();
+    if let Some(name) = word.strip_prefix("--") {
+        return options::named(name).is_some_and(Opt::takes_value);
+    }
+    let lettered = |letter| options::all().find(|option| option.short == Some(letter));
+    let mut letters = word.chars().skip(1);
+    let takes = letters.find(|letter| lettered(*letter).is_some_and(Opt::takes_value));
+    takes.is_some() && letters.next().is_none()
+}
+
+fn matches(command: Command, options: Vec<OsString>) -> Result<ArgMatches, UsageError> {
+    let mut command = command.no_binary_name(true);
+    command.try_get_matches_from_mut(options).map_err(|error| explain(&error, &command))
+}
+
+/// What was said, in the order of the words.
+fn said(matches: &ArgMatches) -> Result<Vec<Said>, UsageError> {
+    let mut found: Vec<(usize, Said)> = Vec::new();
+    let is_known = |id: &str| matches.try_contains_id(id).is_ok();
+    for option in options::all().filter(|option| is_known(option.name)) {
+        if option.takes_value() {
+            let values = matches.get_many::<OsString>(option.name).into_iter().flatten();
+            let places = matches.indices_of(option.name).into_iter().flatten();
+            let said = values.map(|value| Said { option, value: value.clone() });
+            found.extend(places.zip(said));
+            continue;
         }
-    };
-    Ok(Some((flag, value)))
-}
-
-/// Finds the option and the value that may be glued to it: `--ranks=4`, `-n=4`, `-n4`.
-fn find(word: &OsStr) -> Result<(&'static Flag, Option<OsString>), UsageError> {
-    let bytes = word.as_bytes();
-    let end = bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len());
-    let (name, rest) = bytes.split_at(end);
-    if let Some(flag) = named(name) {
-        return Ok((flag, rest.get(1..).map(|value| OsString::from_vec(value.to_vec()))));
-    }
-    if let Some((short, digits)) = bytes.split_at_checked(2)
-        && digits.first().is_some_and(u8::is_ascii_digit)
-        && let Some(flag) = named(short)
-    {
-        return Ok((flag, Some(OsString::from_vec(digits.to_vec()))));
-    }
-    let got = OsStr::from_bytes(name);
-    Err(UsageError::UnknownOption {
-        got: got.to_string_lossy().into_owned(),
-        nearest: nearest(got, FLAGS.iter().flat_map(|flag| flag.names).copied()),
-    })
-}
-
-fn named(name: &[u8]) -> Option<&'static Flag> {
-    FLAGS.iter().find(|flag| flag.names.iter().any(|known| known.as_bytes() == name))
-}
-
-/// Cuts `KEY=VALUE`; the first `=` counts.
-fn attribute(value: &OsStr) -> Result<(String, String), UsageError> {
-    let got = value.to_string_lossy().into_owned();
-    let fits = |key: &str, value: &str| {
-        Key::check(key.as_bytes()).is_ok() && (1..PMI2_MAX_ATTRVALUE).contains(&value.len())
-    };
-    match got.split_once('=') {
-        Some((key, value)) if fits(key, value) => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(UsageError::Attribute { got }),
-    }
-}
-
-fn number_of_ranks(option: &'static str, value: &OsStr) -> Result<u32, UsageError> {
-    let got = value.to_string_lossy().into_owned();
-    let parsed: Result<u32, ParseIntError> = got.parse();
-    let why = match parsed {
-        Ok(0) => "a job has at least one rank",
-        Ok(ranks) if ranks > RANKS_MAX => {
-            "that is more than the 1048576 ranks one launcher will try"
+        for (id, value) in [(option.name.to_owned(), "true"), (negation(option), "false")] {
+            if matches.value_source(&id) == Some(ValueSource::CommandLine) {
+                let place = matches.index_of(&id).unwrap_or_default();
+                found.push((place, Said { option, value: value.into() }));
+            }
         }
-        Ok(ranks) => return Ok(ranks),
-        Err(_) => "that is not a number of ranks",
-    };
-    Err(UsageError::Ranks { option, got, why })
+    }
+    found.sort_by_key(|(place, _)| *place);
+    let said: Vec<Said> = found.into_iter().map(|(_, said)| said).collect();
+    said.iter().try_for_each(|said| said.apply(&mut Settings::default()))?;
+    Ok(said)
 }
 
-/// The command word that turns this program into a rank of the demo. It is not for typing, so it is
-/// in no table.
-pub const DEMO_RANK: &str = "demo-rank";
-
-/// The options of `run`, in the order of the help text.
-pub const FLAGS: &[Flag] = &[
-    Flag {
-        names: &["-n", "--ranks", "-np"],
-        value: Some("N"),
-        help: "how many ranks to start (required, unless ranks dial in)",
-        id: Id::Ranks,
-    },
-    Flag {
-        names: &["--universe"],
-        value: Some("N"),
-        help: "how many processes there may be with those that ranks start (default: as -n)",
-        id: Id::Universe,
-    },
-    Flag {
-        names: &["--attribute"],
-        value: Some("KEY=VALUE"),
-        help: "an attribute that ranks may ask for, as 'cartDims=4,4'; may be repeated",
-        id: Id::Attribute,
-    },
-    Flag {
-        names: &["--listen"],
-        value: Some("ADDR:PORT"),
-        help: "where further ranks dial in over TCP; port 0 means any",
-        id: Id::Listen,
-    },
-    Flag {
-        names: &["--expect"],
-        value: Some("N"),
-        help: "how many ranks dial in; they come behind those that are started",
-        id: Id::Expect,
-    },
-    Flag {
-        names: &["--secret-file"],
-        value: Some("FILE"),
-        help: "what they must know; needed unless they are on this machine",
-        id: Id::SecretFile,
-    },
-    Flag { names: &["-h", "--help"], value: None, help: "print this text", id: Id::Help },
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Id {
-    Ranks,
-    Universe,
-    Attribute,
-    Listen,
-    Expect,
-    SecretFile,
-    Help,
+fn negation(option: &Opt) -> String {
+    format!("no-{}", option.name)
 }
 
-const COMMANDS: &[&str] = &["run", "conform", "pmiid", "help", "version"];
+impl Said {
+    /// Does to `settings` what was said.
+    ///
+    /// Errors: [`UsageError::Value`].
+    pub fn apply(&self, settings: &mut Settings) -> Result<(), UsageError> {
+        self.option.set(settings, &self.value).map_err(|why| UsageError::Value {
+            said: format!("{} {}", self.option.shown(), self.value.display()),
+            why,
+        })
+    }
+}
 
-/// Far above what one kernel can hold (its process numbers end at 4 194 304), low enough that a slip
-/// of the finger does not make a table of four thousand million ranks.
-const RANKS_MAX: u32 = 1 << 20;
+/// The option that stands for one program alone wherever it is typed.
+const RANKS: &str = "ranks";
+
+/// The word between two programs.
+const NEXT: &str = ":";
+
+const SHORT_HELP: &str = "short-help";
+const LONG_HELP: &str = "long-help";
+const PROGRAM: &str = "program";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Command, UsageError> {
-        parse(line.split_whitespace().map(OsString::from))
+    fn parsed(line: &str) -> Result<RunArgs, UsageError> {
+        parse(line.split_whitespace().map(OsString::from).collect())
     }
 
-    fn run(ranks: u32, words: &[&str]) -> Result<Command, UsageError> {
-        let words = words.iter().map(OsString::from).collect();
-        Ok(Command::Run(RunArgs { ranks, words, universe: None, attributes: vec![], listen: None }))
+    /// Settings that hold for all, then for each program its settings and words.
+    fn told(line: &str) -> (Settings, Vec<(Settings, Vec<String>)>) {
+        let args = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let applied = |said: &[Said]| {
+            let mut settings = Settings::default();
+            said.iter().for_each(|said| said.apply(&mut settings).expect("was checked"));
+            settings
+        };
+        let parts = args.parts.iter().map(|part| {
+            let words = part.words.iter().map(|word| word.to_string_lossy().into_owned());
+            (applied(&part.said), words.collect())
+        });
+        (applied(&args.said), parts.collect())
+    }
+
+    fn ranks_and_words(line: &str) -> Vec<(Option<u32>, Vec<String>)> {
+        told(line).1.into_iter().map(|(settings, words)| (settings.job.ranks, words)).collect()
     }
 
     #[test]
     fn every_way_to_say_how_many_means_the_same() {
         for line in [
-            "run -n 4 a",
-            "run -n4 a",
-            "run -n=4 a",
-            "run --ranks 4 a",
-            "run --ranks=4 a",
-            "run -np 4 a",
+            "-n 4 a",
+            "-n4 a",
+            "-n=4 a",
+            "--ranks 4 a",
+            "--ranks=4 a",
+            "-np 4 a",
+            "-np4 a",
+            "-n 2 -n 4 a",
         ] {
-            assert_eq!(parsed(line), run(4, &["a"]), "{line}");
+            assert_eq!(ranks_and_words(line), [(Some(4), vec!["a".to_owned()])], "{line}");
         }
     }
 
     #[test]
     fn what_follows_the_program_is_the_programs() {
-        assert_eq!(
-            parsed("run -n 2 ./a -n 3 --help -- x"),
-            run(2, &["./a", "-n", "3", "--help", "--", "x"])
-        );
-        assert_eq!(parsed("run -n 2 -- -odd-name -n 3"), run(2, &["-odd-name", "-n", "3"]));
-        assert_eq!(parsed("run -n 2"), run(2, &[]));
+        for (line, words) in [
+            ("-n 2 ./a -n 3 --help -- x", &["./a", "-n", "3", "--help", "--", "x"][..]),
+            ("-n 2 -- -odd-name -n 3", &["-odd-name", "-n", "3"]),
+            ("-n 2 -- a : b", &["a", ":", "b"]),
+            ("-ln 2 a -np 3", &["a", "-np", "3"]),
+            ("-n 2 - a", &["-", "a"]),
+            ("-n 2", &[]),
+        ] {
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(ranks_and_words(line), [(Some(2), words)], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_colon_begins_the_next_program() {
+        let (common, parts) =
+            told("-n 2 --env A=1 -l ./a x : -np 3 --env B=2 --wdir /tmp ./b : -n 1 -- ./c : y");
+        assert!(common.output.label.is_some());
+        assert_eq!(common.environment.set, [("A".into(), "1".into())]);
+        let words: Vec<String> = parts.iter().map(|(_, words)| words.join(" ")).collect();
+        assert_eq!(words, ["./a x", "./b", "./c : y"]);
+        let ranks: Vec<Option<u32>> = parts.iter().map(|(own, _)| own.job.ranks).collect();
+        assert_eq!(ranks, [Some(2), Some(3), Some(1)]);
+        assert_eq!(parts[1].0.environment.set, [("B".into(), "2".into())]);
+        assert_eq!(parts[1].0.job.folder.as_deref(), Some("/tmp".as_ref()));
+        // Without a program in front of the first colon, what stands there is for all.
+        let (common, parts) = told("-n 2 -l : a : --env A=1 b");
+        assert_eq!((common.job.ranks, parts.len()), (Some(2), 2));
+        for line in ["-n 2 a :", "a : -n 2", "a : -l b", "a : : b"] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_switch_can_be_taken_back() {
+        assert!(told("-n 1 --collapse a").0.output.collapse);
+        assert!(!told("-n 1 --collapse --no-collapse a").0.output.collapse);
+        assert!(told("-n 1 --no-collapse --collapse a").0.output.collapse);
+        assert!(!told("-n 1 --no-control a").0.watching.control);
     }
 
     #[test]
     fn a_misspelt_option_suggests_the_nearest_one() {
         let nearest = |line| match parsed(line) {
-            Err(
-                UsageError::UnknownOption { nearest, .. }
-                | UsageError::UnknownCommand { nearest, .. },
-            ) => nearest,
+            Err(UsageError::UnknownOption { nearest, .. }) => nearest,
             other => panic!("{line}: {other:?}"),
         };
-        assert_eq!(nearest("run --rank=4 a"), "--ranks");
-        assert_eq!(nearest("run -m 4 a"), "-n");
-        assert_eq!(nearest("run --hlep"), "--help");
-        assert_eq!(nearest("rum -n 4"), "run");
-        assert_eq!(nearest("-n 4 ./a"), "run");
+        assert_eq!(nearest("--rank=4 a"), "--ranks");
+        assert_eq!(nearest("-m 4 a"), "-n");
+        assert_eq!(nearest("--hlep"), "--help");
+        assert_eq!(nearest("--no-colapse"), "--no-collapse");
     }
 
     #[test]
-    fn a_job_without_ranks_is_a_usage_error() {
-        for line in [
-            "run ./a",
-            "run -n",
-            "run -n 0 ./a",
-            "run -n four ./a",
-            "run -n -1 ./a",
-            "run -n 4294967296 ./a",
-        ] {
+    fn a_value_that_makes_no_sense_is_a_usage_error() {
+        for line in ["-n", "-n 0 ./a", "-n four ./a", "-n -1 ./a", "-n 4294967296 ./a", "-l=x a"] {
             assert!(parsed(line).is_err(), "{line}");
         }
-        assert_eq!(
-            parsed("run -n 0").unwrap_err().to_string(),
-            "'-n 0': a job has at least one rank; try '-n 4'"
-        );
-    }
-
-    #[test]
-    fn a_universe_holds_its_job_and_an_attribute_has_a_value() {
-        let Ok(Command::Run(args)) = parsed("run -n 2 --universe=4 --attribute a=b=c x") else {
-            panic!("a line that makes sense");
-        };
-        assert_eq!(args.universe, Some(4));
-        assert_eq!(args.attributes, [("a".to_owned(), "b=c".to_owned())]);
-        for line in
-            ["run -n 2 --universe 1 x", "run -n 2 --attribute a x", "run -n 2 --attribute =b x"]
-        {
-            assert!(parsed(line).is_err(), "{line}");
-        }
-    }
-
-    #[test]
-    fn ranks_that_dial_in_need_an_address_and_a_number() {
-        let Ok(Command::Run(args)) = parsed("run --listen localhost:0 --expect 3") else {
-            panic!("a line that makes sense");
-        };
-        let listen = Listen { address: "localhost:0".into(), expected: 3, secret_file: None };
-        assert_eq!((args.ranks, args.listen), (0, Some(listen)));
-        for line in [
-            "run -n 1 --listen localhost:0 x",
-            "run -n 1 --expect 2 x",
-            "run -n 1 --secret-file f x",
-            "run --listen localhost:0 --expect 0",
-            "run -n 1 --listen localhost:0 --expect 2 --universe 2 x",
-            "pmiid 3",
-            "pmiid --secret-file f",
-            "pmiid --secret-file f many",
-        ] {
+        let said = |line| parsed(line).unwrap_err().to_string();
+        assert_eq!(said("-n 0"), "'-n 0': a job has at least one rank; try '4'");
+        assert_eq!(said("-n"), "option '-n' needs N behind it");
+        assert_eq!(said("--collapse=no a"), "option '--collapse' takes no value");
+        for line in ["-n 2 --attribute a x", "-n 2 --attribute =b x"] {
             assert!(parsed(line).is_err(), "{line}");
         }
     }

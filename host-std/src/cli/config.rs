@@ -1,9 +1,12 @@
 //! What was typed, made sure of: the program is found and may run, and the host has a name.
 
-use super::args::{DEMO_RANK, Listen, RunArgs};
+use super::args::{PartArgs, RunArgs, Said};
+use super::commands::{DEMO_RANK, USAGE};
+use super::usage::UsageError;
+use crate::launch::plan::Part;
 use crate::launch::program::{Program, ProgramError};
 use crate::server::gate::Gate;
-use crate::settings::Settings;
+use crate::settings::{Job, Settings};
 use std::ffi::OsString;
 use std::{env, fmt};
 
@@ -12,17 +15,13 @@ use std::{env, fmt};
 pub struct Config {
     /// How many ranks are started here.
     pub ranks: u32,
-    /// What every one of them runs; none if no rank is started here.
-    pub program: Option<Program>,
+    /// What they run, in the order of the ranks; nothing if no rank is started here.
+    pub parts: Vec<Part>,
     /// The name of this machine.
     pub host: String,
-    /// How many processes there may be in all jobs together, if somebody said so.
-    pub universe: Option<u32>,
-    /// Attributes of the job besides those that are always there.
-    pub attributes: Vec<(String, String)>,
     /// Where further ranks dial in, and what they must know.
     pub gate: Option<Gate>,
-    /// Everything else that can be set.
+    /// Everything that can be set.
     pub settings: Settings,
 }
 
@@ -30,6 +29,8 @@ pub struct Config {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
+    /// What was said makes no sense as a whole.
+    Usage(UsageError),
     /// The program cannot be started.
     Program(ProgramError),
     /// Nobody can dial in.
@@ -37,33 +38,79 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Looks up what `args` names.
+    /// Puts together what was said and looks up what was named.
     ///
     /// Errors: [`ConfigError`], before anything was started.
     pub fn resolve(args: RunArgs) -> Result<Self, ConfigError> {
-        let mut words = args.words.into_iter();
-        let program = match words.next() {
-            _ if args.ranks == 0 => None,
-            Some(name) => {
-                let path = Program::find(&name, None, None)?;
-                Some(Program::new(path, name, words.collect()))
-            }
-            None => Some(demo()?),
-        };
+        let mut settings = Settings::default();
+        apply(&args.said, &mut settings)?;
+        let callers = callers(&settings.job)?;
+        let counts = args.parts.iter().map(|part| count(part, &settings, callers));
+        let counts: Vec<u32> = counts.collect::<Result<_, _>>()?;
+        let ranks = counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
+        let all = ranks.saturating_add(callers);
+        if let Some(universe) = settings.job.universe.filter(|universe| *universe < all) {
+            return Err(UsageError::Universe { universe, ranks: all }.into());
+        }
+
+        let mut parts = Vec::new();
+        for (part, ranks) in args.parts.into_iter().zip(counts).filter(|(_, ranks)| *ranks > 0) {
+            parts.push(Part { program: program(part, &settings)?, ranks });
+        }
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let gate = args.listen.map(|Listen { address, expected, secret_file }| {
-            Gate::resolve(&address, expected, secret_file.as_deref())
+        let job = &settings.job;
+        let gate = job.listen.as_ref().map(|address| {
+            let secret_file = job.secret_file.as_ref().map(|file| file.as_os_str());
+            Gate::resolve(address, callers, secret_file)
         });
-        Ok(Self {
-            ranks: args.ranks,
-            program,
-            host,
-            universe: args.universe,
-            attributes: args.attributes,
-            gate: gate.transpose().map_err(ConfigError::Gate)?,
-            settings: Settings::default(),
-        })
+        let gate = gate.transpose().map_err(ConfigError::Gate)?;
+        Ok(Self { ranks, parts, host, gate, settings })
     }
+}
+
+/// How many ranks dial in.
+fn callers(job: &Job) -> Result<u32, UsageError> {
+    let alone = |option, other| Err(UsageError::Alone { option, other });
+    match (&job.listen, job.expected) {
+        (Some(_), Some(expected)) => Ok(expected),
+        (Some(_), None) => alone("--listen", "--expect"),
+        (None, Some(_)) => alone("--expect", "--listen"),
+        (None, None) if job.secret_file.is_some() => alone("--secret-file", "--listen"),
+        (None, None) => Ok(0),
+    }
+}
+
+/// How many ranks run a program.
+fn count(part: &PartArgs, settings: &Settings, callers: u32) -> Result<u32, UsageError> {
+    let mut own = Settings::default();
+    apply(&part.said, &mut own)?;
+    match own.job.ranks.or(settings.job.ranks) {
+        Some(ranks) => Ok(ranks),
+        None if callers > 0 => Ok(0),
+        None => Err(UsageError::NoRanks),
+    }
+}
+
+fn apply(said: &[Said], settings: &mut Settings) -> Result<(), UsageError> {
+    said.iter().try_for_each(|said| said.apply(settings))
+}
+
+/// Finds what a part runs.
+fn program(part: PartArgs, settings: &Settings) -> Result<Program, ConfigError> {
+    let mut own = Settings::default();
+    apply(&part.said, &mut own)?;
+    let folder = own.job.folder.or_else(|| settings.job.folder.clone());
+    let mut words = part.words.into_iter();
+    let program = match words.next() {
+        Some(name) => {
+            let path = Program::find(&name, None, folder.as_deref())?;
+            Program::new(path, name, words.collect())
+        }
+        None => demo()?,
+    };
+    let says_inherit = part.said.iter().any(|said| said.option.name == "inherit");
+    let inherit = says_inherit.then_some(own.environment.inherit);
+    Ok(Program { folder, inherit, variables: own.environment.set, ..program })
 }
 
 /// The demo is this very file, started with one hidden word.
@@ -76,9 +123,16 @@ impl ConfigError {
     /// The code a shell would give.
     pub const fn exit_code(&self) -> u8 {
         match self {
+            Self::Usage(_) => USAGE,
             Self::Program(error) => error.exit_code(),
             Self::Gate(_) => 1,
         }
+    }
+}
+
+impl From<UsageError> for ConfigError {
+    fn from(error: UsageError) -> Self {
+        Self::Usage(error)
     }
 }
 
@@ -91,6 +145,7 @@ impl From<ProgramError> for ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Usage(error) => error.fmt(f),
             Self::Program(error) => error.fmt(f),
             Self::Gate(why) => f.write_str(why),
         }
@@ -98,3 +153,54 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args;
+    use std::path::PathBuf;
+
+    fn resolved(line: &str) -> Result<Config, ConfigError> {
+        let words = line.split_whitespace().map(OsString::from).collect();
+        Config::resolve(args::parse(words).expect("words that can be read"))
+    }
+
+    #[test]
+    fn a_job_without_ranks_is_a_usage_error() {
+        assert!(matches!(resolved("sh"), Err(ConfigError::Usage(UsageError::NoRanks))));
+        assert!(matches!(resolved("-n 1 sh : sh"), Err(ConfigError::Usage(UsageError::NoRanks))));
+    }
+
+    #[test]
+    fn a_universe_holds_its_job() {
+        assert_eq!(resolved("-n 2 --universe=4 sh").unwrap().settings.job.universe, Some(4));
+        for line in ["-n 2 --universe 1 sh", "-n 1 --listen localhost:0 --expect 2 --universe 2 sh"]
+        {
+            assert_eq!(resolved(line).unwrap_err().exit_code(), USAGE, "{line}");
+        }
+    }
+
+    #[test]
+    fn ranks_that_dial_in_need_an_address_and_a_number() {
+        let config = resolved("--listen localhost:0 --expect 3").unwrap();
+        assert_eq!((config.ranks, config.parts.len()), (0, 0));
+        assert_eq!(config.gate.map(|gate| gate.expected), Some(3));
+        for line in
+            ["-n 1 --listen localhost:0 sh", "-n 1 --expect 2 sh", "-n 1 --secret-file f sh"]
+        {
+            assert_eq!(resolved(line).unwrap_err().exit_code(), USAGE, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_part_has_what_is_its_own_and_else_what_all_have() {
+        let line = "--wdir /usr : -n 2 --wdir /bin --env A=1 ./sh : -n 1 --inherit none sh";
+        let parts = resolved(line).unwrap().parts;
+        assert_eq!(parts.iter().map(|part| part.ranks).collect::<Vec<_>>(), [2, 1]);
+        let [first, second] = [&parts[0].program, &parts[1].program];
+        assert_eq!(first.folder, Some(PathBuf::from("/bin")));
+        assert_eq!(first.variables, [("A".into(), "1".into())]);
+        assert_eq!(second.folder, Some(PathBuf::from("/usr")));
+        assert!(first.inherit.is_none() && second.inherit.is_some());
+    }
+}

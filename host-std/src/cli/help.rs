@@ -1,22 +1,68 @@
-//! The help text, made from the table of options so that the two cannot differ.
+//! Help: one screen for a start, and a page for each topic. All of it is made from the tables of commands
+//! and options, so that the two cannot differ.
 
-use super::args::FLAGS;
+use super::commands::COMMANDS;
+use super::options::{self, Act, Opt, Topic};
+use clap::{Arg, Command};
 use std::fmt::Write;
 
-/// The whole help text.
-pub fn text() -> String {
-    let mut text = String::from(ABOUT);
-    for flag in FLAGS {
-        let mut names = flag.names.join(", ");
-        if let Some(value) = flag.value {
-            names.push(' ');
-            names.push_str(value);
-        }
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "  {names:<24} {}", flag.help);
+/// What fits on a screen: commands, the options that are used most, and where the rest is.
+pub fn overview() -> String {
+    let mut text = format!("{ABOUT}\ncommands:\n");
+    for command in COMMANDS.iter().map(|command| (command.define)()).filter(|c| !c.is_hide_set()) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        row(&mut text, command.get_name(), &about);
     }
-    text.push_str(CODES);
+    text.push_str("\noptions of run that are used most ('pmi-host run --help' has all):\n");
+    options::all().filter(|option| option.is_common).for_each(|option| describe(&mut text, option));
+    text.push_str("\npages of 'pmi-host help TOPIC':\n");
+    for (name, about) in pages() {
+        row(&mut text, name, about);
+    }
     text
+}
+
+/// Help for `run`: the options that are used most, or all of them.
+pub fn of_run(in_full: bool) -> String {
+    if !in_full {
+        let mut text = format!("{ABOUT}\noptions that are used most ('--help' has all):\n");
+        let common = options::all().filter(|option| option.is_common);
+        common.for_each(|option| describe(&mut text, option));
+        return text;
+    }
+    let mut text = String::from(ABOUT);
+    for topic in Topic::ALL {
+        text.push('\n');
+        text.push_str(&of_topic(topic));
+    }
+    for page in [PROGRAMS, CODES] {
+        text.push('\n');
+        text.push_str(page);
+    }
+    text
+}
+
+/// The page of a topic, if there is one; commands explain themselves.
+pub fn of(name: &str) -> Option<String> {
+    if let Some(topic) = Topic::ALL.into_iter().find(|topic| topic.name() == name) {
+        return Some(of_topic(topic));
+    }
+    if ["run", "help"].contains(&name) {
+        return Some(if name == "run" { of_run(true) } else { overview() });
+    }
+    TEXTS.iter().find(|(page, _, _)| *page == name).map(|(_, _, text)| (*text).to_owned())
+}
+
+/// Everything that `pmi-host help` can be asked about.
+pub fn topics() -> impl Iterator<Item = &'static str> {
+    let commands = COMMANDS.iter().filter(|command| !(command.define)().is_hide_set());
+    pages().map(|(name, _)| name).chain(commands.map(|command| command.name))
+}
+
+/// `help`, as completions and the man page know it.
+pub fn define() -> Command {
+    let topic = Arg::new("TOPIC").help("a page of the list, or a command");
+    Command::new("help").about("Explain").arg(topic)
 }
 
 /// Name and version, as `--version` prints them.
@@ -24,42 +70,121 @@ pub fn version() -> String {
     format!("pmi-host {}\n", env!("CARGO_PKG_VERSION"))
 }
 
+fn pages() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let topics = Topic::ALL.into_iter().map(|topic| (topic.name(), topic.about()));
+    topics.chain(TEXTS.iter().map(|(name, about, _)| (*name, *about)))
+}
+
+fn of_topic(topic: Topic) -> String {
+    let mut text = format!("{} ({}):\n", topic.name(), topic.about());
+    let rows = options::all().filter(|option| option.topic == topic);
+    rows.for_each(|option| describe(&mut text, option));
+    text
+}
+
+fn describe(text: &mut String, option: &Opt) {
+    let mut names = String::new();
+    if let Some(letter) = option.short {
+        names = format!("-{letter}, ");
+    }
+    let not = if option.is_on() { "no-" } else { "" };
+    let _ = write!(names, "--{not}{}", option.name);
+    if let Act::Value { name, .. } = option.act {
+        let _ = write!(names, " {name}");
+    }
+    match option.is_on() {
+        true => row(text, &names, &format!("do not {}", option.help)),
+        false => row(text, &names, option.help),
+    }
+}
+
+/// Two columns, the second one of which goes on below itself.
+fn row(text: &mut String, left: &str, right: &str) {
+    let mut line = format!("  {left:<LEFT$}");
+    if left.len() > LEFT {
+        let _ = writeln!(text, "{}", line.trim_end());
+        line = " ".repeat(LEFT + 2);
+    }
+    for word in right.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(text, "{}", line.trim_end());
+            line = " ".repeat(LEFT + 2);
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    let _ = writeln!(text, "{line}");
+}
+
+const LEFT: usize = 24;
+const WIDTH: usize = 100;
+
 const ABOUT: &str = "\
 Starts the ranks of an MPI program on this machine and serves them PMI.
 
-usage: pmi-host run -n N [--] PROGRAM [ARGUMENTS...]
-       pmi-host run -n N          runs the built-in demo: who is where, and how fast
-       pmi-host run [-n N] --listen ADDR:PORT --expect N [--secret-file FILE] [PROGRAM...]
-                                  lets further ranks dial in
-       pmi-host pmiid --secret-file FILE RANK
-                                  prints the PMI_ID by which a rank of PMI-1 dials in with a secret
-       pmi-host conform --help    checks another launcher, or a client
-       pmi-host help | version
-
-options of run:
+usage: pmi-host run -n N [OPTIONS] [--] PROGRAM [ARGUMENTS...]
+       pmi-host run -n N PROGRAM... : -n M [OPTIONS] PROGRAM...     several programs, one job
+       pmi-host run -n N                                            the built-in demo
+       pmi-host run [-n N] --listen ADDR:PORT --expect N [PROGRAM...]   lets further ranks dial in
 ";
 
-const CODES: &str = "
-Ranks may start others (MPI_Comm_spawn); a failure in any job that comes from this one ends all. SIGUSR1
-goes to all ranks, and so does SIGUSR2, but those that listen for it on a second connection get the
-message 'checkpoint' instead.
+const PROGRAMS: &str = "\
+several programs:
+  A word that is only ':' ends a program with its arguments, and the options of the next one follow:
+  how many ranks, its folder (--wdir), its variables (--env, --inherit). All other options stand in
+  front of the first program and hold for all, and so do --env, --inherit and --wdir there. What shall
+  hold for the first program alone goes behind a colon of its own:
 
-Output of the ranks comes by whole lines; rank 0 reads standard input, the others read nothing.
+    pmi-host run -l : -n 1 --env ROLE=main ./a : -n 3 ./b
 
+  Where a program needs the word ':' itself, '--' in front of the program keeps all words behind it.
+";
+
+const CODES: &str = "\
 exit code: 0 when every rank ended well; else that of the first rank that failed, 128 + S when
 signal S ended it, C after MPI_Abort(C); 127 program not found, 126 found but it cannot run,
-2 wrong usage, 1 anything else.
+124 when --timeout ended it, 2 wrong usage, 1 anything else.
+
+Ranks may start others (MPI_Comm_spawn); a failure in any job that comes from this one ends all.
 ";
+
+const TEXTS: &[(&str, &str, &str)] = &[
+    ("programs", "several programs in one job", PROGRAMS),
+    ("codes", "what the exit code says", CODES),
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{args, commands};
 
     #[test]
     fn every_option_is_in_the_help_text() {
-        let text = text();
-        for name in FLAGS.iter().flat_map(|flag| flag.names) {
-            assert!(text.contains(name), "{name}");
+        let text = of_run(true);
+        for option in options::all() {
+            assert!(text.contains(option.name), "{}", option.name);
         }
+    }
+
+    #[test]
+    fn short_help_fits_a_screen() {
+        for text in [overview(), of_run(false)] {
+            assert!(text.lines().count() <= 45, "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_topic_has_a_page() {
+        for (topic, _) in pages() {
+            assert!(of(topic).is_some_and(|page| page.lines().count() > 1), "{topic}");
+        }
+        assert!(of("nothing").is_none());
+    }
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        commands::define().debug_assert();
+        assert!(args::define().get_arguments().count() > options::all().count());
     }
 }

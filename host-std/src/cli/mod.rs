@@ -1,8 +1,14 @@
-//! The command line, in two steps: [`args`] says what was typed and touches nothing, [`config`] looks
-//! the program up and may touch the system. [`usage`] says what is wrong, [`help`] prints what [`args`]
-//! knows.
+//! The command line.
+//!
+//! [`args`] says what was typed and touches nothing; [`options`] is the table of what can be said;
+//! [`config`] looks up what was named and may touch the system. [`usage`] says what is wrong, [`help`]
+//! explains, [`commands`] knows everything that stands behind `pmi-host`.
 
 pub mod args;
+pub mod commands;
 pub mod config;
 pub mod help;
+pub mod options;
 pub mod usage;
+
+pub use commands::main;

@@ -1,8 +1,8 @@
 //! What is wrong with a command line, and the way out.
 
-use std::ffi::OsStr;
+use super::options;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 
 /// Why a command line makes no sense. The text ends with the way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,38 +13,46 @@ pub enum UsageError {
         /// That word.
         got: String,
         /// The command that looks most like it.
-        nearest: &'static str,
+        nearest: String,
     },
     /// There is no such option.
     UnknownOption {
         /// The option as typed, without its value.
         got: String,
         /// The option that looks most like it.
-        nearest: &'static str,
+        nearest: String,
+    },
+    /// An option that holds for the whole run stands in front of one of several programs.
+    NotOfPart {
+        /// The option as typed.
+        got: String,
     },
     /// Nothing follows an option that needs a value.
     MissingValue {
         /// The option.
-        option: &'static str,
+        option: String,
         /// What should have followed.
-        value: &'static str,
+        value: String,
     },
     /// A value was given to an option that takes none.
     NeedlessValue {
         /// The option.
-        option: &'static str,
+        option: String,
     },
-    /// The number of ranks is not a number that a job can have.
-    Ranks {
-        /// The option.
-        option: &'static str,
-        /// What was given.
-        got: String,
-        /// What is wrong with it.
-        why: &'static str,
+    /// A value makes no sense.
+    Value {
+        /// Option and value.
+        said: String,
+        /// What is wrong with it, and what would be right.
+        why: String,
     },
-    /// `run` without `-n`, and nobody is to dial in either.
+    /// Nobody said how many ranks run a program, and nobody is to dial in either.
     NoRanks,
+    /// There is no program behind a colon.
+    NoProgram {
+        /// Which one it would be, from 1.
+        place: usize,
+    },
     /// An option that goes with another one, which is not there.
     Alone {
         /// The option.
@@ -61,10 +69,10 @@ pub enum UsageError {
         /// How many ranks were asked for.
         ranks: u32,
     },
-    /// An attribute is not `KEY=VALUE` within the limits of the protocols.
-    Attribute {
-        /// What was given.
-        got: String,
+    /// Something else that the reader of words does not take.
+    Other {
+        /// Its sentence.
+        what: String,
     },
 }
 
@@ -83,22 +91,18 @@ impl fmt::Display for UsageError {
                 "there is no option '{got}'; the nearest is '{nearest}' \
                  (options of the program itself go behind its name)"
             ),
+            Self::NotOfPart { got } => {
+                write!(f, "option '{got}' holds for all programs; say it in front of the first one")
+            }
             Self::MissingValue { option, value } => {
-                write!(f, "option '{option}' needs {value} behind it, as in '{option} 4'")
+                write!(f, "option '{option}' needs {value} behind it")
             }
             Self::NeedlessValue { option } => write!(f, "option '{option}' takes no value"),
-            Self::Ranks { option, got, why } => {
-                write!(f, "'{option} {got}': {why}; try '{option} 4'")
-            }
+            Self::Value { said, why } => write!(f, "'{said}': {why}"),
             Self::Universe { universe, ranks } => write!(
                 f,
                 "'--universe {universe}' is smaller than the {ranks} ranks to start; \
                  it counts them and those that they may start"
-            ),
-            Self::Attribute { got } => write!(
-                f,
-                "'--attribute {got}' is not KEY=VALUE with a key of up to 63 and a value of up to \
-                 1023 bytes, as in '--attribute cartDims=4,4'"
             ),
             Self::Alone { option, other } => {
                 write!(f, "'{option}' goes with '{other}'; say both, or neither")
@@ -109,18 +113,70 @@ impl fmt::Display for UsageError {
             Self::NoRanks => {
                 f.write_str("how many ranks? say so with -n, as in 'pmi-host run -n 4 ./hello'")
             }
+            Self::NoProgram { place } => write!(
+                f,
+                "there is no program behind colon {}; name one, as in 'run -n 1 ./a : -n 3 ./b'",
+                place - 1
+            ),
+            Self::Other { what } => f.write_str(what),
         }
     }
 }
 
 impl std::error::Error for UsageError {}
 
+/// Says in a sentence why `command` does not take what was typed.
+pub fn explain(error: &clap::Error, command: &clap::Command) -> UsageError {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    // An option is told with what it takes, as '--ranks <N>'.
+    let told = text(ContextKind::InvalidArg);
+    let option = told.split(' ').next().unwrap_or_default().to_owned();
+    match error.kind() {
+        ErrorKind::UnknownArgument if is_elsewhere(&option) => {
+            UsageError::NotOfPart { got: option }
+        }
+        ErrorKind::UnknownArgument => {
+            let options = command.get_arguments().filter(|arg| !arg.is_positional());
+            let names = options.flat_map(|arg| {
+                let long = arg.get_long().map(|long| format!("--{long}"));
+                [arg.get_short().map(|short| format!("-{short}")), long]
+            });
+            UsageError::UnknownOption { nearest: nearest(&option, names.flatten()), got: option }
+        }
+        ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
+            let name = option.trim_start_matches('-');
+            let known = options::all().find(|option| option.name == name);
+            let option = known.map_or(option, options::Opt::shown);
+            let value = told.split_once(' ').map_or("a value", |(_, value)| value);
+            UsageError::MissingValue { option, value: value.trim_matches(['<', '>']).to_owned() }
+        }
+        ErrorKind::TooManyValues => UsageError::NeedlessValue { option },
+        _ => {
+            let told = error.to_string();
+            let first = told.lines().next().unwrap_or_default();
+            UsageError::Other { what: first.trim_start_matches("error: ").to_owned() }
+        }
+    }
+}
+
+/// True for an option of `run` that this place of the command line does not take.
+fn is_elsewhere(option: &str) -> bool {
+    options::all().any(|known| {
+        let long = option.strip_prefix("--").map(|name| name.strip_prefix("no-").unwrap_or(name));
+        long == Some(known.name) || known.short.is_some_and(|letter| option == format!("-{letter}"))
+    })
+}
+
 /// The candidate with the fewest edits; of equals the one that is nearer in length, then the first.
-pub(super) fn nearest(got: &OsStr, candidates: impl Iterator<Item = &'static str>) -> &'static str {
-    let got = got.as_bytes();
-    candidates
-        .min_by_key(|name| (edits(got, name.as_bytes()), name.len().abs_diff(got.len())))
-        .unwrap_or_default()
+pub fn nearest<S: AsRef<str>>(got: &str, candidates: impl Iterator<Item = S>) -> String {
+    let distance = |name: &S| {
+        let name = name.as_ref();
+        (edits(got.as_bytes(), name.as_bytes()), name.len().abs_diff(got.len()))
+    };
+    { candidates }.min_by_key(distance).map_or_else(String::new, |name| name.as_ref().to_owned())
 }
 
 /// How many letters must be added, dropped or changed to make `a` from `b`.

@@ -4,6 +4,9 @@
 //! lead the MPI library to the outer job. They go; what a user sets to tune a library stays.
 
 use super::plan::{Dial, Plan};
+use super::program::Program;
+use crate::settings::Environment;
+use crate::settings::environment::Inherit;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -46,25 +49,37 @@ pub fn of_dial(dial: &Dial, rank: u32) -> [(&'static str, String); 2] {
     [("PMI_PORT", dial.port.clone()), ("PMI_ID", dial.id(rank).to_string())]
 }
 
-/// What of our own environment a rank may see.
+/// What a rank that runs `program` finds besides the variables above: of `ours` what it may see, then what
+/// is set for all, then what is set for the program alone.
+pub fn of_program<'a>(
+    ours: impl Iterator<Item = (OsString, OsString)> + 'a,
+    all: &'a Environment,
+    program: &'a Program,
+) -> impl Iterator<Item = (OsString, OsString)> + 'a {
+    let inherit = program.inherit.as_ref().unwrap_or(&all.inherit);
+    let set: Vec<&(OsString, OsString)> = all.set.iter().chain(&program.variables).collect();
+    // A reader of the environment finds the first of several, a shell the last: there must be one.
+    let is_set =
+        |name: &OsString, from: usize| set.iter().skip(from).any(|(other, _)| other == name);
+    let ours = ours.filter(|(name, _)| is_inherited(name, inherit) && !is_set(name, 0));
+    let last = set.iter().enumerate().filter(|(at, pair)| !is_set(&pair.0, at + 1));
+    let seen: Vec<_> = inherited(ours.chain(last.map(|(_, pair)| (*pair).clone()))).collect();
+    seen.into_iter()
+}
+
+/// What of our own environment a program may see that nothing was said about.
 pub fn inherited(
     ours: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {
     ours.filter(|(name, _)| !is_removed(name.as_bytes()))
 }
 
-/// The same for a program that gets `own` variables instead or besides.
-pub fn with_own<'a>(
-    ours: impl Iterator<Item = (OsString, OsString)> + 'a,
-    own: &'a [(OsString, OsString)],
-) -> impl Iterator<Item = (OsString, OsString)> + 'a {
-    // A reader of the environment finds the first of several, a shell the last: there must be one.
-    let is_last = |(at, (name, _)): &(usize, &(OsString, OsString))| {
-        own.iter().skip(at + 1).all(|(other, _)| other != name)
-    };
-    let own_once = own.iter().enumerate().filter(is_last).map(|(_, pair)| pair.clone());
-    let ours = ours.filter(|(name, _)| own.iter().all(|(other, _)| other != name));
-    inherited(ours.chain(own_once))
+fn is_inherited(name: &OsString, inherit: &Inherit) -> bool {
+    match inherit {
+        Inherit::All => true,
+        Inherit::Nothing => false,
+        Inherit::Only(names) => names.contains(name),
+    }
 }
 
 fn is_removed(name: &[u8]) -> bool {
@@ -114,8 +129,21 @@ const KEPT: &[&str] = &["PMI_DEBUG", "PMI_USE_LOGFILE", "PMI_VERSION", "PMIX_MCA
 mod tests {
     use super::*;
 
+    fn seen(ours: &[(&str, &str)], all: &Environment, own: &Program) -> Vec<(OsString, OsString)> {
+        let ours = ours.iter().map(|(name, value)| (name.into(), value.into()));
+        of_program(ours, all, own).collect()
+    }
+
+    fn program() -> Program {
+        Program::new("/bin/sh".into(), "sh".into(), Vec::new())
+    }
+
+    fn pair(name: &str, value: &str) -> (OsString, OsString) {
+        (name.into(), value.into())
+    }
+
     fn kept(name: &str) -> bool {
-        inherited([(OsString::from(name), OsString::new())].into_iter()).next().is_some()
+        !seen(&[(name, "")], &Environment::default(), &program()).is_empty()
     }
 
     #[test]
@@ -160,10 +188,22 @@ mod tests {
 
     #[test]
     fn what_a_program_gets_alone_replaces_what_all_get() {
-        let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
-        let ours = [pair("A", "1"), pair("B", "1")];
-        let own = [pair("B", "2"), pair("C", "2"), pair("B", "3"), pair("PMI_FD", "9")];
-        let seen: Vec<_> = with_own(ours.into_iter(), &own).collect();
-        assert_eq!(seen, [pair("A", "1"), pair("C", "2"), pair("B", "3")]);
+        let all =
+            Environment { set: vec![pair("B", "2"), pair("D", "2")], ..Environment::default() };
+        let variables = vec![pair("B", "3"), pair("C", "3"), pair("B", "4"), pair("PMI_FD", "9")];
+        let own = Program { variables, ..program() };
+        let seen = seen(&[("A", "1"), ("B", "1")], &all, &own);
+        assert_eq!(seen, [pair("A", "1"), pair("D", "2"), pair("C", "3"), pair("B", "4")]);
+    }
+
+    #[test]
+    fn what_is_not_inherited_is_not_seen() {
+        let ours = [("A", "1"), ("B", "1")];
+        let only = Inherit::Only(vec!["B".into()]);
+        let all =
+            Environment { inherit: only, set: vec![pair("C", "2")], ..Environment::default() };
+        assert_eq!(seen(&ours, &all, &program()), [pair("B", "1"), pair("C", "2")]);
+        let own = Program { inherit: Some(Inherit::Nothing), ..program() };
+        assert_eq!(seen(&ours, &all, &own), [pair("C", "2")]);
     }
 }

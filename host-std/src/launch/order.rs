@@ -145,7 +145,8 @@ impl Wanted {
             }
         };
         let path = Program::find(&name, search.map(with_path), folder.as_deref())?;
-        Ok(Part { program: Program { path, name, args, folder, variables }, ranks })
+        let program = Program { folder, variables, ..Program::new(path, name, args) };
+        Ok(Part { program, ranks })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::program::Program;
 use crate::cli::config::Config;
+use crate::settings::Environment;
 
 /// A job that can be started.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Plan {
     pub spawner: Option<String>,
     /// How many processes there may be in all jobs together.
     pub universe: u32,
+    /// What its ranks find in their environment.
+    pub environment: Environment,
     /// What its ranks may ask the process manager for.
     pub attributes: Vec<(String, String)>,
     /// What its ranks find in their space when they start.
@@ -49,16 +52,16 @@ impl Plan {
     pub fn first(config: &Config, dial: Option<Dial>, pid: u32) -> Self {
         let callers = config.gate.as_ref().map_or(0, |gate| gate.expected);
         let ranks = config.ranks + callers;
-        let part = config.program.clone().map(|program| Part { program, ranks: config.ranks });
         Self {
             ranks,
-            parts: part.into_iter().collect(),
+            parts: config.parts.clone(),
             dial,
             host: config.host.clone(),
             kvsname: format!("kvs_{pid}_0"),
             spawner: None,
-            universe: config.universe.unwrap_or(ranks),
-            attributes: config.attributes.clone(),
+            universe: config.settings.job.universe.unwrap_or(ranks),
+            environment: config.settings.environment.clone(),
+            attributes: config.settings.job.attributes.clone(),
             preputs: Vec::new(),
         }
     }
@@ -78,6 +81,7 @@ impl Plan {
             kvsname: format!("kvs_{pid}_{count}"),
             spawner: Some(self.kvsname.clone()),
             universe: self.universe,
+            environment: self.environment.clone(),
             attributes: self.attributes.clone(),
             preputs,
         }
@@ -151,6 +155,7 @@ pub(crate) mod tests {
             kvsname: "kvs_7_0".to_owned(),
             spawner: None,
             universe: ranks,
+            environment: Environment::default(),
             attributes: Vec::new(),
             preputs: Vec::new(),
         }

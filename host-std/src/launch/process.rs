@@ -140,8 +140,8 @@ impl Launcher {
     ///
     /// Errors: those of the system, and a word that holds a NUL.
     pub fn prepare(&self, plan: &Plan, part: &Part) -> io::Result<Exec> {
-        let Program { path, name, args, folder, variables } = &part.program;
-        let ours = env::with_own(std::env::vars_os(), variables);
+        let Program { path, name, args, folder, .. } = &part.program;
+        let ours = env::of_program(std::env::vars_os(), &plan.environment, &part.program);
         let mut environment =
             ours.map(|(name, value)| variable(&name, &value)).collect::<io::Result<Vec<_>>>()?;
         let fd = self.slots.link.as_raw_fd().unsigned_abs();

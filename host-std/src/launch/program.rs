@@ -1,5 +1,6 @@
 //! A program: where it is, and why it cannot be started.
 
+use crate::settings::environment::Inherit;
 use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,6 +18,8 @@ pub struct Program {
     pub args: Vec<OsString>,
     /// The folder it starts in, if that is not ours. A relative path is meant from there.
     pub folder: Option<PathBuf>,
+    /// What of our own variables it sees, if not what all see.
+    pub inherit: Option<Inherit>,
     /// Variables that only it gets.
     pub variables: Vec<(OsString, OsString)>,
 }
@@ -53,7 +56,7 @@ pub enum ProgramError {
 impl Program {
     /// A program that starts in our folder and with our variables.
     pub fn new(path: PathBuf, name: OsString, args: Vec<OsString>) -> Self {
-        Self { path, name, args, folder: None, variables: Vec::new() }
+        Self { path, name, args, folder: None, inherit: None, variables: Vec::new() }
     }
 
     /// Finds `name` as a shell in `folder` would: as it is when it has a slash, else in each folder of

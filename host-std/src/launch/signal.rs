@@ -57,6 +57,12 @@ pub fn name(signal: i32) -> String {
     }
 }
 
+/// The name alone, or the number of one that has none.
+pub fn short_name(signal: i32) -> String {
+    let found = NAMES.iter().find(|(number, _)| *number == signal);
+    found.map_or_else(|| signal.to_string(), |(_, name)| (*name).to_owned())
+}
+
 /// The signal that a client means by `name`, with or without `SIG` in front.
 pub fn named(name: &str) -> Option<Signal> {
     let name = name.strip_prefix("SIG").unwrap_or(name);

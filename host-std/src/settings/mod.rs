@@ -6,6 +6,7 @@
 
 pub mod ending;
 pub mod environment;
+pub mod job;
 pub mod output;
 pub mod placement;
 pub mod tracing;
@@ -13,6 +14,7 @@ pub mod watching;
 
 pub use ending::Ending;
 pub use environment::Environment;
+pub use job::Job;
 pub use output::Output;
 pub use placement::Placement;
 pub use tracing::Tracing;
@@ -21,6 +23,8 @@ pub use watching::Watching;
 /// All groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
+    /// How many ranks, where they start, and who dials in.
+    pub job: Job,
     /// Which rank runs where, and on which processors.
     pub placement: Placement,
     /// What ranks find in their environment.

@@ -1,0 +1,188 @@
+//! Everything that stands behind `pmi-host`: one row for each command.
+
+use super::usage::{UsageError, nearest};
+use super::{args, config::Config, help};
+use crate::conform::RANK;
+use crate::server::gate;
+use crate::{conform, demo, job, report};
+use clap::{Arg, Command};
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// One command of `pmi-host`. A new one is a row in [`COMMANDS`].
+#[derive(Clone, Copy, Debug)]
+pub struct Subcommand {
+    /// Its name.
+    pub name: &'static str,
+    /// What may be said to it, for help, completions and the man page.
+    pub define: fn() -> Command,
+    /// Does it, given the words behind its name.
+    pub run: fn(Vec<OsString>) -> ExitCode,
+}
+
+/// All commands, in the order of the help text.
+pub const COMMANDS: &[Subcommand] = &[
+    Subcommand { name: "run", define: args::define, run },
+    Subcommand { name: "conform", define: define_conform, run: conform::run },
+    Subcommand { name: "pmiid", define: define_identity, run: identity },
+    Subcommand { name: "help", define: help::define, run: help },
+    Subcommand { name: "version", define: define_version, run: version },
+    Subcommand { name: DEMO_RANK, define: || hidden(DEMO_RANK), run: demo_rank },
+    Subcommand { name: RANK, define: || hidden(RANK), run: conform::run_rank },
+];
+
+/// Does what the words say, the first of which is our own name, and gives the exit code.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut words = words.into_iter().skip(1);
+    let first = words.next().unwrap_or_else(|| "help".into());
+    let name = match first.to_str() {
+        Some("--help" | "-h") => "help",
+        Some("--version" | "-V") => "version",
+        Some(name) => name,
+        None => "",
+    };
+    match COMMANDS.iter().find(|command| command.name == name) {
+        Some(command) => (command.run)(words.collect()),
+        None => {
+            let got = first.to_string_lossy().into_owned();
+            let names = COMMANDS.iter().map(|command| command.name);
+            let typed = names.filter(|name| ![DEMO_RANK, RANK].contains(name));
+            refuse(&UsageError::UnknownCommand { nearest: nearest(&got, typed), got })
+        }
+    }
+}
+
+/// The whole command line, as completions and the man page know it.
+pub fn define() -> Command {
+    let command = Command::new("pmi-host")
+        .about("Starts the ranks of an MPI program on this machine and serves them PMI")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true);
+    COMMANDS.iter().fold(command, |command, one| command.subcommand((one.define)()))
+}
+
+fn run(words: Vec<OsString>) -> ExitCode {
+    let args = match args::parse(words) {
+        Ok(args) => args,
+        Err(error) => return refuse(&error),
+    };
+    if let Some(in_full) = args.help {
+        return print(&help::of_run(in_full));
+    }
+    match Config::resolve(args) {
+        Ok(config) => ExitCode::from(job::run(config)),
+        Err(error) if error.exit_code() == USAGE => refuse(&error),
+        Err(error) => complain(&error, error.exit_code()),
+    }
+}
+
+fn help(words: Vec<OsString>) -> ExitCode {
+    let Some(topic) = words.first().map(|word| word.to_string_lossy()) else {
+        return print(&help::overview());
+    };
+    if let Some(text) = help::of(&topic) {
+        return print(&text);
+    }
+    match COMMANDS.iter().find(|command| command.name == topic) {
+        Some(command) => (command.run)(vec!["--help".into()]),
+        None => {
+            let nearest = nearest(&topic, help::topics());
+            let why = format!("there is no such topic; the nearest is '{nearest}'");
+            refuse(&UsageError::Value { said: format!("help {topic}"), why })
+        }
+    }
+}
+
+fn version(_: Vec<OsString>) -> ExitCode {
+    print(&help::version())
+}
+
+fn define_version() -> Command {
+    Command::new("version").about("Print name and version")
+}
+
+fn demo_rank(_: Vec<OsString>) -> ExitCode {
+    match demo::run_rank(&mut std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error, FAILED),
+    }
+}
+
+/// `pmiid --secret-file FILE RANK`
+fn identity(words: Vec<OsString>) -> ExitCode {
+    let mut command = define_identity().no_binary_name(true);
+    let matches = match command.try_get_matches_from_mut(words) {
+        Ok(matches) => matches,
+        Err(error) if !error.use_stderr() => return print(&error.to_string()),
+        Err(_) => return refuse(&UsageError::Identity),
+    };
+    let file = matches.get_one::<OsString>(SECRET_FILE).expect("clap has required it");
+    let rank = *matches.get_one::<u32>("RANK").expect("clap has required it");
+    match gate::read_secret(file) {
+        Ok(secret) => print(&format!("{}\n", gate::identity(&secret, rank))),
+        Err(error) => complain(&error, FAILED),
+    }
+}
+
+fn define_identity() -> Command {
+    Command::new("pmiid")
+        .about("Print the PMI_ID by which a rank of PMI-1 dials in with a secret")
+        .arg(
+            Arg::new(SECRET_FILE)
+                .long(SECRET_FILE)
+                .value_name("FILE")
+                .value_parser(clap::value_parser!(OsString))
+                .value_hint(clap::ValueHint::FilePath)
+                .required(true)
+                .help("the file with the secret"),
+        )
+        .arg(
+            Arg::new("RANK")
+                .value_parser(clap::value_parser!(u32))
+                .required(true)
+                .help("whose number it shall be"),
+        )
+}
+
+fn define_conform() -> Command {
+    Command::new("conform")
+        .about("Check a launcher or a client of PMI, whoever wrote it")
+        .disable_help_flag(true)
+        .arg(Arg::new("OPTIONS").num_args(0..).allow_hyphen_values(true).trailing_var_arg(true))
+}
+
+/// A command that only this program itself types.
+fn hidden(name: &'static str) -> Command {
+    Command::new(name).hide(true)
+}
+
+/// Whoever reads help into `head` has got what they wanted: a closed pipe is no failure.
+pub fn print(text: &str) -> ExitCode {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+/// Says what is wrong, and gives the code for it.
+pub fn complain(what: &dyn Display, code: u8) -> ExitCode {
+    let _ = std::io::stderr().write_all(report::line(what).as_bytes());
+    ExitCode::from(code)
+}
+
+/// Says what is wrong with a command line.
+pub fn refuse(what: &dyn Display) -> ExitCode {
+    complain(&format_args!("{what}; 'pmi-host help' lists what there is"), USAGE)
+}
+
+/// The command word that turns this program into a rank of the demo; only `run` without a program starts
+/// this.
+pub const DEMO_RANK: &str = "demo-rank";
+
+/// Something is wrong here, and the command line is not.
+const FAILED: u8 = 1;
+
+/// Wrong usage, as most programs have it.
+pub const USAGE: u8 = 2;
+
+const SECRET_FILE: &str = "secret-file";

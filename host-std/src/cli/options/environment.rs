@@ -1,0 +1,74 @@
+//! Options of the environment of ranks.
+
+use super::value::{add, put, text};
+use super::{Opt, Topic::Environment};
+use crate::settings::environment::Inherit;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+pub(super) const ROWS: &[Opt] = &[
+    Opt::value(
+        Environment,
+        "env",
+        "NAME=VALUE",
+        "set a variable for the ranks; may be repeated",
+        |settings, value| add(&mut settings.environment.set, assignment(value)),
+        |settings| {
+            let pairs = settings.environment.set.iter();
+            let shown =
+                pairs.map(|(name, value)| format!("{}={}", name.display(), value.display()));
+            Some(shown.collect::<Vec<_>>().join(" ")).filter(|shown| !shown.is_empty())
+        },
+    )
+    .adding_up()
+    .common()
+    .of_part(),
+    Opt::value(
+        Environment,
+        "inherit",
+        "WHAT",
+        "which of our own variables the ranks see: all (default), none, or a list as PATH,HOME",
+        |settings, value| put(&mut settings.environment.inherit, inherit(value)),
+        |settings| {
+            Some(match &settings.environment.inherit {
+                Inherit::All => "all".to_owned(),
+                Inherit::Nothing => "none".to_owned(),
+                Inherit::Only(names) => {
+                    let names: Vec<String> = names.iter().map(|name| text(name)).collect();
+                    names.join(",")
+                }
+            })
+        },
+    )
+    .of_part(),
+    Opt::switch(
+        Environment,
+        "env-report",
+        "say which variables were set for the ranks and which were taken out, and why",
+        |settings, on| settings.environment.report = on,
+        |settings| settings.environment.report,
+    ),
+];
+
+/// Cuts `NAME=VALUE`; the first `=` counts.
+fn assignment(value: &OsStr) -> Result<(OsString, OsString), String> {
+    let bytes = value.as_bytes();
+    let cut = bytes.iter().position(|byte| *byte == b'=').filter(|cut| *cut > 0);
+    let Some(cut) = cut else {
+        return Err("that is not NAME=VALUE; try 'OMP_NUM_THREADS=4'".to_owned());
+    };
+    let owned = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+    Ok((owned(&bytes[..cut]), owned(&bytes[cut + 1..])))
+}
+
+fn inherit(value: &OsStr) -> Result<Inherit, String> {
+    match value.as_bytes() {
+        b"all" => Ok(Inherit::All),
+        b"none" => Ok(Inherit::Nothing),
+        b"" => Err("that names no variable; try 'none', or 'PATH,HOME'".to_owned()),
+        list => {
+            let names = list.split(|byte| *byte == b',').filter(|name| !name.is_empty());
+            Ok(Inherit::Only(names.map(|name| OsStr::from_bytes(name).to_owned()).collect()))
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Options of the job: ranks, programs, and who dials in.
+
+use super::value::{add, path, put, ranks, shown_path, text};
+use super::{Opt, Topic::Job};
+use pmi_core::ids::Key;
+use pmi_core::limits::PMI2_MAX_ATTRVALUE;
+use std::ffi::OsStr;
+
+pub(super) const ROWS: &[Opt] = &[
+    Opt::value(
+        Job,
+        "ranks",
+        "N",
+        "how many ranks to start (required, unless ranks dial in); -np is the same",
+        |settings, value| put(&mut settings.job.ranks, ranks(value).map(Some)),
+        |settings| settings.job.ranks.map(|ranks| ranks.to_string()),
+    )
+    .with_letter('n')
+    .common()
+    .of_part(),
+    Opt::value(
+        Job,
+        "wdir",
+        "DIR",
+        "the folder the program starts in (default: this one)",
+        |settings, value| put(&mut settings.job.folder, path(value).map(Some)),
+        |settings| shown_path(settings.job.folder.as_ref()),
+    )
+    .common()
+    .of_part(),
+    Opt::value(
+        Job,
+        "universe",
+        "N",
+        "how many processes there may be with those that ranks start (default: as -n)",
+        |settings, value| put(&mut settings.job.universe, ranks(value).map(Some)),
+        |settings| settings.job.universe.map(|universe| universe.to_string()),
+    ),
+    Opt::value(
+        Job,
+        "attribute",
+        "KEY=VALUE",
+        "an attribute that ranks may ask for, as 'cartDims=4,4'; may be repeated",
+        |settings, value| add(&mut settings.job.attributes, attribute(value)),
+        |settings| {
+            let pairs = settings.job.attributes.iter().map(|(key, value)| format!("{key}={value}"));
+            Some(pairs.collect::<Vec<_>>().join(" ")).filter(|shown| !shown.is_empty())
+        },
+    )
+    .adding_up(),
+    Opt::value(
+        Job,
+        "listen",
+        "ADDR:PORT",
+        "where further ranks dial in over TCP; port 0 means any",
+        |settings, value| put(&mut settings.job.listen, Ok(Some(text(value)))),
+        |settings| settings.job.listen.clone(),
+    ),
+    Opt::value(
+        Job,
+        "expect",
+        "N",
+        "how many ranks dial in; they come behind those that are started",
+        |settings, value| put(&mut settings.job.expected, ranks(value).map(Some)),
+        |settings| settings.job.expected.map(|expected| expected.to_string()),
+    ),
+    Opt::value(
+        Job,
+        "secret-file",
+        "FILE",
+        "what they must know; needed unless they are on this machine",
+        |settings, value| put(&mut settings.job.secret_file, path(value).map(Some)),
+        |settings| shown_path(settings.job.secret_file.as_ref()),
+    ),
+];
+
+/// Cuts `KEY=VALUE`; the first `=` counts.
+fn attribute(value: &OsStr) -> Result<(String, String), String> {
+    let got = text(value);
+    let fits = |key: &str, value: &str| {
+        Key::check(key.as_bytes()).is_ok() && (1..PMI2_MAX_ATTRVALUE).contains(&value.len())
+    };
+    match got.split_once('=') {
+        Some((key, value)) if fits(key, value) => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(
+            "that is not KEY=VALUE with a key of up to 63 and a value of up to 1023 bytes, as in \
+                  'cartDims=4,4'"
+                .to_owned(),
+        ),
+    }
+}

@@ -1,0 +1,341 @@
+//! Every option there is, in one table: how it is called, what it does to the settings, and how they are
+//! shown again.
+//!
+//! An option is called the same everywhere: `--exit-timeout 5` on the command line, `PMI_HOST_EXIT_TIMEOUT=5`
+//! in the environment, `exit-timeout = 5` in a file. Flags, help, completions, the man page and the reader of
+//! files are all made from these rows, so a new option is one row.
+
+mod ending;
+mod environment;
+mod job;
+mod output;
+mod placement;
+mod tracing;
+mod value;
+mod watching;
+
+use crate::settings::Settings;
+use std::ffi::OsStr;
+use std::fmt;
+
+/// One option of `run`.
+#[derive(Debug)]
+pub struct Opt {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// Its letter, if it is typed that often.
+    pub short: Option<char>,
+    /// What it is about.
+    pub topic: Topic,
+    /// One line of help.
+    pub help: &'static str,
+    /// One of those that fit the first screen of help.
+    pub is_common: bool,
+    /// It may stand in front of one program among several, and holds for that one then.
+    pub is_of_part: bool,
+    /// What it does.
+    pub act: Act,
+}
+
+/// What an option does to the settings, and how it is read back.
+#[derive(Clone, Copy, Debug)]
+pub enum Act {
+    /// Switches something on; `--no-NAME` switches it off.
+    Switch {
+        /// Sets it.
+        set: fn(&mut Settings, bool),
+        /// Reads it.
+        get: fn(&Settings) -> bool,
+    },
+    /// Takes a value.
+    Value {
+        /// What the value stands for, in help.
+        name: &'static str,
+        /// Several values add up, instead of the last one counting alone.
+        adds_up: bool,
+        /// Takes the value, or says what is wrong with it and what would be right.
+        set: fn(&mut Settings, &OsStr) -> Result<(), String>,
+        /// The value as it would be typed; none if there is none.
+        get: fn(&Settings) -> Option<String>,
+    },
+}
+
+/// What options are about: the headings of the help text, and what `pmi-host help TOPIC` knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// Ranks, programs, and who dials in.
+    Job,
+    /// Processors.
+    Placement,
+    /// Variables.
+    Environment,
+    /// Standard streams.
+    Output,
+    /// How a run ends.
+    Ending,
+    /// Signs of life.
+    Watching,
+    /// Records of messages.
+    Tracing,
+}
+
+impl Topic {
+    /// All of them, in the order of the help text.
+    pub const ALL: [Self; 7] = [
+        Self::Job,
+        Self::Placement,
+        Self::Environment,
+        Self::Output,
+        Self::Ending,
+        Self::Watching,
+        Self::Tracing,
+    ];
+
+    /// Its name, as it is typed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Placement => "placement",
+            Self::Environment => "environment",
+            Self::Output => "output",
+            Self::Ending => "ending",
+            Self::Watching => "watching",
+            Self::Tracing => "tracing",
+        }
+    }
+
+    /// What it is, in a line.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Job => "ranks, programs, and who dials in",
+            Self::Placement => "which rank runs on which processors",
+            Self::Environment => "what ranks find in their environment",
+            Self::Output => "what ranks write and read",
+            Self::Ending => "how a run ends, and what is told of it",
+            Self::Watching => "signs of life",
+            Self::Tracing => "records of messages",
+        }
+    }
+
+    const fn rows(self) -> &'static [Opt] {
+        match self {
+            Self::Job => job::ROWS,
+            Self::Placement => placement::ROWS,
+            Self::Environment => environment::ROWS,
+            Self::Output => output::ROWS,
+            Self::Ending => ending::ROWS,
+            Self::Watching => watching::ROWS,
+            Self::Tracing => tracing::ROWS,
+        }
+    }
+}
+
+/// All options, topic by topic.
+pub fn all() -> impl Iterator<Item = &'static Opt> {
+    Topic::ALL.into_iter().flat_map(Topic::rows)
+}
+
+/// The option of this name.
+pub fn named(name: &str) -> Option<&'static Opt> {
+    all().find(|option| option.name == name)
+}
+
+impl Opt {
+    /// True if a value follows it.
+    pub const fn takes_value(&self) -> bool {
+        matches!(self.act, Act::Value { .. })
+    }
+
+    /// True if several of its values add up.
+    pub const fn adds_up(&self) -> bool {
+        matches!(self.act, Act::Value { adds_up: true, .. })
+    }
+
+    /// True if what it switches is on when nobody says anything.
+    pub fn is_on(&self) -> bool {
+        matches!(self.act, Act::Switch { get, .. } if get(&Settings::default()))
+    }
+
+    /// Takes `value`; a switch takes `true` and `false`, and what people use for them.
+    ///
+    /// Errors: what is wrong with the value, and what would be right.
+    pub fn set(&self, settings: &mut Settings, value: &OsStr) -> Result<(), String> {
+        match self.act {
+            Act::Switch { set, .. } => set(settings, value::switch(value)?),
+            Act::Value { set, .. } => set(settings, value)?,
+        }
+        Ok(())
+    }
+
+    /// The value as it would be typed; none if there is none.
+    pub fn get(&self, settings: &Settings) -> Option<String> {
+        match self.act {
+            Act::Switch { get, .. } => Some(get(settings).to_string()),
+            Act::Value { get, .. } => get(settings),
+        }
+    }
+
+    /// The variable that sets it.
+    pub fn variable(&self) -> String {
+        format!("{VARIABLES}{}", self.name.to_ascii_uppercase().replace('-', "_"))
+    }
+
+    /// How messages name it: as it is typed most.
+    pub fn shown(&self) -> String {
+        match self.short {
+            Some(letter) => format!("-{letter}"),
+            None => format!("--{}", self.name),
+        }
+    }
+
+    const fn value(
+        topic: Topic,
+        name: &'static str,
+        value: &'static str,
+        help: &'static str,
+        set: fn(&mut Settings, &OsStr) -> Result<(), String>,
+        get: fn(&Settings) -> Option<String>,
+    ) -> Self {
+        let act = Act::Value { name: value, adds_up: false, set, get };
+        Self { name, short: None, topic, help, is_common: false, is_of_part: false, act }
+    }
+
+    const fn switch(
+        topic: Topic,
+        name: &'static str,
+        help: &'static str,
+        set: fn(&mut Settings, bool),
+        get: fn(&Settings) -> bool,
+    ) -> Self {
+        let act = Act::Switch { set, get };
+        Self { name, short: None, topic, help, is_common: false, is_of_part: false, act }
+    }
+
+    const fn with_letter(mut self, letter: char) -> Self {
+        self.short = Some(letter);
+        self
+    }
+
+    const fn common(mut self) -> Self {
+        self.is_common = true;
+        self
+    }
+
+    const fn of_part(mut self) -> Self {
+        self.is_of_part = true;
+        self
+    }
+
+    const fn adding_up(mut self) -> Self {
+        if let Act::Value { name, set, get, .. } = self.act {
+            self.act = Act::Value { name, adds_up: true, set, get };
+        }
+        self
+    }
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the names of our variables start with.
+pub const VARIABLES: &str = "PMI_HOST_";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::ffi::OsString;
+
+    #[test]
+    fn names_and_letters_are_given_once() {
+        let names: BTreeSet<&str> = all().map(|option| option.name).collect();
+        assert_eq!(names.len(), all().count());
+        let letters: Vec<char> = all().filter_map(|option| option.short).collect();
+        assert_eq!(letters.iter().collect::<BTreeSet<_>>().len(), letters.len());
+        for topic in Topic::ALL {
+            assert!(topic.rows().iter().all(|option| option.topic == topic), "{topic}");
+        }
+    }
+
+    #[test]
+    fn what_is_set_is_shown_as_it_was_typed() {
+        for (name, typed) in [
+            ("ranks", "4"),
+            ("wdir", "/tmp"),
+            ("universe", "9"),
+            ("attribute", "cartDims=4,4"),
+            ("listen", "127.0.0.1:0"),
+            ("expect", "2"),
+            ("secret-file", "s"),
+            ("bind-to", "core"),
+            ("bind-to", "user:0-1,2+4"),
+            ("map-by", "socket"),
+            ("display", "map"),
+            ("inherit", "none"),
+            ("inherit", "PATH,HOME"),
+            ("env", "A=b=c"),
+            ("env-report", "true"),
+            ("label", "true"),
+            ("label-format", "%h:%r "),
+            ("timestamps", "true"),
+            ("collapse", "true"),
+            ("stdout-to", "out.%r"),
+            ("stderr-to", "err.%r"),
+            ("stdin", "all"),
+            ("stdin", "none"),
+            ("stdin", "0-2,5"),
+            ("pty", "0"),
+            ("on-exit-error", "ignore"),
+            ("exit-timeout", "1.5"),
+            ("timeout", "60"),
+            ("print-all-exitcodes", "true"),
+            ("result", "r.json"),
+            ("forward-signals", "SIGUSR1,SIGUSR2"),
+            ("stall-report", "0"),
+            ("stall-abort", "30"),
+            ("progress", "false"),
+            ("control", "false"),
+            ("trace", "t"),
+            ("trace-ring", "16"),
+        ] {
+            let option = named(name).expect("it is in the table");
+            let mut settings = Settings::default();
+            option.set(&mut settings, &OsString::from(typed)).expect(name);
+            assert_eq!(option.get(&settings).as_deref(), Some(typed), "{name}");
+            assert_ne!(settings, Settings::default(), "{name} does nothing");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_way_out() {
+        for (name, typed, part) in [
+            ("ranks", "0", "at least one rank"),
+            ("ranks", "many", "not a number of ranks"),
+            ("attribute", "=b", "KEY=VALUE"),
+            ("bind-to", "cores", "'core'"),
+            ("bind-to", "user:", "user:0-1,2-3"),
+            ("bind-to", "user:3-1", "user:0-1,2-3"),
+            ("map-by", "x", "socket"),
+            ("display", "map,", "'map'"),
+            ("env", "A", "NAME=VALUE"),
+            ("env", "=x", "NAME=VALUE"),
+            ("stdin", "first", "0-3"),
+            ("stdin", "5-", "0-3"),
+            ("pty", "x", "rank"),
+            ("on-exit-error", "kil", "'kill'"),
+            ("timeout", "soon", "seconds"),
+            ("timeout", "-1", "seconds"),
+            ("timeout", "1e40", "seconds"),
+            ("forward-signals", "USR9", "SIGUSR1"),
+            ("collapse", "maybe", "'true'"),
+            ("trace-ring", "-1", "number"),
+        ] {
+            let option = named(name).expect("it is in the table");
+            let why = option.set(&mut Settings::default(), &OsString::from(typed)).expect_err(name);
+            assert!(why.contains(part), "{name}: {why}");
+        }
+    }
+}

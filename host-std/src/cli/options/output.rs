@@ -1,0 +1,105 @@
+//! Options of standard streams.
+
+use super::value::{numbers, put, shown_numbers, text};
+use super::{Opt, Topic::Output};
+use crate::settings::output::StdinTo;
+use std::ffi::OsStr;
+
+pub(super) const ROWS: &[Opt] = &[
+    Opt::switch(
+        Output,
+        "label",
+        "put the rank in front of every line, as '[3] '",
+        |settings, on| {
+            let label = &mut settings.output.label;
+            match on {
+                // Whoever has set a format of their own keeps it.
+                true => drop(label.get_or_insert_with(|| LABEL.to_owned())),
+                false => *label = None,
+            }
+        },
+        |settings| settings.output.label.is_some(),
+    )
+    .with_letter('l')
+    .common(),
+    Opt::value(
+        Output,
+        "label-format",
+        "PATTERN",
+        "put this in front of every line: %r rank, %g number of the job, %p process id, %h host, %% a \
+         percent sign",
+        |settings, value| put(&mut settings.output.label, Ok(Some(text(value)))),
+        |settings| settings.output.label.clone(),
+    ),
+    Opt::switch(
+        Output,
+        "timestamps",
+        "put the time since the start in front of every line",
+        |settings, on| settings.output.timestamps = on,
+        |settings| settings.output.timestamps,
+    ),
+    Opt::switch(
+        Output,
+        "collapse",
+        "write lines that several ranks write alike once, as '[0-63] text'",
+        |settings, on| settings.output.collapse = on,
+        |settings| settings.output.collapse,
+    ),
+    Opt::value(
+        Output,
+        "stdout-to",
+        "PATTERN",
+        "write what each rank writes to standard output to a file of its own, as 'out.%r'",
+        |settings, value| put(&mut settings.output.out_files, Ok(Some(text(value)))),
+        |settings| settings.output.out_files.clone(),
+    ),
+    Opt::value(
+        Output,
+        "stderr-to",
+        "PATTERN",
+        "the same for standard error",
+        |settings, value| put(&mut settings.output.error_files, Ok(Some(text(value)))),
+        |settings| settings.output.error_files.clone(),
+    ),
+    Opt::value(
+        Output,
+        "stdin",
+        "RANKS",
+        "who reads standard input: all, none, or ranks as '0-3,8' (default: rank 0)",
+        |settings, value| put(&mut settings.output.stdin, stdin(value)),
+        |settings| {
+            Some(match &settings.output.stdin {
+                StdinTo::First => "0".to_owned(),
+                StdinTo::All => "all".to_owned(),
+                StdinTo::Nobody => "none".to_owned(),
+                StdinTo::Ranks(ranks) => shown_numbers(ranks, ","),
+            })
+        },
+    ),
+    Opt::value(
+        Output,
+        "pty",
+        "RANK",
+        "give this rank a terminal of its own",
+        |settings, value| {
+            let rank = text(value).parse();
+            let rank = rank.map_err(|_| "that is not the number of a rank; try '0'".to_owned());
+            put(&mut settings.output.pty, rank.map(Some))
+        },
+        |settings| settings.output.pty.map(|rank| rank.to_string()),
+    ),
+];
+
+fn stdin(value: &OsStr) -> Result<StdinTo, String> {
+    match text(value).as_str() {
+        "all" => Ok(StdinTo::All),
+        "none" => Ok(StdinTo::Nobody),
+        "0" => Ok(StdinTo::First),
+        list => numbers(list).map(StdinTo::Ranks).ok_or_else(|| {
+            "that is neither 'all' nor 'none' nor a list of ranks as '0-3,8'".to_owned()
+        }),
+    }
+}
+
+/// What `-l` puts in front of lines.
+const LABEL: &str = "[%r] ";

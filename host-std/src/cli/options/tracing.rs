@@ -1,0 +1,28 @@
+//! Options of records of messages.
+
+use super::value::{path, put, shown_path, text};
+use super::{Opt, Topic::Tracing};
+
+pub(super) const ROWS: &[Opt] = &[
+    Opt::value(
+        Tracing,
+        "trace",
+        "FILE",
+        "record every message between ranks and server in this file",
+        |settings, value| put(&mut settings.tracing.file, path(value).map(Some)),
+        |settings| shown_path(settings.tracing.file.as_ref()),
+    )
+    .common(),
+    Opt::value(
+        Tracing,
+        "trace-ring",
+        "N",
+        "how many of the last messages are kept in memory for the tables (default: 4096)",
+        |settings, value| {
+            let messages = text(value).parse::<u32>().ok().and_then(|n| usize::try_from(n).ok());
+            let why = || "that is not a number of messages; try '4096'".to_owned();
+            put(&mut settings.tracing.ring, messages.ok_or_else(why))
+        },
+        |settings| Some(settings.tracing.ring.to_string()),
+    ),
+];

@@ -1,0 +1,129 @@
+//! Values as they are typed: numbers, times, lists, choices. An error says what is wrong and what is right.
+
+use std::ffi::OsStr;
+use std::num::ParseIntError;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Puts what was read in its place.
+pub(super) fn put<T>(place: &mut T, read: Result<T, String>) -> Result<(), String> {
+    *place = read?;
+    Ok(())
+}
+
+/// Puts what was read behind what is there.
+pub(super) fn add<T>(place: &mut Vec<T>, read: Result<T, String>) -> Result<(), String> {
+    place.push(read?);
+    Ok(())
+}
+
+/// A number of ranks: one at least.
+pub(super) fn ranks(value: &OsStr) -> Result<u32, String> {
+    let parsed: Result<u32, ParseIntError> = text(value).parse();
+    let why = match parsed {
+        Ok(0) => "a job has at least one rank",
+        Ok(ranks) if ranks > RANKS_MAX => {
+            "that is more than the 1048576 ranks one launcher will try"
+        }
+        Ok(ranks) => return Ok(ranks),
+        Err(_) => "that is not a number of ranks",
+    };
+    Err(format!("{why}; try '4'"))
+}
+
+/// A time in seconds, with a fraction if wanted; 0 means never.
+pub(super) fn seconds(value: &OsStr) -> Result<Option<Duration>, String> {
+    let parsed = text(value).parse().ok().map(Duration::try_from_secs_f64);
+    match parsed {
+        Some(Ok(time)) if time <= TIME_MAX => Ok(Some(time).filter(|time| !time.is_zero())),
+        _ => Err("that is not a time in seconds; try '60', or '0' for never".to_owned()),
+    }
+}
+
+/// What [`seconds`] reads.
+pub(super) fn shown_seconds(time: Option<Duration>) -> Option<String> {
+    time.map(|time| time.as_secs_f64().to_string())
+}
+
+/// One of several words.
+pub(super) fn choice<T: Clone>(value: &OsStr, choices: &[(&str, T)]) -> Result<T, String> {
+    let got = text(value);
+    match choices.iter().find(|(word, _)| *word == got) {
+        Some((_, chosen)) => Ok(chosen.clone()),
+        None => {
+            let words: Vec<String> = choices.iter().map(|(word, _)| format!("'{word}'")).collect();
+            Err(format!("that is none of {}", words.join(", ")))
+        }
+    }
+}
+
+/// The word for what [`choice`] gave.
+pub(super) fn chosen<T: PartialEq>(value: &T, choices: &[(&str, T)]) -> Option<String> {
+    choices.iter().find(|(_, other)| other == value).map(|(word, _)| (*word).to_owned())
+}
+
+/// Yes or no, in the words that people use.
+pub(super) fn switch(value: &OsStr) -> Result<bool, String> {
+    match text(value).to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Ok(true),
+        "false" | "no" | "off" | "0" => Ok(false),
+        _ => Err("that is neither 'true' nor 'false'".to_owned()),
+    }
+}
+
+/// A list like `0-3,8`, in ascending order and without doubles; none if it is not one.
+pub(super) fn numbers(value: &str) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for piece in value.split(',') {
+        let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= RANKS_MAX {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Some(all)
+}
+
+/// What [`numbers`] reads, as short as it gets.
+pub(super) fn shown_numbers(numbers: &[u32], between: &str) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let shown = runs.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    shown.collect::<Vec<_>>().join(between)
+}
+
+/// The path of a file.
+pub(super) fn path(value: &OsStr) -> Result<PathBuf, String> {
+    match value.is_empty() {
+        true => Err("that is no path".to_owned()),
+        false => Ok(value.into()),
+    }
+}
+
+/// What [`path`] reads.
+pub(super) fn shown_path(path: Option<&PathBuf>) -> Option<String> {
+    path.map(|path| path.display().to_string())
+}
+
+/// As text; what is no text shows as such, and is no number and no word either.
+pub(super) fn text(value: &OsStr) -> String {
+    value.to_string_lossy().into_owned()
+}
+
+/// Far above what one kernel can hold (its process numbers end at 4 194 304), low enough that a slip
+/// of the finger does not make a table of four thousand million ranks.
+pub(super) const RANKS_MAX: u32 = 1 << 20;
+
+/// A hundred years are for ever, and far below what a clock can add.
+const TIME_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

@@ -1,0 +1,37 @@
+//! Options of signs of life.
+
+use super::value::{put, seconds, shown_seconds};
+use super::{Opt, Topic::Watching};
+
+pub(super) const ROWS: &[Opt] = &[
+    Opt::value(
+        Watching,
+        "stall-report",
+        "SECONDS",
+        "tell who waits for whom after so long without progress (default: 10; 0: never)",
+        |settings, value| put(&mut settings.watching.stall_report, seconds(value)),
+        |settings| shown_seconds(settings.watching.stall_report).or_else(|| Some("0".to_owned())),
+    ),
+    Opt::value(
+        Watching,
+        "stall-abort",
+        "SECONDS",
+        "end the run after so long without progress (default: never)",
+        |settings, value| put(&mut settings.watching.stall_abort, seconds(value)),
+        |settings| shown_seconds(settings.watching.stall_abort),
+    ),
+    Opt::switch(
+        Watching,
+        "progress",
+        "show a line on a terminal while a start or an end takes long",
+        |settings, on| settings.watching.progress = on,
+        |settings| settings.watching.progress,
+    ),
+    Opt::switch(
+        Watching,
+        "control",
+        "let 'pmi-host ps' ask how the run goes",
+        |settings, on| settings.watching.control = on,
+        |settings| settings.watching.control,
+    ),
+];

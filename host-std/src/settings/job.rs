@@ -1,0 +1,23 @@
+//! The job itself: how many, where they start, what they may ask for, and who dials in.
+
+use std::path::PathBuf;
+
+/// What a job is, besides its programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    /// How many ranks run a program that does not say so itself (`--ranks`).
+    pub ranks: Option<u32>,
+    /// The folder that programs start in, if not ours (`--wdir`, `-wdir`).
+    pub folder: Option<PathBuf>,
+    /// How many processes there may be in all jobs together (`--universe`, `-usize`); as many as there are
+    /// ranks by default.
+    pub universe: Option<u32>,
+    /// Attributes that ranks may ask for, as key and value (`--attribute`).
+    pub attributes: Vec<(String, String)>,
+    /// The address where further ranks dial in (`--listen`).
+    pub listen: Option<String>,
+    /// How many of them (`--expect`).
+    pub expected: Option<u32>,
+    /// The file with what they must know (`--secret-file`).
+    pub secret_file: Option<PathBuf>,
+}

@@ -7,6 +7,7 @@ use crate::note::{Failure, Note};
 use crate::scenario::{Scenario, ScenarioError, Way};
 use crate::storage::{Bytes, Meter, Metered, Store, Table};
 use crate::watch::{Stage, Watched};
+use litemap::LiteMap;
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::{MESSAGE_BYTES, REPLY_BYTES};
@@ -15,7 +16,6 @@ use pmi_core::store::{Arena, Place};
 use pmi_core::time::Instant;
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_link::{Carry, PumpError};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// The server and whoever owns it.
 #[derive(Debug)]
@@ -24,11 +24,11 @@ pub struct Host {
     job: JobId,
     lines: Vec<Line>,
     /// Which rank's line a session is on.
-    ranks: BTreeMap<u32, u32>,
-    /// Lines on which something came or went.
-    attention: BTreeSet<u32>,
+    ranks: LiteMap<u32, u32>,
+    /// Lines on which something came or went, in any order, some of them more than once.
+    attention: Vec<u32>,
     /// Ranks whose process has ended, and the server was not told.
-    gone: BTreeSet<u32>,
+    gone: LiteMap<u32, ()>,
     dice: Dice,
     pace: Span,
     patience: u64,
@@ -84,9 +84,9 @@ impl Host {
             server,
             job,
             lines: (0..count).map(|_| line(&meter)).collect(),
-            ranks: BTreeMap::new(),
-            attention: BTreeSet::new(),
-            gone: BTreeSet::new(),
+            ranks: LiteMap::new(),
+            attention: Vec::new(),
+            gone: LiteMap::new(),
             dice: Dice::new(seed, HOST_STREAM),
             pace: scenario.host.pace,
             patience: scenario.host.patience,
@@ -116,19 +116,19 @@ impl Host {
         {
             line.session = Some(session);
             self.ranks.insert(session.0, rank);
-            self.attention.insert(rank);
+            self.attention.push(rank);
         }
     }
 
     /// Says that something came or went on a line.
     pub(crate) fn attend(&mut self, rank: u32) {
-        self.attention.insert(rank);
+        self.attention.push(rank);
     }
 
     /// Says that a process has ended.
     pub(crate) fn lose(&mut self, rank: u32) {
-        self.gone.insert(rank);
-        self.attention.insert(rank);
+        self.gone.insert(rank, ());
+        self.attention.push(rank);
     }
 
     /// How long it will take to get round to what has come.
@@ -143,13 +143,15 @@ impl Host {
             self.server.handle_timeout(instant(now));
         }
         loop {
-            let mut ranks: Vec<u32> = std::mem::take(&mut self.attention).into_iter().collect();
+            let mut ranks = std::mem::take(&mut self.attention);
+            ranks.sort_unstable();
+            ranks.dedup();
             if self.dice.below(2) == 0 {
                 ranks.reverse();
             }
             for rank in ranks {
                 self.serve(rank, true, now, net, notes);
-                if self.gone.remove(&rank) {
+                if self.gone.remove(&rank).is_some() {
                     self.server.member_gone(self.job, Rank(rank));
                 }
             }
@@ -208,7 +210,7 @@ impl Host {
             Ok(progress) => {
                 let has_landed = net.link(rank).is_some_and(|link| link.get(Way::Up).has_news());
                 if progress.again || progress.wants_read && has_landed {
-                    self.attention.insert(rank);
+                    self.attention.push(rank);
                 }
                 return;
             }

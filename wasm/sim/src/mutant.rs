@@ -3,7 +3,7 @@
 //! A mutant stands between the shipped server and the links, and changes messages: nothing of the
 //! core has to be broken for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,11 +12,11 @@ use std::str::FromStr;
 pub struct Mutant {
     kind: MutantKind,
     /// Lines from ranks that have not ended.
-    partial: BTreeMap<u32, Vec<u8>>,
-    forged: BTreeMap<u32, Vec<Vec<u8>>>,
+    partial: LiteMap<u32, Vec<u8>>,
+    forged: LiteMap<u32, Vec<Vec<u8>>>,
     /// Ranks whose next release was forged already, so that the true one must not follow.
-    released: BTreeSet<u32>,
-    kept: BTreeMap<u32, Vec<u8>>,
+    released: LiteMap<u32, ()>,
+    kept: LiteMap<u32, Vec<u8>>,
     has_acted: bool,
 }
 
@@ -55,10 +55,10 @@ impl Mutant {
     pub(crate) fn new(kind: MutantKind) -> Self {
         Self {
             kind,
-            partial: BTreeMap::new(),
-            forged: BTreeMap::new(),
-            released: BTreeSet::new(),
-            kept: BTreeMap::new(),
+            partial: LiteMap::new(),
+            forged: LiteMap::new(),
+            released: LiteMap::new(),
+            kept: LiteMap::new(),
             has_acted: false,
         }
     }
@@ -84,7 +84,7 @@ impl Mutant {
         match self.kind {
             MutantKind::EarlyFence if says(b"cmd=barrier_in") => {
                 self.forge(rank, b"cmd=barrier_out rc=0\n");
-                self.released.insert(rank);
+                self.released.insert(rank, ());
                 true
             }
             MutantKind::LosePut if says(b"cmd=put ") && !self.has_acted => {
@@ -114,7 +114,9 @@ impl Mutant {
         let same = vec![message.to_vec()];
         let kind = self.kind;
         match kind {
-            MutantKind::EarlyFence if says(b"cmd=barrier_out") && self.released.remove(&rank) => {
+            MutantKind::EarlyFence
+                if says(b"cmd=barrier_out") && self.released.remove(&rank).is_some() =>
+            {
                 vec![]
             }
             MutantKind::WrongValue if says(b"cmd=get_result rc=0") => changed(message),

@@ -4,8 +4,8 @@ use crate::dice::{Dice, Percent, Span};
 use crate::scenario::{
     Fault, GroupPhrase, HostPlan, Phrase, Scenario, Script, Step, Traits, Trouble, Way, Who,
 };
+use litemap::LiteMap;
 use pmi_core::command::Version;
-use std::collections::BTreeMap;
 
 /// Makes a scenario of `seed`. The same seed makes the same one everywhere.
 pub fn scenario(seed: u64) -> Scenario {
@@ -13,7 +13,7 @@ pub fn scenario(seed: u64) -> Scenario {
     let ranks = 1 + u32::try_from(dice.below(5)).unwrap_or(0);
     let nodes = 1 + u32::try_from(dice.below(u64::from(ranks))).unwrap_or(0);
     let program = program(&mut dice, ranks);
-    let mut only = BTreeMap::new();
+    let mut only = LiteMap::new();
     let mut scripts = Vec::new();
     for rank in 0..ranks {
         let dialect = match program.needs {

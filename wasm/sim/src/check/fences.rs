@@ -3,7 +3,6 @@
 use super::{Census, Found};
 use crate::note::Note;
 use crate::scenario::{Ask, Group, Scenario};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// All fences so far, by who takes part.
 #[derive(Clone, Debug)]
@@ -11,8 +10,8 @@ pub struct Fences {
     size: u32,
     nodes: Vec<u32>,
     groups: Vec<Circle>,
-    /// The fence that a question entered: by rank and number of the question.
-    inside: BTreeMap<(u32, u32), FenceId>,
+    /// The fences that each rank has entered and not left, with the number of the question.
+    inside: Vec<Vec<(u32, FenceId)>>,
 }
 
 /// Which fence: of which circle, and the how manieth of it.
@@ -36,14 +35,17 @@ struct Circle {
     members: Option<Vec<u32>>,
     tag: Option<u32>,
     /// How many fences of this circle each rank has entered.
-    entered: BTreeMap<u32, usize>,
+    entered: Vec<usize>,
     rounds: Vec<Round>,
 }
 
 /// One fence.
 #[derive(Clone, Debug, Default)]
 struct Round {
-    inside: BTreeSet<u32>,
+    /// Whether a rank is: as far as ranks have come.
+    inside: Vec<bool>,
+    /// How many are.
+    count: usize,
     left: u32,
 }
 
@@ -53,20 +55,21 @@ impl Fences {
             size: scenario.ranks,
             nodes: (0..scenario.ranks).map(|rank| scenario.node(rank)).collect(),
             groups: Vec::new(),
-            inside: BTreeMap::new(),
+            inside: (0..scenario.ranks).map(|_| Vec::new()).collect(),
         }
     }
 
     /// The fence that the question of a rank has entered and not left.
     pub fn entered(&self, rank: u32, number: u32) -> Option<FenceId> {
-        self.inside.get(&(rank, number)).copied()
+        let inside = self.inside.get(index(rank))?;
+        inside.iter().find(|(asked, _)| *asked == number).map(|(_, id)| *id)
     }
 
     /// The ranks that a fence waits for.
     pub fn missing(&self, id: FenceId) -> Vec<u32> {
         let circle = &self.groups[id.circle];
-        let inside = &circle.rounds[id.round].inside;
-        let is_missing = |rank: &u32| !inside.contains(rank);
+        let round = &circle.rounds[id.round];
+        let is_missing = |rank: &u32| !round.has(*rank);
         match &circle.members {
             None => (0..self.size).filter(is_missing).collect(),
             Some(members) => members.iter().copied().filter(is_missing).collect(),
@@ -87,11 +90,13 @@ impl Fences {
         match note {
             Note::Asked { rank, number, ask: Ask::Fence { group, tag } } => {
                 let id = self.enter(*rank, group, *tag);
-                self.inside.insert((*rank, *number), id);
+                self.inside.get_mut(index(*rank))?.push((*number, id));
                 Some(Passage::Entered(id))
             }
             Note::Answered { rank, number, ask: Ask::Fence { .. }, got } => {
-                let id = self.inside.remove(&(*rank, *number))?;
+                let inside = self.inside.get_mut(index(*rank))?;
+                let at = inside.iter().position(|(asked, _)| asked == number)?;
+                let (_, id) = inside.remove(at);
                 // What a rank hears in flipped bytes is not what the server said.
                 if census.of(*rank).is_tainted() {
                     return None;
@@ -112,7 +117,7 @@ impl Fences {
             Group::Job => None,
             Group::World => Some((0..self.size).collect()),
             Group::Node => {
-                let own = self.nodes.get(usize::try_from(rank).unwrap_or(usize::MAX));
+                let own = self.nodes.get(index(rank));
                 let ranks = (0..).zip(&self.nodes).filter(|(_, node)| Some(*node) == own);
                 Some(ranks.map(|(rank, _)| rank).collect())
             }
@@ -126,35 +131,34 @@ impl Fences {
         let tag = if members.is_some() { Some(tag.unwrap_or(0)) } else { tag };
         let same = |circle: &Circle| circle.members == members && circle.tag == tag;
         let at = self.groups.iter().position(same).unwrap_or_else(|| {
-            let (entered, rounds) = (BTreeMap::new(), Vec::new());
+            let (entered, rounds) = (vec![0; self.nodes.len()], Vec::new());
             self.groups.push(Circle { members, tag, entered, rounds });
             self.groups.len() - 1
         });
         let circle = &mut self.groups[at];
-        let count = circle.entered.entry(rank).or_default();
+        let count = &mut circle.entered[index(rank)];
         let round = *count;
         *count += 1;
         if circle.rounds.len() <= round {
             circle.rounds.push(Round::default());
         }
-        circle.rounds[round].inside.insert(rank);
+        circle.rounds[round].set(rank, true);
         FenceId { circle: at, round }
     }
 
     /// A refused question has not entered.
     fn withdraw(&mut self, rank: u32, id: FenceId) {
         let circle = &mut self.groups[id.circle];
-        circle.rounds[id.round].inside.remove(&rank);
-        if let Some(count) = circle.entered.get_mut(&rank) {
-            *count = count.saturating_sub(1);
-        }
+        circle.rounds[id.round].set(rank, false);
+        let count = &mut circle.entered[index(rank)];
+        *count = count.saturating_sub(1);
     }
 
     fn leave(&mut self, rank: u32, id: FenceId, census: &Census, found: &mut Vec<Found>) {
         self.groups[id.circle].rounds[id.round].left += 1;
         let circle = &self.groups[id.circle];
         let all = circle.members.as_ref().map_or(census.len(), Vec::len);
-        if circle.rounds[id.round].inside.len() >= all {
+        if circle.rounds[id.round].count >= all {
             return;
         }
         // Only what speaks for itself can be held to what it said.
@@ -169,4 +173,22 @@ impl Fences {
             ));
         }
     }
+}
+
+impl Round {
+    fn has(&self, rank: u32) -> bool {
+        self.inside.get(index(rank)).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, rank: u32, is_inside: bool) {
+        if self.inside.len() <= index(rank) {
+            self.inside.resize(index(rank) + 1, false);
+        }
+        let was_inside = std::mem::replace(&mut self.inside[index(rank)], is_inside);
+        self.count = self.count + usize::from(is_inside) - usize::from(was_inside);
+    }
+}
+
+fn index(rank: u32) -> usize {
+    usize::try_from(rank).unwrap_or(usize::MAX)
 }

@@ -8,20 +8,20 @@ use super::fences::{FenceId, Passage};
 use super::{Census, Found};
 use crate::note::{Got, Note};
 use crate::scenario::Ask;
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
 
 /// What was put, published and asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
     clocks: Vec<Clock>,
     /// What lies before those who leave a fence.
-    fences: BTreeMap<FenceId, Clock>,
-    puts: BTreeMap<Vec<u8>, Vec<Put>>,
-    names: BTreeMap<Vec<u8>, Name>,
+    fences: LiteMap<FenceId, Clock>,
+    puts: LiteMap<Vec<u8>, Vec<Put>>,
+    names: LiteMap<Vec<u8>, Name>,
     /// What lay before a question when it was asked: by rank and number.
-    asked: BTreeMap<(u32, u32), Clock>,
+    asked: LiteMap<(u32, u32), Clock>,
     /// Lookups that were asked when the name was there.
-    sure: BTreeSet<(u32, u32)>,
+    sure: LiteMap<(u32, u32), ()>,
 }
 
 /// How many puts of each rank lie before.
@@ -52,11 +52,11 @@ impl Values {
         let ranks = usize::try_from(ranks).unwrap_or(0);
         Self {
             clocks: vec![vec![0; ranks]; ranks],
-            fences: BTreeMap::new(),
-            puts: BTreeMap::new(),
-            names: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            sure: BTreeSet::new(),
+            fences: LiteMap::new(),
+            puts: LiteMap::new(),
+            names: LiteMap::new(),
+            asked: LiteMap::new(),
+            sure: LiteMap::new(),
         }
     }
 
@@ -104,7 +104,7 @@ impl Values {
                 self.names.entry(service.clone()).or_default().was_unpublished = true;
             }
             Ask::Lookup { service, .. } if self.is_sure(service) => {
-                self.sure.insert((rank, number));
+                self.sure.insert((rank, number), ());
             }
             _ => {}
         }
@@ -146,7 +146,7 @@ impl Values {
                 self.names.entry(service.clone()).or_default().is_published = true;
             }
             Ask::Lookup { service, .. } if !census.of(rank).is_tainted() => {
-                let is_sure = self.sure.remove(&(rank, number));
+                let is_sure = self.sure.remove(&(rank, number)).is_some();
                 found.extend(self.judge_name(rank, service, is_sure, got, census));
             }
             _ => {}

@@ -12,8 +12,8 @@ pub use acts::{Act, Ask, Group, Wanted, acts, acts_of};
 pub use words::Phrase;
 
 use crate::dice::{Percent, Span};
+use litemap::LiteMap;
 use pmi_core::command::Version;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -35,7 +35,7 @@ pub struct Scenario {
     /// How every rank and its link are, unless said otherwise.
     pub all: Traits,
     /// How some are.
-    pub only: BTreeMap<u32, Traits>,
+    pub only: LiteMap<u32, Traits>,
     /// What ranks do; the last one that names a rank counts.
     pub scripts: Vec<Script>,
     /// What goes wrong.
@@ -308,7 +308,7 @@ impl Default for Scenario {
             nodes: 1,
             host: HostPlan::default(),
             all: Traits::default(),
-            only: BTreeMap::new(),
+            only: LiteMap::new(),
             scripts: Vec::new(),
             faults: Vec::new(),
             expects: Vec::new(),

@@ -7,9 +7,10 @@ use crate::net::Mishap;
 use crate::note::{Entry, Failure, Note};
 use crate::scale;
 use crate::scenario::{Trouble, Way};
+use std::cmp::Reverse;
 
 /// Something that is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Start(u32),
     Turn(u32),
@@ -25,7 +26,7 @@ pub(super) enum Due {
 impl World {
     pub(super) fn schedule(&mut self, time: u64, due: Due) {
         self.serial += 1;
-        self.queue.insert((time.max(self.now), self.serial), due);
+        self.queue.push(Reverse((time.max(self.now), self.serial, due)));
     }
 
     pub(super) fn act(&mut self, due: Due, notes: &mut Vec<Note>) {

@@ -14,7 +14,8 @@ use crate::net::Net;
 use crate::note::{Entry, Note};
 use crate::scenario::{Fault, Scenario, ScenarioError, Trouble, acts, acts_of};
 use crate::storage::Meter;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// A job, its links and its process manager, in a time of their own.
 ///
@@ -29,7 +30,7 @@ pub struct World {
     steps: u64,
     serial: u64,
     /// What is due: by time, then in the order in which it was put here.
-    queue: BTreeMap<(u64, u64), Due>,
+    queue: BinaryHeap<Reverse<(u64, u64, Due)>>,
     actors: Vec<Actor>,
     net: Net,
     host: Host,
@@ -84,7 +85,7 @@ impl World {
             now: 0,
             steps: 0,
             serial: 0,
-            queue: BTreeMap::new(),
+            queue: BinaryHeap::new(),
             actors: actors?,
             net: Net::new(scenario, seed),
             host,
@@ -128,7 +129,7 @@ impl World {
 
     /// Lets the next thing happen that is due; false if nothing is, and the world is quiet.
     pub fn step(&mut self) -> bool {
-        let Some(((time, _), due)) = self.queue.pop_first() else {
+        let Some(Reverse((time, _, due))) = self.queue.pop() else {
             if !self.is_quiet {
                 self.is_quiet = true;
                 self.note(Note::Quiet);

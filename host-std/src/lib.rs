@@ -6,7 +6,8 @@
 //!             means here); help
 //! settings    what a user can set, in groups of plain values
 //! job         the one loop: starts, serves, forwards, judges; all jobs that come from the first
-//! launch      plan, order, program, env, process, descriptors; stdio, outlet; signal, ladder, orphans
+//! launch      plan, order, program, env, process, descriptors; signal, ladder, orphans
+//! stdio       what ranks write and read: lines, labels, files, outputs
 //! server      ready (epoll), service (the protocol server and its links), news, map_kvs
 //! verdict     how a job ended: rules without system calls
 //! report      every sentence this program says
@@ -26,4 +27,5 @@ pub mod launch;
 pub mod report;
 pub mod server;
 pub mod settings;
+pub mod stdio;
 pub mod verdict;

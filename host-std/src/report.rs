@@ -8,6 +8,7 @@ use crate::verdict::{Failure, Phase};
 use rustix::process::Signal;
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// One line for standard error.
 pub fn line(what: impl Display) -> String {
@@ -212,9 +213,10 @@ pub fn output_left_open(secs: u64) -> String {
     )
 }
 
-/// Said when our own output cannot be written.
-pub fn output_lost(why: impl Display) -> String {
-    format!("output of the ranks cannot be written ({why}) and is lost from here on")
+/// Said when output cannot be written, to our own streams or to a file.
+pub fn output_lost(file: Option<&Path>, why: impl Display) -> String {
+    let place = file.map(|name| format!(" to '{}'", name.display())).unwrap_or_default();
+    format!("output of the ranks cannot be written{place} ({why}) and is lost from here on")
 }
 
 /// More rows than this would not be read.

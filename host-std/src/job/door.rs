@@ -7,6 +7,7 @@ use crate::report;
 use crate::server::gate::Gate;
 use crate::server::listen::Listener;
 use crate::server::ready::Poller;
+use crate::stdio::index;
 use crate::verdict::{Failure, Phase};
 use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
@@ -153,8 +154,7 @@ impl Run {
 
     /// Sends a process of ours the signal it wants after a notice.
     pub(super) fn take_wanted_signal(&mut self, job: JobId, rank: u32, signal: Option<Signal>) {
-        let process =
-            self.process_of(job, rank).map(|number| &self.processes[super::index(number)]);
+        let process = self.process_of(job, rank).map(|number| &self.processes[index(number)]);
         if let (Some(started), Some(signal)) = (process, signal)
             && let Some(process) = &started.process
         {

@@ -1,9 +1,10 @@
 //! Ends of ranks, failures, and the way down. All in terms of [`Run`], which keeps the state.
 
-use super::{Job, Run, Started, index};
+use super::{Job, Run, Started};
 use crate::launch::ladder::Step;
 use crate::launch::{orphans, signal};
 use crate::report;
+use crate::stdio::index;
 use crate::verdict::{Failure, Phase, judge};
 use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
@@ -116,6 +117,7 @@ impl Run {
     /// Does what the clock says.
     pub(super) fn look_at_the_clock(&mut self, now: Instant) -> io::Result<()> {
         self.look_at_the_door(now)?;
+        self.outputs.tick(now);
         if let Some(step) = self.ladder.tick(now) {
             self.take_step(step);
         }

@@ -14,13 +14,11 @@
 
 mod door;
 mod ending;
-mod output;
 mod start;
 
 use crate::cli::config::Config;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::ladder::Ladder;
-use crate::launch::outlet::streams_are_one;
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
 use crate::launch::signal::{self, Signals};
@@ -28,9 +26,10 @@ use crate::report;
 use crate::server::news::News;
 use crate::server::ready::{Interest, Poller, Token};
 use crate::server::service::Service;
+use crate::stdio::index;
+use crate::stdio::outputs::Outputs;
 use crate::verdict::Failure;
 use door::Door;
-use output::{Outputs, index};
 use pmi_core::ids::JobId;
 use start::Start;
 use std::collections::{BTreeMap, VecDeque};
@@ -41,7 +40,7 @@ use std::time::{Duration, Instant};
 /// Runs the first job, and all that come from it, and gives the exit code. Everything there is to say has
 /// been said then.
 pub fn run(config: Config) -> u8 {
-    let mut limit = DescriptorLimit::new();
+    let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank());
     let callers = config.gate.as_ref().map_or(0, |gate| gate.expected + STRANGERS);
     let prepared = match limit.raise_for(config.ranks + callers) {
         Ok(()) => Run::new(config, limit),
@@ -119,13 +118,16 @@ impl Run {
         let prepare = |error: io::Error| format!("the job cannot be prepared: {error}");
         // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
         // other.
-        let launcher = Launcher::new(limit, streams_are_one()).map_err(prepare)?;
+        let mut outputs = Outputs::new(&config.settings.output, &config.host)
+            .map_err(|error| error.to_string())?;
+        let launcher = Launcher::new(limit, outputs.are_one()).map_err(prepare)?;
         let poller = Poller::new().map_err(prepare)?;
         let signals = Signals::new().map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let door = config.gate.clone().map(|gate| Door::open(gate, &poller)).transpose()?;
         let dial = door.as_ref().map(|door| door.dial(&config)).transpose()?;
         let plan = Plan::first(&config, dial, std::process::id());
+        outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;
         let mut service = Service::new();
         let first = service.add_job(&plan).map_err(prepare)?;
         let mut run = Self {
@@ -134,7 +136,7 @@ impl Run {
             poller,
             signals,
             service,
-            outputs: Outputs::new(),
+            outputs,
             first,
             door,
             jobs: BTreeMap::new(),
@@ -154,7 +156,7 @@ impl Run {
         if let Some(dial) = &plan.dial {
             run.outputs.say(report::listening(&plan, dial));
         }
-        run.enqueue(first, plan, None);
+        run.enqueue((first, FIRST_GROUP), plan, None);
         Ok(run)
     }
 
@@ -275,7 +277,8 @@ impl Run {
         let closed = self.closed_early.first().map(|(at, _)| *at);
         let door = self.door.as_ref().and_then(Door::deadline);
         let service = self.service.deadline();
-        [self.ladder.deadline(), closed, self.linger_until, self.sweep_at, door, service]
+        let outputs = self.outputs.deadline();
+        [outputs, self.ladder.deadline(), closed, self.linger_until, self.sweep_at, door, service]
             .into_iter()
             .flatten()
             .min()
@@ -295,6 +298,9 @@ impl Run {
 /// How long the end of a process may come after the end of its connection. The system closes files
 /// first and tells the parent last; on a loaded machine with a large process there is time between.
 const ENDING: Duration = Duration::from_secs(1);
+
+/// The number of the first job; spawned ones count on.
+const FIRST_GROUP: u32 = 0;
 
 /// Room for callers that turn out to be none of ours.
 const STRANGERS: u32 = 64;

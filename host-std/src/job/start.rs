@@ -1,14 +1,13 @@
 //! Ranks are started one at a time, job after job; ranks that run may ask for more of them.
 
-use super::output::index;
 use super::{Job, Run, Started};
 use crate::launch::order::Order;
 use crate::launch::plan::Plan;
 use crate::launch::process::{self, Exec, start_code};
-use crate::launch::stdio::Stream;
 use crate::report;
 use crate::server::news::Asked;
 use crate::server::ready::{Interest, Token};
+use crate::stdio::{Seat, Stream, index};
 use crate::verdict::Failure;
 use pmi_core::error::Code;
 use pmi_core::ids::JobId;
@@ -20,6 +19,8 @@ use std::rc::Rc;
 /// A job with ranks that were not started yet.
 pub(super) struct Start {
     job: JobId,
+    /// The number of the job, as labels and names of files have it.
+    group: u32,
     plan: Rc<Plan>,
     /// The next rank.
     rank: u32,
@@ -38,7 +39,12 @@ pub(super) struct Spawner {
 
 impl Run {
     /// Lines a job up whose ranks are to be started.
-    pub(super) fn enqueue(&mut self, id: JobId, plan: Plan, spawner: Option<Spawner>) {
+    pub(super) fn enqueue(
+        &mut self,
+        (id, group): (JobId, u32),
+        plan: Plan,
+        spawner: Option<Spawner>,
+    ) {
         let plan = Rc::new(plan);
         let job = Job {
             plan: Rc::clone(&plan),
@@ -53,7 +59,7 @@ impl Run {
         if plan.local() == 0 {
             return;
         }
-        self.starts.push_back(Start { job: id, plan, rank: 0, exec: None, spawner });
+        self.starts.push_back(Start { job: id, group, plan, rank: 0, exec: None, spawner });
     }
 
     /// Starts one rank, if there is one. Then others may be owed something, so there is no time to wait.
@@ -106,10 +112,13 @@ impl Run {
         if let Err(error) = self.launcher.limit.raise_for(busy + plan.ranks) {
             return self.refuse(&spawner, error);
         }
+        if let Err(error) = self.outputs.prepare(count, plan.local()) {
+            return self.refuse(&spawner, error);
+        }
         match self.service.add_job(&plan) {
             Ok(id) => {
                 self.spawned_count = count;
-                self.enqueue(id, plan, Some(spawner));
+                self.enqueue((id, count), plan, Some(spawner));
             }
             Err(error) => self.refuse(&spawner, error),
         }
@@ -141,9 +150,10 @@ impl Run {
         let (job, rank, pid) = (start.job, start.rank, process.pid());
         self.processes.push(Started { job, rank, pid, process: Some(process) });
         self.running_count += 1;
-        self.outputs.add(number, Stream::Out, output, &self.poller)?;
+        let place = (number, Seat { group: start.group, rank });
+        self.outputs.add(place, Stream::Out, output, &self.poller)?;
         if let Some(errors) = errors {
-            self.outputs.add(number, Stream::Err, errors, &self.poller)?;
+            self.outputs.add(place, Stream::Err, errors, &self.poller)?;
         }
         self.service.add_member((job, rank), link.into(), &self.poller)
     }

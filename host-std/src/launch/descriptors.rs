@@ -12,6 +12,7 @@ use std::io;
 #[derive(Debug)]
 pub struct DescriptorLimit {
     original: Rlimit,
+    per_rank: u64,
     raised: Option<Rlimit>,
 }
 
@@ -27,15 +28,15 @@ pub struct TooFewDescriptors {
 }
 
 impl DescriptorLimit {
-    /// Looks the limit up.
-    pub fn new() -> Self {
-        Self { original: getrlimit(Resource::Nofile), raised: None }
+    /// Looks the limit up. `files` are open for each rank besides what every rank costs.
+    pub fn new(files: u64) -> Self {
+        Self { original: getrlimit(Resource::Nofile), per_rank: PER_RANK + files, raised: None }
     }
 
     /// How many ranks there may be at once.
     pub fn most(&self) -> u32 {
         // "No limit" is how the system says that there is none.
-        let ranks = |limit: u64| u32::try_from(limit.saturating_sub(SPARE) / PER_RANK);
+        let ranks = |limit: u64| u32::try_from(limit.saturating_sub(SPARE) / self.per_rank);
         self.original.maximum.map_or(MOST, |limit| ranks(limit).unwrap_or(MOST).min(MOST))
     }
 
@@ -43,7 +44,7 @@ impl DescriptorLimit {
     ///
     /// Errors: [`TooFewDescriptors`] when not even the hard limit is enough; nothing was changed then.
     pub fn raise_for(&mut self, ranks: u32) -> Result<(), TooFewDescriptors> {
-        let needed = u64::from(ranks) * PER_RANK + SPARE;
+        let needed = u64::from(ranks) * self.per_rank + SPARE;
         let current = self.raised.as_ref().unwrap_or(&self.original).current;
         if current.is_none_or(|current| current >= needed) {
             return Ok(());
@@ -86,12 +87,6 @@ impl fmt::Display for TooFewDescriptors {
 }
 
 impl std::error::Error for TooFewDescriptors {}
-
-impl Default for DescriptorLimit {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// More ranks than one kernel can hold; a table of them all would still fit.
 const MOST: u32 = 1 << 20;

@@ -1,6 +1,6 @@
 //! Starting ranks and everything that ties a running rank to this process: its environment
-//! ([`mod@env`]), its place in the job ([`plan`]), the process itself ([`process`]), its output
-//! ([`stdio`]), signals to and from it ([`signal`]) and what it may leave behind ([`orphans`]).
+//! ([`mod@env`]), its place in the job ([`plan`]), the process itself ([`process`]), signals to and from
+//! it ([`signal`]) and what it may leave behind ([`orphans`]).
 //! What ranks start themselves comes as an [`order`] of [`program`]s.
 
 pub mod descriptors;
@@ -8,10 +8,8 @@ pub mod env;
 pub mod ladder;
 pub mod order;
 pub mod orphans;
-pub mod outlet;
 pub mod plan;
 pub mod process;
 pub mod program;
 pub mod signal;
 mod soft;
-pub mod stdio;

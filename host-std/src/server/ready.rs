@@ -1,6 +1,6 @@
 //! Readiness of everything this process waits for, as one stream of small tokens.
 
-use crate::launch::stdio::Stream;
+use crate::stdio::Stream;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -20,8 +20,8 @@ pub enum Token {
     Exit(u32),
     /// The process with this number has written to one of its streams, or closed it.
     Output(Stream, u32),
-    /// Our own stream takes more.
-    Outlet(Stream),
+    /// The place of output with this number takes more.
+    Outlet(u32),
     /// Somebody dials in.
     Listen,
 }
@@ -176,8 +176,7 @@ fn data(token: Token) -> epoll::EventData {
         Token::Exit(number) => (2, number),
         Token::Output(Stream::Out, number) => (3, number),
         Token::Output(Stream::Err, number) => (4, number),
-        Token::Outlet(Stream::Out) => (5, 0),
-        Token::Outlet(Stream::Err) => (6, 0),
+        Token::Outlet(number) => (5, number),
         Token::Listen => (LISTEN, 0),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
@@ -191,8 +190,7 @@ fn token(data: u64) -> Option<Token> {
         2 => Token::Exit(number),
         3 => Token::Output(Stream::Out, number),
         4 => Token::Output(Stream::Err, number),
-        5 => Token::Outlet(Stream::Out),
-        6 => Token::Outlet(Stream::Err),
+        5 => Token::Outlet(number),
         LISTEN => Token::Listen,
         _ => return None,
     })
@@ -230,8 +228,7 @@ mod tests {
                 Token::Exit(rank),
                 Token::Output(Stream::Out, rank),
                 Token::Output(Stream::Err, rank),
-                Token::Outlet(Stream::Out),
-                Token::Outlet(Stream::Err),
+                Token::Outlet(rank),
                 Token::Listen,
             ];
             for sent in tokens {

@@ -5,7 +5,7 @@
 pub struct Output {
     /// What stands in front of every line, as a pattern (`--label-format`; `-l` is `[%r] `); none by default.
     ///
-    /// `%r` rank, `%g` number of the job, `%p` process id, `%h` host, `%%` a percent sign.
+    /// [`Pattern`](crate::stdio::pattern::Pattern) says which letters there are.
     pub label: Option<String>,
     /// The time since the start stands in front of every line (`--timestamps`).
     pub timestamps: bool,
@@ -19,6 +19,13 @@ pub struct Output {
     pub stdin: StdinTo,
     /// The rank that gets a terminal of its own (`--pty`).
     pub pty: Option<u32>,
+}
+
+impl Output {
+    /// How many files the output of one rank may take.
+    pub fn files_per_rank(&self) -> u64 {
+        [&self.out_files, &self.error_files].into_iter().flatten().map(|_| 1).sum()
+    }
 }
 
 /// Who reads our standard input.

@@ -1,0 +1,121 @@
+//! Files that ranks write to, one for each or one for several.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::OFlags;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+/// A file cannot be written to. The text ends with the way out.
+#[derive(Debug)]
+pub struct FileError {
+    /// Its name.
+    pub name: PathBuf,
+    /// Why not.
+    pub why: io::Error,
+}
+
+/// Opens all of `names`, which are different, and empties those that hold something: either all or none.
+///
+/// Errors: [`FileError`]; no file is there then that was not there before, and none was changed.
+pub fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
+    let (mut files, mut made) = (Vec::with_capacity(names.len()), Vec::new());
+    for name in names {
+        let is_new = fs::symlink_metadata(name).is_err();
+        match open(name) {
+            Ok(file) => {
+                files.push(file);
+                made.extend(is_new.then_some(name));
+            }
+            Err(why) => {
+                // Should one stay, it is empty.
+                made.iter().for_each(|name| drop(fs::remove_file(name)));
+                return Err(FileError { name: name.clone(), why });
+            }
+        }
+    }
+    for (file, name) in files.iter().zip(names) {
+        empty(file).map_err(|why| FileError { name: name.clone(), why })?;
+    }
+    Ok(files.into_iter().map(OwnedFd::from).collect())
+}
+
+/// Opens a file that ranks wrote to before, to write on behind that.
+///
+/// Errors: [`FileError`].
+pub fn open_again(name: &Path) -> Result<OwnedFd, FileError> {
+    open(name).map(OwnedFd::from).map_err(|why| FileError { name: name.to_owned(), why })
+}
+
+/// Behind what is there: another program may write to the same file.
+fn open(name: &Path) -> io::Result<File> {
+    // Only a pipe, a terminal or another device knows the flag: a pipe without a reader is then an error and
+    // no endless wait.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    OpenOptions::new().append(true).create(true).custom_flags(flags).open(name)
+}
+
+fn empty(file: &File) -> io::Result<()> {
+    let kind = file.metadata()?.file_type();
+    let has_length = !(kind.is_fifo() || kind.is_char_device() || kind.is_block_device());
+    if has_length { file.set_len(0) } else { Ok(()) }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, why } = self;
+        write!(f, "output of ranks cannot go to '{}' ({why})", name.display())?;
+        let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty());
+        match (why.kind(), folder) {
+            (io::ErrorKind::NotFound, Some(folder)) => {
+                write!(f, "; 'mkdir -p {}' makes the folder", folder.display())
+            }
+            (io::ErrorKind::IsADirectory, _) => f.write_str("; it is a folder, so add a name"),
+            (io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem, _) => {
+                f.write_str("; choose a place where you may write")
+            }
+            _ if why.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+                f.write_str("; start the reader of this pipe first")
+            }
+            _ => f.write_str("; choose another name"),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of its own for the test `name`.
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("pmi-files-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn files_are_emptied_together_or_not_at_all() {
+        let folder = folder("together");
+        let [old, new] = ["old", "new"].map(|name| folder.join(name));
+        fs::write(&old, "kept").unwrap();
+        let error = open_all(&[new.clone(), old.clone(), folder.join("no/such")]).unwrap_err();
+        assert!(error.to_string().contains("no/such' ("), "{error}");
+        assert!(error.to_string().contains("mkdir -p"), "{error}");
+        assert!(!new.exists());
+        assert_eq!(fs::read(&old).unwrap(), b"kept");
+        assert_eq!(open_all(&[new, old.clone()]).unwrap().len(), 2);
+        assert_eq!(fs::read(&old).unwrap(), b"");
+        assert!(
+            open_all(std::slice::from_ref(&folder)).unwrap_err().to_string().contains("add a name")
+        );
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn devices_are_left_as_they_are() {
+        assert_eq!(open_all(&[PathBuf::from("/dev/null")]).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,74 @@
+//! What stands in front of a line.
+
+use super::Seat;
+use super::pattern::{Facts, Pattern, PatternError};
+use crate::settings::Output;
+use std::time::Instant;
+
+/// How labels of all ranks are made.
+#[derive(Debug)]
+pub struct Labels {
+    pattern: Option<Pattern>,
+    timestamps: bool,
+    host: String,
+    started: Instant,
+}
+
+impl Labels {
+    /// Labels as `settings` want them, for ranks on `host`. Time counts from now.
+    ///
+    /// Errors: [`PatternError`].
+    pub fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
+        Ok(Self {
+            pattern: settings.label.as_deref().map(Pattern::parse).transpose()?,
+            timestamps: settings.timestamps,
+            host: host.to_owned(),
+            started: Instant::now(),
+        })
+    }
+
+    /// The label of a line that `rank` (one, or several as a text) wrote at `now`; empty if there is none.
+    pub fn text(&self, group: u32, rank: &str, now: Instant) -> String {
+        let since = now.saturating_duration_since(self.started);
+        let time = match self.timestamps {
+            true => format!("{:.6} ", since.as_secs_f64()),
+            false => String::new(),
+        };
+        let facts = Facts { rank, group, host: &self.host, secs: since.as_secs() };
+        match &self.pattern {
+            Some(pattern) => time + &pattern.filled_in(facts),
+            None => time,
+        }
+    }
+
+    /// What `pattern` says of a rank at this moment.
+    pub fn fill_in(&self, pattern: &Pattern, Seat { group, rank }: Seat) -> String {
+        let secs = self.started.elapsed().as_secs();
+        pattern.filled_in(Facts { rank: &rank.to_string(), group, host: &self.host, secs })
+    }
+
+    /// True when a label made once does not hold for later lines.
+    pub fn tell_time(&self) -> bool {
+        self.timestamps || self.pattern.as_ref().is_some_and(Pattern::tells_time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn label(label: Option<&str>, timestamps: bool) -> String {
+        let settings = Output { label: label.map(str::to_owned), timestamps, ..Output::default() };
+        let labels = Labels::new(&settings, "node1").unwrap();
+        assert_eq!(labels.tell_time(), timestamps);
+        labels.text(1, "7", labels.started + Duration::from_millis(12_345))
+    }
+
+    #[test]
+    fn time_stands_before_the_rank() {
+        assert_eq!(label(None, false), "");
+        assert_eq!(label(Some("[%r] "), false), "[7] ");
+        assert_eq!(label(Some("%h:%g "), true), "12.345000 node1:1 ");
+    }
+}

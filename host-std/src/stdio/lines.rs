@@ -1,0 +1,80 @@
+//! Output of ranks, cut into whole lines.
+
+/// The unfinished last line of one stream.
+///
+/// What comes out are whole lines in the order they came in. An unfinished line is held back until it ends,
+/// until the stream ends (it then goes out as it is, without a line end it never had), or until somebody
+/// does not want to hold it any longer.
+#[derive(Debug, Default)]
+pub struct Lines {
+    held: Vec<u8>,
+}
+
+impl Lines {
+    /// Takes what was read and hands everything that may go out to `out`, in one or two pieces. The second
+    /// one goes on where the first one ended.
+    pub fn take(&mut self, read: &[u8], mut out: impl FnMut(&[u8])) {
+        let mut rest = read;
+        if let Some(last) = memchr::memrchr(b'\n', read) {
+            let (whole, tail) = read.split_at(last + 1);
+            self.let_go(&mut out);
+            out(whole);
+            rest = tail;
+        }
+        self.held.extend_from_slice(rest);
+    }
+
+    /// Hands out what is held, whether its line has ended or not.
+    pub fn let_go(&mut self, mut out: impl FnMut(&[u8])) {
+        if !self.held.is_empty() {
+            out(&self.held);
+            // Most streams never hold a long line again, and there may be thousands.
+            self.held = Vec::new();
+        }
+    }
+
+    /// How much is held.
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn through(chunks: &[&[u8]]) -> (Vec<u8>, Vec<u8>) {
+        let (mut lines, mut out, mut rest) = (Lines::default(), Vec::new(), Vec::new());
+        for chunk in chunks {
+            lines.take(chunk, |piece| out.extend_from_slice(piece));
+        }
+        lines.let_go(|piece| rest.extend_from_slice(piece));
+        assert_eq!(lines.held_bytes(), 0);
+        (out, rest)
+    }
+
+    fn parts(out: &[u8], rest: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        (out.to_vec(), rest.to_vec())
+    }
+
+    #[test]
+    fn a_line_goes_out_when_it_is_whole() {
+        assert_eq!(
+            through(&[b"one\ntwo", b" and", b" half\nthr"]),
+            parts(b"one\ntwo and half\n", b"thr")
+        );
+        assert_eq!(through(&[b"\n\n"]), parts(b"\n\n", b""));
+        assert_eq!(through(&[b"", b"x", b""]), parts(b"", b"x"));
+    }
+
+    #[test]
+    fn every_split_of_a_text_gives_the_same_text() {
+        let text = b"a\nbc\n\ndef";
+        for first in 0..text.len() {
+            for second in first..text.len() {
+                let chunks = [&text[..first], &text[first..second], &text[second..]];
+                assert_eq!(through(&chunks), parts(b"a\nbc\n\n", b"def"));
+            }
+        }
+    }
+}

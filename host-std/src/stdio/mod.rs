@@ -1,0 +1,62 @@
+//! Standard streams of ranks, between their pipes and our own.
+//!
+//! ```text
+//! outputs     pipes of all ranks and the places they lead to
+//! lines       what was read, cut into whole lines
+//! label       what stands in front of a line, from a pattern
+//! outlet      one place where lines go, with what waits for it; target: how to write there
+//! files       places that are files, one for each rank or for several
+//! ```
+//!
+//! What holds for every place: lines are whole, those of one rank come in the order in which it wrote
+//! them, nothing is added to them but what was asked for, and nothing is kept in memory that could as well
+//! wait in the rank.
+
+pub mod files;
+pub mod label;
+pub mod lines;
+pub mod outlet;
+pub mod outputs;
+pub mod pattern;
+pub mod target;
+
+/// One of the two output streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+impl Stream {
+    /// Both, in the order of their numbers.
+    pub const BOTH: [Self; 2] = [Self::Out, Self::Err];
+
+    /// 0 or 1, for tables with one entry per stream.
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Out => 0,
+            Self::Err => 1,
+        }
+    }
+}
+
+/// A number as a place in a table, which is smaller than the number of things in it.
+pub fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// A place in a table of processes as their number.
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+/// Where a rank stands: what a pattern can say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seat {
+    /// The number of its job; 0 for the first.
+    pub group: u32,
+    /// Its number there.
+    pub rank: u32,
+}

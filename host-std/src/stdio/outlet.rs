@@ -1,0 +1,164 @@
+//! One place where lines of many ranks go.
+
+use super::Stream;
+use super::target::Target;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+
+/// A place with what could not be written to it yet.
+///
+/// Text of two writers never stands on one line: when a line was begun and another writer comes, the line
+/// ends there, and its writer goes on in a line of its own.
+#[derive(Debug)]
+pub struct Outlet {
+    target: Target,
+    waiting: Vec<u8>,
+    written: usize,
+    state: State,
+    /// Who has begun the last line and not ended it.
+    begun_by: Option<Writer>,
+}
+
+/// Whose text it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// Our own.
+    Launcher,
+    /// That of the process with this number, written to this stream.
+    Process(u32, Stream),
+}
+
+/// How far a call of [`Outlet::flush`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flushed {
+    /// Everything is written.
+    All,
+    /// The reader is slow; call again when [`Outlet::source`] takes more.
+    Waiting,
+    /// The reader has gone, now or earlier; what was to be written is dropped.
+    Closed,
+    /// Writing failed for this reason, now or earlier; as for `Closed`.
+    Failed(Errno),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Closed,
+    Failed(Errno),
+}
+
+impl Outlet {
+    /// A place to write to.
+    pub const fn new(target: Target) -> Self {
+        Self { target, waiting: Vec::new(), written: 0, state: State::Open, begun_by: None }
+    }
+
+    /// Adds `text` of `writer` to what is to be written, with `label` in front of each line. Nothing is
+    /// written before [`flush`](Self::flush), so that many lines make one call.
+    pub fn put(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
+        let Some(last) = text.last().filter(|_| self.state == State::Open) else { return };
+        let mut goes_on = self.goes_on(writer);
+        if self.begun_by.is_some() && !goes_on {
+            self.waiting.push(b'\n');
+        }
+        self.begun_by = (*last != b'\n').then_some(writer);
+        if label.is_empty() {
+            return self.waiting.extend_from_slice(text);
+        }
+        let mut start = 0;
+        while start < text.len() {
+            let end = memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |at| start + at + 1);
+            if !std::mem::take(&mut goes_on) {
+                self.waiting.extend_from_slice(label);
+            }
+            self.waiting.extend_from_slice(&text[start..end]);
+            start = end;
+        }
+    }
+
+    /// True when the next text of `writer` goes on in a line that it has begun.
+    pub fn goes_on(&self, writer: Writer) -> bool {
+        self.begun_by == Some(writer)
+    }
+
+    /// Writes as much as the reader takes now.
+    pub fn flush(&mut self) -> Flushed {
+        while self.written < self.waiting.len() && self.state == State::Open {
+            match self.target.write(&self.waiting[self.written..]) {
+                Ok(count) => self.written += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.waiting.drain(..self.written);
+                    self.written = 0;
+                    return Flushed::Waiting;
+                }
+                Err(Errno::PIPE) => self.state = State::Closed,
+                Err(error) => self.state = State::Failed(error),
+            }
+        }
+        self.written = 0;
+        self.waiting.clear();
+        self.waiting.shrink_to(FULL);
+        match self.state {
+            State::Open => Flushed::All,
+            State::Closed => Flushed::Closed,
+            State::Failed(error) => Flushed::Failed(error),
+        }
+    }
+
+    /// True when so much is waiting that nobody should add more before some is written.
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() - self.written >= FULL
+    }
+
+    /// What becomes writable when the reader takes more.
+    pub fn source(&self) -> BorrowedFd<'_> {
+        self.target.fd()
+    }
+}
+
+/// With this much waiting, output of ranks stays in their pipes: what a pipe of the system holds.
+const FULL: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::OwnedFd;
+    use std::fs::File;
+
+    const A: Writer = Writer::Process(0, Stream::Out);
+    const B: Writer = Writer::Process(1, Stream::Out);
+
+    /// What stands there after all that was put.
+    fn put(texts: &[(Writer, &str, &str)]) -> String {
+        let mut outlet = Outlet::new(Target::file(OwnedFd::from(File::open("/dev/null").unwrap())));
+        for (writer, label, text) in texts {
+            outlet.put(*writer, label.as_bytes(), text.as_bytes());
+        }
+        String::from_utf8(outlet.waiting).unwrap()
+    }
+
+    #[test]
+    fn a_label_stands_in_front_of_every_line() {
+        assert_eq!(put(&[(A, "[0] ", "a\n\nb\n"), (B, "", "c\nd")]), "[0] a\n[0] \n[0] b\nc\nd");
+    }
+
+    #[test]
+    fn a_line_goes_on_where_nobody_came_between() {
+        let label = "[0] ";
+        assert_eq!(put(&[(A, label, "name? "), (A, label, "Ann\nb")]), "[0] name? Ann\n[0] b");
+    }
+
+    #[test]
+    fn a_line_of_one_ends_where_a_line_of_another_begins() {
+        let texts =
+            [(A, "", "name? "), (B, "", "b\n"), (A, "", "Ann\n"), (B, "", "c"), (A, "", "")];
+        assert_eq!(put(&texts), "name? \nb\nAnn\nc");
+        let label = "[0] ";
+        assert_eq!(
+            put(&[(A, label, "x"), (Writer::Launcher, "", "!\n"), (A, label, "y")]),
+            "[0] x\n!\n[0] y"
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Patterns of labels and of file names.
+
+use std::fmt::{self, Write};
+
+/// A text with places to fill in, which are written as Hydra writes them:
+///
+/// | letters | what |
+/// |---|---|
+/// | `%r` | rank in its own job |
+/// | `%g` | number of the job: 0 for the first, spawned ones count on |
+/// | `%p` | number of the node, which is that of Hydra's proxy |
+/// | `%h` | name of the node |
+/// | `%t` | whole seconds since the launcher started |
+/// | `%%` | a percent sign |
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    parts: Vec<Part>,
+}
+
+/// What a pattern is filled in with.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The rank, or several of them.
+    pub rank: &'a str,
+    /// The number of the job.
+    pub group: u32,
+    /// The name of the node. All ranks run on one, so its number is 0.
+    pub host: &'a str,
+    /// Whole seconds since the start.
+    pub secs: u64,
+}
+
+/// A pattern that says nothing anybody can fill in. The text ends with the way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternError {
+    /// The pattern.
+    pub pattern: String,
+    /// The letter behind the percent sign; none at the end.
+    pub letter: Option<char>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Rank,
+    Group,
+    Node,
+    Host,
+    Seconds,
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// Errors: [`PatternError`] for a percent sign with an unknown letter or none.
+    pub fn parse(pattern: &str) -> Result<Self, PatternError> {
+        let (mut parts, mut text, mut letters) = (Vec::new(), String::new(), pattern.chars());
+        while let Some(letter) = letters.next() {
+            if letter != '%' {
+                text.push(letter);
+                continue;
+            }
+            let part = match letters.next() {
+                Some('%') => {
+                    text.push('%');
+                    continue;
+                }
+                Some('r') => Part::Rank,
+                Some('g') => Part::Group,
+                Some('p') => Part::Node,
+                Some('h') => Part::Host,
+                Some('t') => Part::Seconds,
+                letter => return Err(PatternError { pattern: pattern.to_owned(), letter }),
+            };
+            if !text.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut text)));
+            }
+            parts.push(part);
+        }
+        if !text.is_empty() {
+            parts.push(Part::Text(text));
+        }
+        Ok(Self { parts })
+    }
+
+    /// The text with everything filled in.
+    pub fn filled_in(&self, facts: Facts<'_>) -> String {
+        let mut text = String::new();
+        for part in &self.parts {
+            let written = match part {
+                Part::Text(fixed) => text.write_str(fixed),
+                Part::Rank => text.write_str(facts.rank),
+                Part::Group => write!(text, "{}", facts.group),
+                Part::Node => text.write_char('0'),
+                Part::Host => text.write_str(facts.host),
+                Part::Seconds => write!(text, "{}", facts.secs),
+            };
+            // A text takes everything.
+            debug_assert!(written.is_ok());
+        }
+        text
+    }
+
+    /// True when the text changes as time goes by.
+    pub fn tells_time(&self) -> bool {
+        self.parts.contains(&Part::Seconds)
+    }
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pattern, letter } = self;
+        match letter {
+            Some(letter) => write!(f, "'%{letter}' in the pattern '{pattern}' means nothing")?,
+            None => write!(f, "the pattern '{pattern}' ends with a lone '%'")?,
+        }
+        f.write_str(
+            "; there are %r (rank), %g (job), %p (node), %h (name of the node), %t (seconds) and %% \
+             (a percent sign)",
+        )
+    }
+}
+
+impl std::error::Error for PatternError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled_in(pattern: &str) -> Result<String, Option<char>> {
+        let facts = Facts { rank: "0-3", group: 2, host: "node1", secs: 71 };
+        let pattern = Pattern::parse(pattern).map_err(|error| error.letter)?;
+        Ok(pattern.filled_in(facts))
+    }
+
+    #[test]
+    fn every_letter_stands_for_what_hydra_says() {
+        assert_eq!(filled_in("[%r] ").unwrap(), "[0-3] ");
+        assert_eq!(filled_in("%g.%p.%h.%t.%%r").unwrap(), "2.0.node1.71.%r");
+        assert_eq!(filled_in("").unwrap(), "");
+        assert_eq!(filled_in("é%r%ré").unwrap(), "é0-30-3é");
+    }
+
+    #[test]
+    fn what_means_nothing_is_named() {
+        assert_eq!(filled_in("out.%x"), Err(Some('x')));
+        assert_eq!(filled_in("100%"), Err(None));
+        let error = Pattern::parse("a%é").unwrap_err().to_string();
+        assert!(error.starts_with("'%é' in the pattern 'a%é' means nothing; there are %r"));
+    }
+
+    #[test]
+    fn only_seconds_tell_the_time() {
+        assert!(Pattern::parse("%r %t").unwrap().tells_time());
+        assert!(!Pattern::parse("%r %%t").unwrap().tells_time());
+    }
+}

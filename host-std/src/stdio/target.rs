@@ -1,0 +1,122 @@
+//! How to write to a place without ever waiting for its reader.
+
+use super::Stream;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, OFlags, fstat};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+
+/// A descriptor, and how to write to it so that it cannot block.
+#[derive(Debug)]
+pub struct Target {
+    place: Place,
+    way: Way,
+}
+
+/// Whose descriptor it is.
+#[derive(Debug)]
+enum Place {
+    /// One of our own streams. It is shared with whoever started us, so its flags stay as they are.
+    Ours(Stream),
+    /// Opened by us.
+    Own(OwnedFd),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It was opened with the flag that makes it say "not now".
+    Straight,
+    /// A socket, which can be told not to block for one call.
+    Socket,
+    /// Anything else: asked first, and then given no more than a pipe takes at once.
+    Asked,
+}
+
+impl Target {
+    /// Finds out what our `stream` is and how to write to it.
+    pub fn ours(stream: Stream) -> Self {
+        let fd = fd_of(stream);
+        let kind = fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        let (place, way) = match kind {
+            // Writing takes as long as it takes, but waits for nobody.
+            Ok(FileType::RegularFile) => (Place::Ours(stream), Way::Straight),
+            Ok(FileType::Socket) => (Place::Ours(stream), Way::Socket),
+            Ok(FileType::Fifo | FileType::CharacterDevice) => match open_again(stream) {
+                Some(own) => (Place::Own(own), Way::Straight),
+                None => (Place::Ours(stream), Way::Asked),
+            },
+            _ => (Place::Ours(stream), Way::Asked),
+        };
+        Self { place, way }
+    }
+
+    /// A file that was opened for this with `O_NONBLOCK`.
+    pub const fn file(file: OwnedFd) -> Self {
+        Self { place: Place::Own(file), way: Way::Straight }
+    }
+
+    /// Writes as much of `bytes` as is taken now.
+    ///
+    /// Errors: those of the system; `AGAIN` when nothing is taken now.
+    pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        let fd = self.fd();
+        match self.way {
+            Way::Straight => rustix::io::write(fd, bytes),
+            Way::Socket => rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            Way::Asked => {
+                let mut wanted = [PollFd::new(&fd, PollFlags::OUT)];
+                if poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? == 0 {
+                    return Err(Errno::AGAIN);
+                }
+                rustix::io::write(fd, &bytes[..bytes.len().min(PIPE_ATOM)])
+            }
+        }
+    }
+
+    /// True when a person looks at it.
+    pub fn is_terminal(&self) -> bool {
+        rustix::termios::isatty(self.fd())
+    }
+
+    /// What becomes writable when more is taken.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match &self.place {
+            Place::Ours(stream) => fd_of(*stream),
+            Place::Own(own) => own.as_fd(),
+        }
+    }
+}
+
+fn fd_of(stream: Stream) -> BorrowedFd<'static> {
+    match stream {
+        Stream::Out => rustix::stdio::stdout(),
+        Stream::Err => rustix::stdio::stderr(),
+    }
+}
+
+/// Opens the same pipe or terminal once more. It may belong to somebody else, or there may be no
+/// `/proc`: then there is none.
+fn open_again(stream: Stream) -> Option<OwnedFd> {
+    let path = match stream {
+        Stream::Out => "/proc/self/fd/1",
+        Stream::Err => "/proc/self/fd/2",
+    };
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).ok()?;
+    OpenOptions::new().write(true).custom_flags(flags).open(path).ok().map(OwnedFd::from)
+}
+
+/// True when both streams lead to the same place, as after `2>&1`. Two outlets would then cut each
+/// other's lines; one must do for both.
+pub fn streams_are_one() -> bool {
+    let (Ok(out), Ok(err)) = (fstat(fd_of(Stream::Out)), fstat(fd_of(Stream::Err))) else {
+        return false;
+    };
+    (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)
+}
+
+/// A pipe that says it takes something takes at least this much (`PIPE_BUF`).
+const PIPE_ATOM: usize = 4096;

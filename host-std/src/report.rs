@@ -5,6 +5,7 @@ use crate::launch::plan::{Dial, Plan};
 use crate::launch::process::Ending;
 use crate::launch::signal;
 use crate::verdict::{Failure, Phase};
+use pmi_std::env::PIN_VARIABLE;
 use rustix::process::Signal;
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -117,7 +118,11 @@ pub fn listening(plan: &Plan, dial: &Dial) -> String {
             "PMI_ID comes from 'pmi-host pmiid --secret-file FILE RANK', or PMI-2 and the secret do"
         }
     };
-    format!("{who} at PMI_PORT={}; {how}", dial.port)
+    let tls = match &dial.pin {
+        Some(pin) => format!(" PMI_SOCKTYPE=ssl {PIN_VARIABLE}={pin}"),
+        None => String::new(),
+    };
+    format!("{who} at PMI_PORT={}{tls}; {how}", dial.port)
 }
 
 /// Who of those that are to dial in is there, as a table under one line.

@@ -2,6 +2,7 @@
 //! somebody does not come, goes away, or is not who it says it is.
 
 mod common;
+use common::listening::{Host, ask, rest};
 use common::{host, run};
 use pmi_core::auth::Secret;
 use pmi_core::client::prove;
@@ -10,66 +11,13 @@ use pmi_link::blocking::{Opening, Pmi};
 use pmi_std::Stream;
 use pmi_std::env::Environment;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 const SECRET: &str = "a secret of more than sixteen bytes";
-
-/// A launcher that listens.
-struct Host {
-    child: Child,
-    port: String,
-    err: BufReader<std::process::ChildStderr>,
-    said: String,
-}
-
-impl Host {
-    /// Starts `pmi-host run --listen 127.0.0.1:0 WORDS…` and reads where it listens.
-    fn start(words: &[&str]) -> Self {
-        let mut command = host(["run", "--listen", "127.0.0.1:0"]);
-        command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut err = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        err.read_line(&mut said).unwrap();
-        let port = said.split("PMI_PORT=").nth(1).and_then(|rest| rest.split(';').next());
-        let port = port.unwrap_or_else(|| panic!("no port in {said:?}")).to_owned();
-        Self { child, port, err, said }
-    }
-
-    fn dial(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.port).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        stream
-    }
-
-    /// Reads on until something was said.
-    fn says(&mut self, part: &str) {
-        while !self.said.contains(part) {
-            assert_ne!(self.err.read_line(&mut self.said).unwrap(), 0, "{}", self.said);
-        }
-    }
-
-    /// Waits for the end, and gives code, output and what was said.
-    fn end(mut self) -> (i32, String, String) {
-        let mut out = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        self.err.read_to_string(&mut self.said).unwrap();
-        let said = std::mem::take(&mut self.said);
-        (self.child.wait().unwrap().code().unwrap(), out, said)
-    }
-}
-
-/// A test that failed leaves no launcher behind.
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-    }
-}
 
 /// A PMI-1 client of ours in a thread: puts, waits for all, reads the next rank's value.
 fn client(port: &str, id: u64) -> JoinHandle<(u32, String)> {
@@ -111,29 +59,6 @@ fn secret_file(name: &str, mode: u32) -> PathBuf {
     std::fs::write(&path, format!("{SECRET}\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     path
-}
-
-/// Sends a line and reads one.
-fn ask(stream: &mut TcpStream, line: &str) -> String {
-    stream.write_all(line.as_bytes()).unwrap();
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).unwrap();
-    answer
-}
-
-/// Reads what is sent until the other end closes; a reset is an end too.
-fn rest(stream: &mut TcpStream) -> String {
-    let mut all = Vec::new();
-    let mut chunk = [0; 512];
-    loop {
-        match stream.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(len) => all.extend_from_slice(&chunk[..len]),
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
-            Err(error) => panic!("not closed: {error}"),
-        }
-    }
-    String::from_utf8_lossy(&all).into_owned()
 }
 
 #[test]

@@ -42,6 +42,15 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "plain",
+        about: "pmi-host without TLS",
+        needs: &[Need::Clippy],
+        run: |_| {
+            let what = ["clippy", "--package", "pmi-host", "--no-default-features"];
+            cargo(&[&what[..], &["--all-targets", "--", "-D", "warnings"]].concat())
+        },
+    },
+    Step {
         name: "doc",
         about: "the documentation builds without a warning",
         needs: &[],

@@ -61,7 +61,7 @@ impl Config {
         let job = &settings.job;
         let gate = job.listen.as_ref().map(|address| {
             let secret_file = job.secret_file.as_ref().map(|file| file.as_os_str());
-            Gate::resolve(address, callers, secret_file)
+            Gate::resolve(address, callers, secret_file, job.is_secured)
         });
         let gate = gate.transpose().map_err(ConfigError::Gate)?;
         Ok(Self { ranks, parts, host, gate, settings })
@@ -76,6 +76,7 @@ fn callers(job: &Job) -> Result<u32, UsageError> {
         (Some(_), None) => alone("--listen", "--expect"),
         (None, Some(_)) => alone("--expect", "--listen"),
         (None, None) if job.secret_file.is_some() => alone("--secret-file", "--listen"),
+        (None, None) if job.is_secured => alone("--tls", "--listen"),
         (None, None) => Ok(0),
     }
 }
@@ -185,9 +186,12 @@ mod tests {
         let config = resolved("--listen localhost:0 --expect 3").unwrap();
         assert_eq!((config.ranks, config.parts.len()), (0, 0));
         assert_eq!(config.gate.map(|gate| gate.expected), Some(3));
-        for line in
-            ["-n 1 --listen localhost:0 sh", "-n 1 --expect 2 sh", "-n 1 --secret-file f sh"]
-        {
+        for line in [
+            "-n 1 --listen localhost:0 sh",
+            "-n 1 --expect 2 sh",
+            "-n 1 --secret-file f sh",
+            "-n 1 --tls sh",
+        ] {
             assert_eq!(resolved(line).unwrap_err().exit_code(), USAGE, "{line}");
         }
     }

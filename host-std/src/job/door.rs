@@ -7,6 +7,7 @@ use crate::report;
 use crate::server::gate::Gate;
 use crate::server::listen::Listener;
 use crate::server::ready::Poller;
+use crate::server::secure::Certificate;
 use crate::stdio::index;
 use crate::verdict::{Failure, Phase};
 use pmi_core::command::Notice;
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Door {
     pub(super) listener: Listener,
     pub(super) gate: Gate,
+    /// By which ranks know us, if they speak TLS.
+    pub(super) certificate: Option<Certificate>,
     pub(super) opened_at: Instant,
     /// When to say who has dialled in; not any more when all have.
     pub(super) table_at: Option<Instant>,
@@ -40,10 +43,11 @@ impl Door {
                 gate.address
             )
         })?;
+        let certificate = gate.certificate()?;
         let now = Instant::now();
         let (absent_count, left_count) = (gate.expected, gate.expected);
         let table_at = Some(now + FIRST_TABLE);
-        Ok(Self { listener, gate, opened_at: now, table_at, absent_count, left_count })
+        Ok(Self { listener, gate, certificate, opened_at: now, table_at, absent_count, left_count })
     }
 
     /// How to dial in.
@@ -51,7 +55,8 @@ impl Door {
     /// Errors: a sentence for people.
     pub(super) fn dial(&self, config: &Config) -> Result<Dial, String> {
         let ids = self.gate.identities(config.ranks + self.gate.expected)?;
-        Ok(Dial { port: self.listener.address.to_string(), ids })
+        let pin = self.certificate.as_ref().map(|certificate| certificate.pin());
+        Ok(Dial { port: self.listener.address.to_string(), ids, pin })
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
@@ -65,7 +70,8 @@ impl Run {
         let Some(door) = &mut self.door else { return Ok(()) };
         while let Some(caller) = door.listener.accept(&self.poller)? {
             let challenge = door.gate.challenge()?;
-            self.service.add_caller(self.first, caller, challenge, &self.poller)?;
+            let certificate = door.certificate.clone();
+            self.service.add_caller(self.first, caller, challenge, certificate, &self.poller)?;
         }
         Ok(())
     }

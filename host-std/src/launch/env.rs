@@ -7,6 +7,7 @@ use super::plan::{Dial, Plan};
 use super::program::Program;
 use crate::settings::Environment;
 use crate::settings::environment::Inherit;
+use pmi_std::env::PIN_VARIABLE;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -45,8 +46,14 @@ pub fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 2] {
 }
 
 /// How a rank finds us without its socket: nobody needs that who has one, except for a second connection.
-pub fn of_dial(dial: &Dial, rank: u32) -> [(&'static str, String); 2] {
-    [("PMI_PORT", dial.port.clone()), ("PMI_ID", dial.id(rank).to_string())]
+pub fn of_dial(dial: &Dial, rank: u32) -> impl Iterator<Item = (&'static str, String)> {
+    let address = [("PMI_PORT", dial.port.clone()), ("PMI_ID", dial.id(rank).to_string())];
+    // What lies over the connection, and whom to believe there.
+    let tls = dial
+        .pin
+        .iter()
+        .flat_map(|pin| [("PMI_SOCKTYPE", "ssl".to_owned()), (PIN_VARIABLE, pin.clone())]);
+    address.into_iter().chain(tls)
 }
 
 /// What a rank that runs `program` finds besides the variables above: of `ours` what it may see, then what

@@ -36,6 +36,8 @@ pub struct Dial {
     pub port: String,
     /// The numbers by which ranks say who they are, if those are not their ranks.
     pub ids: Option<Vec<u64>>,
+    /// The certificate to believe, if TLS is spoken there.
+    pub pin: Option<String>,
 }
 
 /// Ranks that run the same program.

@@ -1,7 +1,8 @@
 //! Connections of ranks that dial in, and second connections on which ranks listen.
 
 use super::news::News;
-use super::service::Service;
+use super::secure::Certificate;
+use super::service::{Service, index};
 use crate::server::ready::Poller;
 use pmi_core::auth::Challenge;
 use pmi_core::command::Notice;
@@ -23,6 +24,7 @@ impl Service {
         job: JobId,
         (link, from): (Stream, SocketAddr),
         challenge: Option<Challenge>,
+        certificate: Option<Certificate>,
         poller: &Poller,
     ) -> io::Result<()> {
         if self.strangers >= STRANGERS_MAX {
@@ -30,7 +32,10 @@ impl Service {
         }
         let deadline = self.clock.now().plus(SAY_WITHIN);
         let peer = Peer::Caller { job, deadline: Some(deadline), challenge };
-        self.open(peer, link, Some(from), poller)?;
+        let session = self.open(peer, link, Some(from), poller)?;
+        if let Some(Some(connection)) = self.connections.get_mut(index(session.0)) {
+            connection.certificate = certificate;
+        }
         self.strangers += 1;
         Ok(())
     }

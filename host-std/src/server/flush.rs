@@ -1,12 +1,15 @@
 //! One connection: a rank's socket, what is on its way through it, and what is waited for.
 
 use crate::server::ready::{Interest, Poller, Token};
-use pmi_core::error::PeerError;
+use crate::server::secure::{Certificate, Hello};
+use pmi_core::command::{Answer, Reply, Text, Verb};
+use pmi_core::error::{Code, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
+use pmi_core::wire::Dialect;
 use pmi_link::{Carry, Progress, PumpError};
 use pmi_std::{Bounded, NonBlocking, Stream};
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 
 /// Our end of a rank's socket.
@@ -16,6 +19,8 @@ pub struct Connection {
     pub from: Option<SocketAddr>,
     /// Its peer has not said who it is.
     pub is_stranger: bool,
+    /// By which its peer shall know us. It goes when the handshake begins.
+    pub certificate: Option<Certificate>,
     link: Option<NonBlocking<Stream>>,
     carry: Carry<Bounded>,
     watched_for: Option<Interest>,
@@ -41,6 +46,10 @@ pub enum Served {
     Finished,
     /// The peer has closed its end.
     Closed,
+    /// The peer should speak TLS and does not; it was told.
+    Plain,
+    /// The peer has not come through the handshake of TLS.
+    Untrusted,
     /// The peer did this; the number says how many bytes of the scratch show it.
     Broken(PeerError, usize),
 }
@@ -59,6 +68,7 @@ impl Connection {
         Ok(Self {
             from,
             is_stranger: from.is_some(),
+            certificate: None,
             link: Some(NonBlocking::of(stream)),
             carry: Carry::new(Bounded::new(CARRY_MAX), Bounded::new(CARRY_MAX)),
             watched_for: Some(Interest::Read),
@@ -75,6 +85,42 @@ impl Connection {
         self.link = None;
     }
 
+    /// True when what is said arrives: there is no handshake under way, or to be begun.
+    pub fn is_ready(&self) -> bool {
+        let is_handshaking = |link: &NonBlocking<Stream>| link.get_ref().is_handshaking();
+        self.certificate.is_none() && !self.link.as_ref().is_some_and(is_handshaking)
+    }
+
+    /// Puts TLS over a connection that has begun with it. Says what came of it if there is nothing to serve.
+    fn greet(&mut self) -> io::Result<Option<Served>> {
+        let Some(certificate) = &self.certificate else { return Ok(None) };
+        let Some(Stream::Tcp(socket)) = self.link.as_ref().map(NonBlocking::get_ref) else {
+            return Ok(None);
+        };
+        let mut heard = [0; HELLO];
+        match certificate.hello(socket, &mut heard) {
+            Ok(Hello::Silent) => return Ok(Some(Served::Waiting)),
+            Ok(Hello::Secured) => {}
+            Ok(Hello::Plain { len_bytes }) => {
+                let mut refusal = [0; 128];
+                let len = refuse_plain(&heard[..len_bytes], &mut refusal);
+                // Nothing was sent before, so there is room; a peer that is gone needs no answer.
+                let _ = (&mut &*socket).write(&refusal[..len]);
+                self.close();
+                return Ok(Some(Served::Plain));
+            }
+            Err(_) => {
+                self.close();
+                return Ok(Some(Served::Closed));
+            }
+        }
+        if let Some(Stream::Tcp(socket)) = self.link.take().map(NonBlocking::into_inner) {
+            self.link = Some(NonBlocking::of(certificate.accept(socket)?));
+        }
+        self.certificate = None;
+        Ok(None)
+    }
+
     /// Moves bytes between the socket and `session`, and watches for what can happen next.
     ///
     /// Shape: a connection that is over has closed our end.
@@ -87,6 +133,9 @@ impl Connection {
         occasion: Occasion,
         (token, poller): (Token, &Poller),
     ) -> io::Result<Served> {
+        if let Some(served) = self.greet()? {
+            return Ok(served);
+        }
         let Some(link) = &mut self.link else { return Ok(Served::Waiting) };
         let moved = loop {
             let moved = match occasion {
@@ -102,10 +151,14 @@ impl Connection {
             }
         };
         let served = match moved {
+            Err(PumpError::Link(_)) if link.get_ref().is_handshaking() => Served::Untrusted,
             Ok(Progress { ended: true, .. }) | Err(PumpError::Link(_)) => Served::Closed,
             Ok(Progress { finished: true, .. }) => Served::Finished,
             Ok(progress) => {
-                self.watch(Interest::of(progress.wants_read, progress.wants_write), token, poller)?;
+                // What TLS has read ahead shows in no event, but a socket that takes something does.
+                let wants_write =
+                    progress.wants_write || (progress.wants_read && link.get_mut().is_pending());
+                self.watch(Interest::of(progress.wants_read, wants_write), token, poller)?;
                 return Ok(Served::Waiting);
             }
             Err(PumpError::Peer { error: PeerError::LeftEarly, .. }) => Served::Closed,
@@ -135,6 +188,17 @@ impl Connection {
         Ok(())
     }
 }
+
+/// What a client that speaks in the clear is answered, to the question it has opened with.
+fn refuse_plain(heard: &[u8], out: &mut [u8]) -> usize {
+    let to = if heard.starts_with(b"cmd=init ") { Verb::Init } else { Verb::InitAck };
+    let answer = Answer::Told(Text::from("this port speaks TLS"));
+    let reply = Reply { to, tag: b"", code: Code::FAIL, answer };
+    Dialect::Lines.write_reply(&reply, b"", out).unwrap_or(0)
+}
+
+/// Enough of the first line to tell an opening from another.
+const HELLO: usize = 16;
 
 /// What may wait in each direction between two turns; nothing nearly always. More than the longest
 /// reply, and as much as is read at once.

@@ -4,6 +4,7 @@
 //! can dial could take the place of a rank. With one, a PMI-2 client answers a challenge, and a PMI-1
 //! client, which has no words for that, says a number that follows from the secret.
 
+use super::secure::Certificate;
 use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,6 +21,8 @@ pub struct Gate {
     pub expected: u32,
     /// What they must know.
     pub secret: Option<Secret>,
+    /// Whether they speak TLS.
+    pub is_secured: bool,
 }
 
 impl Gate {
@@ -30,6 +33,7 @@ impl Gate {
         address: &str,
         expected: u32,
         secret_file: Option<&OsStr>,
+        is_secured: bool,
     ) -> Result<Self, String> {
         let found = address.to_socket_addrs().map_err(|error| {
             format!("'--listen {address}' is no address ({error}); try '--listen 127.0.0.1:0'")
@@ -44,7 +48,7 @@ impl Gate {
                  '--secret-file FILE', or listen on 127.0.0.1"
             ));
         }
-        Ok(Self { address, expected, secret })
+        Ok(Self { address, expected, secret, is_secured })
     }
 
     /// The numbers by which ranks dial in, if they are not the ranks themselves.
@@ -61,6 +65,13 @@ impl Gate {
                 Err("with this secret two ranks would have the same number; use another".into())
             }
         }
+    }
+
+    /// The certificate by which ranks know us, if they speak TLS: a new one for each job.
+    ///
+    /// Errors: a sentence for people.
+    pub fn certificate(&self) -> Result<Option<Certificate>, String> {
+        self.is_secured.then(Certificate::for_job).transpose()
     }
 
     /// A new challenge, if one is to be met.
@@ -118,13 +129,13 @@ mod tests {
     #[test]
     fn only_this_machine_may_call_without_a_secret() {
         for here in ["127.0.0.1:0", "[::1]:4000"] {
-            assert!(Gate::resolve(here, 1, None).is_ok(), "{here}");
+            assert!(Gate::resolve(here, 1, None, true).is_ok(), "{here}");
         }
         for open in ["0.0.0.0:4000", "[::]:4000", "192.0.2.1:4000"] {
-            let why = Gate::resolve(open, 1, None).unwrap_err();
+            let why = Gate::resolve(open, 1, None, true).unwrap_err();
             assert!(why.contains("--secret-file"), "{why}");
         }
-        assert!(Gate::resolve("127.0.0.1", 1, None).unwrap_err().contains("127.0.0.1:0"));
+        assert!(Gate::resolve("127.0.0.1", 1, None, false).unwrap_err().contains("127.0.0.1:0"));
     }
 
     #[test]

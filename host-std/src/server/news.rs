@@ -118,6 +118,10 @@ pub(super) fn event_news(service: &mut Service, event: Event) -> Option<News> {
 
 /// What a peer did, as the rest of a sentence about it.
 pub(super) fn nonsense(error: PeerError, heard: &[u8]) -> String {
+    // The first record of a handshake, whose version bytes have not changed for decades.
+    if heard.starts_with(b"\x16\x03") {
+        return SPEAKS_TLS.to_owned();
+    }
     let mut why = match error {
         PeerError::Malformed(_) | PeerError::MessageTooLong { .. } => {
             format!("sent something that is not PMI: {error}")
@@ -158,6 +162,9 @@ fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
+
+const SPEAKS_TLS: &str = "speaks TLS, which this job does not; leave its PMI_SOCKTYPE unset, or start the \
+                          job with '--tls'";
 
 /// The exit code of an abort that names none.
 const ABORT_CODE: i32 = 1;

@@ -23,7 +23,7 @@ pub struct Service {
     /// By job, then by rank.
     seats: Vec<Vec<Seat>>,
     /// By session.
-    connections: Vec<Option<Connection>>,
+    pub(super) connections: Vec<Option<Connection>>,
     /// What sessions had not told when they were closed.
     events: VecDeque<Event>,
     news: VecDeque<News>,
@@ -236,13 +236,18 @@ impl Service {
         let Some(connection) = found else { return Ok(()) };
         let Some(mut session) = self.server.session(id) else { return Ok(()) };
         let wire = (Token::Link(id.0), poller);
-        let served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
+        let mut served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
         // Whoever has said who it is may take its time from now on.
         if connection.is_stranger
             && self.server.session(id).is_none_or(|s| s.poll_timeout().is_none())
         {
             connection.is_stranger = false;
             self.strangers -= 1;
+            // Nobody can be told anything through a handshake that does not end.
+            if served == Served::Waiting && !connection.is_ready() {
+                connection.close();
+                served = Served::Broken(PeerError::TimedOut, 0);
+            }
         }
         let Some((job, Some(Rank(rank)))) = self.server.peer(id) else {
             self.serve_stranger(id, served);
@@ -250,7 +255,10 @@ impl Service {
         };
         match served {
             Served::Waiting => {}
-            Served::Closed => self.news.push_back(News::Closed { job, rank }),
+            // A rank has come through its handshake, so the last two are the end of a connection.
+            Served::Closed | Served::Plain | Served::Untrusted => {
+                self.news.push_back(News::Closed { job, rank });
+            }
             Served::Broken(error, heard_bytes) => {
                 let heard = &self.scratch[..heard_bytes.min(EXCERPT_MAX)];
                 let failure = Failure::Nonsense { rank, why: nonsense(error, heard) };
@@ -281,6 +289,14 @@ impl Service {
             let is_guess = error == PeerError::Unproven;
             let why = nonsense(error, if is_guess { b"" } else { heard });
             self.news.push_back(News::Refused { from, why, is_guess });
+        }
+        let why = match served {
+            Served::Plain => Some(PLAIN),
+            Served::Untrusted => Some(UNTRUSTED),
+            _ => None,
+        };
+        if let (Some(why), Some(from)) = (why, self.connection(id).and_then(|one| one.from)) {
+            self.news.push_back(News::Refused { from, why: why.to_owned(), is_guess: false });
         }
         if served != Served::Waiting {
             self.close(id);
@@ -328,9 +344,14 @@ fn node(plan: &Plan, rank: u32) -> u32 {
     (rank + 1).saturating_sub(plan.local())
 }
 
-fn index(number: u32) -> usize {
+pub(super) fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
+
+const PLAIN: &str =
+    "does not speak TLS, as this job demands; it needs PMI_SOCKTYPE=ssl and PMI_TLS_PIN";
+
+const UNTRUSTED: &str = "broke its handshake of TLS off; PMI_TLS_PIN must be that of this job";
 
 /// How many answers one client may wait for at once: as many as threads of it call PMI.
 const THREADS_MAX: usize = 256;

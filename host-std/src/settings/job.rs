@@ -20,4 +20,6 @@ pub struct Job {
     pub expected: Option<u32>,
     /// The file with what they must know (`--secret-file`).
     pub secret_file: Option<PathBuf>,
+    /// They speak TLS (`--tls`), with a certificate that is made for the job.
+    pub is_secured: bool,
 }

@@ -2,6 +2,7 @@
 // Every test file is a crate of its own and uses only a part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod listening;
 pub mod wheel;
 
 use std::ffi::OsStr;

@@ -15,7 +15,7 @@ use crate::inherit::inherited_socket;
 use crate::shared::Shared;
 use crate::stream::Stream;
 #[cfg(feature = "tls")]
-use crate::tls::{self, PIN_VARIABLE};
+use crate::{env::PIN_VARIABLE, tls};
 
 /// The calls of one thread.
 pub type Pmi = blocking::Pmi<Stream>;
@@ -286,6 +286,11 @@ impl fmt::Display for ConnectError {
             Self::NotBuiltIn { sockets } => {
                 write!(f, "PMI_SOCKTYPE asks for {sockets:?}, which is not built in")
             }
+            #[cfg(feature = "tls")]
+            Self::Tls { error } if tls::is_plain(error) => f.write_str(
+                "PMI_SOCKTYPE asks for TLS, which the server does not speak; leave it unset, or \
+                 start the server with TLS",
+            ),
             #[cfg(feature = "tls")]
             Self::Tls { error } => write!(f, "no safe connection to the server: {error}"),
             Self::Open(CallError::Peer(PeerError::Version { major, minor })) => {

@@ -126,9 +126,9 @@ impl Environment {
         let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let (rank, size) = (narrow(rank), size.map_or(1, narrow));
         let sockets = if let Way::Dial { .. } = way { found.sockets()? } else { Sockets::Posix };
-        let pin = found.text("PMI_TLS_PIN").map(|pin| pin.trim().to_owned());
+        let pin = found.text(PIN_VARIABLE).map(|pin| pin.trim().to_owned());
         if sockets == Sockets::Ssl && pin.is_none() {
-            return Err(EnvError::Missing { variable: "PMI_TLS_PIN", needed_by: "PMI_SOCKTYPE" });
+            return Err(EnvError::Missing { variable: PIN_VARIABLE, needed_by: "PMI_SOCKTYPE" });
         }
         Ok(Self { spawned, job, speaks, sockets, pin, ..Self::new(way, rank, size) })
     }
@@ -238,6 +238,9 @@ impl fmt::Display for EnvError {
 
 impl std::error::Error for EnvError {}
 
+/// The variable that tells a rank which certificate to believe.
+pub const PIN_VARIABLE: &str = "PMI_TLS_PIN";
+
 /// The variables that are read.
 const NAMES: [&str; 10] = [
     "PMI_FD",
@@ -248,7 +251,7 @@ const NAMES: [&str; 10] = [
     "PMI_SPAWNED",
     "PMI_JOBID",
     "PMI_SOCKTYPE",
-    "PMI_TLS_PIN",
+    PIN_VARIABLE,
     "PMI_VERSION",
 ];
 

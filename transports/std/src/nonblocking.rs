@@ -59,6 +59,11 @@ impl<S> NonBlocking<S> {
         &self.stream
     }
 
+    /// The stream, to look at what it holds itself.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     /// Gives the stream back, as it is.
     pub fn into_inner(self) -> S {
         self.stream

@@ -16,9 +16,12 @@ pub enum Stream {
     Unix(UnixStream),
     /// A TCP connection.
     Tcp(TcpStream),
-    /// A TCP connection under TLS.
+    /// A TCP connection under TLS, dialled from here.
     #[cfg(feature = "tls")]
     Tls(Box<crate::tls::Client>),
+    /// A TCP connection under TLS, dialled from elsewhere.
+    #[cfg(feature = "tls")]
+    Served(Box<crate::tls::Server>),
 }
 
 impl Stream {
@@ -41,6 +44,31 @@ impl Stream {
             Self::Tcp(stream) => stream.set_nonblocking(nonblocking),
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.get_ref().set_nonblocking(nonblocking),
+            #[cfg(feature = "tls")]
+            Self::Served(stream) => stream.get_ref().set_nonblocking(nonblocking),
+        }
+    }
+
+    /// Whether there is something to read or to send of which the system knows nothing; only under
+    /// TLS is that possible.
+    pub fn is_pending(&mut self) -> bool {
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => false,
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.is_pending(),
+            #[cfg(feature = "tls")]
+            Self::Served(stream) => stream.is_pending(),
+        }
+    }
+
+    /// Whether what is read and written is not yet safe: a handshake of TLS is under way.
+    pub fn is_handshaking(&self) -> bool {
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => false,
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.is_handshaking(),
+            #[cfg(feature = "tls")]
+            Self::Served(stream) => stream.is_handshaking(),
         }
     }
 }
@@ -64,6 +92,8 @@ impl AsFd for Stream {
             Self::Tcp(stream) => stream.as_fd(),
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.as_fd(),
+            #[cfg(feature = "tls")]
+            Self::Served(stream) => stream.as_fd(),
         }
     }
 }
@@ -75,6 +105,8 @@ impl Read for Stream {
             Self::Tcp(stream) => stream.read(out),
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.read(out),
+            #[cfg(feature = "tls")]
+            Self::Served(stream) => stream.read(out),
         }
     }
 }
@@ -86,6 +118,8 @@ impl Write for Stream {
             Self::Tcp(stream) => stream.write(bytes),
             #[cfg(feature = "tls")]
             Self::Tls(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Self::Served(stream) => stream.write(bytes),
         }
     }
 

@@ -27,8 +27,7 @@ use rustls::{
 };
 use sha2::{Digest, Sha256};
 
-/// The variable that tells a rank which certificate to believe.
-pub const PIN_VARIABLE: &str = "PMI_TLS_PIN";
+use crate::env::PIN_VARIABLE;
 
 /// The SHA-256 of a certificate; as text, 64 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +128,24 @@ where
         self.send()
     }
 
+    /// Whether the peer has not proven yet that it speaks TLS with us.
+    pub fn is_handshaking(&self) -> bool {
+        self.0.conn.is_handshaking()
+    }
+
+    /// Whether there is something to read, or to send, of which the system knows nothing: it was
+    /// taken from the connection below, or has not gone there.
+    ///
+    /// Who waits for the connection to become readable waits for it to become writable as well
+    /// then, which it mostly is already.
+    pub fn is_pending(&mut self) -> bool {
+        let conn = &mut self.0.conn;
+        // What fails here fails at the next read again, where it is told.
+        let has_read =
+            conn.process_new_packets().map_or(true, |io| io.plaintext_bytes_to_read() > 0);
+        has_read || conn.wants_write()
+    }
+
     /// Finds out whether a record fits below, where that must not be waited for.
     ///
     /// The system calls a TCP connection writable when a third of its buffer is free, which is more
@@ -218,6 +235,12 @@ impl Pin {
     fn of(certificate: &CertificateDer<'_>) -> Self {
         Self(Sha256::digest(certificate).into())
     }
+}
+
+/// Whether a handshake failed because the peer does not speak TLS.
+pub(crate) fn is_plain(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(Error::InvalidMessage(_)))
 }
 
 impl fmt::Display for Pin {

@@ -72,6 +72,13 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, value| put(&mut settings.job.secret_file, path(value).map(Some)),
         |settings| shown_path(settings.job.secret_file.as_ref()),
     ),
+    Opt::switch(
+        Job,
+        "tls",
+        "they speak TLS, with a certificate that is made for this job",
+        |settings, on| settings.job.is_secured = on,
+        |settings| settings.job.is_secured,
+    ),
 ];
 
 /// Cuts `KEY=VALUE`; the first `=` counts.

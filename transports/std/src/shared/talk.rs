@@ -57,7 +57,7 @@ impl Wire {
             Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
             // Its two directions share one state, so one thread cannot read while another writes.
             #[cfg(feature = "tls")]
-            Stream::Tls(_) => {
+            Stream::Tls(_) | Stream::Served(_) => {
                 let what = "threads cannot share a connection under TLS";
                 return Err(io::Error::new(io::ErrorKind::Unsupported, what));
             }

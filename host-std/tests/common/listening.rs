@@ -1,0 +1,85 @@
+//! A launcher that listens, and callers made of raw bytes.
+
+use super::host;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+/// A launcher that listens.
+pub struct Host {
+    pub child: Child,
+    pub port: String,
+    pub err: BufReader<std::process::ChildStderr>,
+    /// Where, as it was said first.
+    pub listens: String,
+    /// What was said since the start.
+    pub said: String,
+}
+
+impl Host {
+    /// Starts `pmi-host run --listen 127.0.0.1:0 WORDS…` and reads where it listens.
+    pub fn start(words: &[&str]) -> Self {
+        let mut command = host(["run", "--listen", "127.0.0.1:0"]);
+        command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        err.read_line(&mut said).unwrap();
+        let port = said.split("PMI_PORT=").nth(1).and_then(|rest| rest.split([' ', ';']).next());
+        let port = port.unwrap_or_else(|| panic!("no port in {said:?}")).to_owned();
+        Self { child, port, err, listens: said.clone(), said }
+    }
+
+    pub fn dial(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.port).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    /// Reads on until something was said.
+    pub fn says(&mut self, part: &str) {
+        while !self.said.contains(part) {
+            assert_ne!(self.err.read_line(&mut self.said).unwrap(), 0, "{}", self.said);
+        }
+    }
+
+    /// Waits for the end, and gives code, output and what was said.
+    pub fn end(mut self) -> (i32, String, String) {
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.err.read_to_string(&mut self.said).unwrap();
+        let said = std::mem::take(&mut self.said);
+        (self.child.wait().unwrap().code().unwrap(), out, said)
+    }
+}
+
+/// A test that failed leaves no launcher behind.
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+/// Sends a line and reads one.
+pub fn ask(stream: &mut TcpStream, line: &str) -> String {
+    stream.write_all(line.as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    answer
+}
+
+/// Reads what is sent until the other end closes; a reset is an end too.
+pub fn rest(stream: &mut TcpStream) -> String {
+    let mut all = Vec::new();
+    let mut chunk = [0; 512];
+    loop {
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(len) => all.extend_from_slice(&chunk[..len]),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("not closed: {error}"),
+        }
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}

@@ -1,0 +1,146 @@
+//! Ranks that dial in under TLS: both kinds of client get in, and whoever speaks otherwise is told so.
+#![cfg(feature = "tls")]
+
+mod common;
+use common::listening::{Host, ask, rest};
+use pmi_std::ConnectError;
+use pmi_std::env::Environment;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+
+/// What a rank must know to dial in, as the launcher has said it.
+fn environment(host: &Host, id: u32, version: &str) -> Environment {
+    let words = host.listens.split([' ', ';', '\n']).filter_map(|word| word.split_once('='));
+    let id = id.to_string();
+    let own =
+        [("PMI_ID", id.as_str()), ("PMI_RANK", &id), ("PMI_SIZE", "2"), ("PMI_VERSION", version)];
+    Environment::from_variables(own.into_iter().chain(words)).unwrap()
+}
+
+/// Starts `pmi-host run --listen … --tls WORDS…`.
+fn secured(words: &[&str]) -> Host {
+    let host = Host::start(&[&["--tls"], words].concat());
+    assert!(host.listens.contains(" PMI_SOCKTYPE=ssl PMI_TLS_PIN="), "{}", host.listens);
+    host
+}
+
+#[test]
+fn both_generations_exchange_values_under_tls() {
+    let host = secured(&["--expect", "2"]);
+    let clients = [(0, "1"), (1, "2")].map(|(id, version)| {
+        let environment = environment(&host, id, version);
+        thread::spawn(move || {
+            let mut member = pmi_std::connect_by(environment).unwrap().unwrap();
+            let (rank, pmi) = (member.rank, &mut member.pmi);
+            // More than one record, and more than what is read at once.
+            let card = |rank: u32, number: u32| format!("card-{rank}-{number}");
+            for number in 0..40 {
+                let value = card(rank, number).repeat(80);
+                pmi.put(card(rank, number).as_bytes(), value.as_bytes()).unwrap();
+            }
+            pmi.fence().unwrap();
+            for number in 0..40 {
+                let (key, mut room) = (card(1 - rank, number), [0; 1024]);
+                let len = pmi.get(key.as_bytes(), &mut room).unwrap().expect("the fence shows it");
+                assert_eq!(room[..len], *key.repeat(80).as_bytes());
+            }
+            pmi.finalize().unwrap();
+        })
+    });
+    for client in clients {
+        client.join().unwrap();
+    }
+    let (code, _, said) = host.end();
+    assert_eq!((code, said.lines().count()), (0, 1), "{said}");
+}
+
+#[test]
+fn questions_that_come_at_once_are_all_answered_under_tls() {
+    let host = secured(&["--expect", "1"]);
+    let environment = environment(&host, 0, "1");
+    let socket = host.dial();
+    let pin = environment.pin.unwrap().parse().unwrap();
+    let mut stream = pmi_std::tls::Client::new(socket, pin).unwrap();
+    stream.handshake().unwrap();
+    // The server takes one question of 1.1 at a time, so most of this waits inside of TLS.
+    let mut all = "cmd=initack pmiid=0\ncmd=init pmi_version=1 pmi_subversion=1\n".to_owned();
+    all.push_str(&"cmd=put kvsname=x key=k value=v\n".repeat(2000));
+    all.push_str("cmd=finalize\n");
+    stream.write_all(all.as_bytes()).unwrap();
+    stream.flush().unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard.matches("cmd=put_result rc=0").count(), 2000);
+    assert!(heard.ends_with("cmd=finalize_ack rc=0\n"), "{heard}");
+    assert_eq!(host.end().0, 0);
+}
+
+#[test]
+fn ranks_that_are_started_find_the_certificate_in_their_environment() {
+    let host =
+        secured(&["--expect", "1", "-n", "1", "sh", "-c", "echo $PMI_SOCKTYPE $PMI_TLS_PIN"]);
+    let pin = environment(&host, 0, "1").pin.unwrap();
+    let mut member = pmi_std::connect_by(environment(&host, 1, "1")).unwrap().unwrap();
+    member.pmi.finalize().unwrap();
+    let (code, out, said) = host.end();
+    assert_eq!((code, out), (0, format!("ssl {pin}\n")), "{said}");
+}
+
+#[test]
+fn whoever_speaks_in_the_clear_to_a_job_under_tls_is_told_and_sent_away() {
+    let mut host = secured(&["--expect", "1"]);
+    for (line, answer) in [
+        ("cmd=initack pmiid=0\n", "cmd=initack rc=-1 msg=this_port_speaks_TLS\n"),
+        (
+            "cmd=init pmi_version=2 pmi_subversion=0\n",
+            "cmd=response_to_init rc=-1 msg=this_port_speaks_TLS\n",
+        ),
+    ] {
+        host.said.clear();
+        let mut plain = host.dial();
+        assert_eq!(ask(&mut plain, line), answer);
+        rest(&mut plain);
+        host.says("does not speak TLS, as this job demands; it needs PMI_SOCKTYPE=ssl");
+        host.says("the job goes on");
+    }
+}
+
+#[test]
+fn whoever_speaks_tls_to_a_job_in_the_clear_is_told_and_sent_away() {
+    let other = secured(&["--expect", "1"]);
+    let mut host = Host::start(&["--expect", "1"]);
+    let mut wrong = environment(&other, 0, "1");
+    wrong.way = environment(&host, 0, "1").way;
+    let refused = pmi_std::connect_by(wrong).unwrap_err();
+    assert!(matches!(refused, ConnectError::Tls { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("TLS, which the server does not speak"), "{refused}");
+    host.says("speaks TLS, which this job does not");
+}
+
+#[test]
+fn a_certificate_of_another_job_is_not_believed() {
+    let (mut host, other) = (secured(&["--expect", "1"]), secured(&["--expect", "1"]));
+    let mut wrong = environment(&host, 0, "1");
+    wrong.pin = environment(&other, 0, "1").pin;
+    let refused = pmi_std::connect_by(wrong).unwrap_err().to_string();
+    assert!(refused.contains("certificate"), "{refused}");
+    host.says("broke its handshake of TLS off; PMI_TLS_PIN must be that of this job");
+}
+
+#[test]
+fn a_handshake_that_does_not_end_is_bounded_in_time_and_keeps_nobody_out() {
+    let mut host = secured(&["--expect", "1"]);
+    // As many as may be deciding who they are, silent or stuck in the middle of a record.
+    let mut hostile: Vec<TcpStream> = (0..64).map(|_| host.dial()).collect();
+    for stream in hostile.iter_mut().step_by(2) {
+        stream.write_all(b"\x16\x03\x01\x40\x00").unwrap();
+    }
+    for stream in &mut hostile {
+        rest(stream);
+    }
+    host.says("nothing came within the time allowed");
+    let mut member = pmi_std::connect_by(environment(&host, 0, "1")).unwrap().unwrap();
+    member.pmi.finalize().unwrap();
+    assert_eq!(host.end().0, 0);
+}

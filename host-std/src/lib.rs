@@ -9,6 +9,7 @@
 //! launch      plan, order, program, env, process, descriptors; signal, ladder, orphans
 //! stdio       what ranks write and read: lines, labels, files, outputs
 //! server      ready (epoll), service (the protocol server and its links), news, map_kvs
+//! trace       the last messages in memory, all of them in a file
 //! verdict     how a job ended: rules without system calls
 //! report      every sentence this program says
 //! conform     checks other launchers and clients
@@ -16,7 +17,8 @@
 //! ```
 //!
 //! One thread, one readiness loop. Nothing in it waits for a rank, a client or a reader of our output:
-//! each is asked only when the system says that it has something or takes something.
+//! each is asked only when the system says that it has something or takes something. A disk says no such
+//! thing, so a trace file is written by a thread of its own.
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -28,4 +30,5 @@ pub mod report;
 pub mod server;
 pub mod settings;
 pub mod stdio;
+pub mod trace;
 pub mod verdict;

@@ -2,12 +2,15 @@
 
 use super::{Job, Run, Started};
 use crate::launch::ladder::Step;
+use crate::launch::process::Ending;
 use crate::launch::{orphans, signal};
 use crate::report;
 use crate::stdio::index;
+use crate::trace::Who;
 use crate::verdict::{Failure, Phase, judge};
 use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
+use pmi_trace::What;
 use rustix::process::Signal;
 use std::io;
 use std::time::{Duration, Instant};
@@ -26,6 +29,7 @@ impl Run {
         // good one.
         self.service.drain(job, rank, &self.poller)?;
         self.take_news();
+        self.service.tracer.event(Who::rank(job.0, rank), ended(ending));
         match judge(rank, ending, self.service.phase(job, rank)).filter(|_| self.is_wanted(job)) {
             Some(failure) => {
                 self.outputs.drain(number);
@@ -55,6 +59,7 @@ impl Run {
         {
             let pid = |rank| self.pid(job, rank);
             let text = report::failure(&failure, plan, pid, self.running_count);
+            self.service.tracer.event(Who::job(job.0), What::Told { text: text.clone() });
             self.outputs.say(text);
         }
         self.say_who_is_there();
@@ -243,6 +248,14 @@ impl Run {
             // Those that ended may have left others.
             orphans::signal(Signal::KILL);
         }
+    }
+}
+
+/// How a process ended, for the trace.
+fn ended(ending: Ending) -> What {
+    match ending {
+        Ending::Exited(code) => What::Exited { code: code.into() },
+        Ending::Killed { signal, .. } => What::Killed { signal },
     }
 }
 

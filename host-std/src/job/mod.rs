@@ -31,11 +31,12 @@ use crate::stdio::outputs::Outputs;
 use crate::verdict::Failure;
 use door::Door;
 use pmi_core::ids::JobId;
+use pmi_trace::{Head, JobFacts};
 use start::Start;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Runs the first job, and all that come from it, and gives the exit code. Everything there is to say has
 /// been said then.
@@ -128,8 +129,10 @@ impl Run {
         let dial = door.as_ref().map(|door| door.dial(&config)).transpose()?;
         let plan = Plan::first(&config, dial, std::process::id());
         outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;
-        let mut service = Service::new();
+        let mut service = Service::new(config.settings.tracing.ring);
         let first = service.add_job(&plan).map_err(prepare)?;
+        let head = head(&plan, service.facts(first, &plan));
+        service.tracer.start(&config.settings.tracing, head)?;
         let mut run = Self {
             launcher,
             starts: VecDeque::new(),
@@ -169,10 +172,14 @@ impl Run {
             let _ = io::stderr().write_all(report::line(&what).as_bytes());
             self.failure.get_or_insert(Failure::Launcher { what });
         }
-        match &self.failure {
+        let code = match &self.failure {
             Some(failure) => failure.exit_code(),
             None => u8::from(self.outputs.has_failed()),
+        };
+        if let Some(trouble) = self.service.tracer.finish(code) {
+            let _ = io::stderr().write_all(report::line(trouble).as_bytes());
         }
+        code
     }
 
     fn turn_until_done(&mut self) -> io::Result<()> {
@@ -186,6 +193,7 @@ impl Run {
             self.take(&ready)?;
             self.settle()?;
             self.look_at_the_clock(Instant::now())?;
+            self.flush_trace();
             self.outputs.flush(&mut self.poller)?;
         }
         Ok(())
@@ -211,6 +219,13 @@ impl Run {
         let mut ends: Vec<u32> = ends.collect();
         ends.sort_unstable();
         ends.into_iter().try_for_each(|process| self.take_end(process))
+    }
+
+    /// Lets the trace be written.
+    fn flush_trace(&mut self) {
+        if let Some(trouble) = self.service.tracer.flush() {
+            self.outputs.say(trouble);
+        }
     }
 
     /// Answers who is owed. News may free a session to go on, so it takes turns until all is quiet.
@@ -292,6 +307,18 @@ impl Run {
 
     fn pid(&self, job: JobId, rank: u32) -> Option<i32> {
         self.process_of(job, rank).map(|process| self.processes[index(process)].pid)
+    }
+}
+
+/// Facts about the run, for its trace.
+fn head(plan: &Plan, facts: JobFacts) -> Head {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Head {
+        started_unix_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+        recorder: concat!("pmi-host ", env!("CARGO_PKG_VERSION")).into(),
+        host: plan.host.clone(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        jobs: vec![facts],
     }
 }
 

@@ -5,6 +5,7 @@ use crate::server::flush::{Connection, Occasion, Served};
 use crate::server::news::{Asked, News, event_news, nonsense, stuck_news};
 use crate::server::ready::{Poller, Token};
 use crate::server::storage::{Heap, Table};
+use crate::trace::{Tracer, Who};
 use crate::verdict::{Failure, Phase};
 use pmi_core::error::{Code, Misuse, PeerError};
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
@@ -12,6 +13,7 @@ use pmi_core::machine::Machine;
 use pmi_core::server::{self, Event, JobSpec, Member, Peer, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_std::{Bounded, Clock, Stream};
+use pmi_trace::{JobFacts, What};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -34,6 +36,8 @@ pub struct Service {
     pub(super) clock: Clock,
     /// One buffer for whichever connection is served.
     scratch: Box<[u8]>,
+    /// Records what is said, and whatever else the launcher sees.
+    pub tracer: Tracer,
 }
 
 /// A rank, as far as it has to do with connections.
@@ -49,8 +53,8 @@ pub(super) struct Seat {
 }
 
 impl Service {
-    /// A server without jobs.
-    pub fn new() -> Self {
+    /// A server without jobs, which remembers about `recent` messages.
+    pub fn new(recent: usize) -> Self {
         Self {
             server: Server::new(Table::new(SESSIONS_MAX), Table::new(JOBS_MAX), Default::default()),
             seats: Vec::new(),
@@ -61,6 +65,7 @@ impl Service {
             strangers: 0,
             clock: Clock::start(),
             scratch: vec![0; SCRATCH].into(),
+            tracer: Tracer::new(recent),
         }
     }
 
@@ -87,7 +92,18 @@ impl Service {
         let place = index(job.0);
         self.seats.resize_with(self.seats.len().max(place + 1), Vec::new);
         self.seats[place] = vec![Seat::default(); count];
+        self.tracer.add_job(self.facts(job, plan), plan.spawner.is_some());
         Ok(job)
+    }
+
+    /// What a trace says of a job.
+    pub fn facts(&self, job: JobId, plan: &Plan) -> JobFacts {
+        let is_spawner = |job: &JobId| {
+            let name = self.server.job(*job).map(|job| job.name().as_bytes());
+            name.is_some() && name == plan.spawner.as_deref().map(str::as_bytes)
+        };
+        let spawner = self.server.jobs().find(is_spawner).map(|job| job.0);
+        JobFacts { job: job.0, name: plan.kvsname.clone(), ranks: plan.ranks, spawner }
     }
 
     /// What the ranks of a job can read from the start.
@@ -112,6 +128,7 @@ impl Service {
             && let Some(seats) = self.seats.get_mut(index(job.0))
         {
             *seats = Vec::new();
+            self.tracer.remove_job(job.0);
         }
     }
 
@@ -147,6 +164,8 @@ impl Service {
         let place = index(session.0);
         self.connections.resize_with(self.connections.len().max(place + 1), || None);
         self.connections[place] = Some(connection);
+        let from = from.map(|from| from.to_string());
+        self.tracer.event(who(&self.server, session), What::Connected { from });
         Ok(session)
     }
 
@@ -234,9 +253,14 @@ impl Service {
         let now = self.clock.now();
         let found = self.connections.get_mut(index(id.0)).and_then(Option::as_mut);
         let Some(connection) = found else { return Ok(()) };
-        let Some(mut session) = self.server.session(id) else { return Ok(()) };
+        let who = who(&self.server, id);
+        let Some(session) = self.server.session(id) else { return Ok(()) };
+        let mut session = self.tracer.tap(session, who);
         let wire = (Token::Link(id.0), poller);
         let mut served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
+        if connection.is_closed() && served != Served::Waiting {
+            self.tracer.event(who, What::Closed);
+        }
         // Whoever has said who it is may take its time from now on.
         if connection.is_stranger
             && self.server.session(id).is_none_or(|s| s.poll_timeout().is_none())
@@ -270,6 +294,7 @@ impl Service {
                     && let Some(Some(connection)) = self.connections.get_mut(index(id.0))
                 {
                     connection.close();
+                    self.tracer.event(who, What::Closed);
                     // A process of ours is heard of when it ends, but who has dialled in only here.
                     if connection.from.is_some() {
                         self.news.push_back(News::Closed { job, rank });
@@ -306,6 +331,9 @@ impl Service {
     pub(super) fn close(&mut self, session: SessionId) {
         let place = self.connections.get_mut(index(session.0));
         let connection = place.and_then(Option::take);
+        if connection.as_ref().is_some_and(|connection| !connection.is_closed()) {
+            self.tracer.event(who(&self.server, session), What::Closed);
+        }
         self.strangers -= usize::from(connection.is_some_and(|connection| connection.is_stranger));
         self.events.extend(self.server.close(session));
     }
@@ -323,10 +351,11 @@ impl Service {
     }
 }
 
-impl Default for Service {
-    fn default() -> Self {
-        Self::new()
-    }
+/// Whose connection it is, for records.
+fn who(server: &Server<Heap>, session: SessionId) -> Who {
+    let peer = server.peer(session);
+    let rank = peer.and_then(|(_, rank)| rank).map(|rank| rank.0);
+    Who { job: peer.map_or(0, |(job, _)| job.0), rank, session: Some(session.0) }
 }
 
 /// A rank of `plan` that has not said anything.

@@ -8,12 +8,16 @@
 //!
 //! ```text
 //!   file, json   the format, and the same as JSON lines
+//!   stream       whole messages out of bytes as they arrive
+//!   message      what a message says
 //!      └──── record   what a trace is made of
 //! ```
 
 mod bytes;
 pub mod file;
 pub mod json;
+pub mod message;
 pub mod record;
+pub mod stream;
 
 pub use record::{Direction, Head, JobFacts, Record, Trace, What};

@@ -1,0 +1,215 @@
+//! The file, written by a thread of its own: a disk has no readiness, and the loop waits for nobody.
+
+use pmi_trace::file::write_record;
+use pmi_trace::{Record, What};
+use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
+use rustix::io::Errno;
+use signal_hook::consts::SIGXFSZ;
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// A trace file that is being written.
+///
+/// Records gather here, go to the thread at the end of a turn of the loop, and reach the file a few
+/// milliseconds later.
+#[derive(Debug)]
+pub struct TraceFile {
+    path: PathBuf,
+    gathered: Vec<u8>,
+    gathered_count: u64,
+    /// Records that nobody could keep, since the last that somebody could.
+    lost_count: u64,
+    desk: Arc<Desk>,
+}
+
+/// Where the loop leaves what the thread takes.
+#[derive(Debug, Default)]
+struct Desk {
+    tray: Mutex<Tray>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Tray {
+    bytes: Vec<u8>,
+    /// The thread sleeps until it is woken.
+    is_idle: bool,
+    /// No more will come.
+    is_closed: bool,
+    /// The thread has ended: everything is written, or this went wrong.
+    outcome: Option<Result<(), io::Error>>,
+}
+
+impl TraceFile {
+    /// Makes the file anew, with `start` in it, so that it is known before the first rank starts whether it
+    /// can be written. Only its owner may read it: values of keys may be secrets.
+    ///
+    /// Errors: a sentence for people, with the way out.
+    pub fn create(path: &Path, start: &[u8]) -> Result<Self, String> {
+        let open = || -> io::Result<File> {
+            // A pipe without a reader is refused instead of waited for.
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+            let fd = open(path, flags | OFlags::NONBLOCK, Mode::RUSR | Mode::WUSR)?;
+            fcntl_setfl(&fd, fcntl_getfl(&fd)? - OFlags::NONBLOCK)?;
+            // A limit on the size of files is to be an error of a write, not the end of the launcher.
+            signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+            let mut file = File::from(fd);
+            file.write_all(start)?;
+            Ok(file)
+        };
+        let desk = Arc::new(Desk::default());
+        let theirs = Arc::clone(&desk);
+        let opened = open().and_then(|mut file| {
+            let work = move || theirs.write(&mut file);
+            thread::Builder::new().name("trace".into()).spawn(work)
+        });
+        match opened {
+            Ok(_) => Ok(Self {
+                path: path.into(),
+                gathered: Vec::new(),
+                gathered_count: 0,
+                lost_count: 0,
+                desk,
+            }),
+            Err(error) => Err(cannot_be_written(path, &error)),
+        }
+    }
+
+    /// Adds one record.
+    pub fn push(&mut self, frame: &[u8]) {
+        self.gathered.extend(frame);
+        self.gathered_count += 1;
+    }
+
+    /// Hands over what has gathered. Never waits for the disk: what a slow one leaves no room for is
+    /// counted and left out, as of `now_ns`. Gives why nothing is written any more.
+    pub fn flush(&mut self, now_ns: u64) -> Option<String> {
+        if self.gathered.is_empty() {
+            return None;
+        }
+        let mut tray = self.desk.tray();
+        if let Some(outcome) = tray.outcome.take() {
+            return outcome.err().map(|error| stopped(&self.path, &error));
+        }
+        let room = TRAY_MAX.saturating_sub(tray.bytes.len());
+        if self.gathered.len() > room && !tray.bytes.is_empty() {
+            self.lost_count += self.gathered_count;
+        } else {
+            if self.lost_count > 0 {
+                write_record(&lost(now_ns, self.lost_count), &mut tray.bytes);
+                self.lost_count = 0;
+            }
+            match tray.bytes.is_empty() {
+                true => mem::swap(&mut tray.bytes, &mut self.gathered),
+                false => tray.bytes.extend(&self.gathered),
+            }
+        }
+        let is_idle = mem::take(&mut tray.is_idle);
+        drop(tray);
+        self.gathered.clear();
+        self.gathered_count = 0;
+        if is_idle {
+            self.desk.changed.notify_one();
+        }
+        None
+    }
+
+    /// Waits until all is written, but not for ever. Gives what went wrong.
+    pub fn finish(mut self, now_ns: u64) -> Option<String> {
+        let trouble = self.flush(now_ns);
+        if trouble.is_some() {
+            return trouble;
+        }
+        let mut tray = self.desk.tray();
+        tray.is_closed = true;
+        self.desk.changed.notify_one();
+        let waited =
+            self.desk.changed.wait_timeout_while(tray, PATIENCE, |tray| tray.outcome.is_none());
+        let (mut tray, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match tray.outcome.take() {
+            Some(outcome) => outcome.err().map(|error| stopped(&self.path, &error)),
+            None => Some(stuck(&self.path)),
+        }
+    }
+}
+
+impl Desk {
+    fn tray(&self) -> MutexGuard<'_, Tray> {
+        // Nobody panics while holding it; if somebody did, what is in it would still be whole.
+        self.tray.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The work of the thread.
+    fn write(&self, file: &mut File) {
+        let outcome = self.write_until_closed(file);
+        self.tray().outcome = Some(outcome);
+        self.changed.notify_all();
+    }
+
+    fn write_until_closed(&self, file: &mut File) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        loop {
+            let mut tray = self.tray();
+            while tray.bytes.is_empty() && !tray.is_closed {
+                tray.is_idle = true;
+                tray = self.changed.wait(tray).unwrap_or_else(PoisonError::into_inner);
+            }
+            if tray.bytes.is_empty() {
+                return Ok(());
+            }
+            // Messages come in bursts, and waking up for each would take time from those who send them.
+            let waited = self.changed.wait_timeout_while(tray, GATHERING, |tray| !tray.is_closed);
+            let (mut tray, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            mem::swap(&mut tray.bytes, &mut bytes);
+            drop(tray);
+            file.write_all(&bytes)?;
+            bytes.clear();
+        }
+    }
+}
+
+fn lost(time_ns: u64, count: u64) -> Record {
+    let what = What::Lost { count };
+    Record { time_ns, job: 0, rank: None, session: None, what }
+}
+
+fn cannot_be_written(path: &Path, error: &io::Error) -> String {
+    let shown = path.display();
+    let why = match error.raw_os_error() {
+        Some(code) if code == Errno::NXIO.raw_os_error() => {
+            "it is a pipe that nobody reads".to_owned()
+        }
+        _ => error.to_string(),
+    };
+    format!("the trace cannot be written to '{shown}' ({why}); name another file with --trace")
+}
+
+fn stopped(path: &Path, error: &io::Error) -> String {
+    format!(
+        "the trace in '{}' ends here ({error}); what is in it can be read, and the run goes on without",
+        path.display()
+    )
+}
+
+fn stuck(path: &Path) -> String {
+    format!(
+        "the trace in '{}' could not be written to its end within {} s; what is in it can be read",
+        path.display(),
+        PATIENCE.as_secs()
+    )
+}
+
+/// How much may wait for the disk.
+const TRAY_MAX: usize = 16 << 20;
+
+/// How long messages gather before they are written: what a launcher that is killed takes with it.
+const GATHERING: Duration = Duration::from_millis(5);
+
+/// How long the end of the run waits for the disk.
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,253 @@
+//! What is recorded of the messages: always the last ones in memory, and all of them in a file if
+//! somebody asked for one.
+//!
+//! A message is recorded when the server takes it up or gives it out, whole, with the bytes that were on
+//! the wire. It is put into its frame once; the ring and the file take the same bytes.
+
+mod file;
+mod ring;
+mod tap;
+
+pub use file::TraceFile;
+pub use ring::{Last, Ring};
+pub use tap::Tap;
+
+use crate::settings;
+use pmi_trace::file::{write_head, write_record};
+use pmi_trace::stream::Splitter;
+use pmi_trace::{Direction, Head, JobFacts, Record, What};
+use std::time::Instant;
+
+/// Records what happens.
+#[derive(Debug)]
+pub struct Tracer {
+    zero: Instant,
+    head: Head,
+    ring: Ring,
+    file: Option<TraceFile>,
+    /// By session: the start of a message that is not whole yet.
+    streams: Vec<Splitter>,
+    /// The record that is being written.
+    frame: Vec<u8>,
+}
+
+/// Whom a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// The number of the job.
+    pub job: u32,
+    /// The rank, if it is known.
+    pub rank: Option<u32>,
+    /// The number of the connection, if it is about one.
+    pub session: Option<u32>,
+}
+
+impl Who {
+    /// A rank, whatever its connection.
+    pub const fn rank(job: u32, rank: u32) -> Self {
+        Self { job, rank: Some(rank), session: None }
+    }
+
+    /// A job as a whole.
+    pub const fn job(job: u32) -> Self {
+        Self { job, rank: None, session: None }
+    }
+}
+
+impl Tracer {
+    /// Starts the clock of the records. The ring has room for `ring` messages of usual length.
+    pub fn new(ring: usize) -> Self {
+        Self {
+            zero: Instant::now(),
+            head: Head::default(),
+            ring: Ring::new(ring),
+            file: None,
+            streams: Vec::new(),
+            frame: Vec::new(),
+        }
+    }
+
+    /// Takes the facts about the run, and opens the file if there shall be one. What is recorded from now
+    /// on goes into it.
+    ///
+    /// Errors: the file cannot be written; a sentence with the way out.
+    pub fn start(&mut self, settings: &settings::Tracing, head: Head) -> Result<(), String> {
+        let mut start = Vec::new();
+        write_head(&head, &mut start);
+        self.head = head;
+        self.file =
+            settings.file.as_deref().map(|path| TraceFile::create(path, &start)).transpose()?;
+        Ok(())
+    }
+
+    /// Takes note of a job. Its ranks are `spawned` by another's, or were there from the start.
+    pub fn add_job(&mut self, facts: JobFacts, spawned: bool) {
+        self.ring.add_job(facts.job, facts.ranks);
+        if spawned {
+            self.event(Who::job(facts.job), What::Spawned(facts));
+        }
+    }
+
+    /// Forgets the last messages of the ranks of a job.
+    pub fn remove_job(&mut self, job: u32) {
+        self.ring.remove_job(job);
+    }
+
+    /// Records anything but a message.
+    pub fn event(&mut self, who: Who, what: What) {
+        if let (What::Connected { .. }, Some(session)) = (&what, who.session) {
+            // The number may have been that of a connection which ended within a message.
+            *stream(&mut self.streams, session) = Splitter::default();
+        }
+        let time_ns = self.now_ns();
+        self.record(who, time_ns, what);
+    }
+
+    /// Lends a session that records what passes through it.
+    pub fn tap<M>(&mut self, machine: M, who: Who) -> Tap<'_, M> {
+        Tap::new(machine, self, who)
+    }
+
+    /// Records what a client has sent, as far as it is whole.
+    fn heard(&mut self, who: Who, bytes: &[u8]) {
+        let Some(session) = who.session else { return };
+        let mut splitter = std::mem::take(stream(&mut self.streams, session));
+        splitter.push(Direction::ToServer, bytes, |message| {
+            self.message(who, Direction::ToServer, message);
+        });
+        *stream(&mut self.streams, session) = splitter;
+    }
+
+    /// Records one whole message of the server.
+    fn said(&mut self, who: Who, message: &[u8]) {
+        let Some(session) = who.session else { return };
+        stream(&mut self.streams, session).note_reply(message);
+        self.message(who, Direction::ToClient, message);
+    }
+
+    fn message(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
+        let time_ns = self.now_ns();
+        if let Some(rank) = who.rank {
+            self.ring.note((who.job, rank), Last::new(time_ns, direction, bytes));
+        }
+        self.record(who, time_ns, What::Message { direction, bytes });
+    }
+
+    fn record<B: AsRef<[u8]>>(&mut self, who: Who, time_ns: u64, what: What<B>) {
+        let Who { job, rank, session } = who;
+        self.frame.clear();
+        write_record(&Record { time_ns, job, rank, session, what }, &mut self.frame);
+        self.ring.push(&self.frame);
+        if let Some(file) = &mut self.file {
+            file.push(&self.frame);
+        }
+    }
+
+    /// Hands what was recorded to whoever writes the file, which takes no time. Gives what a person must
+    /// be told about it, once.
+    pub fn flush(&mut self) -> Option<String> {
+        let now_ns = self.file.as_ref().map(|_| self.now_ns())?;
+        let trouble = self.file.as_mut()?.flush(now_ns)?;
+        self.file = None;
+        Some(trouble)
+    }
+
+    /// Records that the run is over, and waits until the file is written. Gives what a person must be
+    /// told about it.
+    pub fn finish(&mut self, code: u8) -> Option<String> {
+        self.event(Who { job: 0, rank: None, session: None }, What::Ended { code });
+        self.file.take()?.finish(self.now_ns())
+    }
+
+    /// The last message of a rank, or to it.
+    pub fn last(&self, job: u32, rank: u32) -> Option<&Last> {
+        self.ring.last(job, rank)
+    }
+
+    /// The last messages of all ranks, as a trace that other programs read.
+    pub fn recent(&self) -> Vec<u8> {
+        let mut trace = Vec::new();
+        write_head(&self.head, &mut trace);
+        self.ring.write_to(&mut trace);
+        trace
+    }
+
+    /// How long the run has gone on.
+    ///
+    /// Units: nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        u64::try_from(self.zero.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+fn stream(streams: &mut Vec<Splitter>, session: u32) -> &mut Splitter {
+    let place = usize::try_from(session).unwrap_or(usize::MAX);
+    if streams.len() <= place {
+        streams.resize_with(place + 1, Splitter::default);
+    }
+    &mut streams[place]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmi_trace::file;
+
+    const WHO: Who = Who { job: 0, rank: Some(1), session: Some(7) };
+
+    fn tracer(ring: usize) -> Tracer {
+        let mut tracer = Tracer::new(ring);
+        let facts = JobFacts { job: 0, name: "kvs".into(), ranks: 2, spawner: None };
+        tracer.start(&settings::Tracing::default(), Head::default()).unwrap();
+        tracer.add_job(facts, false);
+        tracer
+    }
+
+    fn messages(tracer: &Tracer) -> Vec<String> {
+        let read = file::read(&tracer.recent()).unwrap();
+        assert_eq!(read.damage, None);
+        read.trace.messages().map(|(.., bytes)| bytes.escape_ascii().to_string()).collect()
+    }
+
+    #[test]
+    fn messages_are_recorded_whole_however_they_arrive() {
+        let mut tracer = tracer(16);
+        for piece in b"cmd=init pmi_version=2 pmi_subversion=0\n".chunks(7) {
+            tracer.heard(WHO, piece);
+        }
+        assert_eq!(tracer.last(0, 1).map(Last::name), Some("init".into()));
+        tracer.said(WHO, b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
+        tracer.heard(WHO, b"    23cmd=fullinit;pmirank=1;    14cmd=kvs-f");
+        tracer.heard(WHO, b"ence;");
+        assert_eq!(
+            messages(&tracer),
+            [
+                "cmd=init pmi_version=2 pmi_subversion=0\\n",
+                "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\\n",
+                "    23cmd=fullinit;pmirank=1;",
+                "    14cmd=kvs-fence;"
+            ]
+        );
+        let last = *tracer.last(0, 1).unwrap();
+        assert_eq!((last.name().as_str(), last.direction), ("kvs-fence", Direction::ToServer));
+        assert!(tracer.last(0, 0).is_none() && tracer.last(3, 1).is_none());
+    }
+
+    #[test]
+    fn a_connection_that_takes_an_old_number_starts_afresh() {
+        let mut tracer = tracer(16);
+        tracer.heard(WHO, b"cmd=ini");
+        tracer.event(WHO, What::Closed);
+        tracer.event(WHO, What::Connected { from: None });
+        tracer.heard(WHO, b"cmd=get_maxes\n");
+        assert_eq!(messages(&tracer), ["cmd=get_maxes\\n"]);
+    }
+
+    #[test]
+    fn without_a_ring_the_last_messages_are_still_known() {
+        let mut tracer = tracer(0);
+        tracer.heard(WHO, b"cmd=get_maxes\n");
+        assert_eq!(messages(&tracer), [""; 0]);
+        assert_eq!(tracer.last(0, 1).map(Last::name), Some("get_maxes".into()));
+    }
+}

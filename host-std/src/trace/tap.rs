@@ -1,0 +1,65 @@
+//! A session that records what passes through it.
+
+use super::{Tracer, Who};
+use pmi_core::error::{Full, PeerError};
+use pmi_core::machine::Machine;
+use pmi_core::time::Instant;
+
+/// A machine of the server, and who writes down what it takes and gives.
+#[derive(Debug)]
+pub struct Tap<'a, M> {
+    machine: M,
+    tracer: &'a mut Tracer,
+    who: Who,
+}
+
+impl<'a, M> Tap<'a, M> {
+    pub(super) const fn new(machine: M, tracer: &'a mut Tracer, who: Who) -> Self {
+        Self { machine, tracer, who }
+    }
+}
+
+impl<M: Machine> Machine for Tap<'_, M> {
+    type Event<'b>
+        = M::Event<'b>
+    where
+        Self: 'b;
+
+    fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
+        let taken = self.machine.handle_input(now, bytes);
+        // What the peer did wrong is in what it sent, so all of that is worth keeping.
+        let len = taken.unwrap_or(bytes.len());
+        if len > 0 {
+            self.tracer.heard(self.who, bytes.get(..len).unwrap_or(bytes));
+        }
+        taken
+    }
+
+    fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
+        self.machine.handle_timeout(now)
+    }
+
+    fn handle_end(&mut self, now: Instant) -> Result<(), PeerError> {
+        self.machine.handle_end(now)
+    }
+
+    fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
+        let written = self.machine.poll_transmit(out)?;
+        if let Some(message) = written.and_then(|len| out.get(..len)) {
+            self.tracer.said(self.who, message);
+        }
+        Ok(written)
+    }
+
+    fn poll_event(&mut self) -> Option<Self::Event<'_>> {
+        self.machine.poll_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.machine.poll_timeout()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.machine.is_finished()
+    }
+}

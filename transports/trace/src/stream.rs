@@ -1,0 +1,181 @@
+//! Whole messages out of the pieces in which bytes arrive.
+
+use crate::record::Direction;
+use pmi_core::command::{Answer, Version};
+use pmi_core::error::Malformed;
+use pmi_core::wire::{Dialect, Framed, pmi1, pmi2};
+
+/// Cuts both directions of one connection into whole messages.
+///
+/// It finds the ends of messages as the server and the client do, and listens to the answer to `init`
+/// to know from where on there may be frames.
+#[derive(Clone, Debug, Default)]
+pub struct Splitter {
+    version: Option<Version>,
+    to_server: Vec<u8>,
+    to_client: Vec<u8>,
+}
+
+impl Splitter {
+    /// Takes bytes as they came, and gives every message that is whole now.
+    ///
+    /// What can be no message is given as it is: whoever sent it will not be understood again. The same
+    /// goes for a message that is longer than any should be.
+    pub fn push(&mut self, direction: Direction, bytes: &[u8], mut each: impl FnMut(&[u8])) {
+        let Self { version, to_server, to_client } = self;
+        let kept = match direction {
+            Direction::ToServer => to_server,
+            Direction::ToClient => to_client,
+        };
+        if kept.is_empty() {
+            // Nearly always: whole messages are read where they lie.
+            let taken = split(version, direction, bytes, &mut each);
+            kept.extend(bytes.get(taken..).unwrap_or_default());
+        } else {
+            kept.extend(bytes);
+            let taken = split(version, direction, kept, &mut each);
+            kept.drain(..taken);
+        }
+        if kept.len() > MESSAGE_MAX {
+            each(kept);
+            kept.clear();
+        }
+    }
+
+    /// Listens to a message of the server that is known to be whole.
+    pub fn note_reply(&mut self, message: &[u8]) {
+        if self.version.is_none() {
+            self.version = agreed(message);
+        }
+    }
+
+    /// Gives what is left when no more bytes will come.
+    pub fn finish(&mut self, mut each: impl FnMut(Direction, &[u8])) {
+        let Self { to_server, to_client, .. } = self;
+        for (direction, kept) in
+            [(Direction::ToServer, to_server), (Direction::ToClient, to_client)]
+        {
+            if !kept.is_empty() {
+                each(direction, kept);
+                kept.clear();
+            }
+        }
+    }
+}
+
+/// Gives the whole messages at the front, and says how long they are together.
+fn split(
+    version: &mut Option<Version>,
+    direction: Direction,
+    bytes: &[u8],
+    each: &mut impl FnMut(&[u8]),
+) -> usize {
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let len = match frame(*version, direction, rest) {
+            Ok(Framed::Whole(len)) => len,
+            Ok(Framed::Partial) => break,
+            Err(_) => rest.len(),
+        };
+        let message = rest.get(..len).unwrap_or(rest);
+        if direction == Direction::ToClient && version.is_none() {
+            *version = agreed(message);
+        }
+        each(message);
+        at += message.len();
+    }
+    at
+}
+
+fn frame(
+    version: Option<Version>,
+    direction: Direction,
+    bytes: &[u8],
+) -> Result<Framed, Malformed> {
+    let dialect = Dialect::of(bytes, version);
+    match (direction, dialect) {
+        (Direction::ToServer, _) => dialect.frame_request(bytes),
+        (Direction::ToClient, Dialect::Lines) => pmi1::frame_reply(bytes),
+        (Direction::ToClient, Dialect::Frames(_)) => pmi2::frame(bytes),
+    }
+}
+
+/// The version that a server agrees to, if that is what it says.
+fn agreed(message: &[u8]) -> Option<Version> {
+    let reply = message.starts_with(b"c").then(|| pmi1::read_reply(message).ok()).flatten()?;
+    match reply.answer {
+        Answer::Version(version) if reply.code.is_success() => Some(version),
+        _ => None,
+    }
+}
+
+/// Longer than what a server takes up.
+const MESSAGE_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was said, and by whom.
+    const TALK: [(Direction, &[u8]); 8] = [
+        (Direction::ToServer, b"cmd=init pmi_version=2 pmi_subversion=0\n"),
+        (Direction::ToClient, b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"),
+        (Direction::ToServer, b"    23cmd=fullinit;pmirank=0;"),
+        (Direction::ToClient, b"    31cmd=fullinit-response;rc=0;a=b;"),
+        (Direction::ToServer, b"mcmd=spawn\nnprocs=1\nexecname=a\nendcmd\n"),
+        (Direction::ToClient, b"cmd=spawn_result rc=0\n"),
+        (Direction::ToServer, b"15    cmd=job-getid;\n"),
+        (
+            Direction::ToClient,
+            b"cmd=initack rc=0\ncmd=set size=1\ncmd=set rank=0\ncmd=set debug=0\n",
+        ),
+    ];
+
+    fn split_by(piece: usize) -> Vec<(Direction, Vec<u8>)> {
+        let (mut splitter, mut whole) = (Splitter::default(), Vec::new());
+        for (direction, message) in TALK {
+            for piece in message.chunks(piece) {
+                splitter
+                    .push(direction, piece, |message| whole.push((direction, message.to_vec())));
+            }
+        }
+        splitter.finish(|_, rest| panic!("{:?} is left", rest.escape_ascii().to_string()));
+        whole
+    }
+
+    #[test]
+    fn messages_are_whole_however_they_arrive() {
+        let expected = TALK.map(|(direction, message)| (direction, message.to_vec()));
+        for piece in [1, 2, 3, 7, 1000] {
+            assert_eq!(split_by(piece), expected, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn several_messages_in_one_piece_are_told_apart() {
+        let mut splitter = Splitter::default();
+        let mut lens = Vec::new();
+        let piece = b"cmd=put kvsname=a key=b value=c\ncmd=barrier_in\n\ncmd=fin";
+        splitter.push(Direction::ToServer, piece, |message| lens.push(message.len()));
+        assert_eq!(lens, [32, 15, 1]);
+        splitter.push(Direction::ToServer, b"alize\n", |message| lens.push(message.len()));
+        assert_eq!(lens[3], 13);
+    }
+
+    #[test]
+    fn what_can_be_no_message_is_given_as_it_is() {
+        let mut splitter = Splitter::default();
+        let mut given = Vec::new();
+        for bytes in
+            [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\xff\xff\xff\xff", b"cmd=get_maxes\n", b"cmd=x"]
+        {
+            splitter.push(Direction::ToServer, bytes, |message| given.push(message.to_vec()));
+        }
+        splitter.finish(|_, rest| given.push(rest.to_vec()));
+        assert_eq!(given.len(), 5, "{given:?}");
+        let endless = [b"cmd=", vec![b'x'; MESSAGE_MAX].as_slice()].concat();
+        given.clear();
+        splitter.push(Direction::ToServer, &endless, |message| given.push(message.to_vec()));
+        assert_eq!(given, [endless]);
+    }
+}

@@ -13,11 +13,15 @@
 //! simulator calls it when a delivery is due. What a kind of link must promise is written at
 //! [`Link`], and [`conformance`] holds it to that.
 //!
+//! With the feature `alloc`, [`heap`] has memory for machines that grows with what they hold.
+//!
 //! Foreign traits stop here: the machines know none of them.
 
 pub mod blocking;
 pub mod conformance;
 mod error;
+#[cfg(feature = "alloc")]
+pub mod heap;
 mod link;
 mod pump;
 pub mod task;
@@ -26,5 +30,7 @@ pub use error::{CallError, LinkError, PumpError};
 pub use link::{Link, Read, Wrote};
 pub use pump::{Carry, Progress, flush, pump};
 
+#[cfg(feature = "alloc")]
+extern crate alloc;
 #[cfg(test)]
 extern crate std;

@@ -29,7 +29,6 @@
 //!
 //! It knows nothing of processes and of waiting for many links: that is the host's.
 
-mod bounded;
 mod clock;
 mod connect;
 pub mod env;
@@ -40,12 +39,12 @@ mod stream;
 #[cfg(feature = "tls")]
 pub mod tls;
 
-pub use bounded::Bounded;
 pub use clock::Clock;
 pub use connect::{
     ConnectError, Member, Pmi, connect, connect_by, connect_proving, connect_shared,
     connect_shared_by,
 };
 pub use nonblocking::NonBlocking;
+pub use pmi_link::heap::Bounded;
 pub use shared::Shared;
 pub use stream::Stream;

@@ -14,9 +14,9 @@ use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_core::wire::Unwritten;
 use pmi_link::CallError;
+use pmi_link::heap::Bounded;
 
 use super::heard::Heard;
-use crate::bounded::Bounded;
 use crate::stream::{Stream, again};
 
 type Said<T> = Result<T, CallError<io::Error>>;

@@ -4,6 +4,7 @@
 //! only a colon ends it, and the options of the next program follow; where the program itself needs such a
 //! word, `--` in front of the program keeps all words behind it together.
 
+use super::layers::Origin;
 use super::options::{self, Opt};
 use super::usage::{UsageError, explain};
 use crate::settings::Settings;
@@ -11,6 +12,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 /// What was said of a run.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +21,26 @@ pub struct RunArgs {
     pub said: Vec<Said>,
     /// The programs. Those that run the demo, or nothing, have no words.
     pub parts: Vec<PartArgs>,
-    /// Help was asked for instead; in full, if true.
-    pub help: Option<bool>,
+    /// The file with further settings, if one was named.
+    pub config: Option<PathBuf>,
+    /// What is wanted.
+    pub task: Task,
+}
+
+/// What shall be done with what was said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Task {
+    /// Start the job.
+    #[default]
+    Start,
+    /// Say what would be started, and start nothing.
+    Preview,
+    /// Say every setting and where it comes from.
+    Show,
+    /// Explain the options that are used most.
+    Help,
+    /// Explain all of them.
+    FullHelp,
 }
 
 /// What was said of one program.
@@ -39,6 +59,8 @@ pub struct Said {
     pub option: &'static Opt,
     /// Its value; a switch has `true` or `false`.
     pub value: OsString,
+    /// Where it was said.
+    pub origin: Origin,
 }
 
 /// The options in front of a program, and its words.
@@ -56,10 +78,13 @@ pub fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
     let mut args = RunArgs::default();
     let mut first = sections.remove(0);
     let matches = matches(define(), std::mem::take(&mut first.options))?;
-    args.help = if matches.get_flag(LONG_HELP) { Some(true) } else { None }
-        .or_else(|| matches.get_flag(SHORT_HELP).then_some(false));
+    args.task = task(&matches);
+    args.config = matches.get_one::<OsString>(CONFIG).map(PathBuf::from);
     let said = said(&matches)?;
-    if several && first.words.is_empty() {
+    if !several {
+        args.said = said;
+        args.parts.push(PartArgs { said: Vec::new(), words: first.words });
+    } else if first.words.is_empty() {
         args.said = said;
     } else {
         // How many runs of one program there are says nothing about the others.
@@ -91,6 +116,27 @@ pub fn define() -> Command {
         )
         .arg(Arg::new(LONG_HELP).long("help").action(ArgAction::SetTrue).help("print all of them"))
         .arg(
+            Arg::new(CONFIG)
+                .long(CONFIG)
+                .value_name("FILE")
+                .value_parser(clap::value_parser!(OsString))
+                .value_hint(clap::ValueHint::FilePath)
+                .overrides_with(CONFIG)
+                .help("read further settings from this file"),
+        )
+        .arg(
+            Arg::new(SHOW)
+                .long(SHOW)
+                .action(ArgAction::SetTrue)
+                .help("print every setting and where it comes from, and start nothing"),
+        )
+        .arg(
+            Arg::new(PREVIEW)
+                .long(PREVIEW)
+                .action(ArgAction::SetTrue)
+                .help("print what would be started, and start nothing"),
+        )
+        .arg(
             Arg::new(PROGRAM)
                 .value_name("PROGRAM")
                 .value_hint(clap::ValueHint::CommandWithArguments)
@@ -99,6 +145,19 @@ pub fn define() -> Command {
                 .value_parser(clap::value_parser!(OsString))
                 .help("the program and its arguments; without one, the built-in demo runs"),
         )
+}
+
+fn task(matches: &ArgMatches) -> Task {
+    let wanted = [
+        (LONG_HELP, Task::FullHelp),
+        (SHORT_HELP, Task::Help),
+        (SHOW, Task::Show),
+        (PREVIEW, Task::Preview),
+    ];
+    wanted
+        .into_iter()
+        .find(|(flag, _)| matches.get_flag(flag))
+        .map_or(Task::Start, |(_, task)| task)
 }
 
 /// What may stand in front of a program that is not the first.
@@ -200,7 +259,7 @@ fn respelt(word: OsString) -> OsString {
 fn awaits_value(word: &OsStr) -> bool {
     let word = word.to_string_lossy();
     if let Some(name) = word.strip_prefix("--") {
-        return options::named(name).is_some_and(Opt::takes_value);
+        return name == CONFIG || options::named(name).is_some_and(Opt::takes_value);
     }
     let lettered = |letter| options::all().find(|option| option.short == Some(letter));
     let mut letters = word.chars().skip(1);
@@ -221,14 +280,16 @@ fn said(matches: &ArgMatches) -> Result<Vec<Said>, UsageError> {
         if option.takes_value() {
             let values = matches.get_many::<OsString>(option.name).into_iter().flatten();
             let places = matches.indices_of(option.name).into_iter().flatten();
-            let said = values.map(|value| Said { option, value: value.clone() });
+            let said =
+                values.map(|value| Said { option, value: value.clone(), origin: Origin::Typed });
             found.extend(places.zip(said));
             continue;
         }
         for (id, value) in [(option.name.to_owned(), "true"), (negation(option), "false")] {
             if matches.value_source(&id) == Some(ValueSource::CommandLine) {
                 let place = matches.index_of(&id).unwrap_or_default();
-                found.push((place, Said { option, value: value.into() }));
+                let value = value.into();
+                found.push((place, Said { option, value, origin: Origin::Typed }));
             }
         }
     }
@@ -247,8 +308,15 @@ impl Said {
     ///
     /// Errors: [`UsageError::Value`].
     pub fn apply(&self, settings: &mut Settings) -> Result<(), UsageError> {
+        let value = self.value.display();
         self.option.set(settings, &self.value).map_err(|why| UsageError::Value {
-            said: format!("{} {}", self.option.shown(), self.value.display()),
+            said: match &self.origin {
+                Origin::Default | Origin::Typed => format!("{} {value}", self.option.shown()),
+                Origin::Variable(name) => format!("{name}={value}"),
+                Origin::File(file) => {
+                    format!("{} = {value}' in '{}", self.option.name, file.display())
+                }
+            },
             why,
         })
     }
@@ -262,6 +330,9 @@ const NEXT: &str = ":";
 
 const SHORT_HELP: &str = "short-help";
 const LONG_HELP: &str = "long-help";
+const CONFIG: &str = "config";
+const SHOW: &str = "show-config";
+const PREVIEW: &str = "dry-run";
 const PROGRAM: &str = "program";
 
 #[cfg(test)]
@@ -288,7 +359,9 @@ mod tests {
     }
 
     fn ranks_and_words(line: &str) -> Vec<(Option<u32>, Vec<String>)> {
-        told(line).1.into_iter().map(|(settings, words)| (settings.job.ranks, words)).collect()
+        let (common, parts) = told(line);
+        let ranks = |own: Settings| own.job.ranks.or(common.job.ranks);
+        parts.into_iter().map(|(own, words)| (ranks(own), words)).collect()
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Everything that stands behind `pmi-host`: one row for each command.
 
+use super::args::{self, RunArgs, Task};
 use super::usage::{UsageError, nearest};
-use super::{args, config::Config, help};
+use super::{config::Config, help, layers};
 use crate::conform::RANK;
+use crate::launch::preview;
 use crate::server::gate;
 use crate::{conform, demo, job, report};
 use clap::{Arg, Command};
@@ -64,14 +66,35 @@ pub fn define() -> Command {
 }
 
 fn run(words: Vec<OsString>) -> ExitCode {
-    let args = match args::parse(words) {
-        Ok(args) => args,
+    match args::parse(words) {
+        Ok(args) => perform(args),
+        Err(error) => refuse(&error),
+    }
+}
+
+/// Does what was said of a run, in whichever words.
+fn perform(mut args: RunArgs) -> ExitCode {
+    match args.task {
+        Task::Help => return print(&help::of_run(false)),
+        Task::FullHelp => return print(&help::of_run(true)),
+        Task::Start | Task::Preview | Task::Show => {}
+    }
+    let variables: Vec<_> = std::env::vars_os().collect();
+    let mut said = match layers::said(args.config.as_deref(), &variables) {
+        Ok(said) => said,
         Err(error) => return refuse(&error),
     };
-    if let Some(in_full) = args.help {
-        return print(&help::of_run(in_full));
+    said.append(&mut args.said);
+    args.said = said;
+    if args.task == Task::Show {
+        return match layers::shown(&args.said) {
+            Ok(shown) => print(&help::of_settings(&shown)),
+            Err(error) => refuse(&error),
+        };
     }
+    let task = args.task;
     match Config::resolve(args) {
+        Ok(config) if task == Task::Preview => print(&preview::of(&config, std::env::vars_os())),
         Ok(config) => ExitCode::from(job::run(config)),
         Err(error) if error.exit_code() == USAGE => refuse(&error),
         Err(error) => complain(&error, error.exit_code()),

@@ -38,7 +38,7 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Puts together what was said and looks up what was named.
+    /// Looks up what `args` names; all that was said elsewhere stands in front there.
     ///
     /// Errors: [`ConfigError`], before anything was started.
     pub fn resolve(args: RunArgs) -> Result<Self, ConfigError> {

@@ -1,7 +1,9 @@
 //! Help: one screen for a start, and a page for each topic. All of it is made from the tables of commands
 //! and options, so that the two cannot differ.
 
+use super::args;
 use super::commands::COMMANDS;
+use super::layers::Shown;
 use super::options::{self, Act, Opt, Topic};
 use clap::{Arg, Command};
 use std::fmt::Write;
@@ -31,13 +33,35 @@ pub fn of_run(in_full: bool) -> String {
         return text;
     }
     let mut text = String::from(ABOUT);
+    text.push_str("\ninstead of a start:\n");
+    for arg in args::define().get_arguments().filter(|arg| arg.get_help_heading().is_none()) {
+        let names =
+            [arg.get_short().map(|c| format!("-{c}")), arg.get_long().map(|l| format!("--{l}"))];
+        let name: Vec<String> = names.into_iter().flatten().collect();
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        if !arg.is_positional() {
+            row(&mut text, &name.join(", "), &help);
+        }
+    }
     for topic in Topic::ALL {
         text.push('\n');
         text.push_str(&of_topic(topic));
     }
-    for page in [PROGRAMS, CODES] {
+    for page in [PROGRAMS, FILES, CODES] {
         text.push('\n');
         text.push_str(page);
+    }
+    text
+}
+
+/// Every setting, as it would be typed, and where it comes from.
+pub fn of_settings(shown: &[Shown]) -> String {
+    let value = |shown: &Shown| shown.value.clone().unwrap_or_else(|| "-".to_owned());
+    let widths = shown.iter().map(|shown| value(shown).chars().count());
+    let width = widths.max().unwrap_or_default().min(LEFT);
+    let mut text = String::new();
+    for one in shown {
+        let _ = writeln!(text, "{:<19}  {:<width$}  {}", one.option.name, value(one), one.origin);
     }
     text
 }
@@ -140,6 +164,25 @@ several programs:
   Where a program needs the word ':' itself, '--' in front of the program keeps all words behind it.
 ";
 
+const FILES: &str = "\
+where settings come from, the strongest first:
+  1. what is typed
+  2. variables: PMI_HOST_ and the name of the option, as PMI_HOST_EXIT_TIMEOUT=5 or PMI_HOST_COLLAPSE=yes
+  3. one file: the one that --config or PMI_HOST_CONFIG names, else pmi-host/config.toml in
+     XDG_CONFIG_HOME, which is .config in your home folder if that is not set
+  4. what holds when nobody says anything
+
+  A file has the names of the options without dashes in front:
+
+    timeout = 3600
+    collapse = true
+    forward-signals = [\"SIGUSR1\", \"SIGUSR2\"]
+    env = { OMP_NUM_THREADS = 4 }
+
+  --env and --attribute add up over all of them; of all others the strongest one counts.
+  --show-config prints every setting and where it comes from. Ranks do not see PMI_HOST_ variables.
+";
+
 const CODES: &str = "\
 exit code: 0 when every rank ended well; else that of the first rank that failed, 128 + S when
 signal S ended it, C after MPI_Abort(C); 127 program not found, 126 found but it cannot run,
@@ -150,13 +193,14 @@ Ranks may start others (MPI_Comm_spawn); a failure in any job that comes from th
 
 const TEXTS: &[(&str, &str, &str)] = &[
     ("programs", "several programs in one job", PROGRAMS),
+    ("files", "where settings come from", FILES),
     ("codes", "what the exit code says", CODES),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{args, commands};
+    use crate::cli::commands;
 
     #[test]
     fn every_option_is_in_the_help_text() {

@@ -1,13 +1,15 @@
 //! The command line.
 //!
 //! [`args`] says what was typed and touches nothing; [`options`] is the table of what can be said;
-//! [`config`] looks up what was named and may touch the system. [`usage`] says what is wrong, [`help`]
-//! explains, [`commands`] knows everything that stands behind `pmi-host`.
+//! [`layers`] adds what variables and a file say; [`config`] looks up what was named and may touch the
+//! system. [`usage`] says what is wrong, [`help`] explains, [`commands`] knows everything that stands behind
+//! `pmi-host`.
 
 pub mod args;
 pub mod commands;
 pub mod config;
 pub mod help;
+pub mod layers;
 pub mod options;
 pub mod usage;
 

@@ -9,6 +9,7 @@ pub mod ladder;
 pub mod order;
 pub mod orphans;
 pub mod plan;
+pub mod preview;
 pub mod process;
 pub mod program;
 pub mod signal;

@@ -1,0 +1,288 @@
+//! Where settings come from when nobody types them: variables, and a file.
+//!
+//! What was typed counts most, then `PMI_HOST_*` variables, then one file, then what holds when nobody says
+//! anything. All three are lists of what was said, in the words of [`options`](super::options), so that one
+//! list of them is all there is, the weakest first.
+
+use super::args::Said;
+use super::options::{self, Opt, VARIABLES};
+use super::usage::{UsageError, nearest};
+use crate::settings::Settings;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// Where a setting comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    #[default]
+    Default,
+    /// A file.
+    File(PathBuf),
+    /// A variable of our environment.
+    Variable(String),
+    /// It was typed.
+    Typed,
+}
+
+/// A setting as people are shown it.
+#[derive(Debug)]
+pub struct Shown {
+    /// The option that sets it.
+    pub option: &'static Opt,
+    /// Its value as it would be typed; none if there is none.
+    pub value: Option<String>,
+    /// Where that comes from.
+    pub origin: Origin,
+}
+
+/// Everything that was said besides what was typed, the weakest first. `config` is the file that was named,
+/// if one was.
+///
+/// Errors: [`UsageError`], for a file too.
+pub fn said(
+    config: Option<&Path>,
+    variables: &[(OsString, OsString)],
+) -> Result<Vec<Said>, UsageError> {
+    let variable = |name: &str| {
+        let found = variables.iter().find(|(known, value)| known == name && !value.is_empty());
+        found.map(|(_, value)| PathBuf::from(value))
+    };
+    let named = config.map(Path::to_owned).or_else(|| variable(CONFIG));
+    let own = || {
+        let home = || variable("HOME").map(|home| home.join(".config"));
+        let folder = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute()).or_else(home);
+        folder.map(|folder| folder.join(FILE))
+    };
+    let mut all = Vec::new();
+    if let Some(file) = named.clone().or_else(own) {
+        match std::fs::read_to_string(&file) {
+            Ok(text) => all.extend(of_file(&file, &text)?),
+            Err(error) if named.is_none() && is_absent(&error) => {}
+            Err(error) => {
+                let what = format!("the settings in '{}' cannot be read ({error})", file.display());
+                return Err(UsageError::Other {
+                    what: format!("{what}; '--config FILE' names others"),
+                });
+            }
+        }
+    }
+    all.extend(of_variables(variables)?);
+    Ok(all)
+}
+
+/// Each setting, given all that was said.
+///
+/// Errors: those of [`Said::apply`].
+pub fn shown(said: &[Said]) -> Result<Vec<Shown>, UsageError> {
+    let mut settings = Settings::default();
+    let unsaid = |option: &'static Opt| Shown {
+        option,
+        value: option.get(&settings),
+        origin: Origin::Default,
+    };
+    let mut shown: Vec<Shown> = options::all().map(unsaid).collect();
+    for one in said {
+        one.apply(&mut settings)?;
+        for Shown { option, value, origin } in &mut shown {
+            let now = option.get(&settings);
+            // One option may stand for another, as -l for a format.
+            if now != *value || option.name == one.option.name {
+                (*value, *origin) = (now, one.origin.clone());
+            }
+        }
+    }
+    Ok(shown)
+}
+
+fn of_variables(variables: &[(OsString, OsString)]) -> Result<Vec<Said>, UsageError> {
+    let mut said = Vec::new();
+    for (name, value) in variables {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(VARIABLES)) else { continue };
+        if name == CONFIG {
+            continue;
+        }
+        let Some(option) = options::all().find(|option| option.variable() == name) else {
+            let names = options::all().map(Opt::variable).chain([CONFIG.to_owned()]);
+            let nearest = nearest(name, names);
+            let what = format!("there is no setting '{name}'; the nearest is '{nearest}'");
+            return Err(UsageError::Other { what });
+        };
+        let origin = Origin::Variable(name.to_owned());
+        let one = Said { option, value: value.clone(), origin };
+        one.apply(&mut Settings::default())?;
+        said.push(one);
+    }
+    Ok(said)
+}
+
+fn of_file(file: &Path, text: &str) -> Result<Vec<Said>, UsageError> {
+    let wrong = |what: String| UsageError::Other { what: format!("'{}': {what}", file.display()) };
+    let table: Table = text.parse().map_err(|error: toml::de::Error| {
+        let before = error.span().map_or(0, |span| span.start);
+        let line = text.get(..before).map_or(1, |before| before.matches('\n').count() + 1);
+        wrong(format!("line {line}: {}", error.message().lines().next().unwrap_or_default()))
+    })?;
+    let mut said = Vec::new();
+    for (name, value) in table {
+        let Some(option) = options::named(&name) else {
+            let nearest = nearest(&name, options::all().map(|option| option.name));
+            return Err(wrong(format!("there is no setting '{name}'; the nearest is '{nearest}'")));
+        };
+        let values = values(option, &value).ok_or_else(|| {
+            wrong(format!(
+                "'{name}' cannot be a {}; 'pmi-host help files' shows how",
+                value.type_str()
+            ))
+        })?;
+        for value in values {
+            let origin = Origin::File(file.to_owned());
+            let one = Said { option, value: value.into(), origin };
+            one.apply(&mut Settings::default())?;
+            said.push(one);
+        }
+    }
+    Ok(said)
+}
+
+/// A value of a file as it would be typed; more than one where values add up.
+fn values(option: &Opt, value: &Value) -> Option<Vec<String>> {
+    let several = |values: Vec<String>| match option.adds_up() {
+        true => values,
+        false => vec![values.join(",")],
+    };
+    match value {
+        Value::Array(items) => items.iter().map(plain).collect::<Option<_>>().map(several),
+        Value::Table(pairs) if option.adds_up() => {
+            let pair = |(name, value): (&String, &Value)| Some(format!("{name}={}", plain(value)?));
+            pairs.iter().map(pair).collect()
+        }
+        other => plain(other).map(|value| vec![value]),
+    }
+}
+
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Boolean(yes) => Some(yes.to_string()),
+        Value::Datetime(_) | Value::Array(_) | Value::Table(_) => None,
+    }
+}
+
+/// There is no such file, and there need not be one.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(file) => f.write_str(&file.display().to_string()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Typed => f.write_str("command line"),
+        }
+    }
+}
+
+/// The variable that names the file.
+const CONFIG: &str = "PMI_HOST_CONFIG";
+
+/// Where it is when nobody names one, below the user's folder of settings.
+const FILE: &str = "pmi-host/config.toml";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(said: &[Said]) -> Vec<String> {
+        said.iter().map(|one| format!("{}={}", one.option.name, one.value.display())).collect()
+    }
+
+    fn file(text: &str) -> Result<Vec<Said>, String> {
+        of_file(Path::new("f.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_says_what_is_typed_elsewhere() {
+        let said = file(
+            "timeout = 60\nexit-timeout = 0.5\ncollapse = true\ncontrol = false\nbind-to = 'core'\n\
+             stdin = [0, 3]\nforward-signals = ['SIGUSR1', 'SIGTERM']\nattribute = ['a=1', 'b=2']\n\
+             [env]\nA = 1\nB = 'x y'\n",
+        )
+        .unwrap();
+        let mut typed = typed(&said);
+        typed.sort();
+        assert_eq!(
+            typed,
+            [
+                "attribute=a=1",
+                "attribute=b=2",
+                "bind-to=core",
+                "collapse=true",
+                "control=false",
+                "env=A=1",
+                "env=B=x y",
+                "exit-timeout=0.5",
+                "forward-signals=SIGUSR1,SIGTERM",
+                "stdin=0,3",
+                "timeout=60"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_file_cannot_say_is_told_with_its_name() {
+        for (text, part) in [
+            ("timeout = 60\ntimeuot = 3\n", "nearest is 'timeout'"),
+            ("a = \n", "line 1"),
+            ("ranks = 1\nb = [\n", "line 2"),
+            ("timeout = 1979-05-27\n", "cannot be a datetime"),
+            ("[timeout]\na = 1\n", "cannot be a table"),
+            ("timeout = 'soon'\n", "seconds"),
+        ] {
+            let why = file(text).expect_err(text);
+            assert!(why.contains("f.toml") && why.contains(part), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_variable_says_what_is_typed_elsewhere() {
+        let variables = |pairs: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
+            pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+        };
+        let ours =
+            [("PMI_HOST_EXIT_TIMEOUT", "5"), ("PMI_HOSTNAME", "x"), ("PMI_HOST_CONTROL", "0")];
+        let said = of_variables(&variables(&ours)).unwrap();
+        assert_eq!(typed(&said), ["exit-timeout=5", "control=0"]);
+        let why = |pair| of_variables(&variables(&[pair])).unwrap_err().to_string();
+        assert!(why(("PMI_HOST_TIMEOT", "5")).contains("nearest is 'PMI_HOST_TIMEOUT'"));
+        assert!(why(("PMI_HOST_TIMEOUT", "x")).starts_with("'PMI_HOST_TIMEOUT=x': that is not"));
+    }
+
+    #[test]
+    fn what_is_shown_has_its_origin() {
+        let mut said = file("label-format = '%h '\ntimeout = 60\n").unwrap();
+        let one = |name: &str, value: &str| Said {
+            option: options::named(name).unwrap(),
+            value: value.into(),
+            origin: Origin::Typed,
+        };
+        said.extend([one("timeout", "5"), one("collapse", "true")]);
+        let shown = shown(&said).unwrap();
+        let of = |name: &str| {
+            let found = shown.iter().find(|shown| shown.option.name == name).unwrap();
+            (found.value.clone().unwrap_or_default(), found.origin.to_string())
+        };
+        let pair = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());
+        assert_eq!(of("timeout"), pair("5", "command line"));
+        assert_eq!(of("label-format"), pair("%h ", "f.toml"));
+        assert_eq!(of("label"), pair("true", "f.toml"));
+        assert_eq!(of("stall-report"), pair("10", "default"));
+    }
+}

@@ -1,0 +1,96 @@
+//! What would be started, for people, without starting it.
+
+use super::env;
+use super::plan::{Part, Plan};
+use crate::cli::config::Config;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write;
+
+/// Ranks, node, folders and programs, and what is different in their environment from `ours`.
+pub fn of(config: &Config, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
+    let plan = Plan::first(config, None, std::process::id());
+    let ours: Vec<(OsString, OsString)> = ours.collect();
+    let mut text = String::new();
+    let mut rows = vec![["ranks", "node", "folder", "program"].map(str::to_owned)];
+    let mut first = 0;
+    for part in &plan.parts {
+        rows.push([
+            span(first, part.ranks),
+            plan.host.clone(),
+            part.program.folder.as_ref().map_or(".".to_owned(), |dir| dir.display().to_string()),
+            words(part),
+        ]);
+        first += part.ranks;
+    }
+    if plan.ranks > first {
+        let dialled = span(first, plan.ranks - first);
+        rows.push([dialled, "-".to_owned(), "-".to_owned(), "(dials in)".to_owned()]);
+    }
+    table(&mut text, &rows);
+    let mut first = 0;
+    for part in &plan.parts {
+        let _ = write!(text, "\nenvironment of {}:\n", span(first, part.ranks));
+        text.push_str(&differences(&plan, part, first, &ours));
+        first += part.ranks;
+    }
+    text
+}
+
+/// The ranks of a part.
+fn span(first: u32, ranks: u32) -> String {
+    match ranks {
+        1 => first.to_string(),
+        _ => format!("{first}-{}", first + ranks - 1),
+    }
+}
+
+/// What is started, as a shell would read it.
+fn words(part: &Part) -> String {
+    let words = std::iter::once(part.program.path.as_os_str());
+    let words = words.chain(part.program.args.iter().map(OsString::as_os_str));
+    let quoted = words.map(|word| {
+        let word = word.to_string_lossy();
+        let plain = |sign: char| sign.is_alphanumeric() || "-_./=:,+@%".contains(sign);
+        match !word.is_empty() && word.chars().all(plain) {
+            true => word.into_owned(),
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// `+ NAME=VALUE` for what is set or changed, `- NAME` for what is not passed on. What differs from rank to
+/// rank is shown for the first.
+fn differences(plan: &Plan, part: &Part, first: u32, ours: &[(OsString, OsString)]) -> String {
+    let ours: BTreeMap<OsString, OsString> = ours.iter().cloned().collect();
+    let seen = env::of_program(ours.clone().into_iter(), &plan.environment, &part.program);
+    let mut theirs: BTreeMap<OsString, OsString> = seen.collect();
+    let own = env::of_plan(plan, FD).into_iter().chain(env::of_rank(first, first));
+    theirs.extend(own.map(|(name, value)| (name.into(), value.into())));
+    let mut text = String::new();
+    for (name, value) in &theirs {
+        if ours.get(name) != Some(value) {
+            let _ = writeln!(text, "  + {}={}", name.display(), value.display());
+        }
+    }
+    for name in ours.keys().filter(|name| !theirs.contains_key(*name)) {
+        let _ = writeln!(text, "  - {}", name.display());
+    }
+    text
+}
+
+fn table<const N: usize>(text: &mut String, rows: &[[String; N]]) {
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width =
+                rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+            let _ = write!(line, "{cell:<width$}  ");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+/// The number of the socket that a rank finds when nothing else is open, which is how it starts.
+const FD: u32 = 3;

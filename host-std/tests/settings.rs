@@ -1,0 +1,121 @@
+//! Where settings come from, what is said of them, and several programs in one job.
+
+mod common;
+use common::{host, job, run, shell};
+use std::path::PathBuf;
+
+/// The value and the origin of a setting, as `--show-config` prints them.
+fn shown(out: &str, name: &str) -> (String, String) {
+    let line = out.lines().find(|line| line.split(' ').next() == Some(name)).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    (words[1].to_owned(), words[2..].join(" "))
+}
+
+#[test]
+fn what_is_typed_counts_more_than_variables_and_they_more_than_a_file() {
+    let file =
+        file("layers.toml", "ranks = 3\ntimeout = 30\nexit-timeout = 20\nstall-abort = 10\n");
+    let words = ["run", "--show-config", "--timeout", "31", "true"];
+    let mut command = host(words);
+    command.env("PMI_HOST_CONFIG", &file).env("PMI_HOST_EXIT_TIMEOUT", "21");
+    let ran = run(command.env("PMI_HOST_TIMEOUT", "32")).exits_with(0);
+    let of = |name| shown(&ran.out, name);
+    assert_eq!(of("timeout"), ("31".to_owned(), "command line".to_owned()));
+    assert_eq!(of("exit-timeout"), ("21".to_owned(), "PMI_HOST_EXIT_TIMEOUT".to_owned()));
+    assert_eq!(of("stall-abort"), ("10".to_owned(), file.display().to_string()));
+    assert_eq!(of("trace-ring"), ("4096".to_owned(), "default".to_owned()));
+    let ran = run(host(["run", "--config"]).arg(&file).args(["echo", "hi"])).exits_with(0);
+    assert_eq!(ran.lines(), ["hi"; 3]);
+}
+
+#[test]
+fn the_file_of_a_user_is_found_without_being_named() {
+    let home = file("home/.config/pmi-host/config.toml", "[env]\nFROM_FILE = 7\n");
+    let home = home.ancestors().nth(3).unwrap();
+    let mut command = job(1, shell("echo $FROM_FILE $PMI_HOST_COLLAPSE"));
+    command.env_remove("XDG_CONFIG_HOME").env("HOME", home).env("PMI_HOST_COLLAPSE", "0");
+    assert_eq!(run(&mut command).exits_with(0).out, "7\n");
+    command.env("XDG_CONFIG_HOME", home.join(".config")).env("HOME", "/nowhere");
+    assert_eq!(run(&mut command).exits_with(0).out, "7\n");
+    command.env("XDG_CONFIG_HOME", "/nowhere");
+    assert_eq!(run(&mut command).exits_with(0).out, "\n");
+}
+
+#[test]
+fn a_setting_that_is_wrong_is_told_with_its_place() {
+    let wrong = file("wrong.toml", "timeuot = 3\n");
+    let shown = wrong.display().to_string();
+    for (variable, value, parts) in [
+        ("PMI_HOST_CONFIG", &*shown, ["wrong.toml", "nearest is 'timeout'"]),
+        ("PMI_HOST_CONFIG", "/no/such/file", ["/no/such/file", "--config FILE"]),
+        ("PMI_HOST_TIMEOUT", "soon", ["PMI_HOST_TIMEOUT=soon", "seconds"]),
+        ("PMI_HOST_TIMEOT", "1", ["PMI_HOST_TIMEOT", "nearest is 'PMI_HOST_TIMEOUT'"]),
+    ] {
+        let mut command = job(1, ["true"]);
+        run(command.env(variable, value)).exits_with(2).says(&parts);
+    }
+}
+
+#[test]
+fn a_dry_run_says_who_would_run_and_starts_nothing() {
+    let mark = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("started");
+    let _ = std::fs::remove_file(&mark);
+    let mut command =
+        host(["run", "--dry-run", "-n", "2", "--env", "A=b c", "--wdir", "/", "touch"]);
+    command.arg(&mark).args([":", "-n", "1", "--inherit", "none", "sh", "-c", "echo 'x'"]);
+    let ran = run(command.env("PMIX_RANK", "7")).exits_with(0);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(lines[0].split_whitespace().next(), Some("ranks"));
+    assert!(lines[1].starts_with("0-1 ") && lines[1].contains("/touch "), "{}", ran.out);
+    assert!(
+        lines[2].starts_with("2 ") && lines[2].ends_with(r"-c 'echo '\''x'\'''"),
+        "{}",
+        ran.out
+    );
+    for line in ["  + A=b c", "  + PMI_SIZE=3", "  - PMIX_RANK", "  - PATH"] {
+        assert!(lines.contains(&line), "{line}: {}", ran.out);
+    }
+    assert!(!mark.exists());
+    run(&mut host(["run", "--dry-run", "-n", "1", "no-such-program"])).exits_with(127);
+}
+
+#[test]
+fn several_programs_are_one_job() {
+    let mut command =
+        host(["run", "--env", "ALL=x", ":", "-n", "1", "--env", "OWN=y", "--wdir", "/"]);
+    let script = "echo $PMI_RANK/$PMI_SIZE all=$ALL own=$OWN in=$(pwd)";
+    command.args(shell(script)).args([":", "-np", "2", "--wdir", "/usr"]).args(shell(script));
+    let ran = run(&mut command).exits_with(0).says_nothing();
+    assert_eq!(
+        ran.lines(),
+        ["0/3 all=x own=y in=/", "1/3 all=x own= in=/usr", "2/3 all=x own= in=/usr"]
+    );
+    run(&mut host(["run", "-n", "1", "true", ":", "true"])).exits_with(2).says(&["how many ranks"]);
+    run(&mut host(["run", "-n", "1", "true", ":", "-l", "true"]))
+        .exits_with(2)
+        .says(&["'-l'", "first"]);
+}
+
+#[test]
+fn a_part_of_a_job_that_fails_is_named() {
+    let mut command = host(["run", "-n", "1", "sleep", "60", ":", "-n", "1"]);
+    command.args(shell("exit 7"));
+    run(&mut command).exits_with(7).says(&["rank 1 of 2", "sh on"]);
+}
+
+#[test]
+fn what_is_not_inherited_is_not_seen() {
+    let mut command = host(["run", "-n", "1", "--inherit", "KEPT,PATH", "--env", "SET=1", "env"]);
+    let ran = run(command.env("KEPT", "yes").env("LOST", "yes")).exits_with(0);
+    let lines = ran.lines();
+    assert!(lines.contains(&"KEPT=yes") && lines.contains(&"SET=1"), "{lines:?}");
+    assert!(lines.contains(&"PMI_RANK=0") && !lines.contains(&"LOST=yes"), "{lines:?}");
+}
+
+/// A file of this text, with the folders it needs.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("settings").join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, text).unwrap();
+    path
+}

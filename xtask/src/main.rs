@@ -11,6 +11,7 @@ mod layers;
 mod machine;
 mod modules;
 mod mpi;
+mod playground;
 mod process;
 mod sizes;
 mod source;
@@ -65,6 +66,11 @@ const COMMANDS: &[Command] = &[
         names: &["fuzz"],
         about: "look for trouble with random bytes: [--seconds N] [TARGET...]",
         run: fuzz::command,
+    },
+    Command {
+        names: &["playground"],
+        about: "build the page on which jobs are played, and serve it [--port N] [--build-only FOLDER]",
+        run: playground::command,
     },
     Command { names: &["help"], about: "print this page", run: help },
 ];

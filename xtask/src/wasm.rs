@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Loader {
     /// A program that Node runs.
     Node,
+    /// A page.
+    Page,
 }
 
 /// The target of all modules.
@@ -39,6 +41,7 @@ fn write(module: &Path, loader: Loader, folder: &Path) -> Result<(), String> {
             fs::write(folder.join("package.json"), "{\"type\":\"commonjs\"}\n").map_err(cannot)?;
             "node"
         }
+        Loader::Page => "web",
     };
     let mut cargo = process::cargo();
     cargo.args(["run", "--quiet", "--package", "xtask-bindgen", "--", kind]).arg(module);

@@ -1,0 +1,150 @@
+//! A message as fields, each with the place of its bytes.
+
+use pmi_core::command::Verb;
+use pmi_core::wire::{Framed, names, pmi2};
+
+/// What a message says, field by field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
+    /// How it is written: `lines` or `frames`; empty if it is neither.
+    pub(crate) dialect: &'static str,
+    /// Its fields, in their order.
+    pub(crate) fields: Vec<Field>,
+}
+
+/// A field, and where it stands among the bytes of the message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// From here.
+    pub(crate) start: usize,
+    /// The value begins here.
+    pub(crate) value: usize,
+    /// To here.
+    pub(crate) end: usize,
+    /// Its name.
+    pub(crate) name: String,
+}
+
+impl Fields {
+    /// Cuts a message into fields. What has no name belongs to the value before it.
+    pub(crate) fn of(message: &[u8]) -> Self {
+        let is_line = [&b"cmd="[..], b"mcmd="].iter().any(|word| message.starts_with(word));
+        if is_line {
+            return Self { dialect: "lines", fields: lines(message) };
+        }
+        match pmi2::frame(message) {
+            Ok(Framed::Whole(_)) => Self { dialect: "frames", fields: frames(message) },
+            _ => Self::default(),
+        }
+    }
+
+    /// The value of the first field of this name.
+    pub(crate) fn value<'a>(&self, message: &'a [u8], name: &str) -> Option<&'a [u8]> {
+        let field = self.fields.iter().find(|field| field.name == name)?;
+        message.get(field.value..field.end)
+    }
+
+    /// The name by which people know the exchange; nothing if the message belongs to none.
+    pub(crate) fn spoken(&self, message: &[u8], is_request: bool) -> Option<&'static str> {
+        let word = self.value(message, "cmd").or_else(|| self.value(message, "mcmd"))?;
+        let asked = word.strip_suffix(names::RESPONSE).unwrap_or(word);
+        let found = match (self.dialect, is_request) {
+            ("frames", _) => names::find(asked, |words| words.frame),
+            (_, true) => names::find(word, |words| words.line),
+            (_, false) => names::find(word, |words| words.line_reply),
+        };
+        let other = || (word == names::CHALLENGE).then_some(Verb::FullInit);
+        found.or_else(other).map(names::spoken)
+    }
+}
+
+fn lines(message: &[u8]) -> Vec<Field> {
+    let mut fields: Vec<Field> = Vec::new();
+    let mut at = 0;
+    for token in message.split(|byte| matches!(byte, b' ' | b'\n')) {
+        let end = at + token.len();
+        match (token.iter().position(|byte| *byte == b'='), fields.last_mut()) {
+            (Some(name), _) if name > 0 => fields.push(field(token, at, name, end)),
+            (_, Some(before)) if !token.is_empty() => before.end = end,
+            _ => {}
+        }
+        at = end + 1;
+    }
+    fields
+}
+
+fn frames(message: &[u8]) -> Vec<Field> {
+    let body = LENGTH_DIGITS;
+    let mut fields = vec![Field { start: 0, value: 0, end: body, name: "length".into() }];
+    let mut at = body;
+    for token in message[body..].split(|byte| *byte == b';') {
+        let end = at + token.len();
+        match (token.iter().position(|byte| *byte == b'='), fields.last_mut()) {
+            (Some(name), _) if name > 0 => fields.push(field(token, at, name, end)),
+            // A doubled semicolon belongs to the value.
+            (_, Some(before)) if !token.is_empty() => before.end = end,
+            _ => {}
+        }
+        at = end + 1;
+    }
+    fields
+}
+
+fn field(token: &[u8], start: usize, name_len: usize, end: usize) -> Field {
+    let name = token[..name_len].iter().map(|byte| char::from(*byte)).collect();
+    Field { start, value: start + name_len + 1, end, name }
+}
+
+const LENGTH_DIGITS: usize = pmi_core::limits::PMI2_LENGTH_DIGITS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(message: &[u8]) -> Vec<(String, String)> {
+        let fields = Fields::of(message);
+        let pair = |field: &Field| {
+            let value = String::from_utf8_lossy(&message[field.value..field.end]).into_owned();
+            (field.name.clone(), value)
+        };
+        fields.fields.iter().map(pair).collect()
+    }
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+
+    #[test]
+    fn a_line_is_cut_at_blanks_and_a_value_may_hold_some() {
+        let message = b"cmd=get_result rc=0 msg=not found value=a b=c\n";
+        let expected = pairs(&[
+            ("cmd", "get_result"),
+            ("rc", "0"),
+            ("msg", "not found"),
+            ("value", "a"),
+            ("b", "c"),
+        ]);
+        assert_eq!(cut(message), expected);
+        assert_eq!(Fields::of(message).dialect, "lines");
+        assert_eq!(Fields::of(message).spoken(message, false), Some("get"));
+    }
+
+    #[test]
+    fn a_frame_is_cut_at_semicolons_behind_its_length() {
+        let expected =
+            pairs(&[("length", "    26"), ("cmd", "kvs-put"), ("key", "k"), ("value", "v")]);
+        assert_eq!(cut(b"    27cmd=kvs-put;key=k;value=v;"), [], "it has not ended yet");
+        let message = b"    26cmd=kvs-put;key=k;value=v;";
+        assert_eq!(cut(message), expected);
+        assert_eq!(Fields::of(message).spoken(message, true), Some("put"));
+        let answer = b"    26cmd=kvs-put-response;rc=0;";
+        assert_eq!(Fields::of(answer).spoken(answer, false), Some("put"));
+    }
+
+    #[test]
+    fn what_is_no_message_has_no_fields() {
+        for bytes in [&b""[..], b"hello\n", b"\xff\x00", b"     9cmd"] {
+            assert_eq!(Fields::of(bytes), Fields::default());
+        }
+    }
+}

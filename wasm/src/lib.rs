@@ -1,0 +1,218 @@
+//! The page on which jobs are played, as far as it is no drawing: runs, what happened in them, how they
+//! stand at a moment, and what somebody does to them.
+//!
+//! The page asks in small words and is told in JSON. Nothing here knows the page, and nothing is kept
+//! but what a link holds: a scenario, a seed, and what was done to the run.
+
+mod fields;
+mod json;
+mod story;
+mod view;
+
+use json::Json;
+use pmi_sim::world::{Injected, Injection, Options};
+use pmi_sim::{Scenario, World, trace};
+use story::Story;
+use wasm_bindgen::prelude::*;
+
+/// A run: all of it, and the moment that is looked at.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Play {
+    /// Until nothing happens any more.
+    whole: World,
+    /// Until the moment.
+    then: World,
+}
+
+#[wasm_bindgen]
+impl Play {
+    /// Plays a scenario to its end, with what was done to it: a line each, as in a trace.
+    ///
+    /// Errors: a scenario that cannot be played, or a line that cannot be read, and why.
+    #[wasm_bindgen(constructor)]
+    pub fn new(scenario: &str, seed: u64, done: &str) -> Result<Self, JsError> {
+        Self::read(scenario, seed, done).map_err(|why| JsError::new(&why))
+    }
+
+    /// Plays the run that a trace of the simulator is of.
+    ///
+    /// Errors: what is no such trace.
+    pub fn of_trace(text: &str) -> Result<Self, JsError> {
+        let trace = trace::read(text)?;
+        Self::with(&trace.scenario, trace.seed, &trace.injections).map_err(|why| JsError::new(&why))
+    }
+
+    /// What happened, from the start to the end.
+    pub fn story(&self) -> String {
+        let (scenario, world) = (self.whole.scenario(), &self.whole);
+        Json::of(|json| {
+            json.text("name", &scenario.name);
+            json.list("about", &scenario.about, |json, line| json.word(line));
+            json.text("seed", &world.seed().to_string());
+            json.plain("steps", world.steps());
+            json.plain("end", world.time() * 1000);
+            json.plain("cut", !world.is_quiet());
+            Story::of_world(world).write(json);
+        })
+    }
+
+    /// How everything stands after `step` steps.
+    pub fn view(&mut self, step: u32) -> String {
+        self.seek(step.into());
+        view::view(&self.then)
+    }
+
+    /// Lets something happen after `step` steps, and plays on from there. What was done later is dropped.
+    ///
+    /// Errors: words that mean nothing, and which would.
+    pub fn inject(&mut self, step: u32, what: &str) -> Result<(), JsError> {
+        self.act(step.into(), what).map_err(|why| JsError::new(&why))
+    }
+
+    /// What was done to the run, a line each.
+    pub fn done(&self) -> String {
+        self.whole.injections().iter().map(|injected| format!("{injected}\n")).collect()
+    }
+
+    /// The scenario, as it is written.
+    pub fn scenario(&self) -> String {
+        self.whole.scenario().to_string()
+    }
+
+    /// The whole run as a trace of the simulator.
+    pub fn trace(&self) -> String {
+        trace::write(&self.whole)
+    }
+}
+
+impl Play {
+    fn read(scenario: &str, seed: u64, done: &str) -> Result<Self, String> {
+        let scenario: Scenario = scenario.parse().map_err(said)?;
+        let done: Result<Vec<Injected>, _> = done.lines().map(str::parse).collect();
+        Self::with(&scenario, seed, &done.map_err(said)?)
+    }
+
+    fn with(scenario: &Scenario, seed: u64, done: &[Injected]) -> Result<Self, String> {
+        let last = done.last().map_or(0, |injected| injected.after);
+        if last > STEPS_MAX {
+            return Err(format!("something is done after step {last}; a run ends at {STEPS_MAX}"));
+        }
+        let mut whole =
+            World::again(scenario, seed, Options::default(), done, last).map_err(said)?;
+        whole.run(STEPS_MAX - whole.steps().min(STEPS_MAX));
+        let then = World::with(scenario, seed, BRIEF).map_err(said)?;
+        Ok(Self { whole, then })
+    }
+
+    fn act(&mut self, step: u64, what: &str) -> Result<(), String> {
+        let Injected { what, .. } = format!("0 {what}").parse().map_err(said)?;
+        let (Injection::Trouble { rank, .. } | Injection::Order { rank, .. }) = &what;
+        let ranks = self.whole.scenario().ranks;
+        if *rank >= ranks {
+            return Err(format!("there is no rank {rank}; the last one is {}", ranks - 1));
+        }
+        let mut whole = self.whole.at_step(step);
+        if step >= self.whole.steps() && self.whole.is_quiet() {
+            whole.step();
+        }
+        whole.inject(what);
+        whole.run(STEPS_MAX - whole.steps().min(STEPS_MAX));
+        self.whole = whole;
+        self.rewind(step);
+        Ok(())
+    }
+
+    /// Goes to a moment: on from the last one if nothing was done in between, from the start otherwise.
+    fn seek(&mut self, step: u64) {
+        let here = self.then.steps();
+        let is_done = |injected: &Injected| (here..=step).contains(&injected.after);
+        if step < here || self.whole.injections().iter().any(is_done) {
+            self.rewind(step);
+        }
+        while self.then.steps() < step && self.then.step() {}
+        if step >= self.whole.steps() && self.whole.is_quiet() {
+            self.then.step();
+        }
+    }
+
+    fn rewind(&mut self, step: u64) {
+        let (scenario, done) = (self.whole.scenario(), self.whole.injections());
+        let then = World::again(scenario, self.whole.seed(), BRIEF, done, step);
+        // It was made from the same scenario before.
+        self.then = then.expect("a run that was played can be played again");
+    }
+}
+
+/// The moment that is looked at is not asked what came before it.
+const BRIEF: Options = Options { records: false, checks_all: false, mutant: None };
+
+/// A run of more steps than this is cut, so that the page answers in any case.
+const STEPS_MAX: u64 = 200_000;
+
+fn said(error: impl ToString) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "ranks 2\nscript all\n open\n put k-$r v\n fence\n get k-$next\n finalize\nend";
+
+    fn play() -> Play {
+        Play::read(TEXT, 5, "").unwrap()
+    }
+
+    #[test]
+    fn any_moment_looks_the_same_from_both_sides() {
+        let mut play = play();
+        let last = u32::try_from(play.whole.steps()).unwrap();
+        let forward: Vec<String> = (0..=last).map(|step| play.view(step)).collect();
+        for step in (0..=last).rev() {
+            assert_eq!(play.view(step), forward[usize::try_from(step).unwrap()]);
+        }
+        assert!(forward.last().unwrap().contains("\"quiet\":true"));
+    }
+
+    #[test]
+    fn what_is_done_changes_what_comes_after_and_nothing_before() {
+        let (whole, mut play) = (play(), play());
+        play.act(20, "kill 1").unwrap();
+        assert!(play.story().contains("\"kind\":\"report\""));
+        assert_eq!(play.done(), "20 kill 1\n");
+        let common = whole.whole.entries().iter().zip(play.whole.entries());
+        assert!(common.take_while(|(a, b)| a == b).all(|(a, _)| a.step <= 20));
+        // Earlier again: what was done later is dropped.
+        play.act(10, "kill 0").unwrap();
+        assert_eq!(play.done(), "10 kill 0\n");
+        let again = Play::read(TEXT, 5, &play.done()).unwrap();
+        assert_eq!(again.story(), play.story());
+    }
+
+    #[test]
+    fn a_run_that_is_quiet_goes_on_when_somebody_acts() {
+        let text = "ranks 1\nscript all\n open\n manual\nend";
+        let mut play = Play::read(text, 0, "").unwrap();
+        let end = u32::try_from(play.whole.steps()).unwrap();
+        play.act(end.into(), "order 0 put k v").unwrap();
+        assert!(play.story().contains("cmd=put"));
+        let last = u32::try_from(play.whole.steps()).unwrap();
+        assert!(play.view(last).contains("\"key\":\"k\""));
+        assert!(!play.view(end).contains("\"key\":\"k\""));
+        assert_eq!(Play::of_trace(&play.trace()).unwrap().story(), play.story());
+    }
+
+    #[test]
+    fn words_that_mean_nothing_are_refused_and_change_nothing() {
+        let mut play = play();
+        for what in ["", "melt 1", "kill 7", "order 0 jump", "order 9 fence", "kill any"] {
+            assert!(play.act(3, what).is_err(), "{what}");
+        }
+        assert_eq!(play.story(), self::play().story());
+        assert!(Play::read("ranks x", 0, "").is_err());
+        assert!(Play::read(TEXT, 0, "nonsense").is_err());
+        assert!(Play::read(TEXT, 0, "999999999 kill 1").is_err());
+    }
+}

@@ -1,0 +1,451 @@
+//! What happened, as the page draws it: messages with the time they took, fences, and events.
+
+use crate::fields::Fields;
+use crate::json::Json;
+use pmi_core::command::{Group, Request};
+use pmi_core::wire::{Framed, pmi1, pmi2};
+use pmi_sim::note::Entry;
+use pmi_sim::{Note, World};
+use std::collections::VecDeque;
+
+/// What happened in a run, simulated or recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Story {
+    /// A lane for each rank: its name, and the node or job it belongs to.
+    pub(crate) lanes: Vec<Lane>,
+    /// Messages, in the order in which they were said.
+    pub(crate) messages: Vec<Message>,
+    /// What else happened, in order.
+    pub(crate) events: Vec<Event>,
+    /// Fences, in the order in which they began.
+    pub(crate) fences: Vec<Fence>,
+}
+
+/// The lane of a rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lane {
+    /// Its name in one word, `2` or `1:2`.
+    pub(crate) name: String,
+    /// What it has in common with some others.
+    pub(crate) group: u32,
+    /// The version of PMI it asks for, if it is known before it asks.
+    pub(crate) dialect: String,
+}
+
+/// A moment: the time, and the number of the step of the world or of the record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment {
+    /// Nanoseconds since the start.
+    pub(crate) ns: u64,
+    /// Which step.
+    pub(crate) step: u64,
+}
+
+/// One message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// Whose lane.
+    pub(crate) lane: usize,
+    /// From the rank to the server.
+    pub(crate) is_up: bool,
+    /// When it was said.
+    pub(crate) sent: Moment,
+    /// All of its bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// Whether no client made it.
+    pub(crate) is_raw: bool,
+    /// When how many of its bytes had arrived.
+    pub(crate) parts: Vec<(Moment, usize)>,
+}
+
+/// Something else that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// When.
+    pub(crate) at: Moment,
+    /// On whose lane; on the server's if on none.
+    pub(crate) lane: Option<usize>,
+    /// Of what kind, in one word.
+    pub(crate) kind: &'static str,
+    /// What, in words.
+    pub(crate) text: String,
+}
+
+/// One fence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fence {
+    /// Who takes part: `job`, `world`, `node`, or ranks.
+    pub(crate) group: String,
+    /// Its tag, if it has one.
+    pub(crate) tag: Option<u32>,
+    /// How many take part; 0 if nobody knows.
+    pub(crate) members: usize,
+    /// Who came, when it said so, and when the server knew.
+    pub(crate) inside: Vec<Visit>,
+}
+
+/// A rank in a fence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Visit {
+    /// Whose lane.
+    pub(crate) lane: usize,
+    /// When it asked.
+    pub(crate) asked: Moment,
+    /// When the server had read it.
+    pub(crate) came: Option<Moment>,
+    /// When the server let it go.
+    pub(crate) freed: Option<Moment>,
+    /// When it heard so.
+    pub(crate) left: Option<Moment>,
+}
+
+impl Story {
+    /// The story of a world, as far as it has come.
+    pub(crate) fn of_world(world: &World) -> Self {
+        let scenario = world.scenario();
+        let lane = |rank: u32| {
+            let version = scenario.plan(rank).dialect;
+            Lane {
+                name: rank.to_string(),
+                group: scenario.node(rank),
+                dialect: format!("{}.{}", version.major, version.minor),
+            }
+        };
+        let mut story = Self { lanes: (0..scenario.ranks).map(lane).collect(), ..Self::default() };
+        let mut pipes = Pipes::new(story.lanes.len());
+        for entry in world.entries() {
+            story.take(entry, &mut pipes);
+        }
+        story.find_fences();
+        story
+    }
+
+    fn take(&mut self, entry: &Entry, pipes: &mut Pipes) {
+        let at = Moment { ns: entry.at * 1000, step: entry.step };
+        let index = |rank: u32| usize::try_from(rank).unwrap_or(usize::MAX);
+        match &entry.note {
+            Note::Said { rank, bytes, is_raw } => {
+                self.say(index(*rank), true, at, bytes, *is_raw, pipes);
+            }
+            Note::ServerSaid { rank, bytes } => {
+                self.say(index(*rank), false, at, bytes, false, pipes);
+            }
+            Note::ServerHeard { rank, bytes } => {
+                self.hear(index(*rank), true, at, bytes.len(), pipes);
+            }
+            Note::Heard { rank, bytes } => self.hear(index(*rank), false, at, bytes.len(), pipes),
+            note => {
+                let (lane, kind) = (note.rank().map(index), kind(note));
+                self.events.push(Event { at, lane, kind, text: note.to_string() });
+            }
+        }
+    }
+
+    /// Adds what was said to the lane of a rank: to its last message, if that has no end yet.
+    pub(crate) fn say(
+        &mut self,
+        lane: usize,
+        is_up: bool,
+        sent: Moment,
+        bytes: &[u8],
+        is_raw: bool,
+        pipes: &mut Pipes,
+    ) {
+        let pipe = pipes.of(lane, is_up);
+        if let Some((index, last)) = pipe.last.and_then(|at| Some((at, self.messages.get_mut(at)?)))
+            && !(is_raw || last.is_raw || is_whole(&last.bytes))
+        {
+            last.bytes.extend_from_slice(bytes);
+            // What was said of it before may have arrived already.
+            if pipe.flying.back() != Some(&index) {
+                pipe.flying.push_back(index);
+            }
+            return;
+        }
+        pipe.last = Some(self.messages.len());
+        pipe.flying.push_back(self.messages.len());
+        let bytes = bytes.to_vec();
+        self.messages.push(Message { lane, is_up, sent, bytes, is_raw, parts: Vec::new() });
+    }
+
+    /// Lets `len` bytes arrive: those that were said first.
+    pub(crate) fn hear(
+        &mut self,
+        lane: usize,
+        is_up: bool,
+        at: Moment,
+        mut len: usize,
+        pipes: &mut Pipes,
+    ) {
+        let flying = &mut pipes.of(lane, is_up).flying;
+        while len > 0 {
+            let Some(message) = flying.front().and_then(|at| self.messages.get_mut(*at)) else {
+                return;
+            };
+            let had = message.parts.last().map_or(0, |(_, had)| *had);
+            let taken = len.min(message.bytes.len() - had);
+            message.parts.push((at, had + taken));
+            len -= taken;
+            if had + taken < message.bytes.len() {
+                return;
+            }
+            flying.pop_front();
+        }
+    }
+
+    /// Finds the fences in the messages.
+    pub(crate) fn find_fences(&mut self) {
+        // For each lane, the visits that have not ended: which fence, and which visit of it.
+        let mut open: Vec<VecDeque<(usize, usize)>> = vec![VecDeque::new(); self.lanes.len()];
+        for message in &self.messages {
+            let fields = Fields::of(&message.bytes);
+            if fields.spoken(&message.bytes, message.is_up) != Some("barrier_in") {
+                continue;
+            }
+            if message.is_up {
+                let (group, tag, members) = circle(&message.bytes, &self.lanes, message.lane);
+                let is_same = |fence: &Fence| {
+                    (&fence.group, fence.tag) == (&group, tag)
+                        && fence.inside.iter().all(|visit| visit.lane != message.lane)
+                };
+                let at = self.fences.iter().position(is_same).unwrap_or_else(|| {
+                    self.fences.push(Fence { group, tag, members, inside: Vec::new() });
+                    self.fences.len() - 1
+                });
+                let visits = &mut self.fences[at].inside;
+                open[message.lane].push_back((at, visits.len()));
+                let visit = Visit { lane: message.lane, asked: message.sent, ..Visit::default() };
+                visits.push(Visit { came: message.arrival(), ..visit });
+            } else if let Some((fence, visit)) = open[message.lane].pop_front() {
+                let visit = &mut self.fences[fence].inside[visit];
+                (visit.freed, visit.left) = (Some(message.sent), message.arrival());
+            }
+        }
+    }
+
+    /// All of it for the page.
+    pub(crate) fn write(&self, json: &mut Json) {
+        json.list("lanes", &self.lanes, |json, lane| {
+            json.object(|json| {
+                json.text("name", &lane.name);
+                json.plain("group", lane.group);
+                json.text("dialect", &lane.dialect);
+            });
+        });
+        json.list("messages", &self.messages, |json, message| {
+            json.object(|json| message.write(json));
+        });
+        json.list("events", &self.events, |json, event| {
+            json.object(|json| {
+                event.at.write(json, "at");
+                json.maybe("lane", event.lane);
+                json.text("kind", event.kind);
+                json.text("text", &event.text);
+            });
+        });
+        json.list("fences", &self.fences, |json, fence| {
+            json.object(|json| fence.write(json));
+        });
+    }
+}
+
+impl Message {
+    /// When all of it had arrived.
+    fn arrival(&self) -> Option<Moment> {
+        let (at, had) = self.parts.last()?;
+        (*had == self.bytes.len()).then_some(*at)
+    }
+
+    fn write(&self, json: &mut Json) {
+        json.plain("lane", self.lane);
+        json.plain("up", self.is_up);
+        self.sent.write(json, "sent");
+        json.bytes("bytes", &self.bytes);
+        json.plain("raw", self.is_raw);
+        json.list("parts", &self.parts, |json, (at, had)| {
+            json.object(|json| {
+                at.write(json, "at");
+                json.plain("had", had);
+            });
+        });
+        let fields = Fields::of(&self.bytes);
+        json.text("dialect", fields.dialect);
+        let spoken = fields.spoken(&self.bytes, self.is_up);
+        json.text("name", spoken.unwrap_or_default());
+        json.list("fields", &fields.fields, |json, field| {
+            json.object(|json| {
+                json.text("name", &field.name);
+                json.plain("start", field.start);
+                json.plain("value", field.value);
+                json.plain("end", field.end);
+            });
+        });
+    }
+}
+
+impl Fence {
+    fn write(&self, json: &mut Json) {
+        json.text("group", &self.group);
+        json.maybe("tag", self.tag);
+        json.plain("members", self.members);
+        json.list("inside", &self.inside, |json, visit| {
+            json.object(|json| {
+                json.plain("lane", visit.lane);
+                visit.asked.write(json, "asked");
+                let moments = [("came", visit.came), ("freed", visit.freed), ("left", visit.left)];
+                for (name, moment) in moments {
+                    if let Some(moment) = moment {
+                        moment.write(json, name);
+                    }
+                }
+            });
+        });
+    }
+}
+
+impl Moment {
+    fn write(self, json: &mut Json, name: &str) {
+        json.list(name, [self.ns, self.step], |json, number| json.value(number));
+    }
+}
+
+/// What is on its way, for each lane and direction.
+#[derive(Debug)]
+pub(crate) struct Pipes(Vec<[PipeStory; 2]>);
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PipeStory {
+    /// The message that was said last.
+    last: Option<usize>,
+    /// Messages of which not all bytes have arrived.
+    flying: VecDeque<usize>,
+}
+
+impl Pipes {
+    /// For so many lanes.
+    pub(crate) fn new(lanes: usize) -> Self {
+        Self(vec![<[PipeStory; 2]>::default(); lanes])
+    }
+
+    fn of(&mut self, lane: usize, is_up: bool) -> &mut PipeStory {
+        &mut self.0[lane][usize::from(is_up)]
+    }
+}
+
+/// Whether a message has its end.
+fn is_whole(bytes: &[u8]) -> bool {
+    match pmi2::frame(bytes) {
+        Ok(framed) => framed != Framed::Partial,
+        Err(_) => bytes.ends_with(b"\n"),
+    }
+}
+
+/// Who takes part in a fence, its tag, and how many that are.
+fn circle(message: &[u8], lanes: &[Lane], lane: usize) -> (String, Option<u32>, usize) {
+    let job = ("job".into(), None, lanes.len());
+    let Ok(Some(Request::Fence { group, tag })) = pmi1::read_request(message) else { return job };
+    match group {
+        Group::World if tag.is_none() => job,
+        Group::World => ("world".into(), tag, lanes.len()),
+        Group::Node => {
+            let node = lanes[lane].group;
+            let members = lanes.iter().filter(|other| other.group == node).count();
+            (format!("node {node}"), tag, members)
+        }
+        Group::Ranks(list) => {
+            let text = String::from_utf8_lossy(list).into_owned();
+            let members = list.split(|byte| *byte == b',').count();
+            (text, tag, members)
+        }
+    }
+}
+
+/// The word by which the page can look for the next of a kind.
+const fn kind(note: &Note) -> &'static str {
+    match note {
+        Note::Asked { .. } => "ask",
+        Note::Answered { .. } => "answer",
+        Note::Refused { .. } | Note::Broke { .. } => "error",
+        Note::Struck { .. } | Note::Mishap { .. } => "fault",
+        Note::Reported { .. } => "report",
+        Note::Violation { .. } => "rule",
+        Note::Quiet => "quiet",
+        _ => "process",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn story(text: &str) -> Story {
+        let mut world = World::new(&text.parse().unwrap(), 3).unwrap();
+        assert!(world.run(10_000));
+        Story::of_world(&world)
+    }
+
+    const FENCE: &str =
+        "ranks 3\nall latency 10\nscript all\n open\n put k$r v\n fence\n finalize\nend";
+
+    #[test]
+    fn messages_take_the_time_of_their_link() {
+        let story = story(FENCE);
+        let init = &story.messages[0];
+        assert!(init.is_up && init.bytes.starts_with(b"cmd=init"));
+        assert_eq!(init.parts.len(), 1);
+        let (arrived, had) = init.parts[0];
+        assert_eq!(had, init.bytes.len());
+        // Ten microseconds, and one until the host serves.
+        assert_eq!(arrived.ns - init.sent.ns, 11_000);
+        assert!(story.messages.iter().all(|message| message.arrival().is_some()));
+    }
+
+    #[test]
+    fn a_torn_message_is_one_message_that_arrives_in_parts() {
+        let story = story(&format!("all split 100%\n{FENCE}"));
+        assert!(story.messages.iter().any(|message| message.parts.len() > 1));
+        assert!(story.messages.iter().all(|message| is_whole(&message.bytes)));
+    }
+
+    #[test]
+    fn a_message_longer_than_its_link_has_room_is_still_one() {
+        let story = story(&format!("all room 20\n{FENCE}"));
+        assert!(story.messages.iter().all(|message| is_whole(&message.bytes)));
+        assert!(story.messages.iter().all(|message| message.arrival().is_some()));
+    }
+
+    #[test]
+    fn what_never_arrives_has_no_arrival() {
+        let story = story(
+            "ranks 1\nall latency 50\nscript all\n init\nend\nfault at 10 kill 0\nfault at 10 reset 0",
+        );
+        assert_eq!(story.messages[0].arrival(), None);
+    }
+
+    #[test]
+    fn a_fence_fills_and_lets_everybody_go() {
+        let story = story(FENCE);
+        let [fence] = &story.fences[..] else { panic!("one fence, not {}", story.fences.len()) };
+        assert_eq!((fence.members, fence.inside.len()), (3, 3));
+        let last = fence.inside.iter().filter_map(|visit| visit.came).map(|at| at.ns).max();
+        assert!(fence.inside.iter().all(|visit| visit.freed.map(|at| at.ns) >= last));
+        assert!(fence.inside.iter().all(|visit| visit.left > visit.freed));
+    }
+
+    #[test]
+    fn fences_of_groups_and_of_frames_are_told_apart() {
+        let text = "ranks 4\nnodes 2\nall dialect 1.2\nscript all\n open\n fence node tag 4\n fence world\n \
+                    fence\n finalize\nend\nall latency 10";
+        let names: Vec<_> = story(text)
+            .fences
+            .into_iter()
+            .map(|fence| (fence.group, fence.tag, fence.members))
+            .collect();
+        let node = |n| (format!("node {n}"), Some(4), 2);
+        assert_eq!(names.len(), 4);
+        assert!(names.contains(&node(0)) && names.contains(&node(1)));
+        assert_eq!(names[2..], [("world".into(), Some(0), 4), ("job".into(), None, 4)]);
+        let story = story(&format!("all dialect 2.0\n{FENCE}"));
+        assert_eq!((story.fences.len(), story.fences[0].inside.len()), (1, 3));
+    }
+}

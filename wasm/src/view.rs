@@ -1,0 +1,184 @@
+//! How everything stands at one moment, for the page.
+
+use crate::json::Json;
+use pmi_core::command::Version;
+use pmi_sim::World;
+use pmi_sim::actor::{Habits, Life};
+use pmi_sim::snapshot::{PipeView, RankView, Snapshot};
+
+/// Writes how `world` stands.
+pub(crate) fn view(world: &World) -> String {
+    let snapshot = Snapshot::new(world);
+    Json::of(|json| {
+        json.plain("time", snapshot.time);
+        json.plain("step", snapshot.steps);
+        json.plain("quiet", snapshot.is_quiet);
+        json.list("ranks", &snapshot.ranks, |json, rank| {
+            let version = world.scenario().plan(rank.rank).dialect;
+            json.object(|json| write_rank(json, rank, version));
+        });
+        json.list("keys", &snapshot.keys, |json, key| {
+            json.object(|json| {
+                json.bytes("key", &key.key);
+                json.bytes("value", &key.value);
+                json.maybe("by", key.by);
+                json.maybe("node", key.node);
+                json.plain("visible", key.is_visible);
+            });
+        });
+        json.part("fence", |json| {
+            json.plain("generation", snapshot.fence.generation);
+            json.plain("inside", snapshot.fence.inside);
+            json.list("missing", &snapshot.fence.missing, |json, rank| json.value(rank));
+        });
+        json.list("debts", &snapshot.debts, |json, debt| {
+            json.object(|json| {
+                json.plain("rank", debt.rank);
+                json.text("what", &debt.what);
+                json.list("debtors", &debt.debtors, |json, rank| json.value(rank));
+            });
+        });
+        json.list("broken", world.violations(), |json, violation| {
+            json.object(|json| {
+                json.text("rule", violation.rule);
+                json.text("what", &violation.what);
+            });
+        });
+    })
+}
+
+fn write_rank(json: &mut Json, rank: &RankView, version: Version) {
+    json.plain("rank", rank.rank);
+    json.plain("node", rank.node);
+    json.text("life", life(rank));
+    json.text("client", rank.client);
+    json.text("member", rank.member);
+    json.plain("session", rank.has_session);
+    json.list("asks", &rank.asks, |json, ask| json.word(ask));
+    json.text("next", rank.next.as_deref().unwrap_or_default());
+    json.plain("unsent", rank.unsent_bytes);
+    json.part("up", |json| write_pipe(json, &rank.up));
+    json.part("down", |json| write_pipe(json, &rank.down));
+    json.plain("untaken", rank.host_untaken_bytes);
+    json.plain("owed", rank.host_unsent_bytes);
+    json.list("may", legal(rank, version), |json, order| json.word(order));
+}
+
+fn write_pipe(json: &mut Json, pipe: &PipeView) {
+    let flying: usize = pipe.flying.iter().map(|segment| segment.bytes.len()).sum();
+    json.plain("flying", flying);
+    json.plain("landed", pipe.landed.len());
+    json.plain("over", pipe.is_over);
+}
+
+/// How the process is, in one word.
+const fn life(rank: &RankView) -> &'static str {
+    let Habits { is_deaf, is_hung, has_left, .. } = rank.habits;
+    match rank.life {
+        Life::Unborn => "unborn",
+        Life::Stopped => "stopped",
+        Life::Killed => "killed",
+        Life::Exited(0) => "exited",
+        Life::Exited(_) => "failed",
+        Life::Running if is_hung => "hung",
+        Life::Running if has_left => "left",
+        Life::Running if is_deaf => "deaf",
+        Life::Running => "running",
+    }
+}
+
+/// What the client of a rank may be ordered to ask now, as it is written in a script.
+fn legal(rank: &RankView, version: Version) -> &'static [&'static str] {
+    let is_free = rank.life == Life::Running && rank.asks.is_empty() && !rank.habits.is_rude;
+    match rank.client {
+        _ if !is_free || rank.habits.has_left => &[],
+        "fresh" => &["open", "init"],
+        "open" if version.major == 2 => &FRAMES,
+        "open" => &LINES,
+        _ => &[],
+    }
+}
+
+const LINES: [&str; 12] = [
+    "put KEY VALUE",
+    "get KEY",
+    "fence",
+    "finalize",
+    "maxes",
+    "name",
+    "appnum",
+    "universe",
+    "publish SERVICE PORT",
+    "lookup SERVICE",
+    "unpublish SERVICE",
+    "abort 1 TEXT",
+];
+
+const FRAMES: [&str; 11] = [
+    "put KEY VALUE",
+    "get KEY",
+    "fence",
+    "finalize",
+    "name",
+    "node-put KEY VALUE",
+    "node-get KEY",
+    "publish SERVICE PORT",
+    "lookup SERVICE",
+    "unpublish SERVICE",
+    "abort 1 TEXT",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmi_sim::Injection;
+
+    fn world(text: &str) -> World {
+        let mut world = World::new(&text.parse().unwrap(), 0).unwrap();
+        assert!(world.run(10_000));
+        world
+    }
+
+    #[test]
+    fn the_view_names_states_keys_and_who_waits_for_whom() {
+        let text = "ranks 2\nscript 0\n open\n put a 1\n fence\nend\nscript 1\n open\n manual\nend";
+        let view = view(&world(text));
+        for part in [
+            r#""key":"a","value":"1","by":0,"node":null,"visible":false"#,
+            r#""fence":{"generation":0,"inside":1,"missing":[1]}"#,
+            r#""debts":[{"rank":0,"what":"fence","debtors":[1]}]"#,
+            r#""client":"open","member":"open","session":true,"asks":["fence"]"#,
+        ] {
+            assert!(view.contains(part), "{part} is not in {view}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_called_legal_is_not_refused() {
+        for version in ["1.1", "1.2", "2.0"] {
+            let text = format!("ranks 1\nall dialect {version}\nscript all\n open\n manual\nend");
+            let start = world(&text);
+            let rank = Snapshot::new(&start).ranks.remove(0);
+            let orders = legal(&rank, start.scenario().plan(0).dialect);
+            assert!(orders.len() > 10);
+            for order in orders {
+                let mut world = start.clone();
+                world.inject(Injection::order(0, order).unwrap());
+                world.run(10_000);
+                let refused = |entry: &pmi_sim::Entry| entry.note.to_string().contains("cannot");
+                assert!(!world.entries().iter().any(refused), "{version}: {order}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_legal_for_who_waits_or_is_gone() {
+        let text = "ranks 2\nscript 0\n open\n fence\nend\nscript 1\n open\n die\nend";
+        let snapshot = Snapshot::new(&world(text));
+        for rank in &snapshot.ranks {
+            assert!(legal(rank, Version::V1_1).is_empty() || rank.client == "open");
+        }
+        assert!(legal(&snapshot.ranks[1], Version::V1_1).is_empty());
+        assert_eq!(life(&snapshot.ranks[1]), "killed");
+    }
+}

@@ -1,0 +1,275 @@
+// What all parts of the page share: the runs, the moment, what is picked. Parts are told when it changes.
+
+import { Axis } from "./axis.js";
+import { Pane } from "./pane.js";
+import { KINDS } from "./transport.js";
+
+export class App {
+  panes = [];
+  active = null;
+  now = 0;
+  step = 0;
+  isPlaying = false;
+  speed = 1;
+  scale = 1;
+  scroll = 0;
+  width = 1;
+  isFolded = false;
+  picked = null;
+  colors = {};
+  #followed = null;
+  #isDirty = false;
+  #last = 0;
+  #views = [];
+
+  /// `stage` is where the diagrams stand.
+  constructor(stage) {
+    this.stage = stage;
+    const frame = (time) => {
+      requestAnimationFrame(frame);
+      this.tick(time);
+    };
+    requestAnimationFrame(frame);
+  }
+
+  /// Calls `view` whenever something has changed, at most once a frame.
+  onChange(view) {
+    this.#views.push(view);
+  }
+
+  /// Something has changed and is drawn with the next frame.
+  changed() {
+    this.#isDirty = true;
+  }
+
+  /// Shows these runs, each `[run, title]`, and nothing else.
+  show(runs, at = {}) {
+    this.isPlaying = false;
+    this.picked = null;
+    this.#followed = null;
+    this.panes = runs.map(([run, title]) => new Pane(this, run, title));
+    this.active = this.panes[0];
+    this.lay();
+    this.measure();
+    this.fit();
+    if (at.step === undefined) this.seekIndex(0);
+    else this.seekStep(at.step);
+  }
+
+  /// Puts another run beside the others.
+  add(run, title) {
+    this.panes.push(new Pane(this, run, title));
+    this.lay();
+    this.measure();
+  }
+
+  close(pane) {
+    if (this.panes.length === 1) return;
+    this.panes = this.panes.filter((other) => other !== pane);
+    if (this.active === pane) {
+      this.activate(this.panes[0]);
+      this.picked = null;
+    }
+    this.lay();
+    this.measure();
+  }
+
+  activate(pane) {
+    if (this.active === pane || !this.panes.includes(pane)) return;
+    this.active = pane;
+    this.picked = null;
+    this.step = this.stepAt(pane, this.now);
+    this.changed();
+  }
+
+  lay() {
+    this.stage.replaceChildren(...this.panes.map((pane) => pane.element));
+    this.stage.classList.toggle("many", this.panes.length > 1);
+    this.changed();
+  }
+
+  /// Reads anew what happened in the active run, after something was done to it.
+  reread() {
+    const { step } = this;
+    this.active.show(this.active.run);
+    this.picked = null;
+    this.measure();
+    this.seekStep(step);
+  }
+
+  measure() {
+    this.axis = new Axis(this.panes.map((pane) => pane.story));
+    this.changed();
+  }
+
+  /// Does something to the active run at this moment, and says what was dropped for it.
+  act(what) {
+    const run = this.active.run;
+    if (!run.canAct) throw new Error("a recording cannot be changed; only watched");
+    const before = run.done;
+    run.act(this.step, what);
+    const kept = new Set(run.done.split("\n"));
+    const dropped = before.split("\n").filter((line) => line && !kept.has(line)).length;
+    this.reread();
+    return dropped;
+  }
+
+  // Time.
+
+  /// The step that a run has reached at this moment.
+  stepOf(pane) {
+    return pane === this.active ? this.step : this.stepAt(pane, this.now);
+  }
+
+  stepAt(pane, ns) {
+    const { moments } = pane.story;
+    let [low, high] = [0, moments.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (moments[middle].ns <= ns) low = middle + 1;
+      else high = middle;
+    }
+    return moments[Math.max(low - 1, 0)].step;
+  }
+
+  /// The place among the moments of the active run.
+  get index() {
+    const { moments } = this.active.story;
+    const at = moments.findIndex((moment) => moment.step > this.step);
+    return (at < 0 ? moments.length : at) - 1;
+  }
+
+  seekIndex(index) {
+    const { moments } = this.active.story;
+    const moment = moments[Math.min(Math.max(index, 0), moments.length - 1)];
+    this.seek(moment.ns, moment.step);
+  }
+
+  seekStep(step) {
+    const { moments } = this.active.story;
+    const at = moments.findIndex((moment) => moment.step > step);
+    const last = moments[Math.max((at < 0 ? moments.length : at) - 1, 0)];
+    this.seek(last.ns, Math.max(step, last.step));
+  }
+
+  seekPlace(place) {
+    const ns = this.axis.time(Math.min(Math.max(place, 0), this.axis.length));
+    this.isPlaying = false;
+    this.seek(ns, this.stepAt(this.active, ns));
+  }
+
+  seek(ns, step) {
+    this.now = ns;
+    this.step = step;
+    this.reveal();
+    this.changed();
+  }
+
+  stepBy(count) {
+    this.isPlaying = false;
+    this.seekIndex(this.index + count);
+  }
+
+  /// Goes to the next moment of a kind, or the one before.
+  jump(kind, way) {
+    const [, , find] = KINDS.find(([word]) => word === kind);
+    const steps = find(this.active.story).map(([, step]) => step).sort((a, b) => a - b);
+    const next = way > 0 ? steps.find((step) => step > this.step) : steps.findLast((step) => step < this.step);
+    this.isPlaying = false;
+    if (next === undefined) return false;
+    this.seekStep(next);
+    return true;
+  }
+
+  toggle() {
+    if (!this.isPlaying && this.axis.place(this.now) >= this.axis.length) this.seekIndex(0);
+    this.isPlaying = !this.isPlaying;
+    this.changed();
+  }
+
+  tick(time) {
+    const passed = Math.min(time - this.#last, 100);
+    this.#last = time;
+    if (this.isPlaying) {
+      const place = this.axis.place(this.now) + (passed / 1000) * this.speed * (PACE_PX / this.scale);
+      if (place >= this.axis.length) {
+        this.isPlaying = false;
+        this.seekIndex(Infinity);
+        this.now = Math.max(this.now, this.axis.times.at(-1));
+      } else {
+        const ns = this.axis.time(place);
+        this.seek(ns, this.stepAt(this.active, ns));
+      }
+    }
+    if (!this.#isDirty) return;
+    this.#isDirty = false;
+    this.width = this.panes[0]?.width ?? 1;
+    for (const pane of this.panes) pane.draw();
+    for (const view of this.#views) view();
+  }
+
+  // Space.
+
+  zoom(factor, x = this.axis.place(this.now) * this.scale - this.scroll) {
+    const place = (this.scroll + x) / this.scale;
+    const least = (this.width - MARGIN_PX) / this.axis.length;
+    this.scale = Math.min(Math.max(this.scale * factor, Math.min(least, this.scale)), 60 / this.axis.usual);
+    this.scroll = place * this.scale - x;
+    this.pan(0);
+  }
+
+  pan(by) {
+    const most = Math.max(this.axis.length * this.scale - this.width + MARGIN_PX, 0);
+    this.scroll = Math.min(Math.max(this.scroll + by, 0), most);
+    this.changed();
+  }
+
+  /// As much as is legible; all of it if that is little.
+  fit(isAll = false) {
+    this.width = this.panes[0].field.clientWidth || this.width;
+    const whole = (this.width - MARGIN_PX) / this.axis.length;
+    this.scale = isAll ? whole : Math.max(whole, 9 / this.axis.usual);
+    this.scroll = 0;
+    this.pan(0);
+    this.reveal();
+  }
+
+  /// Lets the moment be seen.
+  reveal() {
+    const x = this.axis.place(this.now) * this.scale - this.scroll;
+    if (x > this.width * 0.8) this.scroll += x - this.width * 0.8;
+    else if (x < 0) this.scroll += x - this.width * 0.2;
+    this.scroll = Math.max(this.scroll, 0);
+  }
+
+  fold(isFolded) {
+    this.isFolded = isFolded;
+    for (const pane of this.panes) pane.fold();
+    this.changed();
+  }
+
+  // What is looked at.
+
+  followed(pane) {
+    const lane = this.#followed;
+    return lane != null && lane < pane.story.lanes.length ? lane : null;
+  }
+
+  /// Follows a rank; lets go of it if it was followed already.
+  follow(pane, lane, keeps = false) {
+    this.activate(pane);
+    this.#followed = !keeps && this.#followed === lane ? null : lane;
+    this.changed();
+  }
+
+  pick(one, pane) {
+    this.activate(pane);
+    this.picked = one === this.picked ? null : one;
+    this.changed();
+  }
+}
+
+/// How fast the moment moves at usual speed.
+const PACE_PX = 110;
+/// Room behind the end.
+const MARGIN_PX = 40;

@@ -1,0 +1,60 @@
+// Time on paper: even where much happens, and long silences shortened, with a mark where they are.
+
+/// From nanoseconds to units of length and back. All runs that are compared share one.
+export class Axis {
+  constructor(stories) {
+    const all = new Set([0]);
+    for (const story of stories) story.moments.forEach((moment) => all.add(moment.ns));
+    const times = [...all].sort((a, b) => a - b);
+    const gaps = times.slice(1).map((time, at) => time - times[at]).sort((a, b) => a - b);
+    const usual = gaps[Math.floor(gaps.length * 0.9)] ?? 1;
+    const most = Math.max(usual * 4, 1);
+    this.times = times;
+    this.places = [0];
+    this.breaks = [];
+    for (let at = 1; at < times.length; at++) {
+      const gap = times[at] - times[at - 1];
+      const width = gap <= most ? gap : most * (1 + 0.15 * Math.log2(gap / most));
+      if (gap > most * 1.5) this.breaks.push({ from: times[at - 1], to: times[at] });
+      this.places.push(this.places.at(-1) + width);
+    }
+    this.length = Math.max(this.places.at(-1), 1);
+    // A step of the simulator is drawn about this long.
+    this.usual = Math.max(this.length / Math.max(times.length, 12), 1);
+  }
+
+  /// Where a time is.
+  place(ns) {
+    return between(this.times, this.places, ns);
+  }
+
+  /// Which time is at a place.
+  time(place) {
+    return between(this.places, this.times, place);
+  }
+}
+
+function between(from, to, value) {
+  if (value <= 0) return 0;
+  let [low, high] = [0, from.length - 1];
+  if (value >= from[high]) return to[high] + (value - from[high]);
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (from[middle] <= value) low = middle;
+    else high = middle;
+  }
+  return to[low] + ((value - from[low]) / (from[high] - from[low])) * (to[high] - to[low]);
+}
+
+/// A time as people read it.
+export function spoken(ns) {
+  if (ns === 0) return "0";
+  if (ns < 1e3) return `${ns} ns`;
+  if (ns < 1e6) return `${trimmed(ns / 1e3)} µs`;
+  if (ns < 1e9) return `${trimmed(ns / 1e6)} ms`;
+  return `${trimmed(ns / 1e9)} s`;
+}
+
+function trimmed(number) {
+  return number >= 100 ? number.toFixed(0) : String(Number(number.toPrecision(3)));
+}

@@ -1,0 +1,311 @@
+// The diagram: the server's lane on top, a lane for each rank below, time from left to right.
+
+import { spoken } from "./axis.js";
+
+/// Draws a field of a pane with a pen. `scene` says what, where, and how far time has come.
+export function draw(pen, scene) {
+  const { width, geometry, colors } = scene;
+  const s = { ...scene, x: (ns) => scene.axis.place(ns) * scene.scale - scene.scroll };
+  s.nowX = s.x(s.now);
+  s.endX = Math.min(s.nowX, width);
+  ground(pen, s);
+  ruler(pen, s);
+  pen.within(0, geometry.ruler, Math.max(s.endX + 7, 0), geometry.height - geometry.ruler, () => {
+    fences(pen, s);
+    lanes(pen, s);
+    messages(pen, s);
+    marks(pen, s);
+  });
+  pen.line([[s.nowX, geometry.ruler - 6], [s.nowX, geometry.height]], { color: colors.now, width: 1.5, alpha: 0.9 });
+  flag(pen, s.nowX, geometry.ruler - 13, spoken(Math.round(s.now)), s);
+}
+
+function flag(pen, x, y, words, { colors, width }) {
+  const half = 5 + words.length * 3.3;
+  const middle = Math.min(Math.max(x, half), Math.max(width - half, half));
+  pen.box(middle - half, y - 9, half * 2, 18, { color: colors.now, radius: 9 });
+  pen.text(words, middle, y + 0.5, { color: colors.onNow, size: 11, align: "center", weight: 600 });
+}
+
+function ground(pen, { rows, geometry, width, colors }) {
+  const { ys, spacing, server, half } = geometry;
+  let start = 0;
+  rows.forEach((row, at) => {
+    if (at + 1 < rows.length && rows[at + 1].group === row.group) return;
+    const isBand = rows.some((other) => other.group !== rows[0].group);
+    if (isBand) {
+      const pad = Math.min(spacing * 0.5, 30);
+      pen.box(0, ys[start] - pad, width, ys[at] - ys[start] + 2 * pad, { color: colors.band });
+    }
+    start = at + 1;
+  });
+  pen.box(0, server - half, width, 2 * half, { color: colors.server });
+  for (const y of ys) pen.line([[0, y], [width, y]], { color: colors.lane, width: 1, alpha: 0.55 });
+}
+
+/// Times along the top, as round as they can be, and marks where silence is shortened.
+function ruler(pen, s) {
+  const { axis, scale, scroll, width, colors, geometry } = s;
+  const from = axis.time(scroll / scale);
+  let last = -Infinity;
+  for (let x = 0; x <= width; ) {
+    const here = axis.time((scroll + x) / scale);
+    const ahead = axis.time((scroll + x + 90) / scale) - here;
+    const step = nice(ahead);
+    const ns = Math.ceil((here + (x === 0 ? 0 : step * 0.01)) / step) * step;
+    const at = s.x(ns);
+    if (at > width) break;
+    if (at - last > 48 && ns >= from) {
+      pen.line([[at, geometry.ruler - 4], [at, geometry.height]], { color: colors.grid, width: 1, alpha: 0.8 });
+      pen.text(spoken(ns), at, geometry.ruler - 13, { color: colors.faint, size: 10.5, align: "center" });
+      last = at;
+    }
+    x = Math.max(at + 2, x + 24);
+  }
+  for (const gap of axis.breaks) {
+    const [x1, x2] = [s.x(gap.from), s.x(gap.to)];
+    if (x2 < 0 || x1 > width || x2 - x1 < 8) continue;
+    const x = (x1 + x2) / 2;
+    const y = geometry.ruler + 8;
+    pen.line([[x - 5, y + 4], [x - 2, y - 4], [x + 2, y + 4], [x + 5, y - 4]], { color: colors.faint, width: 1.2, alpha: 0.8 });
+  }
+}
+
+function nice(ns) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(ns, 1)));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= ns) ?? ns;
+}
+
+function fences(pen, s) {
+  const { story, geometry, colors, step, slots } = s;
+  story.fences.forEach((fence, index) => {
+    const inside = fence.inside.filter((visit) => visit.asked[1] <= step);
+    if (!inside.length) return;
+    const ends = fence.inside.map((visit) => (visit.left && visit.left[1] <= step ? visit.left[0] : s.now));
+    const x2 = s.x(Math.max(...ends, inside[0].asked[0]));
+    if (x2 < 0 || s.x(inside[0].asked[0]) > s.width) return;
+    const freed = fence.inside.find((visit) => visit.freed && visit.freed[1] <= step)?.freed[0];
+    // On each lane: from the question to the answer.
+    for (const visit of inside) {
+      const y = s.yOf(visit.lane);
+      const tall = Math.min(geometry.spacing * 0.66, 22);
+      const from = s.x(visit.asked[0]);
+      const to = s.x(visit.left && visit.left[1] <= step ? visit.left[0] : s.now);
+      pen.box(from, y - tall / 2, Math.max(to - from, 3), tall, {
+        color: colors.fence, alpha: s.alpha(visit.lane, freed === undefined ? 0.3 : 0.2), radius: tall / 2,
+      });
+    }
+    if (freed !== undefined) {
+      const x = s.x(freed);
+      const low = Math.max(...inside.map((visit) => s.yOf(visit.lane)));
+      pen.line([[x, geometry.server + geometry.half], [x, low]], { color: colors.fence, width: 1.5, alpha: 0.55, dash: [2, 4] });
+    }
+    filling(pen, s, fence, slots[index], freed);
+  });
+}
+
+/// The bar on the server's lane, which is full when everybody has come.
+function filling(pen, s, fence, { slot, of }, freed) {
+  const { geometry, colors, step } = s;
+  const came = fence.inside.filter((visit) => visit.came && visit.came[1] <= step).map((visit) => visit.came[0]).sort((a, b) => a - b);
+  if (!came.length) return;
+  const tall = (2 * geometry.half) / of;
+  const low = geometry.server - geometry.half + tall * (slot + 1);
+  const members = fence.members || fence.inside.length;
+  const end = s.x(freed ?? s.now);
+  const start = s.x(came[0]);
+  pen.box(start, low - tall, Math.max(end - start, 4), tall, { color: colors.fence, alpha: 0.22, radius: 3 });
+  const points = [[start, low]];
+  came.forEach((ns, at) => {
+    const x = s.x(ns);
+    points.push([x, low - (tall * at) / members], [x, low - (tall * (at + 1)) / members]);
+  });
+  points.push([Math.max(end, points.at(-1)[0] + 4), points.at(-1)[1]], [Math.max(end, points.at(-1)[0] + 4), low]);
+  pen.area(points, { color: colors.fence, alpha: 0.85 });
+  const words = freed === undefined ? `${came.length} of ${members}` : "fence";
+  if (of === 1 && end - start > 8 + words.length * 6) {
+    pen.text(words, Math.max(start, 4) + 6, geometry.server + 0.5, { color: colors.ink, size: 10.5, weight: 600, halo: colors.fenceHalo });
+  }
+}
+
+function lanes(pen, s) {
+  const { story, geometry, colors } = s;
+  const thin = geometry.spacing < 14;
+  story.spans.forEach((span, lane) => {
+    const y = s.yOf(lane);
+    const alpha = s.alpha(lane, 1);
+    const from = s.x(span.start ?? 0);
+    const to = s.x(Math.min(span.end?.ns ?? s.now, s.now));
+    if (span.start == null && !story.recorded) return;
+    pen.line([[from, y], [Math.max(to, from), y]], { color: colors.life, width: thin ? 1 : 1.6, alpha });
+    for (const wait of span.waits) {
+      const [x1, x2] = [s.x(wait.from), s.x(Math.min(wait.to ?? s.now, span.end?.ns ?? s.now, s.now))];
+      if (x2 < 0 || x1 > s.width || x2 <= x1) continue;
+      pen.line([[x1, y], [x2, y]], { color: colors.wait, width: thin ? 2.5 : 5, alpha: alpha * 0.5, cap: "butt" });
+    }
+    for (const { from, to, how } of span.life) {
+      const [x1, x2] = [s.x(from), s.x(Math.min(to ?? s.now, span.end?.ns ?? s.now, s.now))];
+      if (x2 < 0 || x1 > s.width || from > s.now) continue;
+      pen.line([[x1, y], [x2, y]], { color: colors.paper, width: 4, cap: "butt" });
+      pen.line([[x1, y], [x2, y]], { color: colors.fault, width: 2, dash: [1, 5], alpha });
+      if (!thin) pen.text(how, x1 + 5, y - 11, { color: colors.fault, size: 10.5, halo: colors.paper });
+    }
+    const end = span.end && span.end.ns <= s.now && span.end;
+    if (end && end.text === "exit 0") pen.line([[to, y - 4], [to, y + 4]], { color: colors.life, width: 2, alpha });
+    else if (end) cross(pen, to, y, thin ? 3 : 5, { color: colors.fault, width: 2, alpha });
+  });
+}
+
+function cross(pen, x, y, r, style) {
+  pen.line([[x - r, y - r], [x + r, y + r]], style);
+  pen.line([[x - r, y + r], [x + r, y - r]], style);
+}
+
+/// The ends of the line of a message.
+export function ends(s, message) {
+  const lane = s.yOf(message.lane);
+  const server = s.geometry.server + s.geometry.half;
+  return message.up ? [lane, server] : [server, lane];
+}
+
+function messages(pen, s) {
+  const { colors, step, geometry } = s;
+  const isDense = s.window.length > 260 || geometry.spacing < 20;
+  const width = isDense ? 1 : 1.5;
+  const batches = new Map();
+  const special = [];
+  const labels = [];
+  for (const message of s.window) {
+    if (message.sent[1] > step) break;
+    const [y1, y2] = ends(s, message);
+    const x1 = s.x(message.sent[0]);
+    const color = tone(message, colors);
+    const alpha = s.alpha(message.lane, isDense ? 0.5 : 0.85);
+    const isPicked = message === s.hover || message === s.picked;
+    const landed = message.arrived && message.arrived[1] <= step;
+    if (!isPicked && landed && message.parts.length === 1 && !message.raw) {
+      const x2 = s.x(message.arrived[0]);
+      const key = `${color} ${alpha}`;
+      if (!batches.has(key)) batches.set(key, { color, alpha, width, segments: [] });
+      batches.get(key).segments.push([x1, y1, x2, y2]);
+      if (!isDense) head(pen, x1, y1, x2, y2, { color, alpha });
+    } else special.push({ message, x1, y1, y2, color, alpha, isPicked });
+    if (!isDense || isPicked) labels.push({ message, x1, y1, color, alpha, isPicked });
+  }
+  for (const { segments, ...style } of batches.values()) pen.lines(segments, style);
+  special.forEach((one) => torn(pen, s, one, width));
+  if (geometry.spacing >= 30 || labels.some((label) => label.isPicked)) captions(pen, s, labels);
+}
+
+/// The colour of a message: by its direction, unless it says no.
+export function tone(message, colors) {
+  if (message.raw || (message.code && message.code !== "0")) return colors.fault;
+  return message.up ? colors.up : colors.down;
+}
+
+/// A message that arrives in pieces, is on its way, is picked, or was made by no client.
+function torn(pen, s, { message, x1, y1, y2, color, alpha, isPicked }, width) {
+  const style = { color, alpha: isPicked ? 1 : alpha, width: isPicked ? 2.6 : width, dash: message.raw ? [5, 4] : undefined };
+  const landed = message.parts.filter((part) => part.at[1] <= s.step);
+  if (isPicked) {
+    const last = landed.at(-1);
+    if (last) pen.line([[x1, y1], [s.x(last.at[0]), y2]], { color, width: 9, alpha: 0.16 });
+  }
+  if (landed.length > 2) {
+    const [first, last] = [s.x(landed[0].at[0]), s.x(landed.at(-1).at[0])];
+    pen.area([[x1, y1], [first, y2], [last, y2]], { color, alpha: alpha * 0.18 });
+    pen.line([[first, y2], [last, y2]], { ...style, width: 2.5 });
+  }
+  for (const part of [landed[0], landed.length > 1 && landed.at(-1)]) {
+    if (!part) continue;
+    const x2 = s.x(part.at[0]);
+    pen.line([[x1, y1], [x2, y2]], style);
+    head(pen, x1, y1, x2, y2, style);
+  }
+  const next = message.parts.find((part) => part.at[1] > s.step);
+  if (next) {
+    const way = Math.min((s.now - message.sent[0]) / Math.max(next.at[0] - message.sent[0], 1), 1);
+    const [x, y] = [s.nowX, y1 + (y2 - y1) * way];
+    pen.line([[x1, y1], [x, y]], style);
+    pen.dot(x, y, isPicked ? 4.5 : 3.4, { color, ring: s.colors.paper });
+  } else if (!message.arrived && !landed.length) {
+    // It never arrives: as far as half of the way, and there it is lost.
+    const x2 = x1 + Math.min(Math.abs(y2 - y1) * 0.3, 26);
+    pen.line([[x1, y1], [x2, (y1 + y2) / 2]], { ...style, dash: [3, 4] });
+    cross(pen, x2, (y1 + y2) / 2, 3.5, { color: s.colors.fault, width: 1.8 });
+  }
+}
+
+function head(pen, x1, y1, x2, y2, { color, alpha }) {
+  const angle = Math.atan2(y2 - y1, x2 - x1);
+  const point = (turn) => [x2 - 6.5 * Math.cos(angle + turn), y2 - 6.5 * Math.sin(angle + turn)];
+  pen.area([[x2, y2], point(0.36), point(-0.36)], { color, alpha });
+}
+
+/// What messages say, where there is room for it.
+function captions(pen, s, labels) {
+  const taken = new Map();
+  for (const { message, x1, y1, color, alpha, isPicked } of [...labels].sort((a, b) => b.isPicked - a.isPicked)) {
+    const words = message.label.length > 26 ? `${message.label.slice(0, 25)}…` : message.label;
+    // A line that leaves downward would cross what stands below it.
+    const place = message.up ? [x1 + 4, y1 + 12] : [x1 + 4, y1 + 10];
+    if (!message.up && !isPicked) continue;
+    const length = words.length * 5.6 + 10;
+    const row = `${message.up} ${place[1]}`;
+    const others = taken.get(row) ?? [];
+    if (!isPicked && others.some(([from, to]) => x1 < to && x1 + length > from)) continue;
+    taken.set(row, [...others, [x1, x1 + length]]);
+    pen.text(words, ...place, { color, size: 10.5, alpha: Math.min(alpha + 0.1, 1), weight: isPicked ? 700 : 500, halo: s.colors.paper });
+  }
+}
+
+/// Faults, reports and broken rules.
+function marks(pen, s) {
+  const { story, geometry, colors, step } = s;
+  let free = -Infinity;
+  for (const event of story.events) {
+    if (event.at[1] > step) break;
+    if (!MARKED.has(event.kind)) continue;
+    const x = s.x(event.at[0]);
+    if (x < -40 || x > s.width + 40) continue;
+    const isPicked = event === s.hover || event === s.picked;
+    if (event.kind === "fault") {
+      const y = s.yOf(event.lane);
+      pen.dot(x, y, isPicked ? 7 : 5, { color: colors.fault, ring: colors.paper });
+      const words = event.text.split(" ").slice(2).join(" ").replace(/^fault /, "");
+      if (geometry.spacing >= 18) pen.text(words, x + 9, y - 10, { color: colors.fault, size: 10.5, weight: 600, halo: colors.paper });
+    } else {
+      const y = geometry.server - geometry.half - 10;
+      const words = event.kind === "rule" ? "rule" : event.lane == null ? "report" : `rank ${story.lanes[event.lane].name}`;
+      const width = words.length * 6 + 12;
+      pen.line([[x, y], [x, geometry.server]], { color: colors.fault, width: 1.6 });
+      if (x >= free || isPicked) {
+        pen.box(x, y - 8, width, 16, { color: colors.fault, radius: 4, alpha: isPicked ? 1 : 0.94 });
+        pen.text(words, x + 6, y + 0.5, { color: colors.onFault, size: 10.5, weight: 600 });
+        free = x + width + 3;
+      }
+    }
+  }
+}
+
+/// Kinds of events that are drawn as marks.
+export const MARKED = new Set(["fault", "report", "rule", "error"]);
+
+/// For each fence, which part of the server's lane is its own: those that overlap share it.
+export function slots(fences) {
+  const times = fences.map(({ inside }) => {
+    const came = inside.flatMap((visit) => [visit.came?.[0], visit.freed?.[0]]).filter((ns) => ns !== undefined);
+    const open = inside.some((visit) => !visit.freed);
+    return came.length ? [Math.min(...came), open ? Infinity : Math.max(...came)] : [Infinity, Infinity];
+  });
+  const slots = fences.map(() => 0);
+  times.forEach(([from], at) => {
+    const taken = times.slice(0, at).map(([a, b], other) => (a <= from && b > from ? slots[other] : -1));
+    while (taken.includes(slots[at])) slots[at] += 1;
+  });
+  return fences.map((_, at) => {
+    const [from, to] = times[at];
+    const beside = slots.filter((_, other) => times[other][0] < to && times[other][1] > from);
+    return { slot: slots[at], of: Math.min(Math.max(...beside, slots[at]) + 1, 6) };
+  });
+}

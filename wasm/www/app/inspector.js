@@ -1,0 +1,194 @@
+// The panel beside the diagrams: one message byte by byte, the machines, the keys, who waits, all events.
+
+import { spoken } from "./axis.js";
+import { fill, h } from "./dom.js";
+import { stateOf } from "./pane.js";
+import { CLIENT, FIELD, MEANING, MEMBER, RULE } from "./words.js";
+
+/// What is shown of a message: its bytes beside its fields. Pointing at one lights the other.
+export function messageView(app) {
+  const picked = app.picked;
+  if (!picked) {
+    return h("div", { class: "empty" }, h("p", {}, "Pick an arrow in the diagram, or a line of the tab Events."),
+      h("p", {}, "Its bytes stand here beside what they mean."));
+  }
+  const story = app.active.story;
+  if (picked.text !== undefined) return eventView(story, picked);
+  const who = `rank ${story.lanes[picked.lane].name}`;
+  const [from, to] = picked.up ? [who, "server"] : ["server", who];
+  const latency = picked.arrived ? spoken(picked.arrived[0] - picked.sent[0]) : "never";
+  const cells = [];
+  const lit = (index, isLit) => {
+    for (const cell of cells) cell.classList.toggle("lit", isLit && Number(cell.dataset.field) === index);
+  };
+  const light = (index) => ({ onpointerenter: () => lit(index, true), onpointerleave: () => lit(index, false),
+    onfocus: () => lit(index, true), onblur: () => lit(index, false) });
+  const fieldAt = (at) => picked.fields.findIndex((field) => at >= field.start && at < field.end);
+  const rows = picked.fields.map((field, index) => {
+    const row = h("tr", { "data-field": index, tabindex: "0", ...light(index) },
+      h("th", { scope: "row" }, field.name, FIELD[field.name] && h("small", {}, FIELD[field.name])),
+      h("td", {}, shown(picked.bytes.slice(field.value, field.end))));
+    cells.push(row);
+    return row;
+  });
+  const shownBytes = picked.bytes.slice(0, BYTES_MAX);
+  const dump = h("div", { class: "dump", role: "group", "aria-label": "Bytes of the message" });
+  for (let start = 0; start < shownBytes.length; start += 8) {
+    const hex = h("span", { class: "hex" });
+    const letters = h("span", { class: "letters" });
+    for (let at = start; at < Math.min(start + 8, shownBytes.length); at++) {
+      const index = fieldAt(at);
+      const code = shownBytes.charCodeAt(at);
+      const one = h("b", { "data-field": index, ...light(index) }, code.toString(16).padStart(2, "0"));
+      const letter = h("b", { "data-field": index, ...light(index) }, code > 32 && code < 127 ? shownBytes[at] : code === 32 ? "\u00b7" : code === 10 ? "↵" : "▫");
+      cells.push(one, letter);
+      hex.append(one, " ");
+      letters.append(letter);
+    }
+    dump.append(h("span", { class: "at" }, start.toString(16).padStart(3, "0")), hex, letters);
+  }
+  return h("div", { class: "message" },
+    h("h3", { class: picked.up ? "up" : "down" }, picked.name || (picked.raw ? "bytes by hand" : "a message"),
+      h("span", {}, `${from} → ${to}`)),
+    MEANING[picked.name] && h("p", { class: "meaning" }, MEANING[picked.name]),
+    h("dl", { class: "facts" },
+      pair("said", spoken(picked.sent[0])), pair("on its way", latency), pair("bytes", String(picked.bytes.length)),
+      pair("arrived in", picked.parts.length === 1 ? "one piece" : `${picked.parts.length} pieces`)),
+    rows.length ? h("table", { class: "fields" }, h("caption", { class: "aside" }, "Fields"), rows)
+      : h("p", { class: "warn" }, "These bytes are no message of PMI."),
+    h("h4", {}, "Bytes"), dump,
+    picked.bytes.length > BYTES_MAX && h("p", { class: "aside" }, `and ${picked.bytes.length - BYTES_MAX} more`));
+}
+
+function eventView(story, event) {
+  const who = event.lane == null ? "server" : `rank ${story.lanes[event.lane].name}`;
+  const rule = event.kind === "rule" && RULE[event.text.split(" ")[2]];
+  return h("div", { class: "message" },
+    h("h3", { class: "bad" }, event.kind, h("span", {}, who)),
+    h("p", { class: "meaning" }, said(event.text)), rule && h("p", {}, `The rule: ${rule}.`),
+    h("dl", { class: "facts" }, pair("at", spoken(event.at[0])), pair("step", String(event.at[1]))));
+}
+
+function pair(name, value) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+}
+
+/// Bytes as text; what cannot be seen is named.
+export function shown(bytes) {
+  return bytes.replace(/[^\x20-\x7e]/g, (letter) => (letter === "\n" ? "\\n" : `\\x${letter.charCodeAt(0).toString(16).padStart(2, "0")}`));
+}
+
+/// A line of what happened, as a person says it.
+export function said(text) {
+  return text
+    .replace(/^host (\d+) report /, "the server reports rank $1: ")
+    .replace(/^host - report /, "the server reports: ")
+    .replace(/^host - kill-all$/, "the process manager ends the job")
+    .replace(/^rank (\d+) ask \d+ /, "rank $1 asks ")
+    .replace(/^rank (\d+) got \d+ 0(.*)$/, "rank $1 hears yes$2")
+    .replace(/^rank (\d+) got \d+ /, "rank $1 hears no: ")
+    .replace(/^link (\d+) fault /, "fault, rank $1: ")
+    .replace(/^check - /, "a rule is broken: ")
+    .replace(/^world - quiet$/, "nothing more happens by itself");
+}
+
+/// Every machine: its state by name, and the table it moves in.
+export function machinesView(app) {
+  const pane = app.active;
+  const view = pane.run.view(app.stepOf(pane));
+  if (!view.ranks) return h("p", { class: "empty" }, "A recording holds messages, and no machines.");
+  const followed = app.followed(pane) ?? 0;
+  const own = view.ranks[followed];
+  const list = h("div", { class: "chips", role: "group", "aria-label": "Ranks" }, view.ranks.map((rank) => {
+    const state = stateOf(rank);
+    return h("button", { type: "button", class: "chip", "data-tone": state.tone, "aria-pressed": String(rank === own),
+      "aria-label": `rank ${rank.rank}: ${state.word}`, title: state.word, onclick: () => app.follow(pane, rank.rank, true) }, String(rank.rank));
+  }));
+  const facts = [
+    ["process", own.life], ["dialect", pane.story.lanes[followed].dialect], ["node", String(own.node)],
+    ["asks", own.asks.join("; ") || "nothing"], ["does next", own.next || "nothing"],
+    ["to the server", pipe(own.up, own.unsent, "not sent")], ["to the rank", pipe(own.down, own.owed, "not sent")],
+  ];
+  return h("div", {}, list,
+    h("h3", {}, `rank ${own.rank}`), h("dl", { class: "facts wide" }, facts.map(([name, value]) => pair(name, shown(value)))),
+    table("Client", CLIENT, own.client), table("Member, as the server sees it", MEMBER, own.member));
+}
+
+function pipe({ flying, landed, over }, unsent, word) {
+  const parts = [flying && `${flying} bytes flying`, landed && `${landed} not read`, unsent && `${unsent} ${word}`, over && "closed"];
+  return parts.filter(Boolean).join(", ") || "empty";
+}
+
+function table(name, states, current) {
+  return h("table", { class: "states" }, h("caption", {}, name),
+    states.map(([state, about, leads]) => h("tr", { class: state === current ? "current" : "", "aria-current": state === current ? "true" : null },
+      h("th", { scope: "row" }, state), h("td", {}, about, h("small", {}, leads)))));
+}
+
+/// Keys and values: those that everybody sees, and those that wait for the fence.
+export function keysView(app) {
+  const pane = app.active;
+  const view = pane.run.view(app.stepOf(pane));
+  if (!view.keys) return h("p", { class: "empty" }, "A recording holds messages, and no store.");
+  const part = (name, about, keys) => h("section", { class: "keys" },
+    h("h3", {}, name, h("span", {}, String(keys.length))), h("p", { class: "aside" }, about),
+    keys.length ? h("table", { class: "fields" }, keys.slice(0, KEYS_MAX).map((key) => h("tr", {},
+      h("th", { scope: "row" }, shown(key.key), h("small", {}, key.by == null ? "process manager" : key.node == null ? `rank ${key.by}` : `rank ${key.by}, node ${key.node}`)),
+      h("td", {}, shown(key.value.length > 120 ? `${key.value.slice(0, 120)}…` : key.value))))) : null,
+    keys.length > KEYS_MAX && h("p", { class: "aside" }, `and ${keys.length - KEYS_MAX} more`));
+  const { fence } = view;
+  const share = view.ranks.length ? fence.inside / view.ranks.length : 0;
+  return h("div", {},
+    h("div", { class: "gate" }, h("p", {}, `Fence ${fence.generation + 1}: ${fence.inside} of ${view.ranks.length} ranks inside`),
+      h("div", { class: "meter", role: "meter", "aria-label": "Ranks in the fence", "aria-valuemin": 0, "aria-valuemax": view.ranks.length, "aria-valuenow": fence.inside },
+        h("i", { style: `width:${share * 100}%` }))),
+    part("Before the fence", "put, and seen by nobody but who put it", view.keys.filter((key) => !key.visible)),
+    part("After the fence", "seen by everybody", view.keys.filter((key) => key.visible)));
+}
+
+/// Who owes whom what.
+export function debtsView(app) {
+  const pane = app.active;
+  const view = pane.run.view(app.stepOf(pane));
+  if (!view.debts) return h("p", { class: "empty" }, "A recording holds messages, and not who waits for what.");
+  const name = (ranks) => (ranks.length > 8 ? `${ranks.length} ranks` : ranks.map((rank) => `rank ${rank}`).join(", "));
+  const list = view.debts.map(({ rank, what, debtors }) => h("li", {},
+    h("span", { class: "who" }, debtors.length ? name(debtors) : "server"), h("span", { class: "owes" }, `owes rank ${rank}`), h("code", {}, shown(what))));
+  const broken = view.broken.map(({ rule, what }) => h("li", { class: "bad" }, h("strong", {}, RULE[rule] ?? rule), h("p", {}, what)));
+  return h("div", {},
+    h("h3", {}, "Who owes whom"), list.length ? h("ul", { class: "debts" }, list) : h("p", { class: "empty" }, "Nobody waits for anybody."),
+    h("h3", {}, "Rules"), broken.length ? h("ul", { class: "broken" }, broken) : h("p", { class: "empty" }, "Every rule holds so far."));
+}
+
+/// All that has happened so far, the last first.
+export function eventsView(app) {
+  const { story } = app.active;
+  const step = app.stepOf(app.active);
+  const followed = app.followed(app.active);
+  const isShown = (one) => followed == null || one.lane === followed || one.lane == null;
+  const messages = story.messages.filter((message) => message.sent[1] <= step && isShown(message));
+  const events = story.events.filter((event) => event.at[1] <= step && isShown(event) && event.kind !== "ask" && event.kind !== "answer");
+  const all = [...messages.slice(-EVENTS_MAX).map((message) => [message.sent, message]), ...events.slice(-EVENTS_MAX).map((event) => [event.at, event])]
+    .sort(([a], [b]) => b[1] - a[1]).slice(0, EVENTS_MAX);
+  const line = ([at, one]) => {
+    const isMessage = one.text === undefined;
+    const who = one.lane == null ? "server" : `rank ${story.lanes[one.lane].name}`;
+    const words = isMessage ? `${one.up ? `${who} → server` : `server → ${who}`}: ${one.label}` : said(one.text);
+    const tone = isMessage ? (one.raw || (one.code && one.code !== "0") ? "bad" : one.up ? "up" : "down") : ["process", "quiet"].includes(one.kind) ? "calm" : "bad";
+    return h("li", {}, h("button", { type: "button", class: `event ${tone}`, "aria-pressed": String(app.picked === one), onclick: () => app.pick(one, app.active) },
+      h("time", {}, spoken(at[0])), h("span", {}, shown(words))));
+  };
+  return h("div", {}, h("p", { class: "aside" }, followed == null ? "Newest first." : `Newest first, of rank ${story.lanes[followed].name} and the server.`),
+    h("ol", { class: "events" }, all.map(line)));
+}
+
+/// Puts a view in place without moving what somebody looks at.
+export function place(element, view) {
+  const top = element.scrollTop;
+  fill(element, view);
+  element.scrollTop = top;
+}
+
+const BYTES_MAX = 768;
+const KEYS_MAX = 100;
+const EVENTS_MAX = 120;

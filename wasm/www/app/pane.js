@@ -1,0 +1,274 @@
+// A run on the screen: the diagram, the names of its lanes, and what a hand does to them.
+
+import { draw, ends, slots } from "./draw.js";
+import { button, fill, h, icon } from "./dom.js";
+import { CanvasPen, SvgPen } from "./pen.js";
+import { geometry, rows } from "./rows.js";
+
+export class Pane {
+  /// `app` holds what all panes share; `title` is what the run is called beside others.
+  constructor(app, run, title) {
+    this.app = app;
+    this.title = title;
+    this.canvas = h("canvas", { role: "img" });
+    this.gutter = h("div", { class: "gutter", role: "group", "aria-label": "Lanes" });
+    this.field = h("div", { class: "field" }, this.canvas);
+    this.tip = h("div", { class: "tip", hidden: true });
+    this.badge = h("span", { class: "badge" });
+    this.heading = h("h2", { class: "pane-title" });
+    this.closer = button("Close this run", icon("close"), () => app.close(this), { class: "quiet" });
+    this.head = h("div", { class: "pane-head" }, this.heading, this.badge, this.closer);
+    this.body = h("div", { class: "pane-body" }, this.gutter, this.field, this.tip);
+    this.element = h("section", { class: "pane" }, this.head, this.body);
+    this.element.addEventListener("pointerdown", () => app.activate(this), true);
+    new ResizeObserver(() => this.resize()).observe(this.field);
+    this.listen();
+    this.show(run);
+  }
+
+  /// Shows another run, or what became of this one.
+  show(run) {
+    this.run = run;
+    this.story = run.story;
+    this.slots = slots(this.story.fences);
+    const flights = this.story.messages.map((message) => (message.parts.at(-1)?.at[0] ?? message.sent[0]) - message.sent[0]);
+    this.longest = flights.reduce((most, flight) => Math.max(most, flight), 0);
+    this.hover = null;
+    this.fold();
+  }
+
+  /// Puts lanes into rows anew.
+  fold() {
+    this.rows = rows(this.story, this.app.isFolded);
+    this.rowOf = [];
+    this.rows.forEach((row, at) => row.lanes.forEach((lane) => (this.rowOf[lane] = at)));
+    this.buttons = this.rows.map((row) => this.laneButton(row));
+    fill(this.gutter, h("span", { class: "lane server-name" }, "server"), this.buttons);
+    this.resize();
+  }
+
+  laneButton(row) {
+    const lane = row.lanes[0];
+    const label = h("span", { class: "lane-name" }, row.lanes.length > 1 ? `${row.name}` : row.name);
+    const count = row.lanes.length > 1 && h("span", { class: "count" }, `×${row.lanes.length}`);
+    return h("button", { type: "button", class: "lane", onclick: () => this.app.follow(this, lane) },
+      h("span", { class: "state" }), label, count);
+  }
+
+  resize() {
+    const width = this.field.clientWidth;
+    const height = this.field.clientHeight;
+    if (!width || !height) return;
+    this.width = width;
+    this.geometry = geometry(this.rows, height);
+    const ratio = globalThis.devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(this.geometry.height * ratio);
+    this.canvas.style.height = `${this.geometry.height}px`;
+    const context = this.canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.pen = new CanvasPen(context);
+    const { ys, server, spacing } = this.geometry;
+    this.gutter.style.height = `${this.geometry.height}px`;
+    this.gutter.firstChild.style.top = `${server}px`;
+    this.gutter.classList.toggle("dense", spacing < 17);
+    this.buttons.forEach((button, at) => {
+      button.style.top = `${ys[at]}px`;
+      button.style.height = `${Math.min(spacing, 30)}px`;
+      button.classList.toggle("sparse", spacing < 11 && at % 4 !== 0);
+    });
+    this.app.changed();
+  }
+
+  /// What is to be drawn.
+  scene() {
+    const { app, story, geometry } = this;
+    const { now, axis, scale, scroll, colors } = app;
+    const [from, to] = [axis.time(scroll / scale) - this.longest, axis.time((scroll + this.width) / scale)];
+    const messages = story.messages;
+    const first = lower(messages, from);
+    const last = lower(messages, to + 1);
+    const followed = app.followed(this);
+    return {
+      story, geometry, rows: this.rows, slots: this.slots, width: this.width, axis, scale, scroll, now, colors,
+      step: app.stepOf(this), window: messages.slice(first, last), hover: this.hover, picked: app.picked,
+      follow: followed, yOf: (lane) => geometry.ys[this.rowOf[lane]],
+      alpha: (lane, usual) => (followed == null || lane === followed || this.rowOf[lane] === this.rowOf[followed] ? usual : usual * 0.16),
+    };
+  }
+
+  draw() {
+    if (!this.pen) return;
+    this.pen.context.clearRect(0, 0, this.width, this.geometry.height);
+    draw(this.pen, this.scene());
+  }
+
+  /// The diagram as it is seen, as a file, with the names of its lanes.
+  svg() {
+    const names = 96;
+    const { colors } = this.app;
+    const pen = new SvgPen(this.width + names, this.geometry.height, colors.paper);
+    pen.parts.push(`<g transform="translate(${names} 0)">`);
+    pen.within(0, 0, this.width, this.geometry.height, () => draw(pen, this.scene()));
+    pen.parts.push("</g>");
+    const style = { color: colors.ink, size: 12, align: "right", weight: 600 };
+    pen.text("server", names - 12, this.geometry.server, style);
+    this.rows.forEach((row, at) => {
+      const words = row.lanes.length > 1 ? `ranks ${row.name}` : `rank ${row.name}`;
+      pen.text(words, names - 12, this.geometry.ys[at], { ...style, size: Math.min(12, this.geometry.spacing), weight: 400 });
+    });
+    return pen.finish(`${this.story.name}, seed ${this.story.seed}`);
+  }
+
+  /// Says in words and colours how everything stands.
+  describe() {
+    const { story } = this;
+    const step = this.app.stepOf(this);
+    const followed = this.app.followed(this);
+    const view = this.run.view(step);
+    this.rows.forEach((row, at) => {
+      const lane = row.lanes[0];
+      const rank = view.ranks?.[lane];
+      const element = this.buttons[at];
+      const state = rank ? stateOf(rank) : { word: "recorded", tone: "calm" };
+      element.dataset.tone = state.tone;
+      const who = row.lanes.length > 1 ? `ranks ${row.name}` : `rank ${row.name}`;
+      element.setAttribute("aria-label", `${who}: ${state.word}`);
+      element.title = `${who}: ${state.word}. Click to follow.`;
+      element.setAttribute("aria-pressed", String(followed != null && row.lanes.includes(followed)));
+    });
+    const said = story.messages.filter((message) => message.sent[1] <= step).length;
+    this.canvas.setAttribute("aria-label",
+      `Sequence of ${story.name}: ${story.lanes.length} ranks, ${said} of ${story.messages.length} messages said so far. ` +
+      "The tab Events lists them.");
+    this.element.setAttribute("aria-label", `Run ${this.title}`);
+    this.heading.textContent = this.title;
+    const reports = story.events.filter((event) => event.kind === "report" && event.at[1] <= step).length;
+    this.badge.textContent = reports ? `${reports} reported` : "";
+    this.badge.hidden = !reports;
+    const others = this.app.panes.length > 1;
+    this.head.hidden = !others;
+    this.element.classList.toggle("active", others && this.app.active === this);
+  }
+
+  listen() {
+    const { canvas, app } = this;
+    const pointers = new Map();
+    let moved = 0;
+    let scrubs = false;
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      pointers.set(event.pointerId, event);
+      moved = 0;
+      scrubs = event.offsetY < this.geometry.ruler + 4;
+      if (scrubs) app.seekPlace((app.scroll + event.offsetX) / app.scale);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const last = pointers.get(event.pointerId);
+      if (!last) return this.pointAt(event);
+      moved += Math.abs(event.clientX - last.clientX);
+      if (scrubs) app.seekPlace((app.scroll + event.offsetX) / app.scale);
+      else if (pointers.size === 2) {
+        const [other] = [...pointers.values()].filter((one) => one.pointerId !== event.pointerId);
+        const [before, after] = [last, event].map((one) => Math.max(Math.abs(one.clientX - other.clientX), 24));
+        app.zoom(after / before, (event.offsetX + other.offsetX) / 2);
+      } else app.pan(last.clientX - event.clientX);
+      pointers.set(event.pointerId, event);
+    });
+    const release = (event) => {
+      if (pointers.delete(event.pointerId) && moved < 5 && !scrubs && event.type === "pointerup") this.click(event);
+    };
+    canvas.addEventListener("pointerup", release);
+    canvas.addEventListener("pointercancel", release);
+    canvas.addEventListener("pointerleave", () => this.point(null));
+    canvas.addEventListener("dblclick", (event) => app.seekPlace((app.scroll + event.offsetX) / app.scale));
+    canvas.addEventListener("wheel", (event) => {
+      const isZoom = event.ctrlKey || event.metaKey;
+      if (!isZoom && !event.shiftKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY)) return;
+      event.preventDefault();
+      if (isZoom) app.zoom(Math.exp(-event.deltaY / 240), event.offsetX);
+      else app.pan(event.deltaX || event.deltaY);
+    }, { passive: false });
+  }
+
+  click(event) {
+    const found = this.at(event.offsetX, event.offsetY);
+    this.app.pick(found, this);
+  }
+
+  pointAt(event) {
+    this.point(this.at(event.offsetX, event.offsetY), event);
+  }
+
+  point(found, event) {
+    if (found !== this.hover) {
+      this.hover = found;
+      this.app.changed();
+    }
+    this.tip.hidden = !found;
+    this.canvas.style.cursor = found ? "pointer" : "";
+    if (!found || !event) return;
+    const words = found.text ?? `${found.up ? "to the server" : "to the rank"}: ${found.label}`;
+    const lane = found.lane == null ? "" : `rank ${this.story.lanes[found.lane].name} `;
+    fill(this.tip, h("strong", {}, found.text ? "" : lane), words);
+    const x = Math.min(event.offsetX + 14, this.width - this.tip.offsetWidth - 8) + this.field.offsetLeft;
+    this.tip.style.transform = `translate(${Math.max(x, 4)}px, ${event.offsetY + 16 - this.field.scrollTop}px)`;
+  }
+
+  /// The message or mark at a place, if there is one.
+  at(x, y) {
+    const s = this.scene();
+    const place = (ns) => s.axis.place(ns) * s.scale - s.scroll;
+    const marked = this.story.events.find((event) => {
+      if (event.at[1] > s.step || !["fault", "report", "rule", "error"].includes(event.kind)) return false;
+      const top = event.kind === "fault" ? s.yOf(event.lane) : s.geometry.server - s.geometry.half - 10;
+      const [left, right] = event.kind === "fault" ? [-8, 8] : [-4, 48];
+      const away = x - place(event.at[0]);
+      return away > left && away < right && Math.abs(y - top) < 9;
+    });
+    if (marked) return marked;
+    let best = null;
+    for (const message of s.window) {
+      if (message.sent[1] > s.step) break;
+      const [y1, y2] = ends(s, message);
+      if (y < Math.min(y1, y2) - 4 || y > Math.max(y1, y2) + 4) continue;
+      const x1 = place(message.sent[0]);
+      const arrivals = message.parts.length ? [message.parts[0], message.parts.at(-1)] : [];
+      for (const x2 of arrivals.length ? arrivals.map((part) => place(part.at[0])) : [x1 + 20]) {
+        const away = distance(x, y, x1, y1, x2, y2);
+        if (away < (best?.away ?? 7)) best = { away, message };
+      }
+    }
+    return best?.message ?? null;
+  }
+}
+
+/// The first message that was said at `ns` or later.
+function lower(messages, ns) {
+  let [low, high] = [0, messages.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (messages[middle].sent[0] < ns) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function distance(x, y, x1, y1, x2, y2) {
+  const [dx, dy] = [x2 - x1, y2 - y1];
+  const along = Math.min(Math.max(((x - x1) * dx + (y - y1) * dy) / (dx * dx + dy * dy || 1), 0), 1);
+  return Math.hypot(x - x1 - along * dx, y - y1 - along * dy);
+}
+
+/// How a rank is, in a word, and whether that is calm, at work, waiting, done or bad.
+export function stateOf(rank) {
+  if (["killed", "failed"].includes(rank.life)) return { word: rank.life, tone: "bad" };
+  if (["stopped", "hung", "deaf", "left"].includes(rank.life)) return { word: rank.life, tone: "odd" };
+  if (rank.member === "lost" || rank.client === "failed") return { word: `lost, ${rank.life}`, tone: "bad" };
+  if (rank.life === "unborn") return { word: "not started", tone: "calm" };
+  if (rank.life === "exited") return { word: "exited", tone: "done" };
+  if (rank.asks.some((ask) => ask.startsWith("fence"))) return { word: "in a fence", tone: "fence" };
+  if (rank.asks.length) return { word: `waits for an answer to ${rank.asks[0]}`, tone: "wait" };
+  if (rank.client === "ended") return { word: "finalized", tone: "done" };
+  return { word: rank.client, tone: "work" };
+}

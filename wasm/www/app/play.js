@@ -1,0 +1,131 @@
+// A run that the page shows: what the simulator or a recording tells about it, and a moment of it.
+
+import { Play } from "../pmi_playground.js";
+
+/// A run of the simulator.
+export class Run {
+  /// `what`: the scenario's text, the seed as a BigInt, and what was done, a line each.
+  constructor({ text, seed, done = "" }) {
+    this.#take(new Play(text, seed, done));
+  }
+
+  /// The run that a trace of the simulator is of.
+  static ofTrace(trace) {
+    const run = Object.create(Run.prototype);
+    const play = Play.of_trace(trace);
+    return new Run({ text: play.scenario(), seed: BigInt(JSON.parse(play.story()).seed), done: play.done() });
+  }
+
+  #play;
+  #view = null;
+
+  #take(play) {
+    this.#play = play;
+    this.canAct = true;
+    this.read();
+  }
+
+  /// Reads anew what happened.
+  read() {
+    this.story = prepared(JSON.parse(this.#play.story()));
+    this.text = this.#play.scenario();
+    this.seed = BigInt(this.story.seed);
+    this.done = this.#play.done();
+    this.#view = null;
+  }
+
+  /// How everything stands after so many steps.
+  view(step) {
+    if (this.#view?.asked !== step) {
+      this.#view = { asked: step, ...JSON.parse(this.#play.view(step)) };
+    }
+    return this.#view;
+  }
+
+  /// Does something after so many steps; what was done later is dropped.
+  act(step, what) {
+    this.#play.inject(step, what);
+    this.read();
+  }
+
+  /// The same run once more.
+  fork() {
+    return new Run({ text: this.text, seed: this.seed, done: this.done });
+  }
+
+  /// The run as a trace of the simulator.
+  trace() {
+    return this.#play.trace();
+  }
+}
+
+/// Adds to a story what drawing and searching need.
+function prepared(story) {
+  story.messages.forEach((message, index) => {
+    message.index = index;
+    message.code = value(message, "rc");
+    const last = message.parts.at(-1);
+    message.arrived = last?.had === message.bytes.length ? last.at : null;
+    message.label = label(message);
+  });
+  // Everything that has a moment, in order: what a cursor can stand on.
+  const moments = new Map([[0, 0]]);
+  const note = ([ns, step]) => moments.set(step, ns);
+  for (const message of story.messages) {
+    note(message.sent);
+    message.parts.forEach((part) => note(part.at));
+  }
+  story.events.forEach((event) => note(event.at));
+  story.moments = [...moments].map(([step, ns]) => ({ step, ns })).sort((a, b) => a.step - b.step);
+  if (story.moments.at(-1).step < story.steps) story.moments.push({ step: story.steps, ns: story.end });
+  story.spans = spans(story);
+  return story;
+}
+
+/// The value of a field of a message.
+export function value(message, name) {
+  const field = message.fields.find((field) => field.name === name);
+  return field && message.bytes.slice(field.value, field.end);
+}
+
+/// What a message says, in a word or two.
+function label(message) {
+  const word = value(message, "cmd") ?? value(message, "mcmd");
+  if (!word) return message.raw ? "bytes" : "?";
+  if (message.up) {
+    const what = value(message, "key") ?? value(message, "service") ?? value(message, "name");
+    const name = SPOKEN[message.name] ?? message.name ?? word;
+    return what ? `${name} ${what}` : name || word;
+  }
+  if (message.name === "barrier_in") return "go on";
+  if (message.code && message.code !== "0") return `no: ${value(message, "errmsg") ?? value(message, "msg") ?? message.code}`;
+  const said = value(message, "value") ?? value(message, "port") ?? value(message, "appnum");
+  return said !== undefined ? `= ${said}` : "ok";
+}
+
+const SPOKEN = {
+  barrier_in: "fence", get_maxes: "maxes", get_my_kvsname: "name", get_appnum: "appnum",
+  get_universe_size: "universe", publish_name: "publish", lookup_name: "lookup", unpublish_name: "unpublish",
+};
+
+/// For each lane, how its process is from when to when, and when it waits for an answer.
+function spans(story) {
+  const lanes = story.lanes.map(() => ({ life: [], waits: [], start: null, end: null }));
+  for (const { at: [ns], lane, kind, text } of story.events) {
+    if (lane == null) continue;
+    const own = lanes[lane];
+    const word = text.split(" ")[2];
+    if (kind === "process" && text.startsWith("rank")) {
+      if (word === "start") own.start = ns;
+      if (word === "killed" || word === "exit") own.end ??= { ns, text: text.split(" ").slice(2).join(" ") };
+      if (own.life.length && own.life.at(-1).to == null) own.life.at(-1).to = ns;
+      if (["stopped", "hung", "deaf"].includes(word)) own.life.push({ from: ns, to: null, how: word });
+    } else if (kind === "ask") {
+      own.waits.push({ from: ns, to: null, number: text.split(" ")[3] });
+    } else if (kind === "answer") {
+      const wait = own.waits.find((wait) => wait.number === text.split(" ")[3]);
+      if (wait) wait.to = ns;
+    }
+  }
+  return lanes;
+}

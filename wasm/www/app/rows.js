@@ -1,0 +1,55 @@
+// Which lanes are drawn in which row, and where the rows are.
+
+/// A row for each lane; or one for all lanes that go through the same, if they are folded.
+export function rows(story, isFolded) {
+  const each = story.lanes.map((lane, index) => ({ lanes: [index], group: lane.group, name: lane.name }));
+  if (!isFolded) return each;
+  const same = new Map();
+  for (const row of each) {
+    const key = signature(story, row.lanes[0]);
+    if (same.has(key)) same.get(key).lanes.push(row.lanes[0]);
+    else same.set(key, row);
+  }
+  const folded = [...same.values()];
+  for (const row of folded) {
+    row.name = listed(row.lanes.map((lane) => story.lanes[lane].name));
+  }
+  return folded;
+}
+
+/// What a rank goes through, without times and values: ranks with the same are equal.
+function signature(story, lane) {
+  const said = story.messages.filter((message) => message.lane === lane);
+  const events = story.events.filter((event) => event.lane === lane && event.kind !== "ask" && event.kind !== "answer");
+  // Where bytes are torn, and in which order both sides speak, is chance.
+  const words = (up) => said.filter((message) => message.up === up).map((message) => `${message.name}${message.code ?? ""}`);
+  const kinds = events.map((event) => `${event.kind} ${event.text.split(" ").slice(2, 4).join(" ")}`);
+  return JSON.stringify([story.lanes[lane].dialect, words(true), words(false), kinds]);
+}
+
+/// `0–3, 7` for names that are numbers.
+export function listed(names) {
+  const parts = [];
+  for (const name of names) {
+    const last = parts.at(-1);
+    if (last && Number(name) === Number(last[1]) + 1) last[1] = name;
+    else parts.push([name, name]);
+  }
+  return parts.map(([from, to]) => (from === to ? from : `${from}–${to}`)).join(", ");
+}
+
+/// Where everything is, from top to bottom, in a field of so many pixels.
+export function geometry(rows, height) {
+  const ruler = 26;
+  const server = ruler + 40;
+  const breaks = rows.filter((row, at) => at > 0 && row.group !== rows[at - 1].group).length;
+  const room = height - server - 34;
+  const spacing = Math.min(Math.max((room - 46) / (rows.length + breaks * 0.35), 9), 92);
+  const first = server + Math.max(Math.min(spacing, 84), 52);
+  let y = first;
+  const ys = rows.map((row, at) => {
+    if (at > 0) y += spacing * (row.group === rows[at - 1].group ? 1 : 1.35);
+    return y;
+  });
+  return { ruler, server, half: 11, spacing, ys, height: Math.max(height, (ys.at(-1) ?? first) + 34) };
+}

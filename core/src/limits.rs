@@ -35,6 +35,12 @@ pub const EXCERPT_BYTES: usize = 120;
 /// How many other jobs a job can be connected to directly.
 pub const JOB_LINKS: usize = 8;
 
+/// How many stretches of processes with the same code an answer to a spawn tells apart.
+pub const SPAWN_RUNS: usize = 8;
+/// For how many processes an answer to a spawn says one code each: MPICH up to 4.0 reads no line
+/// of more than 1023 bytes. Beyond that the code of the answer has to do.
+pub const SPAWN_CODES: u32 = 128;
+
 /// Room for command words, field names, blanks and small numbers around the long fields.
 const FRAME_OVERHEAD: usize = 160;
 

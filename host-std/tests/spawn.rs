@@ -118,22 +118,28 @@ fn a_program_is_looked_for_in_the_path_of_the_hint_first() {
 
 #[test]
 fn what_cannot_be_started_is_refused_and_the_spawner_goes_on() {
-    let refused = |words: &[&str], processes, hints: &[(&str, &str)], parts: &[&str]| {
-        let ran = spawn(&[Block { processes, words, hints }]).exits_with(0);
-        assert_eq!(ran.out, "parent: cmd=spawn_result rc=-1\n");
-        ran.says(&["the spawn of rank 0 of 1 (pid ", ", sh on ", "is refused"]).says(parts);
-    };
-    refused(&["no-such-program"], 2, &[], &["'no-such-program' is in no folder of PATH"]);
-    refused(&["true"], 1, &[("host", "elsewhere")], &["'elsewhere'", "leave the hint"]);
-    refused(&["true"], 1, &[("wdir", "/no/such")], &["'/no/such', which is no folder"]);
-    refused(&["true"], 3, &[("soft", "5:9")], &["soft=5:9"]);
-    refused(&["true"], 2_000_000_000, &[], &["2000000000 times", "open files"]);
+    let told = "rc=3 errcodes=3,3";
+    let refused =
+        |told: &str, words: &[&str], processes, hints: &[(&str, &str)], parts: &[&str]| {
+            let ran = spawn(&[Block { processes, words, hints }]).exits_with(0);
+            assert_eq!(ran.out, format!("parent: cmd=spawn_result {told}\n"));
+            ran.says(&["the spawn of rank 0 of 1 (pid ", ", sh on ", "is refused"]).says(parts);
+        };
+    refused(told, &["no-such-program"], 2, &[], &["'no-such-program' is in no folder of PATH"]);
+    refused(told, &["true"], 2, &[("host", "elsewhere")], &["'elsewhere'", "leave the hint"]);
+    refused(told, &["true"], 2, &[("hostfile", "/no/such")], &["'/no/such', which cannot be read"]);
+    refused(told, &["true"], 2, &[("wdir", "/no/such")], &["'/no/such', which is no folder"]);
+    refused(told, &["true"], 2, &[("soft", "5:9")], &["soft=5:9"]);
+    // More codes than old clients have room for.
+    let told = "rc=2";
+    refused(told, &["true"], 2_000_000_000, &[], &["2000000000 times", "open files"]);
     // Found and allowed to run, but the system cannot: noticed only when it is started.
     let words = [env!("CARGO_TARGET_TMPDIR"), "/no-format"].concat();
     std::fs::write(&words, "no program at all\n").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&words, mode).unwrap();
-    refused(&[&words], 2, &[], &["could not be started", "'#!'"]);
+    let told = "rc=-1 errcodes=-1,-1";
+    refused(told, &[&words], 2, &[], &["could not be started", "'#!'"]);
 }
 
 #[test]
@@ -143,7 +149,18 @@ fn a_spawn_whose_second_program_is_bad_starts_neither() {
         Block { processes: 1, words: &["no-such-program"], hints: &[] },
     ];
     let ran = spawn(&blocks).exits_with(0);
-    assert_eq!(ran.out, "parent: cmd=spawn_result rc=-1\n");
+    // The second one is to blame.
+    assert_eq!(ran.out, "parent: cmd=spawn_result rc=3 errcodes=14,3\n");
+}
+
+#[test]
+fn what_a_hint_leaves_out_has_a_code_of_its_own() {
+    let blocks = [
+        Block { processes: 1, words: &["true"], hints: &[] },
+        Block { processes: 4, words: &["true"], hints: &[("soft", "1:3")] },
+    ];
+    let ran = spawn(&blocks).exits_with(0);
+    assert!(ran.out.ends_with(" errcodes=0,0,0,0,13\n"), "{}", ran.out);
 }
 
 #[test]

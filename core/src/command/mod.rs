@@ -297,7 +297,14 @@ pub enum Answer<'a> {
     },
     /// What the server says unasked, on a connection of its own.
     Notice(Notice),
-    /// What became of a spawn.
+    /// What became of a spawn, as the server knows it.
+    Made {
+        /// The new job's id; none if nothing was started.
+        job: Option<Text<'a>>,
+        /// The codes of all processes, in their order; none means that of the answer for all.
+        codes: &'a [CodeRun],
+    },
+    /// What became of a spawn, as the client read it.
     Spawned {
         /// The new job's id.
         job: Option<Text<'a>>,
@@ -308,6 +315,15 @@ pub enum Answer<'a> {
     Refused(Reason<'a>),
     /// Why it did not work, as the client read it.
     Told(Text<'a>),
+}
+
+/// Processes of a spawn that stand next to each other and have the same code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeRun {
+    /// How many they are.
+    pub count: u32,
+    /// Whether they were started, or why not.
+    pub code: Code,
 }
 
 /// What a server says unasked, out of band.

@@ -88,11 +88,11 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             Owed::Notice(notice) => Answer::Notice(*notice),
             Owed::All(listing) => return self.listed(listing),
             Owed::Spawn => Answer::Nothing,
-            Owed::Spawned(_) => {
+            Owed::Spawned(made, codes) => {
                 let job = self.other.map(|job| Text::plain(job.name().as_bytes()));
-                Answer::Spawned { job, codes: None }
+                let code = made.err().unwrap_or(Code::SUCCESS);
+                return (code, Answer::Made { job, codes: codes.runs() });
             }
-            Owed::NotSpawned(code) => return (*code, Answer::Nothing),
         };
         (Code::SUCCESS, answer)
     }

@@ -181,7 +181,7 @@ impl<S: Storage> Server<S> {
         let mut facts = Facts { job, names: &self.names, rank, nonce, has_tags, other: None };
         let due = talk.exchanges().find(|(_, exchange)| facts.is_due(&exchange.owed));
         let Some((at, exchange)) = due else { return Ok(None) };
-        if let Owed::Spawned(other)
+        if let Owed::Spawned(Ok(other), _)
         | Owed::Foreign(other, _)
         | Owed::All(Listing { job: other, .. }) = exchange.owed
         {

@@ -27,13 +27,13 @@ mod tests;
 
 pub use job::{Job, JobSpec};
 pub use member::{Member, Phase};
-pub use owed::{Exchange, GroupFence, Listing, Owed, Question};
+pub use owed::{Codes, Exchange, GroupFence, Listing, Owed, Question};
 pub use session::{Peer, Session};
 
 use self::member::Listener;
 use self::queue::{Link, Queue};
 use self::session::Stage;
-use crate::command::{Notice, Request, Spawn, Verb};
+use crate::command::{CodeRun, Notice, Request, Spawn, Verb};
 use crate::error::{Code, Full, Misuse, PeerError};
 use crate::ids::{Excerpt, JobId, Key, Rank, SessionId, Word};
 use crate::machine::Machine;
@@ -360,20 +360,22 @@ impl<S: Storage> Server<S> {
 
     /// Answers a spawn: the new job, or why there is none.
     ///
-    /// Errors: [`Misuse::NoSuch`] if the session does not wait for a spawn there.
+    /// Shape: `codes` says of each process that was asked for whether it was started, in stretches;
+    /// empty, the answer itself says it for all.
+    /// Errors: [`Misuse::NoSuch`] if the session does not wait for a spawn there,
+    /// [`Misuse::NoRoom`] for more than [`SPAWN_RUNS`](crate::limits::SPAWN_RUNS) stretches.
     pub fn answer_spawn(
         &mut self,
         session: SessionId,
         exchange: usize,
         made: Result<JobId, Code>,
+        codes: &[CodeRun],
     ) -> Result<(), Misuse> {
+        let codes = Codes::new(codes)?;
         let missing = Misuse::NoSuch { what: "spawn" };
         let talk = &mut self.sessions.get_mut(session.0 as usize).ok_or(missing)?.talk;
         let waits = talk.exchanges.get_mut(exchange).filter(|waits| waits.owed == Owed::Spawn);
-        waits.ok_or(missing)?.owed = match made {
-            Ok(job) => Owed::Spawned(job),
-            Err(code) => Owed::NotSpawned(code),
-        };
+        waits.ok_or(missing)?.owed = Owed::Spawned(made, codes);
         self.ready.push(&mut self.sessions, session.0, ready_link::<S>);
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! What a session owes its peer: a few bytes, from which the answer is rendered when there is room.
 
-use crate::command::{Notice, Reason, Verb, Version};
-use crate::error::Code;
+use crate::command::{CodeRun, Notice, Reason, Verb, Version};
+use crate::error::{Code, Misuse};
 use crate::ids::{JobId, Key, Rank, Tag, Word};
+use crate::limits::SPAWN_RUNS;
 use crate::store::EntryId;
 use crate::wire::Dialect;
 
@@ -71,11 +72,13 @@ pub enum Owed {
     Notice(Notice),
     /// What becomes of a spawn.
     Spawn,
-    /// The job that was spawned.
-    Spawned(JobId),
-    /// Why nothing was spawned.
-    NotSpawned(Code),
+    /// What became of it: the job that was spawned, or why there is none.
+    Spawned(Result<JobId, Code>, Codes),
 }
+
+/// The codes of all processes of a spawn, in stretches; those behind the last have a count of 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codes([CodeRun; SPAWN_RUNS]);
 
 /// How far the listing of a space has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +121,22 @@ impl Owed {
     /// A refusal whose reason needs no word of the peer's.
     pub fn refused(reason: Reason<'static>) -> Self {
         Self::Refused(reason, Word::default())
+    }
+}
+
+impl Codes {
+    /// Copies them.
+    ///
+    /// Errors: [`Misuse::NoRoom`] for more than [`SPAWN_RUNS`].
+    pub(super) fn new(runs: &[CodeRun]) -> Result<Self, Misuse> {
+        let mut codes = [CodeRun { count: 0, code: Code::SUCCESS }; SPAWN_RUNS];
+        let places = codes.get_mut(..runs.len()).ok_or(Misuse::NoRoom { what: "codes" })?;
+        places.copy_from_slice(runs);
+        Ok(Self(codes))
+    }
+
+    pub(super) const fn runs(&self) -> &[CodeRun] {
+        &self.0
     }
 }
 

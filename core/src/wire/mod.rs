@@ -13,7 +13,9 @@ mod writer;
 pub use dialect::{Dialect, Said};
 pub use writer::Writer;
 
+use crate::command::CodeRun;
 use crate::error::{Full, Misuse};
+use crate::limits::SPAWN_CODES;
 
 /// What the front of a stream holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,4 +45,11 @@ impl From<Misuse> for Unwritten {
     fn from(misuse: Misuse) -> Self {
         Self::Misuse(misuse)
     }
+}
+
+/// Whether the codes of a spawn are said one by one: not if there are none, or more than every
+/// client has room for.
+fn has_codes(runs: &[CodeRun]) -> bool {
+    let count = runs.iter().fold(0u32, |sum, run| sum.saturating_add(run.count));
+    (1..=SPAWN_CODES).contains(&count)
 }

@@ -1,6 +1,6 @@
 //! Writes bytes into a lent slice, whole or not at all.
 
-use crate::command::Text;
+use crate::command::{CodeRun, Text};
 use crate::error::Full;
 
 /// Bytes on their way into a lent slice.
@@ -63,6 +63,20 @@ impl<'a> Writer<'a> {
             }
         }
         self.bytes(digits.get(first..).unwrap_or(b""))
+    }
+
+    /// Appends the code of each process in decimal, with commas between.
+    pub fn codes(&mut self, runs: &[CodeRun]) -> &mut Self {
+        let mut is_first = true;
+        for run in runs {
+            for _ in 0..run.count {
+                if !core::mem::take(&mut is_first) {
+                    self.byte(b',');
+                }
+                self.number(run.code.0);
+            }
+        }
+        self
     }
 
     /// How many bytes were written, or would have been.

@@ -2,7 +2,7 @@
 
 use crate::transcript::{Line, Note, Scenario, Side, Step, escaped};
 use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
-use pmi_core::command::{Notice, Spawn, Text};
+use pmi_core::command::{CodeRun, Notice, Spawn, Text};
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
@@ -181,19 +181,21 @@ impl Stage {
                 for [key, value] in &self.spawn.as_ref().expect("a spawn to answer").preputs {
                     self.server.preput(child, key, value).expect("room for a value");
                 }
-                self.answer_spawn(Ok(child));
+                self.answer_spawn(Ok(child), &[]);
             }
-            ["not-spawned", code] => {
-                self.answer_spawn(Err(Code(code.parse().expect("a number"))));
+            ["not-spawned", all, ref each @ ..] => {
+                let code = |code: &str| Code(code.parse().expect("a number"));
+                let each = each.iter().map(|each| CodeRun { count: 1, code: code(each) });
+                self.answer_spawn(Err(code(all)), &each.collect::<Vec<_>>());
             }
             ["end", rank] => self.end(rank.parse().expect("a rank")),
             _ => panic!("{}: an owner cannot {}", note.label, note.text),
         }
     }
 
-    fn answer_spawn(&mut self, made: Result<JobId, Code>) {
+    fn answer_spawn(&mut self, made: Result<JobId, Code>, codes: &[CodeRun]) {
         let Wanted { session, exchange, .. } = self.spawn.take().expect("a spawn to answer");
-        self.server.answer_spawn(session, exchange, made).expect("a spawn that waits");
+        self.server.answer_spawn(session, exchange, made, codes).expect("a spawn that waits");
     }
 
     /// The stream of a member ends.

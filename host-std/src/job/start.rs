@@ -1,6 +1,7 @@
 //! Ranks are started one at a time, job after job; ranks that run may ask for more of them.
 
 use super::{Job, Run, Started};
+use crate::launch::codes::Commands;
 use crate::launch::order::Order;
 use crate::launch::plan::Plan;
 use crate::launch::process::{self, Exec, start_code};
@@ -10,6 +11,7 @@ use crate::server::ready::{Interest, Token};
 use crate::stdio::{Seat, Stream, index};
 use crate::trace::Who;
 use crate::verdict::Failure;
+use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
 use pmi_core::ids::JobId;
 use pmi_trace::What;
@@ -37,6 +39,8 @@ pub(super) struct Spawner {
     job: JobId,
     rank: u32,
     asked: Asked,
+    /// What it has asked for, and what it gets.
+    commands: Commands,
 }
 
 impl Run {
@@ -79,8 +83,8 @@ impl Run {
                 start.rank += 1;
                 if start.rank < start.plan.local() {
                     self.starts.push_front(start);
-                } else if let Some(Spawner { asked, .. }) = start.spawner {
-                    self.service.answer_spawn(asked, Ok(start.job));
+                } else if let Some(Spawner { asked, commands, .. }) = start.spawner {
+                    self.service.answer_spawn(asked, Ok(start.job), &commands.done());
                 }
             }
             Err(error) => self.take_start_failure(start, &error),
@@ -93,10 +97,9 @@ impl Run {
 
     /// Takes an order of a rank up, or refuses it; the rank learns either way, and its job goes on.
     pub(super) fn take_spawn(&mut self, (job, rank): (JobId, u32), order: Order, asked: Asked) {
-        let spawner = Spawner { job, rank, asked };
         let Some(Job { plan, .. }) = self.jobs.get(&job.0).filter(|_| self.failure.is_none())
         else {
-            return self.service.answer_spawn(asked, Err(Code::FAIL));
+            return self.service.answer_spawn(asked, Err(Code::FAIL), &[]);
         };
         let plan = Rc::clone(plan);
         let waiting: u32 = self.starts.iter().map(|start| start.plan.local() - start.rank).sum();
@@ -105,24 +108,26 @@ impl Run {
 
         let Order { preputs, .. } = &order;
         let preputs = preputs.clone();
-        let parts = match order.resolve(&plan.host, room) {
-            Ok(parts) => parts,
-            Err(refusal) => return self.refuse(&spawner, refusal),
+        let who = (job, rank, asked);
+        let (parts, commands) = match order.resolve(&plan.host, room) {
+            Ok(resolved) => resolved,
+            Err((refusal, codes)) => return self.refuse(who, (refusal.code(), &codes), refusal),
         };
         let count = self.spawned_count + 1;
         let plan = plan.spawned(parts, preputs, (std::process::id(), count));
         if let Err(error) = self.launcher.limit.raise_for(busy + plan.ranks) {
-            return self.refuse(&spawner, error);
+            return self.refuse(who, (Code::NOMEM, &[]), error);
         }
         if let Err(error) = self.outputs.prepare(count, plan.local()) {
-            return self.refuse(&spawner, error);
+            return self.refuse(who, (Code::FAIL, &[]), error);
         }
         match self.service.add_job(&plan) {
             Ok(id) => {
                 self.spawned_count = count;
+                let spawner = Spawner { job, rank, asked, commands };
                 self.enqueue((id, count), plan, Some(spawner));
             }
-            Err(error) => self.refuse(&spawner, error),
+            Err(error) => self.refuse(who, (Code::FAIL, &[]), error),
         }
     }
 
@@ -177,16 +182,23 @@ impl Run {
             }
         }
         let why = report::failure(&failure, &job.plan, |_| None, 0);
-        self.refuse(&spawner, why);
+        let codes = spawner.commands.refused(spawner.commands.of_rank(rank), Code::FAIL);
+        self.refuse((spawner.job, spawner.rank, spawner.asked), (Code::FAIL, &codes), why);
         self.look_whether_job_has_ended(id);
         self.look_whether_all_have_ended();
     }
 
-    fn refuse(&mut self, spawner: &Spawner, why: impl Display) {
-        if let Some(Job { plan, .. }) = self.jobs.get(&spawner.job.0) {
-            let pid = self.pid(spawner.job, spawner.rank);
-            self.outputs.say(report::not_spawned(plan, (spawner.rank, pid), why));
+    /// Tells whoever reads, and whoever has asked, why nothing was spawned.
+    fn refuse(
+        &mut self,
+        (job, rank, asked): (JobId, u32, Asked),
+        (code, codes): (Code, &[CodeRun]),
+        why: impl Display,
+    ) {
+        if let Some(Job { plan, .. }) = self.jobs.get(&job.0) {
+            let pid = self.pid(job, rank);
+            self.outputs.say(report::not_spawned(plan, (rank, pid), why));
         }
-        self.service.answer_spawn(spawner.asked, Err(Code::FAIL));
+        self.service.answer_spawn(asked, Err(code), codes);
     }
 }

@@ -3,6 +3,7 @@
 //! it ([`signal`]) and what it may leave behind ([`orphans`]).
 //! What ranks start themselves comes as an [`order`] of [`program`]s.
 
+pub mod codes;
 pub mod descriptors;
 pub mod env;
 pub mod ladder;

@@ -3,6 +3,7 @@
 //! | key | meaning here |
 //! |---|---|
 //! | `host`, `hosts` | where: this host by its name, or `localhost`; a list with commas. Another host is refused |
+//! | `hostfile` | the same, from a file with a host on each line; what is behind the name, or a `#`, is ignored |
 //! | `wdir`, `cwd` | the folder to start in; a relative path of the program is meant from there |
 //! | `path` | folders to look for the program in before those of `PATH`, with colons |
 //! | `soft` | how many will do: a set as MPI writes it (`2,4:8:2`); the largest possible number is started |
@@ -10,14 +11,18 @@
 //!
 //! Other keys are ignored, as MPI demands. If a key is repeated the last one counts; `env` adds up.
 
+use super::codes::{Command, Commands};
 use super::plan::Part;
 use super::program::{Program, ProgramError};
 use super::soft;
-use pmi_core::command::{Spawn, Text};
+use pmi_core::command::{CodeRun, Spawn, Text};
+use pmi_core::error::Code;
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What one spawn orders. It owns its words, so the message it came in can go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +42,7 @@ pub struct Wanted {
     processes: u32,
     soft: Option<String>,
     hosts: Vec<String>,
+    host_file: Option<PathBuf>,
     folder: Option<PathBuf>,
     search: Option<OsString>,
     variables: Vec<(OsString, OsString)>,
@@ -56,6 +62,15 @@ pub enum Refusal {
         wanted: String,
         /// The name of this host.
         host: String,
+    },
+    /// The hosts it shall run on cannot be read.
+    HostFile {
+        /// The program.
+        name: OsString,
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        why: String,
     },
     /// No number that is wanted is possible.
     Soft {
@@ -96,17 +111,36 @@ impl Order {
         Self { wanted: wanted.collect(), preputs: spawn.preputs().map(pair).collect() }
     }
 
-    /// Finds the programs and settles how many of each: `room` processes are possible on `host`.
+    /// Finds the programs and settles how many of each: `room` processes are possible on `host`. The
+    /// second part says how many each command gets.
     ///
-    /// Errors: [`Refusal`]; an order is taken as a whole or not at all.
-    pub fn resolve(self, host: &str, mut room: u32) -> Result<Vec<Part>, Refusal> {
+    /// Errors: [`Refusal`], with the codes of all processes; an order is taken as a whole or not at all.
+    pub fn resolve(
+        self,
+        host: &str,
+        mut room: u32,
+    ) -> Result<(Vec<Part>, Commands), (Refusal, Vec<CodeRun>)> {
+        let asked = self.wanted.iter().map(|wanted| Command { asked: wanted.processes, taken: 0 });
+        let mut commands: Vec<Command> = asked.collect();
         let mut parts = Vec::new();
-        for wanted in self.wanted {
-            let part = wanted.resolve(host, room)?;
-            room -= part.ranks;
-            parts.extend(Some(part).filter(|part| part.ranks > 0));
+        for (at, wanted) in self.wanted.into_iter().enumerate() {
+            match wanted.resolve(host, room) {
+                Ok(part) => {
+                    room -= part.ranks;
+                    commands[at].taken = part.ranks;
+                    parts.extend(Some(part).filter(|part| part.ranks > 0));
+                }
+                Err(why) => {
+                    let codes = Commands::new(commands).refused(at, why.code());
+                    return Err((why, codes));
+                }
+            }
         }
-        if parts.is_empty() { Err(Refusal::Nothing) } else { Ok(parts) }
+        let commands = Commands::new(commands);
+        if parts.is_empty() {
+            return Err((Refusal::Nothing, commands.done()));
+        }
+        Ok((parts, commands))
     }
 }
 
@@ -117,6 +151,7 @@ impl Wanted {
             b"host" | b"hosts" => {
                 self.hosts = text().split(',').map(|host| host.trim().to_owned()).collect();
             }
+            b"hostfile" => self.host_file = Some(words(value).into()),
             b"wdir" | b"cwd" => self.folder = Some(words(value).into()),
             b"path" => self.search = Some(words(value)),
             b"soft" => self.soft = Some(text()),
@@ -126,7 +161,14 @@ impl Wanted {
     }
 
     fn resolve(self, host: &str, room: u32) -> Result<Part, Refusal> {
-        let Self { name, args, processes, soft, hosts, folder, search, variables } = self;
+        let Self { name, args, processes, soft, mut hosts, host_file, folder, search, variables } =
+            self;
+        if let Some(file) = host_file {
+            match read_hosts(&file) {
+                Ok(more) => hosts.extend(more),
+                Err(why) => return Err(Refusal::HostFile { name, file, why }),
+            }
+        }
         if let Some(wanted) = hosts.into_iter().find(|wanted| !is_here(wanted, host)) {
             return Err(Refusal::Elsewhere { name, wanted, host: host.to_owned() });
         }
@@ -150,6 +192,24 @@ impl Wanted {
     }
 }
 
+/// The first word of each line, without what hydra puts behind it (`:` and how many).
+fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
+    let said = |error: io::Error| error.to_string();
+    // Whatever is no plain file could make us wait.
+    if !file.metadata().map_err(said)?.is_file() {
+        return Err("it is no plain file".to_owned());
+    }
+    let mut text = String::new();
+    File::open(file).map_err(said)?.take(HOSTS_BYTES).read_to_string(&mut text).map_err(said)?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let names = lines.filter_map(|line| line.split_whitespace().next());
+    let bare = |name: &str| match name.split_once(':') {
+        Some((host, count)) if count.parse::<u32>().is_ok() => host.to_owned(),
+        _ => name.to_owned(),
+    };
+    Ok(names.map(bare).collect())
+}
+
 /// The folders of the order, then those of everybody.
 fn with_path(mut search: OsString) -> OsString {
     if let Some(path) = std::env::var_os("PATH") {
@@ -158,6 +218,9 @@ fn with_path(mut search: OsString) -> OsString {
     }
     search
 }
+
+/// More hosts than anybody has.
+const HOSTS_BYTES: u64 = 1 << 20;
 
 /// Cuts assignments apart: at line ends, and at commas with `NAME=` behind them.
 fn variables(text: &[u8]) -> Vec<(OsString, OsString)> {
@@ -208,6 +271,20 @@ impl From<ProgramError> for Refusal {
     }
 }
 
+impl Refusal {
+    /// What a client is told of it.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::TooMany { .. } => Code::NOMEM,
+            Self::Program(_)
+            | Self::Elsewhere { .. }
+            | Self::HostFile { .. }
+            | Self::Soft { .. }
+            | Self::Nothing => Code::INVALID_ARG,
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |name: &OsString| String::from_utf8_lossy(name.as_bytes()).into_owned();
@@ -218,6 +295,13 @@ impl fmt::Display for Refusal {
                 "program '{}' shall run on '{wanted}', and this launcher starts programs on '{host}' \
                  only; leave the hint 'host' out",
                 shown(name)
+            ),
+            Self::HostFile { name, file, why } => write!(
+                f,
+                "program '{}' shall run on the hosts in '{}', which cannot be read ({why}); leave the \
+                 hint 'hostfile' out",
+                shown(name),
+                file.display()
             ),
             Self::Soft { name, soft, most } => write!(
                 f,
@@ -261,8 +345,8 @@ mod tests {
     }
 
     fn taken(processes: u32, hints: &[(&str, &str)]) -> Result<Part, String> {
-        let parts = order("sh", processes, hints).resolve("node1.cluster", 8);
-        parts.map(|mut parts| parts.remove(0)).map_err(|refusal| refusal.to_string())
+        let resolved = order("sh", processes, hints).resolve("node1.cluster", 8);
+        resolved.map(|(mut parts, _)| parts.remove(0)).map_err(|(refusal, _)| refusal.to_string())
     }
 
     #[test]
@@ -284,6 +368,19 @@ mod tests {
         }
         let refused = taken(1, &[("hosts", "node1,node2")]).unwrap_err();
         assert!(refused.contains("'node2'") && refused.contains("'node1.cluster'"), "{refused}");
+    }
+
+    #[test]
+    fn a_file_of_hosts_may_name_this_one() {
+        let file = std::env::temp_dir().join(format!("pmi-host-hosts-{}", std::process::id()));
+        let name = file.to_str().unwrap();
+        std::fs::write(&file, "# ours\nnode1:4  slots=4\n\nlocalhost # too\n").unwrap();
+        assert!(taken(1, &[("hostfile", name)]).is_ok());
+        std::fs::write(&file, "node1\nnode2:2\n").unwrap();
+        assert!(taken(1, &[("hostfile", name)]).unwrap_err().contains("'node2'"));
+        std::fs::remove_file(&file).unwrap();
+        assert!(taken(1, &[("hostfile", name)]).unwrap_err().contains("cannot be read"));
+        assert!(taken(1, &[("hostfile", "/dev/zero")]).unwrap_err().contains("no plain file"));
     }
 
     #[test]

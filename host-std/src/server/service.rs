@@ -7,6 +7,7 @@ use crate::server::ready::{Poller, Token};
 use crate::server::storage::{Heap, Table};
 use crate::trace::{Tracer, Who};
 use crate::verdict::{Failure, Phase};
+use pmi_core::command::CodeRun;
 use pmi_core::error::{Code, Misuse, PeerError};
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::machine::Machine;
@@ -209,9 +210,9 @@ impl Service {
     }
 
     /// Answers a spawn: with the job that runs now, or with why there is none.
-    pub fn answer_spawn(&mut self, asked: Asked, made: Result<JobId, Code>) {
+    pub fn answer_spawn(&mut self, asked: Asked, made: Result<JobId, Code>, codes: &[CodeRun]) {
         // Whoever asked may be gone; then nobody waits.
-        let _ = self.server.answer_spawn(asked.session, asked.exchange, made);
+        let _ = self.server.answer_spawn(asked.session, asked.exchange, made, codes);
     }
 
     /// Notes that a rank will never be heard again, so that nobody waits for it.

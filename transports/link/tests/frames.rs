@@ -298,7 +298,7 @@ fn a_spawn_gives_the_new_job_and_what_it_has_been_given() {
                 assert!(asked);
                 let made = answer.map(|()| add_job(&server, "kvs_2", 1, Some("kvs_1")));
                 server.borrow_mut().spawn_read(session);
-                server.borrow_mut().answer_spawn(session, exchange, made).unwrap();
+                server.borrow_mut().answer_spawn(session, exchange, made, &[]).unwrap();
                 if let Ok(child) = made {
                     let mut pmi = Pmi::new(Stream::member(&server, child, 0, piece));
                     let mut spawner = [0; 5];

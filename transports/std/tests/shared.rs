@@ -78,7 +78,7 @@ fn serve(streams: Vec<UnixStream>, asks: Option<Challenge>, may_spawn: Arc<Atomi
         }
         if may_spawn.load(Ordering::SeqCst) {
             for (session, exchange) in spawns.drain(..) {
-                server.answer_spawn(session, exchange, Ok(JobId(1))).unwrap();
+                server.answer_spawn(session, exchange, Ok(JobId(1)), &[]).unwrap();
             }
         }
         thread::yield_now();

@@ -282,7 +282,7 @@ impl Host {
             Event::Spawn { session, exchange } => {
                 self.server.spawn_read(session);
                 // The session waits for exactly this answer.
-                let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL));
+                let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL), &[]);
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 use super::healthy::{ALONE, AMONG_OTHERS, Healthy};
 use super::link::Link;
 use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
-use pmi_core::command::Notice;
+use pmi_core::command::{CodeRun, Notice};
 use pmi_core::error::{Code, Full};
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::machine::Machine;
@@ -153,8 +153,8 @@ impl World {
     pub(super) fn own(&mut self, what: u8, bytes: &[u8]) {
         let [a, b] = [0, 1].map(|at| bytes.get(at).copied().unwrap_or(0));
         match what % 8 {
-            0 => self.answer_spawn(Ok(JobId(u32::from(a % 4)))),
-            1 => self.answer_spawn(Err(Code(i32::from(a)))),
+            0 => self.answer_spawn(Ok(JobId(u32::from(a % 4))), b),
+            1 => self.answer_spawn(Err(Code(i32::from(a))), b),
             2 => {
                 let notice = if b == 0 { Notice::Checkpoint } else { Notice::Abort(b.into()) };
                 // Mostly nobody listens.
@@ -174,10 +174,11 @@ impl World {
         self.settle();
     }
 
-    fn answer_spawn(&mut self, made: Result<JobId, Code>) {
+    fn answer_spawn(&mut self, made: Result<JobId, Code>, count: u8) {
         if let Some((session, exchange)) = self.spawns.pop() {
             // Who asked may be gone.
-            let _ = self.server.answer_spawn(session, exchange, made);
+            let codes = [CodeRun { count: u32::from(count), code: Code::FAIL }];
+            let _ = self.server.answer_spawn(session, exchange, made, &codes);
         }
     }
 

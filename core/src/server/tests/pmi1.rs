@@ -2,6 +2,7 @@ use std::format;
 use std::string::ToString;
 
 use super::*;
+use crate::command::CodeRun;
 use crate::time::Duration;
 
 #[test]
@@ -456,9 +457,18 @@ fn a_spawn_is_lent_to_the_owner_and_answered_later() {
                 info_num=1\ninfo_key_0=wdir\ninfo_val_0=/tmp\nendcmd\n";
     let mut world = World::new(1);
     world.init_all();
-    for (made, heard) in [
-        (Ok(world.job), "cmd=spawn_result rc=0 jobid=kvs_1\n"),
-        (Err(Code(-1)), "cmd=spawn_result rc=-1\n"),
+    let run = |count, code| CodeRun { count, code: Code(code) };
+    for (made, codes, heard) in [
+        (Ok(world.job), &[][..], "cmd=spawn_result rc=0 jobid=kvs_1\n"),
+        (
+            Ok(world.job),
+            &[run(2, 0), run(1, 13)],
+            "cmd=spawn_result rc=0 jobid=kvs_1 errcodes=0,0,13\n",
+        ),
+        (Err(Code(-1)), &[], "cmd=spawn_result rc=-1\n"),
+        (Err(Code(-1)), &[run(1, -1), run(1, 14)], "cmd=spawn_result rc=-1 errcodes=-1,14\n"),
+        // For more than these a line is too short for old clients.
+        (Err(Code(-1)), &[run(128, -1), run(1, 14)], "cmd=spawn_result rc=-1\n"),
     ] {
         world.tell(0, &format!("{text}cmd=get_appnum\n")).unwrap();
         let Some(Event::Spawn { session, exchange }) = world.server.poll_event() else { panic!() };
@@ -470,8 +480,12 @@ fn a_spawn_is_lent_to_the_owner_and_answered_later() {
         assert_eq!(spawn.preputs().next().unwrap().value, *b"v w");
         world.server.spawn_read(session);
         assert_eq!(world.hear(0), "");
-        world.server.answer_spawn(session, exchange, made).unwrap();
-        assert!(world.server.answer_spawn(session, exchange, made).is_err());
+        assert_eq!(
+            world.server.answer_spawn(session, exchange, made, &[run(1, 0); 9]),
+            Err(Misuse::NoRoom { what: "codes" })
+        );
+        world.server.answer_spawn(session, exchange, made, codes).unwrap();
+        assert!(world.server.answer_spawn(session, exchange, made, codes).is_err());
         assert_eq!(world.hear(0), format!("{heard}cmd=appnum rc=0 appnum=0\n"));
     }
 }

@@ -1,6 +1,7 @@
 use std::format;
 
 use super::*;
+use crate::command::CodeRun;
 
 /// A frame as MPICH from 4.1 on writes it.
 fn right(body: &str) -> String {
@@ -170,8 +171,12 @@ fn a_spawn_lets_other_threads_go_on() {
     assert_eq!(spawn.preputs().next().unwrap().value, *b"v;w");
     world.server.spawn_read(session);
     assert!(world.hear(0).contains("thrid=8;rc=0;jobid="));
-    world.server.answer_spawn(session, exchange, Ok(world.job)).unwrap();
-    assert_eq!(world.hear(0), right("cmd=spawn-response;thrid=7;rc=0;jobid=kvs_1;nerrs=0;"));
+    let codes = [(2, 0), (1, 13)].map(|(count, code)| CodeRun { count, code: Code(code) });
+    world.server.answer_spawn(session, exchange, Ok(world.job), &codes).unwrap();
+    assert_eq!(
+        world.hear(0),
+        right("cmd=spawn-response;thrid=7;rc=0;jobid=kvs_1;nerrs=1;errcodes=0,0,13;")
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A line of PMI-1 as `key=value` pairs with blanks between: reader and writer.
 
 use super::super::Writer;
-use crate::command::{Piece, Text};
+use crate::command::{CodeRun, Piece, Text};
 use crate::error::{Full, Misuse};
 
 /// One line, without its end and without blanks around it.
@@ -112,6 +112,12 @@ impl<'a> LineWriter<'a> {
             Some(value) => self.pair(key, value),
             None => self,
         }
+    }
+
+    /// One number for each process, with commas between.
+    pub(super) fn codes(&mut self, key: &str, runs: &[CodeRun]) -> &mut Self {
+        self.key(key).codes(runs);
+        self
     }
 
     pub(super) fn number(&mut self, key: &str, value: impl Into<i64>) -> &mut Self {

@@ -10,7 +10,7 @@ mod spawn;
 use self::line::{Line, LineWriter, sayable};
 pub(crate) use self::spawn::write_spawn;
 use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn};
-use super::{Framed, Unwritten, names, quirks};
+use super::{Framed, Unwritten, has_codes, names, quirks};
 use crate::command::{
     Answer, Group, Identity, Maxes, Notice, Place, Reason, Reply, Request, Spawn, SpawnText, Text,
     Verb, Version,
@@ -211,6 +211,12 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         Answer::Spawned { job, codes } => {
             line.optional("jobid", job).optional("errcodes", codes);
         }
+        Answer::Made { job, codes } => {
+            line.optional("jobid", job);
+            if has_codes(codes) {
+                line.codes("errcodes", codes);
+            }
+        }
         Answer::Refused(reason) => {
             if let Reason::Version { newest, .. } = reason {
                 line.number("pmi_version", newest.0).number("pmi_subversion", newest.1);
@@ -386,6 +392,9 @@ fn refusal(to: Verb, line: Line<'_>) -> Answer<'_> {
     let told = || line.rest("msg", &quirks::BEHIND_MSG).map_or(Answer::Nothing, Answer::Told);
     match to {
         Verb::Get => Answer::Missing,
+        Verb::Spawn if line.field("errcodes").is_some() => {
+            Answer::Spawned { job: None, codes: line.field("errcodes") }
+        }
         // A server says what it would speak even if it refuses what was asked for.
         Verb::Init | Verb::OutOfBand => version(line).map_or_else(told, Answer::Version),
         _ => told(),

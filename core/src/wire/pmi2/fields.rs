@@ -1,7 +1,7 @@
 //! A frame of PMI-2 as `key=value;` fields: reader and writer.
 
 use super::super::{Writer, quirks};
-use crate::command::{Field, Piece, Text};
+use crate::command::{CodeRun, Field, Piece, Text};
 use crate::error::{Full, Misuse};
 use crate::limits::PMI2_LENGTH_DIGITS;
 
@@ -172,6 +172,12 @@ impl<'a> FrameWriter<'a> {
             Some(value) => self.text(key, value),
             None => self,
         }
+    }
+
+    /// One number for each process, with commas between.
+    pub(super) fn codes(&mut self, key: &str, runs: &[CodeRun]) -> &mut Self {
+        self.key(key).codes(runs).byte(b';');
+        self
     }
 
     pub(super) fn number(&mut self, key: &str, value: impl Into<i64>) -> &mut Self {

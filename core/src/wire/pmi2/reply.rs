@@ -1,6 +1,6 @@
 //! What a server says: reader and writer.
 
-use super::super::{names, quirks};
+use super::super::{has_codes, names, quirks};
 use super::command;
 use super::fields::{Body, FrameWriter, Semicolons, sayable};
 use crate::command::{Answer, Identity, Notice, Pair, Reason, Reply, Text, Verb};
@@ -29,7 +29,7 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     } else if quirks::MISSING_BY_CODE.contains(&to) {
         Answer::Missing
     } else {
-        body.field("errmsg").map_or(Answer::Nothing, Answer::Told)
+        refusal(to, body)
     };
     Ok(Reply { to, tag, code, answer })
 }
@@ -98,7 +98,19 @@ pub fn write_reply(
             frame.number("ring-count", count).text("ring-left", left).text("ring-right", right);
         }
         Answer::Spawned { job, codes } => {
-            frame.optional("jobid", job).number("nerrs", 0).optional("errcodes", codes);
+            let failed_count = codes.map_or(0, failed_count);
+            frame.optional("jobid", job).number("nerrs", failed_count).optional("errcodes", codes);
+        }
+        Answer::Made { job, codes } => {
+            let failed = codes.iter().filter(|run| !run.code.is_success());
+            let failed_count = failed.fold(0u32, |sum, run| sum.saturating_add(run.count));
+            frame.optional("jobid", job);
+            if reply.code.is_success() || failed_count > 0 {
+                frame.number("nerrs", failed_count);
+            }
+            if has_codes(codes) {
+                frame.codes("errcodes", codes);
+            }
         }
         Answer::Refused(reason) => {
             frame.sentence("errmsg", reason.pieces());
@@ -118,6 +130,27 @@ pub fn write_reply(
         _ => {}
     }
     frame.finish()
+}
+
+/// How many codes of a list are not 0.
+fn failed_count(codes: Text<'_>) -> u32 {
+    let mut is_counted = false;
+    codes.bytes().fold(0, |count, byte| match byte {
+        b',' => {
+            is_counted = false;
+            count
+        }
+        b'1'..=b'9' if !core::mem::replace(&mut is_counted, true) => count + 1,
+        _ => count,
+    })
+}
+
+/// Why it did not work: for a spawn, process by process if the server says so.
+fn refusal(to: Verb, body: Body<'_>) -> Answer<'_> {
+    match body.field("errcodes").filter(|_| to == Verb::Spawn) {
+        Some(codes) => Answer::Spawned { job: None, codes: Some(codes) },
+        None => body.field("errmsg").map_or(Answer::Nothing, Answer::Told),
+    }
 }
 
 /// Reads what is not named after a request.

@@ -264,7 +264,7 @@ impl Run {
                 Some(Event::Spawn { session, exchange }) => {
                     self.server.spawn_read(session);
                     // It waits for exactly this answer.
-                    let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL));
+                    let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL), &[]);
                 }
                 // A fence that cannot end is a run that does not, which is seen by the time.
                 Some(_) => {}

@@ -1,0 +1,91 @@
+//! What is said of each process of a spawn: started, or why not.
+
+use pmi_core::command::CodeRun;
+use pmi_core::error::Code;
+use pmi_core::limits::SPAWN_RUNS;
+
+/// The commands of one spawn: how many processes each has asked for, and how many it gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commands(Vec<Command>);
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// How many processes it has asked for.
+    pub asked: u32,
+    /// How many it gets.
+    pub taken: u32,
+}
+
+impl Commands {
+    /// In the order of the spawn.
+    pub fn new(commands: Vec<Command>) -> Self {
+        Self(commands)
+    }
+
+    /// The codes of a spawn that was done: of what a hint left out nothing was started.
+    pub fn done(&self) -> Vec<CodeRun> {
+        merged(self.0.iter().flat_map(|Command { asked, taken }| {
+            [(*taken, Code::SUCCESS), (asked.saturating_sub(*taken), LEFT_OUT)]
+        }))
+    }
+
+    /// The codes of a spawn of which nothing was started because of one command: that one is told why, and
+    /// the others that it was not them.
+    pub fn refused(&self, because_of: usize, why: Code) -> Vec<CodeRun> {
+        let code = |at| if at == because_of { why } else { OTHERS };
+        merged(self.0.iter().enumerate().map(|(at, command)| (command.asked, code(at))))
+    }
+
+    /// The command that a rank of the new job comes from.
+    pub fn of_rank(&self, rank: u32) -> usize {
+        let mut end = 0;
+        let ends = self.0.iter().map(|command| {
+            end += command.taken;
+            end
+        });
+        { ends }.take_while(|end| *end <= rank).count()
+    }
+}
+
+/// Stretches with the same code; none if they are more than an answer has room for, and none if all is well,
+/// as most servers have it.
+fn merged(stretches: impl Iterator<Item = (u32, Code)>) -> Vec<CodeRun> {
+    let mut runs: Vec<CodeRun> = Vec::new();
+    for (count, code) in stretches.filter(|(count, _)| *count > 0) {
+        match runs.last_mut().filter(|last| last.code == code) {
+            Some(last) => last.count = last.count.saturating_add(count),
+            None => runs.push(CodeRun { count, code }),
+        }
+    }
+    let is_plain = runs.iter().all(|run| run.code.is_success());
+    if is_plain || runs.len() > SPAWN_RUNS { Vec::new() } else { runs }
+}
+
+/// The largest number that a hint allows is smaller than what was asked for.
+const LEFT_OUT: Code = Code::INVALID_SIZE;
+
+/// Nothing is wrong with this command, but a spawn is done as a whole or not at all.
+const OTHERS: Code = Code::OTHER;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(of: &[(u32, i32)]) -> Vec<CodeRun> {
+        of.iter().map(|(count, code)| CodeRun { count: *count, code: Code(*code) }).collect()
+    }
+
+    #[test]
+    fn each_process_has_one_code() {
+        let command = |(asked, taken)| Command { asked, taken };
+        let commands =
+            |all: &[(u32, u32)]| Commands::new(all.iter().copied().map(command).collect());
+        let some = commands(&[(2, 2), (8, 7), (4, 0), (1, 1)]);
+        assert_eq!(some.done(), runs(&[(9, 0), (5, 13), (1, 0)]));
+        assert_eq!(some.refused(1, Code::FAIL), runs(&[(2, 14), (8, -1), (5, 14)]));
+        assert_eq!([1, 2, 8, 9].map(|rank| some.of_rank(rank)), [0, 1, 1, 3]);
+        assert_eq!(commands(&[(2, 2), (1, 1)]).done(), []);
+        assert_eq!(commands(&[(2, 1); 9]).done(), [], "more than an answer tells apart");
+    }
+}

@@ -27,6 +27,7 @@ use crate::server::news::News;
 use crate::server::ready::{Interest, Poller, Token};
 use crate::server::service::Service;
 use crate::stdio::index;
+use crate::stdio::inputs::Inputs;
 use crate::stdio::outputs::Outputs;
 use crate::verdict::Failure;
 use door::Door;
@@ -64,6 +65,7 @@ struct Run {
     poller: Poller,
     signals: Signals,
     service: Service,
+    inputs: Inputs,
     outputs: Outputs,
     /// The job everything comes from.
     first: JobId,
@@ -119,9 +121,10 @@ impl Run {
         let prepare = |error: io::Error| format!("the job cannot be prepared: {error}");
         // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
         // other.
-        let mut outputs = Outputs::new(&config.settings.output, &config.host)
-            .map_err(|error| error.to_string())?;
-        let launcher = Launcher::new(limit, outputs.are_one()).map_err(prepare)?;
+        let streams = &config.settings.output;
+        let launcher = Launcher::new(limit, Outputs::are_one(streams)).map_err(prepare)?;
+        let inputs = Inputs::new(streams, config.ranks)?;
+        let mut outputs = Outputs::new(streams, &config.host).map_err(|error| error.to_string())?;
         let poller = Poller::new().map_err(prepare)?;
         let signals = Signals::new().map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
@@ -139,6 +142,7 @@ impl Run {
             poller,
             signals,
             service,
+            inputs,
             outputs,
             first,
             door,
@@ -172,6 +176,7 @@ impl Run {
             let _ = io::stderr().write_all(report::line(&what).as_bytes());
             self.failure.get_or_insert(Failure::Launcher { what });
         }
+        self.inputs.finish();
         let code = match &self.failure {
             Some(failure) => failure.exit_code(),
             None => u8::from(self.outputs.has_failed()),
@@ -205,6 +210,8 @@ impl Run {
                 Token::Signal => self.take_signals(),
                 Token::Link(session) => self.service.ready(session, &self.poller)?,
                 Token::Output(stream, process) => self.outputs.read(stream, process),
+                Token::Input(process) => self.inputs.ready(process, &self.poller)?,
+                Token::Source => self.inputs.source_ready(&self.poller)?,
                 Token::Listen => self.take_callers()?,
                 // Written to at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
@@ -292,11 +299,20 @@ impl Run {
         let closed = self.closed_early.first().map(|(at, _)| *at);
         let door = self.door.as_ref().and_then(Door::deadline);
         let service = self.service.deadline();
-        let outputs = self.outputs.deadline();
-        [outputs, self.ladder.deadline(), closed, self.linger_until, self.sweep_at, door, service]
-            .into_iter()
-            .flatten()
-            .min()
+        let (inputs, outputs) = (self.inputs.deadline(), self.outputs.deadline());
+        [
+            inputs,
+            outputs,
+            self.ladder.deadline(),
+            closed,
+            self.linger_until,
+            self.sweep_at,
+            door,
+            service,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// The number of the process of a rank, if it was started.

@@ -138,7 +138,10 @@ impl Run {
             start.exec = Some((number, exec));
         }
         match &mut start.exec {
-            Some((_, exec)) => self.launcher.start(exec, start.rank, start.rank),
+            Some((_, exec)) => {
+                let stdin = self.inputs.open(Seat { group: start.group, rank: start.rank })?;
+                self.launcher.start(exec, (start.rank, start.rank), stdin)
+            }
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -159,6 +162,7 @@ impl Run {
         let (pid, host) = (pid.unsigned_abs(), start.plan.host.clone());
         self.service.tracer.event(Who::rank(job.0, rank), What::Started { pid, host });
         self.running_count += 1;
+        self.inputs.add(number, &self.poller)?;
         let place = (number, Seat { group: start.group, rank });
         self.outputs.add(place, Stream::Out, output, &self.poller)?;
         if let Some(errors) = errors {

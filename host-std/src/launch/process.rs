@@ -9,8 +9,8 @@
 //!   next rank starts: no rank can inherit the end of another.
 //! - A program that is to start in another folder starts while that is ours: there is one thread, and
 //!   nobody else looks.
-//! - Standard input is ours for rank 0 of the first job. After that ours is turned into the null device,
-//!   which the other ranks inherit; whoever writes to us learns of the end of rank 0 and not of the
+//! - Our own standard input is the null device, which ranks inherit, but for the moment in which a rank is
+//!   started that reads something else; whoever writes to us learns of the end of that rank and not of the
 //!   launcher.
 
 use crate::launch::descriptors::DescriptorLimit;
@@ -47,7 +47,7 @@ pub struct Launcher {
     /// How many open files there may be.
     pub limit: DescriptorLimit,
     one_pipe: bool,
-    stdin_is_taken: bool,
+    stdin_is_null: bool,
     is_resting: bool,
 }
 
@@ -131,7 +131,7 @@ impl Launcher {
             null,
             limit,
             one_pipe,
-            stdin_is_taken: false,
+            stdin_is_null: false,
             is_resting: true,
         })
     }
@@ -159,10 +159,16 @@ impl Launcher {
         })
     }
 
-    /// Starts `exec` as `rank`, which is number `local_rank` on this node.
+    /// Starts `exec` as `rank`, which is number `local_rank` on this node, with `stdin` or the null device
+    /// as its standard input.
     ///
     /// Errors: those of the system; nothing of the rank is left then.
-    pub fn start(&mut self, exec: &mut Exec, rank: u32, local_rank: u32) -> io::Result<Started> {
+    pub fn start(
+        &mut self,
+        exec: &mut Exec,
+        (rank, local_rank): (u32, u32),
+        stdin: Option<OwnedFd>,
+    ) -> io::Result<Started> {
         self.is_resting = false;
         let (link, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -176,13 +182,13 @@ impl Launcher {
             false => Some(pipe_into(&mut self.slots.errors)?),
         };
 
-        let pid = self.spawn(exec, rank, local_rank)?;
+        self.set_stdin(stdin.as_ref())?;
+        let spawned = self.spawn(exec, rank, local_rank);
+        // Failed or not: nobody may wait for us to read it.
+        self.set_stdin(None)?;
+        let pid = spawned?;
         // Not waited for yet, so the number cannot have been given to another process.
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
-        if !self.stdin_is_taken {
-            rustix::stdio::dup2_stdin(&self.null)?;
-            self.stdin_is_taken = true;
-        }
         Ok(Started { process: Process { pid, handle }, link, output, errors })
     }
 
@@ -197,6 +203,14 @@ impl Launcher {
         rustix::io::dup2(&self.null, &mut self.slots.link)?;
         for slot in [&mut self.slots.output, &mut self.slots.errors] {
             rustix::io::dup3(&self.null, slot, DupFlags::CLOEXEC)?;
+        }
+        Ok(())
+    }
+
+    fn set_stdin(&mut self, stdin: Option<&OwnedFd>) -> io::Result<()> {
+        if stdin.is_some() || !self.stdin_is_null {
+            rustix::stdio::dup2_stdin(stdin.unwrap_or(&self.null))?;
+            self.stdin_is_null = stdin.is_none();
         }
         Ok(())
     }

@@ -22,6 +22,10 @@ pub enum Token {
     Output(Stream, u32),
     /// The place of output with this number takes more.
     Outlet(u32),
+    /// The pipe to standard input of the process with this number takes more, or leads nowhere.
+    Input(u32),
+    /// There is something in our own standard input.
+    Source,
     /// Somebody dials in.
     Listen,
 }
@@ -177,7 +181,9 @@ fn data(token: Token) -> epoll::EventData {
         Token::Output(Stream::Out, number) => (3, number),
         Token::Output(Stream::Err, number) => (4, number),
         Token::Outlet(number) => (5, number),
+        Token::Input(number) => (6, number),
         Token::Listen => (LISTEN, 0),
+        Token::Source => (SOURCE, 0),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -191,7 +197,9 @@ fn token(data: u64) -> Option<Token> {
         3 => Token::Output(Stream::Out, number),
         4 => Token::Output(Stream::Err, number),
         5 => Token::Outlet(number),
+        6 => Token::Input(number),
         LISTEN => Token::Listen,
+        SOURCE => Token::Source,
         _ => return None,
     })
 }
@@ -209,6 +217,7 @@ const SET_ERR: u64 = 8 << 32;
 
 /// Behind the two sets.
 const LISTEN: u64 = 9;
+const SOURCE: u64 = 10;
 
 /// How many events one call of the system may tell. Twelve bytes each.
 const BATCH: usize = 256;
@@ -229,7 +238,9 @@ mod tests {
                 Token::Output(Stream::Out, rank),
                 Token::Output(Stream::Err, rank),
                 Token::Outlet(rank),
+                Token::Input(rank),
                 Token::Listen,
+                Token::Source,
             ];
             for sent in tokens {
                 assert_eq!(token(data(sent).u64()), Some(sent));

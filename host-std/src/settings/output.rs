@@ -22,9 +22,15 @@ pub struct Output {
 }
 
 impl Output {
-    /// How many files the output of one rank may take.
+    /// How many open files its streams cost a rank, besides what they always cost.
     pub fn files_per_rank(&self) -> u64 {
-        [&self.out_files, &self.error_files].into_iter().flatten().map(|_| 1).sum()
+        let feeds = match &self.stdin {
+            StdinTo::First | StdinTo::Nobody => false,
+            StdinTo::All => true,
+            StdinTo::Ranks(ranks) => ranks.len() > 1,
+        };
+        let files = [self.out_files.is_some(), self.error_files.is_some(), feeds];
+        files.into_iter().map(u64::from).sum()
     }
 }
 

@@ -6,18 +6,22 @@
 //! label       what stands in front of a line, from a pattern
 //! outlet      one place where lines go, with what waits for it; target: how to write there
 //! files       places that are files, one for each rank or for several
+//! inputs      who reads our standard input; feed, source: how several do
 //! ```
 //!
 //! What holds for every place: lines are whole, those of one rank come in the order in which it wrote
 //! them, nothing is added to them but what was asked for, and nothing is kept in memory that could as well
-//! wait in the rank.
+//! wait in the rank. Of our input nothing is taken that no rank has read.
 
+pub mod feed;
 pub mod files;
+pub mod inputs;
 pub mod label;
 pub mod lines;
 pub mod outlet;
 pub mod outputs;
 pub mod pattern;
+pub mod source;
 pub mod target;
 
 /// One of the two output streams.

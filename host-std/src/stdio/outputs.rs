@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Outputs {
     labels: Labels,
+    are_one: bool,
     /// By stream.
     file_patterns: [Option<Pattern>; 2],
     /// Where files are; none for one that is complete and closed.
@@ -101,6 +102,7 @@ impl Outputs {
             .map(|(stream, place)| (place, Place::new(Target::ours(stream))));
         Ok(Self {
             labels: Labels::new(settings, host)?,
+            are_one: Self::are_one(settings),
             file_patterns: [pattern(&settings.out_files)?, pattern(&settings.error_files)?],
             files: BTreeMap::new(),
             places: places.collect(),
@@ -118,10 +120,10 @@ impl Outputs {
 
     /// True when both streams of a rank lead to the same place. They must be one pipe then, which keeps what
     /// the rank writes to both in order.
-    pub fn are_one(&self) -> bool {
-        match &self.file_patterns {
-            [None, None] => self.ours[0] == self.ours[1],
-            [out, err] => out == err,
+    pub fn are_one(settings: &Output) -> bool {
+        match (&settings.out_files, &settings.error_files) {
+            (None, None) => streams_are_one(),
+            (out, err) => out == err,
         }
     }
 
@@ -130,7 +132,7 @@ impl Outputs {
     /// Errors: [`FileError`]; nothing was opened then.
     pub fn prepare(&mut self, group: u32, ranks: u32) -> Result<(), FileError> {
         let mut uses: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        let streams = if self.are_one() { &Stream::BOTH[..1] } else { &Stream::BOTH[..] };
+        let streams = if self.are_one { &Stream::BOTH[..1] } else { &Stream::BOTH[..] };
         for &stream in streams {
             for seat in (0..ranks).map(|rank| Seat { group, rank }) {
                 if let Some(name) = self.file_of(stream, seat) {

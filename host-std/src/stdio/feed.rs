@@ -1,0 +1,213 @@
+//! One source, several readers, each at its own pace.
+
+use super::source::{CHUNK, Look, Source};
+use crate::server::ready::{Interest, Poller, Token};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, ioctl_fionread};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Readers of one source, by the numbers of their processes.
+///
+/// Each has a pipe that holds one piece: it takes something only when all that is in it was read.
+#[derive(Debug)]
+pub struct Feed {
+    source: Source,
+    is_watched: bool,
+    readers: BTreeMap<u32, Reader>,
+    /// How many are not there yet.
+    to_come: usize,
+    /// Those that have read everything they were given.
+    hungry: BTreeSet<u32>,
+    /// How many readers stand at each position, those that are not there yet too.
+    positions: BTreeMap<u64, usize>,
+    /// Somebody waits for the slowest.
+    is_full: bool,
+    /// When to look again at a source that does not tell when it has more.
+    retry_at: Option<Instant>,
+    chunk: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    pipe: OwnedFd,
+    is_watched: bool,
+    /// Everything before this was read.
+    position: u64,
+    /// How much was written to the pipe since.
+    given: u64,
+}
+
+impl Feed {
+    /// A feed of `count` readers.
+    pub fn new(source: Source, count: usize) -> Self {
+        Self {
+            source,
+            is_watched: false,
+            readers: BTreeMap::new(),
+            to_come: count,
+            hungry: BTreeSet::new(),
+            positions: BTreeMap::from([(0, count)]),
+            is_full: false,
+            retry_at: None,
+            chunk: Vec::with_capacity(CHUNK),
+        }
+    }
+
+    /// Adds a reader with our end of its pipe, which must not block.
+    ///
+    /// Errors: those of the system's readiness calls, as of all that follows.
+    pub fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
+        self.to_come = self.to_come.saturating_sub(1);
+        let reader = Reader { pipe, is_watched: false, position: 0, given: 0 };
+        self.readers.insert(process, reader);
+        self.hungry.insert(process);
+        self.serve(process, poller)
+    }
+
+    /// A pipe says that all of it was read, or that nobody reads it any more.
+    ///
+    /// Errors: as for [`add`](Self::add).
+    pub fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+        let Some(reader) = self.readers.get_mut(&process) else { return Ok(()) };
+        match unread(&reader.pipe) {
+            0 => {
+                let position = reader.position + std::mem::take(&mut reader.given);
+                let from = std::mem::replace(&mut reader.position, position);
+                self.source.take(position);
+                self.hungry.insert(process);
+                self.serve(process, poller)?;
+                self.move_on(from, self.readers.contains_key(&process).then_some(position));
+            }
+            _ if has_no_reader(&reader.pipe) => self.remove(process),
+            _ => return Ok(()),
+        }
+        if self.is_full { self.serve_all(poller) } else { Ok(()) }
+    }
+
+    /// There is something in the source, or it is time to look.
+    ///
+    /// Errors: as for [`add`](Self::add).
+    pub fn serve_all(&mut self, poller: &Poller) -> io::Result<()> {
+        self.watch(false, poller)?;
+        (self.is_full, self.retry_at) = (false, None);
+        let hungry: Vec<u32> = self.hungry.iter().copied().collect();
+        hungry.into_iter().try_for_each(|process| self.serve(process, poller))
+    }
+
+    /// When to call [`serve_all`](Self::serve_all) although nothing has happened.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    /// True when nobody reads any more and nobody will.
+    pub fn is_over(&self) -> bool {
+        self.readers.is_empty() && self.to_come == 0
+    }
+
+    /// Leaves in the source what nobody has read.
+    pub fn finish(mut self) {
+        while let Some((&process, _)) = self.readers.first_key_value() {
+            self.remove(process);
+        }
+    }
+
+    /// Gives the next piece to a reader that has read all it got.
+    fn serve(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+        let Some(reader) = self.readers.get_mut(&process) else { return Ok(()) };
+        match self.source.look(reader.position, &mut self.chunk) {
+            Look::Some => match rustix::io::write(&reader.pipe, &self.chunk) {
+                Ok(count) => {
+                    reader.given = u64::try_from(count).unwrap_or(0);
+                    self.hungry.remove(&process);
+                    return reader.watch(process, true, poller);
+                }
+                Err(Errno::INTR | Errno::AGAIN) => return reader.watch(process, true, poller),
+                Err(_) => self.remove(process),
+            },
+            Look::End => self.remove(process),
+            later => {
+                reader.watch(process, false, poller)?;
+                match later {
+                    Look::Full => self.is_full = true,
+                    Look::Elsewhere => self.retry_at = Some(Instant::now() + RETRY),
+                    _ => self.watch(true, poller)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of a reader. What it has not read of its last piece was not read.
+    fn remove(&mut self, process: u32) {
+        let Some(reader) = self.readers.remove(&process) else { return };
+        self.hungry.remove(&process);
+        let left = unread(&reader.pipe);
+        self.source.take(reader.position + reader.given.saturating_sub(left));
+        self.move_on(reader.position, None);
+    }
+
+    /// Keeps count of who stands where, and forgets what everybody has behind.
+    fn move_on(&mut self, from: u64, to: Option<u64>) {
+        if let Some(count) = self.positions.get_mut(&from) {
+            *count -= 1;
+            if *count == 0 {
+                self.positions.remove(&from);
+            }
+        }
+        if let Some(to) = to {
+            *self.positions.entry(to).or_default() += 1;
+        }
+        if let Some((&slowest, _)) = self.positions.first_key_value() {
+            self.source.forget(slowest);
+        }
+    }
+
+    fn watch(&mut self, watch: bool, poller: &Poller) -> io::Result<()> {
+        if watch == self.is_watched {
+            return Ok(());
+        }
+        let watched = match watch {
+            true => poller.add(Token::Source, self.source.fd(), Interest::Read),
+            false => poller.remove(Token::Source, self.source.fd()),
+        };
+        match watched {
+            // A device that cannot be waited for.
+            Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+                self.retry_at = Some(Instant::now() + RETRY);
+                Ok(())
+            }
+            other => {
+                self.is_watched = watch;
+                other
+            }
+        }
+    }
+}
+
+impl Reader {
+    fn watch(&mut self, process: u32, watch: bool, poller: &Poller) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_watched, watch) == watch {
+            return Ok(());
+        }
+        match watch {
+            true => poller.add(Token::Input(process), &self.pipe, Interest::Write),
+            false => poller.remove(Token::Input(process), &self.pipe),
+        }
+    }
+}
+
+fn unread(pipe: &OwnedFd) -> u64 {
+    ioctl_fionread(pipe).unwrap_or(0)
+}
+
+fn has_no_reader(pipe: &OwnedFd) -> bool {
+    let mut state = [PollFd::new(pipe, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut state, Some(&now)).is_ok() && state[0].revents().contains(PollFlags::ERR)
+}
+
+/// How often a source is looked at that cannot tell.
+const RETRY: Duration = Duration::from_millis(500);

@@ -1,0 +1,132 @@
+//! Standard input of ranks.
+//!
+//! If one rank reads it, that rank gets our own descriptor, and we have nothing to do with it: it reads what
+//! it wants, and what it leaves is there for whoever comes after us. Several are fed by a [`Feed`].
+
+use super::Seat;
+use super::feed::Feed;
+use super::source::{CHUNK, Source};
+use crate::server::ready::Poller;
+use crate::settings::Output;
+use crate::settings::output::StdinTo;
+use rustix::fd::OwnedFd;
+use rustix::io::ioctl_fionbio;
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use std::io;
+use std::time::Instant;
+
+/// Who reads our standard input.
+#[derive(Debug)]
+pub struct Inputs {
+    /// Ranks of the first job, in ascending order.
+    readers: Vec<u32>,
+    /// For the only one, until it is started.
+    ours: Option<OwnedFd>,
+    /// For several.
+    feed: Option<Feed>,
+    /// Our end of the pipe of the rank that is being started.
+    fresh: Option<OwnedFd>,
+}
+
+impl Inputs {
+    /// Finds out who of the `ranks` that are started here reads our input.
+    ///
+    /// Errors: a sentence for people.
+    pub fn new(settings: &Output, ranks: u32) -> Result<Self, String> {
+        let readers: Vec<u32> = match &settings.stdin {
+            StdinTo::First => (0..ranks.min(1)).collect(),
+            StdinTo::All => (0..ranks).collect(),
+            StdinTo::Nobody => Vec::new(),
+            StdinTo::Ranks(list) => list.clone(),
+        };
+        if let Some(rank) = readers.iter().find(|rank| **rank >= ranks) {
+            return Err(format!(
+                "rank {rank} cannot read standard input, for {ranks} ranks are started here and the first \
+                 is rank 0; name others with --stdin"
+            ));
+        }
+        let unusable = |error| format!("standard input cannot be passed on: {error}");
+        let ours = || rustix::stdio::stdin().try_clone_to_owned();
+        let feed = |fd| Ok(Feed::new(Source::new(fd)?, readers.len()));
+        let (ours, feed) = match readers.len() {
+            0 => (None, None),
+            1 => (Some(ours().map_err(unusable)?), None),
+            _ => (None, Some(ours().and_then(feed).map_err(unusable)?)),
+        };
+        Ok(Self { readers, ours, feed, fresh: None })
+    }
+
+    /// What a rank that is being started gets as its standard input; nothing for the null device.
+    ///
+    /// Errors: those of the system.
+    pub fn open(&mut self, Seat { group, rank }: Seat) -> io::Result<Option<OwnedFd>> {
+        if group != 0 || self.readers.binary_search(&rank).is_err() {
+            return Ok(None);
+        }
+        if self.feed.is_none() {
+            return Ok(self.ours.take());
+        }
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        // One page is one piece.
+        fcntl_setpipe_size(&write, CHUNK)?;
+        ioctl_fionbio(&write, true)?;
+        self.fresh = Some(write);
+        Ok(Some(read))
+    }
+
+    /// The rank was started, as this process.
+    ///
+    /// Errors: those of the system's readiness calls, as of all that follows.
+    pub fn add(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+        match self.fresh.take() {
+            Some(pipe) => self.turn(|feed| feed.add(process, pipe, poller)),
+            None => Ok(()),
+        }
+    }
+
+    /// A reader has read what it was given, or reads no more.
+    ///
+    /// Errors: as for [`add`](Self::add).
+    pub fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+        self.turn(|feed| feed.ready(process, poller))
+    }
+
+    /// There is something in our input.
+    ///
+    /// Errors: as for [`add`](Self::add).
+    pub fn source_ready(&mut self, poller: &Poller) -> io::Result<()> {
+        self.turn(|feed| feed.serve_all(poller))
+    }
+
+    /// When to call [`tick`](Self::tick) next.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.feed.as_ref().and_then(Feed::deadline)
+    }
+
+    /// Does what the clock says.
+    ///
+    /// Errors: as for [`add`](Self::add).
+    pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+        match self.deadline() {
+            Some(at) if now >= at => self.source_ready(poller),
+            _ => Ok(()),
+        }
+    }
+
+    /// Leaves in our input what nobody has read. For the end.
+    pub fn finish(&mut self) {
+        if let Some(feed) = self.feed.take() {
+            feed.finish();
+        }
+    }
+
+    /// Whoever writes to us learns from the system when nobody is left to read.
+    fn turn(&mut self, with: impl FnOnce(&mut Feed) -> io::Result<()>) -> io::Result<()> {
+        let Some(feed) = &mut self.feed else { return Ok(()) };
+        with(feed)?;
+        if feed.is_over() {
+            self.finish();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,258 @@
+//! Our own standard input, for several readers, without ever taking more of it than they have read.
+//!
+//! A shell may read the same input before and after us, as `while read` does around a launcher. What was
+//! taken from a pipe cannot be put back, so it is looked at first: a pipe can be copied without being read
+//! (`tee`), a socket be peeked into, a file be read at any place. Only what a rank has read is then taken.
+//! A terminal can do none of that: there one line at most is taken before anybody has read it.
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, SeekFrom, fstat, seek};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, tee};
+use std::collections::VecDeque;
+use std::io;
+
+/// Our input. Positions count from where it stood when we got it.
+#[derive(Debug)]
+pub struct Source {
+    fd: OwnedFd,
+    kind: Kind,
+    /// What somebody may still need.
+    window: VecDeque<u8>,
+    /// The position of the first byte of the window.
+    window_start: u64,
+    /// The position up to which it was taken.
+    taken: u64,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// It began at this offset.
+    File(u64),
+    /// With a pipe of our own to copy into.
+    Pipe {
+        read: OwnedFd,
+        write: OwnedFd,
+    },
+    Socket,
+    /// A terminal, or a device.
+    Other,
+}
+
+/// What a look at the input has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// There was something.
+    Some,
+    /// There is nothing yet.
+    Later,
+    /// There is something, and no room for it before the slowest reader has read more.
+    Full,
+    /// It is a terminal which another program uses now, and reading it would stop us.
+    Elsewhere,
+    /// There will be nothing more.
+    End,
+}
+
+impl Source {
+    /// Finds out what `fd` is.
+    ///
+    /// Errors: those of the system.
+    pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        let kind = match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
+            FileType::RegularFile => Kind::File(seek(&fd, SeekFrom::Current(0))?),
+            FileType::Fifo => {
+                let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+                Kind::Pipe { read, write }
+            }
+            FileType::Socket => Kind::Socket,
+            _ => Kind::Other,
+        };
+        Ok(Self { fd, kind, window: VecDeque::new(), window_start: 0, taken: 0 })
+    }
+
+    /// Puts up to [`CHUNK`] bytes from `position` on into `chunk`. Everything before must have been
+    /// [`take`](Self::take)n.
+    pub fn look(&mut self, position: u64, chunk: &mut Vec<u8>) -> Look {
+        chunk.clear();
+        if let Kind::File(start) = self.kind {
+            return match rustix::io::pread(&self.fd, spare_capacity(chunk), start + position) {
+                Ok(count) if count > 0 => Look::Some,
+                Err(Errno::INTR) => self.look(position, chunk),
+                Ok(_) | Err(_) => Look::End,
+            };
+        }
+        let offset = usize::try_from(position - self.window_start).unwrap_or(usize::MAX);
+        if offset >= self.window.len() {
+            if self.is_full() {
+                return Look::Full;
+            }
+            match self.peek(chunk) {
+                Ok(0) => return Look::End,
+                Ok(_) => self.window.extend(&*chunk),
+                Err(look) => return look,
+            }
+            chunk.clear();
+        }
+        chunk.extend(self.window.range(offset..).take(CHUNK));
+        Look::Some
+    }
+
+    /// Takes everything up to `position`: somebody has read it.
+    pub fn take(&mut self, position: u64) {
+        let Some(count) = position.checked_sub(self.taken).filter(|count| *count > 0) else {
+            return;
+        };
+        self.taken = position;
+        match &self.kind {
+            // Where it stands is all there is to take of a file.
+            Kind::File(start) => drop(seek(&self.fd, SeekFrom::Start(start + position))),
+            Kind::Pipe { .. } => self.discard(count, |fd, room| rustix::io::read(fd, room)),
+            Kind::Socket => self.discard(count, |fd, room| {
+                let flags = RecvFlags::DONTWAIT;
+                rustix::net::recv(fd, room, flags).map(|(count, _)| count)
+            }),
+            Kind::Other => {}
+        }
+    }
+
+    /// Nobody needs anything before `position` any more.
+    pub fn forget(&mut self, position: u64) {
+        let count =
+            usize::try_from(position.saturating_sub(self.window_start)).unwrap_or(usize::MAX);
+        let count = count.min(self.window.len());
+        self.window.drain(..count);
+        self.window_start = position.max(self.window_start);
+    }
+
+    /// What becomes readable when there is more.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    fn is_full(&self) -> bool {
+        self.window.len() >= WINDOW
+    }
+
+    /// Puts what comes next into `chunk`. Of a pipe or a socket it stays there.
+    fn peek(&mut self, chunk: &mut Vec<u8>) -> Result<usize, Look> {
+        let peeked = match &self.kind {
+            Kind::Pipe { read, write } => {
+                match tee(&self.fd, write, CHUNK, SpliceFlags::NONBLOCK) {
+                    Ok(count) if count > 0 => rustix::io::read(read, spare_capacity(chunk)),
+                    nothing => nothing,
+                }
+            }
+            Kind::Socket => {
+                let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+                rustix::net::recv(&self.fd, spare_capacity(chunk), flags).map(|(count, _)| count)
+            }
+            Kind::File(_) | Kind::Other => {
+                if self.has_something() == Ok(false) {
+                    return Err(Look::Later);
+                }
+                let ours = rustix::process::getpgrp();
+                if rustix::termios::tcgetpgrp(&self.fd).is_ok_and(|front| front != ours) {
+                    return Err(Look::Elsewhere);
+                }
+                rustix::io::read(&self.fd, spare_capacity(chunk))
+            }
+        };
+        peeked.map_err(|error| match error {
+            Errno::AGAIN | Errno::INTR => Look::Later,
+            _ => Look::End,
+        })
+    }
+
+    /// Reads away what was looked at before.
+    fn discard(
+        &self,
+        mut count: u64,
+        read: impl Fn(BorrowedFd<'_>, &mut [u8]) -> Result<usize, Errno>,
+    ) {
+        let mut room = [0; CHUNK];
+        // It is there unless another program reads from the same pipe; then it must not be waited for.
+        while count > 0 && self.has_something() == Ok(true) {
+            let wanted = usize::try_from(count).map_or(CHUNK, |count| count.min(CHUNK));
+            match read(self.fd(), &mut room[..wanted]) {
+                Ok(0) => return,
+                Ok(got) => count -= u64::try_from(got).unwrap_or(count),
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn has_something(&self) -> Result<bool, Errno> {
+        let mut wanted = [PollFd::new(&self.fd, PollFlags::IN)];
+        Ok(poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
+    }
+}
+
+/// How much is looked at at once: what a pipe takes in one piece (`PIPE_BUF`).
+pub const CHUNK: usize = 4096;
+
+/// How far the fastest reader may be ahead of the slowest one. A file has no such bound.
+const WINDOW: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    /// Looks at everything but takes `taken` bytes only; gives what was seen and what is left for others.
+    fn seen_and_left(fd: OwnedFd, taken: u64) -> (String, String) {
+        let mut left = File::from(fd.try_clone().unwrap());
+        let mut source = Source::new(fd).unwrap();
+        let mut chunk = Vec::with_capacity(CHUNK);
+        assert_eq!(source.look(0, &mut chunk), Look::Some);
+        let seen = String::from_utf8(chunk).unwrap();
+        source.take(taken);
+        let mut rest = String::new();
+        left.read_to_string(&mut rest).unwrap();
+        (seen, rest)
+    }
+
+    #[test]
+    fn what_nobody_has_read_stays_for_others() {
+        let expected = ("one\ntwo\n".to_owned(), "two\n".to_owned());
+        let (read, write) = pipe_with(PipeFlags::empty()).unwrap();
+        File::from(write).write_all(b"one\ntwo\n").unwrap();
+        assert_eq!(seen_and_left(read, 4), expected);
+
+        let (read, mut write) = UnixStream::pair().unwrap();
+        write.write_all(b"one\ntwo\n").unwrap();
+        drop(write);
+        assert_eq!(seen_and_left(read.into(), 4), expected);
+
+        let name = std::env::temp_dir().join(format!("pmi-source-{}", std::process::id()));
+        fs::write(&name, "zero\none\ntwo\n").unwrap();
+        let mut file = File::open(&name).unwrap();
+        file.read_exact(&mut [0; 5]).unwrap();
+        assert_eq!(seen_and_left(file.into(), 4), expected);
+        fs::remove_file(name).unwrap();
+    }
+
+    #[test]
+    fn a_reader_that_is_behind_finds_what_was_taken() {
+        let (read, write) = pipe_with(PipeFlags::empty()).unwrap();
+        let mut write = File::from(write);
+        write.write_all(b"abc").unwrap();
+        let (mut source, mut chunk) = (Source::new(read).unwrap(), Vec::with_capacity(CHUNK));
+        assert_eq!(source.look(0, &mut chunk), Look::Some);
+        source.take(3);
+        assert_eq!(source.look(3, &mut chunk), Look::Later);
+        write.write_all(b"def").unwrap();
+        drop(write);
+        assert_eq!((source.look(3, &mut chunk), &*chunk), (Look::Some, &b"def"[..]));
+        source.take(6);
+        source.forget(1);
+        assert_eq!((source.look(1, &mut chunk), &*chunk), (Look::Some, &b"bcdef"[..]));
+        assert_eq!(source.look(6, &mut chunk), Look::End);
+    }
+}

@@ -259,9 +259,6 @@ impl Service {
         let mut session = self.tracer.tap(session, who);
         let wire = (Token::Link(id.0), poller);
         let mut served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
-        if connection.is_closed() && served != Served::Waiting {
-            self.tracer.event(who, What::Closed);
-        }
         // Whoever has said who it is may take its time from now on.
         if connection.is_stranger
             && self.server.session(id).is_none_or(|s| s.poll_timeout().is_none())
@@ -273,6 +270,9 @@ impl Service {
                 connection.close();
                 served = Served::Broken(PeerError::TimedOut, 0);
             }
+        }
+        if connection.is_closed() && served != Served::Waiting {
+            self.tracer.event(who, What::Closed);
         }
         let Some((job, Some(Rank(rank)))) = self.server.peer(id) else {
             self.serve_stranger(id, served);

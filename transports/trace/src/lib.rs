@@ -7,6 +7,7 @@
 //! does no I/O and reads no clock: bytes and text go in, values and text come out, in a browser too.
 //!
 //! ```text
+//!   import       whatever has a conversation of PMI in it: our own forms, logs of Hydra and Flux
 //!   file, json   the format, and the same as JSON lines
 //!   stream       whole messages out of bytes as they arrive
 //!   message      what a message says
@@ -15,6 +16,7 @@
 
 mod bytes;
 pub mod file;
+pub mod import;
 pub mod json;
 pub mod message;
 pub mod record;

@@ -1,4 +1,19 @@
-//! What a message says.
+//! What a message is and what it says, as the codec of `pmi-core` reads it.
+
+use crate::record::Direction;
+use pmi_core::command::{Answer, Verb, Version};
+use pmi_core::wire::{names, pmi1};
+
+/// What a message has to do with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A question; an answer follows.
+    Question,
+    /// The end of an answer.
+    Answer,
+    /// Whatever else is said: what is not answered, and pieces in front of an answer.
+    Remark,
+}
 
 /// The command of a message: what stands behind its first `cmd=`. Empty if it does not begin with one.
 pub fn word(message: &[u8]) -> &[u8] {
@@ -7,3 +22,65 @@ pub fn word(message: &[u8]) -> &[u8] {
     let end = rest.iter().position(|byte| b" ;\r\n\0".contains(byte)).unwrap_or(rest.len());
     rest.get(..end).unwrap_or_default()
 }
+
+/// True for a frame of PMI-2, false for lines of PMI-1 and whatever is neither.
+pub fn is_frame(message: &[u8]) -> bool {
+    message.first().is_some_and(|first| b" 0123456789".contains(first))
+}
+
+/// What the message asks, or what it answers.
+pub fn verb(direction: Direction, message: &[u8]) -> Verb {
+    let word = word(message);
+    let found = match (direction, is_frame(message)) {
+        (Direction::ToServer, false) => names::find(word, |words| words.line),
+        (Direction::ToServer, true) => names::find(word, |words| words.frame),
+        (Direction::ToClient, _) if is_notice(word) => Some(Verb::Notice),
+        (Direction::ToClient, false) => names::find(word, |words| words.line_reply),
+        (Direction::ToClient, true) => {
+            let asked = word.strip_suffix(names::RESPONSE).unwrap_or_default();
+            names::find(asked, |words| words.frame)
+        }
+    };
+    found.unwrap_or(Verb::Unknown)
+}
+
+/// What the message has to do with others.
+pub fn shape(direction: Direction, message: &[u8]) -> Shape {
+    let word = word(message);
+    let is_part =
+        || [names::GETALL_COUNT, names::GETALL_PAIR, names::CHALLENGE, SET].contains(&word);
+    match (direction, verb(direction, message)) {
+        _ if word.is_empty() => Shape::Remark,
+        // A proof completes a question, and pairs belong to the one that announced them.
+        (Direction::ToServer, Verb::Abort | Verb::Proof | Verb::PutPair) => Shape::Remark,
+        (Direction::ToServer, _) => Shape::Question,
+        (Direction::ToClient, Verb::Notice) => Shape::Remark,
+        (Direction::ToClient, Verb::Unknown) if is_part() => Shape::Remark,
+        (Direction::ToClient, _) => Shape::Answer,
+    }
+}
+
+/// What the client calls the exchange; empty in lines, and in frames without a name.
+pub fn tag(message: &[u8]) -> &[u8] {
+    if !is_frame(message) {
+        return b"";
+    }
+    let fields = message.split(|byte| *byte == b';');
+    { fields }.find_map(|field| field.strip_prefix(b"thrid=")).unwrap_or_default()
+}
+
+/// The version that a server agrees to, if that is what it says.
+pub fn agreed(message: &[u8]) -> Option<Version> {
+    let reply = message.starts_with(b"c").then(|| pmi1::read_reply(message).ok()).flatten()?;
+    match reply.answer {
+        Answer::Version(version) if reply.code.is_success() => Some(version),
+        _ => None,
+    }
+}
+
+fn is_notice(word: &[u8]) -> bool {
+    [names::CHECKPOINT, names::ABORT].contains(&word)
+}
+
+/// Three of the four lines that answer `initack`, where a log shows them one by one.
+const SET: &[u8] = b"set";

@@ -1,7 +1,8 @@
 //! Whole messages out of the pieces in which bytes arrive.
 
+use crate::message::agreed;
 use crate::record::Direction;
-use pmi_core::command::{Answer, Version};
+use pmi_core::command::Version;
 use pmi_core::error::Malformed;
 use pmi_core::wire::{Dialect, Framed, pmi1, pmi2};
 
@@ -97,15 +98,6 @@ fn frame(
         (Direction::ToServer, _) => dialect.frame_request(bytes),
         (Direction::ToClient, Dialect::Lines) => pmi1::frame_reply(bytes),
         (Direction::ToClient, Dialect::Frames(_)) => pmi2::frame(bytes),
-    }
-}
-
-/// The version that a server agrees to, if that is what it says.
-fn agreed(message: &[u8]) -> Option<Version> {
-    let reply = message.starts_with(b"c").then(|| pmi1::read_reply(message).ok()).flatten()?;
-    match reply.answer {
-        Answer::Version(version) if reply.code.is_success() => Some(version),
-        _ => None,
     }
 }
 

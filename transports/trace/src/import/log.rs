@@ -1,0 +1,127 @@
+//! What importers of logs share: connections, and who is waiting for what.
+
+use crate::message::{self, Shape};
+use crate::record::{Direction, Record, What};
+use pmi_core::command::{Verb, Version};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A connection, as far as a log tells.
+#[derive(Debug)]
+pub(super) struct Conn {
+    /// What was agreed on.
+    pub(super) version: Option<Version>,
+    /// How many questions have no answer.
+    asked_count: usize,
+    /// The place of its last message.
+    last: usize,
+}
+
+/// Messages in the order of the log, and the connections they belong to.
+#[derive(Debug)]
+pub(super) struct Log<K> {
+    conns: Vec<Conn>,
+    /// By name, which is what the log calls them.
+    places: BTreeMap<K, usize>,
+    keys: Vec<K>,
+    messages: Vec<(u64, usize, Direction, Vec<u8>)>,
+    /// Questions without an answer: what, its place among all messages, whose.
+    asked: BTreeSet<(u8, usize, usize)>,
+}
+
+impl<K: Copy + Ord> Log<K> {
+    pub(super) const fn new() -> Self {
+        Self {
+            conns: Vec::new(),
+            places: BTreeMap::new(),
+            keys: Vec::new(),
+            messages: Vec::new(),
+            asked: BTreeSet::new(),
+        }
+    }
+
+    /// True if nobody said anything.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// What the log calls its connections, by their numbers.
+    pub(super) fn keys(&self) -> &[K] {
+        &self.keys
+    }
+
+    /// The number of the connection of this name, new or known.
+    pub(super) fn conn(&mut self, key: K) -> usize {
+        *self.places.entry(key).or_insert_with(|| {
+            self.keys.push(key);
+            self.conns.push(Conn { version: None, asked_count: 0, last: 0 });
+            self.conns.len() - 1
+        })
+    }
+
+    /// What was agreed on in a connection.
+    pub(super) fn version(&self, conn: usize) -> Option<Version> {
+        self.conns.get(conn)?.version
+    }
+
+    /// Adds what a client said.
+    pub(super) fn ask(&mut self, time_ns: u64, at: usize, bytes: Vec<u8>) {
+        let place = self.messages.len();
+        if let Some(conn) = self.conns.get_mut(at) {
+            conn.last = place;
+            if message::shape(Direction::ToServer, &bytes) == Shape::Question {
+                conn.asked_count += 1;
+                let verb = message::verb(Direction::ToServer, &bytes);
+                self.asked.insert((verb as u8, place, at));
+            }
+        }
+        self.messages.push((time_ns, at, Direction::ToServer, bytes));
+    }
+
+    /// Adds what a server said to a client that is known.
+    pub(super) fn answer(&mut self, time_ns: u64, at: usize, bytes: Vec<u8>) {
+        if let Some(conn) = self.conns.get_mut(at) {
+            conn.last = self.messages.len();
+            conn.version = conn.version.or_else(|| message::agreed(&bytes));
+            let verb = message::verb(Direction::ToClient, &bytes);
+            let asked = waiting(&self.asked, verb).find(|(.., who)| *who == at);
+            if message::shape(Direction::ToClient, &bytes) == Shape::Answer
+                && let Some(asked) = asked
+            {
+                conn.asked_count -= 1;
+                self.asked.remove(&asked);
+            }
+        }
+        self.messages.push((time_ns, at, Direction::ToClient, bytes));
+    }
+
+    /// The connection that has waited longest for an answer of this kind.
+    pub(super) fn waits_for(&self, verb: Verb, is_meant: impl Fn(&K) -> bool) -> Option<usize> {
+        let mut waiting = waiting(&self.asked, verb).map(|(.., at)| at);
+        waiting.find(|at| self.keys.get(*at).is_some_and(&is_meant))
+    }
+
+    /// The connection that waits for nothing and spoke last.
+    pub(super) fn is_free(&self, is_meant: impl Fn(&K) -> bool) -> Option<usize> {
+        let conns = self.keys.iter().zip(&self.conns).enumerate();
+        let free = conns.filter(|(_, (key, conn))| conn.asked_count == 0 && is_meant(key));
+        free.max_by_key(|(_, (_, conn))| conn.last).map(|(at, _)| at)
+    }
+
+    /// The records, given the job and rank of each connection by its number.
+    pub(super) fn into_records(self, who: &[(u32, Option<u32>)]) -> Vec<Record> {
+        let record = |(time_ns, at, direction, bytes): (u64, usize, Direction, Vec<u8>)| {
+            let (job, rank) = *who.get(at)?;
+            let session = u32::try_from(at).ok();
+            Some(Record { time_ns, job, rank, session, what: What::Message { direction, bytes } })
+        };
+        self.messages.into_iter().filter_map(record).collect()
+    }
+}
+
+/// Questions of one kind, the oldest first.
+fn waiting(
+    asked: &BTreeSet<(u8, usize, usize)>,
+    verb: Verb,
+) -> impl Iterator<Item = (u8, usize, usize)> {
+    asked.range((verb as u8, 0, 0)..=(verb as u8, usize::MAX, usize::MAX)).copied()
+}

@@ -1,0 +1,97 @@
+//! Traces out of what launchers write about themselves, and of every form of our own.
+//!
+//! A log is no trace: it may leave out who was spoken to, when, and how a message was spelt. What an
+//! importer had to guess it says in [`Imported::notes`]. Where a log has no times, all times are 0.
+
+mod flux;
+mod hydra;
+mod log;
+
+use crate::record::Trace;
+use crate::{file, json};
+use std::fmt;
+
+/// Where a trace came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A file of ours.
+    Trace,
+    /// The same as JSON lines.
+    JsonLines,
+    /// What `mpiexec -verbose` of MPICH writes, 4.x or 5.x.
+    Hydra,
+    /// What Flux writes with `-o verbose=2`, or its clients with `FLUX_PMI_DEBUG`.
+    Flux,
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// As much as could be read.
+    pub trace: Trace,
+    /// What it was made from.
+    pub format: Format,
+    /// What a person should know about it, one sentence each: what could not be read, what was guessed.
+    pub notes: Vec<String>,
+}
+
+/// Why nothing could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImportError {
+    /// A trace of ours that cannot be opened.
+    Trace(file::NotATrace),
+    /// JSON lines of which not even the first is ours.
+    Json(json::JsonError),
+    /// None of the forms that are known.
+    Unknown,
+}
+
+/// Finds out what `bytes` are, and reads them.
+///
+/// Errors: [`ImportError`] if there is nothing in them. What is wrong further behind is among the notes.
+pub fn read(bytes: &[u8]) -> Result<Imported, ImportError> {
+    if is_ours(bytes) {
+        let file::Read { trace, damage, unknown_count } =
+            file::read(bytes).map_err(ImportError::Trace)?;
+        let mut notes: Vec<String> = damage.iter().map(ToString::to_string).collect();
+        if damage.is_none() && trace.exit_code().is_none() {
+            notes.push("it has no end: its launcher was killed, or the disk was full".into());
+        }
+        if unknown_count > 0 {
+            notes.push(format!("{unknown_count} records of a later version were passed over"));
+        }
+        return Ok(Imported { trace, format: Format::Trace, notes });
+    }
+    let front = bytes.trim_ascii_start();
+    if front.starts_with(b"{") {
+        let text = String::from_utf8_lossy(front);
+        let (trace, error) = json::read(&text).map_err(ImportError::Json)?;
+        let notes = error.iter().map(|error| format!("it was read up to {error}")).collect();
+        return Ok(Imported { trace, format: Format::JsonLines, notes });
+    }
+    let found = hydra::read(bytes).map(|log| (Format::Hydra, log));
+    let found = found.or_else(|| flux::read(bytes).map(|log| (Format::Flux, log)));
+    let (format, (trace, notes)) = found.ok_or(ImportError::Unknown)?;
+    Ok(Imported { trace, format, notes })
+}
+
+/// Whether they begin as a file of ours, or are cut off in that beginning.
+fn is_ours(bytes: &[u8]) -> bool {
+    let len = bytes.len().min(file::MAGIC.len());
+    len > 0 && bytes.get(..len) == file::MAGIC.get(..len)
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace(error) => error.fmt(f),
+            Self::Json(error) => write!(f, "it is no trace as JSON lines: {error}"),
+            Self::Unknown => f.write_str(
+                "there is no PMI in it: it is neither a trace nor JSON lines of one, nor a log of \
+                 'mpiexec -verbose' or of Flux with '-o verbose=2'",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}

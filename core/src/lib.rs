@@ -13,6 +13,7 @@
 //!      ├──────────── store   keys, values, fences    │
 //!      └──────────── wire    bytes ⇄ meaning ────────┘
 //!                      └──── command   meaning
+//!                              ├──── parts   what this build has of it
 //!                              └──── ids, limits, time, error, storage, machine
 //! ```
 //!
@@ -34,7 +35,8 @@
 //! # Sizes
 //!
 //! Whoever owns a machine lends its memory: the traits in [`storage`] are met by arrays on a board
-//! and by vectors on a host. All sizes are derived in [`limits`].
+//! and by vectors on a host. All sizes are derived in [`limits`]. What a board never says it leaves
+//! out of its image, by the features that [`parts`] lists.
 
 pub mod auth;
 pub mod client;
@@ -43,6 +45,7 @@ pub mod error;
 pub mod ids;
 pub mod limits;
 pub mod machine;
+pub mod parts;
 pub mod server;
 pub mod storage;
 pub mod store;

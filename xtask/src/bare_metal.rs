@@ -192,7 +192,7 @@ fn build_manager() -> Result<PathBuf, String> {
 fn build(machine: &Machine, target: &str, package: &str, flags: &str) -> Result<PathBuf, String> {
     let toolchain = toolchain::choose(target, &machine.facts)?;
     let (mut cargo, folder) = in_folder(&toolchain, target);
-    cargo.args(["--package", package]).env("RUSTFLAGS", flags);
+    cargo.args(["--package", package, "--all-features"]).env("RUSTFLAGS", flags);
     match process::succeeds(&mut cargo) {
         true => Ok(folder.join(target).join("release").join(package)),
         false => Err(format!("{target}: {package} does not build")),

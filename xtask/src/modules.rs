@@ -19,17 +19,21 @@ const MODULES: &[Module] = &[
     Module { name: "storage", uses: &["error"] },
     Module { name: "machine", uses: &["error", "time"] },
     Module { name: "command", uses: &["error", "ids", "limits"] },
-    Module { name: "wire", uses: &["command", "error", "ids", "limits"] },
+    Module { name: "parts", uses: &["command"] },
+    Module { name: "wire", uses: &["command", "error", "ids", "limits", "parts"] },
     Module { name: "store", uses: &["command", "error", "ids", "limits", "storage", "time"] },
     Module {
         name: "client",
-        uses: &["auth", "command", "error", "ids", "limits", "machine", "storage", "time", "wire"],
+        uses: &[
+            "auth", "command", "error", "ids", "limits", "machine", "parts", "storage", "time",
+            "wire",
+        ],
     },
     Module {
         name: "server",
         uses: &[
-            "auth", "command", "error", "ids", "limits", "machine", "storage", "store", "time",
-            "wire",
+            "auth", "command", "error", "ids", "limits", "machine", "parts", "storage", "store",
+            "time", "wire",
         ],
     },
 ];

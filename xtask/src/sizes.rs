@@ -30,7 +30,7 @@ const IMAGES: &[Image] = &[
         name: "client",
         package: "pmi-probe",
         features: "client",
-        about: "PMI-1 client: codec, state machine, line buffer, over a serial line",
+        about: "PMI-1 client on an inherited line, put, fence, get: codec, state machine, line buffer",
     },
     Image {
         name: "client+pmi2",
@@ -39,10 +39,22 @@ const IMAGES: &[Image] = &[
         about: "the same with PMI-2, chosen at run time",
     },
     Image {
+        name: "client+all",
+        package: "pmi-probe",
+        features: "all",
+        about: "the same with names, dialling in and everything else that the core's features add",
+    },
+    Image {
         name: "client+server",
         package: "pmi-probe",
         features: "client,server",
-        about: "the first and a server for 8 ranks with all dialects; 4 KiB of store are lent",
+        about: "the first and a server for 8 ranks that do the same; 4 KiB of store are lent",
+    },
+    Image {
+        name: "client+server+all",
+        package: "pmi-probe",
+        features: "all,server",
+        about: "both with everything, so all that the server of a host can say",
     },
     Image {
         name: "client+tcp",

@@ -80,7 +80,11 @@ const STEPS: &[Step] = &[
         needs: &[],
         run: |_| {
             let words = ["test", "--workspace", "--features", "pmi-std/tls", "--no-fail-fast"];
-            process::count_tests(process::cargo().args(words))
+            let bare =
+                ["test", "--package", "pmi-core", "--no-default-features", "--test", "parts"];
+            let mut tally = process::count_tests(process::cargo().args(words));
+            tally += process::count_tests(process::cargo().args(bare));
+            tally
         },
     },
     Step {

@@ -5,6 +5,7 @@ use super::inflight::Inflight;
 use super::{Client, State, TICKET_DIGITS, Ticket};
 use crate::command::{Group, Place, Request, Text, Version};
 use crate::error::Misuse;
+use crate::parts;
 use crate::storage::Buffer;
 use crate::wire::{Unwritten, Writer};
 
@@ -24,7 +25,9 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
                 within("key", key, self.learnt.maxes.key)?;
                 matches!(place, Place::Job(None))
             }
-            Request::Init { version } if version.major > GENERATIONS => {
+            Request::Init { version }
+                if version.major > GENERATIONS || (version.major > 1 && !parts::FRAMES) =>
+            {
                 return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
             }
             Request::Fence { group, tag } if self.version() < Some(Version::V1_2) => {

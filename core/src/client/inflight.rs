@@ -5,6 +5,7 @@ use heapless::Vec;
 use super::Ticket;
 use crate::command::{Answer, Reply, Text, Verb};
 use crate::error::Misuse;
+use crate::parts;
 use crate::wire::names;
 
 /// A question without an answer.
@@ -55,6 +56,7 @@ impl<const N: usize> Inflight<N> {
             (Verb::Unknown, _) if reply.code.is_success() => None,
             (Verb::Unknown, _) if is_named || self.0.len() == 1 => place(&|_| true),
             (Verb::Unknown, _) => None,
+            (Verb::Fence, _) if !parts::GROUPS => place(&same),
             (Verb::Fence, Answer::Released { tag: Some(tag) }) => {
                 let tagged = |w: &Waiting| same(w) && w.tag.unwrap_or(0) == tag;
                 // Some servers count in the tag of a fence that was asked for without one.
@@ -63,7 +65,7 @@ impl<const N: usize> Inflight<N> {
             }
             _ => place(&same),
         }?;
-        if matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
+        if parts::CIRCLES && matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
             return self.0.get(at).copied();
         }
         // Those behind it move up, since the order is what tells the oldest.

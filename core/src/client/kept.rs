@@ -6,6 +6,7 @@
 use super::Ticket;
 use super::inflight::Waiting;
 use crate::command::{Group, Place, Request, Text, Verb, Version};
+use crate::parts;
 
 /// A request without its texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +88,12 @@ impl Kept {
         let none = Text::EMPTY;
         let (what, texts) = match *request {
             Request::Init { version } => (What::Init(version), [none; 2]),
-            Request::InitAck { id } => (What::InitAck(id), [none; 2]),
-            Request::FullInit { rank, job, threaded, method } => {
+            Request::InitAck { id } if parts::DIAL => (What::InitAck(id), [none; 2]),
+            Request::FullInit { rank, job, threaded, method } if parts::FRAMES => {
                 let texts = [job.unwrap_or_default(), method.unwrap_or_default()];
                 (What::FullInit { rank, threaded }, texts)
             }
-            Request::Proof { digits } => (What::Proof, [digits, none]),
+            Request::Proof { digits } if parts::DIAL => (What::Proof, [digits, none]),
             Request::Maxes => (What::Maxes, [none; 2]),
             Request::AppNum => (What::AppNum, [none; 2]),
             Request::UniverseSize => (What::UniverseSize, [none; 2]),
@@ -113,18 +114,19 @@ impl Kept {
             Request::Fence { group, tag } => match group {
                 Group::World => (What::Fence(Who::World, tag), [none; 2]),
                 Group::Node => (What::Fence(Who::Node, tag), [none; 2]),
+                _ if !parts::GROUPS => return None,
                 Group::Ranks(list) if !is_list(list) => return None,
                 Group::Ranks(list) => (What::Fence(Who::Listed, tag), [Text::plain(list), none]),
             },
-            Request::Publish { service, port } => (What::Publish, [service, port]),
-            Request::Unpublish { service } => (What::Unpublish, [service, none]),
-            Request::Lookup { service } => (What::Lookup, [service, none]),
-            Request::Connect { job } => (What::Connect, [job, none]),
-            Request::Disconnect { job } => (What::Disconnect, [job, none]),
-            Request::GetAll { job } => (What::GetAll, [job, none]),
-            Request::PutAll { job, pairs } => (What::PutAll(pairs), [job, none]),
-            Request::PutPair { key, value } => (What::PutPair, [key, value]),
-            Request::Ring { left, right } => (What::Ring, [left, right]),
+            Request::Publish { service, port } if parts::NAMES => (What::Publish, [service, port]),
+            Request::Unpublish { service } if parts::NAMES => (What::Unpublish, [service, none]),
+            Request::Lookup { service } if parts::NAMES => (What::Lookup, [service, none]),
+            Request::Connect { job } if parts::CIRCLES => (What::Connect, [job, none]),
+            Request::Disconnect { job } if parts::CIRCLES => (What::Disconnect, [job, none]),
+            Request::GetAll { job } if parts::CIRCLES => (What::GetAll, [job, none]),
+            Request::PutAll { job, pairs } if parts::CIRCLES => (What::PutAll(pairs), [job, none]),
+            Request::PutPair { key, value } if parts::CIRCLES => (What::PutPair, [key, value]),
+            Request::Ring { left, right } if parts::CIRCLES => (What::Ring, [left, right]),
             Request::Abort { code, world, message } => {
                 (What::Abort { code, world }, [message, none])
             }
@@ -142,12 +144,12 @@ impl Kept {
         let first = Text::plain(first);
         match self.what {
             What::Init(version) => Request::Init { version },
-            What::InitAck(id) => Request::InitAck { id },
-            What::FullInit { rank, threaded } => {
+            What::InitAck(id) if parts::DIAL => Request::InitAck { id },
+            What::FullInit { rank, threaded } if parts::FRAMES => {
                 let given = |text: Text<'a>| (!text.is_empty()).then_some(text);
                 Request::FullInit { rank, job: given(first), threaded, method: given(second) }
             }
-            What::Proof => Request::Proof { digits: first },
+            What::Proof if parts::DIAL => Request::Proof { digits: first },
             What::Maxes => Request::Maxes,
             What::AppNum => Request::AppNum,
             What::UniverseSize => Request::UniverseSize,
@@ -157,19 +159,24 @@ impl Kept {
             }
             What::Get(place, wait) => Request::Get { place: place.with(first), key: second, wait },
             What::Fence(Who::World, tag) => Request::Fence { group: Group::World, tag },
-            What::Fence(Who::Node, tag) => Request::Fence { group: Group::Node, tag },
-            What::Fence(Who::Listed, tag) => Request::Fence { group: Group::Ranks(listed), tag },
-            What::Publish => Request::Publish { service: first, port: second },
-            What::Unpublish => Request::Unpublish { service: first },
-            What::Lookup => Request::Lookup { service: first },
-            What::Connect => Request::Connect { job: first },
-            What::Disconnect => Request::Disconnect { job: first },
-            What::GetAll => Request::GetAll { job: first },
-            What::PutAll(pairs) => Request::PutAll { job: first, pairs },
-            What::PutPair => Request::PutPair { key: first, value: second },
-            What::Ring => Request::Ring { left: first, right: second },
+            What::Fence(Who::Node, tag) if parts::GROUPS => {
+                Request::Fence { group: Group::Node, tag }
+            }
+            What::Fence(Who::Listed, tag) if parts::GROUPS => {
+                Request::Fence { group: Group::Ranks(listed), tag }
+            }
+            What::Publish if parts::NAMES => Request::Publish { service: first, port: second },
+            What::Unpublish if parts::NAMES => Request::Unpublish { service: first },
+            What::Lookup if parts::NAMES => Request::Lookup { service: first },
+            What::Connect if parts::CIRCLES => Request::Connect { job: first },
+            What::Disconnect if parts::CIRCLES => Request::Disconnect { job: first },
+            What::GetAll if parts::CIRCLES => Request::GetAll { job: first },
+            What::PutAll(pairs) if parts::CIRCLES => Request::PutAll { job: first, pairs },
+            What::PutPair if parts::CIRCLES => Request::PutPair { key: first, value: second },
+            What::Ring if parts::CIRCLES => Request::Ring { left: first, right: second },
             What::Abort { code, world } => Request::Abort { code, world, message: first },
-            What::Finalize => Request::Finalize,
+            // What this build leaves out is not kept either.
+            _ => Request::Finalize,
         }
     }
 

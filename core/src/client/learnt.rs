@@ -4,6 +4,7 @@ use crate::command::{Answer, Identity, Maxes, Reply};
 use crate::error::{Malformed, PeerError};
 use crate::ids::KvsName;
 use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
+use crate::parts;
 
 /// What the server has said about itself, as far as it was asked.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Learnt {
                 self.kvsname = Some(KvsName::new(name).map_err(|_| bad)?);
             }
             Answer::Maxes(maxes) => self.maxes = maxes,
-            Answer::Identity(identity) => {
+            Answer::Identity(identity) if parts::FRAMES || parts::DIAL => {
                 self.spawned = identity.spawner.is_some();
                 self.identity = Some(Identity {
                     rank: identity.rank,

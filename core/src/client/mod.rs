@@ -55,6 +55,7 @@ use crate::command::{Identity, Maxes, Reply, Request, Spawn, Text, Verb, Version
 use crate::error::Misuse;
 use crate::ids::KvsName;
 use crate::limits::{KEY_BYTES, PMI1_MAX_KVSNAME, PMI2_LENGTH_DIGITS, TAG_BYTES, VALUE_BYTES};
+use crate::parts;
 use crate::storage::Buffer;
 use crate::wire::Unwritten;
 
@@ -259,7 +260,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
 
     /// What is spoken, known beforehand where there is no choice.
     const fn dialect(&self) -> Dialect {
-        if GENERATIONS < 2 { Dialect::Lines } else { self.dialect }
+        if GENERATIONS < 2 || !parts::FRAMES { Dialect::Lines } else { self.dialect }
     }
 
     /// Whether an answer has begun to come and has not ended.

@@ -7,6 +7,7 @@ use crate::command::{Answer, Identity, Maxes, Pair, Place, Reason, Reply, Text};
 use crate::error::{Code, Full};
 use crate::ids::Rank;
 use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
+use crate::parts;
 use crate::store::{EntryId, Kvs};
 
 /// Where an answer takes its facts from.
@@ -25,9 +26,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
     pub(super) fn is_due(&self, owed: &Owed) -> bool {
         match owed {
             Owed::Fence(generation) => self.job.fence().has_ended(*generation),
-            Owed::Ring(generation) => self.job.ring_has_ended(*generation),
+            Owed::Ring(generation) if parts::CIRCLES => self.job.ring_has_ended(*generation),
             Owed::Group(_) | Owed::Spawn => false,
-            Owed::Attribute(_, key) => self.attribute(key.as_bytes()).is_some(),
+            Owed::Attribute(_, key) if parts::FRAMES => self.attribute(key.as_bytes()).is_some(),
             _ => true,
         }
     }
@@ -51,7 +52,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             Owed::Done => Answer::Nothing,
             Owed::Version(version) => Answer::Version(*version),
             Owed::Identity => Answer::Identity(self.identity()),
-            Owed::Challenge => Answer::Challenge(Text::plain(self.nonce)),
+            Owed::Challenge if parts::DIAL => Answer::Challenge(Text::plain(self.nonce)),
             Owed::Maxes => Answer::Maxes(MAXES),
             Owed::AppNum => Answer::Number(self.appnum()),
             Owed::UniverseSize => Answer::Number(self.job.universe_size()),
@@ -60,16 +61,18 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
                 Some(entry) => Answer::Value(Text::plain(entry.value)),
                 None => return missing,
             },
-            Owed::Foreign(_, id) => match self.other.and_then(|job| job.kvs.entry(*id)) {
-                Some(entry) => Answer::Value(Text::plain(entry.value)),
-                None => return missing,
-            },
-            Owed::Port(id) => match self.names.entry(*id) {
+            Owed::Foreign(_, id) if parts::CIRCLES => {
+                match self.other.and_then(|job| job.kvs.entry(*id)) {
+                    Some(entry) => Answer::Value(Text::plain(entry.value)),
+                    None => return missing,
+                }
+            }
+            Owed::Port(id) if parts::NAMES => match self.names.entry(*id) {
                 Some(entry) => Answer::Value(Text::plain(entry.value)),
                 // Unpublished in between.
                 None => return refused(Reason::NoSuch { what: "service" }),
             },
-            Owed::Attribute(_, key) => match self.attribute(key.as_bytes()) {
+            Owed::Attribute(_, key) if parts::FRAMES => match self.attribute(key.as_bytes()) {
                 Some(Owed::Value(id)) => match self.job.kvs.entry(id) {
                     Some(entry) => Answer::Value(Text::plain(entry.value)),
                     None => return missing,
@@ -80,19 +83,20 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             Owed::Refused(reason, word) => return refused(about(*reason, word.as_bytes())),
             // Since 1.2 a fence without a tag has the tag 0.
             Owed::Fence(_) | Owed::Group(_) => Answer::Released { tag: self.has_tags.then_some(0) },
-            Owed::Released(tag) => Answer::Released { tag: Some(*tag) },
-            Owed::Ring(generation) => {
+            Owed::Released(tag) if parts::GROUPS => Answer::Released { tag: Some(*tag) },
+            Owed::Ring(generation) if parts::CIRCLES => {
                 let [left, right] = self.job.neighbours(self.rank, *generation).map(Text::plain);
                 Answer::Ring { count: self.rank.0, left, right }
             }
-            Owed::Notice(notice) => Answer::Notice(*notice),
-            Owed::All(listing) => return self.listed(listing),
-            Owed::Spawn => Answer::Nothing,
-            Owed::Spawned(made, codes) => {
+            Owed::Notice(notice) if parts::DIAL => Answer::Notice(*notice),
+            Owed::All(listing) if parts::CIRCLES => return self.listed(listing),
+            Owed::Spawn if parts::SPAWN => Answer::Nothing,
+            Owed::Spawned(made, codes) if parts::SPAWN => {
                 let job = self.other.map(|job| Text::plain(job.name().as_bytes()));
                 let code = made.err().unwrap_or(Code::SUCCESS);
                 return (code, Answer::Made { job, codes: codes.runs() });
             }
+            _ => Answer::Nothing,
         };
         (Code::SUCCESS, answer)
     }

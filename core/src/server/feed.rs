@@ -10,6 +10,7 @@ use super::{Event, Server, Storage, noted_link, ready_link};
 use crate::command::{Verb, Version};
 use crate::error::{Full, PeerError};
 use crate::ids::{JobId, Rank, SessionId};
+use crate::parts;
 use crate::storage::{Buffer, Slots};
 use crate::time::Instant;
 use crate::wire::{Dialect, Framed};
@@ -78,7 +79,9 @@ impl<S: Storage> Server<S> {
         let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
         let reach = Reach { id, jobs: &mut self.jobs, names: &mut self.names, now };
         let told = state::message(talk, reach, dialect, message);
-        if let Ok(Told::Spawn(_)) = told {
+        if parts::SPAWN
+            && let Ok(Told::Spawn(_)) = told
+        {
             if !is_held && inbox.extend(fresh).is_err() {
                 let error = PeerError::MessageTooLong { limit_bytes: inbox.room() };
                 return Err(talk.break_off(Question::unread(Verb::Spawn, dialect), error));
@@ -98,13 +101,16 @@ impl<S: Storage> Server<S> {
             Told::Joined => Event::Joined { job, rank },
             Told::Spawn(exchange) => Event::Spawn { session: id, exchange },
             Told::Job(Effect::FenceEnded) => return self.release(job),
+            Told::Job(Effect::RingEnded) if !parts::CIRCLES => return,
             Told::Job(Effect::RingEnded) => {
                 if let Some(job) = self.jobs.get_mut(job.0 as usize) {
                     job.end_ring();
                 }
                 return self.wake_all(job);
             }
+            Told::Job(Effect::GroupEntered(_)) if !parts::GROUPS => return,
             Told::Job(Effect::GroupEntered(group)) => return self.release_group(job, group),
+            Told::Job(Effect::NodePut) if !parts::FRAMES => return,
             Told::Job(Effect::NodePut) => return self.wake_all(job),
             Told::Job(Effect::FenceHandedUp) => {
                 let generation = self.job(job).map_or(0, |job| job.fence().generation());
@@ -181,16 +187,17 @@ impl<S: Storage> Server<S> {
         let mut facts = Facts { job, names: &self.names, rank, nonce, has_tags, other: None };
         let due = talk.exchanges().find(|(_, exchange)| facts.is_due(&exchange.owed));
         let Some((at, exchange)) = due else { return Ok(None) };
-        if let Owed::Spawned(Ok(other), _)
-        | Owed::Foreign(other, _)
-        | Owed::All(Listing { job: other, .. }) = exchange.owed
+        if (parts::CIRCLES || parts::SPAWN)
+            && let Owed::Spawned(Ok(other), _)
+            | Owed::Foreign(other, _)
+            | Owed::All(Listing { job: other, .. }) = exchange.owed
         {
             facts.other = self.jobs.get(other.0 as usize);
         }
         let len = facts.write(exchange, out)?;
-        let rest = facts.rest(&exchange.owed);
+        let rest = if parts::CIRCLES { facts.rest(&exchange.owed) } else { None };
         let signal = match exchange.owed {
-            Owed::Notice(_) => job.listener(id).and_then(|(rank, listener)| {
+            Owed::Notice(_) if parts::DIAL => job.listener(id).and_then(|(rank, listener)| {
                 Some(Event::Signal { job: talk.job, rank, signal: listener.signal.clone()? })
             }),
             _ => None,

@@ -5,6 +5,7 @@ use super::owed::{GroupFence, Owed};
 use crate::command::{Group, Place, Reason, Request, Text};
 use crate::ids::{Excerpt, JobId, Key, KvsName, Rank, SessionId, Word};
 use crate::limits::{JOB_LINKS, KEY_BYTES, VALUE_BYTES};
+use crate::parts;
 use crate::store::{EntryId, Fence, Kvs, NoRoom, Shelf, Stamp};
 use crate::time::Instant;
 
@@ -112,8 +113,12 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             Request::Put { place, key, value } => self.put(rank, place, key, value),
             Request::Get { place, key, wait } => Outcome::owed(self.get(rank, place, key, wait)),
             Request::Fence { group: Group::World, tag: None } => self.enter(rank, now),
-            Request::Fence { group, tag } => self.enter_group(rank, group, tag.unwrap_or(0)),
-            Request::Ring { left, right } => self.enter_ring(rank, left, right, now),
+            Request::Fence { group, tag } if parts::GROUPS => {
+                self.enter_group(rank, group, tag.unwrap_or(0))
+            }
+            Request::Ring { left, right } if parts::CIRCLES => {
+                self.enter_ring(rank, left, right, now)
+            }
             Request::Abort { code, world, message } => {
                 let message = Excerpt::new(message.bytes());
                 Outcome { owed: None, effect: Effect::Abort { code, world, message } }

@@ -37,6 +37,7 @@ use crate::command::{CodeRun, Notice, Request, Spawn, Verb};
 use crate::error::{Code, Full, Misuse, PeerError};
 use crate::ids::{Excerpt, JobId, Key, Rank, SessionId, Word};
 use crate::machine::Machine;
+use crate::parts;
 use crate::storage::{Buffer, Slots};
 use crate::store::{Kvs, Shelf};
 use crate::time::Instant;
@@ -214,6 +215,9 @@ impl<S: Storage> Server<S> {
     ) -> Result<SessionId, Misuse> {
         let (job, rank) = match peer {
             Peer::Member { job, rank } => (job, Some(rank)),
+            Peer::Caller { .. } if !parts::DIAL => {
+                return Err(Misuse::NoSuch { what: "way to dial in, which this build leaves out" });
+            }
             Peer::Caller { job, .. } => (job, None),
         };
         let members = self.job(job).ok_or(NO_JOB)?.members();
@@ -299,7 +303,8 @@ impl<S: Storage> Server<S> {
         let jobs = u32::try_from(self.jobs.end()).unwrap_or(u32::MAX);
         (0..jobs).map(JobId).find_map(|id| {
             let stuck = self.jobs.get_mut(id.0 as usize)?.stuck();
-            let gone = stuck.or_else(|| self.stuck_group(id))?;
+            let in_group = || if parts::GROUPS { self.stuck_group(id) } else { None };
+            let gone = stuck.or_else(in_group)?;
             Some(Event::FenceStuck { job: id, gone })
         })
     }

@@ -23,6 +23,7 @@ use crate::auth;
 use crate::command::{Place, Reason, Request, Spawn, Text, Verb, Version};
 use crate::error::PeerError;
 use crate::ids::{Rank, SessionId, Tag, Word};
+use crate::parts;
 use crate::storage::Slots;
 use crate::store::Kvs;
 use crate::time::Instant;
@@ -49,7 +50,11 @@ pub(super) enum Told {
 }
 
 /// The newest version that is spoken here.
-const NEWEST: Version = Version::V2_0;
+const NEWEST: Version = match (parts::FRAMES, parts::GROUPS) {
+    (true, _) => Version::V2_0,
+    (false, true) => Version::V1_2,
+    (false, false) => Version::V1_1,
+};
 
 /// Takes up one whole message.
 ///
@@ -81,11 +86,20 @@ where
         return Err(talk.break_off(Question::unread(verb, dialect), error));
     };
     let question = Question { verb, tag, dialect };
-    let Some(rank) = talk.rank else { return talk.greet(&mut reach, question, &request) };
+    let Some(rank) = talk.rank else {
+        // Nobody can be let in without it.
+        return if parts::DIAL {
+            talk.greet(&mut reach, question, &request)
+        } else {
+            Ok(Told::Nothing)
+        };
+    };
     let Some(job) = reach.jobs.get_mut(talk.job.0 as usize) else { return Ok(Told::Nothing) };
     job.hear(rank, reach.now);
     let Outcome { owed, effect } = match (talk.stage, &request) {
-        (_, Request::InitAck { .. } | Request::FullInit { .. }) => Outcome::owed(Owed::Identity),
+        (_, Request::InitAck { .. } | Request::FullInit { .. }) if parts::DIAL || parts::FRAMES => {
+            Outcome::owed(Owed::Identity)
+        }
         (_, Request::Init { version }) => {
             let version = talk.agree(*version, &question)?;
             job.advance(rank, Phase::Open);
@@ -105,25 +119,33 @@ where
         (Stage::Fresh, request) if !may_precede_init(request) => {
             Outcome::owed(Owed::refused(Reason::OutOfOrder { expected: "init" }))
         }
-        (_, Request::Spawn(spawn)) => return Ok(talk.take_spawn(question, *spawn)),
-        (_, Request::Publish { service, port }) => {
+        (_, Request::Spawn(spawn)) if parts::SPAWN => return Ok(talk.take_spawn(question, *spawn)),
+        (_, Request::Publish { service, port }) if parts::NAMES => {
             Outcome::owed(publish(reach.names, *service, *port, (talk.job, rank)))
         }
-        (_, Request::Unpublish { service }) => Outcome::owed(unpublish(reach.names, *service)),
-        (_, Request::Lookup { service }) => Outcome::owed(look_up(reach.names, *service)),
-        (_, Request::Connect { job }) => Outcome::owed(connect(reach.jobs, talk.job, *job, true)),
-        (_, Request::Disconnect { job }) => {
+        (_, Request::Unpublish { service }) if parts::NAMES => {
+            Outcome::owed(unpublish(reach.names, *service))
+        }
+        (_, Request::Lookup { service }) if parts::NAMES => {
+            Outcome::owed(look_up(reach.names, *service))
+        }
+        (_, Request::Connect { job }) if parts::CIRCLES => {
+            Outcome::owed(connect(reach.jobs, talk.job, *job, true))
+        }
+        (_, Request::Disconnect { job }) if parts::CIRCLES => {
             Outcome::owed(connect(reach.jobs, talk.job, *job, false))
         }
-        (_, Request::GetAll { job }) => Outcome::owed(get_all(reach.jobs, (talk.job, rank), *job)),
-        (_, Request::PutAll { job, pairs }) => {
+        (_, Request::GetAll { job }) if parts::CIRCLES => {
+            Outcome::owed(get_all(reach.jobs, (talk.job, rank), *job))
+        }
+        (_, Request::PutAll { job, pairs }) if parts::CIRCLES => {
             return Ok(talk.announce(reach.jobs, question, *job, *pairs));
         }
-        (_, Request::PutPair { key, value }) => {
+        (_, Request::PutPair { key, value }) if parts::CIRCLES => {
             return Ok(talk.take_pair(reach.jobs, question, *key, *value));
         }
         (_, Request::Get { place: Place::Job(Some(name)), key, .. })
-            if *name != *job.name().as_bytes() =>
+            if parts::CIRCLES && *name != *job.name().as_bytes() =>
         {
             Outcome::owed(get_foreign(reach.jobs, talk.job, *name, *key))
         }
@@ -284,8 +306,9 @@ impl<X: Slots<Exchange>> Talk<X> {
         let agreed = match asked {
             // Answered with what was asked for, capped: Flux's client refuses 1.2.
             Version { major: 1, minor: 0 | 1 } => Version::V1_1,
-            Version { major: 1, .. } => Version::V1_2,
-            Version { major: 2, .. } => NEWEST,
+            Version { major: 1, .. } if parts::GROUPS => Version::V1_2,
+            Version { major: 1, .. } => Version::V1_1,
+            Version { major: 2, .. } if parts::FRAMES => NEWEST,
             Version { major, minor } => {
                 let error = PeerError::Version { major, minor };
                 return Err(self.break_off(question.clone(), error));

@@ -4,6 +4,7 @@ use super::pmi2::{self, Semicolons};
 use super::{Framed, pmi1};
 use crate::command::{Reply, Request, Version};
 use crate::error::{Full, Malformed};
+use crate::parts;
 
 /// How a message is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Dialect {
     /// Frames are taken only after PMI-2 was agreed on, and lines are still taken then: a client
     /// may ask in lines for what frames do not have, and known servers answer.
     pub fn of(bytes: &[u8], version: Option<Version>) -> Self {
-        let has_frames = version.is_some_and(|version| version.major == 2);
+        let has_frames = parts::FRAMES && version.is_some_and(|version| version.major == 2);
         match bytes.first() {
             Some(b'c' | b'm') => Self::Lines,
             _ if has_frames => Self::Frames(pmi2::habit(bytes)),
@@ -43,6 +44,7 @@ impl Dialect {
     /// Errors: [`Malformed`] as soon as no continuation can be a message.
     pub fn frame_request(self, bytes: &[u8]) -> Result<Framed, Malformed> {
         match self {
+            _ if !parts::FRAMES => pmi1::frame_request(bytes),
             Self::Lines => pmi1::frame_request(bytes),
             Self::Frames(_) => pmi2::frame_request(bytes),
         }
@@ -53,6 +55,7 @@ impl Dialect {
     /// Errors: [`Malformed`] if it does not begin with a command.
     pub fn read_request(self, message: &[u8]) -> Result<Said<'_>, Malformed> {
         match self {
+            _ if !parts::FRAMES => Ok(Said { tag: b"", request: pmi1::read_request(message)? }),
             Self::Lines => Ok(Said { tag: b"", request: pmi1::read_request(message)? }),
             Self::Frames(_) => {
                 let (tag, request) = pmi2::read_request(message)?;
@@ -71,6 +74,7 @@ impl Dialect {
         out: &mut [u8],
     ) -> Result<usize, Full> {
         match self {
+            _ if !parts::FRAMES => pmi1::write_reply(reply, word, out),
             Self::Lines => pmi1::write_reply(reply, word, out),
             Self::Frames(semicolons) => pmi2::write_reply(reply, word, semicolons, out),
         }

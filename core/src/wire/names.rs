@@ -6,6 +6,7 @@
 //! An empty word means that the dialect has no such exchange.
 
 use crate::command::Verb;
+use crate::parts;
 
 /// The words of one exchange.
 #[derive(Clone, Copy, Debug)]
@@ -85,10 +86,10 @@ pub fn of(verb: Verb) -> Option<&'static Words> {
     TABLE.iter().find(|words| words.verb == verb)
 }
 
-/// The exchange that `word` asks for in `column`.
+/// The exchange that `word` asks for in `column`, if this build has it.
 pub fn find(word: &[u8], column: fn(&Words) -> &'static str) -> Option<Verb> {
     let found = TABLE.iter().find(|words| column(words).as_bytes() == word)?;
-    if word.is_empty() { None } else { Some(found.verb) }
+    if word.is_empty() || !parts::has(found.verb) { None } else { Some(found.verb) }
 }
 
 /// The name by which people know an exchange, for reports.

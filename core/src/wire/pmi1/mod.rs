@@ -16,13 +16,18 @@ use crate::command::{
     Verb, Version,
 };
 use crate::error::{Code, Full, Malformed, Misuse};
+use crate::parts;
 
 /// Finds the end of the first message from a client.
 ///
 /// Shape: a line ends at LF; a spawn ends with the `endcmd` of its last program.
 /// Errors: [`Malformed`] as soon as no continuation can be a message.
 pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
-    if bytes.starts_with(SPAWN_START) { frame_spawn(bytes) } else { frame_line(bytes, 0) }
+    if parts::SPAWN && bytes.starts_with(SPAWN_START) {
+        frame_spawn(bytes)
+    } else {
+        frame_line(bytes, 0)
+    }
 }
 
 /// Finds the end of the first message from a server.
@@ -32,6 +37,9 @@ pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
 pub fn frame_reply(bytes: &[u8]) -> Result<Framed, Malformed> {
     let first = frame_line(bytes, 0)?;
     let Framed::Whole(end) = first else { return Ok(first) };
+    if !parts::DIAL {
+        return Ok(first);
+    }
     let line = Line::new(bytes.get(..end).unwrap_or(b""));
     let word = command(line).unwrap_or(b"");
     if names::find(word, |words| words.line_reply) != Some(Verb::InitAck)
@@ -50,7 +58,7 @@ pub fn frame_reply(bytes: &[u8]) -> Result<Framed, Malformed> {
 ///
 /// Errors: [`Malformed`] if it does not begin with a command.
 pub fn read_request(message: &[u8]) -> Result<Option<Request<'_>>, Malformed> {
-    if message.starts_with(SPAWN_START) {
+    if parts::SPAWN && message.starts_with(SPAWN_START) {
         return Ok(Some(match SpawnText::new(message, &SPAWN_WORDS) {
             Ok(text) => Request::Spawn(Spawn::Wire(text)),
             Err(field) => Request::Lacking { verb: Verb::Spawn, field },
@@ -74,7 +82,9 @@ pub fn read_request(message: &[u8]) -> Result<Option<Request<'_>>, Malformed> {
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let line = Line::new(message);
     let word = command(line)?;
-    if let Some(notice) = read_notice(word, line) {
+    if parts::DIAL
+        && let Some(notice) = read_notice(word, line)
+    {
         let answer = Answer::Notice(notice);
         return Ok(Reply { to: Verb::Notice, tag: b"", code: Code::SUCCESS, answer });
     }
@@ -117,18 +127,24 @@ pub(crate) fn write_line(
 ) -> Result<usize, Unwritten> {
     let verb = request.verb();
     let word = names::of(verb).map_or("", |words| words.line);
-    if word.is_empty() || matches!(request, Request::Lacking { .. } | Request::Spawn(_)) {
-        return Err(Misuse::NotSayable { what: "a request that PMI-1 does not have" }.into());
+    if word.is_empty()
+        || !parts::has(verb)
+        || matches!(request, Request::Lacking { .. } | Request::Spawn(_))
+    {
+        return Err(Misuse::NotSayable {
+            what: "a request that PMI-1 does not have, or this build",
+        }
+        .into());
     }
     let mut line = LineWriter::new(out, word.as_bytes());
     match *request {
         Request::Init { version } => {
             line.number("pmi_version", version.major).number("pmi_subversion", version.minor);
         }
-        Request::InitAck { id } => {
+        Request::InitAck { id } if parts::DIAL => {
             line.unsigned("pmiid", id);
         }
-        Request::OutOfBand { id, signal, version } => {
+        Request::OutOfBand { id, signal, version } if parts::DIAL => {
             let signal = signal.unwrap_or(Text::from("NONE"));
             line.pair("signal", sayable("signal", signal)?);
             line.number("pmi_version", version.major).number("pmi_subversion", version.minor);
@@ -147,13 +163,13 @@ pub(crate) fn write_line(
             };
             line.pair("kvsname", sayable("kvsname", name)?).pair("key", sayable("key", key)?);
         }
-        Request::Fence { group, tag } => {
+        Request::Fence { group, tag } if parts::GROUPS => {
             write_group(&mut line, group, tag)?;
         }
-        Request::Publish { service, port } => {
+        Request::Publish { service, port } if parts::NAMES => {
             line.pair("service", sayable("service", service)?).pair("port", sayable("port", port)?);
         }
-        Request::Unpublish { service } | Request::Lookup { service } => {
+        Request::Unpublish { service } | Request::Lookup { service } if parts::NAMES => {
             line.pair("service", sayable("service", service)?);
         }
         Request::Abort { code, message, .. } => {
@@ -172,7 +188,7 @@ pub(crate) fn write_line(
 /// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
 pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usize, Full> {
     match reply.answer {
-        Answer::Notice(notice) => return write_notice(notice, out),
+        Answer::Notice(notice) if parts::DIAL => return write_notice(notice, out),
         Answer::Value(value) if value.bytes().any(|b| b == b'\n') => {
             // Without its line feeds it would be another value.
             let answer = Answer::Told(Text::from(UNREADABLE_VALUE));
@@ -191,7 +207,7 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         Answer::Version(version) => {
             line.number("pmi_version", version.major).number("pmi_subversion", version.minor);
         }
-        Answer::Identity(identity) => return write_identity(line, identity),
+        Answer::Identity(identity) if parts::DIAL => return write_identity(line, identity),
         Answer::Maxes(maxes) => {
             line.number("kvsname_max", maxes.kvsname).number("keylen_max", maxes.key);
             line.number("vallen_max", maxes.value);
@@ -208,10 +224,10 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         Answer::Released { tag: Some(tag) } => {
             line.number("tag", tag);
         }
-        Answer::Spawned { job, codes } => {
+        Answer::Spawned { job, codes } if parts::SPAWN => {
             line.optional("jobid", job).optional("errcodes", codes);
         }
-        Answer::Made { job, codes } => {
+        Answer::Made { job, codes } if parts::SPAWN => {
             line.optional("jobid", job);
             if has_codes(codes) {
                 line.codes("errcodes", codes);
@@ -235,9 +251,13 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         | Answer::Count(_)
         | Answer::Pair(_)
         | Answer::Ring { .. }
-        | Answer::Notice(_) => {}
+        | Answer::Notice(_)
+        // Of parts that this build leaves out.
+        | Answer::Identity(_)
+        | Answer::Spawned { .. }
+        | Answer::Made { .. } => {}
     }
-    if matches!(reply.to, Verb::Publish | Verb::Unpublish | Verb::Lookup) {
+    if parts::NAMES && matches!(reply.to, Verb::Publish | Verb::Unpublish | Verb::Lookup) {
         let info = if reply.code.is_success() { "ok" } else { "fail" };
         line.pair(quirks::INFO, Text::from(info));
     }
@@ -280,11 +300,11 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
                 minor: small("pmi_subversion").ok_or("pmi_subversion")?,
             },
         },
-        Verb::InitAck => {
+        Verb::InitAck if parts::DIAL => {
             let id = line.number("pmiid").and_then(|id| u64::try_from(id).ok());
             Request::InitAck { id: id.ok_or("pmiid")? }
         }
-        Verb::OutOfBand => Request::OutOfBand {
+        Verb::OutOfBand if parts::DIAL => Request::OutOfBand {
             // The document leaves open how the second connection says whose it is.
             id: line.number("pmiid").and_then(|id| u64::try_from(id).ok()),
             signal: line.field("signal").filter(|signal| *signal != *b"NONE"),
@@ -307,13 +327,17 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
             key: text("key")?,
             wait: false,
         },
+        Verb::Fence if !parts::GROUPS => match line.field("group") {
+            None => Request::Fence { group: Group::World, tag: None },
+            Some(_) => return Err("group"),
+        },
         Verb::Fence => read_group(line.field("group").and_then(Text::as_plain))?,
-        Verb::Publish => Request::Publish {
+        Verb::Publish if parts::NAMES => Request::Publish {
             service: text("service")?,
             port: line.rest("port", &quirks::BEHIND_PORT).ok_or("port")?,
         },
-        Verb::Unpublish => Request::Unpublish { service: text("service")? },
-        Verb::Lookup => Request::Lookup { service: text("service")? },
+        Verb::Unpublish if parts::NAMES => Request::Unpublish { service: text("service")? },
+        Verb::Lookup if parts::NAMES => Request::Lookup { service: text("service")? },
         Verb::Abort => Request::Abort {
             code: quirks::ABORT_CODE.iter().find_map(|key| line.number(key)).map(narrow),
             world: true,
@@ -335,9 +359,9 @@ fn narrow(code: i64) -> i32 {
 /// `WORLD`, `NODE` or ranks with commas between, then `:` and the tag.
 fn read_group(text: Option<&[u8]>) -> Result<Request<'_>, &'static str> {
     let Some(text) = text else { return Ok(Request::Fence { group: Group::World, tag: None }) };
-    let mut parts = text.splitn(2, |b| *b == b':');
-    let name = parts.next().unwrap_or(b"");
-    let tag = parts.next().map(|tag| Text::plain(tag).number().ok_or("tag")).transpose()?;
+    let mut halves = text.splitn(2, |b| *b == b':');
+    let name = halves.next().unwrap_or(b"");
+    let tag = halves.next().map(|tag| Text::plain(tag).number().ok_or("tag")).transpose()?;
     let group = match name {
         b"WORLD" => Group::World,
         b"NODE" => Group::Node,
@@ -411,7 +435,7 @@ fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>>
     let size = |key| line.number(key).and_then(|n| u32::try_from(n).ok());
     Some(match to {
         Verb::Init | Verb::OutOfBand => version(line).map_or(Answer::Nothing, Answer::Version),
-        Verb::InitAck => Answer::Identity(read_identity(message)?),
+        Verb::InitAck if parts::DIAL => Answer::Identity(read_identity(message)?),
         Verb::Maxes => Answer::Maxes(Maxes {
             kvsname: size("kvsname_max")?,
             key: size("keylen_max")?,
@@ -424,9 +448,11 @@ fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>>
             Some(value) if !(value.is_empty() && says_not_found(line)) => Answer::Value(value),
             _ => Answer::Missing,
         },
-        Verb::Lookup => Answer::Value(line.rest("port", &quirks::BEHIND_PORT)?),
+        Verb::Lookup if parts::NAMES => Answer::Value(line.rest("port", &quirks::BEHIND_PORT)?),
         Verb::Fence => Answer::Released { tag: size("tag") },
-        Verb::Spawn => Answer::Spawned { job: line.field("jobid"), codes: line.field("errcodes") },
+        Verb::Spawn if parts::SPAWN => {
+            Answer::Spawned { job: line.field("jobid"), codes: line.field("errcodes") }
+        }
         _ => Answer::Nothing,
     })
 }

@@ -6,6 +6,7 @@ use super::fields::{Body, FrameWriter, Semicolons, sayable};
 use crate::command::{Answer, Identity, Notice, Pair, Reason, Reply, Text, Verb};
 use crate::error::{Code, Full, Malformed};
 use crate::limits::PMI2_LENGTH_DIGITS;
+use crate::parts;
 
 /// Reads one frame from a server.
 ///
@@ -47,11 +48,11 @@ pub fn write_reply(
     let name = if known.is_empty() { word } else { known.as_bytes() };
     let name = if name.is_empty() { quirks::UNREADABLE } else { name };
     let unnamed = match reply.answer {
-        Answer::Challenge(_) => names::CHALLENGE,
-        Answer::Count(_) => names::GETALL_COUNT,
-        Answer::Pair(_) => names::GETALL_PAIR,
-        Answer::Notice(Notice::Checkpoint) => names::CHECKPOINT,
-        Answer::Notice(Notice::Abort(_)) => names::ABORT,
+        Answer::Challenge(_) if parts::DIAL => names::CHALLENGE,
+        Answer::Count(_) if parts::CIRCLES => names::GETALL_COUNT,
+        Answer::Pair(_) if parts::CIRCLES => names::GETALL_PAIR,
+        Answer::Notice(Notice::Checkpoint) if parts::DIAL => names::CHECKPOINT,
+        Answer::Notice(Notice::Abort(_)) if parts::DIAL => names::ABORT,
         _ => b"",
     };
     if !unnamed.is_empty() {
@@ -85,7 +86,7 @@ pub fn write_reply(
         Answer::Name(name) => {
             frame.text("jobid", name);
         }
-        Answer::Value(port) if reply.to == Verb::Lookup => {
+        Answer::Value(port) if parts::NAMES && reply.to == Verb::Lookup => {
             for name in quirks::PORT {
                 frame.text(name, port);
             }
@@ -94,14 +95,14 @@ pub fn write_reply(
         Answer::Value(value) => {
             frame.flag("found", true).text("value", value);
         }
-        Answer::Ring { count, left, right } => {
+        Answer::Ring { count, left, right } if parts::CIRCLES => {
             frame.number("ring-count", count).text("ring-left", left).text("ring-right", right);
         }
-        Answer::Spawned { job, codes } => {
+        Answer::Spawned { job, codes } if parts::SPAWN => {
             let failed_count = codes.map_or(0, failed_count);
             frame.optional("jobid", job).number("nerrs", failed_count).optional("errcodes", codes);
         }
-        Answer::Made { job, codes } => {
+        Answer::Made { job, codes } if parts::SPAWN => {
             let failed = codes.iter().filter(|run| !run.code.is_success());
             let failed_count = failed.fold(0u32, |sum, run| sum.saturating_add(run.count));
             frame.optional("jobid", job);
@@ -123,7 +124,9 @@ pub fn write_reply(
         Answer::Told(text) => {
             frame.text("errmsg", text);
         }
-        Answer::Nothing if reply.to == Verb::Connect && reply.code.is_success() => {
+        Answer::Nothing
+            if parts::CIRCLES && reply.to == Verb::Connect && reply.code.is_success() =>
+        {
             // Nobody has to copy anything: the other job's space is read where it is.
             frame.flag(quirks::KVSCOPY, false);
         }
@@ -158,13 +161,17 @@ fn read_unnamed<'a>(word: &[u8], body: Body<'a>) -> Option<(Verb, Option<Answer<
     let pair = || Some(Pair { key: body.field("key")?, value: body.field("val")? });
     let code = || body.number("exitcode").and_then(|code| i32::try_from(code).ok()).unwrap_or(1);
     Some(match word {
-        names::CHALLENGE => (Verb::FullInit, body.field("authinfo").map(Answer::Challenge)),
-        names::GETALL_COUNT => {
+        names::CHALLENGE if parts::DIAL => {
+            (Verb::FullInit, body.field("authinfo").map(Answer::Challenge))
+        }
+        names::GETALL_COUNT if parts::CIRCLES => {
             (Verb::GetAll, body.field("npair").and_then(Text::number).map(Answer::Count))
         }
-        names::GETALL_PAIR => (Verb::GetAll, pair().map(Answer::Pair)),
-        names::CHECKPOINT => (Verb::Notice, Some(Answer::Notice(Notice::Checkpoint))),
-        names::ABORT => (Verb::Notice, Some(Answer::Notice(Notice::Abort(code())))),
+        names::GETALL_PAIR if parts::CIRCLES => (Verb::GetAll, pair().map(Answer::Pair)),
+        names::CHECKPOINT if parts::DIAL => {
+            (Verb::Notice, Some(Answer::Notice(Notice::Checkpoint)))
+        }
+        names::ABORT if parts::DIAL => (Verb::Notice, Some(Answer::Notice(Notice::Abort(code())))),
         _ => return None,
     })
 }
@@ -188,14 +195,18 @@ fn read_answer(to: Verb, body: Body<'_>) -> Option<Answer<'_>> {
             let found = body.flag("found").unwrap_or(true);
             body.field("value").filter(|_| found).map_or(Answer::Missing, Answer::Value)
         }
-        Verb::Lookup => Answer::Value(quirks::PORT.iter().find_map(|name| body.field(name))?),
+        Verb::Lookup if parts::NAMES => {
+            Answer::Value(quirks::PORT.iter().find_map(|name| body.field(name))?)
+        }
         Verb::Fence => Answer::Released { tag: None },
-        Verb::Ring => Answer::Ring {
+        Verb::Ring if parts::CIRCLES => Answer::Ring {
             count: size("ring-count")?,
             left: body.field("ring-left").unwrap_or_default(),
             right: body.field("ring-right").unwrap_or_default(),
         },
-        Verb::Spawn => Answer::Spawned { job: body.field("jobid"), codes: body.field("errcodes") },
+        Verb::Spawn if parts::SPAWN => {
+            Answer::Spawned { job: body.field("jobid"), codes: body.field("errcodes") }
+        }
         _ => Answer::Nothing,
     })
 }

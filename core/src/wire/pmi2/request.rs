@@ -6,6 +6,7 @@ use super::{body, command, spawn};
 use crate::command::{Group, Place, Request, Spawn, SpawnText, Text, Verb};
 use crate::error::{Malformed, Misuse};
 use crate::limits::PMI2_LENGTH_DIGITS;
+use crate::parts;
 
 /// Reads one frame from a client, and what the client calls the exchange.
 ///
@@ -70,8 +71,14 @@ pub(crate) fn write_frame(
 ) -> Result<usize, Unwritten> {
     let verb = request.verb();
     let word = names::of(verb).map_or("", |words| words.frame);
-    if word.is_empty() || matches!(request, Request::Lacking { .. } | Request::Spawn(_)) {
-        return Err(Misuse::NotSayable { what: "a request that PMI-2 does not have" }.into());
+    if word.is_empty()
+        || !parts::has(verb)
+        || matches!(request, Request::Lacking { .. } | Request::Spawn(_))
+    {
+        return Err(Misuse::NotSayable {
+            what: "a request that PMI-2 does not have, or this build",
+        }
+        .into());
     }
     let mut frame = FrameWriter::new(out, &[word.as_bytes()], tag, Semicolons::Doubled);
     match *request {
@@ -82,7 +89,7 @@ pub(crate) fn write_frame(
             }
             frame.flag("threaded", threaded).optional("authtype", method);
         }
-        Request::Proof { digits } => {
+        Request::Proof { digits } if parts::DIAL => {
             frame.text("authinfo", digits);
         }
         Request::Put { key, value, .. } => {
@@ -102,26 +109,26 @@ pub(crate) fn write_frame(
         Request::Fence { .. } => {
             return Err(Misuse::NotSayable { what: "a fence of a group in PMI-2" }.into());
         }
-        Request::Publish { service, port } => {
+        Request::Publish { service, port } if parts::NAMES => {
             frame.text("name", filled("service", service)?).text("port", filled("port", port)?);
             frame.number("infokeycount", 0);
         }
-        Request::Unpublish { service } | Request::Lookup { service } => {
+        Request::Unpublish { service } | Request::Lookup { service } if parts::NAMES => {
             frame.text("name", filled("service", service)?).number("infokeycount", 0);
         }
-        Request::GetAll { job } => {
+        Request::GetAll { job } if parts::CIRCLES => {
             frame.text("jobid", job);
         }
-        Request::PutAll { job, pairs } => {
+        Request::PutAll { job, pairs } if parts::CIRCLES => {
             frame.text("jobid", job).number("npair", pairs);
         }
-        Request::PutPair { key, value } => {
+        Request::PutPair { key, value } if parts::CIRCLES => {
             frame.text("key", filled("key", key)?).text("val", filled("value", value)?);
         }
-        Request::Ring { left, right } => {
+        Request::Ring { left, right } if parts::CIRCLES => {
             frame.number("ring-count", 1).text("ring-left", left).text("ring-right", right);
         }
-        Request::Connect { job } | Request::Disconnect { job } => {
+        Request::Connect { job } | Request::Disconnect { job } if parts::CIRCLES => {
             frame.text("jobid", filled("job", job)?);
         }
         Request::Abort { code, world, message } => {
@@ -154,7 +161,7 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
             threaded: body.flag("threaded").unwrap_or(false),
             method: body.field("authtype"),
         },
-        Verb::Proof => Request::Proof { digits: text("authinfo")? },
+        Verb::Proof if parts::DIAL => Request::Proof { digits: text("authinfo")? },
         Verb::KvsName => Request::KvsName,
         Verb::Put => {
             Request::Put { place: Place::Job(None), key: text("key")?, value: text("value")? }
@@ -173,22 +180,28 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
         }
         Verb::JobGet => Request::Get { place: Place::Attributes, key: text("key")?, wait: false },
         Verb::Fence => Request::Fence { group: Group::World, tag: None },
-        Verb::Publish => Request::Publish { service: text("name")?, port: text("port")? },
-        Verb::Unpublish => Request::Unpublish { service: text("name")? },
-        Verb::Lookup => Request::Lookup { service: text("name")? },
-        Verb::Spawn => {
+        Verb::Publish if parts::NAMES => {
+            Request::Publish { service: text("name")?, port: text("port")? }
+        }
+        Verb::Unpublish if parts::NAMES => Request::Unpublish { service: text("name")? },
+        Verb::Lookup if parts::NAMES => Request::Lookup { service: text("name")? },
+        Verb::Spawn if parts::SPAWN => {
             let words = spawn::words(body.semicolons);
             Request::Spawn(Spawn::Wire(SpawnText::new(body.bytes, words)?))
         }
-        Verb::Connect => Request::Connect { job: text("jobid")? },
-        Verb::Disconnect => Request::Disconnect { job: text("jobid")? },
-        Verb::GetAll => Request::GetAll { job: body.field("jobid").unwrap_or_default() },
-        Verb::PutAll => {
+        Verb::Connect if parts::CIRCLES => Request::Connect { job: text("jobid")? },
+        Verb::Disconnect if parts::CIRCLES => Request::Disconnect { job: text("jobid")? },
+        Verb::GetAll if parts::CIRCLES => {
+            Request::GetAll { job: body.field("jobid").unwrap_or_default() }
+        }
+        Verb::PutAll if parts::CIRCLES => {
             let pairs = body.field("npair").and_then(Text::number).ok_or("npair")?;
             Request::PutAll { job: body.field("jobid").unwrap_or_default(), pairs }
         }
-        Verb::PutPair => Request::PutPair { key: text("key")?, value: text("val")? },
-        Verb::Ring => Request::Ring {
+        Verb::PutPair if parts::CIRCLES => {
+            Request::PutPair { key: text("key")?, value: text("val")? }
+        }
+        Verb::Ring if parts::CIRCLES => Request::Ring {
             left: body.field("ring-left").unwrap_or_default(),
             right: body.field("ring-right").unwrap_or_default(),
         },

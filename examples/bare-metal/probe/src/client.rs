@@ -18,11 +18,13 @@ static CLIENT: Late<Own> = Late::late();
 
 pub(crate) fn run() {
     let client = CLIENT.lend().write(Client::new(FixedBuffer::new()));
+    #[cfg(feature = "all")]
     let id = u64::from(mcu::receive());
     let (key, value) = ([mcu::receive()], [mcu::receive(); 2]);
     let (key, value) = (Text::plain(&key), Text::plain(&value));
     let own = Place::Job(None);
     let life = [
+        #[cfg(feature = "all")]
         Request::InitAck { id },
         Request::Init { version: Version::V1_1 },
         Request::Maxes,
@@ -31,7 +33,9 @@ pub(crate) fn run() {
         Request::Put { place: own, key, value },
         Request::Fence { group: Group::World, tag: None },
         Request::Get { place: own, key, wait: false },
+        #[cfg(feature = "all")]
         Request::Publish { service: key, port: value },
+        #[cfg(feature = "all")]
         Request::Lookup { service: key },
         Request::Finalize,
     ];

@@ -21,6 +21,10 @@ pub struct RunArgs {
     pub said: Vec<Said>,
     /// The programs. Those that run the demo, or nothing, have no words.
     pub parts: Vec<PartArgs>,
+    /// What holds when nobody says anything, if that is not what usually does.
+    pub weakest: Vec<Said>,
+    /// Without a program there is nothing to do, not even the demo.
+    pub needs_program: bool,
     /// The file with further settings, if one was named.
     pub config: Option<PathBuf>,
     /// What is wanted.
@@ -41,6 +45,10 @@ pub enum Task {
     Help,
     /// Explain all of them.
     FullHelp,
+    /// Explain those that are called as in Hydra.
+    MpiexecHelp,
+    /// Say what this is.
+    Info,
 }
 
 /// What was said of one program.
@@ -259,12 +267,24 @@ fn respelt(word: OsString) -> OsString {
 fn awaits_value(word: &OsStr) -> bool {
     let word = word.to_string_lossy();
     if let Some(name) = word.strip_prefix("--") {
-        return name == CONFIG || options::named(name).is_some_and(Opt::takes_value);
+        return takes_value(name) == Some(true);
     }
     let lettered = |letter| options::all().find(|option| option.short == Some(letter));
     let mut letters = word.chars().skip(1);
     let takes = letters.find(|letter| lettered(*letter).is_some_and(Opt::takes_value));
     takes.is_some() && letters.next().is_none()
+}
+
+/// Whether a value follows the option of this name (without dashes); none if there is no such option.
+pub(super) fn takes_value(name: &str) -> Option<bool> {
+    match name {
+        CONFIG => Some(true),
+        SHOW | PREVIEW | "help" => Some(false),
+        _ => {
+            let negated = || options::named(name.strip_prefix("no-")?).filter(|o| !o.takes_value());
+            options::named(name).or_else(negated).map(Opt::takes_value)
+        }
+    }
 }
 
 fn matches(command: Command, options: Vec<OsString>) -> Result<ArgMatches, UsageError> {

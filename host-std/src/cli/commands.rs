@@ -2,7 +2,7 @@
 
 use super::args::{self, RunArgs, Task};
 use super::usage::{UsageError, nearest};
-use super::{config::Config, help, layers};
+use super::{config::Config, help, layers, mpiexec};
 use crate::conform::RANK;
 use crate::launch::preview;
 use crate::server::gate;
@@ -11,6 +11,7 @@ use clap::{Arg, Command};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// One command of `pmi-host`. A new one is a row in [`COMMANDS`].
@@ -27,6 +28,7 @@ pub struct Subcommand {
 /// All commands, in the order of the help text.
 pub const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "run", define: args::define, run },
+    Subcommand { name: "mpiexec", define: define_mpiexec, run: mpiexec },
     Subcommand { name: "conform", define: define_conform, run: conform::run },
     Subcommand { name: "pmiid", define: define_identity, run: identity },
     Subcommand { name: "help", define: help::define, run: help },
@@ -37,7 +39,13 @@ pub const COMMANDS: &[Subcommand] = &[
 
 /// Does what the words say, the first of which is our own name, and gives the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let mut words = words.into_iter().skip(1);
+    let mut words = words.into_iter();
+    let own = words.next().unwrap_or_default();
+    if let Some(name) = Path::new(&own).file_name()
+        && FACES.iter().any(|face| name == *face)
+    {
+        return mpiexec(words.collect());
+    }
     let first = words.next().unwrap_or_else(|| "help".into());
     let name = match first.to_str() {
         Some("--help" | "-h") => "help",
@@ -72,11 +80,37 @@ fn run(words: Vec<OsString>) -> ExitCode {
     }
 }
 
+/// The same in the words of Hydra.
+fn mpiexec(words: Vec<OsString>) -> ExitCode {
+    let variables: Vec<_> = std::env::vars_os().collect();
+    let read = |file: &Path| std::fs::read_to_string(file);
+    let host = node();
+    let around = mpiexec::Surroundings { host: &host, variables: &variables, read };
+    match mpiexec::parse(words, &around) {
+        Ok(args) => perform(args),
+        Err(error) => refuse(&error),
+    }
+}
+
+fn define_mpiexec() -> Command {
+    Command::new("mpiexec")
+        .about("The same with Hydra's command line; so is a link to this program called mpiexec or mpirun")
+        .disable_help_flag(true)
+        .arg(Arg::new("WORDS").num_args(0..).allow_hyphen_values(true).trailing_var_arg(true))
+}
+
+/// The name of this node.
+fn node() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Does what was said of a run, in whichever words.
 fn perform(mut args: RunArgs) -> ExitCode {
     match args.task {
         Task::Help => return print(&help::of_run(false)),
         Task::FullHelp => return print(&help::of_run(true)),
+        Task::MpiexecHelp => return print(&help::of_mpiexec()),
+        Task::Info => return print(&mpiexec::info(&node())),
         Task::Start | Task::Preview | Task::Show => {}
     }
     let variables: Vec<_> = std::env::vars_os().collect();
@@ -84,6 +118,7 @@ fn perform(mut args: RunArgs) -> ExitCode {
         Ok(said) => said,
         Err(error) => return refuse(&error),
     };
+    said.splice(..0, args.weakest.drain(..));
     said.append(&mut args.said);
     args.said = said;
     if args.task == Task::Show {
@@ -201,6 +236,9 @@ pub fn refuse(what: &dyn Display) -> ExitCode {
 /// The command word that turns this program into a rank of the demo; only `run` without a program starts
 /// this.
 pub const DEMO_RANK: &str = "demo-rank";
+
+/// Called by one of these names, this program reads the command line of Hydra.
+const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra"];
 
 /// Something is wrong here, and the command line is not.
 const FAILED: u8 = 1;

@@ -6,7 +6,7 @@ use super::usage::UsageError;
 use crate::launch::plan::Part;
 use crate::launch::program::{Program, ProgramError};
 use crate::server::gate::Gate;
-use crate::settings::{Job, Settings};
+use crate::settings::{Job, Settings, Universe};
 use std::ffi::OsString;
 use std::{env, fmt};
 
@@ -45,11 +45,18 @@ impl Config {
         let mut settings = Settings::default();
         apply(&args.said, &mut settings)?;
         let callers = callers(&settings.job)?;
+        if args.needs_program
+            && let Some(place) = lacking(&args.parts, callers)
+        {
+            return Err(UsageError::NoProgram { place }.into());
+        }
         let counts = args.parts.iter().map(|part| count(part, &settings, callers));
         let counts: Vec<u32> = counts.collect::<Result<_, _>>()?;
         let ranks = counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
         let all = ranks.saturating_add(callers);
-        if let Some(universe) = settings.job.universe.filter(|universe| *universe < all) {
+        if let Universe::Of(universe) = settings.job.universe
+            && universe < all
+        {
             return Err(UsageError::Universe { universe, ranks: all }.into());
         }
 
@@ -65,6 +72,14 @@ impl Config {
         });
         let gate = gate.transpose().map_err(ConfigError::Gate)?;
         Ok(Self { ranks, parts, host, gate, settings })
+    }
+}
+
+/// The place of a part without a program, from 1.
+fn lacking(parts: &[PartArgs], callers: u32) -> Option<usize> {
+    match parts {
+        [] if callers == 0 => Some(1),
+        parts => parts.iter().position(|part| part.words.is_empty()).map(|place| place + 1),
     }
 }
 
@@ -174,7 +189,10 @@ mod tests {
 
     #[test]
     fn a_universe_holds_its_job() {
-        assert_eq!(resolved("-n 2 --universe=4 sh").unwrap().settings.job.universe, Some(4));
+        assert_eq!(
+            resolved("-n 2 --universe=4 sh").unwrap().settings.job.universe,
+            Universe::Of(4)
+        );
         for line in ["-n 2 --universe 1 sh", "-n 1 --listen localhost:0 --expect 2 --universe 2 sh"]
         {
             assert_eq!(resolved(line).unwrap_err().exit_code(), USAGE, "{line}");

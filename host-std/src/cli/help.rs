@@ -4,6 +4,7 @@
 use super::args;
 use super::commands::COMMANDS;
 use super::layers::Shown;
+use super::mpiexec;
 use super::options::{self, Act, Opt, Topic};
 use clap::{Arg, Command};
 use std::fmt::Write;
@@ -50,6 +51,16 @@ pub fn of_run(in_full: bool) -> String {
     for page in [PROGRAMS, FILES, CODES] {
         text.push('\n');
         text.push_str(page);
+    }
+    text
+}
+
+/// Hydra's options, and what they are called here.
+pub fn of_mpiexec() -> String {
+    let mut text = String::from(MPIEXEC);
+    for option in mpiexec::OPTIONS {
+        let names: Vec<String> = option.names.iter().map(|name| format!("-{name}")).collect();
+        row(&mut text, &names.join(", "), &option.meaning());
     }
     text
 }
@@ -150,6 +161,15 @@ usage: pmi-host run -n N [OPTIONS] [--] PROGRAM [ARGUMENTS...]
        pmi-host run -n N PROGRAM... : -n M [OPTIONS] PROGRAM...     several programs, one job
        pmi-host run -n N                                            the built-in demo
        pmi-host run [-n N] --listen ADDR:PORT --expect N [PROGRAM...]   lets further ranks dial in
+";
+
+const MPIEXEC: &str = "\
+Starts the ranks of an MPI program on this machine, with the command line of Hydra.
+
+usage: mpiexec [GLOBAL] [LOCAL] PROGRAM [ARGUMENTS...] [: [LOCAL] PROGRAM [ARGUMENTS...] ...]
+
+Options of 'pmi-host run' (with two dashes) can be mixed in; 'pmi-host help' explains them.
+
 ";
 
 const PROGRAMS: &str = "\

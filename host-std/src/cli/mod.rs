@@ -2,7 +2,7 @@
 //!
 //! [`args`] says what was typed and touches nothing; [`options`] is the table of what can be said;
 //! [`layers`] adds what variables and a file say; [`config`] looks up what was named and may touch the
-//! system. [`usage`] says what is wrong, [`help`] explains, [`commands`] knows everything that stands behind
+//! system. [`mpiexec`] reads the command line of Hydra instead. [`usage`] says what is wrong, [`help`] explains, [`commands`] knows everything that stands behind
 //! `pmi-host`.
 
 pub mod args;
@@ -10,7 +10,9 @@ pub mod commands;
 pub mod config;
 pub mod help;
 pub mod layers;
+pub mod mpiexec;
 pub mod options;
 pub mod usage;
+pub mod words;
 
 pub use commands::main;

@@ -48,7 +48,7 @@ pub enum UsageError {
     },
     /// Nobody said how many ranks run a program, and nobody is to dial in either.
     NoRanks,
-    /// There is no program behind a colon.
+    /// There is no program where one is needed.
     NoProgram {
         /// Which one it would be, from 1.
         place: usize,
@@ -112,6 +112,9 @@ impl fmt::Display for UsageError {
             ),
             Self::NoRanks => {
                 f.write_str("how many ranks? say so with -n, as in 'pmi-host run -n 4 ./hello'")
+            }
+            Self::NoProgram { place: 1 } => {
+                f.write_str("there is no program to start; name one, as in 'mpiexec -n 4 ./hello'")
             }
             Self::NoProgram { place } => write!(
                 f,

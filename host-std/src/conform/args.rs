@@ -2,6 +2,7 @@
 
 use super::error::ConformError;
 use super::matrix::Form;
+use crate::cli::words;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -75,28 +76,11 @@ pub(super) fn parse(words: impl IntoIterator<Item = String>) -> Result<Args, Con
 ///
 /// Errors: [`ConformError::Usage`] for a quote that is not closed, or no word at all.
 pub(super) fn split(line: &str) -> Result<Vec<String>, ConformError> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    let mut signs = line.chars();
-    while let Some(sign) = signs.next() {
-        match (sign, quote) {
-            (_, Some(open)) if sign == open => quote = None,
-            ('\\', None | Some('"')) => {
-                word.get_or_insert_default().extend(signs.next());
-            }
-            (_, Some(_)) => word.get_or_insert_default().push(sign),
-            ('\'' | '"', None) => {
-                quote = Some(sign);
-                word.get_or_insert_default();
-            }
-            (_, None) if sign.is_whitespace() => words.extend(word.take()),
-            (_, None) => word.get_or_insert_default().push(sign),
+    match words::split(line) {
+        Ok(words) if words.is_empty() => {
+            Err(usage("the command line to check is empty".to_owned()))
         }
-    }
-    words.extend(word);
-    match (quote, words.is_empty()) {
-        (Some(open), _) => Err(usage(format!("the {open} in '{line}' is not closed"))),
-        (None, true) => Err(usage("the command line to check is empty".to_owned())),
-        (None, false) => Ok(words),
+        split => split.map_err(usage),
     }
 }
 
@@ -148,18 +132,6 @@ mod tests {
 
     fn parsed(words: &[&str]) -> Result<Args, ConformError> {
         parse(words.iter().map(|word| (*word).to_owned()))
-    }
-
-    #[test]
-    fn command_lines_are_split_as_a_shell_does() {
-        let split = |line| split(line).unwrap();
-        assert_eq!(split("a -n {n}  {prog}"), ["a", "-n", "{n}", "{prog}"]);
-        assert_eq!(
-            split(r#"sh -c 'a "b" c' "d e\"" f\ g ''"#),
-            ["sh", "-c", "a \"b\" c", "d e\"", "f g", ""]
-        );
-        assert!(super::split("a 'b").is_err());
-        assert!(super::split("  ").is_err());
     }
 
     #[test]

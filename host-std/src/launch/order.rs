@@ -252,7 +252,7 @@ fn assigned(text: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Whether a name means this host: its own, with or without a domain, or that of every host for itself.
-fn is_here(wanted: &str, host: &str) -> bool {
+pub fn is_here(wanted: &str, host: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     ["", "localhost", "127.0.0.1", "::1"].contains(&wanted) || first(wanted) == first(host)
 }

@@ -2,7 +2,7 @@
 
 use super::program::Program;
 use crate::cli::config::Config;
-use crate::settings::Environment;
+use crate::settings::{Environment, Universe};
 
 /// A job that can be started.
 #[derive(Clone, Debug)]
@@ -19,8 +19,8 @@ pub struct Plan {
     pub kvsname: String,
     /// The name of the job that asked for this one; none for the first.
     pub spawner: Option<String>,
-    /// How many processes there may be in all jobs together.
-    pub universe: u32,
+    /// How many processes there may be in all jobs together; none if nobody counts them.
+    pub universe: Option<u32>,
     /// What its ranks find in their environment.
     pub environment: Environment,
     /// What its ranks may ask the process manager for.
@@ -61,7 +61,11 @@ impl Plan {
             host: config.host.clone(),
             kvsname: format!("kvs_{pid}_0"),
             spawner: None,
-            universe: config.settings.job.universe.unwrap_or(ranks),
+            universe: match config.settings.job.universe {
+                Universe::Job => Some(ranks),
+                Universe::Of(universe) => Some(universe),
+                Universe::Endless => None,
+            },
             environment: config.settings.environment.clone(),
             attributes: config.settings.job.attributes.clone(),
             preputs: Vec::new(),
@@ -156,7 +160,7 @@ pub(crate) mod tests {
             host: "node1".to_owned(),
             kvsname: "kvs_7_0".to_owned(),
             spawner: None,
-            universe: ranks,
+            universe: Some(ranks),
             environment: Environment::default(),
             attributes: Vec::new(),
             preputs: Vec::new(),
@@ -176,7 +180,7 @@ pub(crate) mod tests {
     fn a_spawned_job_knows_where_it_comes_from() {
         let parent = plan(&[("./a", 2)]);
         let child = parent.spawned(plan(&[("./b", 3)]).parts, Vec::new(), (7, 4));
-        assert_eq!((child.ranks, child.universe), (3, 2));
+        assert_eq!((child.ranks, child.universe), (3, Some(2)));
         assert_eq!((&*child.kvsname, child.spawner.as_deref()), ("kvs_7_4", Some("kvs_7_0")));
     }
 }

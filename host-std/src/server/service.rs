@@ -78,7 +78,7 @@ impl Service {
         let spec = JobSpec {
             name: name(&plan.kvsname)?,
             spawner: plan.spawner.as_deref().map(name).transpose()?,
-            universe_size: Some(plan.universe),
+            universe_size: plan.universe,
             has_uplink: false,
         };
         let members: Vec<Member> = (0..plan.ranks).map(|rank| member(plan, rank)).collect();
@@ -114,7 +114,9 @@ impl Service {
         if let Ok(len) = write_mapping(nodes, &mut mapping) {
             self.server.preset(job, PROCESS_MAPPING, &mapping[..len])?;
         }
-        self.server.preset(job, b"universeSize", plan.universe.to_string().as_bytes())?;
+        if let Some(universe) = plan.universe {
+            self.server.preset(job, b"universeSize", universe.to_string().as_bytes())?;
+        }
         self.server.preset(job, b"hasNameServ", b"TRUE")?;
         for (key, value) in &plan.attributes {
             self.server.preset(job, key.as_bytes(), value.as_bytes())?;

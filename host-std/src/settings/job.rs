@@ -9,9 +9,8 @@ pub struct Job {
     pub ranks: Option<u32>,
     /// The folder that programs start in, if not ours (`--wdir`, `-wdir`).
     pub folder: Option<PathBuf>,
-    /// How many processes there may be in all jobs together (`--universe`, `-usize`); as many as there are
-    /// ranks by default.
-    pub universe: Option<u32>,
+    /// How many processes there may be in all jobs together (`--universe`, `-usize`).
+    pub universe: Universe,
     /// Attributes that ranks may ask for, as key and value (`--attribute`).
     pub attributes: Vec<(String, String)>,
     /// The address where further ranks dial in (`--listen`).
@@ -22,4 +21,16 @@ pub struct Job {
     pub secret_file: Option<PathBuf>,
     /// They speak TLS (`--tls`), with a certificate that is made for the job.
     pub is_secured: bool,
+}
+
+/// How many processes there may be in all jobs together, as ranks are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Universe {
+    /// As many as there are in the first job.
+    #[default]
+    Job,
+    /// So many.
+    Of(u32),
+    /// Nobody counts them.
+    Endless,
 }

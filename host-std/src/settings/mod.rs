@@ -14,7 +14,7 @@ pub mod watching;
 
 pub use ending::Ending;
 pub use environment::Environment;
-pub use job::Job;
+pub use job::{Job, Universe};
 pub use output::Output;
 pub use placement::Placement;
 pub use tracing::Tracing;

@@ -6,7 +6,7 @@ pub struct Placement {
     /// What a rank is bound to (`--bind-to`).
     pub bind_to: BindTo,
     /// In which order ranks take their places (`--map-by`); as they are bound by default.
-    pub map_by: Option<MapBy>,
+    pub map_by: Option<Units>,
     /// The table of places is shown before the start (`--display map`).
     pub display_map: bool,
 }
@@ -17,27 +17,34 @@ pub enum BindTo {
     /// Nothing: the system places it.
     #[default]
     Nothing,
-    /// One hardware thread.
-    HwThread,
-    /// One core, with all its threads.
-    Core,
-    /// One memory domain.
-    Numa,
-    /// One socket.
-    Socket,
+    /// So many of these.
+    Units(Units),
     /// These processors, one set a rank, over and over (`user:0+1,2+3`).
     User(Vec<Vec<u32>>),
 }
 
-/// What comes next when a rank has its place.
+/// A number of neighbouring pieces of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MapBy {
-    /// The next hardware thread.
+pub struct Units {
+    /// Which pieces.
+    pub unit: Unit,
+    /// How many of them; one at least.
+    pub count: u32,
+}
+
+/// A piece of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// One hardware thread, which is what the system calls a processor.
     HwThread,
-    /// The next core.
+    /// One core, with all its threads.
     Core,
-    /// The next memory domain.
+    /// The processors that share a cache of this level.
+    Cache(u8),
+    /// One memory domain.
     Numa,
-    /// The next socket.
+    /// One socket.
     Socket,
+    /// All of it.
+    Machine,
 }

@@ -2,6 +2,7 @@
 
 use super::value::{add, path, put, ranks, shown_path, text};
 use super::{Opt, Topic::Job};
+use crate::settings::Universe;
 use pmi_core::ids::Key;
 use pmi_core::limits::PMI2_MAX_ATTRVALUE;
 use std::ffi::OsStr;
@@ -32,9 +33,13 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "universe",
         "N",
-        "how many processes there may be with those that ranks start (default: as -n)",
-        |settings, value| put(&mut settings.job.universe, ranks(value).map(Some)),
-        |settings| settings.job.universe.map(|universe| universe.to_string()),
+        "how many processes there may be with those that ranks start, or endless (default: as -n)",
+        |settings, value| put(&mut settings.job.universe, universe(value)),
+        |settings| match settings.job.universe {
+            Universe::Job => None,
+            Universe::Of(universe) => Some(universe.to_string()),
+            Universe::Endless => Some(ENDLESS.to_owned()),
+        },
     ),
     Opt::value(
         Job,
@@ -81,6 +86,10 @@ pub(super) const ROWS: &[Opt] = &[
     ),
 ];
 
+fn universe(value: &OsStr) -> Result<Universe, String> {
+    if value == ENDLESS { Ok(Universe::Endless) } else { ranks(value).map(Universe::Of) }
+}
+
 /// Cuts `KEY=VALUE`; the first `=` counts.
 fn attribute(value: &OsStr) -> Result<(String, String), String> {
     let got = text(value);
@@ -96,3 +105,5 @@ fn attribute(value: &OsStr) -> Result<(String, String), String> {
         ),
     }
 }
+
+const ENDLESS: &str = "endless";

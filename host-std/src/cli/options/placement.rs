@@ -2,7 +2,7 @@
 
 use super::value::{choice, chosen, numbers, put, shown_numbers, text};
 use super::{Opt, Topic::Placement};
-use crate::settings::placement::{BindTo, MapBy};
+use crate::settings::placement::{BindTo, Unit, Units};
 use std::ffi::OsStr;
 
 pub(super) const ROWS: &[Opt] = &[
@@ -10,8 +10,8 @@ pub(super) const ROWS: &[Opt] = &[
         Placement,
         "bind-to",
         "WHAT",
-        "bind each rank to: none (default), hwthread, core, numa, socket, or user:LIST, whose items (as \
-         0-3+8) are the processors of one rank each",
+        "bind each rank to: none (default), hwthread, core, l2cache, l3cache, numa, socket, several of \
+         them as core:2, or user:LIST, whose items (as 0-3+8) are the processors of one rank each",
         |settings, value| put(&mut settings.placement.bind_to, bind_to(value)),
         |settings| shown_bind_to(&settings.placement.bind_to),
     )
@@ -20,9 +20,10 @@ pub(super) const ROWS: &[Opt] = &[
         Placement,
         "map-by",
         "WHAT",
-        "let the next rank take the next: hwthread, core, numa or socket (default: as --bind-to)",
-        |settings, value| put(&mut settings.placement.map_by, choice(value, MAP_BY).map(Some)),
-        |settings| settings.placement.map_by.and_then(|map_by| chosen(&map_by, MAP_BY)),
+        "let the next rank take the next: hwthread, core, l2cache, l3cache, numa or socket (default: as \
+         --bind-to)",
+        |settings, value| put(&mut settings.placement.map_by, units(value).map(Some)),
+        |settings| settings.placement.map_by.and_then(shown_units),
     ),
     Opt::value(
         Placement,
@@ -35,14 +36,29 @@ pub(super) const ROWS: &[Opt] = &[
 ];
 
 fn bind_to(value: &OsStr) -> Result<BindTo, String> {
-    match text(value).strip_prefix(USER) {
+    let got = text(value);
+    if got == NOTHING {
+        return Ok(BindTo::Nothing);
+    }
+    match got.strip_prefix(USER) {
         Some(list) => user(list).map(BindTo::User).ok_or_else(|| {
             "that is no list of processors for each rank; try 'user:0-1,2-3', or 'user:0+4,1+5'"
                 .to_owned()
         }),
-        None => {
-            choice(value, BIND_TO).map_err(|why| format!("{why}, and does not start with '{USER}'"))
-        }
+        None => units(value)
+            .map(BindTo::Units)
+            .map_err(|why| format!("{why}, nor '{NOTHING}', and does not start with '{USER}'")),
+    }
+}
+
+/// A unit, and how many of it, as in `core:2`.
+fn units(value: &OsStr) -> Result<Units, String> {
+    let got = text(value);
+    let (name, count) = got.split_once(':').unwrap_or((&got, "1"));
+    let unit = choice(name.as_ref(), UNITS)?;
+    match count.parse() {
+        Ok(count) if count > 0 => Ok(Units { unit, count }),
+        _ => Err(format!("'{count}' is not a number of them; try '{name}:2'")),
     }
 }
 
@@ -54,27 +70,30 @@ fn user(list: &str) -> Option<Vec<Vec<u32>>> {
 
 fn shown_bind_to(bind_to: &BindTo) -> Option<String> {
     match bind_to {
+        BindTo::Nothing => Some(NOTHING.to_owned()),
+        BindTo::Units(units) => shown_units(*units),
         BindTo::User(sets) => {
             let sets: Vec<String> = sets.iter().map(|set| shown_numbers(set, "+")).collect();
             Some(format!("{USER}{}", sets.join(",")))
         }
-        other => chosen(other, BIND_TO),
     }
 }
 
+fn shown_units(Units { unit, count }: Units) -> Option<String> {
+    let name = chosen(&unit, UNITS)?;
+    Some(if count == 1 { name } else { format!("{name}:{count}") })
+}
+
+const NOTHING: &str = "none";
 const USER: &str = "user:";
 
-const BIND_TO: &[(&str, BindTo)] = &[
-    ("none", BindTo::Nothing),
-    ("hwthread", BindTo::HwThread),
-    ("core", BindTo::Core),
-    ("numa", BindTo::Numa),
-    ("socket", BindTo::Socket),
-];
-
-const MAP_BY: &[(&str, MapBy)] = &[
-    ("hwthread", MapBy::HwThread),
-    ("core", MapBy::Core),
-    ("numa", MapBy::Numa),
-    ("socket", MapBy::Socket),
+const UNITS: &[(&str, Unit)] = &[
+    ("hwthread", Unit::HwThread),
+    ("core", Unit::Core),
+    ("l1cache", Unit::Cache(1)),
+    ("l2cache", Unit::Cache(2)),
+    ("l3cache", Unit::Cache(3)),
+    ("numa", Unit::Numa),
+    ("socket", Unit::Socket),
+    ("machine", Unit::Machine),
 ];

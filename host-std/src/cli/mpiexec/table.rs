@@ -1,0 +1,257 @@
+//! Hydra's options: what each is called there, and what it becomes here.
+
+use std::ffi::{OsStr, OsString};
+
+/// One option of Hydra.
+#[derive(Debug)]
+pub struct HydraOption {
+    /// Its names, without dashes; the first is the one messages use.
+    pub names: &'static [&'static str],
+    /// What follows it.
+    pub takes: Takes,
+    pub(super) does: Does,
+    /// The variable that stands for it when it is not typed.
+    pub variable: Option<&'static str>,
+}
+
+/// What follows an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Nothing.
+    Nothing,
+    /// One word.
+    Word,
+    /// A name and a value, as one word with `=` or as two.
+    Pair,
+}
+
+/// What an option of Hydra does here.
+#[derive(Debug)]
+pub(super) enum Does {
+    /// An option of ours, for the whole run.
+    Whole(&'static str, Reword),
+    /// An option of ours, for the program behind it.
+    Own(&'static str, Reword),
+    /// Names the hosts to use.
+    Hosts,
+    /// Names a file with the hosts to use.
+    HostFile,
+    /// How many ranks each host takes at a time.
+    PerNode,
+    /// The size of the universe.
+    Universe,
+    /// Names a file with words.
+    ConfigFile,
+    /// Says more.
+    Verbose,
+    /// These values are what happens here anyway; of all others this is said.
+    Only(&'static [&'static str], &'static str),
+    /// Ranks on nodes: with one node, all of them are there.
+    RankMap,
+    /// Prints what this is.
+    Info,
+    /// Explains.
+    Help,
+    /// Cannot be had here, and this is said about it.
+    Refused(&'static str),
+}
+
+/// How a value is said here.
+pub(super) type Reword = fn(&OsStr) -> Result<OsString, String>;
+
+/// Hydra's options, in the order of its help text.
+pub const OPTIONS: &[HydraOption] = &[
+    flag(&["help", "h"], Does::Help),
+    pair(&["genv"], Does::Whole("env", same)),
+    word(&["genvlist"], Does::Whole("inherit", same)),
+    flag(&["genvnone"], Does::Whole("inherit", |_| Ok("none".into()))),
+    flag(&["genvall"], Does::Whole("inherit", |_| Ok("all".into()))),
+    word(&["f", "machinefile", "hostfile"], Does::HostFile).or("HYDRA_HOST_FILE"),
+    word(&["hosts", "host", "hostlist", "machine", "machines", "machinelist"], Does::Hosts),
+    word(&["rankmap"], Does::RankMap),
+    word(&["ppn"], Does::PerNode),
+    flag(&["l", "prepend-rank"], Does::Whole("label", yes)),
+    word(&["prepend-pattern"], Does::Whole("label-format", pattern)),
+    word(&["outfile-pattern", "outfile"], Does::Whole("stdout-to", pattern)),
+    word(&["errfile-pattern", "errfile"], Does::Whole("stderr-to", pattern)),
+    word(&["wdir"], Does::Own("wdir", same)),
+    word(&["configfile"], Does::ConfigFile).or("HYDRA_CONFIG_FILE"),
+    pair(&["env"], Does::Own("env", same)),
+    word(&["envlist"], Does::Own("inherit", same)),
+    flag(&["envnone"], Does::Own("inherit", |_| Ok("none".into()))),
+    flag(&["envall"], Does::Own("inherit", |_| Ok("all".into()))),
+    word(&["n", "np"], Does::Own("ranks", same)),
+    word(
+        &["launcher", "bootstrap"],
+        Does::Only(
+            &["fork", "ssh", "rsh"],
+            "ranks are started on this node only, so no other launcher is asked",
+        ),
+    )
+    .or("HYDRA_LAUNCHER"),
+    word(
+        &["launcher-exec", "bootstrap-exec"],
+        Does::Refused("ranks are started by this program itself; leave it out"),
+    )
+    .or("HYDRA_LAUNCHER_EXEC"),
+    flag(
+        &["enable-x"],
+        Does::Refused(
+            "nothing is forwarded, because ranks run on this node and see its DISPLAY; leave it out",
+        ),
+    ),
+    flag(&["disable-x"], Does::Only(&[""], "")),
+    word(
+        &["rmk"],
+        Does::Only(&["user", "slurm", "lsf", "sge", "pbs"], "that batch system is not known here"),
+    )
+    .or("HYDRA_RMK"),
+    word(
+        &["topolib"],
+        Does::Only(&["hwloc"], "the topology is read from the system itself; leave it out"),
+    )
+    .or("HYDRA_TOPOLIB"),
+    word(&["bind-to", "binding"], Does::Whole("bind-to", binding)).or("HYDRA_BINDING"),
+    word(&["map-by"], Does::Whole("map-by", same)).or("HYDRA_MAPPING"),
+    word(
+        &["membind"],
+        Does::Only(
+            &["none", "firsttouch"],
+            "memory is taken where it is touched first; start the program under 'numactl' for more",
+        ),
+    )
+    .or("HYDRA_MEMBIND"),
+    word(&["demux"], Does::Only(&["poll", "select"], "there is no such engine; leave it out")),
+    flag(&["verbose", "v", "debug"], Does::Verbose).or("HYDRA_DEBUG"),
+    flag(&["info", "version"], Does::Info),
+    flag(&["print-all-exitcodes"], Does::Whole("print-all-exitcodes", yes)),
+    word(&["iface"], Does::Whole("env", interface)).or("HYDRA_IFACE"),
+    flag(
+        &["profile"],
+        Does::Refused(
+            "'--trace FILE' records every message with its time, and '--result FILE' sums up",
+        ),
+    ),
+    word(
+        &["nameserver"],
+        Does::Refused("names are published by this launcher itself; leave it out"),
+    ),
+    flag(&["disable-auto-cleanup"], Does::Whole("on-exit-error", |_| Ok("ignore".into()))),
+    flag(&["enable-auto-cleanup"], Does::Whole("on-exit-error", |_| Ok("kill".into()))),
+    flag(&["disable-hostname-propagation"], Does::Only(&[""], "")),
+    flag(
+        &["enable-hostname-propagation"],
+        Does::Refused("ranks find the name of their host in PMI_HOSTNAME; leave it out"),
+    ),
+    word(&["order-nodes"], Does::Only(&ORDERS, "there is one node, in any of these orders")),
+    word(&["localhost"], Does::Refused("this node is called what 'uname -n' says; leave it out")),
+    word(&["usize"], Does::Universe),
+    flag(
+        &["pmi-port"],
+        Does::Refused("ranks inherit a socket here; those that shall dial in need '--listen'"),
+    ),
+    flag(
+        &["skip-launch-node"],
+        Does::Refused(
+            "ranks are started on this node only; '--listen' lets those of other nodes dial in",
+        ),
+    ),
+    word(
+        &["gpus-per-proc", "g"],
+        Does::Only(&["AUTO"], "devices are not dealt out; set CUDA_VISIBLE_DEVICES with -env"),
+    ),
+    word(
+        &["gpu-subdevs-per-proc"],
+        Does::Only(&["AUTO"], "devices are not dealt out; set ZE_AFFINITY_MASK with -env"),
+    ),
+    flag(&["hybrid-hosts"], Does::Only(&[""], "")),
+    word(
+        &["output-from"],
+        Does::Refused("'-outfile-pattern out.%r' writes a file for each rank instead"),
+    ),
+    word(&["timeout"], Does::Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
+];
+
+/// Variables of Hydra's that say the same as others above, or what no option says.
+pub(super) const VARIABLES: &[(&str, &str)] =
+    &[("HYDRA_BOOTSTRAP", "launcher"), ("HYDRA_BOOTSTRAP_EXEC", "launcher-exec")];
+
+const ORDERS: [&str; 8] =
+    ["ASCENDING", "ascending", "UP", "up", "DESCENDING", "descending", "DOWN", "down"];
+
+const fn flag(names: &'static [&'static str], does: Does) -> HydraOption {
+    HydraOption { names, takes: Takes::Nothing, does, variable: None }
+}
+
+const fn word(names: &'static [&'static str], does: Does) -> HydraOption {
+    HydraOption { names, takes: Takes::Word, does, variable: None }
+}
+
+const fn pair(names: &'static [&'static str], does: Does) -> HydraOption {
+    HydraOption { names, takes: Takes::Pair, does, variable: None }
+}
+
+impl HydraOption {
+    /// What it is here, for help.
+    pub fn meaning(&self) -> String {
+        match &self.does {
+            Does::Whole(ours, _) => format!("--{ours}"),
+            Does::Own(ours, _) => format!("--{ours}, for the program behind it"),
+            Does::Hosts | Does::HostFile => "hosts; this node is the only one to be had".to_owned(),
+            Does::PerNode => "ranks for each host, if -n does not say how many".to_owned(),
+            Does::Universe => {
+                "--universe; SYSTEM counts what hosts take, INFINITE is endless".to_owned()
+            }
+            Does::ConfigFile => {
+                "reads further words from a file, with a line for each program".to_owned()
+            }
+            Does::Verbose => "--env-report --display map --print-all-exitcodes".to_owned(),
+            Does::Only(values, _) if values == &[""] => "as it is anyway".to_owned(),
+            Does::Only(values, why) => format!("{} as it is anyway; else {why}", values.join(", ")),
+            Does::RankMap => "all ranks on node 0 as it is anyway".to_owned(),
+            Does::Info => "says what this is".to_owned(),
+            Does::Help => "prints this text".to_owned(),
+            Does::Refused(why) => format!("refused: {why}"),
+        }
+    }
+
+    const fn or(self, variable: &'static str) -> Self {
+        Self { names: self.names, takes: self.takes, does: self.does, variable: Some(variable) }
+    }
+}
+
+fn same(value: &OsStr) -> Result<OsString, String> {
+    Ok(value.to_owned())
+}
+
+fn yes(_: &OsStr) -> Result<OsString, String> {
+    Ok("true".into())
+}
+
+/// Hydra's patterns know `%p` as the number of its helper on a node, which is 0 for the first and only one.
+fn pattern(value: &OsStr) -> Result<OsString, String> {
+    let text = value.to_str().ok_or("that is no text")?;
+    if text.contains("%t") {
+        return Err("'%t' is not known; '--timestamps' puts the time in front of every line".into());
+    }
+    Ok(text.replace("%p", "0").into())
+}
+
+/// Hydra's `rr` goes round the processors as the system counts them.
+fn binding(value: &OsStr) -> Result<OsString, String> {
+    let known = value.to_str().ok_or("that is no text")?;
+    let device = |name: &&str| known.starts_with(name);
+    if ["pci", "gpu", "ib", "en", "eth", "hfi"].iter().any(device) {
+        return Err(
+            "devices are not known; try 'numa', or 'user:0+1,2+3' for processors by number".into(),
+        );
+    }
+    Ok(if known == "rr" { "hwthread".into() } else { value.to_owned() })
+}
+
+/// MPICH's TCP module looks for the name of the interface in this variable.
+fn interface(value: &OsStr) -> Result<OsString, String> {
+    let mut assignment = OsString::from("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=");
+    assignment.push(value);
+    Ok(assignment)
+}

@@ -85,7 +85,7 @@ pub const OPTIONS: &[HydraOption] = &[
         &["launcher", "bootstrap"],
         Does::Only(
             &["fork", "ssh", "rsh"],
-            "ranks are started on this node only, so no other launcher is asked",
+            "ranks are started on this node only, and by no other launcher; leave it out",
         ),
     )
     .or("HYDRA_LAUNCHER"),
@@ -103,7 +103,10 @@ pub const OPTIONS: &[HydraOption] = &[
     flag(&["disable-x"], Does::Only(&[""], "")),
     word(
         &["rmk"],
-        Does::Only(&["user", "slurm", "lsf", "sge", "pbs"], "that batch system is not known here"),
+        Does::Only(
+            &["user", "slurm", "lsf", "sge", "pbs"],
+            "that batch system is not known here; leave it out",
+        ),
     )
     .or("HYDRA_RMK"),
     word(

@@ -1,0 +1,344 @@
+//! What a user of Hydra finds here, option by option: the rows of `docs/switching.md`, each tried, and where
+//! Hydra is installed tried with it side by side.
+
+mod common;
+use common::{Ran, host, run, run_with_input, shell};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// This launcher by the name of `mpiexec`.
+fn mpiexec<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
+    static LINK: OnceLock<PathBuf> = OnceLock::new();
+    let link = LINK.get_or_init(|| link("mpiexec"));
+    let mut command = Command::new(link);
+    command.args(words).stdin(Stdio::null()).env("XDG_CONFIG_HOME", "/nowhere");
+    command.env("UCX_TLS", "self,sm");
+    command
+}
+
+/// A link of this name to the launcher.
+fn link(name: &str) -> PathBuf {
+    let link = scratch(&format!("{}/{name}", std::process::id()));
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pmi-host"), &link).unwrap();
+    link
+}
+
+/// A place for a file, in a folder that is there.
+fn scratch(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("switching").join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    path
+}
+
+/// Runs a command line here and under Hydra, and checks that both end alike and print the same lines.
+#[track_caller]
+fn alike(words: &[&str]) -> Ran {
+    let ours = run(&mut mpiexec(words));
+    let mut hydra = Command::new("mpiexec.hydra");
+    hydra.args(words).stdin(Stdio::null()).env("UCX_TLS", "self,sm");
+    match Command::new("mpiexec.hydra").arg("--version").stdout(Stdio::null()).status() {
+        Ok(_) => {
+            let theirs = run(&mut hydra);
+            assert_eq!(ours.lines(), theirs.lines(), "{words:?}\n{}\n{}", ours.err, theirs.err);
+            assert_eq!(ours.code == 0, theirs.code == 0, "{words:?}");
+        }
+        Err(error) => {
+            let why =
+                format!("mpiexec.hydra cannot be started ({error}); Debian's mpich brings it");
+            assert!(std::env::var_os("CI").is_none(), "{why}");
+            eprintln!("not compared: {why}");
+        }
+    }
+    ours
+}
+
+/// Runs a command line that is refused with one sentence.
+#[track_caller]
+fn refused(words: &[&str], parts: &[&str]) {
+    let ran = run(&mut mpiexec(words)).exits_with(2).says(parts);
+    assert_eq!(ran.out, "", "something was started");
+}
+
+#[test]
+fn number_of_ranks() {
+    for words in [&["-n", "3", "echo", "x"][..], &["-np", "2", "echo", "x"], &["echo", "x"]] {
+        alike(words).exits_with(0).says_nothing();
+    }
+    // Hydra reads these as 0 and starts one rank.
+    refused(&["-n", "many", "echo"], &["'-n many'", "not a number of ranks"]);
+    refused(&["-n", "0", "echo"], &["'-n 0'", "at least one"]);
+}
+
+#[test]
+fn called_by_another_name() {
+    for name in ["mpirun", "mpiexec.hydra"] {
+        let mut command = Command::new(link(name));
+        let ran = run(command.args(["-n", "2", "echo", "x"]).env("XDG_CONFIG_HOME", "/nowhere"));
+        assert_eq!(ran.exits_with(0).lines(), ["x", "x"]);
+    }
+    let ran = run(&mut host(["mpiexec", "-np", "2", "echo", "x"])).exits_with(0);
+    assert_eq!(ran.lines(), ["x", "x"]);
+}
+
+#[test]
+fn several_programs() {
+    let place = "echo $PMI_RANK of $PMI_SIZE";
+    let own = "echo own $A";
+    alike(&["-n", "1", "sh", "-c", place, ":", "-n", "2", "sh", "-c", place]).exits_with(0);
+    alike(&["-n", "1", "-env", "A", "1", "sh", "-c", own, ":", "-n", "1", "sh", "-c", own]);
+    refused(&["-n", "1", "true", ":"], &["no program behind colon 1"]);
+}
+
+#[test]
+fn variables_for_all() {
+    let ran = alike(&[
+        "-genv", "A", "1", "-n", "1", "sh", "-c", "echo $A", ":", "-n", "1", "sh", "-c", "echo $A",
+    ]);
+    assert_eq!(ran.lines(), ["1", "1"]);
+    alike(&[
+        "-n", "1", "sh", "-c", "echo $B", ":", "-genv", "B=2", "-n", "1", "sh", "-c", "echo $B",
+    ]);
+    alike(&["-genv", "A", "1", "-env", "A", "2", "-n", "1", "sh", "-c", "echo $A"]);
+}
+
+#[test]
+fn variables_for_one_program() {
+    alike(&["-n", "1", "-env", "A", "x y", "sh", "-c", "echo $A"]).exits_with(0);
+    let ran = run(&mut mpiexec(["-envnone", "-n", "1", "env", ":", "-envall", "-n", "1", "true"]));
+    assert!(ran.exits_with(0).lines().iter().all(|line| !line.starts_with("PATH=")));
+}
+
+#[test]
+fn inheritance_of_variables() {
+    // Hydra 4.0.2 passes everything on to ranks of the first node whatever these say.
+    for words in [&["-genvlist", "KEPT,PATH", "env"][..], &["-envlist", "KEPT,PATH", "env"]] {
+        let ran = run(mpiexec(words).env("KEPT", "1").env("LOST", "1")).exits_with(0);
+        let lines = ran.lines();
+        assert!(lines.contains(&"KEPT=1") && lines.contains(&"PMI_RANK=0"), "{lines:?}");
+        assert!(!lines.contains(&"LOST=1"), "{lines:?}");
+    }
+    for words in [&["-genvnone", "env"][..], &["-envnone", "env"]] {
+        let ran = run(mpiexec(words).env("LOST", "1")).exits_with(0);
+        assert!(!ran.lines().contains(&"LOST=1"), "{}", ran.out);
+    }
+    let ran = run(mpiexec(["-genvall", "env"]).env("KEPT", "1")).exits_with(0);
+    assert!(ran.lines().contains(&"KEPT=1"));
+}
+
+#[test]
+fn working_folder() {
+    alike(&["-wdir", "/usr", "-n", "2", "pwd"]).exits_with(0);
+    alike(&["-n", "1", "-wdir", "/usr", "pwd", ":", "-n", "1", "-wdir", "/", "pwd"]).exits_with(0);
+    run(&mut mpiexec(["-wdir", "/no/such", "pwd"])).exits_with(1).says(&["/no/such", "no folder"]);
+}
+
+#[test]
+fn hosts() {
+    alike(&["-hosts", "localhost", "-n", "2", "echo", "x"]).exits_with(0);
+    alike(&["-host", "localhost:3", "echo", "x"]).exits_with(0);
+    let ours = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    run(&mut mpiexec(["-hosts", &ours, "echo", "x"])).exits_with(0);
+    refused(
+        &["-hosts", "localhost,n5.example", "echo"],
+        &["'n5.example' is another host", "--listen"],
+    );
+    refused(&["-hosts", "localhost:x", "echo"], &["'x' is not a number of ranks"]);
+}
+
+#[test]
+fn file_of_hosts() {
+    let file = scratch("hosts");
+    std::fs::write(&file, "# the only one\nlocalhost:2\n").unwrap();
+    let file = file.to_str().unwrap();
+    alike(&["-f", file, "echo", "x"]).exits_with(0);
+    let ran = run(&mut mpiexec(["-machinefile", file, "echo", "x"])).exits_with(0);
+    assert_eq!(ran.lines(), ["x", "x"]);
+    let ran = run(mpiexec(["echo", "x"]).env("HYDRA_HOST_FILE", file)).exits_with(0);
+    assert_eq!(ran.lines(), ["x", "x"]);
+    refused(&["-f", "/no/such", "echo"], &["'-f /no/such'", "cannot be read"]);
+}
+
+#[test]
+fn ranks_per_node() {
+    let script = "echo $PMI_RANK $MPI_LOCALRANKID $MPI_LOCALNRANKS";
+    alike(&["-ppn", "1", "-n", "3", "sh", "-c", script]).exits_with(0);
+    alike(&["-ppn", "3", "echo", "x"]).exits_with(0);
+    refused(&["-ppn", "0", "echo"], &["'-ppn 0'", "not a number of ranks"]);
+}
+
+#[test]
+fn map_of_ranks() {
+    for map in ["0,0", "(0,1,2)", "(vector,(0,1,2))"] {
+        run(&mut mpiexec(["-rankmap", map, "-n", "2", "true"])).exits_with(0);
+    }
+    for map in ["0,1", "(0,2,1)", "(vector,(1,1,2))", "x"] {
+        refused(&["-rankmap", map, "-n", "2", "true"], &["-rankmap"]);
+    }
+}
+
+#[test]
+fn nodes_of_a_batch_system() {
+    let mut one = mpiexec(["echo", "x"]);
+    one.env("SLURM_JOB_NUM_NODES", "1").env("SLURM_TASKS_PER_NODE", "3");
+    assert_eq!(run(&mut one).exits_with(0).lines(), ["x"; 3]);
+    let mut two = mpiexec(["echo", "x"]);
+    two.env("SLURM_JOB_NUM_NODES", "2").env("SLURM_JOB_NODELIST", "n[1-2]");
+    run(&mut two).exits_with(2).says(&["Slurm has given 2 nodes (n[1-2])", "-hosts"]);
+    let mut chosen = mpiexec(["-hosts", "localhost", "echo", "x"]);
+    run(chosen.env("SLURM_JOB_NUM_NODES", "2")).exits_with(0);
+}
+
+#[test]
+fn labels() {
+    alike(&["-l", "-n", "2", "echo", "x"]).exits_with(0);
+    alike(&["-prepend-rank", "-n", "2", "echo", "x"]).exits_with(0);
+    alike(&["-n", "1", "-prepend-pattern", "%r-%g-%p-%h: ", "echo", "x"]).exits_with(0);
+    refused(&["-prepend-pattern", "%t ", "echo"], &["'%t' is not known", "--timestamps"]);
+}
+
+#[test]
+fn files_for_output() {
+    let (out, err) = (scratch("out"), scratch("err"));
+    let pattern = |path: &Path| format!("{}.%r", path.display());
+    let mut command = mpiexec(["-n", "2", "-outfile-pattern", &pattern(&out)]);
+    command.args(["-errfile-pattern", &pattern(&err)]);
+    let ran = run(command.args(shell("echo out $PMI_RANK; echo err $PMI_RANK >&2"))).exits_with(0);
+    assert_eq!((&*ran.out, &*ran.err), ("", ""));
+    for rank in 0..2 {
+        let read =
+            |path: &Path| std::fs::read_to_string(format!("{}.{rank}", path.display())).unwrap();
+        assert_eq!((read(&out), read(&err)), (format!("out {rank}\n"), format!("err {rank}\n")));
+    }
+}
+
+#[test]
+fn file_of_words() {
+    let file = scratch("words");
+    std::fs::write(&file, "# two programs\n-n 1 echo a\n-n 2 -env A 1 echo b\n").unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(alike(&["-configfile", file]).exits_with(0).lines(), ["a", "b", "b"]);
+    let ran = run(&mut mpiexec(["-l", "-configfile", file])).exits_with(0);
+    assert_eq!(ran.lines(), ["[0] a", "[1] b", "[2] b"]);
+    refused(&["-configfile", file, "true"], &["on the command line", "one place"]);
+    refused(&["-configfile", "/no/such"], &["/no/such", "cannot be read"]);
+    // Words with blanks can be quoted, which Hydra does not know.
+    let quoted = scratch("quoted");
+    std::fs::write(&quoted, "-n 1 sh -c 'echo a  b | cat'\n").unwrap();
+    let ran = run(&mut mpiexec(["-configfile", quoted.to_str().unwrap()])).exits_with(0);
+    assert_eq!(ran.out, "a b\n");
+}
+
+#[test]
+fn file_of_words_in_the_home_folder() {
+    let home = scratch("home");
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::write(home.join(".mpiexec.hydra.conf"), "-l\n").unwrap();
+    let ran = run(mpiexec(["-n", "1", "echo", "x"]).env("HOME", &home)).exits_with(0);
+    assert_eq!(ran.out, "[0] x\n");
+    let named = scratch("named");
+    std::fs::write(&named, "-genv A 7\n").unwrap();
+    let mut command = mpiexec(["-n", "1", "sh", "-c", "echo $A"]);
+    let ran = run(command.env("HOME", &home).env("HYDRA_CONFIG_FILE", &named)).exits_with(0);
+    assert_eq!(ran.out, "7\n");
+}
+
+#[test]
+fn standard_input() {
+    let ran = run_with_input(&mut mpiexec(["-n", "2", "cat"]), b"a\nb\n").exits_with(0);
+    assert_eq!(ran.out, "a\nb\n");
+}
+
+#[test]
+fn size_of_the_universe() {
+    let ask = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read a <&$PMI_FD; \
+               echo cmd=get_universe_size >&$PMI_FD; read a <&$PMI_FD; echo ${a##*size=}; \
+               echo cmd=finalize >&$PMI_FD; read a <&$PMI_FD";
+    for words in [&["-usize", "7"][..], &["-usize", "INFINITE"], &["-n", "1"]] {
+        alike(&[words, &shell(ask)].concat()).exits_with(0);
+    }
+    let words = ["-usize", "SYSTEM", "-hosts", "localhost:4", "-n", "1"];
+    assert_eq!(run(mpiexec(words).args(shell(ask))).exits_with(0).out, "4\n");
+    refused(&["-usize", "2", "-n", "3", "true"], &["smaller than the 3 ranks"]);
+}
+
+#[test]
+fn what_it_is() {
+    for word in ["-info", "-version", "--version"] {
+        let ran = run(&mut mpiexec([word])).exits_with(0);
+        assert!(ran.out.contains("pmi-host") && ran.out.contains("PMI-2"), "{}", ran.out);
+    }
+    for word in ["-help", "-h", "--help"] {
+        assert!(run(&mut mpiexec([word])).exits_with(0).out.contains("-genvlist"));
+    }
+}
+
+#[test]
+fn network_interface() {
+    let script = "echo $MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE";
+    let ran = alike(&["-iface", "lo", "-n", "1", "sh", "-c", script]).exits_with(0);
+    assert_eq!(ran.out, "lo\n");
+}
+
+#[test]
+fn what_is_so_anyway() {
+    for words in [
+        &["-launcher", "fork"][..],
+        &["-bootstrap", "ssh"],
+        &["-disable-x"],
+        &["-rmk", "user"],
+        &["-topolib", "hwloc"],
+        &["-membind", "none"],
+        &["-demux", "poll"],
+        &["-disable-hostname-propagation"],
+        &["-order-nodes", "UP"],
+        &["-gpus-per-proc", "AUTO"],
+        &["-gpu-subdevs-per-proc", "AUTO"],
+        &["-hybrid-hosts"],
+    ] {
+        let ran = run(mpiexec(words).args(["-n", "1", "echo", "x"])).exits_with(0).says_nothing();
+        assert_eq!(ran.out, "x\n");
+    }
+}
+
+#[test]
+fn what_cannot_be_had() {
+    for (words, part) in [
+        (&["-launcher", "slurm"][..], "on this node only"),
+        (&["-launcher-exec", "ssh"], "leave it out"),
+        (&["-enable-x"], "DISPLAY"),
+        (&["-rmk", "cobalt"], "batch system"),
+        (&["-topolib", "other"], "from the system"),
+        (&["-membind", "interleave:0"], "numactl"),
+        (&["-demux", "kqueue"], "leave it out"),
+        (&["-profile"], "--trace FILE"),
+        (&["-nameserver", "host:1"], "by this launcher"),
+        (&["-enable-hostname-propagation"], "PMI_HOSTNAME"),
+        (&["-localhost", "name"], "uname -n"),
+        (&["-order-nodes", "sideways"], "one node"),
+        (&["-pmi-port"], "--listen"),
+        (&["-skip-launch-node"], "--listen"),
+        (&["-gpus-per-proc", "2"], "CUDA_VISIBLE_DEVICES"),
+        (&["-gpu-subdevs-per-proc", "2"], "ZE_AFFINITY_MASK"),
+        (&["-output-from", "0"], "-outfile-pattern"),
+        (&["-bind-to", "gpu0"], "devices are not known"),
+        (&["-bind-to", "nothing"], "'core'"),
+        (&["-ppm", "2"], "nearest is '-ppn'"),
+    ] {
+        refused(&[words, &["-n", "1", "echo"]].concat(), &[words[0], part]);
+    }
+    // A variable is held to the same.
+    let mut command = mpiexec(["true"]);
+    run(command.env("HYDRA_LAUNCHER", "lsf")).exits_with(2).says(&["HYDRA_LAUNCHER", "this node"]);
+}
+
+#[test]
+fn our_own_options() {
+    let ran = run(&mut mpiexec(["-n", "2", "--label-format=%r: ", "--timeout", "60", "echo", "x"]));
+    assert_eq!(ran.exits_with(0).lines(), ["0: x", "1: x"]);
+    let ran =
+        run(&mut mpiexec(["--show-config", "-np", "2", "-genv", "A", "1", "true"])).exits_with(0);
+    assert!(ran.out.contains("A=1"), "{}", ran.out);
+}

@@ -1,9 +1,9 @@
 //! The command line.
 //!
-//! [`args`] says what was typed and touches nothing; [`options`] is the table of what can be said;
-//! [`layers`] adds what variables and a file say; [`config`] looks up what was named and may touch the
-//! system. [`mpiexec`] reads the command line of Hydra instead. [`usage`] says what is wrong, [`help`] explains, [`commands`] knows everything that stands behind
-//! `pmi-host`.
+//! [`args`] says what was typed and touches nothing; [`mpiexec`] reads the command line of Hydra instead.
+//! [`options`] is the table of what can be said; [`layers`] adds what variables and a file say; [`config`]
+//! looks up what was named and may touch the system. [`usage`] says what is wrong, [`help`] explains,
+//! [`commands`] knows everything that stands behind `pmi-host`.
 
 pub mod args;
 pub mod commands;

@@ -10,6 +10,7 @@ mod story;
 mod view;
 
 use json::Json;
+use pmi_sim::link::{Link, Told};
 use pmi_sim::world::{Injected, Injection, Options};
 use pmi_sim::{Scenario, World, trace};
 use story::Story;
@@ -63,7 +64,8 @@ impl Play {
         view::view(&self.then)
     }
 
-    /// Lets something happen after `step` steps, and plays on from there. What was done later is dropped.
+    /// Lets something happen after `step` steps, a line each, and plays on from there. What was done later
+    /// is dropped.
     ///
     /// Errors: words that mean nothing, and which would.
     pub fn inject(&mut self, step: u32, what: &str) -> Result<(), JsError> {
@@ -86,6 +88,54 @@ impl Play {
     }
 }
 
+/// What a link says, behind the `#` of an address.
+///
+/// Errors: what is no link, and why.
+#[wasm_bindgen]
+pub fn read_link(fragment: &str) -> Result<String, JsError> {
+    Ok(written(&fragment.parse()?))
+}
+
+/// A link to runs of one scenario and seed: `named` by its name or else by its whole text; `done` to
+/// them a line each, with an empty line between two runs; `view` as `name=value`, a line each.
+///
+/// Errors: a line that cannot be read.
+#[wasm_bindgen]
+pub fn write_link(
+    named: bool,
+    scenario: String,
+    seed: u64,
+    done: &str,
+    at: u32,
+    view: &str,
+) -> Result<String, JsError> {
+    let mut link = Link::new(if named { Told::Name(scenario) } else { Told::Text(scenario) }, seed);
+    let runs = done.split("\n\n").map(|run| run.lines().map(str::parse).collect());
+    link.runs = runs.collect::<Result<_, _>>()?;
+    link.at = Some(at.into());
+    let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.into(), value.into()));
+    link.view = view.lines().filter_map(pair).collect();
+    Ok(link.to_string())
+}
+
+fn written(link: &Link) -> String {
+    Json::of(|json| {
+        match &link.scenario {
+            Told::Name(name) => json.text("scenario", name),
+            Told::Text(text) => json.text("text", text),
+        }
+        json.text("seed", &link.seed.to_string());
+        json.list("runs", &link.runs, |json, run| {
+            let lines: String = run.iter().map(|done| format!("{done}\n")).collect();
+            json.word(&lines);
+        });
+        json.maybe("at", link.at);
+        json.part("view", |json| {
+            link.view.iter().for_each(|(name, value)| json.text(name, value));
+        });
+    })
+}
+
 impl Play {
     fn read(scenario: &str, seed: u64, done: &str) -> Result<Self, String> {
         let scenario: Scenario = scenario.parse().map_err(said)?;
@@ -106,17 +156,19 @@ impl Play {
     }
 
     fn act(&mut self, step: u64, what: &str) -> Result<(), String> {
-        let Injected { what, .. } = format!("0 {what}").parse().map_err(said)?;
-        let (Injection::Trouble { rank, .. } | Injection::Order { rank, .. }) = &what;
+        let read = |line: &str| Ok(format!("0 {line}").parse::<Injected>().map_err(said)?.what);
+        let all: Vec<Injection> = what.lines().map(read).collect::<Result<_, String>>()?;
         let ranks = self.whole.scenario().ranks;
-        if *rank >= ranks {
-            return Err(format!("there is no rank {rank}; the last one is {}", ranks - 1));
+        for Injection::Trouble { rank, .. } | Injection::Order { rank, .. } in &all {
+            if *rank >= ranks {
+                return Err(format!("there is no rank {rank}; the last one is {}", ranks - 1));
+            }
         }
         let mut whole = self.whole.at_step(step);
         if step >= self.whole.steps() && self.whole.is_quiet() {
             whole.step();
         }
-        whole.inject(what);
+        all.into_iter().for_each(|what| whole.inject(what));
         whole.run(STEPS_MAX - whole.steps().min(STEPS_MAX));
         self.whole = whole;
         self.rewind(step);
@@ -202,12 +254,42 @@ mod tests {
         assert!(play.view(last).contains("\"key\":\"k\""));
         assert!(!play.view(end).contains("\"key\":\"k\""));
         assert_eq!(Play::of_trace(&play.trace()).unwrap().story(), play.story());
+        // Taken by the hand in the middle: it waits until it is let go.
+        let mut play = self::play();
+        play.act(30, "order 1 manual").unwrap();
+        assert!(!play.story().contains("rank 1 exit"));
+        let end = play.whole.steps();
+        play.act(end, "order 1 put by-hand 1\norder 1 manual").unwrap();
+        assert!(play.story().contains("by-hand") && !play.story().contains("rank 1 exit"));
+        play.act(play.whole.steps(), "order 1 wait").unwrap();
+        assert!(play.story().contains("rank 1 exit 0"));
+    }
+
+    #[test]
+    fn a_link_is_told_field_by_field() {
+        let text = "#scenario=x&seed=18446744073709551615&do=1+kill+0&branch&at=7&follow=2";
+        let link = written(&text.parse().unwrap());
+        assert_eq!(
+            link,
+            "{\"scenario\":\"x\",\"seed\":\"18446744073709551615\",\"runs\":[\"1 kill 0\\n\",\"\"],\
+             \"at\":7,\"view\":{\"follow\":\"2\"}}"
+        );
+        let again = write_link(true, "x".into(), u64::MAX, "1 kill 0\n\n", 7, "follow=2");
+        assert_eq!(again.unwrap_or_default(), text);
     }
 
     #[test]
     fn words_that_mean_nothing_are_refused_and_change_nothing() {
         let mut play = play();
-        for what in ["", "melt 1", "kill 7", "order 0 jump", "order 9 fence", "kill any"] {
+        for what in [
+            "\n",
+            "melt 1",
+            "kill 1\nmelt 1",
+            "kill 7",
+            "order 0 jump",
+            "order 9 fence",
+            "kill any",
+        ] {
             assert!(play.act(3, what).is_err(), "{what}");
         }
         assert_eq!(play.story(), self::play().story());

@@ -135,6 +135,12 @@ mod tests {
     }
 
     #[test]
+    fn links_of_the_simulator_lead_to_where_the_page_is_served() {
+        let source = fs::read_to_string(process::root().join("wasm/sim/src/link.rs")).unwrap();
+        assert!(source.contains(&format!("\"http://127.0.0.1:{PORT}/\"")));
+    }
+
+    #[test]
     fn every_scenario_is_listed_with_what_it_shows() {
         let list = list(&process::root().join("wasm/sim/scenarios")).unwrap();
         let list: serde_json::Value = serde_json::from_str(&list).unwrap();

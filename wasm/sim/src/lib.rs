@@ -5,6 +5,7 @@ pub mod actor;
 pub mod check;
 pub mod dice;
 pub mod host;
+pub mod link;
 pub mod mutant;
 pub mod net;
 pub mod note;

@@ -30,6 +30,7 @@ fn a_sweep_ends_with_one_plain_sentence_and_says_by_its_code_whether_all_held() 
     let text = out(&broken);
     assert!(text.contains("put-fence-get with seed 0: waits: "), "{text}");
     assert!(text.contains("pmi-sim shrink put-fence-get --seed 0"), "{text}");
+    assert!(text.contains("/#scenario=put-fence-get&seed=0\n"), "{text}");
     assert!(text.lines().last().unwrap().ends_with("3 broken."), "{text}");
 }
 
@@ -53,7 +54,9 @@ fn what_breaks_is_shrunk_to_a_file_that_breaks() {
     let path = small.to_str().unwrap();
     let mutant = ["--mutant", "lose-put"];
     let args = [&["shrink", "put-fence-get", "--seed", "0", "--out", path][..], &mutant].concat();
-    assert_eq!(pmi_sim(&args).status.code(), Some(1));
+    let shrunk = pmi_sim(&args);
+    assert_eq!(shrunk.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&shrunk.stderr).contains("/#text=name+"), "{shrunk:?}");
     let text = fs::read_to_string(&small).unwrap();
     assert!(text.starts_with("# value: ") || text.starts_with("# wanted: "), "{text}");
     assert!(text.lines().count() < 20, "{text}");

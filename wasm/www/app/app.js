@@ -52,7 +52,7 @@ export class App {
     this.lay();
     this.measure();
     this.fit();
-    if (at.step === undefined) this.seekIndex(0);
+    if (at.step == null) this.seekIndex(0);
     else this.seekStep(at.step);
   }
 
@@ -100,18 +100,6 @@ export class App {
   measure() {
     this.axis = new Axis(this.panes.map((pane) => pane.story));
     this.changed();
-  }
-
-  /// Does something to the active run at this moment, and says what was dropped for it.
-  act(what) {
-    const run = this.active.run;
-    if (!run.canAct) throw new Error("a recording cannot be changed; only watched");
-    const before = run.done;
-    run.act(this.step, what);
-    const kept = new Set(run.done.split("\n"));
-    const dropped = before.split("\n").filter((line) => line && !kept.has(line)).length;
-    this.reread();
-    return dropped;
   }
 
   // Time.
@@ -182,30 +170,48 @@ export class App {
   }
 
   toggle() {
-    if (!this.isPlaying && this.axis.place(this.now) >= this.axis.length) this.seekIndex(0);
-    this.isPlaying = !this.isPlaying;
+    if (this.isPlaying) return this.pause();
+    if (this.axis.place(this.now) >= this.axis.length) this.seekIndex(0);
+    this.play();
+  }
+
+  play() {
+    this.isPlaying = true;
+    this.changed();
+  }
+
+  pause() {
+    this.isPlaying = false;
     this.changed();
   }
 
   tick(time) {
     const passed = Math.min(time - this.#last, 100);
     this.#last = time;
-    if (this.isPlaying) {
-      const place = this.axis.place(this.now) + (passed / 1000) * this.speed * (PACE_PX / this.scale);
-      if (place >= this.axis.length) {
-        this.isPlaying = false;
-        this.seekIndex(Infinity);
-        this.now = Math.max(this.now, this.axis.times.at(-1));
-      } else {
-        const ns = this.axis.time(place);
-        this.seek(ns, this.stepAt(this.active, ns));
-      }
-    }
+    if (this.isPlaying) this.advance(passed);
     if (!this.#isDirty) return;
     this.#isDirty = false;
     this.width = this.panes[0]?.width ?? 1;
     for (const pane of this.panes) pane.draw();
     for (const view of this.#views) view();
+  }
+
+  advance(passed) {
+    const place = this.axis.place(this.now) + (passed / 1000) * this.speed * (PACE_PX / this.scale);
+    if (place >= this.axis.length) {
+      this.isPlaying = false;
+      this.seekIndex(Infinity);
+      // Beside a run that ends earlier, another may go on.
+      this.now = this.axis.times.at(-1);
+      return;
+    }
+    // Who wants no motion is shown one moment after the other instead.
+    this.rested = still.matches ? (this.rested ?? 0) + passed * this.speed : REST_MS;
+    if (this.rested < REST_MS) return;
+    this.rested = 0;
+    if (still.matches) return this.seekIndex(this.index + 1);
+    const ns = this.axis.time(place);
+    this.seek(ns, this.stepAt(this.active, ns));
   }
 
   // Space.
@@ -228,10 +234,21 @@ export class App {
   fit(isAll = false) {
     this.width = this.panes[0].field.clientWidth || this.width;
     const whole = (this.width - MARGIN_PX) / this.axis.length;
-    this.scale = isAll ? whole : Math.max(whole, 9 / this.axis.usual);
+    this.usualScale = Math.max(whole, 9 / this.axis.usual);
+    this.scale = isAll ? whole : this.usualScale;
     this.scroll = 0;
     this.pan(0);
     this.reveal();
+  }
+
+  /// How far it is zoomed, against all that is legible at once; nothing if that is what is shown.
+  get zoomed() {
+    const zoom = this.scale / this.usualScale;
+    return Math.abs(zoom - 1) < 0.01 ? null : zoom.toFixed(3);
+  }
+
+  zoomTo(zoom) {
+    if (zoom > 0) this.zoom((this.usualScale * zoom) / this.scale);
   }
 
   /// Lets the moment be seen.
@@ -265,10 +282,14 @@ export class App {
   pick(one, pane) {
     this.activate(pane);
     this.picked = one === this.picked ? null : one;
+    if (this.picked) this.onPick?.();
     this.changed();
   }
 }
 
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+/// How long a moment is shown where nothing moves.
+const REST_MS = 450;
 /// How fast the moment moves at usual speed.
 const PACE_PX = 110;
 /// Room behind the end.

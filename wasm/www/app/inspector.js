@@ -1,7 +1,7 @@
 // The panel beside the diagrams: one message byte by byte, the machines, the keys, who waits, all events.
 
 import { spoken } from "./axis.js";
-import { fill, h } from "./dom.js";
+import { h } from "./dom.js";
 import { stateOf } from "./pane.js";
 import { CLIENT, FIELD, MEANING, MEMBER, RULE } from "./words.js";
 
@@ -180,13 +180,6 @@ export function eventsView(app) {
   };
   return h("div", {}, h("p", { class: "aside" }, followed == null ? "Newest first." : `Newest first, of rank ${story.lanes[followed].name} and the server.`),
     h("ol", { class: "events" }, all.map(line)));
-}
-
-/// Puts a view in place without moving what somebody looks at.
-export function place(element, view) {
-  const top = element.scrollTop;
-  fill(element, view);
-  element.scrollTop = top;
 }
 
 const BYTES_MAX = 768;

@@ -1,7 +1,6 @@
 // The panel's tabs.
 
-import { place } from "./inspector.js";
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 
 export class Tabs {
   /// `views` are pairs of a name and what is shown under it.
@@ -55,6 +54,8 @@ export class Tabs {
     if (app.isPlaying && now - this.shownAt < 120) return app.changed();
     this.shownAt = now;
     this.state = state;
-    place(this.panel, this.views[this.at][1](app));
+    const top = this.panel.scrollTop;
+    fill(this.panel, this.views[this.at][1](app));
+    this.panel.scrollTop = top;
   }
 }

@@ -177,7 +177,8 @@ impl Actor {
         match act {
             Act::Ask { ask, also } => return self.ask(ask, *also, notes),
             Act::Wait => return self.waiting.is_empty(),
-            Act::Manual => return false,
+            // An order to wait for orders holds until there is another.
+            Act::Manual => return self.orders.len() > 1,
             Act::Await(lines) => return self.lines_heard >= *lines || self.habits.end_seen,
             Act::Sleep(span) => self.ready_at = now + self.dice.within(*span).max(1),
             Act::Exit(code) => self.end(Life::Exited(*code), now, net, notes),

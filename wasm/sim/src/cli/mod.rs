@@ -3,6 +3,7 @@
 mod args;
 
 use self::args::{Command, USAGE};
+use pmi_sim::link::{Link, Told};
 use pmi_sim::mutant::MutantKind;
 use pmi_sim::scale::{SESSION_BYTES, scale};
 use pmi_sim::shrink::shrink;
@@ -112,6 +113,7 @@ fn run_many(
     if let Some(Broken { scenario, seed, .. }) = summary.broken.first() {
         let name = if scenario.name.starts_with("random-") { "random" } else { &scenario.name };
         println!("to make it small: pmi-sim shrink {name} --seed {seed}");
+        println!("{}", to_look_at(&link(scenario, *seed), mutant));
     }
     println!(
         "{} scenarios with {seeds} seeds each from {from}: {} runs, {} steps, {} broken.",
@@ -148,6 +150,7 @@ fn make_small(
         scenario.ranks,
         scenario.scripts.iter().map(|script| script.steps.len()).sum::<usize>()
     );
+    eprintln!("{}", to_look_at(&Link::to(&scenario, seed), mutant));
     Ok(false)
 }
 
@@ -194,6 +197,21 @@ fn cases(names: &[String]) -> Result<Vec<Case>, String> {
     match names.is_empty() {
         true => Case::all().map_err(|(name, error)| format!("{name}: {error}")),
         false => names.iter().map(named).collect(),
+    }
+}
+
+/// The line that tells where a run can be watched. The page plays the server as it is shipped.
+fn to_look_at(link: &Link, mutant: Option<MutantKind>) -> String {
+    let without = if mutant.is_some() { ", without the mutant" } else { "" };
+    format!("to look at it{without}: {}", link.address())
+}
+
+/// A link to a run: by name if the page has the scenario.
+fn link(scenario: &Scenario, seed: u64) -> Link {
+    let shipped = shipped::text(&scenario.name).and_then(|text| text.parse().ok());
+    match shipped.as_ref() == Some(scenario) {
+        true => Link::new(Told::Name(scenario.name.clone()), seed),
+        false => Link::to(scenario, seed),
     }
 }
 

@@ -1,0 +1,198 @@
+//! A run as a link: all that the page of the playground needs to show it again, behind the `#` of its
+//! address. This is the one place that knows the form.
+//!
+//! ```text
+//! #scenario=dead-rank&seed=7&do=120+kill+2&at=131&follow=2
+//! ```
+//!
+//! | field | says |
+//! |---|---|
+//! | `scenario` | the name of one that comes with the page |
+//! | `text` | instead of it, the whole scenario |
+//! | `seed` | the seed; 0 if it is not said |
+//! | `do` | what was done to the run, as in a trace; once for each |
+//! | `branch` | the next `do` belong to another run of the same scenario and seed, shown beside |
+//! | `at` | the step that is looked at; the start if it is not said |
+//!
+//! Other fields say how the page looks at it. They are kept as they are.
+
+use crate::scenario::{Scenario, ScenarioError};
+use crate::world::Injected;
+use form_urlencoded::{Serializer, parse};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a link says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Which scenario.
+    pub scenario: Told,
+    /// The seed.
+    pub seed: u64,
+    /// What was done to the run, and to each run beside it; never empty.
+    pub runs: Vec<Vec<Injected>>,
+    /// The step that is looked at.
+    pub at: Option<u64>,
+    /// How it is looked at, by name and value; the page knows what they mean.
+    pub view: Vec<(String, String)>,
+}
+
+/// How a link tells a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// By its name.
+    Name(String),
+    /// By its text.
+    Text(String),
+}
+
+/// Why a text is no link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkError {
+    /// It names no scenario.
+    NoScenario,
+    /// A number is none, or too large.
+    Number {
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        value: String,
+    },
+    /// What was done cannot be read.
+    Done(ScenarioError),
+}
+
+impl Link {
+    /// A link to a run of `scenario`, from its start.
+    pub fn new(scenario: Told, seed: u64) -> Self {
+        Self { scenario, seed, runs: vec![Vec::new()], at: None, view: Vec::new() }
+    }
+
+    /// A link to a run of a scenario that need not come with the page.
+    pub fn to(scenario: &Scenario, seed: u64) -> Self {
+        Self::new(Told::Text(scenario.to_string()), seed)
+    }
+
+    /// The whole address, at a page that `cargo xtask playground` serves.
+    pub fn address(&self) -> String {
+        format!("{PAGE}{self}")
+    }
+}
+
+impl FromStr for Link {
+    type Err = LinkError;
+
+    fn from_str(text: &str) -> Result<Self, LinkError> {
+        let mut scenario = None;
+        let mut link = Self::new(Told::Name(String::new()), 0);
+        for (name, value) in parse(text.trim_start_matches('#').as_bytes()) {
+            match &*name {
+                "scenario" => scenario = Some(Told::Name(value.into_owned())),
+                "text" => scenario = Some(Told::Text(value.into_owned())),
+                "seed" => link.seed = number("seed", &value)?,
+                "at" => link.at = Some(number("at", &value)?),
+                "branch" => link.runs.push(Vec::new()),
+                "do" => {
+                    let done = value.parse().map_err(LinkError::Done)?;
+                    if let Some(run) = link.runs.last_mut() {
+                        run.push(done);
+                    }
+                }
+                _ => link.view.push((name.into_owned(), value.into_owned())),
+            }
+        }
+        link.scenario = scenario.ok_or(LinkError::NoScenario)?;
+        Ok(link)
+    }
+}
+
+fn number(field: &'static str, value: &str) -> Result<u64, LinkError> {
+    value.parse().map_err(|_| LinkError::Number { field, value: value.into() })
+}
+
+/// What stands behind the address of the page, with the `#`.
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = Serializer::for_suffix(String::from("#"), 1);
+        match &self.scenario {
+            Told::Name(name) => fields.append_pair("scenario", name),
+            Told::Text(text) => fields.append_pair("text", text),
+        };
+        fields.append_pair("seed", &self.seed.to_string());
+        for (at, run) in self.runs.iter().enumerate() {
+            if at > 0 {
+                fields.append_key_only("branch");
+            }
+            for done in run {
+                fields.append_pair("do", &done.to_string());
+            }
+        }
+        if let Some(at) = self.at {
+            fields.append_pair("at", &at.to_string());
+        }
+        fields.extend_pairs(&self.view);
+        f.write_str(&fields.finish())
+    }
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoScenario => f.write_str("the link names no scenario"),
+            Self::Number { field, value } => {
+                write!(f, "`{field}` of the link is a number, not `{value}`")
+            }
+            Self::Done(error) => write!(f, "what was done in the link: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}
+
+/// Where `cargo xtask playground` serves the page.
+pub const PAGE: &str = "http://127.0.0.1:7641/";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_written_as_it_is_read() {
+        for text in [
+            "#scenario=dead-rank&seed=7",
+            "#scenario=dead-rank&seed=7&do=120+kill+2&do=9+quiet+order+0+put+k+v&at=131",
+            "#scenario=x&seed=0&do=1+kill+2&branch&do=1+stop+2&branch&at=5&follow=2&fold=1",
+            "#text=ranks+2%0Ascript+all%0A+open%0Aend%0A&seed=18446744073709551615",
+        ] {
+            let link: Link = text.parse().unwrap();
+            assert_eq!(link.to_string(), text);
+        }
+        let link: Link = "scenario=a&branch=&do=3+kill+0".parse().unwrap();
+        assert_eq!((link.runs[0].len(), link.runs[1].len()), (0, 1));
+    }
+
+    #[test]
+    fn what_is_no_link_is_refused_with_the_field() {
+        for (text, why) in [
+            ("", "names no scenario"),
+            ("#seed=7", "names no scenario"),
+            ("#scenario=x&seed=-1", "`seed` of the link"),
+            ("#scenario=x&at=1e9", "`at` of the link"),
+            ("#scenario=x&do=melt+1", "what was done"),
+        ] {
+            let error = text.parse::<Link>().unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_any_scenario_leads_back_to_it() {
+        let text =
+            "name odd\nabout \"100% & more\"\nranks 2\nscript all\n open\n say \"\\x00=\"\nend\n";
+        let scenario: Scenario = text.parse().unwrap();
+        let link: Link = Link::to(&scenario, 3).to_string().parse().unwrap();
+        let Told::Text(text) = link.scenario else { panic!("told by its name") };
+        assert_eq!(text.parse::<Scenario>().unwrap(), scenario);
+        assert!(Link::to(&scenario, 3).address().starts_with("http://127.0.0.1:"));
+    }
+}

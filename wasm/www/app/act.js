@@ -1,0 +1,112 @@
+// What a hand can do to a run: be a rank, make something go wrong, go another way from here.
+
+import { button, h, icon } from "./dom.js";
+import { notice } from "./notice.js";
+import { stateOf } from "./pane.js";
+import { quoted, typed } from "./source.js";
+
+/// Faults: what the button says, what it means, and what is done to a rank.
+const FAULTS = [
+  ["Kill", "Its process is killed.", (rank) => `kill ${rank}`],
+  ["Stop", "Its process stands still.", (rank) => `stop ${rank}`],
+  ["Continue", "A stopped process goes on.", (rank) => `continue ${rank}`],
+  ["Delay", "Nothing moves on its link for 300 to 500 µs.", (rank) => `stall ${rank} 300..500`],
+  ["Split frame", "The next bytes it says arrive one by one.", (rank) => `shatter ${rank} up`],
+  ["Flip a bit", "A bit of the next bytes it says changes.", (rank) => `flip ${rank} up`],
+  ["Break link", "The link breaks; what is on its way is lost.", (rank) => `reset ${rank}`],
+  ["Wrong version", "It asks for PMI 9.0, which nobody speaks.", (rank) => `say ${rank} "cmd=init pmi_version=9 pmi_subversion=0\\n"`],
+  ["Oversize value", "It puts a value of 5000 bytes.", (rank, dialect) => `say ${rank} ${quoted(oversize(dialect))}`],
+  ["Leave early", "It closes its end without finalize, and lives on.", (rank) => `cut ${rank}`],
+];
+
+function oversize(dialect) {
+  const value = "x".repeat(5000);
+  if (!dialect.startsWith("2")) return `cmd=put kvsname=kvs_sim key=big value=${value}\n`;
+  const body = `cmd=kvs-put;key=big;value=${value};`;
+  return String(body.length).padStart(6) + body;
+}
+
+/// The view, for the run that is looked at.
+export function actView(app, session) {
+  const pane = app.active;
+  if (!pane.run.canAct) return h("p", { class: "empty" }, "A recording can be watched only.");
+  const view = pane.run.view(app.stepOf(pane));
+  const lane = app.followed(pane) ?? 0;
+  const rank = view.ranks[lane];
+  const dialect = pane.story.lanes[lane].dialect;
+  const { word } = stateOf(rank);
+  const done = pane.run.done.split("\n").filter(Boolean);
+  const choice = h("select", { "aria-label": "Rank to act on", onchange: () => app.follow(pane, Number(choice.value), true) },
+    view.ranks.map((other) => h("option", { value: other.rank, selected: other.rank === lane }, `rank ${other.rank}`)));
+  return h("div", { class: "act" },
+    h("div", { class: "row" }, choice, h("span", { class: "aside" }, `${word}, PMI ${dialect}`)),
+    hand(session, rank),
+    h("section", {}, h("h3", {}, "Make something go wrong"),
+      h("div", { class: "grid" }, FAULTS.map(([name, about, what]) =>
+        h("button", { type: "button", title: about, "aria-label": `${name}: ${about}`, onclick: () => act(session, what(lane, dialect)) }, name)))),
+    h("section", {}, h("h3", {}, "Go another way"),
+      h("p", { class: "aside" }, "A copy of this run beside it. What you do next happens in the copy."),
+      h("button", { type: "button", onclick: () => session.fork() }, icon("fork"), "Fork here")),
+    done.length ? h("section", {}, h("h3", {}, "Done to this run", button("Undo the last", icon("undo"), () => session.undo(), { class: "quiet" })),
+      h("ul", { class: "debts" }, done.map((line) => h("li", {}, doneView(line))))) : null);
+}
+
+function doneView(line) {
+  const [step, ...words] = line.split(" ");
+  const what = words.filter((word) => word !== "quiet").join(" ");
+  return [h("span", { class: "aside" }, `step ${step}`), h("code", {}, what.length > 80 ? `${what.slice(0, 79)}…` : what)];
+}
+
+/// To be a rank: the next legal message, or any bytes at all.
+function hand(session, rank) {
+  const held = rank.next === "manual";
+  const order = (step) => act(session, `order ${rank.rank} ${step}\norder ${rank.rank} manual`, true);
+  const isGone = !["running", "unborn", "deaf", "stopped"].includes(rank.life);
+  if (isGone) return h("section", {}, h("h3", {}, `Be rank ${rank.rank}`), h("p", { class: "aside" }, `It is ${rank.life}; go back in time to be it.`));
+  if (!held) {
+    return h("section", {}, h("h3", {}, `Be rank ${rank.rank}`),
+      h("p", { class: "aside" }, rank.next ? `It would go on with: ${rank.next}` : "Its script has ended."),
+      h("button", { type: "button", class: "primary", onclick: () => act(session, `order ${rank.rank} manual`, true) }, `Be rank ${rank.rank}`));
+  }
+  const legal = rank.may.map((form) => orderForm(form, order));
+  const raw = h("input", { type: "text", class: "field-box mono", "aria-label": "Bytes to say", placeholder: "cmd=get_maxes\\n", spellcheck: "false" });
+  const say = (event) => {
+    event.preventDefault();
+    if (raw.value) act(session, `say ${rank.rank} ${quoted(typed(raw.value))}`, true);
+  };
+  return h("section", { class: "hand" }, h("h3", {}, `You are rank ${rank.rank}`),
+    legal.length ? [h("h4", {}, "The next legal message"), h("div", { class: "orders" }, legal)]
+      : h("p", { class: "aside" }, rank.asks.length ? `You wait for the answer to: ${rank.asks.join(", ")}` : "Nothing is legal now: only bytes of your own."),
+    h("h4", {}, "Or any bytes"), h("form", { class: "row", onsubmit: say }, raw, h("button", { type: "submit" }, "Say")),
+    h("p", { class: "aside" }, "\\n ends a line. After bytes of your own, your client is not asked any more."),
+    h("div", { class: "row" },
+      h("button", { type: "button", onclick: () => act(session, `order ${rank.rank} exit 0`, true) }, "Exit"),
+      h("button", { type: "button", onclick: () => act(session, `order ${rank.rank} wait`, true) }, "Let go")));
+}
+
+/// `put KEY VALUE` as a button with a field for each word in capitals.
+function orderForm(form, order) {
+  const [word, ...slots] = form.split(" ");
+  const fields = slots.map((slot) => (/^[A-Z]+$/.test(slot)
+    ? h("input", { type: "text", class: "field-box", "aria-label": `${word}: ${slot.toLowerCase()}`, placeholder: slot.toLowerCase(), spellcheck: "false", required: true })
+    : slot));
+  const send = (event) => {
+    event.preventDefault();
+    order([word, ...fields.map((field) => (typeof field === "string" ? field : quoted(field.value.replaceAll("$", "$$$$"))))].join(" "));
+  };
+  return h("form", { class: "order", onsubmit: send }, h("button", { type: "submit" }, word), fields.filter((field) => typeof field !== "string"));
+}
+
+/// Does something at this moment, says what it dropped, and shows what follows.
+export function act(session, what, isPlayed = false) {
+  const { app } = session;
+  try {
+    const dropped = session.act(what);
+    const words = dropped === 1 ? "One thing that was done later went away with it." : `${dropped} things that were done later went away with it.`;
+    if (dropped) notice(words, { name: "Undo", act: () => session.undo() });
+    if (isPlayed) app.follow(app.active, app.followed(app.active) ?? 0, true);
+    app.play();
+  } catch (error) {
+    notice(error);
+  }
+}

@@ -1,0 +1,62 @@
+// What lies over the page for a moment: the text of the scenario, what can be saved, the keys.
+
+import { button, h, icon } from "./dom.js";
+import { notice } from "./notice.js";
+
+function dialog(title, ...parts) {
+  const box = h("dialog", { "aria-label": title, onclose: () => box.remove() },
+    h("div", { class: "row" }, h("h2", {}, title), button("Close", icon("close"), () => box.close(), { class: "quiet" })), parts);
+  box.addEventListener("click", (event) => event.target === box && box.close());
+  document.body.append(box);
+  box.showModal();
+  return box;
+}
+
+/// The scenario as text, to be changed and played.
+export function edit(session) {
+  const { source } = session;
+  if (!source.text) return notice("A recording has no scenario.");
+  const area = h("textarea", { class: "field-box mono", rows: 22, spellcheck: "false", "aria-label": "Text of the scenario" });
+  area.value = source.text;
+  const wrong = h("p", { class: "warn", role: "status" });
+  const box = dialog("The scenario", h("p", { class: "aside" }, "One sentence to a line. The grammar is on the page of pmi-sim."), area, wrong,
+    h("button", { type: "button", class: "primary", onclick: () => {
+      try {
+        session.play({ name: null, text: area.value, seed: source.seed });
+        box.close();
+      } catch (error) {
+        wrong.textContent = error.message;
+      }
+    } }, "Play it"));
+}
+
+/// What is shown, as a file.
+export function save(session) {
+  const { app } = session;
+  const name = (app.active.story.name || "run").replace(/[^\w.-]/g, "-");
+  const offer = (title, about, ending, kind, make) => h("button", { type: "button", class: "offer", onclick: () => {
+    try {
+      const url = URL.createObjectURL(new Blob([make()], { type: kind }));
+      h("a", { href: url, download: `${name}${ending}` }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 1000);
+      box.close();
+    } catch (error) {
+      notice(error);
+    }
+  } }, h("strong", {}, title), h("span", {}, about));
+  const box = dialog("Save",
+    offer("Picture", "the diagram as it is seen now, as SVG", ".svg", "image/svg+xml", () => app.active.svg()),
+    app.active.run.canAct && offer("Trace", "the whole run, for this page and for pmi-sim replay", ".trace", "text/plain", () => app.active.run.trace()));
+}
+
+/// What keys do, and how the diagram is read.
+export function help() {
+  const rows = (pairs) => h("table", { class: "states" }, pairs.map(([key, what]) => h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, what))));
+  const sign = (kind, words) => h("li", {}, h("i", { class: `sign ${kind}` }), words);
+  dialog("Help",
+    h("p", {}, "The real server and the real clients of this project talk to each other in a world without chance: the same scenario and seed give the same run, always. Time goes from left to right."),
+    h("ul", { class: "legend" }, sign("up", "a message to the server"), sign("down", "an answer of the server"), sign("fence", "a fence: its bar fills as ranks arrive"), sign("wait", "a rank waits for its answer"), sign("fault", "a fault, a refusal or a report")),
+    rows([["Space", "play and pause"], ["← →", "a step back, a step forward"], ["n, N", "jump to the next of the chosen kind, or back"], ["Home, End", "to the start, to the end"],
+      ["+ − 0", "zoom in, zoom out, see all"], ["↑ ↓", "follow another rank"], ["Esc", "follow nobody, pick nothing"], ["c", "fold ranks that go through the same"], ["f", "fork here"], ["?", "this page"]]),
+    h("p", { class: "aside" }, "On the diagram: drag to move, hold control and turn the wheel to zoom, click an arrow to look into it, click the name of a rank to follow it, drag along the times to scrub."));
+}

@@ -1,0 +1,86 @@
+// The line on top: what is played, and what can be done with it as a whole.
+
+import { button, h, icon } from "./dom.js";
+import { LESSONS } from "./lessons.js";
+import { notice } from "./notice.js";
+import { ranksOf } from "./source.js";
+import { theme } from "./theme.js";
+
+export class Header {
+  /// `scenarios` are those that come with the page.
+  constructor(session, scenarios) {
+    this.session = session;
+    const tried = (what) => async () => {
+      try {
+        await what();
+      } catch (error) {
+        notice(error);
+        this.show();
+      }
+    };
+    this.choice = h("select", { "aria-label": "Scenario", class: "scenario", onchange: tried(() => this.chosen()) },
+      h("optgroup", { label: "Lessons" }, LESSONS.map(({ id, title }) => h("option", { value: `lesson ${id}` }, title))),
+      h("optgroup", { label: "Scenarios" }, scenarios.map(({ name, about }) => h("option", { value: name, title: about }, name))),
+      h("option", { value: "", hidden: true }, "your own"));
+    this.seed = h("input", { class: "field-box seed", inputmode: "numeric", "aria-label": "Seed", onchange: tried(() => session.vary({ seed: BigInt(this.seed.value.trim()) })) });
+    this.ranks = h("input", { class: "field-box ranks", type: "number", min: 1, max: RANKS_MAX, "aria-label": "Ranks",
+      onchange: tried(() => session.vary({ ranks: Math.min(Math.max(Math.trunc(Number(this.ranks.value)) || 1, 1), RANKS_MAX) })) });
+    this.dialect = h("select", { "aria-label": "Dialect", onchange: tried(() => session.vary({ dialect: this.dialect.value })) },
+      h("option", { value: "", hidden: true }, "as written"),
+      ["1.1", "1.2", "2.0"].map((dialect) => h("option", { value: dialect }, `PMI ${dialect}`)),
+      h("option", { value: "all" }, "all three, side by side"));
+    this.file = h("input", { type: "file", hidden: true, "aria-label": "File to open", onchange: tried(async () => {
+      const [file] = this.file.files;
+      if (file) session.load(file.name, new Uint8Array(await file.arrayBuffer()));
+      this.file.value = "";
+    }) });
+    this.about = h("p", { class: "about" });
+    this.element = [
+      h("h1", {}, "PMI ", h("span", {}, "playground")),
+      h("div", { class: "row what" }, this.choice,
+        h("label", {}, "seed", this.seed), button("Another seed", icon("dice"), tried(() => session.vary({ seed: BigInt(Math.floor(Math.random() * 10000)) }))),
+        h("label", {}, "ranks", this.ranks), this.dialect),
+      this.about,
+      h("div", { class: "row tools" },
+        button("Edit the scenario", "Edit", () => this.onEdit()),
+        button("Open a trace or a log", [icon("open"), h("span", { class: "wide" }, "Open")], () => this.file.click()),
+        button("Save a trace or a picture", [icon("save"), h("span", { class: "wide" }, "Save")], () => this.onSave()),
+        button("Copy the link to this view", [icon("share"), h("span", { class: "wide" }, "Share")], tried(() => this.share())),
+        button("Dark or light", icon("theme"), theme.toggle), button("Help", icon("help"), () => this.onHelp(), { key: "?" }), this.file),
+    ];
+  }
+
+  async chosen() {
+    const { value } = this.choice;
+    if (value.startsWith("lesson ")) this.session.learn(value.slice(7));
+    else await this.session.open(value);
+  }
+
+  async share() {
+    const link = new URL(this.session.link(), location.href).href;
+    try {
+      await navigator.clipboard.writeText(link);
+      notice("The link to this view is copied.");
+    } catch {
+      // Where a page may not write there, the address has it too.
+      notice("The address of this page is the link to this view: copy it from there.");
+    }
+  }
+
+  /// Shows what is played now.
+  show() {
+    const { source, app } = this.session;
+    const { story } = app.active;
+    this.choice.value = source.lesson ? `lesson ${source.lesson}` : source.name ?? "";
+    this.seed.value = String(source.seed);
+    this.ranks.value = source.text ? ranksOf(source.text) : story.lanes.length;
+    const dialects = new Set(story.lanes.map((lane) => lane.dialect));
+    this.dialect.value = source.dialects ? "all" : dialects.size === 1 ? [...dialects][0] : "";
+    for (const field of [this.seed, this.ranks, this.dialect]) field.disabled = !source.text;
+    this.about.textContent = source.lesson ? "" : (story.about ?? []).join(" ");
+    this.about.title = this.about.textContent;
+  }
+}
+
+/// More lanes are not legible on any screen.
+const RANKS_MAX = 64;

@@ -1,0 +1,133 @@
+// Which runs are shown, where they are from, and what the address says about them.
+
+import { act } from "./act.js";
+import { LESSONS } from "./lessons.js";
+import { notice } from "./notice.js";
+import { Run } from "./play.js";
+import * as share from "./share.js";
+import { ranksOf, runs, shipped, withDialect, withRanks } from "./source.js";
+
+export class Session {
+  /// `parts` are told what is shown: the tabs, and the teacher.
+  constructor(app) {
+    this.app = app;
+    this.source = null;
+    this.views = [];
+  }
+
+  /// Plays a scenario that comes with the page.
+  async open(name, more = {}) {
+    const text = await shipped(name);
+    this.play({ name, text, seed: 0n, ...more });
+  }
+
+  /// Plays a scenario: `name` if it comes with the page, its `text`, the `seed`; `dialects` for all three.
+  play(source, at = {}) {
+    const all = runs(source);
+    this.source = { dialects: false, lesson: null, ...source };
+    this.app.show(all, at);
+    this.views.forEach((view) => view());
+  }
+
+  /// Plays a change of what is played: another seed, another number of ranks, another dialect.
+  vary({ seed, ranks, dialect }) {
+    const source = { ...this.source, lesson: null, done: undefined };
+    if (!source.text) throw new Error("a recording cannot be played another way");
+    if (seed !== undefined) source.seed = seed;
+    if (ranks !== undefined && ranks !== ranksOf(source.text)) {
+      Object.assign(source, { text: withRanks(source.text, ranks), name: null });
+    }
+    if (dialect !== undefined) {
+      source.dialects = dialect === "all";
+      if (!source.dialects) Object.assign(source, { text: withDialect(source.text, dialect), name: null });
+    }
+    this.play(source);
+  }
+
+  /// Begins a lesson.
+  learn(id) {
+    const lesson = LESSONS.find((lesson) => lesson.id === id);
+    this.play({ name: null, text: lesson.text, seed: 1n, lesson: id }, { follow: lesson.rank });
+    if (lesson.rank != null) this.app.follow(this.app.active, lesson.rank, true);
+  }
+
+  /// Shows what the address says; false if it says nothing.
+  async restore() {
+    const link = share.read();
+    if (!link) return false;
+    const text = link.text ?? (await shipped(link.scenario));
+    const { view } = link;
+    const dialects = view.dialects === "all";
+    this.play({ name: link.scenario, text, seed: link.seed, dialects, done: link.done, lesson: view.lesson }, { step: link.at });
+    const { app } = this;
+    if (view.fold) app.fold(true);
+    if (view.pane) app.activate(app.panes[Number(view.pane)] ?? app.active);
+    if (link.at != null) app.seekStep(link.at);
+    if (view.follow) app.follow(app.active, Number(view.follow), true);
+    if (view.zoom) app.zoomTo(Number(view.zoom));
+    if (view.message) app.pick(app.active.story.messages[Number(view.message)] ?? null, app.active);
+    this.views.forEach((view) => view());
+    return true;
+  }
+
+  /// The link to what is shown now.
+  link() {
+    const { app, source } = this;
+    if (!source?.text) return "";
+    const picked = app.picked?.index;
+    return share.fragment(source, source.dialects ? [""] : app.panes.map((pane) => pane.run.done), app.step, {
+      dialects: source.dialects && "all", lesson: source.lesson, follow: app.followed(app.active), fold: app.isFolded && 1,
+      pane: app.panes.indexOf(app.active) || null, zoom: app.zoomed, message: picked,
+    });
+  }
+
+  /// Does something to the run that is looked at, at this moment.
+  act(what) {
+    const { app } = this;
+    if (!app.active.run.canAct) throw new Error("a recording can be watched only");
+    const dropped = app.active.run.act(app.step, what);
+    app.reread();
+    return dropped;
+  }
+
+  /// As it was before the last thing was done to the run that is looked at.
+  undo() {
+    this.app.active.run.undo();
+    this.app.reread();
+  }
+
+  /// A copy of the run beside it; what is done next is done to the copy.
+  fork() {
+    const { app } = this;
+    if (this.source.dialects || !app.active.run.canAct) return notice("Only a run of one dialect can go another way.");
+    if (app.panes.length >= PANES_MAX) return notice(`More than ${PANES_MAX} runs beside each other are not legible.`);
+    const { step, now } = app;
+    const followed = app.followed(app.active);
+    app.add(app.active.run.fork(), `Branch ${app.panes.length}`);
+    app.activate(app.panes.at(-1));
+    app.seek(now, step);
+    if (followed != null) app.follow(app.active, followed, true);
+  }
+
+  /// Does a step of being a rank, as the tab Act would.
+  order(what) {
+    act(this, what, true);
+  }
+
+  /// Shows a run that was recorded elsewhere.
+  watch(run, title) {
+    this.source = { name: null, text: run.canAct ? run.text : null, seed: run.canAct ? run.seed : 0n, dialects: false, lesson: null };
+    this.app.show([[run, title]]);
+    this.views.forEach((view) => view());
+  }
+
+  /// Shows what a file holds: a trace of the simulator, or a recording.
+  load(name, bytes) {
+    const head = new TextDecoder().decode(bytes.slice(0, 16));
+    if (!head.startsWith("pmi-sim trace")) throw new Error(`${name} is no trace that this page can read`);
+    this.watch(Run.ofTrace(new TextDecoder().decode(bytes)), name);
+  }
+}
+
+/// More runs beside each other are not legible.
+const PANES_MAX = 3;

@@ -1,0 +1,21 @@
+// The whole page as a link, and back. The form of a link is known to the simulator alone.
+
+import { read_link, write_link } from "../pmi_playground.js";
+
+/// What the address says; nothing if it says nothing.
+export function read() {
+  if (location.hash.length < 2) return null;
+  const link = JSON.parse(read_link(location.hash));
+  return { ...link, seed: BigInt(link.seed), done: link.runs };
+}
+
+/// The link to what is shown: `source` as it was loaded, and `view` as pairs of names and values.
+export function fragment({ name, text, seed }, done, step, view) {
+  const lines = Object.entries(view).filter(([, value]) => value != null && value !== false).map(([field, value]) => `${field}=${value}`);
+  return write_link(Boolean(name), name ?? text, seed, done.map((run) => run.trimEnd()).join("\n\n"), step, lines.join("\n"));
+}
+
+/// Puts it into the address, without a step back for each.
+export function write(link) {
+  if (location.hash !== link) history.replaceState(null, "", link);
+}

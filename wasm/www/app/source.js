@@ -1,0 +1,51 @@
+// The scenario that is played: its text, where it is from, and small changes to it.
+
+import { Run } from "./play.js";
+
+/// Reads the text of a scenario that comes with the page.
+export async function shipped(name) {
+  const answer = await fetch(`scenarios/${encodeURIComponent(name)}.txt`);
+  if (!answer.ok) throw new Error(`there is no scenario "${name}" with this page`);
+  return answer.text();
+}
+
+/// The same scenario with another number of ranks.
+export function withRanks(text, count) {
+  return /^ranks /m.test(text) ? text.replace(/^ranks .*$/m, `ranks ${count}`) : `ranks ${count}\n${text}`;
+}
+
+/// The same scenario with all ranks in one dialect.
+export function withDialect(text, dialect) {
+  const bare = text.replace(/^(all|rank [^\s]+)((?: .*)?) dialect \S+(.*)$/gm, "$1$2$3").replace(/^(all|rank \S+)\s*$/gm, "");
+  return `${bare.trimEnd()}\nall dialect ${dialect}\n`;
+}
+
+/// How many ranks a scenario has.
+export function ranksOf(text) {
+  return Number(/^ranks (\d+)/m.exec(text)?.[1] ?? 1);
+}
+
+/// The three dialects, the older first.
+export const DIALECTS = ["1.1", "1.2", "2.0"];
+
+/// Runs of a scenario, and what each is called: one, or one in each dialect.
+export function runs({ text, seed, dialects, done = [""] }) {
+  if (dialects) return DIALECTS.map((dialect) => [new Run({ text: withDialect(text, dialect), seed }), `PMI ${dialect}`]);
+  return done.map((done, at) => [new Run({ text, seed, done }), at === 0 ? "The run" : `Branch ${at}`]);
+}
+
+/// Words as a scenario takes them: quoted, with everything escaped that has a meaning there.
+export function quoted(bytes) {
+  const plain = bytes.replace(/[^]/g, (letter) => {
+    const code = letter.charCodeAt(0);
+    if (letter === '"' || letter === "\\") return `\\${letter}`;
+    return code >= 32 && code < 127 ? letter : `\\x${code.toString(16).padStart(2, "0")}`;
+  });
+  return `"${plain}"`;
+}
+
+/// Bytes that somebody has typed: `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH` stand for what they mean elsewhere.
+export function typed(words) {
+  return words.replace(/\\(x[0-9a-fA-F]{2}|[nrt0\\])/g, (_, what) =>
+    ({ n: "\n", r: "\r", t: "\t", 0: "\0", "\\": "\\" })[what] ?? String.fromCharCode(parseInt(what.slice(1), 16)));
+}

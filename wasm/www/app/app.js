@@ -189,7 +189,7 @@ export class App {
     const passed = Math.min(time - this.#last, 100);
     this.#last = time;
     if (this.isPlaying) this.advance(passed);
-    if (!this.#isDirty) return;
+    if (!this.#isDirty || !this.axis) return;
     this.#isDirty = false;
     this.width = this.panes[0]?.width ?? 1;
     for (const pane of this.panes) pane.draw();
@@ -234,7 +234,9 @@ export class App {
   fit(isAll = false) {
     this.width = this.panes[0].field.clientWidth || this.width;
     const whole = (this.width - MARGIN_PX) / this.axis.length;
-    this.usualScale = Math.max(whole, 9 / this.axis.usual);
+    // An arrow has a slope that can be seen, and steps stand apart.
+    const flight = Math.max(...this.panes.map((pane) => pane.flight));
+    this.usualScale = Math.max(whole, Math.min(9 / this.axis.usual, 48 / this.axis.place(flight)));
     this.scale = isAll ? whole : this.usualScale;
     this.scroll = 0;
     this.pan(0);
@@ -256,7 +258,7 @@ export class App {
     const x = this.axis.place(this.now) * this.scale - this.scroll;
     if (x > this.width * 0.8) this.scroll += x - this.width * 0.8;
     else if (x < 0) this.scroll += x - this.width * 0.2;
-    this.scroll = Math.max(this.scroll, 0);
+    this.pan(0);
   }
 
   fold(isFolded) {

@@ -46,15 +46,12 @@ function between(from, to, value) {
   return to[low] + ((value - from[low]) / (from[high] - from[low])) * (to[high] - to[low]);
 }
 
-/// A time as people read it.
-export function spoken(ns) {
+/// A time as people read it; exact enough to tell it from one that is `apart` away.
+export function spoken(ns, apart = ns / 100) {
   if (ns === 0) return "0";
-  if (ns < 1e3) return `${ns} ns`;
-  if (ns < 1e6) return `${trimmed(ns / 1e3)} µs`;
-  if (ns < 1e9) return `${trimmed(ns / 1e6)} ms`;
-  return `${trimmed(ns / 1e9)} s`;
+  const [unit, word] = UNITS.find(([unit]) => ns >= unit);
+  const digits = Math.min(Math.max(Math.ceil(-Math.log10(Math.max(apart, 1) / unit) - 0.001), 0), 9);
+  return `${Number((ns / unit).toFixed(digits))} ${word}`;
 }
 
-function trimmed(number) {
-  return number >= 100 ? number.toFixed(0) : String(Number(number.toPrecision(3)));
-}
+const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];

@@ -57,7 +57,7 @@ function ruler(pen, s) {
     if (at > width) break;
     if (at - last > 48 && ns >= from) {
       pen.line([[at, geometry.ruler - 4], [at, geometry.height]], { color: colors.grid, width: 1, alpha: 0.8 });
-      pen.text(spoken(ns), at, geometry.ruler - 13, { color: colors.faint, size: 10.5, align: "center" });
+      pen.text(spoken(ns, step), at, geometry.ruler - 13, { color: colors.faint, size: 10.5, align: "center" });
       last = at;
     }
     x = Math.max(at + 2, x + 24);
@@ -90,7 +90,9 @@ function fences(pen, s) {
       const y = s.yOf(visit.lane);
       const tall = Math.min(geometry.spacing * 0.66, 22);
       const from = s.x(visit.asked[0]);
-      const to = s.x(visit.left && visit.left[1] <= step ? visit.left[0] : s.now);
+      // Who is gone is not in a fence any more.
+      const gone = story.spans[visit.lane].end?.ns ?? Infinity;
+      const to = s.x(visit.left && visit.left[1] <= step ? visit.left[0] : Math.min(s.now, gone));
       pen.box(from, y - tall / 2, Math.max(to - from, 3), tall, {
         color: colors.fence, alpha: s.alpha(visit.lane, freed === undefined ? 0.3 : 0.2), radius: tall / 2,
       });
@@ -122,7 +124,8 @@ function filling(pen, s, fence, { slot, of }, freed) {
   });
   points.push([Math.max(end, points.at(-1)[0] + 4), points.at(-1)[1]], [Math.max(end, points.at(-1)[0] + 4), low]);
   pen.area(points, { color: colors.fence, alpha: 0.85 });
-  const words = freed === undefined ? `${came.length} of ${members}` : "fence";
+  const name = fence.group === "job" ? "fence" : `fence ${fence.group}`;
+  const words = freed === undefined ? `${name} ${came.length} of ${members}` : name;
   if (of === 1 && end - start > 8 + words.length * 6) {
     pen.text(words, Math.max(start, 4) + 6, geometry.server + 0.5, { color: colors.ink, size: 10.5, weight: 600, halo: colors.fenceHalo });
   }
@@ -172,6 +175,8 @@ function messages(pen, s) {
   const { colors, step, geometry } = s;
   const isDense = s.window.length > 260 || geometry.spacing < 20;
   const width = isDense ? 1 : 1.5;
+  // The more there are, the lighter each.
+  const dense = Math.min(Math.max(260 / s.window.length, 0.26), 0.55);
   const batches = new Map();
   const special = [];
   const labels = [];
@@ -180,7 +185,7 @@ function messages(pen, s) {
     const [y1, y2] = ends(s, message);
     const x1 = s.x(message.sent[0]);
     const color = tone(message, colors);
-    const alpha = s.alpha(message.lane, isDense ? 0.5 : 0.85);
+    const alpha = s.alpha(message.lane, isDense ? dense : 0.85);
     const isPicked = message === s.hover || message === s.picked;
     const landed = message.arrived && message.arrived[1] <= step;
     if (!isPicked && landed && message.parts.length === 1 && !message.raw) {

@@ -40,9 +40,8 @@ export class Header {
       h("div", { class: "row what" }, this.choice,
         h("label", {}, "seed", this.seed), button("Another seed", icon("dice"), tried(() => session.vary({ seed: BigInt(Math.floor(Math.random() * 10000)) }))),
         h("label", {}, "ranks", this.ranks), this.dialect),
-      this.about,
       h("div", { class: "row tools" },
-        button("Edit the scenario", "Edit", () => this.onEdit()),
+        button("Edit its text", "Edit", () => this.onEdit()),
         button("Open a trace or a log", [icon("open"), h("span", { class: "wide" }, "Open")], () => this.file.click()),
         button("Save a trace or a picture", [icon("save"), h("span", { class: "wide" }, "Save")], () => this.onSave()),
         button("Copy the link to this view", [icon("share"), h("span", { class: "wide" }, "Share")], tried(() => this.share())),
@@ -78,7 +77,7 @@ export class Header {
     this.dialect.value = source.dialects ? "all" : dialects.size === 1 ? [...dialects][0] : "";
     for (const field of [this.seed, this.ranks, this.dialect]) field.disabled = !source.text;
     this.about.textContent = source.lesson ? "" : (story.about ?? []).join(" ");
-    this.about.title = this.about.textContent;
+    this.about.hidden = !this.about.textContent;
   }
 }
 

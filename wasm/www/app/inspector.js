@@ -87,6 +87,13 @@ export function said(text) {
     .replace(/^rank (\d+) ask \d+ /, "rank $1 asks ")
     .replace(/^rank (\d+) got \d+ 0(.*)$/, "rank $1 hears yes$2")
     .replace(/^rank (\d+) got \d+ /, "rank $1 hears no: ")
+    .replace(/^host (\d+) leave$/, "the server closes the link of rank $1")
+    .replace(/^host (\d+) joined$/, "rank $1 has joined")
+    .replace(/^rank (\d+) leave$/, "rank $1 closes its end of the link")
+    .replace(/^rank (\d+) start$/, "rank $1 starts")
+    .replace(/^rank (\d+) exit /, "rank $1 exits with ")
+    .replace(/^rank (\d+) broke /, "rank $1 finds fault: ")
+    .replace(/^rank (\d+) (killed|stopped|hung|deaf)$/, "rank $1 is $2")
     .replace(/^link (\d+) fault /, "fault, rank $1: ")
     .replace(/^check - /, "a rule is broken: ")
     .replace(/^world - quiet$/, "nothing more happens by itself");
@@ -173,10 +180,10 @@ export function eventsView(app) {
   const line = ([at, one]) => {
     const isMessage = one.text === undefined;
     const who = one.lane == null ? "server" : `rank ${story.lanes[one.lane].name}`;
-    const words = isMessage ? `${one.up ? `${who} → server` : `server → ${who}`}: ${one.label}` : said(one.text);
+    const words = isMessage ? `${one.up ? `${who} → server` : `server → ${who}`}: ${shown(one.label)}` : said(one.text);
     const tone = isMessage ? (one.raw || (one.code && one.code !== "0") ? "bad" : one.up ? "up" : "down") : ["process", "quiet"].includes(one.kind) ? "calm" : "bad";
     return h("li", {}, h("button", { type: "button", class: `event ${tone}`, "aria-pressed": String(app.picked === one), onclick: () => app.pick(one, app.active) },
-      h("time", {}, spoken(at[0])), h("span", {}, shown(words))));
+      h("time", {}, spoken(at[0])), h("span", {}, words)));
   };
   return h("div", {}, h("p", { class: "aside" }, followed == null ? "Newest first." : `Newest first, of rank ${story.lanes[followed].name} and the server.`),
     h("ol", { class: "events" }, all.map(line)));

@@ -36,7 +36,7 @@ async function start() {
     button("See all of it", icon("fit"), () => app.fit(true), { key: "0" }));
   tabs.element.prepend(teacher.element);
   fill(document.getElementById("head"), header.element);
-  fill(document.getElementById("main"), h("div", { class: "work" }, stage, lens, transport.element), tabs.element);
+  fill(document.getElementById("main"), h("div", { class: "work" }, header.about, h("div", { class: "view" }, stage, lens), transport.element), tabs.element);
 
   app.colors = theme.colors();
   theme.onChange(() => {

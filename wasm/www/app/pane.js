@@ -21,7 +21,8 @@ export class Pane {
     this.body = h("div", { class: "pane-body" }, this.gutter, this.field, this.tip);
     this.element = h("section", { class: "pane" }, this.head, this.body);
     this.element.addEventListener("pointerdown", () => app.activate(this), true);
-    new ResizeObserver(() => this.resize()).observe(this.field);
+    // Drawing changes the height of what is inside: that is for the next frame.
+    new ResizeObserver(() => requestAnimationFrame(() => this.resize())).observe(this.field);
     this.listen();
     this.show(run);
   }
@@ -32,6 +33,7 @@ export class Pane {
     this.story = run.story;
     this.slots = slots(this.story.fences);
     const flights = this.story.messages.map((message) => (message.parts.at(-1)?.at[0] ?? message.sent[0]) - message.sent[0]);
+    this.flight = Math.max(flights.toSorted((a, b) => a - b)[flights.length >> 1] ?? 1, 1);
     this.longest = flights.reduce((most, flight) => Math.max(most, flight), 0);
     this.hover = null;
     this.fold();
@@ -49,7 +51,8 @@ export class Pane {
 
   laneButton(row) {
     const lane = row.lanes[0];
-    const label = h("span", { class: "lane-name" }, row.lanes.length > 1 ? `${row.name}` : row.name);
+    const word = row.lanes.length > 1 ? "ranks " : "rank ";
+    const label = h("span", { class: "lane-name" }, h("span", { class: "word" }, word), row.name);
     const count = row.lanes.length > 1 && h("span", { class: "count" }, `×${row.lanes.length}`);
     return h("button", { type: "button", class: "lane", onclick: () => this.app.follow(this, lane) },
       h("span", { class: "state" }), label, count);

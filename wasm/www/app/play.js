@@ -114,7 +114,7 @@ function label(message) {
     return what ? `${name} ${what}` : name || word;
   }
   if (message.name === "barrier_in") return "go on";
-  if (message.code && message.code !== "0") return `no: ${value(message, "errmsg") ?? value(message, "msg") ?? message.code}`;
+  if (message.code && message.code !== "0") return `no: ${value(message, "errmsg") ?? value(message, "msg") ?? `code ${message.code}`}`;
   const said = value(message, "value") ?? value(message, "port") ?? value(message, "appnum");
   return said !== undefined ? `= ${said}` : "ok";
 }

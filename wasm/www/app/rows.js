@@ -44,8 +44,8 @@ export function geometry(rows, height) {
   const server = ruler + 40;
   const breaks = rows.filter((row, at) => at > 0 && row.group !== rows[at - 1].group).length;
   const room = height - server - 34;
-  const spacing = Math.min(Math.max((room - 46) / (rows.length + breaks * 0.35), 9), 92);
-  const first = server + Math.max(Math.min(spacing, 84), 52);
+  const spacing = Math.min(Math.max((room - 46) / (rows.length + breaks * 0.35), 9), 132);
+  const first = server + Math.max(Math.min(spacing, 110), 52);
   let y = first;
   const ys = rows.map((row, at) => {
     if (at > 0) y += spacing * (row.group === rows[at - 1].group ? 1 : 1.35);

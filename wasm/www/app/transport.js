@@ -47,7 +47,7 @@ export class Transport {
         h("span", { class: "joined" }, this.kinds,
           button("Jump to the next", icon("jump"), () => app.jump(this.kinds.value, 1), key("n")))));
     this.listen();
-    new ResizeObserver(() => this.app.changed()).observe(this.slider);
+    new ResizeObserver(() => app.changed()).observe(this.slider);
   }
 
   listen() {

@@ -196,6 +196,15 @@ fn ended(ending: Ending, phase: Phase) -> String {
     }
 }
 
+/// Numbers in ascending order as people write them, `0-3,8` if a comma is `between` them.
+pub fn ranges(numbers: &[u32], between: &str) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        one => one.iter().map(u32::to_string).collect(),
+    });
+    runs.collect::<Vec<_>>().join(between)
+}
+
 fn ranks(first: &[u32], count: usize) -> String {
     let list: Vec<String> = first.iter().map(u32::to_string).collect();
     match count - first.len().min(count) {
@@ -252,6 +261,12 @@ mod tests {
             said(&Failure::Abort { rank: 0, code: 42, message: "bye bye".to_owned() }, 0),
             "rank 0 of 4 (pid 100, ./a.out on node1) called abort with code 42 and said 'bye bye'"
         );
+    }
+
+    #[test]
+    fn numbers_in_a_row_are_written_as_one() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8], ","), "0-2,5,7-8");
+        assert_eq!((&*ranges(&[3], "+"), &*ranges(&[], "+")), ("3", ""));
     }
 
     #[test]

@@ -62,6 +62,7 @@ impl Run {
             self.service.tracer.event(Who::job(job.0), What::Told { text: text.clone() });
             self.outputs.say(text);
         }
+        self.outputs.expect_nobody_else(None);
         self.say_who_is_there();
         let is_interrupted = matches!(failure, Failure::Interrupted { .. });
         let code = i32::from(failure.exit_code());

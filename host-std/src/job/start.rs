@@ -173,12 +173,13 @@ impl Run {
 
     /// A rank could not be started. The first job has then failed; one that was asked for is taken back.
     fn take_start_failure(&mut self, start: Start, error: &io::Error) {
-        let Start { job: id, rank, spawner, .. } = start;
+        let Start { job: id, group, rank, spawner, .. } = start;
         let failure = Failure::Start { rank, code: start_code(error), why: error.to_string() };
         let (Some(spawner), Some(job)) = (spawner, self.jobs.get_mut(&id.0)) else {
             return self.fail(id, failure);
         };
         job.is_unwanted = true;
+        self.outputs.expect_nobody_else(Some(group));
         let (first, count) = (index(job.first_process), index(job.started_count));
         for started in self.processes.iter().skip(first).take(count) {
             if let Some(process) = &started.process {

@@ -1,7 +1,9 @@
 //! Standard streams of ranks.
 
+use std::time::Duration;
+
 /// What becomes of what ranks write, and who reads our standard input.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// What stands in front of every line, as a pattern (`--label-format`; `-l` is `[%r] `); none by default.
     ///
@@ -11,6 +13,9 @@ pub struct Output {
     pub timestamps: bool,
     /// Lines that several ranks write alike are written once, as `[0-63] text` (`--collapse`).
     pub collapse: bool,
+    /// How long a line waits for ranks that may write it too (`--collapse-wait`); as long as it takes if
+    /// none.
+    pub collapse_wait: Option<Duration>,
     /// A file for each rank's standard output, as a pattern like that of the label (`--stdout-to`).
     pub out_files: Option<String>,
     /// The same for standard error (`--stderr-to`).
@@ -19,6 +24,22 @@ pub struct Output {
     pub stdin: StdinTo,
     /// The rank that gets a terminal of its own (`--pty`).
     pub pty: Option<u32>,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self {
+            label: None,
+            timestamps: false,
+            collapse: false,
+            // Ranks that do the same are seldom further apart, and a person hardly notices.
+            collapse_wait: Some(Duration::from_millis(500)),
+            out_files: None,
+            error_files: None,
+            stdin: StdinTo::default(),
+            pty: None,
+        }
+    }
 }
 
 impl Output {

@@ -11,14 +11,19 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes what was read and hands everything that may go out to `out`, in one or two pieces. The second
-    /// one goes on where the first one ended.
+    /// Takes what was read and hands every line that is whole to `out`, in one or two pieces.
     pub fn take(&mut self, read: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = read;
         if let Some(last) = memchr::memrchr(b'\n', read) {
-            let (whole, tail) = read.split_at(last + 1);
-            self.let_go(&mut out);
-            out(whole);
+            let (mut whole, tail) = read.split_at(last + 1);
+            if let Some(first) = memchr::memchr(b'\n', read).filter(|_| !self.held.is_empty()) {
+                self.held.extend_from_slice(&read[..=first]);
+                self.let_go(&mut out);
+                whole = &whole[first + 1..];
+            }
+            if !whole.is_empty() {
+                out(whole);
+            }
             rest = tail;
         }
         self.held.extend_from_slice(rest);
@@ -42,6 +47,15 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_out_are_whole_lines() {
+        let mut lines = Lines::default();
+        for chunk in ["a", "b\nc\nd", "\n", "e"] {
+            lines.take(chunk.as_bytes(), |piece| assert_eq!(piece.last(), Some(&b'\n')));
+        }
+        assert_eq!(lines.held_bytes(), 1);
+    }
 
     fn through(chunks: &[&[u8]]) -> (Vec<u8>, Vec<u8>) {
         let (mut lines, mut out, mut rest) = (Lines::default(), Vec::new(), Vec::new());

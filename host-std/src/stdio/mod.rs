@@ -4,7 +4,8 @@
 //! outputs     pipes of all ranks and the places they lead to
 //! lines       what was read, cut into whole lines
 //! label       what stands in front of a line, from a pattern
-//! outlet      one place where lines go, with what waits for it; target: how to write there
+//! gather      lines that several ranks write alike, written once; collapse: how they find each other
+//! outlet      one place where lines go, with what waits for it; target: how to write there; place
 //! files       places that are files, one for each rank or for several
 //! inputs      who reads our standard input; feed, source: how several do
 //! ```
@@ -13,14 +14,17 @@
 //! them, nothing is added to them but what was asked for, and nothing is kept in memory that could as well
 //! wait in the rank. Of our input nothing is taken that no rank has read.
 
+pub mod collapse;
 pub mod feed;
 pub mod files;
+pub mod gather;
 pub mod inputs;
 pub mod label;
 pub mod lines;
 pub mod outlet;
 pub mod outputs;
 pub mod pattern;
+pub mod place;
 pub mod source;
 pub mod target;
 

@@ -1,7 +1,7 @@
 //! One place where lines of many ranks go.
 
-use super::Stream;
 use super::target::Target;
+use super::{Seat, Stream};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
@@ -24,8 +24,8 @@ pub struct Outlet {
 pub enum Writer {
     /// Our own.
     Launcher,
-    /// That of the process with this number, written to this stream.
-    Process(u32, Stream),
+    /// That of a rank, written to this stream.
+    Rank(Seat, Stream),
 }
 
 /// How far a call of [`Outlet::flush`] came.
@@ -127,8 +127,8 @@ mod tests {
     use rustix::fd::OwnedFd;
     use std::fs::File;
 
-    const A: Writer = Writer::Process(0, Stream::Out);
-    const B: Writer = Writer::Process(1, Stream::Out);
+    const A: Writer = Writer::Rank(Seat { group: 0, rank: 0 }, Stream::Out);
+    const B: Writer = Writer::Rank(Seat { group: 0, rank: 1 }, Stream::Out);
 
     /// What stands there after all that was put.
     fn put(texts: &[(Writer, &str, &str)]) -> String {

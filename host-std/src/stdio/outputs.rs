@@ -1,10 +1,12 @@
 //! Output of all ranks, from their pipes to the places where it goes.
 
 use super::files::{self, FileError};
+use super::gather::Gather;
 use super::label::Labels;
 use super::lines::Lines;
-use super::outlet::{Flushed, Outlet, Writer};
+use super::outlet::{Flushed, Writer};
 use super::pattern::{Pattern, PatternError};
+use super::place::Place;
 use super::target::{Target, streams_are_one};
 use super::{Seat, Stream, index, number};
 use crate::report;
@@ -24,6 +26,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Outputs {
     labels: Labels,
+    /// For our own streams, if lines are to be gathered.
+    gather: Option<Gather>,
     are_one: bool,
     /// By stream.
     file_patterns: [Option<Pattern>; 2],
@@ -59,25 +63,9 @@ struct Pipe {
     /// Empty if there is none, or if it has to be made anew each time.
     label: Box<[u8]>,
     lines: Lines,
+    is_gathered: bool,
     /// When its unfinished line is shown, if it is to be.
     shown_at: Option<Instant>,
-}
-
-/// An outlet and what became of it.
-#[derive(Debug)]
-struct Place {
-    outlet: Outlet,
-    /// Its name, for a file.
-    file: Option<PathBuf>,
-    /// How many pipes lead or will lead here, for a file.
-    uses: usize,
-    is_terminal: bool,
-    /// The poller tells when it takes more.
-    is_watched: bool,
-    /// Pipes that lead here are not watched.
-    is_held_up: bool,
-    is_closed: bool,
-    failure_said: bool,
 }
 
 /// What became of one attempt to read.
@@ -102,6 +90,7 @@ impl Outputs {
             .map(|(stream, place)| (place, Place::new(Target::ours(stream))));
         Ok(Self {
             labels: Labels::new(settings, host)?,
+            gather: settings.collapse.then(|| Gather::new(settings, host)).transpose()?,
             are_one: Self::are_one(settings),
             file_patterns: [pattern(&settings.out_files)?, pattern(&settings.error_files)?],
             files: BTreeMap::new(),
@@ -138,6 +127,9 @@ impl Outputs {
                 if let Some(name) = self.file_of(stream, seat) {
                     *uses.entry(name).or_default() += 1;
                 }
+            }
+            if let (Some(gather), None) = (&mut self.gather, &self.file_patterns[stream.index()]) {
+                gather.expect(stream, group, ranks);
             }
         }
         let (known, new): (Vec<PathBuf>, _) =
@@ -185,7 +177,13 @@ impl Outputs {
             false => self.labels.text(seat.group, &seat.rank.to_string(), Instant::now()),
         };
         let label = label.into_bytes().into();
-        let pipe = Pipe { fd, place, seat, label, lines: Lines::default(), shown_at: None };
+        let gather = self.gather.as_mut().filter(|_| file.is_none());
+        let is_gathered = gather.is_some();
+        if let Some(gather) = gather {
+            gather.open(stream, seat);
+        }
+        let lines = Lines::default();
+        let pipe = Pipe { fd, place, seat, label, lines, is_gathered, shown_at: None };
         self.pipes[index(process)][stream.index()] = Some(pipe);
         self.open_count += 1;
         Ok(())
@@ -202,6 +200,7 @@ impl Outputs {
             while self.has_something(stream, process)
                 && self.read_once(stream, process) == Read::Some
             {}
+            self.hurry(stream, process);
         }
     }
 
@@ -216,15 +215,32 @@ impl Outputs {
 
     /// When to call [`tick`](Self::tick) next.
     pub fn deadline(&self) -> Option<Instant> {
-        self.unfinished.first().map(|(at, ..)| *at)
+        let shown_at = self.unfinished.first().map(|(at, ..)| *at);
+        shown_at.into_iter().chain(self.gather.as_ref().and_then(Gather::deadline)).min()
     }
 
-    /// Shows unfinished lines whose time has come: a person may be asked something there.
+    /// Shows unfinished lines whose time has come (a person may be asked something there) and lines that
+    /// have waited long enough for others like them.
     pub fn tick(&mut self, now: Instant) {
         while let Some(&(at, process, stream)) = self.unfinished.first()
             && at <= now
         {
-            self.let_go(stream, process);
+            self.let_go(stream, process, true);
+        }
+        let Some(gather) = &mut self.gather else { return };
+        for (stream, place) in Stream::BOTH.into_iter().zip(self.ours) {
+            if let Some(Place { outlet, .. }) = self.places.get_mut(&place)
+                && gather.tick(stream, now, outlet)
+            {
+                self.pending.insert(place);
+            }
+        }
+    }
+
+    /// Ranks of a job (of all, if none is named) that were not started yet will not be.
+    pub fn expect_nobody_else(&mut self, group: Option<u32>) {
+        if let Some(gather) = &mut self.gather {
+            gather.expect_nobody_else(group);
         }
     }
 
@@ -269,7 +285,8 @@ impl Outputs {
 
     /// True when nothing more can come and everything that came is written.
     pub fn is_done(&self) -> bool {
-        self.open_count == 0 && self.is_flushed()
+        let waits = self.gather.as_ref().is_some_and(|gather| !gather.is_empty());
+        self.open_count == 0 && !waits && self.is_flushed()
     }
 
     /// True when everything that came so far is written.
@@ -314,11 +331,15 @@ impl Outputs {
 
     /// Lets go of a pipe and of its unfinished line.
     fn end(&mut self, stream: Stream, process: usize) {
-        self.let_go(stream, number(process));
+        self.let_go(stream, number(process), false);
         let Some(pipe) = self.pipes[process][stream.index()].take() else { return };
         self.open_count -= 1;
         if let Some(place) = self.places.get_mut(&pipe.place) {
             place.uses = place.uses.saturating_sub(1);
+            if let Some(gather) = self.gather.as_mut().filter(|_| pipe.is_gathered) {
+                gather.close(stream, pipe.seat, &mut place.outlet);
+                self.pending.insert(pipe.place);
+            }
         }
         self.look_whether_complete(pipe.place);
     }
@@ -343,10 +364,18 @@ impl Outputs {
                 return Read::End;
             }
         }
-        let label = label(&self.labels, pipe.seat, &pipe.label);
-        let writer = Writer::Process(process, stream);
         self.held_bytes -= pipe.lines.held_bytes();
-        pipe.lines.take(&self.scratch, |piece| outlet.put(writer, &label, piece));
+        let seat = pipe.seat;
+        match self.gather.as_mut().filter(|_| pipe.is_gathered) {
+            Some(gather) => {
+                pipe.lines.take(&self.scratch, |piece| gather.take(stream, seat, piece, outlet));
+            }
+            None => {
+                let (label, writer) =
+                    (label(&self.labels, seat, &pipe.label), Writer::Rank(seat, stream));
+                pipe.lines.take(&self.scratch, |piece| outlet.put(writer, &label, piece));
+            }
+        }
         let held = pipe.lines.held_bytes();
         self.held_bytes += held;
         self.pending.insert(pipe.place);
@@ -354,7 +383,7 @@ impl Outputs {
             self.unfinished.remove(&(at, process, stream));
         }
         if held > LINE_MAX || self.held_bytes > HELD_MAX {
-            self.let_go(stream, process);
+            self.let_go(stream, process, true);
         } else if held > 0 && *is_terminal {
             let at = Instant::now() + QUIET;
             pipe.shown_at = Some(at);
@@ -363,16 +392,35 @@ impl Outputs {
         Read::Some
     }
 
-    /// Passes an unfinished line on as far as it has come.
-    fn let_go(&mut self, stream: Stream, process: u32) {
+    /// Passes an unfinished line on as far as it has come; it may go on or not.
+    fn let_go(&mut self, stream: Stream, process: u32, goes_on: bool) {
         let Some(pipe) = &mut self.pipes[index(process)][stream.index()] else { return };
         if let Some(at) = pipe.shown_at.take() {
             self.unfinished.remove(&(at, process, stream));
         }
-        if let Some(Place { outlet, .. }) = self.places.get_mut(&pipe.place) {
-            let label = label(&self.labels, pipe.seat, &pipe.label);
-            self.held_bytes -= pipe.lines.held_bytes();
-            pipe.lines.let_go(|rest| outlet.put(Writer::Process(process, stream), &label, rest));
+        let Some(Place { outlet, .. }) = self.places.get_mut(&pipe.place) else { return };
+        self.held_bytes -= pipe.lines.held_bytes();
+        self.pending.insert(pipe.place);
+        let seat = pipe.seat;
+        match self.gather.as_mut().filter(|_| pipe.is_gathered) {
+            Some(gather) if goes_on => {
+                pipe.lines.let_go(|rest| gather.show(stream, seat, rest, outlet));
+            }
+            Some(gather) => pipe.lines.let_go(|rest| gather.take(stream, seat, rest, outlet)),
+            None => {
+                let label = label(&self.labels, seat, &pipe.label);
+                pipe.lines.let_go(|rest| outlet.put(Writer::Rank(seat, stream), &label, rest));
+            }
+        }
+    }
+
+    /// Passes on what waits for lines of other ranks.
+    fn hurry(&mut self, stream: Stream, process: u32) {
+        let pipe = self.pipes.get(index(process)).and_then(|pipes| pipes[stream.index()].as_ref());
+        if let (Some(pipe), Some(gather)) = (pipe.filter(|pipe| pipe.is_gathered), &mut self.gather)
+            && let Some(Place { outlet, .. }) = self.places.get_mut(&pipe.place)
+        {
+            gather.hurry(stream, pipe.seat, outlet);
             self.pending.insert(pipe.place);
         }
     }
@@ -440,32 +488,6 @@ fn label<'a>(labels: &Labels, Seat { group, rank }: Seat, made: &'a [u8]) -> Cow
     match labels.tell_time() {
         true => labels.text(group, &rank.to_string(), Instant::now()).into_bytes().into(),
         false => Cow::Borrowed(made),
-    }
-}
-
-impl Place {
-    fn new(target: Target) -> Self {
-        Self {
-            is_terminal: target.is_terminal(),
-            outlet: Outlet::new(target),
-            file: None,
-            uses: 0,
-            is_watched: false,
-            is_held_up: false,
-            is_closed: false,
-            failure_said: false,
-        }
-    }
-
-    fn watch(&mut self, number: u32, watch: bool, poller: &Poller) -> io::Result<()> {
-        if watch == self.is_watched {
-            return Ok(());
-        }
-        self.is_watched = watch;
-        match watch {
-            true => poller.add(Token::Outlet(number), self.outlet.source(), Interest::Write),
-            false => poller.remove(Token::Outlet(number), self.outlet.source()),
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Options of standard streams.
 
-use super::value::{numbers, put, shown_numbers, text};
+use super::value::{numbers, put, seconds, shown_seconds, text};
 use super::{Opt, Topic::Output};
+use crate::report::ranges;
 use crate::settings::output::StdinTo;
 use std::ffi::OsStr;
 
@@ -26,8 +27,8 @@ pub(super) const ROWS: &[Opt] = &[
         Output,
         "label-format",
         "PATTERN",
-        "put this in front of every line: %r rank, %g number of the job, %p process id, %h host, %% a \
-         percent sign",
+        "put this in front of every line: %r rank, %g number of the job, %p number of the node, %h its \
+         name, %t seconds since the start, %% a percent sign",
         |settings, value| put(&mut settings.output.label, Ok(Some(text(value)))),
         |settings| settings.output.label.clone(),
     ),
@@ -44,6 +45,14 @@ pub(super) const ROWS: &[Opt] = &[
         "write lines that several ranks write alike once, as '[0-63] text'",
         |settings, on| settings.output.collapse = on,
         |settings| settings.output.collapse,
+    ),
+    Opt::value(
+        Output,
+        "collapse-wait",
+        "SECONDS",
+        "let a line wait so long for ranks that may write it too (default: 0.5; 0: as long as it takes)",
+        |settings, value| put(&mut settings.output.collapse_wait, seconds(value)),
+        |settings| shown_seconds(settings.output.collapse_wait).or_else(|| Some("0".to_owned())),
     ),
     Opt::value(
         Output,
@@ -72,7 +81,7 @@ pub(super) const ROWS: &[Opt] = &[
                 StdinTo::First => "0".to_owned(),
                 StdinTo::All => "all".to_owned(),
                 StdinTo::Nobody => "none".to_owned(),
-                StdinTo::Ranks(ranks) => shown_numbers(ranks, ","),
+                StdinTo::Ranks(ranks) => ranges(ranks, ","),
             })
         },
     ),

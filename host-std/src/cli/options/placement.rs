@@ -1,7 +1,8 @@
 //! Options of places: which rank runs on which processors.
 
-use super::value::{choice, chosen, numbers, put, shown_numbers, text};
+use super::value::{choice, chosen, numbers, put, text};
 use super::{Opt, Topic::Placement};
+use crate::report::ranges;
 use crate::settings::placement::{BindTo, Unit, Units};
 use std::ffi::OsStr;
 
@@ -73,7 +74,7 @@ fn shown_bind_to(bind_to: &BindTo) -> Option<String> {
         BindTo::Nothing => Some(NOTHING.to_owned()),
         BindTo::Units(units) => shown_units(*units),
         BindTo::User(sets) => {
-            let sets: Vec<String> = sets.iter().map(|set| shown_numbers(set, "+")).collect();
+            let sets: Vec<String> = sets.iter().map(|set| ranges(set, "+")).collect();
             Some(format!("{USER}{}", sets.join(",")))
         }
     }

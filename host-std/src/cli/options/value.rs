@@ -87,22 +87,6 @@ pub(super) fn numbers(value: &str) -> Option<Vec<u32>> {
     Some(all)
 }
 
-/// What [`numbers`] reads, as short as it gets.
-pub(super) fn shown_numbers(numbers: &[u32], between: &str) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for &number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    let shown = runs.iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    });
-    shown.collect::<Vec<_>>().join(between)
-}
-
 /// The path of a file.
 pub(super) fn path(value: &OsStr) -> Result<PathBuf, String> {
     match value.is_empty() {

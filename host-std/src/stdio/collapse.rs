@@ -1,0 +1,312 @@
+//! Lines that several ranks write alike, written once.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Lines of the ranks of one job on the way to one place.
+///
+/// Each rank has a queue. What is at the head of several queues and reads the same goes out together; a line
+/// goes out when no rank can join it any more, or when it has waited long enough for those that could. So
+/// lines of one rank never change places.
+#[derive(Debug)]
+pub struct Collapse {
+    wait: Option<Duration>,
+    queues: BTreeMap<u32, Queue>,
+    /// Every text that is in a queue.
+    texts: BTreeMap<Rc<[u8]>, Holders>,
+    /// Ranks that may still write and have nothing in their queue, those that are not there yet too.
+    silent_count: u32,
+    to_come_count: u32,
+    held_bytes: usize,
+    /// How many lines came before.
+    line_count: u64,
+    overdue_at: Option<Instant>,
+}
+
+/// Several ranks that have written one line.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The ranks, in ascending order; one at least.
+    pub ranks: Vec<u32>,
+    /// The line, with its end if it had one.
+    pub line: Rc<[u8]>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    lines: VecDeque<Line>,
+    is_closed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Line {
+    text: Rc<[u8]>,
+    number: u64,
+    since: Instant,
+}
+
+/// Who has a text in the queue.
+#[derive(Debug, Default)]
+struct Holders {
+    /// How often each rank has it.
+    ranks: BTreeMap<u32, usize>,
+    /// Those with the text at the head.
+    heads: BTreeSet<u32>,
+}
+
+impl Collapse {
+    /// For a job of `ranks`, none of which is there yet. A line waits for others like it as long as
+    /// `wait`, or as it takes.
+    pub fn new(ranks: u32, wait: Option<Duration>) -> Self {
+        Self {
+            wait,
+            queues: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            silent_count: ranks,
+            to_come_count: ranks,
+            held_bytes: 0,
+            line_count: 0,
+            overdue_at: None,
+        }
+    }
+
+    /// A rank is there.
+    pub fn open(&mut self, rank: u32) {
+        self.queues.insert(rank, Queue::default());
+        self.to_come_count = self.to_come_count.saturating_sub(1);
+    }
+
+    /// Whoever is not there yet will not come.
+    pub fn expect_nobody_else(&mut self) {
+        self.silent_count -= std::mem::take(&mut self.to_come_count);
+    }
+
+    /// Takes a line of a rank.
+    pub fn push(&mut self, rank: u32, line: &[u8], now: Instant) {
+        let Some(queue) = self.queues.get_mut(&rank) else { return };
+        let text = match self.texts.get_key_value(line) {
+            Some((text, _)) => Rc::clone(text),
+            None => {
+                self.held_bytes += line.len();
+                line.into()
+            }
+        };
+        let holders = self.texts.entry(Rc::clone(&text)).or_default();
+        *holders.ranks.entry(rank).or_default() += 1;
+        if queue.lines.is_empty() {
+            holders.heads.insert(rank);
+            self.silent_count -= 1;
+        }
+        self.held_bytes += LINE_COST;
+        self.line_count += 1;
+        queue.lines.push_back(Line { text, number: self.line_count, since: now });
+    }
+
+    /// A rank writes no more.
+    pub fn close(&mut self, rank: u32) {
+        let Some(queue) = self.queues.get_mut(&rank) else { return };
+        queue.is_closed = true;
+        if queue.lines.is_empty() {
+            self.queues.remove(&rank);
+            self.silent_count -= 1;
+        }
+    }
+
+    /// Hands out what need not wait any longer.
+    pub fn release(&mut self, now: Instant, mut out: impl FnMut(&Group)) {
+        loop {
+            let groups = match self.silent_count {
+                0 => self.complete(),
+                _ => self.oldest().filter(|line| self.is_due(line, now)).into_iter().collect(),
+            };
+            if groups.is_empty() {
+                break;
+            }
+            groups.into_iter().for_each(|line| out(&self.take(line.text)));
+        }
+        self.overdue_at = self.wait.and_then(|wait| Some(self.oldest()?.since + wait));
+    }
+
+    /// Hands out everything that a rank has in its queue.
+    pub fn release_rank(&mut self, rank: u32, mut out: impl FnMut(&Group)) {
+        while let Some(line) = self.queues.get(&rank).and_then(|queue| queue.lines.front()) {
+            let text = Rc::clone(&line.text);
+            out(&self.take(text));
+        }
+    }
+
+    /// When to call [`release`](Self::release) although nothing has come.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.overdue_at
+    }
+
+    /// True when nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// True when everybody was there and writes no more, and everything is handed out.
+    pub fn is_over(&self) -> bool {
+        self.queues.is_empty() && self.to_come_count == 0
+    }
+
+    /// With nobody silent: lines that nobody can join, for nobody has them further behind. The oldest first.
+    fn complete(&self) -> Vec<Line> {
+        let is_complete = |holders: &&Holders| holders.heads.len() == holders.ranks.len();
+        let complete = self.heads().filter(is_complete);
+        let mut lines: Vec<Line> = complete.filter_map(|holders| self.first_of(holders)).collect();
+        lines.sort_by_key(|line| line.number);
+        // All may wait for each other, as 'a, b' and 'b, a' do.
+        if lines.is_empty() { self.oldest().into_iter().collect() } else { lines }
+    }
+
+    fn oldest(&self) -> Option<Line> {
+        self.heads().filter_map(|holders| self.first_of(holders)).min_by_key(|line| line.number)
+    }
+
+    /// Every text at the head of a queue, once.
+    fn heads(&self) -> impl Iterator<Item = &Holders> {
+        self.queues.iter().filter_map(|(rank, queue)| {
+            let holders = self.texts.get(&queue.lines.front()?.text)?;
+            (holders.heads.first() == Some(rank)).then_some(holders)
+        })
+    }
+
+    /// Of those with a text at the head, the one that wrote it first.
+    fn first_of(&self, holders: &Holders) -> Option<Line> {
+        let lines = holders.heads.iter().filter_map(|rank| self.queues.get(rank)?.lines.front());
+        lines.min_by_key(|line| line.number).cloned()
+    }
+
+    fn is_due(&self, line: &Line, now: Instant) -> bool {
+        self.wait.is_some_and(|wait| line.since + wait <= now) || self.held_bytes > HELD_MAX
+    }
+
+    /// Takes a line from the heads of all queues that have it there.
+    fn take(&mut self, text: Rc<[u8]>) -> Group {
+        let holders = self.texts.get_mut(&text);
+        let heads = holders.map(|holders| std::mem::take(&mut holders.heads)).unwrap_or_default();
+        for rank in &heads {
+            self.pop(*rank, &text);
+        }
+        Group { ranks: heads.into_iter().collect(), line: text }
+    }
+
+    fn pop(&mut self, rank: u32, text: &Rc<[u8]>) {
+        let Some(queue) = self.queues.get_mut(&rank) else { return };
+        queue.lines.pop_front();
+        self.held_bytes -= LINE_COST;
+        let next = queue.lines.front().map(|line| Rc::clone(&line.text));
+        if next.is_none() {
+            match queue.is_closed {
+                true => drop(self.queues.remove(&rank)),
+                false => self.silent_count += 1,
+            }
+        }
+        if let Some(holders) = self.texts.get_mut(text) {
+            if let Some(count) = holders.ranks.get_mut(&rank) {
+                *count -= 1;
+                if *count == 0 {
+                    holders.ranks.remove(&rank);
+                }
+            }
+            if holders.ranks.is_empty() {
+                self.texts.remove(text);
+                self.held_bytes -= text.len();
+            }
+        }
+        if let Some(holders) = next.and_then(|next| self.texts.get_mut(&next)) {
+            holders.heads.insert(rank);
+        }
+    }
+}
+
+/// With this much waiting, lines go out without the others that could join them.
+const HELD_MAX: usize = 4 << 20;
+
+/// About what a line costs besides its text.
+const LINE_COST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::ranges;
+
+    const WAIT: Duration = Duration::from_secs(1);
+
+    /// Ranks 0 to 2, after they wrote these lines, one letter each.
+    fn written(lines: &[(u32, &str)]) -> (Collapse, Instant) {
+        let (mut collapse, now) = (Collapse::new(3, Some(WAIT)), Instant::now());
+        (0..3).for_each(|rank| collapse.open(rank));
+        for (rank, text) in lines {
+            text.bytes().for_each(|letter| collapse.push(*rank, &[letter], now));
+        }
+        (collapse, now)
+    }
+
+    fn released(collapse: &mut Collapse, now: Instant) -> String {
+        let mut text = Vec::new();
+        collapse.release(now, |group| {
+            text.push(format!(
+                "{}:{}",
+                ranges(&group.ranks, ","),
+                String::from_utf8_lossy(&group.line)
+            ));
+        });
+        text.join(" ")
+    }
+
+    #[test]
+    fn lines_that_all_have_written_go_out_at_once() {
+        let (mut collapse, now) = written(&[(0, "aab"), (1, "aab"), (2, "aab")]);
+        assert_eq!(released(&mut collapse, now), "0-2:a 0-2:a 0-2:b");
+        assert_eq!((collapse.deadline(), collapse.held_bytes), (None, 0));
+    }
+
+    #[test]
+    fn a_rank_that_differs_is_told_apart() {
+        let (mut collapse, now) = written(&[(0, "ac"), (1, "bc"), (2, "ac")]);
+        assert_eq!(released(&mut collapse, now), "0,2:a 1:b 0-2:c");
+    }
+
+    #[test]
+    fn a_line_more_in_one_rank_does_not_part_the_others() {
+        let (mut collapse, now) = written(&[(0, "ab"), (2, "ab"), (1, "xab")]);
+        assert_eq!(released(&mut collapse, now), "1:x 0-2:a 0-2:b");
+    }
+
+    #[test]
+    fn ranks_that_wait_for_each_other_go_on() {
+        let (mut collapse, now) = written(&[(0, "ab"), (1, "ba"), (2, "c")]);
+        collapse.close(2);
+        assert_eq!(released(&mut collapse, now), "2:c 0:a 0-1:b");
+        collapse.close(0);
+        assert_eq!(released(&mut collapse, now), "1:a");
+    }
+
+    #[test]
+    fn a_silent_rank_is_waited_for_until_it_ends_or_time_is_over() {
+        let (mut collapse, now) = written(&[(0, "ab"), (1, "a")]);
+        assert_eq!(released(&mut collapse, now), "");
+        assert_eq!(collapse.deadline(), Some(now + WAIT));
+        assert_eq!(released(&mut collapse, now + WAIT), "0-1:a 0:b");
+        collapse.push(1, b"c", now);
+        [0, 2].iter().for_each(|rank| collapse.close(*rank));
+        assert_eq!(released(&mut collapse, now), "1:c");
+    }
+
+    #[test]
+    fn too_much_is_not_held() {
+        let (mut collapse, now) = written(&[]);
+        let line = vec![b'x'; HELD_MAX / 2];
+        for letter in 0..4 {
+            collapse.push(0, &[&line[..], &[letter]].concat(), now);
+        }
+        let mut count = 0;
+        collapse.release(now, |_| count += 1);
+        assert!(count >= 2 && collapse.held_bytes <= HELD_MAX, "{count}");
+        collapse.release_rank(0, |_| count += 1);
+        assert_eq!((count, collapse.held_bytes), (4, 0));
+    }
+}

@@ -1,0 +1,121 @@
+//! Lines of all jobs on their way to our own streams, when those that read the same are written once.
+
+use super::collapse::{Collapse, Group};
+use super::label::Labels;
+use super::outlet::{Outlet, Writer};
+use super::pattern::PatternError;
+use super::{Seat, Stream};
+use crate::report::ranges;
+use crate::settings::Output;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What waits for lines like it, by stream and job.
+#[derive(Debug)]
+pub struct Gather {
+    labels: Labels,
+    wait: Option<Duration>,
+    lines: BTreeMap<(Stream, u32), Collapse>,
+}
+
+impl Gather {
+    /// Nothing yet.
+    ///
+    /// Errors: [`PatternError`].
+    pub fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
+        let label = settings.label.clone().unwrap_or_else(|| LABEL.to_owned());
+        let settings = Output { label: Some(label), ..settings.clone() };
+        let labels = Labels::new(&settings, host)?;
+        Ok(Self { labels, wait: settings.collapse_wait, lines: BTreeMap::new() })
+    }
+
+    /// A job of `ranks` will write to `stream`.
+    pub fn expect(&mut self, stream: Stream, group: u32, ranks: u32) {
+        self.lines.insert((stream, group), Collapse::new(ranks, self.wait));
+    }
+
+    /// A rank is there.
+    pub fn open(&mut self, stream: Stream, seat: Seat) {
+        self.lines.entry((stream, seat.group)).and_modify(|lines| lines.open(seat.rank));
+    }
+
+    /// Takes lines of a rank; the last one may lack its end, if it will never come.
+    pub fn take(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
+        let (writer, now) = (Writer::Rank(seat, stream), Instant::now());
+        let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            match outlet.goes_on(writer) {
+                true => outlet.put(writer, b"", line),
+                false => lines.push(seat.rank, line, now),
+            }
+        }
+        lines.release(now, |group| put(outlet, &self.labels, (stream, seat.group), group));
+    }
+
+    /// Shows the unfinished line of a rank, behind all that it wrote before.
+    pub fn show(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
+        let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
+        lines.release_rank(seat.rank, |group| {
+            put(outlet, &self.labels, (stream, seat.group), group);
+        });
+        let label = self.labels.text(seat.group, &seat.rank.to_string(), Instant::now());
+        outlet.put(Writer::Rank(seat, stream), label.as_bytes(), text);
+    }
+
+    /// A rank writes no more.
+    pub fn close(&mut self, stream: Stream, seat: Seat, outlet: &mut Outlet) {
+        let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
+        lines.close(seat.rank);
+        lines.release(Instant::now(), |group| {
+            put(outlet, &self.labels, (stream, seat.group), group);
+        });
+        if lines.is_over() {
+            self.lines.remove(&(stream, seat.group));
+        }
+    }
+
+    /// Ranks of a job (of all, if none is named) that are not there yet will not come.
+    pub fn expect_nobody_else(&mut self, group: Option<u32>) {
+        for (key, lines) in &mut self.lines {
+            if group.is_none_or(|group| group == key.1) {
+                lines.expect_nobody_else();
+            }
+        }
+    }
+
+    /// Hands out everything that waits on behalf of a rank.
+    pub fn hurry(&mut self, stream: Stream, seat: Seat, outlet: &mut Outlet) {
+        self.show(stream, seat, b"", outlet);
+    }
+
+    /// True when nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.lines.values().all(Collapse::is_empty)
+    }
+
+    /// When to call [`tick`](Self::tick) next.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.lines.values().filter_map(Collapse::deadline).min()
+    }
+
+    /// Hands out the lines of `stream` that have waited long enough, and says whether there were any.
+    pub fn tick(&mut self, stream: Stream, now: Instant, outlet: &mut Outlet) -> bool {
+        let mut any = false;
+        for (key, lines) in self.lines.iter_mut().filter(|((of, _), _)| *of == stream) {
+            if lines.deadline().is_some_and(|at| at <= now) {
+                lines.release(now, |group| put(outlet, &self.labels, *key, group));
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+fn put(outlet: &mut Outlet, labels: &Labels, (stream, group): (Stream, u32), lines: &Group) {
+    let Some(&rank) = lines.ranks.first() else { return };
+    let label = labels.text(group, &ranges(&lines.ranks, ","), Instant::now());
+    outlet.put(Writer::Rank(Seat { group, rank }, stream), label.as_bytes(), &lines.line);
+}
+
+/// Without it nobody could tell how many have written a line.
+const LABEL: &str = "[%r] ";

@@ -1,0 +1,256 @@
+//! What ranks write: whole lines, behind labels, in files, or once for many.
+
+mod common;
+use common::{c_program, job, run, shell};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+#[test]
+fn no_line_of_256_ranks_is_lost_or_mixed() {
+    let (ranks, count, bytes) = (256, 10_000, 120);
+    let mut command = job(ranks, [c_program("lines")]);
+    let mut child =
+        command.args([count, bytes].map(|n| n.to_string())).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::with_capacity(1 << 20, child.stdout.take().unwrap());
+    let (mut next, mut line) = (vec![0; index(ranks)], Vec::new());
+    while out.read_until(b'\n', &mut line).unwrap() > 0 {
+        let (rank, number) = tag(&line, bytes);
+        assert_eq!(number, next[rank], "rank {rank}");
+        next[rank] += 1;
+        line.clear();
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(next.iter().all(|seen| *seen == count), "{next:?}");
+}
+
+#[test]
+fn a_long_line_comes_whole() {
+    let (count, bytes) = (3, 900_000);
+    let ran = run(job(4, [c_program("lines")]).args([count, bytes].map(|n| n.to_string())));
+    let mut next = BTreeMap::new();
+    for line in ran.exits_with(0).out.split_inclusive('\n') {
+        let (rank, number) = tag(line.as_bytes(), bytes);
+        assert_eq!(number, *next.entry(rank).and_modify(|seen| *seen += 1).or_default());
+    }
+    assert_eq!(next, (0..4).map(|rank| (rank, count - 1)).collect());
+}
+
+/// Who wrote a line and the how many-th it is, after a look whether all of it belongs together.
+fn tag(line: &[u8], bytes: usize) -> (usize, usize) {
+    let text = || String::from_utf8_lossy(&line[..line.len().min(80)]);
+    assert_eq!((line.len(), line.last()), (bytes, Some(&b'\n')), "{}", text());
+    let mut parts = line[..bytes - 1].splitn(3, |byte| *byte == b':');
+    let mut number =
+        || std::str::from_utf8(parts.next().unwrap()).unwrap().parse::<usize>().unwrap();
+    let (rank, place) = (number(), number());
+    let letter = b'a' + u8::try_from((rank + place) % 26).unwrap();
+    let filler = parts.next().unwrap();
+    assert!(filler == vec![letter; filler.len()], "{}", text());
+    (rank, place)
+}
+
+#[test]
+fn last_lines_without_end_are_kept_and_not_mixed() {
+    let ran = run(&mut job(3, shell("printf 'a\\nlast'"))).exits_with(0);
+    assert_eq!(ran.out.lines().filter(|line| *line == "last").count(), 3, "{:?}", ran.out);
+    assert_eq!((ran.out.len(), ran.out.ends_with("last")), (3 * 7 - 1, true), "{:?}", ran.out);
+}
+
+#[test]
+fn a_label_names_the_rank_of_every_line() {
+    let script = "echo one; printf two";
+    for (options, label) in [
+        (vec!["-l"], "[R] "),
+        (vec!["--label-format", "%g/%r on %h 100%%: "], "0/R on HOST 100%: "),
+    ] {
+        let ran = run(job(2, options).args(shell(script))).exits_with(0);
+        let label = label.replace("HOST", &rustix::system::uname().nodename().to_string_lossy());
+        let expected = |rank: &str| ["one", "two"].map(|line| label.replace('R', rank) + line);
+        assert_eq!(ran.lines(), [expected("0"), expected("1")].concat());
+    }
+    let ran = run(job(1, ["-l", "--timestamps"]).args(shell("echo one; sleep 0.2; echo two >&2")));
+    let times = [&ran.out, &ran.err].map(|text| {
+        let (time, line) = text.split_once(' ').unwrap();
+        assert!(["[0] one\n", "[0] two\n"].contains(&line), "{text}");
+        time.parse::<f64>().unwrap()
+    });
+    assert!(times[0] + 0.2 <= times[1], "{times:?}");
+    run(job(2, ["--label-format", "%x"]).arg("true")).exits_with(1).says(&["'%x'", "%r (rank)"]);
+}
+
+#[test]
+fn each_rank_has_a_file_of_its_own() {
+    let folder = folder("own");
+    fs::write(folder.join("out.1"), "what was there before, and is longer").unwrap();
+    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2; printf last";
+    let mut command = job(3, ["--stdout-to", "out.%r", "--stderr-to", "%r.%h.err"]);
+    let ran = run(command.args(shell(script)).current_dir(&folder)).exits_with(0);
+    assert_eq!((&*ran.out, &*ran.err), ("", ""));
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    for rank in 0..3 {
+        let read = |name: String| fs::read_to_string(folder.join(name)).unwrap();
+        assert_eq!(read(format!("out.{rank}")), format!("out {rank}\nlast"));
+        assert_eq!(read(format!("{rank}.{host}.err")), format!("err {rank}\n"));
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn ranks_may_share_a_file_and_both_streams_too() {
+    let folder = folder("shared");
+    let script = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
+    let mut command = job(4, ["-l"]);
+    command.args(["--stdout-to", "all", "--stderr-to", "all"]).args(shell(script));
+    run(command.current_dir(&folder)).exits_with(0).says_nothing();
+    let text = fs::read_to_string(folder.join("all")).unwrap();
+    for rank in 0..4 {
+        let label = format!("[{rank}] ");
+        let own: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(&label)).collect();
+        assert_eq!(own, ["out 1", "err 1", "out 2", "err 2", "out 3", "err 3"], "{text}");
+    }
+    assert_eq!(text.lines().count(), 24);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn files_that_cannot_be_written_are_told_before_the_start() {
+    let folder = folder("before");
+    fs::write(folder.join("old.0"), "kept").unwrap();
+    fs::create_dir(folder.join("old.1")).unwrap();
+    let pipe = folder.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (pattern, said) in [
+        ("no/such/out.%r".to_owned(), "mkdir -p no/such"),
+        ("old.%r".to_owned(), "it is a folder"),
+        ("100%".to_owned(), "lone '%'"),
+        // Nobody may make a file there.
+        ("/sys/out.%r".to_owned(), "choose a place where you may write"),
+        ("pipe".to_owned(), "start the reader"),
+    ] {
+        let mut command = job(2, ["--stderr-to", "new.%r", "--stdout-to", &pattern]);
+        let ran = run(command.args(["touch", "started"]).current_dir(&folder)).exits_with(1);
+        ran.says(&[said, if pattern.contains('/') { "/out.0" } else { "" }]);
+    }
+    let mut names: Vec<String> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["old.0", "old.1", "pipe"]);
+    assert_eq!(fs::read_to_string(folder.join("old.0")).unwrap(), "kept");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_file_that_takes_no_more_is_named_and_no_success() {
+    let mut command = job(2, ["--stdout-to", "/dev/full"]);
+    run(command.args(["echo", "lost"])).exits_with(1).says(&["'/dev/full'", "space", "lost"]);
+}
+
+#[test]
+fn lines_that_ranks_write_alike_come_once() {
+    // However long it takes, so that a busy machine cannot part them.
+    let options = ["--collapse", "--collapse-wait", "0"];
+    let script = "echo hello; if [ $PMI_RANK = 5 ]; then echo differs; fi; echo rank $((PMI_RANK / 4)); \
+                  echo oops >&2";
+    let ran = run(job(8, options).args(shell(script))).exits_with(0);
+    let expected = ["[0-3] rank 0", "[0-7] hello", "[4-7] rank 1", "[5] differs"];
+    assert_eq!(ran.lines(), expected, "{}", ran.out);
+    let at = |line| ran.out.find(line).unwrap();
+    assert!(at("hello") < at("differs") && at("differs") < at("rank 1"), "{}", ran.out);
+    assert_eq!(ran.err, "[0-7] oops\n");
+    let ran = run(job(3, options).args(["--label-format", "%r> "]).args(["printf", "end"]));
+    assert_eq!(ran.exits_with(0).out, "0-2> end");
+    // Whoever fails is waited for by nobody.
+    let ran =
+        run(job(4, options).args(shell("echo hello; [ $PMI_RANK != 0 ] || exit 3; exec sleep 60")));
+    assert!(ran.exits_with(3).out.starts_with("[0"));
+}
+
+#[test]
+fn a_rank_that_is_silent_holds_lines_for_a_while_only() {
+    let script = "if [ $PMI_RANK = 0 ]; then read line; echo $line; else exec sleep 60; fi";
+    let mut command = job(3, ["--collapse", "--collapse-wait", "0.1"]);
+    let mut child =
+        command.args(shell(script)).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"alone\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "[0] alone\n");
+    signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn a_slow_reader_costs_ranks_time_and_us_no_memory() {
+    for options in [vec![], vec!["-l"], vec!["--collapse"]] {
+        // Each has far more to say than may be kept.
+        let mut command = job(32, &options);
+        command.args(shell(
+            "yes 'a line of $PMI_RANK that is neither short nor long' | head -n 400000",
+        ));
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        let mut bytes = [0; 1 << 16];
+        let before = memory_kb(&child);
+        for _ in 0..20 {
+            out.read_exact(&mut bytes[..1000]).unwrap();
+            thread::sleep(Duration::from_millis(20));
+        }
+        let grown = memory_kb(&child).saturating_sub(before);
+        assert!(grown < 16_000, "{options:?}: {grown} kB more");
+        signal(&child, "KILL");
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_every_kind_of_output() {
+    let folder = folder("gone");
+    for options in ["-l", "--timestamps", "--collapse", "--stderr-to err.%r"] {
+        let line = format!("{{ {HOST} run -n 3 {options} yes; echo code $? >&2; }} | head -n 1");
+        let ran = run(Command::new("sh").args(["-c", &line]).current_dir(&folder));
+        assert_eq!(
+            (ran.code, ran.out.lines().count(), ran.err.trim()),
+            (0, 1, "code 141"),
+            "{options}"
+        );
+    }
+    // Nobody who writes to files is touched by it.
+    let line =
+        format!("{HOST} run -n 2 --stdout-to %r sh -c 'sleep 0.2; echo out; echo err >&2' | true");
+    let ran = run(Command::new("sh").args(["-c", &line]).current_dir(&folder)).exits_with(0);
+    assert_eq!(ran.err, "err\nerr\n");
+    assert_eq!(fs::read_to_string(folder.join("1")).unwrap(), "out\n");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// A folder of its own for the test `name`.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("output-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn memory_kb(child: &Child) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn signal(child: &Child, name: &str) {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap()
+}
+
+const HOST: &str = env!("CARGO_BIN_EXE_pmi-host");

@@ -185,6 +185,7 @@ fn ended(ending: Ending, phase: Phase) -> String {
     };
     match ending {
         Ending::Exited(code) => format!("exited with code {code}{when}"),
+        Ending::Unseen => format!("ended{when}"),
         Ending::Killed { signal: number, dumped } => {
             let core = if dumped { ", core dumped" } else { "" };
             let hint = match number == Signal::KILL.as_raw() {

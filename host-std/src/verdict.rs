@@ -94,7 +94,7 @@ pub enum Failure {
 /// Judges the end of one rank that nobody had asked to end. `None` is a good end.
 pub fn judge(rank: u32, ending: Ending, phase: Phase) -> Option<Failure> {
     match (ending, phase) {
-        (Ending::Exited(0), Phase::Silent | Phase::Finalized) => None,
+        (Ending::Exited(0) | Ending::Unseen, Phase::Silent | Phase::Finalized) => None,
         (Ending::Exited(0), Phase::Open) => Some(Failure::LeftEarly { rank }),
         _ => Some(Failure::Ended { rank, ending, phase }),
     }

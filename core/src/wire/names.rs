@@ -21,6 +21,10 @@ pub struct Words {
     pub frame: &'static str,
 }
 
+/// What both ends say where a client has started its launcher. Spec: PMI-1, `singinit`.
+pub const SINGLETON: &[u8] = b"singinit";
+/// What the launcher answers then.
+pub const SINGLETON_INFO: &[u8] = b"singinit_info";
 /// The one reply of PMI-2 that is not named after its request. It answers `fullinit`.
 pub const CHALLENGE: &[u8] = b"auth-response";
 

@@ -6,6 +6,7 @@ use super::{config::Config, help, layers, mpiexec};
 use crate::conform::RANK;
 use crate::launch::preview;
 use crate::server::gate;
+use crate::server::singleton::Caller;
 use crate::{conform, demo, job, report};
 use clap::{Arg, Command};
 use std::ffi::OsString;
@@ -41,11 +42,20 @@ pub const COMMANDS: &[Subcommand] = &[
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut words = words.into_iter();
     let own = words.next().unwrap_or_default();
+    let words: Vec<OsString> = words.collect();
+    // Whatever name we are called by: a program that wants a launcher says nothing else.
+    if let Some(caller) = Caller::among(&words) {
+        return match caller {
+            Ok(caller) => ExitCode::from(job::serve(caller)),
+            Err(why) => complain(&why, USAGE),
+        };
+    }
     if let Some(name) = Path::new(&own).file_name()
         && FACES.iter().any(|face| name == *face)
     {
-        return mpiexec(words.collect());
+        return mpiexec(words);
     }
+    let mut words = words.into_iter();
     let first = words.next().unwrap_or_else(|| "help".into());
     let name = match first.to_str() {
         Some("--help" | "-h") => "help",

@@ -18,10 +18,15 @@ use std::time::{Duration, Instant};
 impl Run {
     /// Takes note of how a process ended.
     pub(super) fn take_end(&mut self, number: u32) -> io::Result<()> {
+        let Some(running) = &self.processes[index(number)].process else { return Ok(()) };
+        let Some(ending) = running.ending()? else { return Ok(()) };
+        self.note_end(number, ending)
+    }
+
+    /// Judges how a process ended, and what follows.
+    fn note_end(&mut self, number: u32, ending: Ending) -> io::Result<()> {
         let Started { job, rank, process, .. } = &mut self.processes[index(number)];
         let (job, rank) = (*job, *rank);
-        let Some(running) = process else { return Ok(()) };
-        let Some(ending) = running.ending()? else { return Ok(()) };
         *process = None;
         self.running_count -= 1;
 
@@ -29,7 +34,9 @@ impl Run {
         // good one.
         self.service.drain(job, rank, &self.poller)?;
         self.take_news();
-        self.service.tracer.event(Who::rank(job.0, rank), ended(ending));
+        if let Some(ended) = ended(ending) {
+            self.service.tracer.event(Who::rank(job.0, rank), ended);
+        }
         match judge(rank, ending, self.service.phase(job, rank)).filter(|_| self.is_wanted(job)) {
             Some(failure) => {
                 self.outputs.drain(number);
@@ -160,8 +167,10 @@ impl Run {
         self.take_end(number)?;
         let Started { job, rank, process, .. } = &self.processes[index(number)];
         let (job, rank) = (*job, *rank);
-        if process.is_none() {
-            return Ok(());
+        let Some(process) = process else { return Ok(()) };
+        if !process.is_ours() {
+            // What it does from now on is no job of ours.
+            return self.note_end(number, Ending::Unseen);
         }
         match self.service.phase(job, rank) {
             Phase::Open => self.fail(job, Failure::Disconnected { rank }),
@@ -254,10 +263,11 @@ impl Run {
 }
 
 /// How a process ended, for the trace.
-fn ended(ending: Ending) -> What {
+fn ended(ending: Ending) -> Option<What> {
     match ending {
-        Ending::Exited(code) => What::Exited { code: code.into() },
-        Ending::Killed { signal, .. } => What::Killed { signal },
+        Ending::Exited(code) => Some(What::Exited { code: code.into() }),
+        Ending::Killed { signal, .. } => Some(What::Killed { signal }),
+        Ending::Unseen => None,
     }
 }
 

@@ -14,6 +14,7 @@
 
 mod door;
 mod ending;
+mod singleton;
 mod start;
 
 use crate::cli::config::Config;
@@ -33,6 +34,7 @@ use crate::verdict::Failure;
 use door::Door;
 use pmi_core::ids::JobId;
 use pmi_trace::{Head, JobFacts};
+pub use singleton::serve;
 use start::Start;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
@@ -268,11 +270,17 @@ impl Run {
 
     /// A connection ended. Mostly its process is ending too, and how it ends says more.
     fn take_closed(&mut self, job: JobId, rank: u32) {
-        match self.process_of(job, rank) {
-            Some(process) if self.processes[index(process)].process.is_some() => {
-                self.closed_early.push((Instant::now() + ENDING, process));
+        let number = self.process_of(job, rank);
+        let running = number.and_then(|number| self.processes[index(number)].process.as_ref());
+        match (number, running) {
+            (Some(number), Some(process)) if process.is_ours() => {
+                self.closed_early.push((Instant::now() + ENDING, number));
             }
-            None if self.service.from(job, rank).is_some() => self.take_caller_closed(job, rank),
+            // For us it ends with its connection.
+            (Some(number), Some(_)) => self.closed_early.insert(0, (Instant::now(), number)),
+            (None, _) if self.service.from(job, rank).is_some() => {
+                self.take_caller_closed(job, rank);
+            }
             _ => self.service.set_gone(job, rank),
         }
     }

@@ -4,7 +4,7 @@ use super::{Job, Run, Started};
 use crate::launch::codes::Commands;
 use crate::launch::order::Order;
 use crate::launch::plan::Plan;
-use crate::launch::process::{self, Exec, start_code};
+use crate::launch::process::{self, Exec, Process, start_code};
 use crate::report;
 use crate::server::news::Asked;
 use crate::server::ready::{Interest, Token};
@@ -148,20 +148,8 @@ impl Run {
 
     fn add(&mut self, start: &Start, started: process::Started) -> io::Result<()> {
         let process::Started { process, link, output, errors } = started;
-        let number = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
-        if let Some(job) = self.jobs.get_mut(&start.job.0) {
-            if start.rank == 0 {
-                job.first_process = number;
-            }
-            job.started_count += 1;
-            job.running_count += 1;
-        }
-        self.poller.add(Token::Exit(number), process.handle(), Interest::Read)?;
-        let (job, rank, pid) = (start.job, start.rank, process.pid());
-        self.processes.push(Started { job, rank, pid, process: Some(process) });
-        let (pid, host) = (pid.unsigned_abs(), start.plan.host.clone());
-        self.service.tracer.event(Who::rank(job.0, rank), What::Started { pid, host });
-        self.running_count += 1;
+        let (job, rank) = (start.job, start.rank);
+        let number = self.watch((job, rank), process, &start.plan.host)?;
         self.inputs.add(number, &self.poller)?;
         let place = (number, Seat { group: start.group, rank });
         self.outputs.add(place, Stream::Out, output, &self.poller)?;
@@ -169,6 +157,30 @@ impl Run {
             self.outputs.add(place, Stream::Err, errors, &self.poller)?;
         }
         self.service.add_member((job, rank), link.into(), &self.poller)
+    }
+
+    /// Notes that a process runs as a rank, and gives its number.
+    pub(super) fn watch(
+        &mut self,
+        (id, rank): (JobId, u32),
+        process: Process,
+        host: &str,
+    ) -> io::Result<u32> {
+        let number = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
+        if let Some(job) = self.jobs.get_mut(&id.0) {
+            if rank == 0 {
+                job.first_process = number;
+            }
+            job.started_count += 1;
+            job.running_count += 1;
+        }
+        self.poller.add(Token::Exit(number), process.handle(), Interest::Read)?;
+        let pid = process.pid();
+        self.processes.push(Started { job: id, rank, pid, process: Some(process) });
+        let (pid, host) = (pid.unsigned_abs(), host.to_owned());
+        self.service.tracer.event(Who::rank(id.0, rank), What::Started { pid, host });
+        self.running_count += 1;
+        Ok(number)
     }
 
     /// A rank could not be started. The first job has then failed; one that was asked for is taken back.

@@ -19,6 +19,7 @@ use crate::launch::plan::{Dial, Part, Plan};
 use crate::launch::program::Program;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::{SigSet, Signal as NixSignal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::DupFlags;
@@ -89,6 +90,8 @@ pub struct Started {
 pub struct Process {
     pid: Pid,
     handle: OwnedFd,
+    /// It was started by us, so the system tells us how it ended.
+    is_ours: bool,
 }
 
 /// How a process ended.
@@ -103,6 +106,8 @@ pub enum Ending {
         /// True when a core file was written.
         dumped: bool,
     },
+    /// It was not started by us, so how it ended is not ours to know.
+    Unseen,
 }
 
 impl Launcher {
@@ -189,7 +194,7 @@ impl Launcher {
         let pid = spawned?;
         // Not waited for yet, so the number cannot have been given to another process.
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok(Started { process: Process { pid, handle }, link, output, errors })
+        Ok(Started { process: Process { pid, handle, is_ours: true }, link, output, errors })
     }
 
     /// Lets go of the ends of the rank that was started last, so that they close with it. For when there
@@ -259,10 +264,24 @@ impl fmt::Debug for Launcher {
 }
 
 impl Process {
+    /// A process that somebody else has started and that runs.
+    ///
+    /// Errors: those of the system; that there is none, for one.
+    pub fn of_others(pid: i32) -> io::Result<Self> {
+        let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+        let handle = pidfd_open(pid, PidfdFlags::empty())?;
+        Ok(Self { pid, handle, is_ours: false })
+    }
+
     /// Sends `signal`. A process that has ended takes no notice.
     pub fn signal(&self, signal: Signal) {
         // The one failure that can happen is that it is gone, which is what the sender wanted.
         let _ = pidfd_send_signal(&self.handle, signal);
+    }
+
+    /// Whether it was started by us.
+    pub const fn is_ours(&self) -> bool {
+        self.is_ours
     }
 
     /// Its number.
@@ -274,6 +293,11 @@ impl Process {
     ///
     /// Errors: those of the system.
     pub fn ending(&self) -> io::Result<Option<Ending>> {
+        if !self.is_ours {
+            let mut ended = [PollFd::new(&self.handle, PollFlags::IN)];
+            let count = poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+            return Ok((count > 0).then_some(Ending::Unseen));
+        }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let Some(status) = waitid(WaitId::PidFd(self.handle.as_fd()), options)? else {
             return Ok(None);
@@ -298,6 +322,7 @@ impl Ending {
         match self {
             Self::Exited(code) => code,
             Self::Killed { signal, .. } => shell_code(signal),
+            Self::Unseen => 1,
         }
     }
 }

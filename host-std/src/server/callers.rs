@@ -40,6 +40,26 @@ impl Service {
         Ok(())
     }
 
+    /// Takes over the connection of a rank that we have dialled.
+    ///
+    /// Errors: those of the system.
+    pub fn add_singleton(
+        &mut self,
+        (job, rank): (JobId, u32),
+        (link, from): (Stream, SocketAddr),
+        poller: &Poller,
+    ) -> io::Result<()> {
+        let session =
+            self.open(Peer::Member { job, rank: Rank(rank) }, link, Some(from), poller)?;
+        if let Some(Some(connection)) = self.connections.get_mut(index(session.0)) {
+            connection.is_stranger = false;
+        }
+        if let Some(seat) = self.seat_mut(job, rank) {
+            (seat.session, seat.is_local) = (Some(session), true);
+        }
+        Ok(())
+    }
+
     /// A caller has said who it is.
     pub(super) fn take_joined(&mut self, job: JobId, rank: Rank) -> Option<News> {
         let member = self.server.job(job)?.member(rank)?;

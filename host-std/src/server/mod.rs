@@ -1,7 +1,7 @@
 //! Serving the ranks of all jobs: what is ready ([`ready`]), the protocol server ([`service`], with
 //! [`callers`] who dial in) and what it wants done ([`news`]), bytes between it and the ranks ([`flush`]),
-//! who may dial in ([`gate`]), where ([`listen`]) and what lies over it ([`secure`]), and what the server is
-//! made of ([`storage`], [`map_kvs`]).
+//! who may dial in ([`gate`]), where ([`listen`]) and what lies over it ([`secure`]), whom we dial
+//! ([`singleton`]), and what the server is made of ([`storage`], [`map_kvs`]).
 
 pub mod callers;
 pub mod flush;
@@ -12,4 +12,5 @@ pub mod news;
 pub mod ready;
 pub mod secure;
 pub mod service;
+pub mod singleton;
 pub mod storage;

@@ -73,7 +73,8 @@ pub enum ConnectError {
 /// Finds the server through the environment of this process, and opens a conversation in what
 /// `PMI_VERSION` says: PMI-1.1 if it says nothing.
 ///
-/// `None` is a singleton: there is no server, and the process is rank 0 of 1.
+/// `None` is a singleton: nobody has started this process as part of a job, so it is rank 0 of 1, and
+/// may start a launcher of its own ([`singleton`](crate::singleton)).
 /// Errors: [`ConnectError`].
 pub fn connect() -> Result<Option<Member>, ConnectError> {
     connect_by(Environment::of_this_process()?)
@@ -234,7 +235,7 @@ fn secure(_stream: Stream, environment: &Environment) -> Result<Stream, ConnectE
 }
 
 /// Opens a conversation over a stream.
-fn talk<P: Opens>(
+pub(crate) fn talk<P: Opens>(
     environment: &Environment,
     version: Version,
     secret: Option<&Secret>,

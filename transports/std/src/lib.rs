@@ -25,6 +25,7 @@
 //! | [`NonBlocking`] | the same as a [`Link`](pmi_link::Link) for [`pmi_link::pump()`] |
 //! | [`Bounded`] | a [`Buffer`](pmi_core::storage::Buffer) on the heap |
 //! | `tls` | connections under TLS, with the feature of that name |
+//! | [`singleton`] | a launcher for a process that was started by itself |
 //! | [`Clock`] | the system's clock as [`Instant`](pmi_core::time::Instant)s |
 //!
 //! It knows nothing of processes and of waiting for many links: that is the host's.
@@ -35,6 +36,7 @@ pub mod env;
 mod inherit;
 mod nonblocking;
 pub mod shared;
+pub mod singleton;
 mod stream;
 #[cfg(feature = "tls")]
 pub mod tls;

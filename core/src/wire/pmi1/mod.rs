@@ -5,9 +5,11 @@
 //! last. Spec: `docs/pmi1.md`, which says for each exchange who was seen to send what.
 
 mod line;
+mod singleton;
 mod spawn;
 
 use self::line::{Line, LineWriter, sayable};
+pub use self::singleton::Greeting;
 pub(crate) use self::spawn::write_spawn;
 use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn};
 use super::{Framed, Unwritten, has_codes, names, quirks};

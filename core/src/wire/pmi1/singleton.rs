@@ -1,0 +1,134 @@
+//! What is said before `init` where the client was there first.
+//!
+//! A program that was started by itself and wants more than itself starts a launcher, which
+//! connects back. The launcher greets, the client says what it speaks, the launcher names the
+//! space of the client's job; then the client goes on with `init` like every other. Spec:
+//! `docs/pmi1.md`, singletons.
+
+use super::command;
+use super::line::{Line, LineWriter, sayable};
+use crate::command::{Text, Version};
+use crate::error::Malformed;
+use crate::wire::{Unwritten, names};
+
+/// One of the three lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Greeting<'a> {
+    /// What a launcher says first, and what the client answers. `cmd=singinit`
+    Hello {
+        /// What is spoken; some launchers do not say it.
+        version: Option<Version>,
+        /// Whether the standard streams of the client go through the launcher. That takes three
+        /// connections more, and the client reads on without them if the launcher says no.
+        has_streams: bool,
+    },
+    /// What the launcher answers to that. `cmd=singinit_info`
+    Info {
+        /// The name of the client's space; none if they do not get together.
+        kvsname: Option<Text<'a>>,
+    },
+}
+
+impl<'a> Greeting<'a> {
+    /// Reads one line.
+    ///
+    /// Errors: [`Malformed`] for a line that is none of them, or asks for more than to be believed.
+    pub fn read(message: &'a [u8]) -> Result<Self, Malformed> {
+        let line = Line::new(message);
+        let word = command(line)?;
+        let says = |key, value: &str| line.field(key).is_some_and(|text| text == *value.as_bytes());
+        if word == names::SINGLETON_INFO {
+            let kvsname = line.field("kvsname").filter(|_| says("versionok", "yes"));
+            return Ok(Self::Info { kvsname });
+        }
+        if word != names::SINGLETON
+            || !(says("authtype", "none") || line.field("authtype").is_none())
+        {
+            return Err(Malformed::new(0, "cmd=singinit authtype=none"));
+        }
+        let small = |key| line.number(key).and_then(|n| u16::try_from(n).ok());
+        let version = small("pmi_version")
+            .map(|major| Version { major, minor: small("pmi_subversion").unwrap_or(0) });
+        Ok(Self::Hello { version, has_streams: says("stdio", "yes") })
+    }
+
+    /// Writes one line.
+    ///
+    /// Errors: [`Unwritten::Misuse`] for a name that cannot be said, [`Unwritten::Full`].
+    pub fn write(&self, out: &mut [u8]) -> Result<usize, Unwritten> {
+        let says = |yes| Text::from(if yes { "yes" } else { "no" });
+        let line = match *self {
+            Self::Hello { version, has_streams } => {
+                let mut line = LineWriter::new(out, names::SINGLETON);
+                if let Some(Version { major, minor }) = version {
+                    line.number("pmi_version", major).number("pmi_subversion", minor);
+                    line.pair("stdio", says(has_streams));
+                }
+                line.pair("authtype", Text::from("none"));
+                line
+            }
+            Self::Info { kvsname } => {
+                let name = kvsname.map(|name| sayable("kvsname", name)).transpose()?;
+                let mut line = LineWriter::new(out, names::SINGLETON_INFO);
+                line.pair("versionok", says(name.is_some())).pair("stdio", says(false));
+                line.optional("kvsname", name);
+                line
+            }
+        };
+        Ok(line.finish()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recorded between MPICH 4.0.2 and 5.0.2 on one side, hydra 5.0.2 and gforker 5.0.2 on the other.
+    #[test]
+    fn recorded_lines_are_read() {
+        let hello = |version, has_streams| Ok(Greeting::Hello { version, has_streams });
+        let (first, second) = (Some(Version::V1_1), Some(Version::V1_2));
+        for (line, read) in [
+            ("cmd=singinit authtype=none\n", hello(None, false)),
+            (
+                "cmd=singinit pmi_version=1 pmi_subversion=1 stdio=no authtype=none\n",
+                hello(first, false),
+            ),
+            (
+                "cmd=singinit pmi_version=1 pmi_subversion=1 stdio=yes authtype=none\n",
+                hello(first, true),
+            ),
+            (
+                "cmd=singinit pmi_version=1 pmi_subversion=2 stdio=yes authtype=none\n",
+                hello(second, true),
+            ),
+            (
+                "cmd=singinit_info versionok=yes stdio=no kvsname=kvs_13554_0_1846055470_n0\n",
+                Ok(Greeting::Info { kvsname: Some("kvs_13554_0_1846055470_n0".into()) }),
+            ),
+            ("cmd=singinit_info versionok=no\n", Ok(Greeting::Info { kvsname: None })),
+        ] {
+            assert_eq!(Greeting::read(line.as_bytes()), read, "{line}");
+        }
+        for line in ["cmd=singinit authtype=kerberos\n", "cmd=init\n", "\n", "singinit"] {
+            assert!(Greeting::read(line.as_bytes()).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for greeting in [
+            Greeting::Hello { version: None, has_streams: false },
+            Greeting::Hello { version: Some(Version::V1_2), has_streams: true },
+            Greeting::Info { kvsname: Some("kvs_7_0".into()) },
+            Greeting::Info { kvsname: None },
+        ] {
+            let mut out = [0; 96];
+            let len = greeting.write(&mut out).unwrap();
+            assert_eq!(Greeting::read(&out[..len]), Ok(greeting));
+            assert!(matches!(greeting.write(&mut out[..len - 1]), Err(Unwritten::Full(_))));
+        }
+        let blank = Greeting::Info { kvsname: Some("a b".into()) };
+        assert!(matches!(blank.write(&mut [0; 96]), Err(Unwritten::Misuse(_))));
+    }
+}

@@ -1,0 +1,134 @@
+//! Serving a program that was started by itself and has started us.
+//!
+//! It waits at a port of this machine until we connect, and says who it is. All of this happens before
+//! anything else: nobody is kept waiting by it but the program that asked for it.
+
+use pmi_core::command::{Text, Version};
+use pmi_core::wire::pmi1::Greeting;
+use pmi_std::Stream;
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// The words by which a program starts its launcher: `-pmi_args PORT INTERFACE KEY PID`.
+///
+/// Interface and key were meant for more than was ever done: every program says `default_interface` and
+/// `default_key`. MPICH takes the number of the process after it has split off the one that becomes the
+/// launcher, so it is our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Where it waits.
+    pub port: u16,
+    /// Its process.
+    pub pid: i32,
+}
+
+impl Caller {
+    /// The option that says so.
+    pub const OPTION: &str = "-pmi_args";
+
+    /// Finds it among `words`; programs may put switches of their own in front.
+    ///
+    /// Errors: a sentence for people.
+    pub fn among(words: &[OsString]) -> Option<Result<Self, String>> {
+        let is_switch = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
+        let at = words.iter().take_while(is_switch).position(|word| word == Self::OPTION)?;
+        let number = |behind: usize| words.get(at + behind)?.to_str()?.parse::<i32>().ok();
+        let port = number(1).and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
+        let found = port.zip(number(4).filter(|pid| *pid > 0));
+        let theirs = |pid| if pid == own_pid() { parent_pid().unwrap_or(pid) } else { pid };
+        Some(found.map(|(port, pid)| Self { port, pid: theirs(pid) }).ok_or_else(|| {
+            format!(
+                "'{}' is for programs that start their own launcher, with port, interface, key and process \
+                 behind it; people start programs with 'pmi-host run -n 4 ./hello'",
+                Self::OPTION
+            )
+        }))
+    }
+
+    /// Connects and tells the program that its job is called `kvsname`. The connection never waits then.
+    ///
+    /// Errors: a sentence for people.
+    pub fn meet(self, kvsname: &str) -> Result<(Stream, SocketAddr), String> {
+        let Self { port, pid } = self;
+        let talk = || -> io::Result<(Stream, SocketAddr)> {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let mut stream = TcpStream::connect_timeout(&address, WITHIN)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(WITHIN))?;
+            say(&mut stream, Greeting::Hello { version: None, has_streams: false })?;
+            let (mut line, mut byte) = (Vec::new(), [0]);
+            // Byte by byte, so that nothing of what comes next is taken away.
+            while line.last() != Some(&b'\n') && line.len() < LINE_BYTES {
+                stream.read_exact(&mut byte)?;
+                line.push(byte[0]);
+            }
+            let version = match Greeting::read(&line) {
+                Ok(Greeting::Hello { version, .. }) => version,
+                _ => {
+                    let heard = line.escape_ascii();
+                    return Err(io::Error::other(format!("it answered '{heard}'")));
+                }
+            };
+            let speaks_ours = version.is_none_or(|version| version.major == Version::V1_1.major);
+            let kvsname = speaks_ours.then(|| Text::from(kvsname));
+            say(&mut stream, Greeting::Info { kvsname })?;
+            if !speaks_ours {
+                return Err(io::Error::other("it speaks no PMI-1"));
+            }
+            stream.set_nonblocking(true)?;
+            Ok((stream.into(), address))
+        };
+        talk().map_err(|error| {
+            format!(
+                "process {pid} has started this launcher and waits at port {port} of this machine, but \
+                 cannot be served: {error}"
+            )
+        })
+    }
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+fn parent_pid() -> Option<i32> {
+    rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get())
+}
+
+fn say(stream: &mut TcpStream, greeting: Greeting<'_>) -> io::Result<()> {
+    let mut out = [0; LINE_BYTES];
+    let len = greeting
+        .write(&mut out)
+        .map_err(|_| io::Error::other("the name of the job cannot be said"))?;
+    stream.write_all(&out[..len])
+}
+
+/// It waits for nothing else.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// The longest line is the one with the name of a job.
+const LINE_BYTES: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn among(line: &str) -> Option<Result<Caller, String>> {
+        Caller::among(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_words_of_a_program_are_told_from_those_of_people() {
+        let caller = Some(Ok(Caller { port: 4711, pid: 99 }));
+        assert_eq!(among("-pmi_args 4711 default_interface default_key 99"), caller);
+        assert_eq!(among("-v -pmi_args 4711 default_interface default_key 99"), caller);
+        let own = among(&format!("-pmi_args 4711 default_interface default_key {}", own_pid()));
+        assert_eq!(own.unwrap().unwrap().pid, parent_pid().unwrap());
+        assert_eq!(among("run -n 4 ./a -pmi_args"), None);
+        for line in ["-pmi_args", "-pmi_args 0 a b 1", "-pmi_args 1 a b", "-pmi_args 1 a b -1"] {
+            assert!(among(line).is_some_and(|found| found.is_err()), "{line}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A process without a launcher that wants one.
+//!
+//! A program that was started by itself is rank 0 of 1: [`connect()`](crate::connect()) gives `None`, and the
+//! program decides what that means. If it wants to spawn, to publish a name or to look one up, it starts a
+//! launcher here, which connects back and serves it like a rank of its own.
+//!
+//! ```no_run
+//! use std::process::Command;
+//!
+//! let member = match pmi_std::connect()? {
+//!     Some(member) => member,
+//!     // Nobody has started us: we are alone, and get somebody who can spawn for us.
+//!     None => pmi_std::singleton::launch(&mut Command::new("pmi-host"))?.member,
+//! };
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Wire: the launcher is started with `-pmi_args PORT default_interface default_key PID` and dials PORT of
+//! this machine; then `singinit` in both directions, `singinit_info`, and a conversation in PMI-1 like every
+//! other. Nothing proves that whoever dials is the launcher; the port is open to this machine alone, for one
+//! connection, as long as this takes.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pmi_core::command::Version;
+use pmi_core::wire::pmi1::Greeting;
+
+use crate::connect::{ConnectError, Member, talk};
+use crate::env::{Environment, Way};
+use crate::stream::Stream;
+
+/// A process with the launcher that it has started.
+#[derive(Debug)]
+pub struct Launched {
+    /// The conversation: this process is rank 0 of 1.
+    pub member: Member,
+    /// The launcher. It ends some time after `finalize`, when all that was spawned has.
+    pub launcher: Child,
+}
+
+/// Why there is no launcher.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The launcher cannot be started.
+    Start(io::Error),
+    /// It has ended, or has not connected in time.
+    Silent,
+    /// The connection has failed, or something else was said on it.
+    Greeting(io::Error),
+    /// It does not want us.
+    Refused,
+    /// The conversation could not be opened.
+    Open(ConnectError),
+}
+
+/// Starts `launcher`, and opens a conversation with it.
+///
+/// Shape: `launcher` has no arguments yet; it takes what this function appends. Its standard streams are
+/// those of the command, so by default what is spawned writes where this process does.
+/// Errors: [`LaunchError`]; the launcher was ended then, if it ran.
+pub fn launch(launcher: &mut Command) -> Result<Launched, LaunchError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LaunchError::Start)?;
+    let port = listener.local_addr().map_err(LaunchError::Start)?.port().to_string();
+    let pid = std::process::id().to_string();
+    launcher.args(["-pmi_args", &port, "default_interface", "default_key", &pid]);
+    let mut child = launcher.spawn().map_err(LaunchError::Start)?;
+    match begin(&listener, &mut child) {
+        Ok(member) => Ok(Launched { member, launcher: child }),
+        Err(error) => {
+            // Both fail only if it has ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(error)
+        }
+    }
+}
+
+fn begin(listener: &TcpListener, child: &mut Child) -> Result<Member, LaunchError> {
+    let mut stream = accept(listener, child)?;
+    greet(&mut stream)?;
+    let environment = Environment::new(Way::Singleton, 0, 1);
+    let pmi = crate::Pmi::new(Stream::from(stream));
+    talk(&environment, Version::V1_1, None, pmi).map_err(LaunchError::Open)
+}
+
+/// Waits for the launcher to connect, unless it ends before.
+fn accept(listener: &TcpListener, child: &mut Child) -> Result<TcpStream, LaunchError> {
+    let until = Instant::now() + WITHIN;
+    listener.set_nonblocking(true).map_err(LaunchError::Greeting)?;
+    while Instant::now() < until {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let prepared = stream
+                    .set_nonblocking(false)
+                    .and_then(|()| stream.set_nodelay(true))
+                    .and_then(|()| stream.set_read_timeout(Some(WITHIN)));
+                return prepared.map(|()| stream).map_err(LaunchError::Greeting);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if child.try_wait().map_err(LaunchError::Greeting)?.is_some() {
+                    return Err(LaunchError::Silent);
+                }
+                thread::sleep(LOOK);
+            }
+            Err(error) => return Err(LaunchError::Greeting(error)),
+        }
+    }
+    Err(LaunchError::Silent)
+}
+
+/// What is said before everything else.
+fn greet(stream: &mut TcpStream) -> Result<(), LaunchError> {
+    let other = |line: &[u8]| {
+        let what = format!("the launcher said '{}'", line.escape_ascii());
+        LaunchError::Greeting(io::Error::new(ErrorKind::InvalidData, what))
+    };
+    let line = read_line(stream)?;
+    match Greeting::read(&line) {
+        Ok(Greeting::Hello { .. }) => {}
+        _ => return Err(other(&line)),
+    }
+    // Our streams stay our own, whatever the launcher would do with them.
+    let hello = Greeting::Hello { version: Some(Version::V1_1), has_streams: false };
+    let mut out = [0; LINE_BYTES];
+    let len = hello.write(&mut out).map_err(|_| LaunchError::Refused)?;
+    stream.write_all(out.get(..len).unwrap_or(b"")).map_err(LaunchError::Greeting)?;
+    let line = read_line(stream)?;
+    match Greeting::read(&line) {
+        Ok(Greeting::Info { kvsname: Some(_) }) => {}
+        Ok(Greeting::Info { kvsname: None }) => return Err(LaunchError::Refused),
+        _ => return Err(other(&line)),
+    }
+    // From here on an answer may take as long as what was asked for.
+    stream.set_read_timeout(None).map_err(LaunchError::Greeting)
+}
+
+/// Byte by byte: what comes behind is for the conversation.
+fn read_line(stream: &mut TcpStream) -> Result<Vec<u8>, LaunchError> {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while line.last() != Some(&b'\n') && line.len() < LINE_BYTES {
+        stream.read_exact(&mut byte).map_err(LaunchError::Greeting)?;
+        line.extend_from_slice(&byte);
+    }
+    Ok(line)
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(error) => write!(f, "the launcher cannot be started: {error}"),
+            Self::Silent => write!(
+                f,
+                "the launcher was started and has not connected back; not every launcher knows '-pmi_args'"
+            ),
+            Self::Greeting(error) => write!(f, "the launcher does not open as it should: {error}"),
+            Self::Refused => f.write_str("the launcher does not want to serve this process"),
+            Self::Open(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LaunchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Start(error) | Self::Greeting(error) => Some(error),
+            Self::Open(error) => Some(error),
+            Self::Silent | Self::Refused => None,
+        }
+    }
+}
+
+/// A launcher that is wanted at once connects at once.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Between two looks whether it has connected, or ended.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The longest line is the one with the name of a space.
+const LINE_BYTES: usize = 512;

@@ -283,6 +283,21 @@ fn network_interface() {
 }
 
 #[test]
+fn binding() {
+    let tell = ["grep", "Cpus_allowed_list", "/proc/self/status"];
+    for bind_to in ["none", "core", "hwthread", "socket", "numa", "machine", "rr", "core:2"] {
+        alike(&[&["-bind-to", bind_to, "-n", "2"], &tell[..]].concat()).exits_with(0);
+    }
+    // With more ranks than sets, Hydra binds the rest to nothing; here they begin again.
+    alike(&[&["-bind-to", "user:0", "-n", "1"], &tell[..]].concat()).exits_with(0);
+    let words = ["-bind-to", "core", "-map-by", "socket", "-n", "2"];
+    alike(&[&words, &tell[..]].concat()).exits_with(0);
+    let ran = run(mpiexec(["-n", "1"]).env("HYDRA_BINDING", "user:0").args(tell)).exits_with(0);
+    assert!(ran.out.trim().ends_with("\t0"), "{}", ran.out);
+    refused(&["-bind-to", "user:x", "true"], &["'-bind-to user:x'", "user:0-1,2-3"]);
+}
+
+#[test]
 fn what_is_so_anyway() {
     for words in [
         &["-launcher", "fork"][..],

@@ -140,10 +140,24 @@ fn perform(mut args: RunArgs) -> ExitCode {
     let task = args.task;
     match Config::resolve(args) {
         Ok(config) if task == Task::Preview => print(&preview::of(&config, std::env::vars_os())),
-        Ok(config) => ExitCode::from(job::run(config)),
+        Ok(config) => start(config),
         Err(error) if error.exit_code() == USAGE => refuse(&error),
         Err(error) => complain(&error, error.exit_code()),
     }
+}
+
+/// Starts a job, after what there is to say before.
+fn start(config: Config) -> ExitCode {
+    let mut before = String::new();
+    if config.settings.placement.display_map {
+        before.push_str(&preview::map(&config));
+    } else if let Some(shared) = config.binding.as_ref().and_then(|one| one.shared(config.ranks)) {
+        before.push_str(&report::line(shared));
+    }
+    if !before.is_empty() {
+        let _ = std::io::stderr().write_all(before.as_bytes());
+    }
+    ExitCode::from(job::run(config))
 }
 
 fn help(words: Vec<OsString>) -> ExitCode {

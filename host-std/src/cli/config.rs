@@ -3,11 +3,13 @@
 use super::args::{PartArgs, RunArgs, Said};
 use super::commands::{DEMO_RANK, USAGE};
 use super::usage::UsageError;
+use crate::launch::binding::Binding;
 use crate::launch::plan::Part;
 use crate::launch::program::{Program, ProgramError};
 use crate::server::gate::Gate;
 use crate::settings::{Job, Settings, Universe};
 use std::ffi::OsString;
+use std::rc::Rc;
 use std::{env, fmt};
 
 /// Everything the first job needs to know before it starts.
@@ -21,6 +23,8 @@ pub struct Config {
     pub host: String,
     /// Where further ranks dial in, and what they must know.
     pub gate: Option<Gate>,
+    /// Which rank runs on which processors; none if the system may choose.
+    pub binding: Option<Rc<Binding>>,
     /// Everything that can be set.
     pub settings: Settings,
 }
@@ -35,6 +39,8 @@ pub enum ConfigError {
     Program(ProgramError),
     /// Nobody can dial in.
     Gate(String),
+    /// Ranks cannot be bound as was said.
+    Binding(String),
 }
 
 impl Config {
@@ -71,7 +77,8 @@ impl Config {
             Gate::resolve(address, callers, secret_file, job.is_secured)
         });
         let gate = gate.transpose().map_err(ConfigError::Gate)?;
-        Ok(Self { ranks, parts, host, gate, settings })
+        let binding = Binding::resolve(&settings.placement).map_err(ConfigError::Binding)?;
+        Ok(Self { ranks, parts, host, gate, binding: binding.map(Rc::new), settings })
     }
 }
 
@@ -141,7 +148,7 @@ impl ConfigError {
         match self {
             Self::Usage(_) => USAGE,
             Self::Program(error) => error.exit_code(),
-            Self::Gate(_) => 1,
+            Self::Gate(_) | Self::Binding(_) => 1,
         }
     }
 }
@@ -163,7 +170,7 @@ impl fmt::Display for ConfigError {
         match self {
             Self::Usage(error) => error.fmt(f),
             Self::Program(error) => error.fmt(f),
-            Self::Gate(why) => f.write_str(why),
+            Self::Gate(why) | Self::Binding(why) => f.write_str(why),
         }
     }
 }

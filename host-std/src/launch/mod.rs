@@ -3,6 +3,7 @@
 //! it ([`signal`]) and what it may leave behind ([`orphans`]).
 //! What ranks start themselves comes as an [`order`] of [`program`]s.
 
+pub mod binding;
 pub mod codes;
 pub mod descriptors;
 pub mod env;
@@ -15,3 +16,4 @@ pub mod process;
 pub mod program;
 pub mod signal;
 mod soft;
+pub mod topology;

@@ -1,8 +1,10 @@
 //! One job, decided before anything of it runs: which ranks, which programs, which place.
 
+use super::binding::Binding;
 use super::program::Program;
 use crate::cli::config::Config;
 use crate::settings::{Environment, Universe};
+use std::rc::Rc;
 
 /// A job that can be started.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub struct Plan {
     pub universe: Option<u32>,
     /// What its ranks find in their environment.
     pub environment: Environment,
+    /// Which of its ranks runs on which processors; none if the system may choose.
+    pub binding: Option<Rc<Binding>>,
     /// What its ranks may ask the process manager for.
     pub attributes: Vec<(String, String)>,
     /// What its ranks find in their space when they start.
@@ -67,6 +71,7 @@ impl Plan {
                 Universe::Endless => None,
             },
             environment: config.settings.environment.clone(),
+            binding: config.binding.clone(),
             attributes: config.settings.job.attributes.clone(),
             preputs: Vec::new(),
         }
@@ -88,6 +93,7 @@ impl Plan {
             spawner: Some(self.kvsname.clone()),
             universe: self.universe,
             environment: self.environment.clone(),
+            binding: self.binding.clone(),
             attributes: self.attributes.clone(),
             preputs,
         }
@@ -162,6 +168,7 @@ pub(crate) mod tests {
             spawner: None,
             universe: Some(ranks),
             environment: Environment::default(),
+            binding: None,
             attributes: Vec::new(),
             preputs: Vec::new(),
         }

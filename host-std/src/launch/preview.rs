@@ -1,5 +1,6 @@
 //! What would be started, for people, without starting it.
 
+use super::binding::{allowed, shown};
 use super::env;
 use super::plan::{Part, Plan};
 use crate::cli::config::Config;
@@ -7,27 +8,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
 
-/// Ranks, node, folders and programs, and what is different in their environment from `ours`.
+/// Ranks, node, processors, folders and programs, and what is different in their environment from `ours`.
 pub fn of(config: &Config, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
     let plan = Plan::first(config, None, std::process::id());
     let ours: Vec<(OsString, OsString)> = ours.collect();
-    let mut text = String::new();
-    let mut rows = vec![["ranks", "node", "folder", "program"].map(str::to_owned)];
-    let mut first = 0;
-    for part in &plan.parts {
-        rows.push([
-            span(first, part.ranks),
-            plan.host.clone(),
-            part.program.folder.as_ref().map_or(".".to_owned(), |dir| dir.display().to_string()),
-            words(part),
-        ]);
-        first += part.ranks;
-    }
-    if plan.ranks > first {
-        let dialled = span(first, plan.ranks - first);
-        rows.push([dialled, "-".to_owned(), "-".to_owned(), "(dials in)".to_owned()]);
-    }
-    table(&mut text, &rows);
+    let mut text = map(config);
     let mut first = 0;
     for part in &plan.parts {
         let _ = write!(text, "\nenvironment of {}:\n", span(first, part.ranks));
@@ -35,6 +20,57 @@ pub fn of(config: &Config, ours: impl Iterator<Item = (OsString, OsString)>) -> 
         first += part.ranks;
     }
     text
+}
+
+/// Ranks, node, processors, folders and programs.
+pub fn map(config: &Config) -> String {
+    let plan = Plan::first(config, None, std::process::id());
+    // Where the system does not say, nothing can be said here either.
+    let usable = allowed().unwrap_or_default();
+    let mut rows = vec![["ranks", "node", "processors", "folder", "program"].map(str::to_owned)];
+    let mut first = 0;
+    for part in &plan.parts {
+        let folder = part.program.folder.as_ref();
+        let folder = folder.map_or(".".to_owned(), |folder| folder.display().to_string());
+        let end = first + part.ranks;
+        while first < end {
+            let (ranks, processors) = alike(&plan, first, end, &usable);
+            let row =
+                [span(first, ranks), plan.host.clone(), processors, folder.clone(), words(part)];
+            rows.push(row);
+            first += ranks;
+        }
+    }
+    if plan.ranks > first {
+        let unknown = || "-".to_owned();
+        let dialled = span(first, plan.ranks - first);
+        rows.push([dialled, unknown(), unknown(), unknown(), "(dials in)".to_owned()]);
+    }
+    let mut text = String::new();
+    table(&mut text, &rows);
+    let shared = match &plan.binding {
+        Some(binding) => binding.shared(first),
+        None => (usize::try_from(first).is_ok_and(|ranks| ranks > usable.len())).then(|| {
+            format!(
+                "{first} ranks are on {} processors: all of them run, but not at the same time",
+                usable.len()
+            )
+        }),
+    };
+    if let Some(shared) = shared {
+        let _ = writeln!(text, "{shared}");
+    }
+    text
+}
+
+/// How many ranks from `first` on, before `end`, run on the same processors, and which those are.
+fn alike(plan: &Plan, first: u32, end: u32, usable: &[u32]) -> (u32, String) {
+    let Some(binding) = &plan.binding else {
+        return (end - first, format!("any of {}", shown(usable)));
+    };
+    let set = binding.of(first);
+    let count = (first..end).take_while(|rank| binding.of(*rank) == set).count();
+    (u32::try_from(count).unwrap_or(u32::MAX), shown(set))
 }
 
 /// The ranks of a part.

@@ -13,6 +13,7 @@
 //!   started that reads something else; whoever writes to us learns of the end of that rank and not of the
 //!   launcher.
 
+use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
 use crate::launch::plan::{Dial, Part, Plan};
@@ -35,6 +36,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::rc::Rc;
 
 /// Open files a running rank costs its launcher: socket, two pipes, the process itself.
 pub const PER_RANK: u64 = 4;
@@ -62,6 +64,7 @@ pub struct Exec {
     common_count: usize,
     folder: Option<OwnedFd>,
     dial: Option<Dial>,
+    binding: Option<Rc<Binding>>,
 }
 
 /// The numbers at which a rank finds its descriptors when it starts.
@@ -161,6 +164,7 @@ impl Launcher {
             environment,
             folder: folder.as_ref().map(|folder| place(folder)).transpose()?,
             dial: plan.dial.clone(),
+            binding: plan.binding.clone(),
         })
     }
 
@@ -228,12 +232,16 @@ impl Launcher {
         {
             exec.environment.push(variable(name.as_ref(), value.as_ref())?);
         }
-        let Exec { path, words, environment, folder, .. } = exec;
+        let Exec { path, words, environment, folder, binding, .. } = exec;
         let Self { actions, attributes, limit, .. } = self;
         let ours = folder.as_ref().map(|_| place(Path::new("."))).transpose()?;
         folder.as_ref().map_or(Ok(()), fchdir)?;
         let start = || Ok(posix_spawn(path.as_c_str(), actions, attributes, words, environment)?);
-        let pid = limit.with_original(start);
+        let start = || limit.with_original(start);
+        let pid = match binding {
+            Some(binding) => binding.during(local_rank, start),
+            None => start(),
+        };
         // Before anything else, failures too: paths of ours are meant from our own folder.
         ours.map_or(Ok(()), fchdir)?;
         Ok(Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?)

@@ -1,0 +1,193 @@
+//! Which rank runs on which processors.
+//!
+//! A rank is bound before it starts: its launcher takes on the processors of the rank, starts it, and takes
+//! its own back. So nothing of a rank ever runs elsewhere, and what it asks the system is true from the first
+//! instruction on. There is one thread, and nobody else notices.
+//!
+//! Ranks are dealt out over pieces of the machine, one rank to a piece, over and over (`--map-by`); within a
+//! piece, each gets the next part of the size it is bound to (`--bind-to`).
+
+use super::topology::{ROOT, Topology};
+use crate::report;
+use crate::settings::placement::{BindTo, Placement, Units};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+/// The processors of every rank of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// For each piece that ranks are dealt over, the sets of processors of the ranks there.
+    pieces: Vec<Vec<Vec<u32>>>,
+}
+
+impl Binding {
+    /// Deals out the processors that this process may use; none if ranks are not bound.
+    ///
+    /// Errors: a sentence for people, with the way out.
+    pub fn resolve(placement: &Placement) -> Result<Option<Self>, String> {
+        match (&placement.bind_to, placement.map_by) {
+            (BindTo::Nothing, None) => Ok(None),
+            (BindTo::Nothing, Some(_)) => {
+                Err("'--map-by' orders places, and ranks are bound to none; add '--bind-to core'"
+                    .to_owned())
+            }
+            (BindTo::User(_), Some(_)) => {
+                Err("'--bind-to user:…' says itself which rank goes where; leave '--map-by' out"
+                    .to_owned())
+            }
+            (BindTo::User(sets), None) => Self::of_user(sets, &allowed()?).map(Some),
+            (BindTo::Units(bind_to), map_by) => {
+                let told = |error: io::Error| {
+                    format!(
+                        "the processors of this machine cannot be told apart ({error}); name them by \
+                         number, as in '--bind-to user:0,1'"
+                    )
+                };
+                let topology = Topology::read(Path::new(ROOT), &allowed()?).map_err(told)?;
+                Self::of_units(*bind_to, map_by.unwrap_or(*bind_to), &topology)
+                    .map(Some)
+                    .map_err(told)
+            }
+        }
+    }
+
+    fn of_user(sets: &[Vec<u32>], allowed: &[u32]) -> Result<Self, String> {
+        let stranger = sets.iter().flatten().find(|processor| !allowed.contains(processor));
+        if let Some(stranger) = stranger {
+            return Err(format!(
+                "processor {stranger} is none of those that may be used here ({}); 'taskset' and the \
+                 batch system decide about them",
+                shown(allowed)
+            ));
+        }
+        Ok(Self { pieces: sets.iter().map(|set| vec![set.clone()]).collect() })
+    }
+
+    fn of_units(bind_to: Units, map_by: Units, topology: &Topology) -> io::Result<Self> {
+        let grouped = |units: Units| -> io::Result<Vec<Vec<u32>>> {
+            let size = usize::try_from(units.count).unwrap_or(usize::MAX);
+            let pieces = topology.units(units.unit)?;
+            Ok(pieces.chunks(size).map(<[Vec<u32>]>::concat).collect())
+        };
+        let sets = grouped(bind_to)?;
+        let shares = |set: &&Vec<u32>, piece: &[u32]| set.iter().any(|one| piece.contains(one));
+        let pieces = grouped(map_by)?.into_iter().map(|piece| {
+            sets.iter().filter(|set| shares(set, &piece)).cloned().collect::<Vec<_>>()
+        });
+        Ok(Self { pieces: pieces.collect() })
+    }
+
+    /// The processors of the rank with this number on this node, in ascending order.
+    pub fn of(&self, local_rank: u32) -> &[u32] {
+        let rank = usize::try_from(local_rank).unwrap_or(usize::MAX);
+        let sets = &self.pieces[rank % self.pieces.len()];
+        &sets[rank / self.pieces.len() % sets.len()]
+    }
+
+    /// Says that ranks share processors, if there are more of them somewhere than there are of those.
+    pub fn shared(&self, ranks: u32) -> Option<String> {
+        let mut sharing: BTreeMap<&[u32], usize> = BTreeMap::new();
+        (0..ranks).for_each(|rank| *sharing.entry(self.of(rank)).or_default() += 1);
+        let most = sharing.iter().map(|(set, ranks)| ranks.div_ceil(set.len().max(1))).max();
+        let most = most.filter(|most| *most > 1)?;
+        let all: BTreeSet<&u32> = sharing.keys().copied().flatten().collect();
+        Some(format!(
+            "{ranks} ranks are bound to {} processor{}, up to {most} to the same one: all of them run, but \
+             not at the same time",
+            all.len(),
+            if all.len() == 1 { "" } else { "s" }
+        ))
+    }
+
+    /// Calls `start` while this process is where the rank with this number shall be.
+    ///
+    /// Errors: those of `start`, and those of the system; nothing was started then.
+    pub fn during<T>(
+        &self,
+        local_rank: u32,
+        start: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let ours = sched_getaffinity(None)?;
+        let mut theirs = CpuSet::new();
+        self.of(local_rank)
+            .iter()
+            .filter_map(|one| usize::try_from(*one).ok())
+            .for_each(|one| theirs.set(one));
+        sched_setaffinity(None, &theirs)?;
+        let started = start();
+        // Should somebody have taken processors away from us meanwhile, the rank is there all the same.
+        let _ = sched_setaffinity(None, &ours);
+        started
+    }
+}
+
+/// The processors that this process may use.
+///
+/// Errors: a sentence for people.
+pub fn allowed() -> Result<Vec<u32>, String> {
+    let set = sched_getaffinity(None).map_err(|error| {
+        format!("the system does not say which processors may be used ({error})")
+    })?;
+    let all = (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor));
+    Ok(all.filter_map(|processor| u32::try_from(processor).ok()).collect())
+}
+
+/// A set of processors as people write it.
+pub fn shown(processors: &[u32]) -> String {
+    report::ranges(processors, ",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::topology::tests::machine;
+    use super::*;
+    use crate::settings::placement::Unit;
+
+    fn dealt(name: &str, bind_to: Units, map_by: Units, ranks: u32) -> Vec<Vec<u32>> {
+        let all: Vec<u32> = (0..8).collect();
+        let binding = Binding::of_units(bind_to, map_by, &machine(name, &all)).unwrap();
+        (0..ranks).map(|rank| binding.of(rank).to_vec()).collect()
+    }
+
+    const fn one(unit: Unit) -> Units {
+        Units { unit, count: 1 }
+    }
+
+    #[test]
+    fn ranks_take_one_piece_after_the_other() {
+        let core = one(Unit::Core);
+        assert_eq!(dealt("a", core, core, 5), [[0, 4], [1, 5], [2, 6], [3, 7], [0, 4]]);
+        let pair = Units { unit: Unit::Core, count: 2 };
+        assert_eq!(dealt("b", pair, pair, 2), [[0, 4, 1, 5], [2, 6, 3, 7]]);
+    }
+
+    #[test]
+    fn ranks_are_dealt_over_sockets_and_bound_to_cores() {
+        let (core, socket) = (one(Unit::Core), one(Unit::Socket));
+        let expected = [[0, 4], [2, 6], [1, 5], [3, 7], [0, 4]];
+        assert_eq!(dealt("c", core, socket, 5), expected);
+        // A piece that is larger than what ranks are dealt over is shared.
+        assert_eq!(dealt("d", socket, core, 3), [[0, 1, 4, 5], [0, 1, 4, 5], [2, 3, 6, 7]]);
+    }
+
+    #[test]
+    fn processors_by_number_must_be_ours() {
+        let binding = Binding::of_user(&[vec![0, 2], vec![1]], &[0, 1, 2]).unwrap();
+        assert_eq!([binding.of(0), binding.of(1), binding.of(2)], [&[0, 2][..], &[1], &[0, 2]]);
+        let why = Binding::of_user(&[vec![3]], &[0, 1, 2]).unwrap_err();
+        assert!(why.contains("processor 3") && why.contains("(0-2)"), "{why}");
+    }
+
+    #[test]
+    fn who_shares_is_told() {
+        let binding = Binding::of_user(&[vec![0], vec![1]], &[0, 1]).unwrap();
+        assert_eq!(binding.shared(2), None);
+        let told = binding.shared(5).unwrap();
+        assert!(told.contains("5 ranks") && told.contains("2 processors"), "{told}");
+        assert!(told.contains("up to 3"), "{told}");
+        let binding = Binding::of_user(&[vec![0, 1]], &[0, 1]).unwrap();
+        assert_eq!(binding.shared(2), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! Processors of this machine, and what they share, as the system tells it in its files.
+
+use crate::settings::placement::Unit;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The processors that this process may use, in the order in which they lie in the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    root: PathBuf,
+    processors: Vec<u32>,
+}
+
+impl Topology {
+    /// Reads what the system tells below `root` of the processors in `allowed`.
+    ///
+    /// Errors: those of the system, with the name of the file.
+    pub fn read(root: &Path, allowed: &[u32]) -> io::Result<Self> {
+        let mut this = Self { root: root.to_owned(), processors: allowed.to_vec() };
+        this.processors.sort_unstable();
+        let mut placed = Vec::new();
+        for &processor in &this.processors {
+            let first = |unit| Ok::<_, io::Error>(this.around(unit, processor)?.first().copied());
+            placed.push((first(Unit::Socket)?, first(Unit::Numa)?, first(Unit::Core)?, processor));
+        }
+        placed.sort_unstable();
+        this.processors = placed.into_iter().map(|(_, _, _, processor)| processor).collect();
+        Ok(this)
+    }
+
+    /// All pieces of one kind: the processors of each that may be used, piece after piece.
+    ///
+    /// Errors: those of the system, with the name of the file.
+    pub fn units(&self, unit: Unit) -> io::Result<Vec<Vec<u32>>> {
+        let mut units: Vec<Vec<u32>> = Vec::new();
+        for &processor in &self.processors {
+            if !units.iter().any(|unit| unit.contains(&processor)) {
+                units.push(self.around(unit, processor)?);
+            }
+        }
+        Ok(units)
+    }
+
+    /// The processors that may be used in the piece that `processor` is in, in ascending order.
+    fn around(&self, unit: Unit, processor: u32) -> io::Result<Vec<u32>> {
+        let cpu = self.root.join(format!("cpu/cpu{processor}"));
+        let all = match unit {
+            Unit::HwThread => vec![processor],
+            Unit::Core => {
+                either(&cpu, ["topology/core_cpus_list", "topology/thread_siblings_list"])?
+            }
+            Unit::Socket => {
+                either(&cpu, ["topology/package_cpus_list", "topology/core_siblings_list"])?
+            }
+            Unit::Cache(level) => self.sharing_cache(&cpu, level)?,
+            Unit::Numa => self.in_domain(processor)?,
+            Unit::Machine => self.processors.clone(),
+        };
+        Ok(all.into_iter().filter(|other| self.processors.contains(other)).collect())
+    }
+
+    fn sharing_cache(&self, cpu: &Path, level: u8) -> io::Result<Vec<u32>> {
+        for index in 0..CACHES_MAX {
+            let folder = cpu.join(format!("cache/index{index}"));
+            let Ok(found) = fs::read_to_string(folder.join("level")) else { break };
+            if found.trim().parse() == Ok(level) {
+                return list(&folder.join("shared_cpu_list"));
+            }
+        }
+        let what = format!("{} tells of no level {level} cache", cpu.display());
+        Err(io::Error::new(io::ErrorKind::NotFound, what))
+    }
+
+    /// A machine that tells of no memory domains has one.
+    fn in_domain(&self, processor: u32) -> io::Result<Vec<u32>> {
+        let Ok(online) = list(&self.root.join("node/online")) else {
+            return Ok(self.processors.clone());
+        };
+        for domain in online {
+            let processors = list(&self.root.join(format!("node/node{domain}/cpulist")))?;
+            if processors.contains(&processor) {
+                return Ok(processors);
+            }
+        }
+        Ok(self.processors.clone())
+    }
+}
+
+/// Newer and older systems call the same file differently.
+fn either(folder: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
+    list(&folder.join(newer)).or_else(|error| list(&folder.join(older)).map_err(|_| error))
+}
+
+/// Reads a list like `0-3,8`.
+fn list(file: &Path) -> io::Result<Vec<u32>> {
+    let told =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
+    let text = fs::read_to_string(file).map_err(told)?;
+    let mut all = Vec::new();
+    for piece in text.trim().split(',').filter(|piece| !piece.is_empty()) {
+        let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
+        match (first.parse::<u32>(), last.parse::<u32>()) {
+            (Ok(first), Ok(last)) if last < PROCESSORS_MAX => all.extend(first..=last),
+            _ => return Err(told(io::Error::other(format!("'{piece}' is no processor")))),
+        }
+    }
+    Ok(all)
+}
+
+/// Where the system tells of its processors.
+pub const ROOT: &str = "/sys/devices/system";
+
+/// A processor has a handful of caches.
+const CACHES_MAX: u32 = 16;
+
+/// Far more than any machine has.
+const PROCESSORS_MAX: u32 = 1 << 16;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Two sockets with two cores of two threads each, numbered as PCs do: the second threads come last.
+    /// Each core has an L2 cache, each socket an L3 cache, and is a memory domain.
+    pub(crate) fn machine(name: &str, allowed: &[u32]) -> Topology {
+        let root = std::env::temp_dir().join(format!("pmi-host-{}-{name}", std::process::id()));
+        let write = |path: String, text: String| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().expect("a file is in a folder")).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for cpu in 0..8 {
+            let (core, socket) = (cpu % 4, cpu % 4 / 2);
+            let threads = format!("{core},{}\n", core + 4);
+            let package = format!(
+                "{}-{},{}-{}\n",
+                socket * 2,
+                socket * 2 + 1,
+                socket * 2 + 4,
+                socket * 2 + 5
+            );
+            let at = |file: &str| format!("cpu/cpu{cpu}/{file}");
+            // Half of the machine is told as an older system does.
+            let core_file = ["topology/core_cpus_list", "topology/thread_siblings_list"][cpu % 2];
+            write(at(core_file), threads.clone());
+            write(at("topology/package_cpus_list"), package.clone());
+            write(at("cache/index0/level"), "2\n".into());
+            write(at("cache/index0/shared_cpu_list"), threads);
+            write(at("cache/index1/level"), "3\n".into());
+            write(at("cache/index1/shared_cpu_list"), package.clone());
+            write(format!("node/node{socket}/cpulist"), package);
+        }
+        write("node/online".into(), "0-1\n".into());
+        Topology::read(&root, allowed).unwrap()
+    }
+
+    #[test]
+    fn processors_are_listed_piece_by_piece() {
+        let all: Vec<u32> = (0..8).collect();
+        let machine = machine("pieces", &all);
+        let units = |unit| machine.units(unit).unwrap();
+        assert_eq!(units(Unit::HwThread), [[0], [4], [1], [5], [2], [6], [3], [7]]);
+        assert_eq!(units(Unit::Core), [[0, 4], [1, 5], [2, 6], [3, 7]]);
+        assert_eq!(units(Unit::Cache(2)), units(Unit::Core));
+        let halves = [vec![0, 1, 4, 5], vec![2, 3, 6, 7]];
+        for unit in [Unit::Socket, Unit::Numa, Unit::Cache(3)] {
+            assert_eq!(units(unit), halves, "{unit:?}");
+        }
+        assert_eq!(units(Unit::Machine).len(), 1);
+        assert!(machine.units(Unit::Cache(4)).unwrap_err().to_string().contains("level 4"));
+    }
+
+    #[test]
+    fn what_may_not_be_used_is_not_there() {
+        let machine = machine("allowed", &[5, 1, 2]);
+        assert_eq!(machine.units(Unit::Core).unwrap(), [vec![1, 5], vec![2]]);
+        assert_eq!(machine.units(Unit::Socket).unwrap(), [vec![1, 5], vec![2]]);
+    }
+
+    #[test]
+    fn a_system_that_tells_nothing_is_named() {
+        let error = Topology::read(Path::new("/no/such"), &[0]).unwrap_err();
+        assert!(error.to_string().contains("/no/such/cpu/cpu0"), "{error}");
+    }
+}

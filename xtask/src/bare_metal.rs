@@ -1,8 +1,9 @@
 //! `cargo xtask bare-metal`: guests without operating system, in jobs with each other, under QEMU.
 //!
-//! It builds the guest and the smallest process manager, then plays three scenes for every
-//! architecture: guests that dial the manager, guests among themselves, and guests whose server,
-//! arguments or code are bad, which have to end with the status that the README of the guest names.
+//! It builds the guest and the smallest process manager, then plays these scenes for every
+//! architecture: guests that dial the manager, guests in one job with processes that `pmi-host` starts,
+//! guests among themselves, and guests whose server, arguments or code are bad, which have to end with the
+//! status that the README of the guest names.
 //! On a microcontroller it plays eight ranks and their server in one image, and ranks that have
 //! nothing but a serial line.
 
@@ -13,7 +14,7 @@ use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::{process, toolchain};
 use qemu::{Line, Running};
-use scenes::{Stage, play_boards};
+use scenes::{Linux, Stage, play_boards};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -121,7 +122,9 @@ fn run(wanted: &Wanted, machine: &Machine) -> Result<Tally, String> {
         }
         let manager = build_manager()?;
         let kernel = build(machine, arch.target, "pmi-guest", arch.rustflags)?;
-        total += Stage { arch, kernel: &kernel, manager: &manager }.play(wanted.guests);
+        let linux = build_linux()?;
+        let stage = Stage { arch, kernel: &kernel, manager: &manager, linux: &linux };
+        total += stage.play(wanted.guests);
     }
     if wanted.board {
         total += match is_ready(BOARD, &BOARD_NEEDS) {
@@ -197,6 +200,17 @@ fn build(machine: &Machine, target: &str, package: &str, flags: &str) -> Result<
         true => Ok(folder.join(target).join("release").join(package)),
         false => Err(format!("{target}: {package} does not build")),
     }
+}
+
+/// The launcher and a rank for this machine, as users get them.
+fn build_linux() -> Result<Linux, String> {
+    let mut cargo = process::cargo();
+    cargo.args(["build", "--release", "--package", "pmi-host", "--package", "pmi-cards"]);
+    if !process::succeeds(&mut cargo) {
+        return Err("the launcher does not build".into());
+    }
+    let folder = toolchain::target_folder().join("release");
+    Ok(Linux { host: folder.join("pmi-host"), cards: folder.join("pmi-cards") })
 }
 
 /// A build of the bare-metal workspace, and the folder it goes to.

@@ -182,8 +182,11 @@ fn wants_less(way: &Way, error: &CallError<io::Error>) -> bool {
     }
 }
 
-/// Finds the stream to the server.
-fn reach(environment: &Environment) -> Result<Stream, ConnectError> {
+/// Finds the stream to the server and says nothing on it yet, for whoever has calls of his own:
+/// futures, or a machine that he drives himself.
+///
+/// Errors: [`ConnectError`]; a singleton has no server to reach.
+pub fn reach(environment: &Environment) -> Result<Stream, ConnectError> {
     let sockets = environment.sockets;
     match &environment.way {
         Way::Inherited { fd } => match inherited_socket(*fd) {

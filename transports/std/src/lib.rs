@@ -44,7 +44,7 @@ pub mod tls;
 pub use clock::Clock;
 pub use connect::{
     ConnectError, Member, Pmi, connect, connect_by, connect_proving, connect_shared,
-    connect_shared_by,
+    connect_shared_by, reach,
 };
 pub use nonblocking::NonBlocking;
 pub use pmi_link::heap::Bounded;

@@ -2,10 +2,11 @@
 
 use super::Arch;
 use crate::process;
-use std::io::{BufRead, BufReader};
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -81,23 +82,27 @@ impl Running {
         Self::start("manager".into(), process::command(program).args(arguments))
     }
 
+    /// Starts `pmi-host`, which says on its other stream where others dial in.
+    pub(crate) fn host(program: &Path, arguments: &[&OsStr]) -> Result<Self, String> {
+        let mut command = process::command(program);
+        Self::start_with("host".into(), command.args(arguments), Stdio::piped())
+    }
+
     fn start(name: String, command: &mut Command) -> Result<Self, String> {
-        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+        Self::start_with(name, command, Stdio::inherit())
+    }
+
+    fn start_with(name: String, command: &mut Command, errors: Stdio) -> Result<Self, String> {
+        command.stdout(Stdio::piped()).stderr(errors);
         let mut child = command
             .spawn()
             .map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()))?;
         let (sender, lines) = channel();
         if let Some(pipe) = child.stdout.take() {
-            let name = name.clone();
-            // Whole lines: the letters of several guests would mix on one terminal.
-            thread::spawn(move || {
-                for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                    println!("   {name}: {line}");
-                    if sender.send(line).is_err() {
-                        break;
-                    }
-                }
-            });
+            pass_on(pipe, name.clone(), sender.clone());
+        }
+        if let Some(pipe) = child.stderr.take() {
+            pass_on(pipe, name.clone(), sender);
         }
         Ok(Self { name, child, lines })
     }
@@ -108,6 +113,19 @@ impl Running {
         let line = self.lines.recv_timeout(left).map_err(|_| "the manager says nothing")?;
         let port = line.rsplit(' ').next().and_then(|port| port.parse().ok());
         port.ok_or_else(|| format!("no port in {line:?}"))
+    }
+
+    /// The port behind the address that the host says ranks dial in at.
+    pub(crate) fn dial_port(&mut self, until: Instant) -> Result<u16, String> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left).map_err(|_| "the host names no port")?;
+            if let Some((_, address)) = line.split_once("PMI_PORT=") {
+                let address = address.split([';', ' ']).next().unwrap_or("");
+                let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
+                return port.ok_or_else(|| format!("no port in {line:?}"));
+            }
+        }
     }
 
     /// Waits for the end and gives all lines.
@@ -129,6 +147,19 @@ impl Running {
         }
         Ok(self.lines.iter().collect())
     }
+}
+
+/// Prints lines as they come, and keeps them. Whole lines: the letters of several guests would mix on one
+/// terminal.
+fn pass_on(pipe: impl Read + Send + 'static, name: String, lines: Sender<Line>) {
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            println!("   {name}: {line}");
+            if lines.send(line).is_err() {
+                break;
+            }
+        }
+    });
 }
 
 impl Drop for Running {

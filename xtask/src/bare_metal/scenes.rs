@@ -3,8 +3,13 @@
 use super::qemu::{Line, Net, Running};
 use super::{Arch, BOARD, SCENE_TIME};
 use crate::tally::Tally;
-use std::path::Path;
+use crate::{process, toolchain};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
+use std::{fs, io};
 
 /// How a guest ends that has nobody to talk to: its arguments and the status.
 const ALONE: &[(&str, i32)] =
@@ -16,6 +21,8 @@ const ROGUES: &[(&str, i32)] = &[("gone", 6), ("long", 8), ("malformed", 9)];
 const FIRST_ID: u64 = 7_000_000_000;
 const SECRET: &str = "what-only-the-guests-know";
 const WRONG_SECRET: i32 = 7;
+/// Processes beside guests in one job.
+const PROCESSES: usize = 2;
 /// Places of the guest that is a server.
 const GUEST_CLIENTS_MAX: usize = 3;
 
@@ -46,6 +53,15 @@ pub(crate) struct Stage<'a> {
     pub(crate) arch: &'a Arch,
     pub(crate) kernel: &'a Path,
     pub(crate) manager: &'a Path,
+    pub(crate) linux: &'a Linux,
+}
+
+/// What runs on this machine beside guests.
+pub(crate) struct Linux {
+    /// `pmi-host`.
+    pub(crate) host: PathBuf,
+    /// A rank that exchanges cards.
+    pub(crate) cards: PathBuf,
 }
 
 impl Stage<'_> {
@@ -54,8 +70,19 @@ impl Stage<'_> {
         let new = |n: usize| format!("pmi=2 rank={n} secret={SECRET}");
         let mut tally = self.scene("guests dial in, PMI-1", || self.dial_in(guests, old));
         tally += self.scene("guests dial in, PMI-2", || self.dial_in(guests, new));
+        let futures = |n: usize| format!("{} calls=futures", old(n));
+        let name = "guests dial in by futures, PMI-1";
+        tally += self.scene(name, || self.dial_in(guests, futures));
         let both = |n: usize| if n.is_multiple_of(2) { old(n) } else { new(n) };
         tally += self.scene("guests dial in, either", || self.dial_in(guests, both));
+        let mixed = |n: usize| new(PROCESSES + n);
+        let name = "guests and processes of pmi-host, PMI-2";
+        tally += self.scene(name, || self.with_processes(guests.min(2), &["async"], mixed));
+        let name = "guests and processes of pmi-host, PMI-1";
+        tally += self.scene(name, || {
+            let ids = self.ids(guests.min(2))?;
+            self.with_processes(guests.min(2), &[], |n| format!("id={}", ids[n]))
+        });
         let clients = guests.min(GUEST_CLIENTS_MAX);
         tally += self.scene("guests among themselves", || self.among_themselves(clients));
         for (arguments, status) in ALONE {
@@ -91,6 +118,53 @@ impl Stage<'_> {
             .collect::<Result<_, _>>()?;
         self.all_tables(running, until)?;
         manager.ends_with(0, until).map(drop)
+    }
+
+    /// Guests that say `who` they are, in one job with processes that `pmi-host` has started.
+    fn with_processes(
+        &self,
+        guests: usize,
+        words: &[&str],
+        who: impl Fn(usize) -> String,
+    ) -> Result<(), String> {
+        let until = Instant::now() + SCENE_TIME;
+        let secret = SecretFile::new()?;
+        let (processes, expected) = (PROCESSES.to_string(), guests.to_string());
+        let listen = ["run", "-n", &processes, "--listen", "127.0.0.1:0", "--expect", &expected];
+        let mut all: Vec<&OsStr> = listen.iter().map(OsStr::new).collect();
+        all.extend([
+            OsStr::new("--secret-file"),
+            secret.0.as_os_str(),
+            self.linux.cards.as_os_str(),
+        ]);
+        all.extend(words.iter().map(OsStr::new));
+        let mut host = Running::host(&self.linux.host, &all)?;
+        let port = host.dial_port(until)?;
+        let running: Vec<Running> = (0..guests)
+            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &Net::User))
+            .collect::<Result<_, _>>()?;
+        let size = PROCESSES + guests;
+        let bare = format!("bare-{}", self.arch.name);
+        let at = |rank: usize| if rank < PROCESSES { "linux" } else { &bare };
+        for mut guest in running {
+            let lines = guest.ends_with((self.arch.exit_of)(0), until)?;
+            if table(&lines, size, at)? < PROCESSES {
+                return Err("a guest has the rank of a process".into());
+            }
+        }
+        let lines = host.ends_with(0, until)?;
+        (0..PROCESSES).try_for_each(|rank| whole_table(&lines, rank, size, at))
+    }
+
+    /// The numbers by which guests say who they are, as a person asks `pmi-host` for them.
+    fn ids(&self, guests: usize) -> Result<Vec<String>, String> {
+        let secret = SecretFile::new()?;
+        let id = |rank: usize| {
+            let mut command = process::command(&self.linux.host);
+            command.args(["pmiid", "--secret-file"]).arg(&secret.0).arg(rank.to_string());
+            process::output(&mut command).map(|id| id.trim().to_owned())
+        };
+        (PROCESSES..PROCESSES + guests).map(id).collect()
     }
 
     fn among_themselves(&self, clients: usize) -> Result<(), String> {
@@ -156,7 +230,7 @@ fn all_tables(running: Vec<Running>, exit: i32, at: &str, until: Instant) -> Res
     let mut ranks = vec![false; size];
     for mut guest in running {
         let lines = guest.ends_with(exit, until)?;
-        let rank = table(&lines, size, at)?;
+        let rank = table(&lines, size, |_| at)?;
         if std::mem::replace(&mut ranks[rank], true) {
             return Err(format!("two are rank {rank}"));
         }
@@ -165,17 +239,47 @@ fn all_tables(running: Vec<Running>, exit: i32, at: &str, until: Instant) -> Res
 }
 
 /// The rank of the guest that has printed these lines, if its table is whole.
-fn table(lines: &[Line], size: usize, at: &str) -> Result<usize, String> {
+fn table<'a>(lines: &[Line], size: usize, at: impl Fn(usize) -> &'a str) -> Result<usize, String> {
     let rank = (0..size)
         .find(|rank| lines.iter().any(|line| line.starts_with(&format!("rank {rank} of {size}: "))))
         .ok_or("a guest has printed no table")?;
-    for peer in 0..size {
-        let row = format!("rank {rank} of {size}: card-{peer} = rank-{peer}@{at}");
-        if !lines.contains(&row) {
-            return Err(format!("not printed: {row}"));
-        }
+    whole_table(lines, rank, size, at).map(|()| rank)
+}
+
+/// Whether `rank` has printed the cards of all; `at` is where each is.
+fn whole_table<'a>(
+    lines: &[Line],
+    rank: usize,
+    size: usize,
+    at: impl Fn(usize) -> &'a str,
+) -> Result<(), String> {
+    (0..size).try_for_each(|peer| {
+        let row = format!("rank {rank} of {size}: card-{peer} = rank-{peer}@{}", at(peer));
+        if lines.contains(&row) { Ok(()) } else { Err(format!("not printed: {row}")) }
+    })
+}
+
+/// A file with the secret that only its owner may read, until nobody needs it any more.
+struct SecretFile(PathBuf);
+
+impl SecretFile {
+    fn new() -> Result<Self, String> {
+        let path = toolchain::target_folder().join("guests-secret");
+        let told = |error: io::Error| format!("{}: {error}", path.display());
+        let _ = fs::remove_file(&path);
+        let mut options = fs::OpenOptions::new();
+        let mut file =
+            options.write(true).create_new(true).mode(0o600).open(&path).map_err(told)?;
+        file.write_all(SECRET.as_bytes()).map_err(told)?;
+        Ok(Self(path))
     }
-    Ok(rank)
+}
+
+impl Drop for SecretFile {
+    fn drop(&mut self) {
+        // Nothing is lost if it stays.
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 #[cfg(test)]
@@ -185,9 +289,10 @@ mod tests {
     #[test]
     fn a_table_is_whole_or_not_one() {
         let row = |peer| format!("rank 1 of 2: card-{peer} = rank-{peer}@vax");
-        assert_eq!(table(&[row(0), row(1)], 2, "vax"), Ok(1));
-        assert!(table(&[row(1)], 2, "vax").is_err());
-        assert!(table(&[row(0), row(1).replace("@", "-")], 2, "vax").is_err());
-        assert!(table(&[], 2, "vax").is_err());
+        assert_eq!(table(&[row(0), row(1)], 2, |_| "vax"), Ok(1));
+        assert!(table(&[row(1)], 2, |_| "vax").is_err());
+        assert!(table(&[row(0), row(1).replace("@", "-")], 2, |_| "vax").is_err());
+        assert!(table(&[row(0), row(1)], 2, |rank| ["vax", "pdp"][rank]).is_err());
+        assert!(table(&[], 2, |_| "vax").is_err());
     }
 }

@@ -13,6 +13,8 @@ pub(crate) struct Args {
     pub(crate) port: u16,
     /// The generation of the protocol that a client asks for: 1 or 2.
     pub(crate) generation: u16,
+    /// The calls of a client are futures; in PMI-1 only.
+    pub(crate) has_futures: bool,
     /// In PMI-2: the rank of a client.
     pub(crate) rank: u32,
     /// In PMI-2: what a client proves that it knows; nothing if it is empty.
@@ -47,6 +49,7 @@ impl Args {
             host: Ipv4Addr::new(10, 0, 2, 2),
             port: 0,
             generation: 1,
+            has_futures: false,
             rank: 0,
             secret: "",
             id: 0,
@@ -78,6 +81,13 @@ impl Args {
             "host" => self.host = value.parse().ok()?,
             "port" => self.port = value.parse().ok()?,
             "pmi" => self.generation = value.parse().ok().filter(|pmi| (1..=2).contains(pmi))?,
+            "calls" => {
+                self.has_futures = match value {
+                    "plain" => false,
+                    "futures" => true,
+                    _ => return None,
+                }
+            }
             "rank" => self.rank = value.parse().ok()?,
             "secret" => self.secret = value,
             "id" => self.id = value.parse().ok()?,

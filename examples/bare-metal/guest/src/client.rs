@@ -20,7 +20,7 @@ use crate::say;
 use crate::status::Failure;
 
 type Phone = Call<FixedBuffer, Line<64>, Line<PMI1_LINE>>;
-type Name = heapless::String<64>;
+pub(crate) type Name = heapless::String<64>;
 
 static SCRATCH: Lent<[u8; 2 * PMI1_LINE]> = Lent::new([0; 2 * PMI1_LINE]);
 
@@ -62,15 +62,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
                 card.extend(value.bytes().take(128));
             }
         })?;
-        let card = core::str::from_utf8(&card).unwrap_or("");
-        // Guests and processes may share a job; what they agree on is whose card it is.
-        let mut start = Name::new();
-        let _fits = write!(start, "rank-{peer}@");
-        if !card.starts_with(start.as_str()) {
-            say!("rank {rank} of {size}: {key} is {card:?}");
-            return Err(Failure::WrongCard);
-        }
-        say!("rank {rank} of {size}: {key} = {card}");
+        print_card(rank, size, peer, &card)?;
     }
     caller.ask(&mut call, &Request::Finalize, done)?;
     // A guest that is switched off before the server has hung up leaves it waiting.
@@ -163,13 +155,29 @@ const fn who(reply: &Reply<'_>) -> Option<(u32, u32)> {
     }
 }
 
-fn key_of(rank: u32) -> Name {
+/// Prints what was read for a peer.
+///
+/// Errors: it is no card of that peer.
+pub(crate) fn print_card(rank: u32, size: u32, peer: u32, card: &[u8]) -> Result<(), Failure> {
+    let (key, card) = (key_of(peer), core::str::from_utf8(card).unwrap_or(""));
+    // Guests and processes may share a job; what they agree on is whose card it is.
+    let mut start = Name::new();
+    let _fits = write!(start, "rank-{peer}@");
+    if !card.starts_with(start.as_str()) {
+        say!("rank {rank} of {size}: {key} is {card:?}");
+        return Err(Failure::WrongCard);
+    }
+    say!("rank {rank} of {size}: {key} = {card}");
+    Ok(())
+}
+
+pub(crate) fn key_of(rank: u32) -> Name {
     let mut key = Name::new();
     let _fits = write!(key, "card-{rank}");
     key
 }
 
-fn card_of(rank: u32) -> Name {
+pub(crate) fn card_of(rank: u32) -> Name {
     let mut card = Name::new();
     let _fits = write!(card, "rank-{rank}@bare-{}", ARCH);
     card

@@ -8,6 +8,7 @@
 
 mod args;
 mod client;
+mod futures;
 mod machine;
 mod net;
 mod server;
@@ -73,7 +74,11 @@ fn run(line: &'static str) -> Status {
     if args.role == Role::Server {
         return server::run(&args, &mut net);
     }
-    match client::run(&args, &mut net) {
+    let done = match args.has_futures {
+        true => futures::run(&args, &mut net),
+        false => client::run(&args, &mut net),
+    };
+    match done {
         Ok(()) => Status::Done,
         Err(why) => {
             say!("guest: {why}");

@@ -29,6 +29,10 @@ pub(crate) enum Status {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Failure {
     Call(CallError),
+    /// The same, where there is no pump.
+    Peer(PeerError),
+    /// The connection is not there any more.
+    Gone,
     TooLate,
     WrongCard,
 }
@@ -43,6 +47,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Call(error) => error.fmt(f),
+            Self::Peer(error) => error.fmt(f),
+            Self::Gone => f.write_str("the connection is gone"),
             Self::TooLate => f.write_str("the time is over"),
             Self::WrongCard => f.write_str("an answer is not what it should be"),
         }
@@ -54,6 +60,8 @@ impl Failure {
         match self {
             Self::TooLate => Status::TooLate,
             Self::WrongCard => Status::WrongCard,
+            Self::Gone => Status::ServerGone,
+            Self::Peer(error) => of_peer(error),
             Self::Call(CallError::NoAnswer) => Status::NoAnswer,
             Self::Call(CallError::Pump(error)) => of_pump(error),
             Self::Call(_) => Status::Protocol,
@@ -65,13 +73,17 @@ impl Failure {
 pub(crate) const fn of_pump(error: &PumpError) -> Status {
     match error {
         PumpError::Link(LinkError::Reset | LinkError::Closed) => Status::ServerGone,
-        PumpError::Peer { error, .. } => match error {
-            PeerError::LeftEarly => Status::ServerGone,
-            PeerError::Refused(_) | PeerError::Unproven => Status::Refused,
-            PeerError::MessageTooLong { .. } => Status::TooLong,
-            PeerError::Malformed(_) => Status::Malformed,
-            _ => Status::Protocol,
-        },
+        PumpError::Peer { error, .. } => of_peer(error),
+        _ => Status::Protocol,
+    }
+}
+
+const fn of_peer(error: &PeerError) -> Status {
+    match error {
+        PeerError::LeftEarly => Status::ServerGone,
+        PeerError::Refused(_) | PeerError::Unproven => Status::Refused,
+        PeerError::MessageTooLong { .. } => Status::TooLong,
+        PeerError::Malformed(_) => Status::Malformed,
         _ => Status::Protocol,
     }
 }

@@ -1,0 +1,164 @@
+//! A rank whose calls are futures, polled by hand: no executor, no interrupt, one loop.
+//!
+//! The calls are those of `pmi_link::task`, which run on any executor. The smallest one is [`drive`]: it
+//! polls until the future is done, and since whatever the future waits for is looked at in each poll, nobody
+//! has to be woken.
+
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+
+use embedded_io_async::{Error, ErrorKind, ErrorType, Read, Write};
+use pmi_core::command::Version;
+use pmi_core::time::{Duration, Instant};
+use pmi_link::CallError;
+use pmi_link::task::Pmi1;
+use smoltcp::iface::SocketHandle;
+use smoltcp::socket::tcp::{Socket, State};
+use smoltcp::wire::IpEndpoint;
+
+use crate::args::Args;
+use crate::client::{card_of, key_of, print_card};
+use crate::machine::micros;
+use crate::net::{Net, core_now};
+use crate::status::Failure;
+
+/// Takes part in the job once, in PMI-1.
+#[inline(never)]
+pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
+    let limit = core_now().plus(Duration::from_millis(args.limit_ms));
+    let handle = net.sockets()[0];
+    drive(exchange(args, Wire { net, handle, limit }))
+}
+
+/// Polls `future` until it is done.
+fn drive<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+            return done;
+        }
+    }
+}
+
+async fn exchange(args: &Args, mut wire: Wire<'_>) -> Result<(), Failure> {
+    wire.dial(IpEndpoint::new(args.host.into(), args.port)).await?;
+    let mut pmi = Pmi1::over(wire);
+    let identity = pmi.greet(args.id).await?;
+    let (rank, size) = (identity.rank, identity.size);
+    pmi.init(Version::V1_1).await?;
+    pmi.kvsname().await?;
+    pmi.put(key_of(rank).as_bytes(), card_of(rank).as_bytes()).await?;
+    pmi.fence().await?;
+    for peer in 0..size {
+        let mut room = [0; 128];
+        let len = pmi.get(key_of(peer).as_bytes(), &mut room).await?.unwrap_or(0);
+        print_card(rank, size, peer, room.get(..len).unwrap_or(b""))?;
+    }
+    pmi.finalize().await?;
+    // A guest that is switched off before the server has hung up leaves it waiting.
+    let mut wire = pmi.into_inner();
+    while wire.read(&mut [0; 16]).await? > 0 {}
+    wire.hang_up().await
+}
+
+/// A TCP connection over the guest's card.
+struct Wire<'a> {
+    net: &'a mut Net,
+    handle: SocketHandle,
+    limit: Instant,
+}
+
+impl Wire<'_> {
+    async fn dial(&mut self, server: IpEndpoint) -> Result<(), Failure> {
+        let port = 49_152 + u16::try_from(micros() & 0x3fff).unwrap_or(0);
+        let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
+        let dialled = socket.connect(self.net.iface.context(), server, port);
+        dialled.map_err(pmi_smoltcp::CallError::Dial)?;
+        self.until(|socket| match socket.state() {
+            State::Established => Some(Ok(())),
+            State::Closed => Some(Err(pmi_smoltcp::CallError::NoAnswer.into())),
+            _ => None,
+        })
+        .await
+    }
+
+    async fn hang_up(&mut self) -> Result<(), Failure> {
+        self.until(|socket| {
+            socket.close();
+            (!socket.is_active() || socket.state() == State::TimeWait).then_some(Ok(()))
+        })
+        .await
+    }
+
+    /// Turns the network stack until `look` has found what it looks for.
+    async fn until<T>(
+        &mut self,
+        mut look: impl FnMut(&mut Socket<'_>) -> Option<Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        poll_fn(|_| {
+            self.net.poll();
+            match look(self.net.sockets.get_mut(self.handle)) {
+                Some(found) => Poll::Ready(found),
+                None if core_now() >= self.limit => Poll::Ready(Err(Failure::TooLate)),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+}
+
+impl ErrorType for Wire<'_> {
+    type Error = Failure;
+}
+
+impl Read for Wire<'_> {
+    async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        self.until(|socket| match socket.can_recv() {
+            true => Some(socket.recv_slice(out).map_err(|_| Failure::Gone)),
+            false if !socket.may_recv() => Some(Ok(0)),
+            false => None,
+        })
+        .await
+    }
+}
+
+impl Write for Wire<'_> {
+    async fn write(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
+        self.until(|socket| match socket.can_send() {
+            true => Some(socket.send_slice(bytes).map_err(|_| Failure::Gone)),
+            false if !socket.may_send() => Some(Err(Failure::Gone)),
+            false => None,
+        })
+        .await
+    }
+
+    async fn flush(&mut self) -> Result<(), Failure> {
+        self.net.poll();
+        Ok(())
+    }
+}
+
+impl core::error::Error for Failure {}
+
+impl Error for Failure {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TooLate => ErrorKind::TimedOut,
+            Self::Gone => ErrorKind::ConnectionReset,
+            _ => ErrorKind::Other,
+        }
+    }
+}
+
+impl From<CallError<Self>> for Failure {
+    fn from(error: CallError<Self>) -> Self {
+        match error {
+            CallError::Io(failure) => failure,
+            CallError::Peer(error) => Self::Peer(error),
+            CallError::Misuse(misuse) => Self::Call(pmi_smoltcp::CallError::Misuse(misuse)),
+            _ => Self::WrongCard,
+        }
+    }
+}

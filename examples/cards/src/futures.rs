@@ -1,0 +1,57 @@
+//! The same with futures, on the smallest executor there is: nothing here blocks but `block_on`.
+
+use crate::{ALONE, card_of, key_of, print};
+use async_io::Async;
+use embedded_io_adapters::futures_03::FromFutures;
+use embedded_io_async::{Read, Write};
+use futures_lite::future::block_on;
+use pmi_core::command::Version;
+use pmi_link::task::{Opening, Pmi};
+use pmi_std::Stream;
+use pmi_std::env::{Environment, Way};
+use std::error::Error;
+
+/// Takes part in the job once.
+pub(crate) fn run() -> Result<(), Box<dyn Error>> {
+    let environment = Environment::of_this_process()?;
+    if environment.way == Way::Singleton {
+        return Err(ALONE.into());
+    }
+    let future = async {
+        match pmi_std::reach(&environment)? {
+            Stream::Unix(stream) => {
+                exchange(FromFutures::new(Async::new(stream)?), &environment).await
+            }
+            Stream::Tcp(stream) => {
+                exchange(FromFutures::new(Async::new(stream)?), &environment).await
+            }
+            #[allow(unreachable_patterns, reason = "there are more kinds where pmi-std has TLS")]
+            _ => Err("this example has no TLS".into()),
+        }
+    };
+    block_on(future)
+}
+
+async fn exchange<IO>(io: IO, environment: &Environment) -> Result<(), Box<dyn Error>>
+where
+    IO: Read + Write,
+    IO::Error: Send + Sync + 'static,
+{
+    let mut pmi = Pmi::new(io);
+    let (mut rank, mut size) = (environment.rank, environment.size);
+    // Only who has dialled in has to say who it is.
+    if let Way::Dial { id, .. } = &environment.way {
+        let identity = pmi.greet(*id).await?;
+        (rank, size) = (identity.rank, identity.size);
+    }
+    pmi.open(&Opening::new(Version::V1_1), &mut []).await?;
+    pmi.kvsname().await?;
+    pmi.put(key_of(rank).as_bytes(), card_of(rank).as_bytes()).await?;
+    pmi.fence().await?;
+    for peer in 0..size {
+        let mut room = [0; 128];
+        let len = pmi.get(key_of(peer).as_bytes(), &mut room).await?.ok_or("a card is missing")?;
+        print(rank, size, peer, &room[..len]);
+    }
+    Ok(pmi.finalize().await?)
+}

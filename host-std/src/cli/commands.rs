@@ -7,7 +7,7 @@ use crate::conform::RANK;
 use crate::launch::preview;
 use crate::server::gate;
 use crate::server::singleton::Caller;
-use crate::{conform, demo, job, report};
+use crate::{conform, demo, job, report, trace};
 use clap::{Arg, Command};
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -30,6 +30,7 @@ pub struct Subcommand {
 pub const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "run", define: args::define, run },
     Subcommand { name: "mpiexec", define: define_mpiexec, run: mpiexec },
+    Subcommand { name: "trace", define: trace::command::define, run: trace::command::run },
     Subcommand { name: "conform", define: define_conform, run: conform::run },
     Subcommand { name: "pmiid", define: define_identity, run: identity },
     Subcommand { name: "help", define: help::define, run: help },

@@ -4,6 +4,7 @@
 //! A message is recorded when the server takes it up or gives it out, whole, with the bytes that were on
 //! the wire. It is put into its frame once; the ring and the file take the same bytes.
 
+pub mod command;
 mod file;
 mod ring;
 mod tap;

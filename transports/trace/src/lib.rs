@@ -7,6 +7,8 @@
 //! does no I/O and reads no clock: bytes and text go in, values and text come out, in a browser too.
 //!
 //! ```text
+//!   view         what can be seen: text, figures, differences, pictures, other viewers
+//!   describe     messages in words; exchange   which reply answers which request
 //!   import       whatever has a conversation of PMI in it: our own forms, logs of Hydra and Flux
 //!   file, json   the format, and the same as JSON lines
 //!   stream       whole messages out of bytes as they arrive
@@ -15,11 +17,14 @@
 //! ```
 
 mod bytes;
+pub mod describe;
+pub mod exchange;
 pub mod file;
 pub mod import;
 pub mod json;
 pub mod message;
 pub mod record;
 pub mod stream;
+pub mod view;
 
 pub use record::{Direction, Head, JobFacts, Record, Trace, What};

@@ -1,0 +1,95 @@
+//! Which reply answers which request, and how long that took.
+
+use crate::message::{self, Shape};
+use crate::record::{Direction, Record, Trace, What};
+use pmi_core::command::Verb;
+
+/// A question and, once it came, its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// What was asked.
+    pub verb: Verb,
+    /// Where the question is among the records.
+    pub asked: usize,
+    /// Where the end of the answer is; none if none came.
+    pub answered: Option<usize>,
+}
+
+impl Exchange {
+    /// How long the answer took; none if none came.
+    ///
+    /// Units: nanoseconds.
+    pub fn latency_ns(&self, trace: &Trace) -> Option<u64> {
+        let time = |at: usize| trace.records.get(at).map(|record| record.time_ns);
+        Some(time(self.answered?)?.saturating_sub(time(self.asked)?))
+    }
+}
+
+/// All exchanges, in the order of their questions.
+///
+/// In lines a question is answered by the next answer of its kind; in frames the name that the client gave
+/// counts too. Whatever is open when a connection ends stays without answer.
+pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
+    let mut all: Vec<Exchange> = Vec::new();
+    // By connection, the places of exchanges without answer.
+    let mut open: Vec<(Line, Vec<usize>)> = Vec::new();
+    for (at, record) in trace.records.iter().enumerate() {
+        let line = Line::of(record);
+        match &record.what {
+            What::Message { direction, bytes } => match message::shape(*direction, bytes) {
+                Shape::Question => {
+                    let verb = message::verb(*direction, bytes);
+                    waiting(&mut open, line).push(all.len());
+                    all.push(Exchange { verb, asked: at, answered: None });
+                }
+                Shape::Answer => {
+                    let verb = message::verb(*direction, bytes);
+                    let waiting = waiting(&mut open, line);
+                    let fits = |place: &usize| {
+                        let exchange = &all[*place];
+                        exchange.verb == verb && is_named(trace, exchange.asked, bytes)
+                    };
+                    if let Some(place) = waiting.iter().position(fits) {
+                        all[waiting.remove(place)].answered = Some(at);
+                    }
+                }
+                Shape::Remark => {}
+            },
+            What::Closed => open.retain(|(other, _)| *other != line),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// What stands for a connection: its number, or the rank where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line(u32, Option<u32>);
+
+impl Line {
+    fn of(record: &Record) -> Self {
+        match record.session {
+            // A caller says only later which rank it is.
+            Some(session) => Self(u32::MAX, Some(session)),
+            None => Self(record.job, record.rank),
+        }
+    }
+}
+
+fn waiting(open: &mut Vec<(Line, Vec<usize>)>, line: Line) -> &mut Vec<usize> {
+    let place = open.iter().position(|(other, _)| *other == line).unwrap_or_else(|| {
+        open.push((line, Vec::new()));
+        open.len() - 1
+    });
+    &mut open[place].1
+}
+
+/// Whether an answer bears the name that the client gave its question.
+fn is_named(trace: &Trace, asked: usize, answer: &[u8]) -> bool {
+    match trace.records.get(asked).map(|record| &record.what) {
+        Some(What::Message { direction: Direction::ToServer, bytes }) => {
+            message::tag(bytes) == message::tag(answer)
+        }
+        _ => false,
+    }
+}

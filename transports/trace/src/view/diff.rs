@@ -1,0 +1,135 @@
+//! Where two runs differ in what was said.
+//!
+//! Compared is what each rank and its server said to each other, rank by rank and in words: times,
+//! connections, the order between ranks and the spelling of a message do not matter, nor do the names of
+//! spaces and of exchanges, which are different in every run. Values matter only if they are asked for,
+//! since most hold addresses.
+
+use super::who;
+use crate::describe::{Meaning, describe};
+use crate::record::{Direction, Trace};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Values of keys too.
+    pub values: bool,
+}
+
+/// Where two runs differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Which rank: `3`, or `1:3` if there are several jobs.
+    pub who: String,
+    /// Which of its messages, from 1.
+    pub number: usize,
+    /// What the first trace has there: nothing if it says no more.
+    pub first: Option<Side>,
+    /// What the second has.
+    pub second: Option<Side>,
+    /// How many other ranks differ, too.
+    pub others_count: usize,
+}
+
+/// A message on one side of a difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// When.
+    ///
+    /// Units: nanoseconds since the start of its run.
+    pub time_ns: u64,
+    /// Who sent it.
+    pub direction: Direction,
+    /// What it says.
+    pub meaning: Meaning,
+}
+
+/// Finds the first difference that matters: of all ranks that differ, the one which does so earliest.
+pub fn diff(first: &Trace, second: &Trace, options: Options) -> Option<Difference> {
+    let (left, right) = (talks(first, options), talks(second, options));
+    let keys: std::collections::BTreeSet<_> = left.keys().chain(right.keys()).copied().collect();
+    let mut found: Vec<(u64, Difference)> = Vec::new();
+    for key in keys {
+        let nothing = Talk::default();
+        let (left, right) =
+            (left.get(&key).unwrap_or(&nothing), right.get(&key).unwrap_or(&nothing));
+        let same = left.said.iter().zip(&right.said).take_while(|(a, b)| a.1 == b.1).count();
+        let side = |talk: &Talk| talk.said.get(same).map(|(side, _)| side.clone());
+        let (first, second) = (side(left), side(right));
+        if first.is_none() && second.is_none() {
+            continue;
+        }
+        let time = first.as_ref().or(second.as_ref()).map_or(0, |side| side.time_ns);
+        let who = if left.who.is_empty() { right.who.clone() } else { left.who.clone() };
+        found.push((time, Difference { who, number: same + 1, first, second, others_count: 0 }));
+    }
+    let others_count = found.len().saturating_sub(1);
+    let (_, earliest) = found.into_iter().min_by_key(|(time, one)| (*time, one.number))?;
+    Some(Difference { others_count, ..earliest })
+}
+
+/// What one rank and its server said.
+#[derive(Debug, Default)]
+struct Talk {
+    who: String,
+    /// Each message, and what of it is compared.
+    said: Vec<(Side, String)>,
+}
+
+/// By the place of the job among jobs, whose numbers need not be the same, then by rank.
+fn talks(trace: &Trace, options: Options) -> BTreeMap<(usize, Option<u32>), Talk> {
+    let jobs: Vec<u32> = trace.jobs().map(|facts| facts.job).collect();
+    let mut talks = BTreeMap::<_, Talk>::new();
+    for (_, record, direction, bytes) in trace.messages() {
+        let job = jobs.iter().position(|job| *job == record.job).unwrap_or(usize::MAX);
+        let talk = talks.entry((job, record.rank)).or_default();
+        if talk.who.is_empty() {
+            talk.who = who(trace, record);
+        }
+        let meaning = describe(direction, bytes);
+        let compared = compared(trace, &meaning, options);
+        talk.said.push((Side { time_ns: record.time_ns, direction, meaning }, compared));
+    }
+    talks
+}
+
+/// What of a message is the same in every run of the same program.
+fn compared(trace: &Trace, meaning: &Meaning, options: Options) -> String {
+    let mut text = meaning.name.clone();
+    for (name, value) in &meaning.fields {
+        let is_value = ["value", "port", "left", "right"].contains(name);
+        text.push_str(&format!(" {name}="));
+        match trace.jobs().position(|facts| facts.name == *value) {
+            Some(job) => text.push_str(&format!("(the name of job {job})")),
+            None if is_value && !options.values => text.push_str("(a value)"),
+            None => text.push_str(value),
+        }
+    }
+    text
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = |side: &Option<Side>| match side {
+            Some(Side { direction: Direction::ToServer, meaning, .. }) => {
+                format!("→ {}", meaning.line(VALUE_MAX))
+            }
+            Some(Side { meaning, .. }) => format!("← {}", meaning.line(VALUE_MAX)),
+            None => "nothing more".to_owned(),
+        };
+        let Self { who, number, .. } = self;
+        writeln!(f, "rank {who} differs in message {number}")?;
+        writeln!(f, "  first:  {}", side(&self.first))?;
+        write!(f, "  second: {}", side(&self.second))?;
+        match self.others_count {
+            0 => Ok(()),
+            1 => write!(f, "\n1 other rank differs, too"),
+            count => write!(f, "\n{count} other ranks differ, too"),
+        }
+    }
+}
+
+/// How many characters of a value are shown.
+const VALUE_MAX: usize = 100;

@@ -1,0 +1,22 @@
+//! Everything that is no message, as a sentence.
+
+use crate::record::What;
+
+/// What happened, as the rest of a sentence about whom it happened to.
+pub(super) fn sentence(what: &What) -> Option<String> {
+    Some(match what {
+        What::Message { .. } => return None,
+        What::Connected { from: None } => "connected".into(),
+        What::Connected { from: Some(from) } => format!("dialled in from {from}"),
+        What::Closed => "connection closed".into(),
+        What::Started { pid, host } => format!("started as pid {pid} on {host}"),
+        What::Exited { code } => format!("exited with {code}"),
+        What::Killed { signal } => format!("was ended by signal {signal}"),
+        What::Spawned(facts) => {
+            format!("job {} was spawned: {} ranks, space {}", facts.job, facts.ranks, facts.name)
+        }
+        What::Told { text } => text.clone(),
+        What::Lost { count } => format!("{count} records are missing here"),
+        What::Ended { code } => format!("the run ended with {code}"),
+    })
+}

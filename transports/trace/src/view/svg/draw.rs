@@ -1,0 +1,465 @@
+//! Steps become shapes.
+
+use super::steps::{Ask, Lane, Shown, Step, Steps};
+use crate::describe::shown;
+use crate::record::Trace;
+use crate::view::{has_times, ranges, shown_ns};
+use pmi_core::command::Verb;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A picture that is being drawn.
+pub(super) struct Drawing<'a> {
+    trace: &'a Trace,
+    steps: &'a Steps,
+    has_times: bool,
+    /// What lies behind the arrows, and what lies on top.
+    stripes: String,
+    shapes: String,
+    y: usize,
+    width: usize,
+    /// By lane and fence: where its stripe begins.
+    waiting: BTreeMap<(usize, usize), usize>,
+    /// By lane: where a question without answer stands.
+    open: BTreeMap<usize, usize>,
+    fence_count: usize,
+    last_time: String,
+}
+
+impl<'a> Drawing<'a> {
+    pub(super) fn new(trace: &'a Trace, steps: &'a Steps) -> Self {
+        let mut drawing = Self {
+            trace,
+            steps,
+            has_times: has_times(trace),
+            stripes: String::new(),
+            shapes: String::new(),
+            y: TOP + 30,
+            width: 0,
+            waiting: BTreeMap::new(),
+            open: BTreeMap::new(),
+            fence_count: 0,
+            last_time: String::new(),
+        };
+        drawing.width = (drawing.x(steps.lanes.len().saturating_sub(1)) + 64).max(WIDTH_MIN);
+        steps.steps.iter().for_each(|step| drawing.step(step));
+        drawing.leave_waiting();
+        drawing
+    }
+
+    /// Where a lane is.
+    fn x(&self, lane: usize) -> usize {
+        FIRST + lane * self.spacing()
+    }
+
+    fn spacing(&self) -> usize {
+        (LANES_WIDTH / self.steps.lanes.len().max(1)).clamp(26, 104)
+    }
+
+    fn step(&mut self, step: &Step) {
+        self.time(step.time_ns);
+        match &step.what {
+            Shown::Ask(asks) => self.ask(asks),
+            Shown::Enter { fence, asks } => self.enter(*fence, asks),
+            Shown::Leave { fence, lanes, waited_ns } => self.leave(*fence, lanes, *waited_ns),
+            Shown::Answer(ask) => self.answer(ask),
+            Shown::Event { lane, text, is_bad } => self.event(*lane, text, *is_bad),
+        }
+    }
+
+    fn time(&mut self, time_ns: u64) {
+        let text = shown_ns(time_ns);
+        if self.has_times && text != self.last_time {
+            let y = self.y + 4;
+            self.text(TIME, y, "time", &text);
+            self.last_time = text;
+        }
+    }
+
+    fn ask(&mut self, asks: &[Ask]) {
+        let Some(first) = asks.first() else { return };
+        let class = class(first);
+        let y = self.y;
+        let label = match asks {
+            [one] => format!("{} {}", one.name, one.text),
+            _ => format!("{} · ranks {}", first.name, self.ranks(asks.iter().map(|ask| ask.lane))),
+        };
+        let _ = write!(
+            self.shapes,
+            r#"<g class="{class}"><title>{}</title>"#,
+            titles(self.steps, asks)
+        );
+        let far = asks.iter().map(|ask| self.x(ask.lane)).max().unwrap_or(FIRST);
+        self.arrow(far, SERVER, y, "ask");
+        self.label(y - 5, "word", &label);
+        for ask in asks {
+            let x = self.x(ask.lane);
+            let _ = write!(self.shapes, r#"<circle cx="{x}" cy="{y}" r="4"/>"#);
+            if ask.waits {
+                self.open.insert(ask.lane, y);
+            }
+        }
+        let told: Vec<_> =
+            asks.iter().filter_map(|ask| ask.answer.as_ref().map(|told| (ask, told))).collect();
+        if let Some((_, one)) = told.first() {
+            let back = y + 17;
+            let is_same = told.iter().all(|(_, other)| other.text == one.text);
+            let text = if is_same { one.text.clone() } else { "…".into() };
+            let latencies = told.iter().map(|(_, told)| told.latency_ns);
+            let latency = self.latency(latencies.clone().min(), latencies.max());
+            let good = if told.iter().all(|(_, told)| told.is_good) { "told" } else { "told no" };
+            let _ = write!(self.shapes, r#"<g class="{good}">"#);
+            self.arrow(SERVER, far, back, "tell");
+            self.told(back - 4, &text, &latency);
+            for (ask, _) in &told {
+                let x = self.x(ask.lane) - 3;
+                let _ = write!(
+                    self.stripes,
+                    r#"<rect class="{class} busy" x="{x}" y="{y}" width="6" height="17" rx="3"/>"#
+                );
+            }
+            self.shapes.push_str("</g>");
+            self.y += 17;
+        }
+        self.shapes.push_str("</g>\n");
+        self.y += STEP;
+    }
+
+    /// An answer in a step of its own: a stripe says since when it was waited for.
+    fn answer(&mut self, ask: &Ask) {
+        let (x, y) = (self.x(ask.lane), self.y);
+        let since = self.open.remove(&ask.lane).unwrap_or(y);
+        let Some(told) = &ask.answer else { return };
+        let _ = write!(
+            self.stripes,
+            r#"<rect class="{} stripe" x="{}" y="{since}" width="8" height="{}" rx="4"/>"#,
+            class(ask),
+            x - 4,
+            y - since
+        );
+        let good = if told.is_good { "told" } else { "told no" };
+        let title = xml(&format!("{} ← {}", ask.name, told.text));
+        let _ = write!(self.shapes, r#"<g class="{} {good}"><title>{title}</title>"#, class(ask));
+        self.arrow(SERVER, x, y, "tell");
+        let latency = self.latency(Some(told.latency_ns), None);
+        self.told(y - 4, &format!("{} {}", ask.name, told.text), &latency);
+        self.shapes.push_str("</g>\n");
+        self.y += STEP;
+    }
+
+    fn enter(&mut self, fence: usize, asks: &[Ask]) {
+        let y = self.y;
+        let Some(first) = asks.first() else { return };
+        let far = asks.iter().map(|ask| self.x(ask.lane)).max().unwrap_or(FIRST);
+        let ranks = self.ranks(asks.iter().map(|ask| ask.lane));
+        let title = xml(&format!("{}: ranks {ranks} {}", first.name, first.text));
+        let _ = write!(self.shapes, r#"<g class="fence"><title>{title}</title>"#);
+        self.arrow(far, SERVER, y, "ask thin");
+        let label = match asks {
+            [_] => format!("{} {}", first.name, first.text),
+            _ => format!("{} · ranks {ranks}", first.name),
+        };
+        self.label(y - 5, "word", &label);
+        for ask in asks {
+            let x = self.x(ask.lane);
+            let _ = write!(self.shapes, r#"<circle cx="{x}" cy="{y}" r="4"/>"#);
+            self.waiting.insert((ask.lane, fence), y);
+        }
+        self.shapes.push_str("</g>\n");
+        self.y += STEP - 4;
+    }
+
+    fn leave(&mut self, fence: usize, lanes: &[usize], waited_ns: u64) {
+        self.fence_count += 1;
+        let (top, bottom) = (self.y - 8, self.y + 12);
+        for lane in lanes {
+            let x = self.x(*lane);
+            if let Some(since) = self.waiting.remove(&(*lane, fence)) {
+                let _ = write!(
+                    self.stripes,
+                    r#"<rect class="fence stripe" x="{}" y="{since}" width="10" height="{}" rx="5"/>"#,
+                    x - 5,
+                    top + 4 - since
+                );
+            }
+        }
+        let far = lanes.iter().map(|lane| self.x(*lane)).max().unwrap_or(FIRST);
+        let waited =
+            if self.has_times { format!(" · {}", shown_ns(waited_ns)) } else { String::new() };
+        let ranks = self.ranks(lanes.iter().copied());
+        let text = format!("fence {} · ranks {ranks}{waited}", self.fence_count);
+        let (x, width, height) = (SERVER - 10, far + 20 - SERVER, bottom - top);
+        let _ = write!(self.shapes, r#"<g class="fence"><title>{}</title>"#, xml(&text));
+        let _ = write!(
+            self.shapes,
+            r#"<rect class="bar" x="{x}" y="{top}" width="{width}" height="{height}" rx="10"/>"#
+        );
+        for lane in lanes {
+            let x = self.x(*lane);
+            let _ = write!(self.shapes, r#"<circle cx="{x}" cy="{}" r="3"/>"#, self.y + 2);
+        }
+        let y = self.y + 6;
+        self.label(y, "bartext", &text);
+        self.shapes.push_str("</g>\n");
+        self.y = bottom + STEP - 2;
+    }
+
+    fn event(&mut self, lane: Option<usize>, text: &str, is_bad: bool) {
+        let class = if is_bad { "event bad" } else { "event" };
+        let y = self.y;
+        let title = xml(text);
+        let _ = write!(self.shapes, r#"<g class="{class}"><title>{title}</title>"#);
+        if let Some(lane) = lane {
+            let x = self.x(lane);
+            let who = self.name(lane);
+            let _ = write!(self.shapes, r#"<path class="mark" d="M{x} {}l5 5-5 5-5-5z"/>"#, y - 6);
+            self.label(y + 3, "said", &format!("{who} {text}"));
+        } else {
+            self.label(y + 3, "said", text);
+        }
+        self.shapes.push_str("</g>\n");
+        self.y += STEP - 4;
+    }
+
+    /// Ranks that still wait when everything is drawn.
+    fn leave_waiting(&mut self) {
+        let bottom = self.y;
+        let fences =
+            std::mem::take(&mut self.waiting).into_iter().map(|((lane, _), since)| (lane, since));
+        let open = std::mem::take(&mut self.open);
+        let mut lanes = Vec::new();
+        for (lane, since) in fences.chain(open) {
+            let x = self.x(lane);
+            let _ = write!(
+                self.stripes,
+                r#"<rect class="stuck stripe" x="{}" y="{since}" width="10" height="{}" rx="5"/>"#,
+                x - 5,
+                (bottom + 8).saturating_sub(since)
+            );
+            lanes.push(lane);
+        }
+        if !lanes.is_empty() {
+            let text = format!("ranks {} were never answered", self.ranks(lanes));
+            self.event(None, &text, true);
+        }
+    }
+
+    fn arrow(&mut self, from: usize, to: usize, y: usize, class: &str) {
+        let (tip, base) = if to < from { (to + 2, to + 9) } else { (to - 5, to - 12) };
+        let (above, below) = (y - 4, y + 4);
+        let _ = write!(self.shapes, r#"<path class="{class}" d="M{from} {y}H{base}"/>"#);
+        let _ =
+            write!(self.shapes, r#"<path class="tip" d="M{tip} {y}L{base} {above}V{below}z"/>"#);
+    }
+
+    /// Text in the space between the server and the first rank.
+    fn label(&mut self, y: usize, class: &str, text: &str) {
+        let text = match text.char_indices().nth(LABEL_CHARS) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text.trim_end().to_owned(),
+        };
+        self.text(SERVER + 16, y, class, &text);
+    }
+
+    /// An answer, and how long it took at the end of the line.
+    fn told(&mut self, y: usize, text: &str, latency: &str) {
+        let room = LABEL_CHARS.saturating_sub(latency.chars().count() + 2);
+        let text = match text.char_indices().nth(room) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text.to_owned(),
+        };
+        self.label(y, "told", &text);
+        self.text(FIRST - 16, y, "told took", latency);
+    }
+
+    fn text(&mut self, x: usize, y: usize, class: &str, text: &str) {
+        let text = xml(text);
+        let _ = write!(self.shapes, r#"<text class="{class}" x="{x}" y="{y}">{text}</text>"#);
+    }
+
+    fn latency(&self, min: Option<u64>, max: Option<u64>) -> String {
+        match (min, max) {
+            _ if !self.has_times => String::new(),
+            (Some(min), Some(max)) if min != max => {
+                format!("{}–{}", shown_ns(min), shown_ns(max))
+            }
+            (Some(ns), _) => shown_ns(ns),
+            (None, _) => String::new(),
+        }
+    }
+
+    fn name(&self, lane: usize) -> String {
+        self.steps.lanes.get(lane).map(|lane| lane_name(*lane, true)).unwrap_or_default()
+    }
+
+    /// Ranks of lanes as a short list. The job is left out: lanes of one list are of one job nearly always.
+    fn ranks(&self, lanes: impl IntoIterator<Item = usize>) -> String {
+        let lanes = lanes.into_iter().filter_map(|lane| self.steps.lanes.get(lane));
+        ranges(lanes.map(|lane| match lane {
+            Lane::Rank(_, rank) => *rank,
+            Lane::Caller(number) => *number,
+        }))
+    }
+
+    /// The whole picture.
+    pub(super) fn finish(mut self) -> String {
+        let bottom = self.y + 6;
+        let mut frame = String::new();
+        let many_jobs = self.trace.jobs().nth(1).is_some();
+        let lanes = self.steps.lanes.iter().enumerate();
+        let heads = std::iter::once((SERVER, "server".to_owned(), 62, "lane server")).chain(
+            lanes.map(|(at, lane)| {
+                let is_wide = self.spacing() >= 74;
+                let text = lane_name(*lane, is_wide);
+                let text = match lane {
+                    Lane::Rank(job, rank) if many_jobs => format!("{job}:{rank}"),
+                    _ => text,
+                };
+                (self.x(at), text, if is_wide { 62 } else { 22 }, "lane")
+            }),
+        );
+        for (x, text, width, class) in heads.collect::<Vec<_>>() {
+            let (left, top, base) = (x - width / 2, TOP - 22, TOP - 7);
+            let _ = write!(frame, r#"<g class="{class}"><path d="M{x} {TOP}V{bottom}"/>"#);
+            let _ = write!(
+                frame,
+                r#"<rect x="{left}" y="{top}" width="{width}" height="22" rx="11"/>"#
+            );
+            let _ = write!(frame, r#"<text x="{x}" y="{base}">{}</text></g>"#, xml(&text));
+            frame.push('\n');
+        }
+        self.y = bottom + 24;
+        self.foot();
+        let (width, height) = (self.width, self.y + 12);
+        let (title, about) = self.title();
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+             height=\"{height}\" role=\"img\" aria-label=\"{title}\">\n<title>{title}</title>\n\
+             <desc>{about}</desc>\n<style>{STYLE}</style>\n<rect class=\"paper\" width=\"{width}\" \
+             height=\"{height}\"/>\n<text class=\"title\" x=\"24\" y=\"34\">{title}</text>\n<text \
+             class=\"about\" x=\"24\" y=\"54\">{about}</text>\n{frame}{}\n{}</svg>\n",
+            self.stripes, self.shapes
+        )
+    }
+
+    fn title(&self) -> (String, String) {
+        let head = &self.trace.head;
+        let title = match head.command.is_empty() {
+            true => head.recorder.clone(),
+            false => shown(head.command.join(" ").as_bytes()),
+        };
+        let title = match title.char_indices().nth(TITLE_CHARS) {
+            Some((end, _)) => format!("{}…", &title[..end]),
+            None => title,
+        };
+        let ranks: u32 = self.trace.jobs().map(|facts| facts.ranks).fold(0, u32::saturating_add);
+        let host = if head.host.is_empty() { String::new() } else { format!(" on {}", head.host) };
+        let messages = self.trace.messages().count();
+        let last = self.trace.records.last().map_or(0, |record| record.time_ns);
+        let during = if self.has_times { format!(" · {}", shown_ns(last)) } else { String::new() };
+        (xml(&title), xml(&format!("{ranks} ranks{host} · {messages} messages{during}")))
+    }
+
+    /// What the colours mean, and what was left out.
+    fn foot(&mut self) {
+        let (y, mut x) = (self.y, 24);
+        for (class, name) in LEGEND {
+            let _ = write!(
+                self.shapes,
+                r#"<g class="{class}"><circle cx="{x}" cy="{}" r="4"/>"#,
+                y - 4
+            );
+            self.text(x + 9, y, "legend", name);
+            self.shapes.push_str("</g>");
+            x += 26 + name.chars().count() * 7;
+        }
+        let Steps { lanes_left_out, steps_left_out, .. } = self.steps;
+        let mut left_out = Vec::new();
+        if *steps_left_out > 0 {
+            left_out.push(format!("{steps_left_out} more steps are not drawn"));
+        }
+        if *lanes_left_out > 0 {
+            left_out.push(format!("{lanes_left_out} more ranks have no lane"));
+        }
+        if !left_out.is_empty() {
+            self.y += 22;
+            self.text(24, self.y, "legend", &left_out.join("; "));
+        }
+    }
+}
+
+fn lane_name(lane: Lane, is_wide: bool) -> String {
+    match lane {
+        Lane::Rank(_, rank) if is_wide => format!("rank {rank}"),
+        Lane::Rank(_, rank) => rank.to_string(),
+        Lane::Caller(number) => format!("c{number}"),
+    }
+}
+
+/// The colour of a question.
+fn class(ask: &Ask) -> &'static str {
+    match ask.verb {
+        _ if !ask.is_good => "bad",
+        Verb::Put | Verb::NodePut | Verb::PutAll => "put",
+        Verb::Get | Verb::NodeGet | Verb::JobGet | Verb::GetAll => "get",
+        Verb::Fence | Verb::Ring => "fence",
+        Verb::Publish | Verb::Unpublish | Verb::Lookup => "name",
+        Verb::Spawn | Verb::Connect | Verb::Disconnect => "spawn",
+        Verb::Abort | Verb::Unknown => "bad",
+        _ => "open",
+    }
+}
+
+/// Who said what, in full, for whoever points at it.
+fn titles(steps: &Steps, asks: &[Ask]) -> String {
+    let line = |ask: &Ask| {
+        let who = steps.lanes.get(ask.lane).map(|lane| lane_name(*lane, true)).unwrap_or_default();
+        let told =
+            ask.answer.as_ref().map(|told| format!("\n  ← {}", told.text)).unwrap_or_default();
+        format!("{who} → {} {}{told}", ask.name, ask.text)
+    };
+    xml(&asks.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+/// Text that stays text in XML, which has no words at all for some characters.
+fn xml(text: &str) -> String {
+    let mut safe = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\n' => safe.push('\n'),
+            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
+            _ if character.is_control() => safe.push('\u{fffd}'),
+            _ => safe.push(character),
+        }
+    }
+    safe
+}
+
+/// Where things are, in units of the picture.
+const TIME: usize = 84;
+const SERVER: usize = 128;
+const FIRST: usize = 470;
+const TOP: usize = 104;
+const STEP: usize = 26;
+const LANES_WIDTH: usize = 780;
+const WIDTH_MIN: usize = 720;
+
+/// As many as fit between the server and the first rank.
+const LABEL_CHARS: usize = 46;
+const TITLE_CHARS: usize = 90;
+
+const LEGEND: [(&str, &str); 7] = [
+    ("open", "opening, facts, end"),
+    ("put", "put"),
+    ("get", "get"),
+    ("fence", "fence"),
+    ("name", "names"),
+    ("spawn", "spawn"),
+    ("bad", "trouble"),
+];
+
+const STYLE: &str = include_str!("style.css");

@@ -68,6 +68,26 @@ pub enum Verb {
     Unknown,
 }
 
+impl Verb {
+    /// Whether asking this changes nothing that others could notice.
+    pub const fn only_looks(self) -> bool {
+        matches!(
+            self,
+            Self::Maxes
+                | Self::AppNum
+                | Self::UniverseSize
+                | Self::KvsName
+                | Self::Get
+                | Self::NodeGet
+                | Self::JobGet
+                | Self::Lookup
+                | Self::GetAll
+                | Self::Notice
+                | Self::Unknown
+        )
+    }
+}
+
 /// Where a key lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {

@@ -2,7 +2,7 @@
 
 use super::member::{Listener, Member, Phase};
 use super::owed::{GroupFence, Owed};
-use crate::command::{Group, Place, Reason, Request, Text};
+use crate::command::{Group, Place, Reason, Request, Text, Verb};
 use crate::ids::{Excerpt, JobId, Key, KvsName, Rank, SessionId, Word};
 use crate::limits::{JOB_LINKS, KEY_BYTES, VALUE_BYTES};
 use crate::parts;
@@ -28,6 +28,7 @@ pub struct Job<K, M> {
     /// Members that will not come any more; a fence with one of them outside cannot end.
     pub(super) gone: u32,
     stuck_told: bool,
+    moved: Option<Instant>,
     /// Somebody has gone, or entered the fence of a group while somebody is gone.
     pub(super) is_group_suspect: bool,
 }
@@ -99,6 +100,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             circle: None,
             gone: 0,
             stuck_told: false,
+            moved: None,
             is_group_suspect: false,
         }
     }
@@ -202,9 +204,14 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    pub(super) fn hear(&mut self, rank: Rank, now: Instant) {
+    /// Notes that `rank` has asked something.
+    pub(super) fn hear(&mut self, rank: Rank, verb: Verb, now: Instant) {
         if let Some(member) = self.member_mut(rank) {
-            member.heard = Some(now);
+            (member.heard, member.asked) = (Some(now), Some(verb));
+            member.asked_count = member.asked_count.saturating_add(1);
+        }
+        if !verb.only_looks() {
+            self.moved = Some(now);
         }
     }
 
@@ -467,6 +474,12 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
     /// The key-value space, to look at.
     pub const fn kvs(&self) -> &K {
         &self.kvs
+    }
+
+    /// When a member last did something that others may wait for: anything but looking. A member
+    /// that asks for the same key again and again moves nothing.
+    pub const fn moved(&self) -> Option<Instant> {
+        self.moved
     }
 
     /// The ranks that the current fence waits for.

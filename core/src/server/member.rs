@@ -1,6 +1,6 @@
 //! A process of a job, as the server knows it.
 
-use crate::command::Version;
+use crate::command::{Verb, Version};
 use crate::ids::{SessionId, Word};
 use crate::time::Instant;
 
@@ -16,6 +16,8 @@ pub struct Member {
     pub(super) fences: u32,
     pub(super) rings: u32,
     pub(super) heard: Option<Instant>,
+    pub(super) asked: Option<Verb>,
+    pub(super) asked_count: u32,
     pub(super) token: Option<u64>,
     pub(super) listener: Option<Listener>,
     /// Its session ended before it had said `init`.
@@ -57,6 +59,8 @@ impl Member {
             fences: 0,
             rings: 0,
             heard: None,
+            asked: None,
+            asked_count: 0,
             token: None,
             listener: None,
             severed: false,
@@ -82,6 +86,16 @@ impl Member {
     /// When it was last heard.
     pub const fn heard(&self) -> Option<Instant> {
         self.heard
+    }
+
+    /// What it asked last.
+    pub const fn asked(&self) -> Option<Verb> {
+        self.asked
+    }
+
+    /// How many messages came from it; the number stays at its end and does not wrap.
+    pub const fn asked_count(&self) -> u32 {
+        self.asked_count
     }
 
     /// Whether it will enter no fence any more, as far as anybody knows.

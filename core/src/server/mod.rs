@@ -24,11 +24,13 @@ mod state;
 mod stuck;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use job::{Job, JobSpec};
 pub use member::{Member, Phase};
 pub use owed::{Codes, Exchange, GroupFence, Listing, Owed, Question};
 pub use session::{Peer, Session};
+pub use waiting::Wait;
 
 use self::member::Listener;
 use self::queue::{Link, Queue};

@@ -95,7 +95,7 @@ where
         };
     };
     let Some(job) = reach.jobs.get_mut(talk.job.0 as usize) else { return Ok(Told::Nothing) };
-    job.hear(rank, reach.now);
+    job.hear(rank, verb, reach.now);
     let Outcome { owed, effect } = match (talk.stage, &request) {
         (_, Request::InitAck { .. } | Request::FullInit { .. }) if parts::DIAL || parts::FRAMES => {
             Outcome::owed(Owed::Identity)
@@ -292,7 +292,7 @@ impl<X: Slots<Exchange>> Talk<X> {
         if self.stage == Stage::Open {
             job.advance(rank, Phase::Open);
         }
-        job.hear(rank, reach.now);
+        job.hear(rank, question.verb, reach.now);
         self.rank = Some(rank);
         self.deadline = None;
         // The proof completes the opening, so it is the opening that is answered.

@@ -40,7 +40,7 @@ impl<S: Storage> Server<S> {
 }
 
 /// The fences of groups that a session is in.
-fn groups<I, X>(session: &Session<I, X>) -> impl Iterator<Item = GroupFence>
+pub(super) fn groups<I, X>(session: &Session<I, X>) -> impl Iterator<Item = GroupFence>
 where
     I: crate::storage::Buffer,
     X: Slots<super::Exchange>,
@@ -59,22 +59,31 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         group: GroupFence,
         is_in: impl Fn(&Member) -> bool,
     ) -> Option<Rank> {
+        self.outside(group, is_in).find(|rank| self.member(*rank).is_some_and(Member::is_gone))
+    }
+
+    /// All who are not in a fence that only those are in that `is_in` says, and certainly take part.
+    pub(super) fn outside(
+        &self,
+        group: GroupFence,
+        is_in: impl Fn(&Member) -> bool,
+    ) -> impl Iterator<Item = Rank> {
         let ranks = || (0u32..).zip(self.members());
         let all_of = |node: Option<u32>| {
             let ranks = ranks().filter(|(_, member)| node.is_none_or(|node| member.node == node));
             ranks.fold(GroupFence::nobody(group.tag), |sum, (rank, _)| sum.with(rank))
         };
-        let node = self.members().iter().find(|member| is_in(member))?.node;
-        let (is_world, is_node) = (group == all_of(None), group == all_of(Some(node)));
+        let node = self.members().iter().find(|member| is_in(member)).map(|member| member.node);
+        let (is_world, is_node) = (group == all_of(None), group == all_of(node));
         let inside = ranks().filter(|(_, member)| is_in(member));
         let inside = inside.fold(GroupFence::nobody(group.tag), |sum, (rank, _)| sum.with(rank));
-        let takes_part = |rank: u32, member: &Member| {
+        let takes_part = move |rank: u32, member: &Member| {
             (self.size() <= u64::BITS && group.may_have(rank))
                 || is_world
-                || (is_node && member.node == node)
+                || (is_node && Some(member.node) == node)
                 || group.lacks_only(&inside, rank)
         };
-        let mut gone = ranks().filter(|(_, member)| member.is_gone() && !is_in(member));
-        gone.find(|(rank, member)| takes_part(*rank, member)).map(|(rank, _)| Rank(rank))
+        let outside = (0u32..).zip(self.members()).filter(move |(_, member)| !is_in(member));
+        outside.filter(move |(rank, member)| takes_part(*rank, member)).map(|(rank, _)| Rank(rank))
     }
 }

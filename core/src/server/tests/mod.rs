@@ -2,6 +2,7 @@
 
 mod pmi1;
 mod pmi2;
+mod waiting;
 
 use std::string::String;
 use std::vec;

@@ -1,0 +1,70 @@
+//! Who waits for whom: read by an owner that wants to tell people why nothing goes on.
+
+use super::answer::Facts;
+use super::member::Member;
+use super::owed::{GroupFence, Owed};
+use super::stuck::groups;
+use super::{Server, Storage};
+use crate::ids::{JobId, Key, Rank, SessionId};
+use crate::storage::Slots;
+
+/// What a member waits for. Others have to bring it about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait<'a> {
+    /// The end of the job's fence with this number.
+    Fence(u32),
+    /// The end of the fence of a group.
+    Group(GroupFence),
+    /// The end of the job's ring with this number.
+    Ring(u32),
+    /// That somebody on its node puts this attribute.
+    Attribute(&'a Key),
+    /// The job it has asked for.
+    Spawn,
+}
+
+impl<S: Storage> Server<S> {
+    /// What the peer of a session waits for, thread by thread; nothing if all it is owed can be given
+    /// now.
+    ///
+    /// Changes after: any call on any session of the job, [`end_fence`](Self::end_fence),
+    /// [`answer_spawn`](Self::answer_spawn).
+    pub fn waits(&self, session: SessionId) -> impl Iterator<Item = Wait<'_>> {
+        let talk = self.sessions.get(session.0 as usize).map(|session| &session.talk);
+        let found = talk.and_then(|talk| Some((talk, self.jobs.get(talk.job.0 as usize)?)));
+        found.into_iter().flat_map(|(talk, job)| {
+            let rank = talk.rank.unwrap_or(Rank(u32::MAX));
+            let names = &self.names;
+            let facts = Facts { job, names, rank, nonce: b"", has_tags: false, other: None };
+            talk.exchanges().filter_map(move |(_, exchange)| match &exchange.owed {
+                owed if facts.is_due(owed) => None,
+                Owed::Fence(generation) => Some(Wait::Fence(*generation)),
+                Owed::Group(group) => Some(Wait::Group(*group)),
+                Owed::Ring(generation) => Some(Wait::Ring(*generation)),
+                Owed::Attribute(_, key) => Some(Wait::Attribute(key)),
+                Owed::Spawn => Some(Wait::Spawn),
+                _ => None,
+            })
+        })
+    }
+
+    /// The ranks that are not in the fence of `group` and certainly take part in it. A group is
+    /// remembered as a sum over its ranks, so in a job of more than 64 this may be fewer than are
+    /// missing.
+    pub fn missing_from_group(&self, job: JobId, group: GroupFence) -> impl Iterator<Item = Rank> {
+        let is_in = move |member: &Member| {
+            let session = member.session().and_then(|id| self.sessions.get(id.0 as usize));
+            session.is_some_and(|session| groups(session).any(|own| own == group))
+        };
+        self.job(job).into_iter().flat_map(move |job| job.outside(group, is_in))
+    }
+
+    /// The ranks that the current ring waits for.
+    pub fn missing_from_ring(&self, job: JobId) -> impl Iterator<Item = Rank> {
+        self.job(job).into_iter().flat_map(|job| {
+            let generation = job.ring.generation();
+            let ranks = (0..).zip(job.members());
+            { ranks }.filter(move |(_, m)| m.rings == generation).map(|(rank, _)| Rank(rank))
+        })
+    }
+}

@@ -9,6 +9,7 @@
 //! launch      plan, order, program, env, process, descriptors; signal, ladder, orphans
 //! stdio       what ranks write and read: lines, labels, files, outputs
 //! server      ready (epoll), service (the protocol server and its links), news, map_kvs
+//! watch       how a run goes: who runs, who waits and for whom; standstills
 //! trace       the last messages in memory, all of them in a file
 //! verdict     how a job ended: rules without system calls
 //! report      every sentence this program says
@@ -32,3 +33,4 @@ pub mod settings;
 pub mod stdio;
 pub mod trace;
 pub mod verdict;
+pub mod watch;

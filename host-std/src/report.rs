@@ -74,6 +74,12 @@ pub fn failure(
                 format!("{waiting_count} ranks wait")
             },
         ),
+        Failure::TimedOut { limit } => {
+            format!("the run has taken the {} s it may (--timeout)", limit.as_secs_f64())
+        }
+        Failure::Stalled { limit } => {
+            format!("nothing has moved for {} s (--stall-abort)", limit.as_secs_f64())
+        }
         Failure::Launcher { what } => what.clone(),
     };
     match running {
@@ -214,6 +220,9 @@ fn ranks(first: &[u32], count: usize) -> String {
         more => format!("ranks {} and {more} more", list.join(", ")),
     }
 }
+
+/// Said over a table of those who still run a moment after a signal was passed on.
+pub const STILL_RUNNING: &str = "these still run:";
 
 /// Said when a rank cannot be killed.
 pub fn given_up(running: usize) -> String {

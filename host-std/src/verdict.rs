@@ -3,6 +3,7 @@
 use crate::launch::process::{Ending, shell_code};
 use rustix::process::Signal;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// How far a rank came with PMI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,16 @@ pub enum Failure {
         /// Which signal.
         signal: i32,
     },
+    /// The run has taken as long as it may.
+    TimedOut {
+        /// How long that is.
+        limit: Duration,
+    },
+    /// Ranks have waited for others as long as they may.
+    Stalled {
+        /// How long that is.
+        limit: Duration,
+    },
     /// The launcher itself could not go on.
     Launcher {
         /// What it could not do, and why.
@@ -108,6 +119,7 @@ impl Failure {
             Self::Ended { ending, .. } => ending.exit_code(),
             Self::Abort { code, .. } => abort_code(*code),
             Self::Interrupted { signal } => shell_code(*signal),
+            Self::TimedOut { .. } | Self::Stalled { .. } => TIMED_OUT,
             Self::LeftEarly { .. }
             | Self::Disconnected { .. }
             | Self::Vanished { .. }
@@ -132,6 +144,9 @@ fn abort_code(code: i32) -> u8 {
         low => low,
     }
 }
+
+/// What `timeout` of the shell exits with.
+const TIMED_OUT: u8 = 124;
 
 #[cfg(test)]
 mod tests {
@@ -169,8 +184,10 @@ mod tests {
             Failure::Nonsense { rank: 0, why: String::new() },
             Failure::Missing { gone: vec![1], gone_count: 1, waiting_count: 1 },
             Failure::Interrupted { signal: 2 },
+            Failure::TimedOut { limit: Duration::ZERO },
+            Failure::Stalled { limit: Duration::ZERO },
             Failure::Launcher { what: String::new() },
         ];
-        assert_eq!(failures.map(|failure| failure.exit_code()), [1, 1, 1, 1, 1, 130, 1]);
+        assert_eq!(failures.map(|failure| failure.exit_code()), [1, 1, 1, 1, 1, 130, 124, 124, 1]);
     }
 }

@@ -1,7 +1,7 @@
 //! What a rank finds around itself: output that is forwarded, input, environment, descriptors, signals.
 
 mod common;
-use common::{c_program, job, run, run_with_input, shell, start};
+use common::{c_program, host, job, run, run_with_input, shell, start};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -168,7 +168,8 @@ fn a_second_signal_kills_who_ignores_the_first() {
 #[test]
 fn a_user_signal_is_passed_on_and_ends_nothing() {
     let script = "trap 'echo seen; exit 0' USR1; echo ready; while :; do sleep 0.01; done";
-    let ran = signalled(job(2, shell(script)), "USR1").exits_with(0).says_nothing();
+    let words = ["run", "-n", "2", "--forward-signals", "SIGUSR1"].into_iter().chain(shell(script));
+    let ran = signalled(host(words), "USR1").exits_with(0).says_nothing();
     assert_eq!(ran.lines(), ["ready", "ready", "seen", "seen"]);
 }
 

@@ -207,7 +207,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     /// Notes that `rank` has asked something.
     pub(super) fn hear(&mut self, rank: Rank, verb: Verb, now: Instant) {
         if let Some(member) = self.member_mut(rank) {
-            (member.heard, member.asked) = (Some(now), Some(verb));
+            member.heard = Some(now);
             member.asked_count = member.asked_count.saturating_add(1);
         }
         if !verb.only_looks() {

@@ -1,6 +1,6 @@
 //! A process of a job, as the server knows it.
 
-use crate::command::{Verb, Version};
+use crate::command::Version;
 use crate::ids::{SessionId, Word};
 use crate::time::Instant;
 
@@ -16,7 +16,6 @@ pub struct Member {
     pub(super) fences: u32,
     pub(super) rings: u32,
     pub(super) heard: Option<Instant>,
-    pub(super) asked: Option<Verb>,
     pub(super) asked_count: u32,
     pub(super) token: Option<u64>,
     pub(super) listener: Option<Listener>,
@@ -59,7 +58,6 @@ impl Member {
             fences: 0,
             rings: 0,
             heard: None,
-            asked: None,
             asked_count: 0,
             token: None,
             listener: None,
@@ -86,11 +84,6 @@ impl Member {
     /// When it was last heard.
     pub const fn heard(&self) -> Option<Instant> {
         self.heard
-    }
-
-    /// What it asked last.
-    pub const fn asked(&self) -> Option<Verb> {
-        self.asked
     }
 
     /// How many messages came from it; the number stays at its end and does not wrap.

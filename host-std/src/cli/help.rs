@@ -48,7 +48,7 @@ pub fn of_run(in_full: bool) -> String {
         text.push('\n');
         text.push_str(&of_topic(topic));
     }
-    for page in [PROGRAMS, FILES, CODES] {
+    for page in [PROGRAMS, FILES, CODES, SIGNALS] {
         text.push('\n');
         text.push_str(page);
     }
@@ -211,10 +211,20 @@ signal S ended it, C after MPI_Abort(C); 127 program not found, 126 found but it
 Ranks may start others (MPI_Comm_spawn); a failure in any job that comes from this one ends all.
 ";
 
+const SIGNALS: &str = "\
+signals to the launcher:
+  SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on, and it is said who still runs and what they wait for;
+  a second one within 2 s kills. Of a key pressed at the terminal each rank gets one signal, not two.
+  SIGUSR1 prints a table of all ranks. SIGUSR2 goes to the ranks; those that listen for it on a second
+  connection get the message of a checkpoint instead.
+  --forward-signals names others that go to the ranks; with SIGUSR1 in it there is no table.
+";
+
 const TEXTS: &[(&str, &str, &str)] = &[
     ("programs", "several programs in one job", PROGRAMS),
     ("files", "where settings come from", FILES),
     ("codes", "what the exit code says", CODES),
+    ("signals", "what signals to the launcher do", SIGNALS),
 ];
 
 #[cfg(test)]

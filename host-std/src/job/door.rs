@@ -81,6 +81,11 @@ impl Run {
         self.failure.is_none() && self.door.as_ref().is_some_and(|door| door.left_count > 0)
     }
 
+    /// True while somebody has not dialled in, which is told at the door.
+    pub(super) fn awaits_absent(&self) -> bool {
+        self.door.as_ref().is_some_and(|door| door.absent_count > 0)
+    }
+
     pub(super) fn take_joined(&mut self) {
         let Some(door) = &mut self.door else { return };
         door.absent_count -= 1;

@@ -2,8 +2,9 @@
 
 use super::{Job, Run, Started};
 use crate::launch::ladder::Step;
-use crate::launch::process::Ending;
-use crate::launch::{orphans, signal};
+use crate::launch::orphans;
+use crate::launch::process::{Ending, Process};
+use crate::launch::signal::{Arrived, Meaning};
 use crate::report;
 use crate::stdio::index;
 use crate::trace::Who;
@@ -60,18 +61,21 @@ impl Run {
         if self.failure.is_some() || !self.is_wanted(job) {
             return;
         }
+        let is_interrupted = matches!(failure, Failure::Interrupted { .. });
         // Whoever reads our output has gone on purpose, and knows what that does to writers.
         if !(failure.is_closed_pipe() && self.outputs.has_closed())
             && let Some(Job { plan, .. }) = self.jobs.get(&job.0)
         {
             let pid = |rank| self.pid(job, rank);
-            let text = report::failure(&failure, plan, pid, self.running_count);
+            let mut text = report::failure(&failure, plan, pid, self.running_count);
             self.service.tracer.event(Who::job(job.0), What::Told { text: text.clone() });
+            if is_interrupted {
+                text.push_str(&self.who_runs());
+            }
             self.outputs.say(text);
         }
         self.outputs.expect_nobody_else(None);
         self.say_who_is_there();
-        let is_interrupted = matches!(failure, Failure::Interrupted { .. });
         let code = i32::from(failure.exit_code());
         self.failure = Some(failure);
         // Whoever listens may have something to save before the signal comes.
@@ -105,26 +109,41 @@ impl Run {
         self.jobs.get(&job.0).is_some_and(|job| !job.is_unwanted)
     }
 
-    /// Passes signals on. A second one within a short time kills.
+    /// Does what signals ask for.
     pub(super) fn take_signals(&mut self) {
         let now = Instant::now();
-        let arrived: Vec<Signal> = self.signals.arrived().collect();
-        for one in arrived {
-            if !signal::ends_the_job(one) {
-                self.pass_on(one);
-                continue;
-            }
-            let again = self.interrupted_at.is_some_and(|at| now - at < AGAIN);
-            self.interrupted_at = Some(now);
-            // With no rank left, what is waited for is a reader of our output or a process that a rank
-            // left behind; the sender wants neither.
-            self.is_abandoned |= self.running_count == 0;
-            self.fail(self.first, Failure::Interrupted { signal: one.as_raw() });
-            match again {
-                true => self.kill_everybody(),
-                false => self.signal_running(one),
+        let all: Vec<Arrived> = self.signals.arrived().collect();
+        for arrived in all {
+            match self.signals.meaning(arrived.signal) {
+                Meaning::End => self.take_interrupt(now, arrived),
+                Meaning::Tell => self.say_table(),
+                Meaning::Forward => self.pass_on(arrived),
+                Meaning::Continue => self.watch.stall.forgive(now),
             }
         }
+    }
+
+    /// Passes a signal on that asks for the end. A second one within a short time kills.
+    fn take_interrupt(&mut self, now: Instant, arrived: Arrived) {
+        let Arrived { signal: one, .. } = arrived;
+        let last = self.interrupted.replace((now, one));
+        if let Some((at, signal)) = last.filter(|(at, _)| now - *at < ONE_ACT) {
+            // The first one of an act counts, else a key that repeats itself would never be heard twice.
+            self.interrupted = Some((at, signal));
+            if signal != one {
+                self.signal_all(arrived);
+            }
+            return;
+        }
+        // With no rank left, what is waited for is a reader of our output or a process that a rank
+        // left behind; the sender wants neither.
+        self.is_abandoned |= self.running_count == 0;
+        self.fail(self.first, Failure::Interrupted { signal: one.as_raw() });
+        if last.is_some_and(|(at, _)| now - at < AGAIN) {
+            return self.kill_everybody();
+        }
+        self.signal_all(arrived);
+        self.remind_later(now);
     }
 
     /// Does what the clock says.
@@ -151,6 +170,7 @@ impl Run {
         if self.sweep_at.is_some_and(|at| now >= at) {
             self.sweep(now);
         }
+        self.look_at_the_watch(now);
         Ok(())
     }
 
@@ -188,7 +208,10 @@ impl Run {
 
     fn take_step(&mut self, step: Step) {
         match step {
-            Step::Ask => self.signal_running(Signal::TERM),
+            Step::Ask => {
+                self.signal_running(Signal::TERM);
+                self.signal_running(Signal::CONT);
+            }
             Step::Kill => {
                 self.signal_running(Signal::KILL);
                 if self.sweep_at.is_some() {
@@ -207,14 +230,27 @@ impl Run {
     }
 
     /// Passes a signal on that ends nothing. Those that listen get a message instead of the second one.
-    fn pass_on(&mut self, signal: Signal) {
-        let told = match signal == Signal::USR2 {
+    fn pass_on(&mut self, arrived: Arrived) {
+        let told = match arrived.signal == Signal::USR2 {
             true => self.notify(Notice::Checkpoint),
             false => Vec::new(),
         };
-        for Started { job, rank, process, .. } in &self.processes {
-            if let Some(process) = process.as_ref().filter(|_| !told.contains(&(*job, *rank))) {
-                process.signal(signal);
+        self.signal_but(arrived, |one| told.contains(&(one.job, one.rank)));
+    }
+
+    /// Passes a signal on that asks for the end. Who is stopped can take it only when it goes on.
+    fn signal_all(&self, arrived: Arrived) {
+        self.signal_but(arrived, |_| false);
+        self.signal_running(Signal::CONT);
+    }
+
+    /// Passes a signal on to all who run and are not left out. A key that was pressed reaches all of our
+    /// process group by itself, and nobody shall get it twice.
+    fn signal_but(&self, arrived: Arrived, leave_out: impl Fn(&Started) -> bool) {
+        let has_it = |process: &Process| arrived.is_for_group && process.is_in_our_group();
+        for started in self.processes.iter().filter(|started| !leave_out(started)) {
+            if let Some(process) = started.process.as_ref().filter(|process| !has_it(process)) {
+                process.signal(arrived.signal);
             }
         }
     }
@@ -273,6 +309,10 @@ fn ended(ending: Ending) -> Option<What> {
 
 /// As [`report::AGAIN_SECS`] tells the user.
 const AGAIN: Duration = Duration::from_secs(report::AGAIN_SECS);
+
+/// Whoever ends us may do so twice in one act: `timeout` signals its child, and then the group of it.
+/// People take longer to press a key again.
+const ONE_ACT: Duration = Duration::from_millis(100);
 
 /// How long output is waited for when no rank is left to write any: a process that a rank left behind holds
 /// it then.

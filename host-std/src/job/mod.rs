@@ -16,6 +16,7 @@ mod door;
 mod ending;
 mod singleton;
 mod start;
+mod watching;
 
 use crate::cli::config::Config;
 use crate::launch::descriptors::DescriptorLimit;
@@ -34,12 +35,14 @@ use crate::verdict::Failure;
 use door::Door;
 use pmi_core::ids::JobId;
 use pmi_trace::{Head, JobFacts};
+use rustix::process::Signal;
 pub use singleton::serve;
 use start::Start;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
+use watching::Watch;
 
 /// Runs the first job, and all that come from it, and gives the exit code. Everything there is to say has
 /// been said then.
@@ -84,7 +87,9 @@ struct Run {
     running_count: usize,
     failure: Option<Failure>,
     ladder: Ladder,
-    interrupted_at: Option<Instant>,
+    /// The last signal that asked for the end, and when it came.
+    interrupted: Option<(Instant, Signal)>,
+    watch: Watch,
     /// Processes whose connection ended while they ran, with the moment from which that counts.
     closed_early: Vec<(Instant, u32)>,
     /// When to stop waiting for output of processes that ranks left behind.
@@ -128,7 +133,7 @@ impl Run {
         let inputs = Inputs::new(streams, config.ranks)?;
         let mut outputs = Outputs::new(streams, &config.host).map_err(|error| error.to_string())?;
         let poller = Poller::new().map_err(prepare)?;
-        let signals = Signals::new().map_err(prepare)?;
+        let signals = Signals::new(&config.settings.ending.forward_signals).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let door = config.gate.clone().map(|gate| Door::open(gate, &poller)).transpose()?;
         let dial = door.as_ref().map(|door| door.dial(&config)).transpose()?;
@@ -155,7 +160,8 @@ impl Run {
             running_count: 0,
             failure: None,
             ladder: Ladder::default(),
-            interrupted_at: None,
+            interrupted: None,
+            watch: Watch::new(&config.settings),
             closed_early: Vec::new(),
             linger_until: None,
             sweep_at: None,
@@ -210,7 +216,10 @@ impl Run {
         for &token in ready {
             match token {
                 Token::Signal => self.take_signals(),
-                Token::Link(session) => self.service.ready(session, &self.poller)?,
+                Token::Link(session) => {
+                    self.watch.stall.heard(Instant::now());
+                    self.service.ready(session, &self.poller)?;
+                }
                 Token::Output(stream, process) => self.outputs.read(stream, process),
                 Token::Input(process) => self.inputs.ready(process, &self.poller)?,
                 Token::Source => self.inputs.source_ready(&self.poller)?,
@@ -307,20 +316,10 @@ impl Run {
         let closed = self.closed_early.first().map(|(at, _)| *at);
         let door = self.door.as_ref().and_then(Door::deadline);
         let service = self.service.deadline();
-        let (inputs, outputs) = (self.inputs.deadline(), self.outputs.deadline());
-        [
-            inputs,
-            outputs,
-            self.ladder.deadline(),
-            closed,
-            self.linger_until,
-            self.sweep_at,
-            door,
-            service,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let ends = [self.ladder.deadline(), closed, self.linger_until, self.sweep_at];
+        let streams = [self.inputs.deadline(), self.outputs.deadline()];
+        let others = [door, service, self.watch.deadline()];
+        ends.into_iter().chain(streams).chain(others).flatten().min()
     }
 
     /// The number of the process of a rank, if it was started.

@@ -27,7 +27,8 @@ use rustix::io::DupFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, fchdir, pidfd_open, pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, fchdir, getpgid, getpgrp, pidfd_open,
+    pidfd_send_signal, waitid,
 };
 use std::ffi::{CString, OsStr};
 use std::fmt;
@@ -131,7 +132,11 @@ impl Launcher {
         defaults.add(NixSignal::SIGPIPE);
         let mut attributes = PosixSpawnAttr::init()?;
         attributes.set_sigdefault(&defaults)?;
-        attributes.set_flags(PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF)?;
+        // Nor the signals that this process will take over: they are those of the user now.
+        attributes.set_sigmask(&SigSet::thread_get_mask()?)?;
+        attributes.set_flags(
+            PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK,
+        )?;
         Ok(Self {
             attributes,
             actions,
@@ -290,6 +295,11 @@ impl Process {
     /// Whether it was started by us.
     pub const fn is_ours(&self) -> bool {
         self.is_ours
+    }
+
+    /// True when what is sent to our process group reaches it too.
+    pub fn is_in_our_group(&self) -> bool {
+        getpgid(Some(self.pid)).is_ok_and(|group| group == getpgrp())
     }
 
     /// Its number.

@@ -1,52 +1,112 @@
 //! Signals to this process, as events of the one loop.
 
-use rustix::process::Signal;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::backend::SignalDelivery;
-use signal_hook::iterator::exfiltrator::SignalOnly;
+use nix::libc::{SI_KERNEL, signalfd_siginfo};
+use nix::sys::signal::{SigSet, Signal as NixSignal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::process::{Signal, getpid, getsid};
+use signal_hook::consts::{
+    FORBIDDEN, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
+};
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 /// Signals that arrived since the last look.
 #[derive(Debug)]
 pub struct Signals {
-    delivery: SignalDelivery<UnixStream, SignalOnly>,
+    source: SignalFd,
+    forwarded: Vec<i32>,
+}
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Which.
+    pub signal: Signal,
+    /// The system has sent it, and not to us alone: somebody has pressed a key, or a terminal is gone.
+    /// Everybody in our process group has got it then.
+    pub is_for_group: bool,
+}
+
+/// What a signal asks of us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// The sender wants the job to end.
+    End,
+    /// The sender wants to know how the run goes.
+    Tell,
+    /// It is meant for the ranks.
+    Forward,
+    /// We were stopped, and go on.
+    Continue,
 }
 
 impl Signals {
-    /// Takes over the signals that end a job or are meant for its ranks.
+    /// Takes over the signals that end a job, those that ask us something, and `forwarded`, which are
+    /// meant for its ranks.
     ///
     /// One that is ignored when we start stays ignored, for us and for the ranks: `nohup` and the
     /// background jobs of a plain shell count on it.
-    /// Errors: those of the system.
-    pub fn new() -> io::Result<Self> {
+    /// Errors: those of the system, which for one has signals that nobody can take over.
+    pub fn new(forwarded: &[i32]) -> io::Result<Self> {
+        if let Some(signal) = forwarded.iter().find(|signal| !can_forward(**signal)) {
+            let what = format!("{} cannot be passed on", name(*signal));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         let ignored = ignored();
-        let wanted = FORWARDED.iter().filter(|&&signal| !is_in(ignored, signal));
+        let mut wanted = SigSet::empty();
+        for signal in TAKEN_OVER.iter().chain(forwarded).filter(|&&one| !is_in(ignored, one)) {
+            wanted.add(NixSignal::try_from(*signal)?);
+        }
         // Only while it is not ignored does the system keep the exit code of a child for us.
-        let children = is_in(ignored, SIGCHLD).then_some(&SIGCHLD);
-        let (read, write) = UnixStream::pair()?;
-        let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, wanted.chain(children))?;
-        Ok(Self { delivery })
+        if is_in(ignored, SIGCHLD) {
+            signal_hook::flag::register(SIGCHLD, Arc::default())?;
+        }
+        // A thread that is started later inherits this; ranks do not.
+        wanted.thread_block()?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        let source = SignalFd::with_flags(&wanted, flags)?;
+        Ok(Self { source, forwarded: forwarded.to_vec() })
     }
 
     /// Everything that arrived, as signals that can be sent on.
-    pub fn arrived(&mut self) -> impl Iterator<Item = Signal> {
-        self.delivery
-            .pending()
-            .filter(|&signal| signal != SIGCHLD)
-            .filter_map(Signal::from_named_raw)
+    pub fn arrived(&mut self) -> impl Iterator<Item = Arrived> {
+        let next = || self.source.read_signal().ok().flatten();
+        std::iter::from_fn(next).filter_map(|info| {
+            let signal = Signal::from_named_raw(info.ssi_signo.cast_signed())?;
+            Some(Arrived { signal, is_for_group: is_for_group(&info) })
+        })
+    }
+
+    /// What `signal` asks of us.
+    pub fn meaning(&self, signal: Signal) -> Meaning {
+        match signal.as_raw() {
+            SIGINT | SIGTERM | SIGHUP | SIGQUIT => Meaning::End,
+            forwarded if self.forwarded.contains(&forwarded) => Meaning::Forward,
+            SIGUSR1 => Meaning::Tell,
+            SIGCONT => Meaning::Continue,
+            _ => Meaning::Forward,
+        }
     }
 
     /// Becomes readable when a signal has arrived.
-    pub fn source(&self) -> &UnixStream {
-        self.delivery.get_read()
+    pub fn source(&self) -> &SignalFd {
+        &self.source
     }
 }
 
-/// True for a signal by which the sender wants the job to end.
-pub fn ends_the_job(signal: Signal) -> bool {
-    signal != Signal::USR1 && signal != Signal::USR2
+/// When a terminal is gone, only the leader of its session is told.
+fn is_for_group(info: &signalfd_siginfo) -> bool {
+    let is_hangup = info.ssi_signo.cast_signed() == SIGHUP;
+    let is_alone = || is_hangup && getsid(None).is_ok_and(|leader| leader == getpid());
+    info.ssi_code == SI_KERNEL && !is_alone()
+}
+
+/// True for a signal that can be taken over and passed on: it says nothing about our own mistakes or our
+/// own children, and it can be caught.
+pub fn can_forward(signal: i32) -> bool {
+    let is_named = NAMES.iter().any(|(number, _)| *number == signal);
+    is_named && signal != SIGCHLD && !FORBIDDEN.contains(&signal)
 }
 
 /// The name of `signal` as people know it, for messages.
@@ -85,7 +145,7 @@ fn is_in(mask: u64, signal: i32) -> bool {
     mask >> (signal - 1) & 1 == 1
 }
 
-const FORWARDED: &[i32] = &[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
+const TAKEN_OVER: &[i32] = &[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT];
 
 const NAMES: &[(i32, &str)] = &[
     (Signal::HUP.as_raw(), "SIGHUP"),
@@ -103,7 +163,11 @@ const NAMES: &[(i32, &str)] = &[
     (Signal::TERM.as_raw(), "SIGTERM"),
     (Signal::USR1.as_raw(), "SIGUSR1"),
     (Signal::USR2.as_raw(), "SIGUSR2"),
+    (Signal::CONT.as_raw(), "SIGCONT"),
+    (Signal::TSTP.as_raw(), "SIGTSTP"),
+    (Signal::URG.as_raw(), "SIGURG"),
     (Signal::XCPU.as_raw(), "SIGXCPU"),
+    (Signal::WINCH.as_raw(), "SIGWINCH"),
     (Signal::SYS.as_raw(), "SIGSYS"),
 ];
 
@@ -131,8 +195,23 @@ mod tests {
     }
 
     #[test]
-    fn user_signals_do_not_end_the_job() {
-        assert!(ends_the_job(Signal::INT) && ends_the_job(Signal::HUP));
-        assert!(!ends_the_job(Signal::USR1));
+    fn the_first_user_signal_asks_us_unless_it_is_meant_for_the_ranks() {
+        let meanings = |forwarded: &[i32]| {
+            let signals = Signals::new(forwarded).unwrap();
+            [Signal::INT, Signal::USR1, Signal::USR2, Signal::CONT].map(|one| signals.meaning(one))
+        };
+        use Meaning::{Continue, End, Forward, Tell};
+        assert_eq!(meanings(&[]), [End, Tell, Forward, Continue]);
+        assert_eq!(meanings(&[SIGUSR1, SIGCONT]), [End, Forward, Forward, Forward]);
+    }
+
+    #[test]
+    fn what_nobody_can_take_over_is_refused() {
+        for signal in
+            [Signal::KILL, Signal::SEGV].map(Signal::as_raw).into_iter().chain([SIGCHLD, 0, 99])
+        {
+            assert!(!can_forward(signal) && Signals::new(&[signal]).is_err(), "{signal}");
+        }
+        assert!(can_forward(SIGUSR1) && can_forward(Signal::WINCH.as_raw()));
     }
 }

@@ -14,3 +14,4 @@ pub mod secure;
 pub mod service;
 pub mod singleton;
 pub mod storage;
+pub mod waiting;

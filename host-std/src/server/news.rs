@@ -158,7 +158,7 @@ pub(super) fn stuck_news(service: &mut Service) -> Option<News> {
 }
 
 /// What a rank says, safe to show on a terminal.
-fn printable(bytes: &[u8]) -> String {
+pub(super) fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,8 @@ pub struct Ran {
 /// A command that runs.
 pub struct Running {
     child: Child,
-    out: JoinHandle<Vec<u8>>,
-    err: JoinHandle<Vec<u8>>,
+    out: Collected,
+    err: Collected,
     since: Instant,
 }
 
@@ -88,13 +89,35 @@ impl Running {
         );
     }
 
+    /// Waits until standard output holds `text`.
+    #[track_caller]
+    pub fn wait_for_output(&self, text: &str) {
+        self.wait_until(text, &self.out);
+    }
+
+    /// Waits until standard error holds `text`.
+    #[track_caller]
+    pub fn wait_for_errors(&self, text: &str) {
+        self.wait_until(text, &self.err);
+    }
+
+    #[track_caller]
+    fn wait_until(&self, text: &str, collected: &Collected) {
+        while !collected.so_far().contains(text) {
+            assert!(self.since.elapsed() < LIMIT, "no {text:?} in {:?}", collected.so_far());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the end.
     pub fn end(mut self) -> Ran {
         let status = self.wait();
-        let text = |collected: JoinHandle<Vec<u8>>| {
-            String::from_utf8_lossy(&collected.join().expect("reading does not panic")).into_owned()
-        };
-        let (out, err) = (text(self.out), text(self.err));
+        let (out, err) = (self.out.all(), self.err.all());
         let status = status
             .unwrap_or_else(|| panic!("still running after {LIMIT:?}\nout: {out}\nerr: {err}"));
         Ran { code: code(status), out, err }
@@ -210,12 +233,34 @@ fn code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
-fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let mut all = Vec::new();
-        let _ = from.read_to_end(&mut all);
-        all
-    })
+/// What was read, and is still being read, by a thread of its own.
+struct Collected {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Collected {
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().expect("reading does not panic")).into_owned()
+    }
+
+    fn all(self) -> String {
+        self.reader.join().expect("reading does not panic");
+        let bytes = self.bytes.lock().expect("nobody else is left");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> Collected {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&bytes);
+    let reader = thread::spawn(move || {
+        let mut piece = [0; 65536];
+        while let Ok(len @ 1..) = from.read(&mut piece) {
+            sink.lock().expect("nobody panics with it").extend_from_slice(&piece[..len]);
+        }
+    });
+    Collected { bytes, reader }
 }
 
 /// Far above what any of these takes on a slow and busy machine.

@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Opt] = &[
         Ending,
         "forward-signals",
         "LIST",
-        "signals to pass on to the ranks, as 'SIGUSR1,SIGUSR2', or none",
+        "pass these on to the ranks too, as SIGUSR1,SIGWINCH (default: SIGUSR2 and what ends the run)",
         |settings, value| put(&mut settings.ending.forward_signals, signals(value)),
         |settings| {
             let numbers = settings.ending.forward_signals.iter();
@@ -67,7 +67,8 @@ fn signals(value: &OsStr) -> Result<Vec<i32>, String> {
         return Ok(Vec::new());
     }
     let numbers = list.split(',').map(|name| match signal::named(name) {
-        Some(signal) => Ok(signal.as_raw()),
+        Some(signal) if signal::can_forward(signal.as_raw()) => Ok(signal.as_raw()),
+        Some(_) => Err(format!("'{name}' cannot be passed on; try 'SIGUSR1,SIGUSR2'")),
         None => Err(format!("'{name}' is no signal; try 'SIGUSR1,SIGUSR2'")),
     });
     numbers.collect()

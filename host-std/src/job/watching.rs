@@ -1,0 +1,253 @@
+//! What the loop tells about a run that goes on: standstills, limits of time, and answers to whoever asks.
+
+use super::{Job, Run, Started};
+use crate::report;
+use crate::settings::Settings;
+use crate::stdio::index;
+use crate::verdict::{self, Failure};
+use crate::watch::process::Proc;
+use crate::watch::ranges::Ranks;
+use crate::watch::stall::{Stall, Verdict};
+use crate::watch::table::{self, Phase, Rank, Table, seconds};
+use crate::watch::text::{self, Rows};
+use pmi_core::ids::JobId;
+use pmi_trace::Direction;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What there is to remember between two reports.
+pub(super) struct Watch {
+    pub(super) stall: Stall,
+    proc: Proc,
+    began: Instant,
+    /// When the run has taken too long, and how long that is.
+    limit: Option<(Instant, Duration)>,
+    /// When to say who still runs although a signal was passed on.
+    remind_at: Option<Instant>,
+    /// By number of the process: how long it had run on a processor when that was last told.
+    cpu: BTreeMap<u32, Duration>,
+    /// How many tables were said since our reader last had everything.
+    unread_count: usize,
+}
+
+/// Which ranks a table has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    All,
+    /// Those that others wait for.
+    Missing,
+    /// Those whose processes run.
+    Running,
+}
+
+impl Watch {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let began = Instant::now();
+        let limit = settings.ending.timeout;
+        Self {
+            stall: Stall::new(&settings.watching),
+            proc: Proc::default(),
+            began,
+            limit: limit.and_then(|limit| Some((began.checked_add(limit)?, limit))),
+            remind_at: None,
+            cpu: BTreeMap::new(),
+            unread_count: 0,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let limit = self.limit.map(|(at, _)| at);
+        [self.stall.deadline(), limit, self.remind_at].into_iter().flatten().min()
+    }
+}
+
+impl Run {
+    /// Does what the clock says about a run that goes on.
+    pub(super) fn look_at_the_watch(&mut self, now: Instant) {
+        if self.watch.stall.deadline().is_some_and(|at| now >= at) {
+            self.look_for_standstill(now);
+        }
+        if let Some((at, limit)) = self.watch.limit
+            && now >= at
+        {
+            self.watch.limit = None;
+            self.end_by_clock(Failure::TimedOut { limit }, Which::Running);
+        }
+        if self.watch.remind_at.is_some_and(|at| now >= at) {
+            self.watch.remind_at = None;
+            if self.running_count > 0 {
+                let table = self.table(Which::Running);
+                self.tell(&format!(
+                    "{}{}",
+                    report::STILL_RUNNING,
+                    text::jobs(&table.jobs, Rows::Few)
+                ));
+            }
+        }
+    }
+
+    /// Whoever has asked for the end wants to know a moment later what is in the way.
+    pub(super) fn remind_later(&mut self, now: Instant) {
+        self.watch.remind_at = Some(now + REMINDER);
+    }
+
+    /// Says how all ranks are doing.
+    pub(super) fn say_table(&mut self) {
+        let table = self.table(Which::All);
+        self.tell(&text::table(&table, Rows::Few));
+    }
+
+    /// Who still runs, and who waits for whom: further lines of a sentence about the end of all.
+    pub(super) fn who_runs(&self) -> String {
+        let mut lines = String::new();
+        for (id, job) in self.jobs.iter().filter(|(_, job)| job.running_count > 0) {
+            let job = self.job_row(JobId(*id), job);
+            lines.push_str(&text::who_runs(&job));
+        }
+        lines
+    }
+
+    fn look_for_standstill(&mut self, now: Instant) {
+        // Whoever has not dialled in is told of by the door, and waiting for ranks that are being started
+        // is no standstill.
+        if self.starts_more() || self.awaits_absent() {
+            self.watch.stall.forgive(now);
+        }
+        let since = match self.failure {
+            None => self.service.standstill(),
+            Some(_) => None,
+        };
+        match self.watch.stall.look(now, since) {
+            None => {}
+            Some(Verdict::Report { lasts }) => {
+                let table = self.table(Which::Missing);
+                self.tell(&text::standstill(&table, seconds(lasts)));
+            }
+            Some(Verdict::Abort { lasts }) => {
+                self.end_by_clock(Failure::Stalled { limit: lasts }, Which::Missing);
+            }
+        }
+    }
+
+    /// Ends the run for a reason that is no rank's, and shows what is known.
+    fn end_by_clock(&mut self, failure: Failure, which: Which) {
+        if self.failure.is_some() {
+            return;
+        }
+        let table = self.table(which);
+        self.fail(self.first, failure);
+        self.tell(&text::table(&table, Rows::Few));
+    }
+
+    /// Says a table, unless our reader has not read several that were said before.
+    fn tell(&mut self, what: &str) {
+        if self.outputs.is_flushed() {
+            self.watch.unread_count = 0;
+        }
+        if self.watch.unread_count < UNREAD_MAX {
+            self.watch.unread_count += 1;
+            self.outputs.say(what);
+        }
+    }
+
+    /// How the run goes.
+    pub(super) fn table(&mut self, which: Which) -> Table {
+        let ids = Vec::from_iter(self.jobs.keys().copied());
+        let mut jobs = Vec::new();
+        for id in ids.into_iter().map(JobId) {
+            let Some(job) = self.jobs.get(&id.0) else { continue };
+            let has_ended = job.running_count == 0 && job.started_count == job.plan.local();
+            if has_ended && id != self.first {
+                continue;
+            }
+            let mut row = self.job_row(id, job);
+            let size = row.size;
+            let missing: Vec<Ranks> = row.missing().cloned().collect();
+            let ranks = (0..size).filter(|rank| match which {
+                Which::All => true,
+                Which::Missing => missing.iter().any(|missing| missing.contains(*rank)),
+                Which::Running => row.running.contains(*rank),
+            });
+            row.ranks = Vec::from_iter(ranks).into_iter().map(|rank| self.row(id, rank)).collect();
+            jobs.push(row);
+        }
+        Table {
+            version: table::VERSION,
+            pid: std::process::id(),
+            host: self
+                .jobs
+                .get(&self.first.0)
+                .map_or_else(String::new, |job| job.plan.host.clone()),
+            seconds: seconds(self.watch.began.elapsed()),
+            jobs,
+        }
+    }
+
+    /// A job without its ranks.
+    fn job_row(&self, id: JobId, job: &Job) -> table::Job {
+        let plan = &job.plan;
+        let (waits, more_waits) = self.service.waits(id);
+        let runs = |rank: &u32| self.started(id, *rank).is_some_and(|one| one.process.is_some());
+        table::Job {
+            name: plan.kvsname.clone(),
+            spawner: plan.spawner.clone(),
+            program: plan.program_names(),
+            size: plan.ranks,
+            running: (0..plan.ranks).filter(runs).collect(),
+            fences: self.service.fences(id),
+            messages: self.service.messages(id),
+            waits,
+            more_waits,
+            ranks: Vec::new(),
+        }
+    }
+
+    fn row(&mut self, job: JobId, rank: u32) -> Rank {
+        let number = self.process_of(job, rank);
+        let started = number.map(|number| &self.processes[index(number)]);
+        let is_running = started.is_some_and(|started| started.process.is_some());
+        let pid = started.map(|started| started.pid);
+        let from = self.service.from(job, rank);
+        let phase = match self.service.phase(job, rank) {
+            _ if started.is_some() && !is_running => Phase::Ended,
+            _ if started.is_none() && from.is_none() => Phase::Absent,
+            verdict::Phase::Silent => Phase::Silent,
+            verdict::Phase::Open => Phase::Open,
+            verdict::Phase::Finalized => Phase::Finalized,
+        };
+        let life = pid.filter(|_| is_running).and_then(|pid| self.watch.proc.look(pid));
+        let cpu = life.as_ref().map(|life| life.cpu);
+        let before = number.zip(cpu).and_then(|(number, cpu)| self.watch.cpu.insert(number, cpu));
+        let new = cpu.zip(before).map(|(cpu, before)| cpu.saturating_sub(before));
+        let host = self.jobs.get(&job.0).map(|job| job.plan.host.clone());
+        let spoken = self.service.spoken(job, rank);
+        let (last, ago) = spoken.last.unzip();
+        Rank {
+            rank,
+            pid,
+            host: match started {
+                Some(_) => host,
+                None => from.map(|from| from.to_string()),
+            },
+            phase,
+            state: life.as_ref().map(|life| life.state),
+            kernel_wait: life.and_then(|life| life.kernel_wait),
+            cpu_seconds: cpu.map(seconds),
+            cpu_seconds_new: new.map(seconds),
+            messages: spoken.messages,
+            last_message: last.map(|last| last.name()),
+            last_message_is_answer: last.is_some_and(|last| last.direction == Direction::ToClient),
+            last_message_seconds: ago.map(seconds),
+        }
+    }
+
+    fn started(&self, job: JobId, rank: u32) -> Option<&Started> {
+        self.process_of(job, rank).map(|number| &self.processes[index(number)])
+    }
+}
+
+/// Long enough for ranks that end when they are asked to.
+const REMINDER: Duration = Duration::from_secs(1);
+
+/// So many tables nobody has read tell as much as more would.
+const UNREAD_MAX: usize = 4;

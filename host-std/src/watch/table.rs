@@ -1,0 +1,231 @@
+//! A run at one moment, as data. Programs read it as JSON, people as [`text`](super::text).
+//!
+//! In JSON all times are in seconds. What is not known is `null`. New fields may be added; if one
+//! changes its meaning, [`VERSION`] goes up.
+
+use super::process::State;
+use super::ranges::Ranks;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What the field `version` says.
+pub const VERSION: u32 = 1;
+
+/// A launcher and all its jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The process of the launcher.
+    pub pid: u32,
+    /// Its host.
+    pub host: String,
+    /// How long it has run.
+    pub seconds: f64,
+    /// Its jobs that have not ended, the first one first.
+    pub jobs: Vec<Job>,
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// The name of its key-value space, which no other job has.
+    pub name: String,
+    /// The name of the job that spawned it.
+    pub spawner: Option<String>,
+    /// What its ranks run.
+    pub program: String,
+    /// How many ranks it has.
+    pub size: u32,
+    /// The ranks whose processes run.
+    pub running: Ranks,
+    /// How many fences of the whole job have ended.
+    pub fences: u32,
+    /// How many messages its ranks have sent.
+    pub messages: u64,
+    /// Who waits for whom.
+    pub waits: Vec<Wait>,
+    /// How many waits there are besides; a table has [`WAITS_MAX`].
+    pub more_waits: u64,
+    /// Its ranks; in a report on a standstill those that are waited for.
+    pub ranks: Vec<Rank>,
+}
+
+/// Ranks that wait for the same thing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// What they are in.
+    pub what: What,
+    /// Who waits.
+    pub inside: Ranks,
+    /// Who is waited for, as far as that is known.
+    pub missing: Ranks,
+    /// How long the first of them has waited.
+    pub seconds: Option<f64>,
+}
+
+/// What ranks wait for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// The end of the job's fence with this number.
+    Fence(u32),
+    /// The end of a fence of some ranks; which of their fences is told by a tag.
+    GroupFence(u32),
+    /// The end of the job's ring with this number.
+    Ring(u32),
+    /// That somebody on the same node puts the attribute with this name.
+    Attribute(String),
+    /// The job that was asked for.
+    Spawn,
+}
+
+/// One rank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rank {
+    /// Its number.
+    pub rank: u32,
+    /// Its process, if it was started here.
+    pub pid: Option<i32>,
+    /// Its host, or the address it has dialled in from.
+    pub host: Option<String>,
+    /// How far it has come.
+    pub phase: Phase,
+    /// What its process does.
+    pub state: Option<State>,
+    /// The function of the kernel its process waits in.
+    pub kernel_wait: Option<String>,
+    /// How long its process has run on a processor.
+    pub cpu_seconds: Option<f64>,
+    /// How much of that came since a table was last made of it.
+    pub cpu_seconds_new: Option<f64>,
+    /// How many messages it has sent.
+    pub messages: u32,
+    /// The last message between it and the launcher, as its command is called on the wire.
+    pub last_message: Option<String>,
+    /// Whether the launcher has sent that.
+    pub last_message_is_answer: bool,
+    /// How long ago that was.
+    pub last_message_seconds: Option<f64>,
+}
+
+/// How far a rank has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// It was not started yet, or has not dialled in.
+    Absent,
+    /// It runs and has not said `init`.
+    Silent,
+    /// It is between `init` and `finalize`.
+    Open,
+    /// It has said `finalize`.
+    Finalized,
+    /// Its process has ended.
+    Ended,
+}
+
+impl Table {
+    /// Keeps only the job with this name, or with this place among the jobs.
+    ///
+    /// Errors: there is none; the table is as it was.
+    pub fn keep(&mut self, job: &str) -> Result<(), NoSuchJob> {
+        let place = job.parse().ok();
+        let is = |(at, found): (usize, &Job)| found.name == job || Some(at) == place;
+        let at = self.jobs.iter().enumerate().position(is).ok_or(NoSuchJob)?;
+        self.jobs = vec![self.jobs.swap_remove(at)];
+        Ok(())
+    }
+}
+
+/// There is no job of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSuchJob;
+
+impl Job {
+    /// Everybody who is waited for.
+    pub fn missing(&self) -> impl Iterator<Item = &Ranks> {
+        self.waits.iter().map(|wait| &wait.missing)
+    }
+
+    /// What `rank` waits in.
+    pub fn waits_of(&self, rank: u32) -> impl Iterator<Item = &What> {
+        let waits = self.waits.iter().filter(move |wait| wait.inside.contains(rank));
+        waits.map(|wait| &wait.what)
+    }
+}
+
+/// A length of time as it stands in a table: to the millisecond.
+pub fn seconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1000.0).round() / 1000.0
+}
+
+/// How many different waits of a job are told apart. Threads of one client may wait for hundreds.
+pub const WAITS_MAX: usize = 16;
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Rank 3 of 4 has not come into the fence.
+    pub(in crate::watch) fn table() -> Table {
+        let rank = Rank {
+            rank: 3,
+            pid: Some(4711),
+            host: Some("node1".to_owned()),
+            phase: Phase::Silent,
+            state: Some(State::Stopped),
+            kernel_wait: Some("do_signal_stop".to_owned()),
+            cpu_seconds: Some(0.03),
+            cpu_seconds_new: Some(0.0),
+            messages: 0,
+            last_message: None,
+            last_message_is_answer: false,
+            last_message_seconds: None,
+        };
+        let wait = Wait {
+            what: What::Fence(0),
+            inside: (0..3).collect(),
+            missing: [3].into_iter().collect(),
+            seconds: Some(10.5),
+        };
+        let job = Job {
+            name: "kvs_9_0".to_owned(),
+            spawner: None,
+            program: "./a.out".to_owned(),
+            size: 4,
+            running: (0..4).collect(),
+            fences: 0,
+            messages: 6,
+            waits: vec![wait],
+            more_waits: 0,
+            ranks: vec![rank],
+        };
+        let host = "node1".to_owned();
+        Table { version: VERSION, pid: 9, host, seconds: 11.25, jobs: vec![job] }
+    }
+
+    #[test]
+    fn programs_get_back_what_was_written() {
+        let text = serde_json::to_string(&table()).unwrap();
+        assert_eq!(serde_json::from_str::<Table>(&text).unwrap(), table());
+        for part in [
+            r#""version":1"#,
+            r#""waits":[{"what":{"fence":0},"inside":[[0,2]],"missing":[[3,3]],"seconds":10.5}]"#,
+            r#""phase":"silent","state":"stopped""#,
+            r#""last_message":null"#,
+        ] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
+    }
+
+    #[test]
+    fn one_job_is_picked_by_name_or_place() {
+        for name in ["kvs_9_0", "0"] {
+            assert_eq!(table().keep(name), Ok(()));
+        }
+        let mut table = table();
+        assert_eq!(table.keep("1"), Err(NoSuchJob));
+        assert_eq!(table.jobs.len(), 1);
+    }
+}

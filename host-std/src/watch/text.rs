@@ -1,0 +1,268 @@
+//! A table as people read it.
+
+use super::process::State;
+use super::table::{Job, Phase, Rank, Table, Wait, What};
+use std::fmt::Write;
+
+/// Which rows are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// As many as are read between other output.
+    Few,
+    /// All.
+    All,
+}
+
+/// The whole table: a line for the launcher, then each job.
+pub fn table(table: &Table, rows: Rows) -> String {
+    let Table { pid, host, seconds, jobs, .. } = table;
+    let began = time(*seconds);
+    format!("process {pid} on {host} runs for {began}:{}", self::jobs(jobs, rows))
+}
+
+/// All jobs, each from a new line on.
+pub fn jobs(jobs: &[Job], rows: Rows) -> String {
+    let mut text = String::new();
+    for job in jobs {
+        let _ = write!(text, "\n  {}", headline(job));
+        for sentence in sentences(job) {
+            let _ = write!(text, "\n    {sentence}");
+        }
+        text.push_str(&ranks(job, rows));
+    }
+    text
+}
+
+/// Who waits for whom, one sentence each, and what is known of those that are waited for.
+pub fn standstill(table: &Table, lasts: f64) -> String {
+    let mut text = format!("nothing has moved for {}", time(lasts));
+    for job in table.jobs.iter().filter(|job| !job.waits.is_empty()) {
+        for sentence in sentences(job) {
+            let _ = write!(text, "\n  {sentence}");
+        }
+        text.push_str(&ranks(job, Rows::Few));
+    }
+    text
+}
+
+/// Who runs in `job` and who waits for whom, each from a new line on.
+pub fn who_runs(job: &Job) -> String {
+    let verb = if job.running.count() == 1 { "runs" } else { "run" };
+    let mut text = format!("\n  {} of {} still {verb}", job.running.named(), size(job));
+    for sentence in sentences(job) {
+        let _ = write!(text, "\n  {sentence}");
+    }
+    text
+}
+
+/// Who waits for whom in `job`, one sentence for each thing they wait for.
+pub fn sentences(job: &Job) -> Vec<String> {
+    let mut all: Vec<String> = job.waits.iter().map(|wait| sentence(job, wait)).collect();
+    if job.more_waits > 0 {
+        all.push(format!("{} more wait for other things", job.more_waits));
+    }
+    all
+}
+
+fn sentence(job: &Job, wait: &Wait) -> String {
+    let Wait { what, inside, missing, .. } = wait;
+    let verb = if inside.count() == 1 { "waits" } else { "wait" };
+    let who = format!("{} of {} {verb}", inside.named(), size(job));
+    let whom = match missing.is_empty() {
+        true => String::new(),
+        false => format!(" for {}", missing.named()),
+    };
+    match what {
+        What::Fence(number) => format!("{who} in fence {number}{whom}"),
+        What::GroupFence(tag) => format!("{who} in a fence of some ranks with tag {tag}{whom}"),
+        What::Ring(number) => format!("{who} in ring {number}{whom}"),
+        What::Attribute(key) => format!("{who} until somebody on the same node puts '{key}'"),
+        What::Spawn => format!("{who} for the job that was asked for"),
+    }
+}
+
+fn headline(job: &Job) -> String {
+    let Job { name, program, running, fences, messages, .. } = job;
+    let run = match running.count() {
+        0 => "none runs".to_owned(),
+        all if all == u64::from(job.size) => "all run".to_owned(),
+        1 => format!("{} runs", running.named()),
+        _ => format!("{} run", running.named()),
+    };
+    let spawned = job.spawner.as_ref().map(|by| format!(", spawned by {by}")).unwrap_or_default();
+    format!(
+        "job {name}{spawned}: {} of {program}, {run}; {}, {}",
+        counted(job.size.into(), "rank"),
+        counted((*fences).into(), "fence"),
+        counted(*messages, "message")
+    )
+}
+
+/// The rows of `job` in columns under their names.
+fn ranks(job: &Job, rows: Rows) -> String {
+    let shown = match rows {
+        Rows::Few => job.ranks.len().min(ROWS_MAX),
+        Rows::All => job.ranks.len(),
+    };
+    if shown == 0 {
+        return String::new();
+    }
+    let mut lines = vec![NAMES.map(str::to_owned)];
+    lines.extend(job.ranks.iter().take(shown).map(|rank| cells(job, rank)));
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
+    });
+    let mut text = String::new();
+    for line in &lines {
+        let mut row = String::from("\n   ");
+        for (column, (cell, width)) in line.iter().zip(widths).enumerate() {
+            let _ = match IS_NUMBER[column] {
+                true => write!(row, " {cell:>width$} "),
+                false => write!(row, " {cell:<width$} "),
+            };
+        }
+        text.push_str(row.trim_end());
+    }
+    if let Some(more @ 1..) = job.ranks.len().checked_sub(shown) {
+        let _ = write!(text, "\n    and {more} more; 'pmi-host ps' shows all");
+    }
+    let stopped = |rank: &&Rank| rank.state == Some(State::Stopped);
+    if let Some(pid) = job.ranks.iter().find(stopped).and_then(|rank| rank.pid) {
+        let _ = write!(text, "\n    a stopped process goes on after 'kill -CONT {pid}'");
+    }
+    if job.ranks.iter().all(|rank| rank.state.is_none() && rank.pid.is_some()) {
+        text.push_str("\n    the system does not tell us the state of these processes (/proc)");
+    }
+    text
+}
+
+const COLUMNS: usize = 10;
+const NAMES: [&str; COLUMNS] =
+    ["rank", "pid", "host", "state", "kernel wait", "cpu s", "new", "PMI", "sent", "last message"];
+const IS_NUMBER: [bool; COLUMNS] =
+    [true, true, false, false, false, true, true, false, true, false];
+
+fn cells(job: &Job, rank: &Rank) -> [String; COLUMNS] {
+    let number = |value: Option<f64>| value.map_or_else(unknown, |value| format!("{value:.2}"));
+    let last = match (&rank.last_message, rank.last_message_seconds) {
+        (Some(word), Some(ago)) => {
+            let verb = if rank.last_message_is_answer { "got" } else { "sent" };
+            format!("{verb} {word} {} ago", time(ago))
+        }
+        _ => "none".to_owned(),
+    };
+    [
+        rank.rank.to_string(),
+        rank.pid.map_or_else(unknown, |pid| pid.to_string()),
+        rank.host.clone().unwrap_or_else(unknown),
+        rank.state.map_or_else(unknown, |state| state.text().to_owned()),
+        rank.kernel_wait.clone().unwrap_or_else(unknown),
+        number(rank.cpu_seconds),
+        number(rank.cpu_seconds_new),
+        phase(job, rank),
+        rank.messages.to_string(),
+        last,
+    ]
+}
+
+fn phase(job: &Job, rank: &Rank) -> String {
+    let waits: Vec<String> = job.waits_of(rank.rank).map(place).collect();
+    match rank.phase {
+        Phase::Open if !waits.is_empty() => waits.join(", "),
+        Phase::Open => "init done".to_owned(),
+        Phase::Absent => "not here yet".to_owned(),
+        Phase::Silent => "before init".to_owned(),
+        Phase::Finalized => "finalized".to_owned(),
+        Phase::Ended => "ended".to_owned(),
+    }
+}
+
+fn place(what: &What) -> String {
+    match what {
+        What::Fence(number) => format!("in fence {number}"),
+        What::GroupFence(_) => "in a fence of some".to_owned(),
+        What::Ring(number) => format!("in ring {number}"),
+        What::Attribute(_) => "in a get".to_owned(),
+        What::Spawn => "in a spawn".to_owned(),
+    }
+}
+
+fn size(job: &Job) -> String {
+    match job.spawner {
+        None => job.size.to_string(),
+        Some(_) => format!("{} in the spawned job {}", job.size, job.name),
+    }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    let many = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{many}")
+}
+
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+/// A length of time in the unit that people would say it in.
+fn time(seconds: f64) -> String {
+    match seconds {
+        ..1.0 => format!("{:.0} ms", seconds * 1000.0),
+        ..120.0 => format!("{:.0} s", seconds.floor()),
+        ..7200.0 => format!("{:.0} min", (seconds / 60.0).floor()),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+/// More would bury what the ranks themselves have written.
+const ROWS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::table::tests;
+
+    #[test]
+    fn a_standstill_names_who_waits_and_who_is_waited_for() {
+        assert_eq!(
+            standstill(&tests::table(), 10.5),
+            "nothing has moved for 10 s
+  ranks 0-2 of 4 wait in fence 0 for rank 3
+    rank   pid  host   state    kernel wait     cpu s   new  PMI          sent  last message
+       3  4711  node1  stopped  do_signal_stop   0.03  0.00  before init     0  none
+    a stopped process goes on after 'kill -CONT 4711'"
+        );
+    }
+
+    #[test]
+    fn a_table_has_a_line_for_each_job() {
+        let text = table(&tests::table(), Rows::All);
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("process 9 on node1 runs for 11 s:"));
+        let job = "  job kvs_9_0: 4 ranks of ./a.out, all run; 0 fences, 6 messages";
+        assert_eq!(lines.next(), Some(job));
+        assert_eq!(lines.next(), Some("    ranks 0-2 of 4 wait in fence 0 for rank 3"));
+        assert_eq!(lines.count(), 3);
+    }
+
+    #[test]
+    fn long_tables_are_cut_between_other_output_and_nowhere_else() {
+        let mut long = tests::table();
+        let row = long.jobs[0].ranks[0].clone();
+        long.jobs[0].ranks = vec![row; ROWS_MAX + 5];
+        assert!(standstill(&long, 1.0).contains("\n    and 5 more; 'pmi-host ps' shows all\n"));
+        assert_eq!(table(&long, Rows::All).matches("do_signal_stop").count(), ROWS_MAX + 5);
+    }
+
+    #[test]
+    fn what_the_system_hides_is_said_once() {
+        let mut hidden = tests::table();
+        hidden.jobs[0].ranks[0].state = None;
+        assert!(standstill(&hidden, 1.0).ends_with("these processes (/proc)"));
+    }
+
+    #[test]
+    fn times_are_said_as_people_say_them() {
+        let said = [0.25, 9.99, 119.0, 600.0, 7200.0].map(time);
+        assert_eq!(said, ["250 ms", "9 s", "119 s", "10 min", "2.0 h"]);
+    }
+}

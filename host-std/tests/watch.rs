@@ -1,0 +1,183 @@
+//! A run that hangs says so, and tells on request how it goes.
+
+mod common;
+use common::{Ran, host, mpi_program, run, shell, start};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Asks for the version as all clients do and reads the answer.
+const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";
+
+/// `pmi-host run -n RANKS OPTIONS… sh -c SCRIPT`.
+fn watched(ranks: u32, options: &[&str], script: &str) -> Command {
+    let ranks = ranks.to_string();
+    host(["run", "-n", &ranks].into_iter().chain(options.iter().copied()).chain(shell(script)))
+}
+
+/// The lines of the first report on a standstill, without the one that names it.
+fn report(ran: &Ran) -> Vec<&str> {
+    let mut lines = ran.err.lines().skip_while(|line| !line.contains("nothing has moved for"));
+    assert!(lines.next().is_some(), "{}", ran.err);
+    lines.take_while(|line| !line.starts_with("pmi-host: ")).collect()
+}
+
+#[test]
+fn a_hung_mpi_program_is_told_with_the_rank_that_is_waited_for() {
+    let Some(hang) = mpi_program("hang") else { return };
+    let hang = hang.to_str().unwrap();
+    let words = ["run", "-n", "4", "--stall-report", "0.5", "--stall-abort", "2", hang];
+    for (how, state, cpu) in
+        [("sleep", "sleeping", "0.0"), ("stop", "stopped", "0.0"), ("spin", "running", "")]
+    {
+        let ran = run(&mut host(words.into_iter().chain(["2", how]))).exits_with(124);
+        let lines = report(&ran);
+        assert_eq!(lines[0], "  ranks 0,1,3 of 4 wait in fence 0 for rank 2", "{}", ran.err);
+        let cells: Vec<&str> = lines[2].split_whitespace().collect();
+        assert_eq!((cells[0], cells[3]), ("2", state), "{}", ran.err);
+        assert!(lines[2].contains(cpu) && lines[2].contains("before init"), "{}", ran.err);
+        assert_eq!(
+            lines.iter().any(|line| line.contains("kill -CONT")),
+            how == "stop",
+            "{lines:?}"
+        );
+        // After half a second, if the machine is not busy after one, and at the end.
+        assert!(ran.err.matches("nothing has moved for").count() > 1, "{}", ran.err);
+        assert!(ran.err.contains("nothing has moved for 2 s (--stall-abort); the 4 ranks"));
+    }
+}
+
+#[test]
+fn a_rank_that_has_spoken_is_told_with_its_last_message() {
+    let script = format!(
+        "{INIT} if [ $PMI_RANK = 1 ]; then exec sleep 60; fi; echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD"
+    );
+    let options = ["--stall-report", "0.5", "--stall-abort", "0.8"];
+    let ran = run(&mut watched(3, &options, &script)).exits_with(124);
+    let lines = report(&ran);
+    assert_eq!(lines[0], "  ranks 0,2 of 3 wait in fence 0 for rank 1");
+    assert!(lines[2].contains("init done     1  got response_to_init"), "{}", ran.err);
+}
+
+#[test]
+fn ranks_that_look_for_something_again_and_again_move_nothing() {
+    let script = format!(
+        "{INIT} if [ $PMI_RANK = 0 ]; then while :; do
+           echo cmd=get kvsname=x key=never >&$PMI_FD; read answer <&$PMI_FD || exit; sleep 0.05; done; fi;
+         echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD"
+    );
+    let options = ["--stall-report", "0.5", "--stall-abort", "0.8"];
+    let ran = run(&mut watched(2, &options, &script)).exits_with(124);
+    assert_eq!(report(&ran)[0], "  rank 1 of 2 waits in fence 0 for rank 0");
+}
+
+#[test]
+fn a_program_that_computes_is_left_in_peace() {
+    // Nobody waits for long at a time, though nobody says anything for longer.
+    let script = format!(
+        "fence() {{ echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD; }}
+         {INIT} fence; sleep 1.2; fence; sleep 1.2; echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD"
+    );
+    let ran = run(&mut watched(3, &["--stall-report", "1"], &script));
+    ran.exits_with(0).says_nothing();
+}
+
+#[test]
+fn nobody_is_told_who_does_not_want_to_be() {
+    let script = format!(
+        "{INIT} if [ $PMI_RANK = 1 ]; then sleep 1.5; fi; echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD
+         echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD"
+    );
+    run(&mut watched(2, &["--stall-report", "0"], &script)).exits_with(0).says_nothing();
+}
+
+#[test]
+fn a_get_that_waits_is_told_with_its_key() {
+    let script = "echo cmd=init pmi_version=2 pmi_subversion=0 >&$PMI_FD; read answer <&$PMI_FD
+         say() { printf '%6d%s' ${#1} \"$1\" >&$PMI_FD; }
+         say \"cmd=fullinit;pmijobid=x;pmirank=$PMI_RANK;threaded=FALSE;\"
+         if [ $PMI_RANK = 0 ]; then say 'cmd=info-getnodeattr;key=card;wait=TRUE;'; fi
+         exec sleep 60";
+    let options = ["--stall-report", "0.5", "--stall-abort", "0.8"];
+    let ran = run(&mut watched(2, &options, script)).exits_with(124);
+    let line = report(&ran)[0];
+    assert_eq!(line, "  rank 0 of 2 waits until somebody on the same node puts 'card'");
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_ended_with_a_table() {
+    let script = format!("{INIT} exec sleep 60");
+    let ran = run(&mut watched(3, &["--timeout", "0.7"], &script)).exits_with(124);
+    assert!(ran.err.contains("the run has taken the 0.7 s it may (--timeout); the 3 ranks"));
+    assert!(ran.err.contains("3 ranks of sh, all run; 0 fences, 3 messages"), "{}", ran.err);
+    assert_eq!(ran.err.matches("init done").count(), 3, "{}", ran.err);
+    run(&mut watched(2, &["--timeout", "50"], "exit 0")).exits_with(0).says_nothing();
+}
+
+#[test]
+fn a_user_signal_asks_for_the_table() {
+    let script = format!("{INIT} trap '' USR1; echo ready; read answer <&$PMI_FD");
+    let running = start(&mut watched(2, &[], &script));
+    running.wait_for_output("ready\nready\n");
+    running.signal("USR1");
+    running.wait_for_errors("last message");
+    running.signal("TERM");
+    let ran = running.end().exits_with(143);
+    assert!(ran.err.contains("2 ranks of sh, all run; 0 fences, 2 messages"), "{}", ran.err);
+    assert_eq!(ran.err.matches("init done").count(), 2, "{}", ran.err);
+}
+
+#[test]
+fn a_first_signal_tells_who_still_runs_and_waits() {
+    let script = format!(
+        "{INIT} trap '' INT; echo ready; if [ $PMI_RANK = 1 ]; then while :; do sleep 0.1; done; fi
+         echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD"
+    );
+    let running = start(&mut watched(3, &[], &script));
+    running.wait_for_output("ready\nready\nready\n");
+    // Whoever said so enters the fence at once.
+    std::thread::sleep(Duration::from_millis(300));
+    running.signal("INT");
+    running.wait_for_errors("these still run:");
+    running.signal("INT");
+    // More than two seconds may have passed on a busy machine; then this was a first one again.
+    std::thread::sleep(Duration::from_millis(200));
+    running.signal("INT");
+    let ran = running.end().exits_with(130);
+    let told = "3 running ranks; once more within 2 s kills them\n  ranks 0-2 of 3 still run\n  \
+                ranks 0,2 of 3 wait in fence 0 for rank 1\n";
+    assert!(ran.err.contains(told), "{}", ran.err);
+}
+
+#[test]
+fn signals_that_cannot_be_passed_on_are_refused_before_the_start() {
+    for list in ["SIGKILL", "SIGFPE", "SIGUSR1,SIGSEGV"] {
+        let ran = run(&mut host(["run", "-n", "1", "--forward-signals", list, "echo", "started"]));
+        assert_eq!(ran.exits_with(2).says(&["--forward-signals", "cannot be passed on"]).out, "");
+    }
+}
+
+#[test]
+fn tables_that_nobody_reads_are_not_piled_up() {
+    // Sixteen rows each, so a hundred of them are more than a pipe holds.
+    let mut command =
+        watched(16, &[], "trap 'exit 0' USR2; echo ready; while :; do sleep 0.1; done");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(
+        out.by_ref().take(16).filter(|line| line.as_ref().is_ok_and(|l| l == "ready")).count(),
+        16
+    );
+    let pid = child.id().to_string();
+    let tell =
+        |name| assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    for _ in 0..150 {
+        tell("USR1");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    tell("USR2");
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!((1..60).contains(&told.matches("last message").count()), "{}", told.len());
+}

@@ -1,40 +1,39 @@
-//! The suite that every [`Link`] passes.
-//!
-//! A crate with a link of its own calls [`all`] from one of its tests, with a function that makes
-//! connected pairs and one that lets time pass between two tries: a pause for sockets, a turn of
-//! the stack for a network in the same program, nothing for a pipe in memory.
-//!
-//! A pair has room for at least 16 bytes that were written and not yet read. Every function here
-//! panics, with what was broken, if the link does not conform.
+//! The suite for links whose bytes move while others run: the two functions are awaited.
 
 use crate::LinkError;
 use crate::link::{Link, Read, Wrote};
 
 /// Runs every check.
-pub fn all<A: Link, B: Link>(mut connect: impl FnMut() -> (A, B), mut pause: impl FnMut()) {
-    short_reads(&mut connect, &mut pause);
-    one_byte_at_a_time(&mut connect, &mut pause);
-    not_now_in_the_middle(&mut connect, &mut pause);
-    back_pressure(&mut connect, &mut pause);
-    end_of_stream(&mut connect, &mut pause);
-    gone_without_reading(&mut connect, &mut pause);
-    big_transfer(&mut connect, &mut pause);
+pub async fn all<A: Link, B: Link>(
+    connect: &mut impl AsyncFnMut() -> (A, B),
+    pause: &mut impl AsyncFnMut(),
+) {
+    short_reads(connect, pause).await;
+    one_byte_at_a_time(connect, pause).await;
+    not_now_in_the_middle(connect, pause).await;
+    back_pressure(connect, pause).await;
+    end_of_stream(connect, pause).await;
+    gone_without_reading(connect, pause).await;
+    big_transfer(connect, pause).await;
 }
 
 /// A reader with little room gets everything, in order.
-pub fn short_reads<A: Link, B: Link>(mut connect: impl FnMut() -> (A, B), mut pause: impl FnMut()) {
-    let (mut near, mut far) = connect();
+pub async fn short_reads<A: Link, B: Link>(
+    connect: &mut impl AsyncFnMut() -> (A, B),
+    pause: &mut impl AsyncFnMut(),
+) {
+    let (mut near, mut far) = connect().await;
     for room in [1, 2, 3, 7, 16] {
         let sent = &pattern(room)[..50];
         let mut heard = [0; 50];
         for (part, out) in sent.chunks(room).zip(heard.chunks_mut(room)) {
-            write_all(&mut near, part, &mut pause);
-            read_exact(&mut far, out, &mut pause);
+            write_all(&mut near, part, pause).await;
+            read_exact(&mut far, out, pause).await;
         }
         assert_eq!(heard, sent, "read {room} bytes at a time");
-        write_all(&mut near, &sent[..ROOM_BYTES], &mut pause);
+        write_all(&mut near, &sent[..ROOM_BYTES], pause).await;
         for (sent, out) in sent[..ROOM_BYTES].chunks(room).zip(heard.chunks_mut(room)) {
-            read_exact(&mut far, &mut out[..sent.len()], &mut pause);
+            read_exact(&mut far, &mut out[..sent.len()], pause).await;
             assert_eq!(&out[..sent.len()], sent, "written at once, read {room} bytes at a time");
         }
     }
@@ -43,47 +42,47 @@ pub fn short_reads<A: Link, B: Link>(mut connect: impl FnMut() -> (A, B), mut pa
 }
 
 /// Bytes that are written and read one by one arrive in order, both ways.
-pub fn one_byte_at_a_time<A: Link, B: Link>(
-    mut connect: impl FnMut() -> (A, B),
-    mut pause: impl FnMut(),
+pub async fn one_byte_at_a_time<A: Link, B: Link>(
+    connect: &mut impl AsyncFnMut() -> (A, B),
+    pause: &mut impl AsyncFnMut(),
 ) {
-    let (mut near, mut far) = connect();
+    let (mut near, mut far) = connect().await;
     for byte in 0..=u8::MAX {
         let mut heard = [0];
-        write_all(&mut near, &[byte], &mut pause);
-        read_exact(&mut far, &mut heard, &mut pause);
+        write_all(&mut near, &[byte], pause).await;
+        read_exact(&mut far, &mut heard, pause).await;
         assert_eq!(heard, [byte]);
-        write_all(&mut far, &[!byte], &mut pause);
-        read_exact(&mut near, &mut heard, &mut pause);
+        write_all(&mut far, &[!byte], pause).await;
+        read_exact(&mut near, &mut heard, pause).await;
         assert_eq!(heard, [!byte]);
     }
 }
 
 /// A read without bytes says so, at the start and in the middle, and loses nothing.
-pub fn not_now_in_the_middle<A: Link, B: Link>(
-    mut connect: impl FnMut() -> (A, B),
-    mut pause: impl FnMut(),
+pub async fn not_now_in_the_middle<A: Link, B: Link>(
+    connect: &mut impl AsyncFnMut() -> (A, B),
+    pause: &mut impl AsyncFnMut(),
 ) {
-    let (mut near, mut far) = connect();
+    let (mut near, mut far) = connect().await;
     let mut heard = [0; 8];
     assert_eq!(far.try_read(&mut heard), Ok(Read::NotNow), "nothing was sent yet");
     for part in [b"cmd=get_", b"maxes\ncm"] {
-        write_all(&mut near, part, &mut pause);
-        read_exact(&mut far, &mut heard, &mut pause);
+        write_all(&mut near, part, pause).await;
+        read_exact(&mut far, &mut heard, pause).await;
         assert_eq!(&heard, part);
         for _ in 0..3 {
             assert_eq!(far.try_read(&mut heard), Ok(Read::NotNow), "all of it was read");
-            pause();
+            pause().await;
         }
     }
 }
 
 /// A peer that does not read is noticed, or everything is kept for it; nothing is lost either way.
-pub fn back_pressure<A: Link, B: Link>(
-    mut connect: impl FnMut() -> (A, B),
-    mut pause: impl FnMut(),
+pub async fn back_pressure<A: Link, B: Link>(
+    connect: &mut impl AsyncFnMut() -> (A, B),
+    pause: &mut impl AsyncFnMut(),
 ) {
-    let (mut near, mut far) = connect();
+    let (mut near, mut far) = connect().await;
     let mut sent = 0;
     let mut refusals = 0;
     while sent < FILL_BYTES_MAX && refusals < 10 {
@@ -95,73 +94,73 @@ pub fn back_pressure<A: Link, B: Link>(
             Err(error) => panic!("a peer that does not read is no error: {error}"),
         }
         if refusals > 0 {
-            pause();
+            pause().await;
         }
     }
     let mut heard = 0;
     while heard < sent {
         let mut part = [0; PART_BYTES];
         let room = (sent - heard).min(part.len());
-        heard += expect_next(&mut far, &mut part[..room], heard, &mut pause);
+        heard += expect_next(&mut far, &mut part[..room], heard, pause).await;
     }
     // The room that was made can be used again.
-    write_all(&mut near, b"more", &mut pause);
+    write_all(&mut near, b"more", pause).await;
     let mut more = [0; 4];
-    read_exact(&mut far, &mut more, &mut pause);
+    read_exact(&mut far, &mut more, pause).await;
     assert_eq!(&more, b"more");
 }
 
 /// What was sent before the end is read before the end, which then stays.
-pub fn end_of_stream<A: Link, B: Link>(
-    mut connect: impl FnMut() -> (A, B),
-    mut pause: impl FnMut(),
+pub async fn end_of_stream<A: Link, B: Link>(
+    connect: &mut impl AsyncFnMut() -> (A, B),
+    pause: &mut impl AsyncFnMut(),
 ) {
-    let (mut near, far) = connect();
+    let (mut near, far) = connect().await;
     drop(far);
-    assert_eq!(wait_for_end(&mut near, &mut pause), Ok(()), "the other end has said nothing");
+    assert_eq!(wait_for_end(&mut near, pause).await, Ok(()), "the other end has said nothing");
 
-    let (near, mut far) = connect();
+    let (near, mut far) = connect().await;
     let mut near = near;
-    write_all(&mut near, b"goodbye", &mut pause);
+    write_all(&mut near, b"goodbye", pause).await;
     drop(near);
     let mut heard = [0; 7];
-    read_exact(&mut far, &mut heard, &mut pause);
+    read_exact(&mut far, &mut heard, pause).await;
     assert_eq!(&heard, b"goodbye");
-    assert_eq!(wait_for_end(&mut far, &mut pause), Ok(()));
+    assert_eq!(wait_for_end(&mut far, pause).await, Ok(()));
     for _ in 0..3 {
         assert_eq!(far.try_read(&mut heard), Ok(Read::End), "the end stays");
     }
 }
 
 /// A peer that goes with bytes unread is an end or an error, and writing to it fails in the end.
-pub fn gone_without_reading<A: Link, B: Link>(
-    mut connect: impl FnMut() -> (A, B),
-    mut pause: impl FnMut(),
+pub async fn gone_without_reading<A: Link, B: Link>(
+    connect: &mut impl AsyncFnMut() -> (A, B),
+    pause: &mut impl AsyncFnMut(),
 ) {
-    let (mut near, mut far) = connect();
-    write_all(&mut near, b"is anybody there", &mut pause);
+    let (mut near, mut far) = connect().await;
+    write_all(&mut near, b"is anybody there", pause).await;
     // It did come, so that it is lost for certain.
     let mut first = [0];
-    read_exact(&mut far, &mut first, &mut pause);
+    read_exact(&mut far, &mut first, pause).await;
     drop(far);
-    let end = wait_for_end(&mut near, &mut pause);
+    let end = wait_for_end(&mut near, pause).await;
     assert!(matches!(end, Ok(()) | Err(LinkError::Reset)), "gone is an end or a reset: {end:?}");
     for _ in 0..PATIENCE {
         match near.try_write(b"hello") {
             Err(LinkError::Reset | LinkError::Closed) => return,
             Err(error) => panic!("a peer that is gone is known by name, not as {error:?}"),
-            Ok(_) => pause(),
+            Ok(_) => pause().await,
         }
     }
     panic!("writing to a peer that is gone never failed");
 }
 
 /// A lot arrives unchanged, both ways at once.
-pub fn big_transfer<A: Link, B: Link>(
-    mut connect: impl FnMut() -> (A, B),
-    mut pause: impl FnMut(),
+pub async fn big_transfer<A: Link, B: Link>(
+    connect: &mut impl AsyncFnMut() -> (A, B),
+    pause: &mut impl AsyncFnMut(),
 ) {
-    let (mut near, mut far) = connect();
+    let (mut near, mut far) = connect().await;
     let mut there = Stream::default();
     let mut back = Stream::default();
     let mut tries = 0;
@@ -170,7 +169,7 @@ pub fn big_transfer<A: Link, B: Link>(
         tries = if moved == 0 { tries + 1 } else { 0 };
         assert!(tries < PATIENCE, "nothing moves after {} and {}", there.heard, back.heard);
         if moved == 0 {
-            pause();
+            pause().await;
         }
     }
 }
@@ -215,21 +214,21 @@ fn written(wrote: Wrote, asked: usize) -> usize {
     }
 }
 
-fn write_all(link: &mut impl Link, bytes: &[u8], pause: &mut impl FnMut()) {
+async fn write_all(link: &mut impl Link, bytes: &[u8], pause: &mut impl AsyncFnMut()) {
     let mut sent = 0;
     for _ in 0..PATIENCE {
         if sent == bytes.len() {
             return;
         }
         match written(link.try_write(&bytes[sent..]).expect("the peer is there"), bytes.len()) {
-            0 => pause(),
+            0 => pause().await,
             len => sent += len,
         }
     }
     panic!("only {sent} of {} bytes were taken", bytes.len());
 }
 
-fn read_exact(link: &mut impl Link, out: &mut [u8], pause: &mut impl FnMut()) {
+async fn read_exact(link: &mut impl Link, out: &mut [u8], pause: &mut impl AsyncFnMut()) {
     let mut heard = 0;
     for _ in 0..PATIENCE {
         if heard == out.len() {
@@ -240,7 +239,7 @@ fn read_exact(link: &mut impl Link, out: &mut [u8], pause: &mut impl FnMut()) {
                 assert!((1..=out.len() - heard).contains(&len), "read {len} bytes");
                 heard += len;
             }
-            Read::NotNow => pause(),
+            Read::NotNow => pause().await,
             Read::End => panic!("the end came after {heard} of {} bytes", out.len()),
         }
     }
@@ -248,25 +247,33 @@ fn read_exact(link: &mut impl Link, out: &mut [u8], pause: &mut impl FnMut()) {
 }
 
 /// Reads the next bytes of the pattern.
-fn expect_next(link: &mut impl Link, out: &mut [u8], at: usize, pause: &mut impl FnMut()) -> usize {
+async fn expect_next(
+    link: &mut impl Link,
+    out: &mut [u8],
+    at: usize,
+    pause: &mut impl AsyncFnMut(),
+) -> usize {
     for _ in 0..PATIENCE {
         match link.try_read(out).expect("the peer is there") {
             Read::Bytes(len) => {
                 check(&out[..len], at);
                 return len;
             }
-            Read::NotNow => pause(),
+            Read::NotNow => pause().await,
             Read::End => panic!("the end came after {at} bytes"),
         }
     }
     panic!("nothing came after {at} bytes");
 }
 
-fn wait_for_end(link: &mut impl Link, pause: &mut impl FnMut()) -> Result<(), LinkError> {
+async fn wait_for_end(
+    link: &mut impl Link,
+    pause: &mut impl AsyncFnMut(),
+) -> Result<(), LinkError> {
     for _ in 0..PATIENCE {
         match link.try_read(&mut [0; 16])? {
             Read::End => return Ok(()),
-            Read::NotNow => pause(),
+            Read::NotNow => pause().await,
             Read::Bytes(len) => panic!("{len} bytes came that nobody sent"),
         }
     }

@@ -40,6 +40,8 @@ const BOUND: &[&str] = &[
     "futures-lite",
     "smoltcp",
     "wasm-bindgen",
+    "wasm-bindgen-futures",
+    "js-sys",
 ];
 const BINDINGS: &[&str] = &["transports", "wasm", "examples"];
 

@@ -18,7 +18,7 @@ pub(crate) enum Need {
     Target(&'static str),
     /// QEMU for machines of this architecture.
     Qemu(&'static str),
-    /// Node, which runs wasm without a browser.
+    /// Node, which runs wasm without a browser, and a package that gives it web sockets.
     Node,
 }
 
@@ -104,13 +104,14 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
             Err(why) => Err(Lack { why, packages: toolchain::PACKAGES }),
         },
         Need::Qemu(arch) => qemu(arch),
-        Need::Node => match process::output(process::command("node").arg("--version")) {
-            Ok(version) => Ok(format!("node {}", version.trim())),
-            Err(_) => Err(Lack {
-                why: "node; on Debian: apt-get install nodejs".into(),
-                packages: &["nodejs"],
-            }),
-        },
+        Need::Node => {
+            let script = "require('ws'); console.log('node ' + process.version)";
+            let version = process::output(process::node().args(["-e", script]));
+            version.map(|version| version.trim().to_owned()).map_err(|_| Lack {
+                why: "node with its package ws; on Debian: apt-get install nodejs node-ws".into(),
+                packages: &["nodejs", "node-ws"],
+            })
+        }
     }
 }
 

@@ -26,6 +26,13 @@ pub(crate) fn cargo() -> Command {
     command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// Node, which finds the packages of Debian whoever has built it.
+pub(crate) fn node() -> Command {
+    let mut node = command("node");
+    node.env("NODE_PATH", "/usr/share/nodejs");
+    node
+}
+
 /// What a program prints, or why it could not say it.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();

@@ -241,7 +241,7 @@ fn node(machine: &Machine) -> Result<Tally, String> {
     let words = ["run", "--release", "--quiet", "--package", "pmi-sim", "--", "hashes"];
     let hashes = process::output(process::cargo().args(words))?;
     fs::write(folder.join("hashes.txt"), hashes).map_err(|error| error.to_string())?;
-    let mut node = process::command("node");
+    let mut node = process::node();
     node.args(["--test", "--test-reporter=tap", "wasm/node/tests/"]).env("PMI_WASM", folder);
     Ok(process::count_tests(&mut node))
 }

@@ -1,30 +1,20 @@
 #![forbid(unsafe_code)]
 //! The parts of this project that run in a browser, for the tests in `tests/` that Node runs.
 
-use pmi_sim::sweep::{self, Case};
-use pmi_sim::{Scenario, shipped};
+pub mod job;
+pub mod links;
+pub mod traces;
+
 use wasm_bindgen::prelude::wasm_bindgen;
 
-/// A line for every run of all scenarios with `seeds` seeds from `from` on, as `pmi-sim hashes` prints
-/// them.
-///
-/// Errors: a scenario that cannot be played.
 #[wasm_bindgen]
-pub fn hashes(from: u32, seeds: u32) -> Result<String, String> {
-    let cases = Case::all().map_err(|(name, error)| format!("{name}: {error}"))?;
-    lines(&cases, from.into(), seeds.into())
+extern "C" {
+    #[wasm_bindgen(js_namespace = console)]
+    fn error(text: &str);
 }
 
-/// The line of one run of a scenario that is built in.
-///
-/// Errors: a scenario that is not, or cannot be played.
-#[wasm_bindgen]
-pub fn hash(name: &str, seed: u64) -> Result<String, String> {
-    let text = shipped::text(name).ok_or_else(|| format!("there is no scenario `{name}`"))?;
-    let scenario: Scenario = text.parse().map_err(|error| format!("{name}: {error}"))?;
-    Ok(lines(&[Case::Fixed(Box::new(scenario))], seed, 1)?.trim_end().into())
-}
-
-fn lines(cases: &[Case], from: u64, seeds: u64) -> Result<String, String> {
-    sweep::hashes(cases, from, seeds).map_err(|error| error.to_string())
+/// Shows what a panic says; otherwise Node shows that there was one, and no more.
+#[wasm_bindgen(start)]
+pub fn begin() {
+    std::panic::set_hook(Box::new(|panic| error(&panic.to_string())));
 }

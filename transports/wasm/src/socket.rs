@@ -1,0 +1,124 @@
+//! A web socket as a link.
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use js_sys::Uint8Array;
+use pmi_link::{Link, LinkError, Read, Wrote};
+use wasm_bindgen::{JsCast, JsValue};
+
+use crate::inlet::{Awaited, Shared};
+use crate::js::{self, WebSocket};
+
+/// A `WebSocket` whose other end is a launcher, or one of these.
+///
+/// Wire: binary messages, whose borders mean nothing; a text is a fault.
+/// Shape: it can be used before it is open, and nothing moves until then. No more than 64 KiB wait in
+/// the browser to be sent. A page cannot hold a sender back; what has come and was not read is kept up
+/// to 32 MiB, and more than that is the end. Dropping it closes the socket.
+#[derive(Debug)]
+pub struct Socket {
+    socket: WebSocket,
+    inlet: Shared,
+    /// There was no room to write, and browsers do not say when there is.
+    wants_room: bool,
+}
+
+impl Socket {
+    /// Takes over a socket that nobody else listens on.
+    pub fn new(socket: JsValue) -> Self {
+        let inlet = Shared::default();
+        let weak = Rc::downgrade(&inlet);
+        js::on(&socket, "open", move |_| {
+            if let Some(inlet) = weak.upgrade() {
+                inlet.borrow_mut().tell();
+            }
+        });
+        let weak = Rc::downgrade(&inlet);
+        js::on(&socket, "message", move |event| {
+            if let Some(inlet) = weak.upgrade() {
+                match js::bytes(&event.data()) {
+                    Some(bytes) => inlet.borrow_mut().push(&bytes, HELD_BYTES_MAX),
+                    None => inlet.borrow_mut().finish(Err(LinkError::Failed(0))),
+                }
+            }
+        });
+        let weak = Rc::downgrade(&inlet);
+        js::on(&socket, "close", move |event| {
+            if let Some(inlet) = weak.upgrade() {
+                let is_clean = event.was_clean().unwrap_or_default();
+                inlet.borrow_mut().finish(if is_clean { Ok(()) } else { Err(LinkError::Reset) });
+            }
+        });
+        // What has failed closes, too, and says more then; but some cry out if nobody listens.
+        js::on(&socket, "error", |_| {});
+        let socket: WebSocket = socket.unchecked_into();
+        // Otherwise bytes come as blobs, which have to be waited for.
+        socket.set_binary_type("arraybuffer");
+        Self { socket, inlet, wants_room: false }
+    }
+
+    /// How many bytes may be written now.
+    fn room(&self) -> usize {
+        // A saturating cast of a count that is never negative.
+        #[expect(clippy::cast_possible_truncation, reason = "numbers of JavaScript are floats")]
+        let waiting = self.socket.buffered_amount() as usize;
+        match self.socket.ready_state() {
+            OPEN => WAITING_BYTES_MAX.saturating_sub(waiting),
+            _ => 0,
+        }
+    }
+}
+
+impl Link for Socket {
+    fn try_read(&mut self, out: &mut [u8]) -> Result<Read, LinkError> {
+        self.inlet.borrow_mut().read(out)
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> Result<Wrote, LinkError> {
+        self.inlet.borrow().writable()?;
+        if self.socket.ready_state() > OPEN {
+            return Err(LinkError::Closed);
+        }
+        let part = bytes.get(..self.room().min(bytes.len())).unwrap_or(b"");
+        if part.is_empty() {
+            self.wants_room = !bytes.is_empty();
+            return Ok(Wrote::NotNow);
+        }
+        self.socket.send(&Uint8Array::from(part)).map_err(|_| LinkError::Failed(0))?;
+        Ok(Wrote::Bytes(part.len()))
+    }
+}
+
+impl Awaited for Socket {
+    fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let changed = self.inlet.borrow_mut().poll_changed(context);
+        if changed.is_pending() && self.wants_room && self.socket.ready_state() == OPEN {
+            if self.room() > 0 {
+                self.wants_room = false;
+                return Poll::Ready(());
+            }
+            let waker = context.waker().clone();
+            js::later(LOOK_AGAIN_MS, || waker.wake());
+        }
+        changed
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.socket.hang_up();
+    }
+}
+
+/// The state of a socket that can be written to; those that are closing, or closed, come behind.
+const OPEN: u32 = 1;
+
+/// As much as a system keeps for a connection.
+const WAITING_BYTES_MAX: usize = 64 * 1024;
+
+/// Far more than a server owes anybody.
+const HELD_BYTES_MAX: usize = 32 << 20;
+
+/// How soon to look whether there is room to write.
+const LOOK_AGAIN_MS: u32 = 5;

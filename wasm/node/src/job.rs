@@ -1,0 +1,122 @@
+//! A job whose ranks are workers, and a rank of a job that a launcher runs.
+
+use js_sys::Array;
+use pmi_core::command::Version;
+use pmi_core::ids::{KvsName, Rank};
+use pmi_core::server::{Event, JobSpec, Member, Peer, Phase};
+use pmi_link::task::{Opening, Pmi};
+use pmi_wasm::{Awaited, Desk, Notice, Port, Socket, Stream};
+use std::fmt::Display;
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+/// Is the process manager of a job with a rank at the other end of each of `ports`, until all have said
+/// goodbye. Gives what was worth telling, a line for each.
+///
+/// Errors: a job that cannot be.
+#[wasm_bindgen]
+pub async fn serve(ports: Array) -> Result<String, String> {
+    let mut desk = Desk::new();
+    let spec = JobSpec {
+        name: KvsName::new(b"workers").map_err(said)?,
+        spawner: None,
+        universe_size: None,
+        has_uplink: false,
+    };
+    let members = ports.iter().map(|_| Member::new(0, 0)).collect();
+    let job = desk.add_job(spec, members, 64 * 1024).map_err(said)?;
+    for (rank, port) in (0..).map(Rank).zip(ports.iter()) {
+        desk.add(Peer::Member { job, rank }, Port::new(port)).map_err(said)?;
+    }
+    let mut told = Vec::new();
+    desk.turn(|_, notice| told.push(notice));
+    while !desk.is_quiet() {
+        desk.changed().await;
+        desk.turn(|server, notice| {
+            if let Notice::Over { job, rank: Some(rank), .. } = notice
+                && server.job(job).is_some_and(|job| job.member(rank).is_some_and(has_failed))
+            {
+                // Its worker is not there any more, so nobody is to wait for it.
+                server.member_gone(job, rank);
+            }
+            told.push(notice);
+        });
+    }
+    let lines = told.iter().filter_map(line);
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Is a rank that leaves its card, and reads the one of its neighbour: puts, fences, gets and
+/// finalizes in generation `major`. Gives what it has read.
+///
+/// Errors: what went wrong, in words.
+#[wasm_bindgen]
+pub async fn worker(port: JsValue, rank: u32, size: u32, major: u32) -> Result<String, String> {
+    let mut pmi = Pmi::new(Stream::new(Port::new(port)));
+    open(&mut pmi, rank, major).await?;
+    exchange(pmi, rank, size).await
+}
+
+/// Is rank `rank` of a job that listens at `socket`, which is told `id`.
+///
+/// Errors: as above.
+#[wasm_bindgen]
+pub async fn caller(socket: JsValue, id: u64, rank: u32, size: u32) -> Result<String, String> {
+    let mut pmi = Pmi::new(Stream::new(Socket::new(socket)));
+    pmi.greet(id).await.map_err(said)?;
+    open(&mut pmi, rank, 1).await?;
+    exchange(pmi, rank, size).await
+}
+
+/// Begins, and then goes without a word.
+///
+/// Errors: as above.
+#[wasm_bindgen]
+pub async fn leaver(port: JsValue) -> Result<(), String> {
+    let mut pmi = Pmi::new(Stream::new(Port::new(port)));
+    open(&mut pmi, 0, 1).await
+}
+
+async fn open<L: Awaited>(pmi: &mut Pmi<Stream<L>>, rank: u32, major: u32) -> Result<(), String> {
+    let version = if major == 1 { Version::V1_1 } else { Version::V2_0 };
+    let mut opening = Opening::new(version);
+    opening.rank = Some(rank);
+    pmi.open(&opening, &mut []).await.map_err(said)?;
+    pmi.kvsname().await.map(drop).map_err(said)
+}
+
+async fn exchange<L: Awaited>(
+    mut pmi: Pmi<Stream<L>>,
+    rank: u32,
+    size: u32,
+) -> Result<String, String> {
+    let (own, next) = (format!("card-{rank}"), format!("card-{}", (rank + 1) % size));
+    let card = format!("card-of-rank-{rank}");
+    pmi.put(own.as_bytes(), card.as_bytes()).await.map_err(said)?;
+    pmi.fence().await.map_err(said)?;
+    let mut value = [0; 64];
+    let len = pmi.get(next.as_bytes(), &mut value).await.map_err(said)?;
+    let read = len.and_then(|len| value.get(..len)).ok_or("there is no card")?;
+    pmi.finalize().await.map_err(said)?;
+    String::from_utf8(read.to_vec()).map_err(said)
+}
+
+fn has_failed(member: &Member) -> bool {
+    member.phase() != Phase::Finalized
+}
+
+fn line(notice: &Notice) -> Option<String> {
+    match notice {
+        Notice::Event(Event::FenceStuck { gone, .. }) => {
+            Some(format!("a fence waits for rank {}, which is gone", gone.0))
+        }
+        Notice::Over { rank: Some(rank), error: Some(error), .. } => {
+            Some(format!("rank {}: {error}", rank.0))
+        }
+        _ => None,
+    }
+}
+
+fn said(what: impl Display) -> String {
+    what.to_string()
+}

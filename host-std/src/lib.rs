@@ -9,6 +9,7 @@
 //! launch      plan, order, program, env, process, descriptors; signal, ladder, orphans
 //! stdio       what ranks write and read: lines, labels, files, outputs
 //! server      ready (epoll), service (the protocol server and its links), news, map_kvs
+//! control     how others ask a launcher how its run goes: 'pmi-host ps'
 //! watch       how a run goes: who runs, who waits and for whom; standstills
 //! trace       the last messages in memory, all of them in a file
 //! verdict     how a job ended: rules without system calls
@@ -24,6 +25,7 @@
 
 pub mod cli;
 pub mod conform;
+pub mod control;
 pub mod demo;
 pub mod job;
 pub mod launch;

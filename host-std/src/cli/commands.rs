@@ -4,6 +4,7 @@ use super::args::{self, RunArgs, Task};
 use super::usage::{UsageError, nearest};
 use super::{config::Config, help, layers, mpiexec};
 use crate::conform::RANK;
+use crate::control::ps;
 use crate::launch::preview;
 use crate::server::gate;
 use crate::server::singleton::Caller;
@@ -31,6 +32,7 @@ pub const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "run", define: args::define, run },
     Subcommand { name: "mpiexec", define: define_mpiexec, run: mpiexec },
     Subcommand { name: "trace", define: trace::command::define, run: trace::command::run },
+    Subcommand { name: "ps", define: ps::define, run: ps::run },
     Subcommand { name: "conform", define: define_conform, run: conform::run },
     Subcommand { name: "pmiid", define: define_identity, run: identity },
     Subcommand { name: "help", define: help::define, run: help },

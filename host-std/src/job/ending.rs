@@ -170,8 +170,7 @@ impl Run {
         if self.sweep_at.is_some_and(|at| now >= at) {
             self.sweep(now);
         }
-        self.look_at_the_watch(now);
-        Ok(())
+        self.look_at_the_watch(now)
     }
 
     /// Kills everybody who runs, at once.

@@ -12,6 +12,7 @@
 //! jobs that come from each other as connected: a failure in one of them ends all. The first failure
 //! decides the exit code and starts the way down; see [`Ladder`].
 
+mod asking;
 mod door;
 mod ending;
 mod singleton;
@@ -224,6 +225,8 @@ impl Run {
                 Token::Input(process) => self.inputs.ready(process, &self.poller)?,
                 Token::Source => self.inputs.source_ready(&self.poller)?,
                 Token::Listen => self.take_callers()?,
+                Token::Control => self.take_askers()?,
+                Token::Asker(number) => self.ready_asker(number)?,
                 // Written to at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
             }

@@ -1,5 +1,6 @@
 //! What the loop tells about a run that goes on: standstills, limits of time, and answers to whoever asks.
 
+use super::asking::Asking;
 use super::{Job, Run, Started};
 use crate::report;
 use crate::settings::Settings;
@@ -13,6 +14,7 @@ use crate::watch::text::{self, Rows};
 use pmi_core::ids::JobId;
 use pmi_trace::Direction;
 use std::collections::BTreeMap;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// What there is to remember between two reports.
@@ -28,6 +30,7 @@ pub(super) struct Watch {
     cpu: BTreeMap<u32, Duration>,
     /// How many tables were said since our reader last had everything.
     unread_count: usize,
+    pub(super) asking: Asking,
 }
 
 /// Which ranks a table has.
@@ -52,18 +55,23 @@ impl Watch {
             remind_at: None,
             cpu: BTreeMap::new(),
             unread_count: 0,
+            asking: Asking::new(&settings.watching, began),
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         let limit = self.limit.map(|(at, _)| at);
-        [self.stall.deadline(), limit, self.remind_at].into_iter().flatten().min()
+        let asking = self.asking.deadline();
+        [self.stall.deadline(), limit, self.remind_at, asking].into_iter().flatten().min()
     }
 }
 
 impl Run {
     /// Does what the clock says about a run that goes on.
-    pub(super) fn look_at_the_watch(&mut self, now: Instant) {
+    ///
+    /// Errors: those of the readiness calls.
+    pub(super) fn look_at_the_watch(&mut self, now: Instant) -> io::Result<()> {
+        self.look_at_askers(now)?;
         if self.watch.stall.deadline().is_some_and(|at| now >= at) {
             self.look_for_standstill(now);
         }
@@ -84,6 +92,7 @@ impl Run {
                 ));
             }
         }
+        Ok(())
     }
 
     /// Whoever has asked for the end wants to know a moment later what is in the way.

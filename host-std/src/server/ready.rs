@@ -28,6 +28,10 @@ pub enum Token {
     Source,
     /// Somebody dials in.
     Listen,
+    /// Somebody wants to know how the run goes.
+    Control,
+    /// The asker with this number takes more of its answer.
+    Asker(u32),
 }
 
 /// Waits for many things at once.
@@ -184,6 +188,8 @@ fn data(token: Token) -> epoll::EventData {
         Token::Input(number) => (6, number),
         Token::Listen => (LISTEN, 0),
         Token::Source => (SOURCE, 0),
+        Token::Control => (CONTROL, 0),
+        Token::Asker(number) => (ASKER, number),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -200,6 +206,8 @@ fn token(data: u64) -> Option<Token> {
         6 => Token::Input(number),
         LISTEN => Token::Listen,
         SOURCE => Token::Source,
+        CONTROL => Token::Control,
+        ASKER => Token::Asker(number),
         _ => return None,
     })
 }
@@ -218,6 +226,8 @@ const SET_ERR: u64 = 8 << 32;
 /// Behind the two sets.
 const LISTEN: u64 = 9;
 const SOURCE: u64 = 10;
+const CONTROL: u64 = 11;
+const ASKER: u64 = 12;
 
 /// How many events one call of the system may tell. Twelve bytes each.
 const BATCH: usize = 256;
@@ -241,6 +251,8 @@ mod tests {
                 Token::Input(rank),
                 Token::Listen,
                 Token::Source,
+                Token::Control,
+                Token::Asker(rank),
             ];
             for sent in tokens {
                 assert_eq!(token(data(sent).u64()), Some(sent));

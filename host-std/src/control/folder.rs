@@ -1,0 +1,173 @@
+//! Where launchers of one user have their sockets.
+//!
+//! In `$XDG_RUNTIME_DIR`, which the system makes for one user alone and takes away with the last session;
+//! where there is none, in a folder below `/tmp`. Nobody but its owner may enter either, and one that
+//! somebody else has made is not used.
+
+use rustix::fs::{Mode, mkdir};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{Pid, geteuid, test_kill_process};
+use std::env;
+use std::fs::{self, DirEntry};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// All folders where launchers of this user may have their sockets, the best first.
+pub fn candidates() -> Vec<PathBuf> {
+    let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|path| path.is_absolute()).map(|path| path.join("pmi-host"));
+    let shared = PathBuf::from(format!("/tmp/pmi-host-{}", geteuid().as_raw()));
+    runtime.into_iter().chain([shared]).collect()
+}
+
+/// Makes `folder` unless it is there, and makes sure that it is ours alone.
+///
+/// Errors: those of the system; `PermissionDenied` for a folder that somebody else could change.
+pub fn prepare(folder: &Path) -> io::Result<()> {
+    match mkdir(folder, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => check(folder),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes sure that `folder` is a folder of ours that nobody else may enter.
+///
+/// Errors: as for [`prepare`].
+pub fn check(folder: &Path) -> io::Result<()> {
+    // Of a link it is the link that is looked at, and that is no folder.
+    let found = fs::symlink_metadata(folder)?;
+    let is_ours = found.is_dir() && found.uid() == geteuid().as_raw();
+    match is_ours && found.mode() & OTHERS == 0 {
+        true => Ok(()),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+/// The sockets in `folder`, in the order of their names.
+///
+/// Errors: those of the system.
+pub fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    check(folder)?;
+    let is_socket = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
+    let entries = fs::read_dir(folder)?.filter_map(Result::ok).filter(is_socket);
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|end| end == SOCKET));
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+/// The name of a socket of process `pid`. The time keeps those apart that have the same number, as in
+/// two containers with one `/tmp`.
+pub fn name(pid: u32) -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{pid}-{:x}.{SOCKET}", since.as_nanos())
+}
+
+/// The process that a socket is named for.
+pub fn pid(socket: &Path) -> Option<i32> {
+    socket.file_stem()?.to_str()?.split('-').next()?.parse().ok()
+}
+
+/// Removes the sockets of launchers that are gone without having been able to do so.
+pub fn sweep(folder: &Path) {
+    for path in sockets(folder).unwrap_or_default().into_iter().take(SWEPT_MAX) {
+        if is_abandoned(&path) {
+            let _ = fs::remove_file(path);
+        }
+    }
+    // One that was killed while it made its socket has left this.
+    let is_old = |entry: &DirEntry| {
+        let changed = entry.metadata().and_then(|found| found.modified());
+        changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > UNFINISHED))
+    };
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        if entry.path().extension().is_some_and(|end| end == FRESH) && is_old(&entry) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Opens a socket to whoever listens at `path`, without waiting for it.
+///
+/// Errors: those of the system; `ConnectionRefused` if nobody listens, `WouldBlock` if more wait than
+/// are let in.
+pub fn dial(path: &Path) -> io::Result<rustix::fd::OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// True when nobody will ever listen there again. One that lives is not bothered: its process is looked
+/// for first, and only where that is not to be seen, as from another container, it is called.
+fn is_abandoned(path: &Path) -> bool {
+    let lives = pid(path).and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid).is_ok());
+    !lives && dial(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// How the name of a socket ends, and how it ends before anybody can call there.
+const SOCKET: &str = "sock";
+pub(super) const FRESH: &str = "new";
+
+/// Everybody but the owner.
+const OTHERS: u32 = 0o077;
+
+/// How many a launcher looks at when it starts; the next one does the rest.
+const SWEPT_MAX: usize = 64;
+
+/// Making a socket takes no longer than this.
+const UNFINISHED: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::net::UnixListener;
+
+    fn scratch(name: &str) -> PathBuf {
+        let folder = env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        folder
+    }
+
+    #[test]
+    fn a_folder_that_others_may_enter_is_not_used() {
+        let folder = scratch("folder");
+        prepare(&folder).unwrap();
+        prepare(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(prepare(&folder).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        let link = folder.join("link");
+        symlink(&folder, &link).unwrap();
+        assert_eq!(prepare(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert!(prepare(&folder.join("no/such")).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn only_sockets_nobody_listens_at_are_swept() {
+        let folder = scratch("sweep");
+        prepare(&folder).unwrap();
+        // Process numbers end far below this one.
+        let [alive, elsewhere, dead] = ["1-1", "2000000000-1", "2000000001-1"]
+            .map(|name| folder.join(name).with_extension(SOCKET));
+        let _listeners = [&alive, &elsewhere].map(|path| UnixListener::bind(path).unwrap());
+        drop(UnixListener::bind(&dead).unwrap());
+        fs::write(folder.join("notes.txt"), "kept").unwrap();
+        fs::write(folder.join("3-1.new"), "young").unwrap();
+        sweep(&folder);
+        assert_eq!(sockets(&folder).unwrap(), [alive, elsewhere]);
+        assert!(folder.join("notes.txt").exists() && folder.join("3-1.new").exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_socket_is_named_for_its_process() {
+        assert_eq!(pid(Path::new("/x").join(name(4711)).as_path()), Some(4711));
+        assert_eq!(pid(Path::new("/x/a-b.sock")), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! `pmi-host ps`: how runs go that were started elsewhere.
+
+use super::folder;
+use crate::cli::commands::{complain, print, refuse};
+use crate::cli::usage::UsageError;
+use crate::watch::table::Table;
+use crate::watch::text::{self, Rows};
+use clap::{Arg, ArgAction, Command};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// What may be said to it.
+pub fn define() -> Command {
+    Command::new("ps")
+        .about("Show the runs of this user: ranks, what they do, and who waits for whom")
+        .arg(Arg::new(JOB).help("only this launcher (its process) or this job (its name)"))
+        .arg(
+            Arg::new(JSON)
+                .long(JSON)
+                .action(ArgAction::SetTrue)
+                .help("print it for programs, as JSON: a list with one table for each launcher"),
+        )
+}
+
+/// Asks all launchers of this user, prints what they say, and gives the exit code: 1 if one could not be
+/// asked, or if what was named is not there.
+pub fn run(words: Vec<OsString>) -> ExitCode {
+    let matches = match define().no_binary_name(true).try_get_matches_from(words) {
+        Ok(matches) => matches,
+        Err(error) if !error.use_stderr() => return print(&error.to_string()),
+        Err(error) => {
+            let why = error.kind().to_string();
+            return refuse(&UsageError::Value { said: "ps".to_owned(), why });
+        }
+    };
+    let (mut tables, mut trouble) = (Vec::new(), Vec::new());
+    for socket in
+        folder::candidates().iter().flat_map(|folder| folder::sockets(folder).unwrap_or_default())
+    {
+        match ask(&socket) {
+            Ok(table) => tables.extend(table),
+            Err(why) => trouble.push(why),
+        }
+    }
+    if let Some(wanted) = matches.get_one::<String>(JOB) {
+        tables.retain_mut(|table| table.pid.to_string() == *wanted || table.keep(wanted).is_ok());
+        if tables.is_empty() {
+            trouble.push(format!(
+                "no launcher and no job '{wanted}' of yours runs here; 'pmi-host ps' lists all"
+            ));
+        }
+    }
+    let printed = match matches.get_flag(JSON) {
+        true => print(&format!("{}\n", serde_json::to_string(&tables).unwrap_or_default())),
+        false => print(&in_words(&tables)),
+    };
+    match trouble.is_empty() {
+        true if tables.is_empty() && !matches.get_flag(JSON) => complain(&nothing(), SUCCESS),
+        true => printed,
+        false => complain(&trouble.join("; "), FAILED),
+    }
+}
+
+fn in_words(tables: &[Table]) -> String {
+    tables.iter().map(|table| text::table(table, Rows::All) + "\n").collect()
+}
+
+fn nothing() -> String {
+    let folders: Vec<String> =
+        folder::candidates().iter().map(|folder| folder.display().to_string()).collect();
+    format!("no launcher of yours runs here (looked in {})", folders.join(" and "))
+}
+
+/// What the launcher at `socket` says; nothing if it is gone.
+///
+/// Errors: a sentence for people.
+fn ask(socket: &Path) -> Result<Option<Table>, String> {
+    let who = match folder::pid(socket) {
+        Some(pid) => format!("the launcher with pid {pid}"),
+        None => format!("the launcher at {}", socket.display()),
+    };
+    let answer = match folder::dial(socket).and_then(|stream| read(stream.into())) {
+        Ok(answer) => answer,
+        Err(error) if is_gone(&error) => return Ok(None),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) =>
+        {
+            return Err(format!(
+                "{who} does not answer; it may be stopped ('kill -CONT' lets it go on)"
+            ));
+        }
+        Err(error) => return Err(format!("{who} cannot be asked: {error}")),
+    };
+    // It may have ended while it was asked.
+    if answer.is_empty() {
+        return Ok(None);
+    }
+    let table = serde_json::from_slice(&answer);
+    table.map(Some).map_err(|error| {
+        format!("{who} says what this version of pmi-host does not understand ({error})")
+    })
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// Reads to the end of the stream, within bounds of time and length.
+fn read(mut stream: File) -> io::Result<Vec<u8>> {
+    let (mut answer, until) = (Vec::new(), Instant::now() + PATIENCE);
+    let mut piece = vec![0; PIECE];
+    loop {
+        match stream.read(&mut piece) {
+            Ok(0) => return Ok(answer),
+            Ok(len) if answer.len() + len > ANSWER_MAX => {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            Ok(len) => answer.extend_from_slice(&piece[..len]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(&stream, until)?,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn wait(stream: &File, until: Instant) -> io::Result<()> {
+    let left = until.saturating_duration_since(Instant::now());
+    let timeout = Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    };
+    let ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&timeout))?;
+    if ready == 0 { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+}
+
+const JOB: &str = "JOB";
+const JSON: &str = "json";
+
+/// Nothing is wrong; there is only nothing to show.
+const SUCCESS: u8 = 0;
+
+/// Somebody could not be asked.
+const FAILED: u8 = 1;
+
+/// A launcher answers between two turns of its loop.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// As much as a socket holds.
+const PIECE: usize = 1 << 16;
+
+/// A million ranks with all that is known of them.
+const ANSWER_MAX: usize = 1 << 30;

@@ -1,0 +1,261 @@
+//! The socket of this launcher, as a part of the one loop.
+//!
+//! Nobody who asks is waited for: an answer is written as far as the asker takes it, and whoever takes too
+//! long is hung up on. A few are answered at once and the others wait in line, outside. All who ask within
+//! a moment get the same answer, so asking in a loop costs little more than asking once.
+
+use super::folder;
+use crate::server::ready::{Interest, Poller, Token};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A socket at which this launcher can be asked.
+#[derive(Debug)]
+pub struct Control {
+    socket: UnixListener,
+    path: PathBuf,
+    askers: [Option<Asker>; ASKERS_MAX],
+    answer: Option<(Instant, Rc<[u8]>)>,
+    /// Nobody is let in until then, or until an asker has gone.
+    paused_until: Option<Instant>,
+}
+
+/// Somebody who is being answered.
+#[derive(Debug)]
+struct Asker {
+    stream: UnixStream,
+    answer: Rc<[u8]>,
+    sent_bytes: usize,
+    hang_up_at: Instant,
+}
+
+impl Control {
+    /// Opens a socket in the first folder where that can be done, and watches it. The sockets of launchers
+    /// that are gone are removed there.
+    ///
+    /// Errors: those of the last folder.
+    pub fn open(poller: &Poller) -> io::Result<Self> {
+        let mut last = ErrorKind::NotFound.into();
+        for folder in folder::candidates() {
+            match Self::open_in(&folder, poller) {
+                Ok(control) => return Ok(control),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn open_in(folder: &Path, poller: &Poller) -> io::Result<Self> {
+        folder::prepare(folder)?;
+        folder::sweep(folder);
+        let path = folder.join(folder::name(std::process::id()));
+        // Under its own name only when it can be called: a socket nobody listens at looks abandoned.
+        let fresh = path.with_extension(folder::FRESH);
+        let socket = UnixListener::bind(&fresh)?;
+        let ready = socket
+            .set_nonblocking(true)
+            .and_then(|()| poller.add(Token::Control, &socket, Interest::Read))
+            .and_then(|()| fs::rename(&fresh, &path));
+        if let Err(error) = ready {
+            let _ = fs::remove_file(&fresh);
+            return Err(error);
+        }
+        let askers = [const { None }; ASKERS_MAX];
+        Ok(Self { socket, path, askers, answer: None, paused_until: None })
+    }
+
+    /// True when whoever waits outside needs a new answer; see [`set_answer`](Self::set_answer).
+    pub fn wants_answer(&self, now: Instant) -> bool {
+        self.answer.as_ref().is_none_or(|(made, _)| now - *made >= FRESH_FOR)
+    }
+
+    /// What all are told who ask from now on for a moment.
+    pub fn set_answer(&mut self, now: Instant, answer: Vec<u8>) {
+        self.answer = Some((now, answer.into()));
+    }
+
+    /// Lets in who waits outside, as many as there is room for.
+    ///
+    /// Errors: those of the readiness calls.
+    pub fn accept(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+        let Some((_, answer)) = self.answer.clone() else { return Ok(()) };
+        while let Some(place) = self.askers.iter().position(Option::is_none) {
+            match self.socket.accept() {
+                Ok((stream, _)) => {
+                    let is_ours = socket_peercred(&stream)
+                        .is_ok_and(|peer| peer.uid == geteuid() || peer.uid.is_root());
+                    if !is_ours || stream.set_nonblocking(true).is_err() {
+                        continue;
+                    }
+                    let (answer, hang_up_at) = (Rc::clone(&answer), now + PATIENCE);
+                    let asker = Asker { stream, answer, sent_bytes: 0, hang_up_at };
+                    self.begin(place, asker, poller)?;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // No open files left, or the like: it may be better later.
+                Err(_) => return self.pause(now + PAUSE, poller),
+            }
+        }
+        self.pause(now + PATIENCE, poller)
+    }
+
+    /// Goes on answering the asker with this number.
+    ///
+    /// Errors: those of the readiness calls.
+    pub fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
+        let place = usize::try_from(number).ok().and_then(|place| self.askers.get_mut(place));
+        if let Some(place) = place
+            && place.as_mut().is_none_or(Asker::write)
+        {
+            *place = None;
+            self.resume(poller)?;
+        }
+        Ok(())
+    }
+
+    /// Hangs up on whoever takes too long.
+    ///
+    /// Errors: those of the readiness calls.
+    pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
+        for asker in &mut self.askers {
+            if asker.as_ref().is_some_and(|asker| now >= asker.hang_up_at) {
+                *asker = None;
+            }
+        }
+        match self.paused_until.is_some_and(|until| now >= until) {
+            true => self.resume(poller),
+            false => Ok(()),
+        }
+    }
+
+    /// When to call [`tick`](Self::tick).
+    pub fn deadline(&self) -> Option<Instant> {
+        let askers = self.askers.iter().flatten().map(|asker| asker.hang_up_at);
+        askers.chain(self.paused_until).min()
+    }
+
+    /// Sends what goes at once, which mostly is all.
+    fn begin(&mut self, place: usize, mut asker: Asker, poller: &Poller) -> io::Result<()> {
+        if asker.write() {
+            return Ok(());
+        }
+        let number = u32::try_from(place).unwrap_or(u32::MAX);
+        poller.add(Token::Asker(number), &asker.stream, Interest::Write)?;
+        self.askers[place] = Some(asker);
+        Ok(())
+    }
+
+    fn pause(&mut self, until: Instant, poller: &Poller) -> io::Result<()> {
+        match self.paused_until.replace(until) {
+            None => poller.remove(Token::Control, &self.socket),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn resume(&mut self, poller: &Poller) -> io::Result<()> {
+        match self.paused_until.take() {
+            Some(_) => poller.add(Token::Control, &self.socket, Interest::Read),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Asker {
+    /// Writes what goes, and says whether that was all there is to do.
+    fn write(&mut self) -> bool {
+        while let Some(rest @ [_, ..]) = self.answer.get(self.sent_bytes..) {
+            match self.stream.write(rest) {
+                Ok(len) => self.sent_bytes += len,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // Whoever comes later finds nobody; should it stay, the next launcher removes it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// People ask one at a time.
+const ASKERS_MAX: usize = 8;
+
+/// How long an answer holds.
+const FRESH_FOR: Duration = Duration::from_millis(200);
+
+/// How long an asker may take to read its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long to wait for what was short.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    fn control(name: &str) -> (Control, Poller, PathBuf) {
+        let folder = std::env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
+        let poller = Poller::new().unwrap();
+        (Control::open_in(&folder, &poller).unwrap(), poller, folder)
+    }
+
+    #[test]
+    fn whoever_connects_is_answered_and_the_socket_goes_with_us() {
+        let (mut control, mut poller, folder) = control("ask");
+        let (now, mut ready) = (Instant::now(), Vec::new());
+        let mut asker = UnixStream::connect(&control.path).unwrap();
+        poller.wait(Some(now), &mut ready).unwrap();
+        assert_eq!((&ready[..], control.wants_answer(now)), (&[Token::Control][..], true));
+        control.set_answer(now, b"all is well".to_vec());
+        control.accept(now, &poller).unwrap();
+        let mut heard = String::new();
+        asker.read_to_string(&mut heard).unwrap();
+        assert_eq!((&*heard, control.deadline()), ("all is well", None));
+        assert!(!control.wants_answer(now) && control.wants_answer(now + FRESH_FOR));
+        let path = control.path.clone();
+        drop(control);
+        assert!(!path.exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn askers_that_do_not_read_are_few_and_are_hung_up_on() {
+        let (mut control, mut poller, folder) = control("slow");
+        let (now, mut ready) = (Instant::now(), Vec::new());
+        // More than a socket holds.
+        control.set_answer(now, vec![b'x'; 4 << 20]);
+        let slow: Vec<UnixStream> =
+            (0..ASKERS_MAX + 3).map(|_| UnixStream::connect(&control.path).unwrap()).collect();
+        control.accept(now, &poller).unwrap();
+        assert!(control.askers.iter().all(Option::is_some));
+        // Those in line do not keep the loop awake.
+        poller.wait(Some(now), &mut ready).unwrap();
+        assert_eq!(ready, []);
+        let later = control.deadline().unwrap();
+        assert_eq!(later, now + PATIENCE);
+        control.tick(later, &poller).unwrap();
+        poller.wait(Some(now), &mut ready).unwrap();
+        assert_eq!(ready, [Token::Control]);
+        // The next in line get their turn, and one that has gone makes room.
+        drop(slow);
+        control.accept(later, &poller).unwrap();
+        for number in 0..3 {
+            control.ready(number, &poller).unwrap();
+        }
+        assert!(control.askers.iter().all(Option::is_none));
+        drop(control);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,70 @@
+//! Others ask how the run goes, and the loop answers between two turns.
+
+use super::Run;
+use super::watching::Which;
+use crate::control::socket::Control;
+use crate::settings::Watching;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// The socket at which we are asked, if there is one.
+pub(super) struct Asking {
+    /// When to open it.
+    open_at: Option<Instant>,
+    control: Option<Control>,
+}
+
+impl Asking {
+    pub(super) fn new(settings: &Watching, began: Instant) -> Self {
+        Self { open_at: settings.control.then(|| began + OPEN_AFTER), control: None }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.control.as_ref().and_then(Control::deadline).or(self.open_at)
+    }
+}
+
+impl Run {
+    /// Opens the socket when it is time to, and hangs up on askers that take too long.
+    ///
+    /// Errors: those of the readiness calls.
+    pub(super) fn look_at_askers(&mut self, now: Instant) -> io::Result<()> {
+        let Asking { open_at, control } = &mut self.watch.asking;
+        if open_at.is_some_and(|at| now >= at) {
+            *open_at = None;
+            // Where no folder can be had nobody can ask us. The run is no worse for it, and whoever asks
+            // is told where was looked.
+            *control = Control::open(&self.poller).ok();
+        }
+        control.as_mut().map_or(Ok(()), |control| control.tick(now, &self.poller))
+    }
+
+    /// Answers whoever asks.
+    ///
+    /// Errors: those of the readiness calls.
+    pub(super) fn take_askers(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        if self.watch.asking.control.as_ref().is_some_and(|control| control.wants_answer(now)) {
+            let table = self.table(Which::All);
+            // All keys are names of fields, so there is nothing that cannot be written.
+            let mut answer = serde_json::to_vec(&table).unwrap_or_default();
+            answer.push(b'\n');
+            if let Some(control) = &mut self.watch.asking.control {
+                control.set_answer(now, answer);
+            }
+        }
+        let control = self.watch.asking.control.as_mut();
+        control.map_or(Ok(()), |control| control.accept(now, &self.poller))
+    }
+
+    /// Goes on answering an asker.
+    ///
+    /// Errors: those of the readiness calls.
+    pub(super) fn ready_asker(&mut self, number: u32) -> io::Result<()> {
+        let control = self.watch.asking.control.as_mut();
+        control.map_or(Ok(()), |control| control.ready(number, &self.poller))
+    }
+}
+
+/// A run that is over by then was asked about by nobody, and has made no file.
+const OPEN_AFTER: Duration = Duration::from_millis(100);

@@ -1,0 +1,188 @@
+//! Asking a launcher from another terminal.
+
+mod common;
+use common::{Ran, host, run, shell, start};
+use pmi_host::watch::process::State;
+use pmi_host::watch::table::{Phase, Table, VERSION, What};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A folder for the sockets of one test.
+struct Runtime(PathBuf);
+
+impl Runtime {
+    fn new(name: &str) -> Self {
+        // The path of a socket may be short only.
+        let path = std::env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = host(words);
+        command.env("XDG_RUNTIME_DIR", &self.0);
+        command
+    }
+
+    fn job(&self, ranks: u32, script: &str) -> Command {
+        let ranks = ranks.to_string();
+        let words = ["run", "-n", &ranks].into_iter().chain(shell(script));
+        self.command(&words.collect::<Vec<_>>())
+    }
+
+    fn ps(&self, words: &[&str]) -> Ran {
+        run(&mut self.command(&[&["ps"], words].concat()))
+    }
+
+    /// The table of the launcher with this number, as soon as it can be asked.
+    fn table(&self, pid: u32) -> Table {
+        let (pid, since) = (pid.to_string(), Instant::now());
+        loop {
+            let ran = self.ps(&["--json", &pid]);
+            if ran.code == 0 {
+                let mut tables: Vec<Table> = serde_json::from_str(&ran.out).unwrap();
+                return tables.remove(0);
+            }
+            assert!(since.elapsed() < Duration::from_secs(60), "{}", ran.err);
+        }
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        list(&self.0.join("pmi-host"))
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn list(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Rank 1 is outside of the fence and stopped; the others are inside.
+const HUNG: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
+    if [ $PMI_RANK = 1 ]; then kill -STOP $$; fi
+    echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD
+    echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD";
+
+#[test]
+fn programs_read_what_a_run_does() {
+    let runtime = Runtime::new("json");
+    let running = start(&mut runtime.job(3, HUNG));
+    let table = loop {
+        let table = runtime.table(running.pid());
+        let hung = &table.jobs[0].waits;
+        if hung.first().is_some_and(|wait| wait.inside.count() == 2)
+            && table.jobs[0].ranks[1].state == Some(State::Stopped)
+        {
+            break table;
+        }
+    };
+    assert_eq!((table.version, table.pid), (VERSION, running.pid()));
+    let job = &table.jobs[0];
+    assert_eq!((job.size, job.running.to_string().as_str(), job.messages), (3, "0-2", 5));
+    assert_eq!(job.waits[0].what, What::Fence(0));
+    assert_eq!(
+        (job.waits[0].inside.to_string(), job.waits[0].missing.to_string()),
+        ("0,2".into(), "1".into())
+    );
+    let [waiting, stopped] = [&job.ranks[0], &job.ranks[1]];
+    assert_eq!((waiting.phase, waiting.messages), (Phase::Open, 2));
+    assert_eq!(waiting.last_message.as_deref(), Some("barrier_in"));
+    assert_eq!((stopped.messages, stopped.last_message_is_answer), (1, true));
+    // The table names the process that has to be let go on.
+    let pid = stopped.pid.unwrap().to_string();
+    assert!(Command::new("kill").args(["-s", "CONT", &pid]).status().unwrap().success());
+    running.end().exits_with(0).says_nothing();
+    assert_eq!(runtime.sockets(), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn people_read_it_as_a_table() {
+    let runtime = Runtime::new("text");
+    let running = start(&mut runtime.job(3, HUNG));
+    let name = runtime.table(running.pid()).jobs[0].name.clone();
+    for words in [vec![], vec![&*name], vec!["0"]] {
+        let ran = runtime.ps(&words).exits_with(0).says_nothing();
+        let lines: Vec<&str> = ran.out.lines().collect();
+        assert!(lines[0].starts_with(&format!("process {} on ", running.pid())), "{}", ran.out);
+        assert!(
+            lines[1].starts_with(&format!("  job {name}: 3 ranks of sh, all run")),
+            "{}",
+            ran.out
+        );
+    }
+    running.signal("TERM");
+    running.end().exits_with(143);
+}
+
+#[test]
+fn there_may_be_nothing_to_show() {
+    let runtime = Runtime::new("none");
+    runtime.ps(&[]).exits_with(0).says(&["no launcher of yours runs here", "looked in"]);
+    assert_eq!(runtime.ps(&["--json"]).exits_with(0).says_nothing().out, "[]\n");
+    runtime.ps(&["4711"]).exits_with(1).says(&["no launcher and no job '4711'"]);
+    runtime.ps(&["--yaml"]).exits_with(2);
+}
+
+#[test]
+fn whoever_wants_no_socket_has_none() {
+    let runtime = Runtime::new("off");
+    let script = "echo ready; sleep 0.5";
+    let words = ["run", "-n", "1", "--no-control"].into_iter().chain(shell(script));
+    let running = start(&mut runtime.command(&words.collect::<Vec<_>>()));
+    running.end().exits_with(0);
+    assert!(!runtime.0.join("pmi-host").exists());
+}
+
+#[test]
+fn what_a_killed_launcher_leaves_is_removed_by_the_next() {
+    let runtime = Runtime::new("stale");
+    let running = start(&mut runtime.job(1, "exec sleep 2"));
+    runtime.table(running.pid());
+    running.signal("KILL");
+    running.end().exits_with(137);
+    assert_eq!(runtime.sockets().len(), 1);
+    // Nobody is there, and that is no trouble.
+    runtime.ps(&[]).exits_with(0).says(&["no launcher of yours"]);
+    run(&mut runtime.job(1, "sleep 0.5")).exits_with(0);
+    assert_eq!(runtime.sockets(), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn a_folder_that_is_not_ours_alone_is_not_used() {
+    let runtime = Runtime::new("open");
+    let folder = runtime.0.join("pmi-host");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    run(&mut runtime.job(1, "sleep 0.4")).exits_with(0).says_nothing();
+    std::fs::remove_dir(&folder).unwrap();
+    let trap = runtime.0.join("trap");
+    std::fs::create_dir(&trap).unwrap();
+    symlink(&trap, &folder).unwrap();
+    let running = start(&mut runtime.job(1, "sleep 2"));
+    // It is found in the folder that stands in for it.
+    runtime.table(running.pid());
+    assert_eq!(list(&trap), [""; 0].map(PathBuf::from));
+    running.end().exits_with(0);
+}
+
+#[test]
+fn a_launcher_that_is_stopped_does_not_keep_anybody_waiting_for_ever() {
+    let runtime = Runtime::new("stop");
+    let running = start(&mut runtime.job(1, "exec sleep 8"));
+    runtime.table(running.pid());
+    running.signal("STOP");
+    let pid = running.pid().to_string();
+    runtime.ps(&[]).exits_with(1).says(&[&pid, "does not answer", "kill -CONT"]);
+    running.signal("KILL");
+    running.signal("CONT");
+    running.end().exits_with(137);
+}

@@ -5,6 +5,7 @@ use super::usage::{UsageError, nearest};
 use super::{config::Config, help, layers, mpiexec};
 use crate::conform::RANK;
 use crate::control::ps;
+use crate::launch::guard::{self, GUARD};
 use crate::launch::preview;
 use crate::server::gate;
 use crate::server::singleton::Caller;
@@ -38,6 +39,7 @@ pub const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "help", define: help::define, run: help },
     Subcommand { name: "version", define: define_version, run: version },
     Subcommand { name: DEMO_RANK, define: || hidden(DEMO_RANK), run: demo_rank },
+    Subcommand { name: GUARD, define: || hidden(GUARD), run: guard::run },
     Subcommand { name: RANK, define: || hidden(RANK), run: conform::run_rank },
 ];
 
@@ -71,7 +73,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         None => {
             let got = first.to_string_lossy().into_owned();
             let names = COMMANDS.iter().map(|command| command.name);
-            let typed = names.filter(|name| ![DEMO_RANK, RANK].contains(name));
+            let typed = names.filter(|name| ![DEMO_RANK, GUARD, RANK].contains(name));
             refuse(&UsageError::UnknownCommand { nearest: nearest(&got, typed), got })
         }
     }

@@ -214,7 +214,7 @@ impl Run {
             Step::Kill => {
                 self.signal_running(Signal::KILL);
                 if self.sweep_at.is_some() {
-                    orphans::signal(Signal::KILL);
+                    orphans::signal(Signal::KILL, self.launcher.guard_pid());
                 }
             }
             Step::GiveUp => {
@@ -272,10 +272,10 @@ impl Run {
         }
         self.all_have_ended = true;
         let now = Instant::now();
-        if self.failure.is_some() && orphans::any_left() {
+        if self.failure.is_some() && orphans::any_left(self.launcher.guard_pid()) {
             // They were asked only now, so they get the time that ranks got, counted from the failure.
             let _ = self.ladder.ask(now);
-            orphans::signal(Signal::TERM);
+            orphans::signal(Signal::TERM, self.launcher.guard_pid());
             self.sweep_at = Some(now + SWEEP);
         } else {
             self.linger_until = Some(now + LINGER);
@@ -284,7 +284,7 @@ impl Run {
 
     /// Looks whether processes that ranks left behind have ended.
     fn sweep(&mut self, now: Instant) {
-        if !orphans::any_left() {
+        if !orphans::any_left(self.launcher.guard_pid()) {
             self.sweep_at = None;
             self.linger_until = Some(now + LINGER);
             return;
@@ -292,7 +292,7 @@ impl Run {
         self.sweep_at = Some(now + SWEEP);
         if self.ladder.is_killing() {
             // Those that ended may have left others.
-            orphans::signal(Signal::KILL);
+            orphans::signal(Signal::KILL, self.launcher.guard_pid());
         }
     }
 }

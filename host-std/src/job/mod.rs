@@ -190,6 +190,9 @@ impl Run {
             Some(failure) => failure.exit_code(),
             None => u8::from(self.outputs.has_failed()),
         };
+        if let Some(guard) = &self.launcher.guard {
+            guard.dismiss();
+        }
         if let Some(trouble) = self.service.tracer.finish(code) {
             let _ = io::stderr().write_all(report::line(trouble).as_bytes());
         }

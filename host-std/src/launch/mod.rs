@@ -7,6 +7,7 @@ pub mod binding;
 pub mod codes;
 pub mod descriptors;
 pub mod env;
+pub mod guard;
 pub mod ladder;
 pub mod order;
 pub mod orphans;

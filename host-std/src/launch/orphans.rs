@@ -13,26 +13,31 @@ pub fn take_in() {
     let _ = set_child_subreaper(Some(getpid()));
 }
 
-/// Says whether any child is left, after forgetting those that have ended.
+/// Says whether any child but `guard` is left, after forgetting those that have ended.
 ///
 /// To be asked only when no rank runs any more: it takes the exit codes of all children.
-pub fn any_left() -> bool {
+pub fn any_left(guard: Option<Pid>) -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => {}
+            Ok(None) if guard.is_some() => return children().any(|pid| Some(pid) != guard),
             Ok(None) => return true,
             Err(_) => return false,
         }
     }
 }
 
-/// Sends `signal` to all children there are.
-pub fn signal(signal: Signal) {
-    // The system lists children by the thread that started or took them in; this process has one.
-    let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-    let pids = children.split_whitespace().filter_map(|word| word.parse().ok());
-    for pid in pids.filter_map(Pid::from_raw) {
+/// Sends `signal` to all children there are but `guard`.
+pub fn signal(signal: Signal, guard: Option<Pid>) {
+    for pid in children().filter(|pid| Some(*pid) != guard) {
         // Not waited for, so the number is still that process's, alive or not.
         let _ = kill_process(pid, signal);
     }
+}
+
+fn children() -> impl Iterator<Item = Pid> {
+    // The system lists children by the thread that started or took them in; all of ours do so in one.
+    let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    let pids: Vec<i32> = children.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    pids.into_iter().filter_map(Pid::from_raw)
 }

@@ -16,6 +16,7 @@
 use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
+use crate::launch::guard::{self, Guard};
 use crate::launch::plan::{Dial, Part, Plan};
 use crate::launch::program::Program;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
@@ -50,6 +51,8 @@ pub struct Launcher {
     null: OwnedFd,
     /// How many open files there may be.
     pub limit: DescriptorLimit,
+    /// Ends what we leave behind, if there is a way to.
+    pub guard: Option<Guard>,
     one_pipe: bool,
     stdin_is_null: bool,
     is_resting: bool,
@@ -143,10 +146,16 @@ impl Launcher {
             slots,
             null,
             limit,
+            guard: Guard::start(),
             one_pipe,
             stdin_is_null: false,
             is_resting: true,
         })
+    }
+
+    /// The process of the guard: a child of ours that no rank has left behind.
+    pub fn guard_pid(&self) -> Option<Pid> {
+        self.guard.as_ref().map(Guard::pid)
     }
 
     /// Prepares what `part` of `plan` runs.
@@ -160,6 +169,9 @@ impl Launcher {
         let fd = self.slots.link.as_raw_fd().unsigned_abs();
         for (name, value) in env::of_plan(plan, fd) {
             environment.push(variable(name.as_ref(), value.as_ref())?);
+        }
+        if let Some(guard) = &self.guard {
+            environment.push(variable(guard::RUN.as_ref(), guard.mark().as_ref())?);
         }
         let words = std::iter::once(name).chain(args).map(|word| CString::new(word.as_bytes()));
         Ok(Exec {

@@ -1,0 +1,140 @@
+//! A process that outlives us by a moment, so that no rank does.
+//!
+//! Whoever kills a launcher with `SIGKILL` gives it no chance to end its ranks, and the system does not do it
+//! either: it can tell a child that its parent has died only where something of ours runs in the child before
+//! the program does, which would cost every rank another start. So one small process is started before all
+//! ranks, in a process group of its own. It waits for the end of a pipe that only we hold open. If we have
+//! said goodbye before, that is all; if not, it looks for processes that have [`RUN`] with our mark in their
+//! environment, whether ranks started them or we did, asks them to end, and kills those that do not.
+//!
+//! Where there is no `/proc`, or the environment of a process cannot be read, the guard can do nothing.
+
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
+use nix::unistd::Pid as NixPid;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use std::ffi::{CString, OsString};
+use std::io::{self, Read};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, thread};
+
+/// The variable by which processes of a run are known.
+pub const RUN: &str = "PMI_RUN_MARK";
+
+/// The command word of the guard; only a launcher starts it.
+pub const GUARD: &str = "guard";
+
+/// The guard of one run.
+#[derive(Debug)]
+pub struct Guard {
+    switch: OwnedFd,
+    pid: Pid,
+    mark: String,
+}
+
+impl Guard {
+    /// Starts it. There is none if the system has no way to.
+    pub fn start() -> Option<Self> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mark = format!("{}.{}", getpid().as_raw_nonzero(), since.as_nanos());
+        spawn(&mark).ok().map(|(switch, pid)| Self { switch, pid, mark })
+    }
+
+    /// What processes of this run have as [`RUN`].
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// Its process: a child of ours that no rank has left behind.
+    pub const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Says goodbye: nobody of this run is left, or is to be ended.
+    pub fn dismiss(&self) {
+        // If it is gone, it needs no goodbye.
+        let _ = rustix::io::write(&self.switch, b".");
+    }
+}
+
+fn spawn(mark: &str) -> io::Result<(OwnedFd, Pid)> {
+    let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
+    let null = fs::OpenOptions::new().write(true).open("/dev/null")?;
+    let mut actions = PosixSpawnFileActions::init()?;
+    actions.add_dup2(read.as_raw_fd(), 0)?;
+    // Whoever reads our output waits for all who hold it.
+    actions.add_dup2(null.as_raw_fd(), 1)?;
+    actions.add_dup2(null.as_raw_fd(), 2)?;
+    let mut attributes = PosixSpawnAttr::init()?;
+    // A key that ends us would end it first.
+    attributes.set_pgroup(NixPid::from_raw(0))?;
+    attributes.set_flags(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP)?;
+    let words = ["pmi-host", GUARD, mark].map(|word| CString::new(word).unwrap_or_default());
+    let nothing: [CString; 0] = [];
+    let pid = posix_spawn(c"/proc/self/exe", &actions, &attributes, &words, &nothing)?;
+    let pid = Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::Other)?;
+    Ok((switch, pid))
+}
+
+/// Is the guard: waits at standard input for what becomes of the launcher.
+pub fn run(words: Vec<OsString>) -> ExitCode {
+    let Some(mark) = words.first().and_then(|word| word.to_str()) else { return ExitCode::FAILURE };
+    let said = io::stdin().read(&mut [0]);
+    if !matches!(said, Ok(0)) {
+        return ExitCode::SUCCESS;
+    }
+    let entry = format!("{RUN}={mark}");
+    let (start, mut asked) = (Instant::now(), false);
+    while start.elapsed() < GIVE_UP {
+        let signal = match start.elapsed() < GRACE {
+            true if asked => None,
+            true => Some(Signal::TERM),
+            false => Some(Signal::KILL),
+        };
+        asked = true;
+        let mut any = false;
+        for pid in processes() {
+            any |= is_marked(pid, &entry) && end(pid, &entry, signal);
+        }
+        if !any {
+            break;
+        }
+        thread::sleep(LOOK);
+    }
+    ExitCode::SUCCESS
+}
+
+/// Signals a process, if it is still the one that was looked at, and says whether it was there.
+fn end(pid: Pid, entry: &str, signal: Option<Signal>) -> bool {
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+    if !is_marked(pid, entry) {
+        return false;
+    }
+    // It may have ended just now, which is what it is asked for.
+    let _ = signal.map(|signal| pidfd_send_signal(&handle, signal));
+    true
+}
+
+fn processes() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw)
+}
+
+/// Whether a process has this entry in the environment it was started with. One that has ended has none.
+fn is_marked(pid: Pid, entry: &str) -> bool {
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()));
+    environment.is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|own| own == entry.as_bytes()))
+}
+
+/// How long they may take to end by themselves. Their launcher is gone and so is the rest of their job, so
+/// there is not much to save.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Whoever cannot be killed until then is held by the system.
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// How often is looked; there is no event for the end of somebody else's child.
+const LOOK: Duration = Duration::from_millis(20);

@@ -1,0 +1,189 @@
+//! Nothing is left of a run, however it ends: no rank, no process of theirs, no zombie, no file.
+
+mod common;
+use common::{Running, host, job, run, shell, start};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How many processes there are whose environment has `entry`.
+fn marked(entry: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let environments = processes.filter_map(|one| fs::read(one.path().join("environ")).ok());
+    environments
+        .filter(|all| all.split(|byte| *byte == 0).any(|own| own == entry.as_bytes()))
+        .count()
+}
+
+/// Waits until `count` processes have `entry`, and says whether that has come.
+fn come_to(count: usize, entry: &str) -> bool {
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        if marked(entry) == count {
+            return true;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+/// A variable that only the processes of one test have.
+fn mark(name: &str) -> (String, String) {
+    ("PROBE".to_owned(), format!("{name}-{}", std::process::id()))
+}
+
+/// Starts a job whose processes can be found, and kills its launcher when `when` says so.
+fn killed(name: &str, mut command: Command, when: impl FnOnce(&str)) -> Running {
+    let (variable, value) = mark(name);
+    let entry = format!("{variable}={value}");
+    let running = start(command.env(variable, value));
+    when(&entry);
+    running.signal("KILL");
+    running
+}
+
+#[test]
+fn a_launcher_that_is_killed_leaves_no_rank_behind() {
+    // Four ranks, each with a process of its own, and one that cannot be asked.
+    let script = "if [ $PMI_RANK = 2 ]; then trap '' TERM; fi; sleep 600; sleep 600";
+    let entry = format!("PROBE=run-{}", std::process::id());
+    // The launcher itself has it too.
+    let running = killed("run", job(4, shell(script)), |entry| assert!(come_to(9, entry)));
+    assert_eq!(running.end().code, 137);
+    assert!(come_to(0, &entry), "{} are left", marked(&entry));
+}
+
+#[test]
+fn a_launcher_may_be_killed_at_any_moment() {
+    // From before the first rank to long after the last one of sixteen.
+    for step in 0..12 {
+        let name = format!("phase{step}");
+        let wait = Duration::from_micros(300 << step);
+        let running = killed(&name, job(16, ["sleep", "600"]), |_| sleep(wait));
+        assert_eq!(running.end().code, 137);
+        let entry = format!("PROBE={name}-{}", std::process::id());
+        assert!(come_to(0, &entry), "killed after {wait:?}: {} are left", marked(&entry));
+    }
+}
+
+#[test]
+fn a_launcher_that_is_killed_on_its_way_down_leaves_nothing_either() {
+    let script =
+        "trap '' TERM; if [ $PMI_RANK = 0 ]; then sleep 0.5; exit 3; fi; sleep 600; sleep 600";
+    let command = job(3, shell(script));
+    let running = killed("down", command, |entry| {
+        assert!(come_to(7, entry));
+        // Rank 0 has failed, and the others do not listen.
+        assert!(come_to(5, entry));
+        sleep(Duration::from_millis(300));
+    });
+    assert_eq!(running.end().code, 137);
+    let entry = format!("PROBE=down-{}", std::process::id());
+    assert!(come_to(0, &entry), "{} are left", marked(&entry));
+}
+
+#[test]
+fn a_launcher_under_a_launcher_takes_its_ranks_with_it() {
+    let inner = env!("CARGO_BIN_EXE_pmi-host");
+    let command = job(2, [inner, "run", "-n", "2", "sleep", "600"]);
+    let entry = format!("PROBE=nested-{}", std::process::id());
+    let running = killed("nested", command, |entry| assert!(come_to(7, entry)));
+    assert_eq!(running.end().code, 137);
+    assert!(come_to(0, &entry), "{} are left", marked(&entry));
+}
+
+#[test]
+fn a_run_that_ends_well_leaves_what_it_was_asked_to_leave() {
+    let (variable, value) = mark("daemon");
+    let mut command = job(1, shell("setsid sleep 600 > /dev/null 2>&1 & echo $!"));
+    let ran = run(command.env(&variable, &value)).exits_with(0).says_nothing();
+    let entry = format!("{variable}={value}");
+    sleep(Duration::from_millis(200));
+    assert_eq!(marked(&entry), 1);
+    assert!(Command::new("kill").arg(ran.out.trim()).status().unwrap().success());
+    assert!(come_to(0, &entry));
+}
+
+#[test]
+fn nobody_is_left_that_was_not_waited_for() {
+    // This process takes in what its launchers leave behind, so it would see their zombies as children.
+    let script = "for i in 1 2 3; do \"$@\"; done; sleep 0.2; \
+                  for stat in /proc/[0-9]*/stat; do read pid name state parent rest < $stat; \
+                  case $state$parent in Z$$) echo zombie $pid;; esac; done 2>/dev/null; echo done";
+    let mut command = Command::new("sh");
+    let own = env!("CARGO_BIN_EXE_pmi-host");
+    command.args(["-c", script, "sh", own, "run", "-n", "8", "true"]);
+    let ran = start(&mut command).end().exits_with(0);
+    assert_eq!(ran.out, "done\n");
+}
+
+#[test]
+fn a_run_writes_no_file_and_needs_no_home() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bare-home");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let mut readonly = fs::metadata(&folder).unwrap().permissions();
+    readonly.set_readonly(true);
+    fs::set_permissions(&folder, readonly).unwrap();
+    for home in [folder.to_str().unwrap(), "/no/such/home", "/proc"] {
+        let mut command = job(2, ["true"]);
+        command.env("HOME", home).env("TMPDIR", &folder).current_dir(&folder);
+        command.env_remove("XDG_RUNTIME_DIR").env_remove("XDG_CONFIG_HOME");
+        run(&mut command).exits_with(0).says_nothing();
+    }
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+}
+
+#[test]
+fn too_few_open_files_are_told_before_anything_starts() {
+    let flag = Path::new(env!("CARGO_TARGET_TMPDIR")).join("started");
+    let _ = fs::remove_file(&flag);
+    let own = env!("CARGO_BIN_EXE_pmi-host");
+    let limited = |limit: &str, ranks: &str| {
+        let mut command = Command::new("sh");
+        let line = format!("ulimit -n {limit}; exec \"$@\"");
+        command.args(["-c", &line, "sh", own, "run", "-n", ranks, "touch"]).arg(&flag);
+        start(&mut command).end()
+    };
+    limited("64", "32").exits_with(1).says(&[
+        "32 ranks need 176 open files",
+        "may have 64",
+        "ulimit",
+    ]);
+    assert!(!flag.exists());
+    limited("64", "4").exits_with(0).says_nothing();
+    // A soft limit is raised, and put back for the ranks.
+    let mut command = Command::new("sh");
+    let line = "ulimit -Sn 64; exec \"$@\"";
+    command.args(["-c", line, "sh", own, "run", "-n", "40", "sh", "-c", "ulimit -Sn"]);
+    let ran = start(&mut command).end().exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["64"; 40]);
+}
+
+#[test]
+fn a_thousand_ranks_come_and_go() {
+    let ran = run(&mut job(1000, ["true"]));
+    if ran.err.contains("open files") || ran.err.contains("could not be started") {
+        // The machine does not have room for them, and says so.
+        eprintln!("skipped: {}", ran.err.trim());
+        return;
+    }
+    ran.exits_with(0).says_nothing();
+}
+
+#[test]
+fn a_key_that_ends_the_launcher_does_not_reach_the_guard() {
+    // The whole group of the launcher is killed, as a terminal or a batch system does it.
+    let (variable, value) = mark("group");
+    let entry = format!("{variable}={value}");
+    let mut command = host(["run", "-n", "2", "setsid", "sleep", "600"]);
+    let mut launcher = command.env(variable, value).process_group(0).spawn().unwrap();
+    assert!(come_to(3, &entry));
+    let group = format!("-{}", launcher.id());
+    assert!(Command::new("kill").args(["-s", "KILL", "--", &group]).status().unwrap().success());
+    launcher.wait().unwrap();
+    assert!(come_to(0, &entry), "{} are left", marked(&entry));
+}

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! main        exit codes only
-//! cli         commands; options (the table of what can be said) > args (what was typed) > config (what it
-//!             means here); help
+//! cli         commands; options (the table of what can be said) > args, mpiexec (what was typed) > layers
+//!             (what was said elsewhere) > config (what it means here); help
 //! settings    what a user can set, in groups of plain values
 //! job         the one loop: starts, serves, forwards, judges; all jobs that come from the first
-//! launch      plan, order, program, env, process, descriptors; signal, ladder, orphans
+//! launch      plan, order, program, env, variables, binding, process, descriptors; signal, ladder, orphans
 //! stdio       what ranks write and read: lines, labels, files, outputs
 //! server      ready (epoll), service (the protocol server and its links), news, map_kvs
 //! control     how others ask a launcher how its run goes: 'pmi-host ps'

@@ -265,6 +265,17 @@ fn size_of_the_universe() {
 }
 
 #[test]
+fn says_more() {
+    for word in ["-verbose", "-v", "-debug"] {
+        let ran = run(&mut mpiexec([word, "-n", "2", "echo", "x"])).exits_with(0);
+        assert_eq!(ran.lines(), ["x", "x"]);
+        assert!(ran.err.contains("0-1") && ran.err.contains("PMI_FD"), "{}", ran.err);
+    }
+    let mut quiet = mpiexec(["-n", "1", "true"]);
+    run(quiet.env("HYDRA_DEBUG", "0")).exits_with(0).says_nothing();
+}
+
+#[test]
 fn what_it_is() {
     for word in ["-info", "-version", "--version"] {
         let ran = run(&mut mpiexec([word])).exits_with(0);

@@ -159,6 +159,9 @@ fn start(config: Config) -> ExitCode {
     } else if let Some(shared) = config.binding.as_ref().and_then(|one| one.shared(config.ranks)) {
         before.push_str(&report::line(shared));
     }
+    if config.settings.environment.report {
+        before.push_str(&preview::environment(&config, std::env::vars_os()));
+    }
     if !before.is_empty() {
         let _ = std::io::stderr().write_all(before.as_bytes());
     }

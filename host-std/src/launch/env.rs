@@ -3,39 +3,37 @@
 //! An outer launcher (a batch system's, another `mpiexec`, or this one) leaves variables that would
 //! lead the MPI library to the outer job. They go; what a user sets to tune a library stays.
 
-use super::plan::{Dial, Plan};
+use super::plan::{Dial, Part, Plan};
 use super::program::Program;
+use super::variables::{self, DEFAULTS, SET};
 use crate::settings::Environment;
 use crate::settings::environment::Inherit;
 use pmi_std::env::PIN_VARIABLE;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 /// Variables that have the same value in every rank of a first job that is all on this node.
 pub fn of_job(ranks: u32, fd: u32, host: &str) -> [(&'static str, String); 5] {
-    variables([ranks; 2], fd, host, false)
+    common([ranks; 2], fd, host, false)
 }
 
 /// Variables that have the same value in every rank of the job of `plan`.
 pub fn of_plan(plan: &Plan, fd: u32) -> [(&'static str, String); 5] {
-    variables([plan.ranks, plan.local()], fd, &plan.host, plan.spawner.is_some())
+    common([plan.ranks, plan.local()], fd, &plan.host, plan.spawner.is_some())
 }
 
-fn variables(
+fn common(
     [ranks, local]: [u32; 2],
     fd: u32,
     host: &str,
     is_spawned: bool,
 ) -> [(&'static str, String); 5] {
     [
-        // One end of a socket pair; the only thing a PMI client needs to find its server.
         ("PMI_FD", fd.to_string()),
         ("PMI_SIZE", ranks.to_string()),
-        // Clients look at the number, not at the presence: 0 says "not started by MPI_Comm_spawn".
         ("PMI_SPAWNED", u8::from(is_spawned).to_string()),
-        // The name under which this launcher knows the node.
         ("PMI_HOSTNAME", host.to_owned()),
-        // Libraries bind ranks to devices by these two before they speak PMI.
         ("MPI_LOCALNRANKS", local.to_string()),
     ]
 }
@@ -64,13 +62,22 @@ pub fn of_program<'a>(
     program: &'a Program,
 ) -> impl Iterator<Item = (OsString, OsString)> + 'a {
     let inherit = program.inherit.as_ref().unwrap_or(&all.inherit);
-    let set: Vec<&(OsString, OsString)> = all.set.iter().chain(&program.variables).collect();
+    let chosen: Vec<&(OsString, OsString)> = all.set.iter().chain(&program.variables).collect();
     // A reader of the environment finds the first of several, a shell the last: there must be one.
-    let is_set =
-        |name: &OsString, from: usize| set.iter().skip(from).any(|(other, _)| other == name);
-    let ours = ours.filter(|(name, _)| is_inherited(name, inherit) && !is_set(name, 0));
-    let last = set.iter().enumerate().filter(|(at, pair)| !is_set(&pair.0, at + 1));
-    let seen: Vec<_> = inherited(ours.chain(last.map(|(_, pair)| (*pair).clone()))).collect();
+    let is_chosen =
+        |name: &OsString, from: usize| chosen.iter().skip(from).any(|(other, _)| other == name);
+    let ours =
+        inherited(ours).filter(|(name, _)| is_inherited(name, inherit) && !is_chosen(name, 0));
+    let last = chosen.iter().enumerate().filter(|(at, pair)| !is_chosen(&pair.0, at + 1));
+    // What we set ourselves comes later and must not be there twice.
+    let is_ours = |name: &OsString| SET.iter().any(|entry| entry.means(name.as_bytes()));
+    let last = last.map(|(_, pair)| (*pair).clone()).filter(|(name, _)| !is_ours(name));
+    let mut seen: Vec<(OsString, OsString)> = ours.chain(last).collect();
+    for (entry, value) in DEFAULTS {
+        if seen.iter().all(|(name, _)| name != entry.name) {
+            seen.push((entry.name.into(), value.into()));
+        }
+    }
     seen.into_iter()
 }
 
@@ -78,7 +85,7 @@ pub fn of_program<'a>(
 pub fn inherited(
     ours: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {
-    ours.filter(|(name, _)| !is_removed(name.as_bytes()))
+    ours.filter(|(name, _)| variables::removed(name.as_bytes()).is_none())
 }
 
 fn is_inherited(name: &OsString, inherit: &Inherit) -> bool {
@@ -89,56 +96,52 @@ fn is_inherited(name: &OsString, inherit: &Inherit) -> bool {
     }
 }
 
-fn is_removed(name: &[u8]) -> bool {
-    let matches = |pattern: &&str| match pattern.strip_suffix('*') {
-        Some(prefix) => name.starts_with(prefix.as_bytes()),
-        None => name == pattern.as_bytes(),
-    };
-    REMOVED.iter().any(matches) && !KEPT.iter().any(matches)
+/// One difference between our environment and that of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The variable.
+    pub name: OsString,
+    /// What it is there; none if it is not there.
+    pub value: Option<OsString>,
+    /// Why.
+    pub why: &'static str,
 }
 
-/// Names of an outer launcher's variables; a star stands for any ending.
-const REMOVED: &[&str] = &[
-    // PMI-1 and PMI-2: descriptor, address, rank and identity in the outer job. PMI_TOTALVIEW makes a
-    // client wait for a line that this server does not send.
-    "PMI_*",
-    // Spawner's data that the batch system leaks to programs started by MPI_Comm_spawn.
-    "SLURM_PMI2_*",
-    // PMIx: with PMIX_NAMESPACE set, several libraries turn to the outer server and ignore PMI_FD.
-    "PMIX_*",
-    // Hydra: a control descriptor that is not ours, and the outer job's place of this node.
-    "HYDI_*",
-    "MPI_LOCALNRANKS",
-    "MPI_LOCALRANKID",
-    "MPI_APPNUM",
-    "MPI_UNIVERSE_SIZE",
-    // Hydra names the interface of the outer node by this one; a user has better ways to.
-    "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
-    // Open MPI: rank and size in the outer job, and the components that its daemons force on ranks.
-    "OMPI_COMM_WORLD_*",
-    "OMPI_UNIVERSE_SIZE",
-    "OMPI_APP_CTX_NUM_PROCS",
-    "OMPI_FIRST_RANKS",
-    "OMPI_NUM_APP_CTX",
-    "OMPI_FILE_LOCATION",
-    "OMPI_MCA_ess*",
-    "OMPI_MCA_orte_*",
-    "OMPI_MCA_pmix*",
-    "PRTE_*",
-    // Flux: leads a program to Flux's own client library, which asks for the outer job.
-    "FLUX_PMI_LIBRARY_PATH",
-];
+/// How the environment of `rank`, which runs `part` of `plan`, differs from `ours`, by name.
+pub fn changes(plan: &Plan, part: &Part, rank: u32, ours: &[(OsString, OsString)]) -> Vec<Change> {
+    let ours: BTreeMap<OsString, OsString> = ours.iter().cloned().collect();
+    let seen = of_program(ours.clone().into_iter(), &plan.environment, &part.program);
+    let mut theirs: BTreeMap<OsString, OsString> = seen.collect();
+    let dial = plan.dial.as_ref().map(|dial| of_dial(dial, rank));
+    let own = of_plan(plan, FD).into_iter().chain(of_rank(rank, rank));
+    let own = own.chain(dial.into_iter().flatten());
+    theirs.extend(own.map(|(name, value)| (name.into(), value.into())));
+    let added = theirs.iter().filter(|(name, value)| ours.get(*name) != Some(*value));
+    let added = added.map(|(name, value)| Change {
+        name: name.clone(),
+        value: Some(value.clone()),
+        why: variables::set(name.as_bytes()).map_or("as was asked for", |entry| entry.why),
+    });
+    let gone = ours.keys().filter(|name| !theirs.contains_key(*name)).map(|name| Change {
+        name: name.clone(),
+        value: None,
+        why: variables::removed(name.as_bytes()).map_or("not inherited, as was said", |e| e.why),
+    });
+    added.chain(gone).collect()
+}
 
-/// Exceptions: switches that a user sets for a client on purpose.
-const KEPT: &[&str] = &["PMI_DEBUG", "PMI_USE_LOGFILE", "PMI_VERSION", "PMIX_MCA_*"];
+/// The number of the socket that a rank finds when nothing else is open, which is how it starts.
+const FD: u32 = 3;
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::tests::plan;
     use super::*;
 
     fn seen(ours: &[(&str, &str)], all: &Environment, own: &Program) -> Vec<(OsString, OsString)> {
         let ours = ours.iter().map(|(name, value)| (name.into(), value.into()));
-        of_program(ours, all, own).collect()
+        let seen = of_program(ours, all, own);
+        seen.filter(|(name, _)| DEFAULTS.iter().all(|(entry, _)| name != entry.name)).collect()
     }
 
     fn program() -> Program {
@@ -149,48 +152,14 @@ mod tests {
         (name.into(), value.into())
     }
 
-    fn kept(name: &str) -> bool {
-        !seen(&[(name, "")], &Environment::default(), &program()).is_empty()
-    }
-
     #[test]
-    fn traces_of_an_outer_launcher_are_removed() {
-        for name in [
-            "PMI_FD",
-            "PMI_PORT",
-            "PMI_ID",
-            "PMIX_NAMESPACE",
-            "HYDI_CONTROL_FD",
-            "OMPI_COMM_WORLD_RANK",
-            "MPI_LOCALRANKID",
-        ] {
-            assert!(!kept(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn what_the_user_set_stays() {
-        for name in [
-            "PATH",
-            "PMI_DEBUG",
-            "OMPI_MCA_btl",
-            "UCX_TLS",
-            "MPIR_CVAR_PMI_VERSION",
-            "SLURM_JOB_ID",
-            "PMI",
-            "PMIX_MCA_gds",
-        ] {
-            assert!(kept(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn what_we_set_is_what_we_take_out_of_an_outer_job() {
-        let set = of_job(4, 3, "node1").map(|(name, _)| name);
-        let own = of_rank(2, 2).map(|(name, _)| name);
-        for name in set.into_iter().chain(own) {
-            assert!(is_removed(name.as_bytes()), "{name}");
-        }
+    fn what_we_set_is_in_the_table() {
+        let dial = Dial { port: "node1:7".to_owned(), ids: None, pin: Some("7f".to_owned()) };
+        let set = of_job(4, 3, "node1").into_iter().chain(of_rank(2, 2)).chain(of_dial(&dial, 2));
+        let names: Vec<&str> = set.map(|(name, _)| name).collect();
+        let table: Vec<&str> = SET.iter().map(|entry| entry.name).collect();
+        assert!(names.iter().all(|name| table.contains(name)), "{names:?}");
+        assert_eq!(names.len(), table.len());
     }
 
     #[test]
@@ -212,5 +181,28 @@ mod tests {
         assert_eq!(seen(&ours, &all, &program()), [pair("B", "1"), pair("C", "2")]);
         let own = Program { inherit: Some(Inherit::Nothing), ..program() };
         assert_eq!(seen(&ours, &all, &own), [pair("C", "2")]);
+    }
+
+    #[test]
+    fn what_is_set_unless_it_is_there_stays_as_it_was() {
+        let (entry, value) = DEFAULTS[0];
+        let all = Environment::default();
+        let of = |ours: &[(OsString, OsString)]| -> Vec<(OsString, OsString)> {
+            of_program(ours.iter().cloned(), &all, &program()).collect()
+        };
+        assert_eq!(of(&[]), [pair(entry.name, value)]);
+        assert_eq!(of(&[pair(entry.name, "n")]), [pair(entry.name, "n")]);
+    }
+
+    #[test]
+    fn every_change_has_its_reason() {
+        let plan = plan(&[("./a", 2)]);
+        let ours = [pair("PMIX_RANK", "7"), pair("A", "1"), pair("PMI_RANK", "1")];
+        let changes = changes(&plan, &plan.parts[0], 1, &ours);
+        let of = |name: &str| changes.iter().find(|change| change.name == name);
+        assert_eq!(of("A"), None);
+        assert_eq!(of("PMI_RANK"), None);
+        assert_eq!(of("PMI_SIZE").and_then(|change| change.value.clone()), Some("2".into()));
+        assert!(of("PMIX_RANK").is_some_and(|c| c.value.is_none() && c.why.contains("PMIx")));
     }
 }

@@ -1,7 +1,7 @@
-//! Starting ranks and everything that ties a running rank to this process: its environment
-//! ([`mod@env`]), its place in the job ([`plan`]), the process itself ([`process`]), signals to and from
-//! it ([`signal`]) and what it may leave behind ([`orphans`]).
-//! What ranks start themselves comes as an [`order`] of [`program`]s.
+//! Starting ranks and everything that ties a running rank to this process: its place in the job
+//! ([`plan`], [`preview`]) and in the machine ([`binding`], [`topology`]), its environment ([`mod@env`],
+//! [`variables`]), the process itself ([`process`]), signals to and from it ([`signal`]) and what it may
+//! leave behind ([`orphans`]). What ranks start themselves comes as an [`order`] of [`program`]s.
 
 pub mod binding;
 pub mod codes;
@@ -18,3 +18,4 @@ pub mod program;
 pub mod signal;
 mod soft;
 pub mod topology;
+pub mod variables;

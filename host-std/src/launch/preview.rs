@@ -1,22 +1,33 @@
 //! What would be started, for people, without starting it.
 
 use super::binding::{allowed, shown};
-use super::env;
+use super::env::{self, Change};
 use super::plan::{Part, Plan};
 use crate::cli::config::Config;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
 
 /// Ranks, node, processors, folders and programs, and what is different in their environment from `ours`.
 pub fn of(config: &Config, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
+    map(config) + "\n" + &environment(config, ours)
+}
+
+/// What is different in the environment of ranks from `ours`, and why: `+` for what is set or changed, `-`
+/// for what is not passed on. What differs from rank to rank is shown for the first of each program.
+pub fn environment(config: &Config, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
     let plan = Plan::first(config, None, std::process::id());
     let ours: Vec<(OsString, OsString)> = ours.collect();
-    let mut text = map(config);
+    let mut text = String::new();
     let mut first = 0;
     for part in &plan.parts {
-        let _ = write!(text, "\nenvironment of {}:\n", span(first, part.ranks));
-        text.push_str(&differences(&plan, part, first, &ours));
+        let _ = writeln!(text, "environment of {}:", span(first, part.ranks));
+        for Change { name, value, why } in env::changes(&plan, part, first, &ours) {
+            let shown = match value {
+                Some(value) => format!("+ {}={}", name.display(), value.display()),
+                None => format!("- {}", name.display()),
+            };
+            let _ = writeln!(text, "  {shown:<36}  {why}");
+        }
         first += part.ranks;
     }
     text
@@ -96,26 +107,6 @@ fn words(part: &Part) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// `+ NAME=VALUE` for what is set or changed, `- NAME` for what is not passed on. What differs from rank to
-/// rank is shown for the first.
-fn differences(plan: &Plan, part: &Part, first: u32, ours: &[(OsString, OsString)]) -> String {
-    let ours: BTreeMap<OsString, OsString> = ours.iter().cloned().collect();
-    let seen = env::of_program(ours.clone().into_iter(), &plan.environment, &part.program);
-    let mut theirs: BTreeMap<OsString, OsString> = seen.collect();
-    let own = env::of_plan(plan, FD).into_iter().chain(env::of_rank(first, first));
-    theirs.extend(own.map(|(name, value)| (name.into(), value.into())));
-    let mut text = String::new();
-    for (name, value) in &theirs {
-        if ours.get(name) != Some(value) {
-            let _ = writeln!(text, "  + {}={}", name.display(), value.display());
-        }
-    }
-    for name in ours.keys().filter(|name| !theirs.contains_key(*name)) {
-        let _ = writeln!(text, "  - {}", name.display());
-    }
-    text
-}
-
 fn table<const N: usize>(text: &mut String, rows: &[[String; N]]) {
     for row in rows {
         let mut line = String::new();
@@ -127,6 +118,3 @@ fn table<const N: usize>(text: &mut String, rows: &[[String; N]]) {
         let _ = writeln!(text, "{}", line.trim_end());
     }
 }
-
-/// The number of the socket that a rank finds when nothing else is open, which is how it starts.
-const FD: u32 = 3;

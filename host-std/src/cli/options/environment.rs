@@ -2,6 +2,7 @@
 
 use super::value::{add, put, text};
 use super::{Opt, Topic::Environment};
+use crate::launch::variables::SET;
 use crate::settings::environment::Inherit;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -57,6 +58,11 @@ fn assignment(value: &OsStr) -> Result<(OsString, OsString), String> {
     let Some(cut) = cut else {
         return Err("that is not NAME=VALUE; try 'OMP_NUM_THREADS=4'".to_owned());
     };
+    if SET.iter().any(|entry| entry.means(&bytes[..cut])) {
+        return Err(
+            "the launcher itself sets this one; 'pmi-host run --env-report' shows which".to_owned()
+        );
+    }
     let owned = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
     Ok((owned(&bytes[..cut]), owned(&bytes[cut + 1..])))
 }

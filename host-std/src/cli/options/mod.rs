@@ -324,6 +324,7 @@ mod tests {
             ("display", "map,", "'map'"),
             ("env", "A", "NAME=VALUE"),
             ("env", "=x", "NAME=VALUE"),
+            ("env", "PMI_RANK=7", "the launcher itself"),
             ("stdin", "first", "0-3"),
             ("stdin", "5-", "0-3"),
             ("pty", "x", "rank"),

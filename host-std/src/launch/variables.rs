@@ -1,0 +1,187 @@
+//! Every variable that this launcher sets for ranks or takes out, and why. `docs/environment.md` is the same
+//! table for people.
+
+/// A variable, or all whose names start alike, and why something is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name; a star at the end stands for any ending.
+    pub name: &'static str,
+    /// Why, in a line.
+    pub why: &'static str,
+}
+
+impl Entry {
+    const fn new(name: &'static str, why: &'static str) -> Self {
+        Self { name, why }
+    }
+
+    /// Whether a variable of this name is meant.
+    pub fn means(&self, name: &[u8]) -> bool {
+        match self.name.strip_suffix('*') {
+            Some(start) => name.starts_with(start.as_bytes()),
+            None => name == self.name.as_bytes(),
+        }
+    }
+}
+
+/// What is set, whatever was there before.
+pub const SET: &[Entry] = &[
+    Entry::new("PMI_FD", "one end of a socket pair: where a client finds its server"),
+    Entry::new("PMI_RANK", "the rank, for clients and scripts that look before they ask"),
+    Entry::new("PMI_SIZE", "how many ranks there are, likewise"),
+    Entry::new("PMI_SPAWNED", "1 in jobs of MPI_Comm_spawn, else 0: clients look at the number"),
+    Entry::new("PMI_HOSTNAME", "the name under which the launcher knows this node"),
+    Entry::new(
+        "MPI_LOCALNRANKS",
+        "how many ranks are on this node: libraries deal out devices by it",
+    ),
+    Entry::new("MPI_LOCALRANKID", "which of those this rank is"),
+    Entry::new("PMI_PORT", "with --listen: where a second connection can be made"),
+    Entry::new("PMI_ID", "with --listen: who to be there"),
+    Entry::new("PMI_SOCKTYPE", "with --listen under TLS: what such a connection speaks"),
+    Entry::new("PMI_TLS_PIN", "with --listen under TLS: whom to believe there"),
+];
+
+/// What is set unless it is there already.
+pub const DEFAULTS: &[(Entry, &str)] = &[(
+    Entry::new(
+        "GFORTRAN_UNBUFFERED_PRECONNECTED",
+        "Fortran programs write lines when they are done, and not when a buffer is full",
+    ),
+    "y",
+)];
+
+/// What an outer launcher leaves and a client would take for its own.
+pub const REMOVED: &[Entry] = &[
+    Entry::new("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
+    Entry::new(
+        "PMIX_*",
+        "PMIx of an outer job: with a namespace set, libraries turn to its server",
+    ),
+    Entry::new("HYDI_*", "Hydra: a control descriptor that is not ours"),
+    Entry::new("MPI_LOCALNRANKS", "Hydra: the outer job's ranks on this node"),
+    Entry::new("MPI_LOCALRANKID", "Hydra: the outer job's place on this node"),
+    Entry::new("MPI_APPNUM", "Hydra: the outer job's application"),
+    Entry::new("MPI_UNIVERSE_SIZE", "Hydra: the outer job's universe"),
+    Entry::new("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "Hydra: the interface of the outer job's node"),
+    Entry::new("SLURM_PROCID", "Slurm: a rank of the outer step, alike for all of ours"),
+    Entry::new("SLURM_LOCALID", "Slurm: likewise, on this node"),
+    Entry::new("SLURM_NODEID", "Slurm: the outer step's number of this node"),
+    Entry::new("SLURM_GTIDS", "Slurm: ranks of the outer step on this node"),
+    Entry::new("SLURM_TASK_PID", "Slurm: the process of the outer step"),
+    Entry::new(
+        "SLURM_STEP*",
+        "Slurm: the outer step; with it, libraries take themselves for its ranks",
+    ),
+    Entry::new("SLURM_SRUN_COMM_*", "Slurm: where the outer step's launcher listens"),
+    Entry::new("SLURM_LAUNCH_NODE_IPADDR", "Slurm: where the outer step's launcher is"),
+    Entry::new("SLURM_MPI_TYPE", "Slurm: the protocol of the outer step"),
+    Entry::new("SLURM_PMI*", "Slurm: PMI-1, PMI-2 and PMIx of the outer step"),
+    Entry::new("OMPI_COMM_WORLD_*", "Open MPI: rank and size in the outer job"),
+    Entry::new("OMPI_UNIVERSE_SIZE", "Open MPI: the outer job's universe"),
+    Entry::new("OMPI_APP_CTX_NUM_PROCS", "Open MPI: the outer job's programs"),
+    Entry::new("OMPI_FIRST_RANKS", "Open MPI: the outer job's programs"),
+    Entry::new("OMPI_NUM_APP_CTX", "Open MPI: the outer job's programs"),
+    Entry::new("OMPI_COMMAND", "Open MPI: the outer job's program"),
+    Entry::new("OMPI_ARGV", "Open MPI: the outer job's program"),
+    Entry::new("OMPI_FILE_LOCATION", "Open MPI: files of the outer job"),
+    Entry::new("OMPI_MCA_ess*", "Open MPI: the component that its daemons force on ranks"),
+    Entry::new("OMPI_MCA_orte_*", "Open MPI: the outer job's daemons"),
+    Entry::new("OMPI_MCA_pmix*", "Open MPI: the component that its daemons force on ranks"),
+    Entry::new("OMPI_MCA_initial_wdir", "Open MPI: the outer job's folder"),
+    Entry::new("PRTE_*", "Open MPI's launcher: the outer job"),
+    Entry::new("FLUX_PMI_LIBRARY_PATH", "Flux: leads to a library that asks for the outer job"),
+    Entry::new("FLUX_TASK_*", "Flux: a rank of the outer job, alike for all of ours"),
+    Entry::new("PALS_*", "Cray: the outer job and its ranks"),
+    Entry::new("ALPS_APP_*", "Cray: the outer job and its ranks"),
+    Entry::new("JSM_*", "IBM: the outer job and its ranks"),
+    Entry::new("MV2_COMM_WORLD_*", "MVAPICH: rank and size in the outer job"),
+    Entry::new("MPISPAWN_*", "MVAPICH: the outer job's helper on this node"),
+    Entry::new("MPIRUN_*", "MVAPICH: the outer job's launcher"),
+];
+
+/// What is not taken out although its name looks so: switches that a user sets on purpose.
+pub const KEPT: &[Entry] = &[
+    Entry::new("PMI_DEBUG", "makes clients tell what they do"),
+    Entry::new("PMI_USE_LOGFILE", "makes clients write a log"),
+    Entry::new("PMI_VERSION", "chooses the protocol of some clients"),
+    Entry::new("PMIX_MCA_*", "tunes PMIx libraries"),
+];
+
+/// Why a variable of this name is set, if it is.
+pub fn set(name: &[u8]) -> Option<Entry> {
+    let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
+    SET.iter().chain(defaults).find(|entry| entry.means(name)).copied()
+}
+
+/// Why a variable of this name is taken out of what we inherited, if it is.
+pub fn removed(name: &[u8]) -> Option<Entry> {
+    let is_kept = KEPT.iter().any(|entry| entry.means(name));
+    REMOVED.iter().find(|entry| entry.means(name)).filter(|_| !is_kept).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_of_an_outer_launcher_are_removed() {
+        for name in [
+            "PMI_FD",
+            "PMI_PORT",
+            "PMI_ID",
+            "PMIX_NAMESPACE",
+            "HYDI_CONTROL_FD",
+            "OMPI_COMM_WORLD_RANK",
+            "MPI_LOCALRANKID",
+            "SLURM_PROCID",
+            "SLURM_STEP_ID",
+            "SLURM_STEPID",
+            "SLURM_PMI2_PROC_MAPPING",
+            "SLURM_PMIXP_ABORT_AGENT_PORT",
+            "FLUX_TASK_RANK",
+            "PALS_RANKID",
+        ] {
+            assert!(removed(name.as_bytes()).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_user_set_stays() {
+        for name in [
+            "PATH",
+            "PMI_DEBUG",
+            "OMPI_MCA_btl",
+            "UCX_TLS",
+            "MPIR_CVAR_PMI_VERSION",
+            "SLURM_JOB_ID",
+            "SLURM_NTASKS",
+            "SLURM_CPUS_PER_TASK",
+            "FLUX_URI",
+            "PMI",
+            "PMIX_MCA_gds",
+        ] {
+            assert!(removed(name.as_bytes()).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_we_set_is_what_we_take_out_of_an_outer_job() {
+        for entry in SET {
+            assert!(removed(entry.name.as_bytes()).is_some(), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn the_page_has_the_same_rows() {
+        let page = include_str!("../../../docs/environment.md");
+        let rows = |line: &str| line.starts_with("| `");
+        let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
+        let all = SET.iter().chain(defaults).chain(REMOVED).chain(KEPT);
+        for entry in all.clone() {
+            let row = format!("| `{}` | {} |", entry.name, entry.why);
+            assert!(page.lines().any(|line| line == row), "docs/environment.md lacks: {row}");
+        }
+        assert_eq!(page.lines().filter(|line| rows(line)).count(), all.count(), "rows of the page");
+    }
+}

@@ -66,6 +66,11 @@ pub enum PeerError {
         /// Minor number asked for.
         minor: u16,
     },
+    /// It wants what this server does not offer.
+    NotOffered {
+        /// What that is.
+        what: &'static str,
+    },
     /// The other end refused with a non-zero return code where there is no way on.
     Refused(Code),
     /// Nothing useful came within the time allowed.
@@ -185,6 +190,7 @@ impl fmt::Display for PeerError {
             Self::Version { major, minor } => {
                 write!(f, "no common version: the peer speaks PMI {major}.{minor}")
             }
+            Self::NotOffered { what } => write!(f, "the peer wants {what}"),
             Self::Refused(code) => write!(f, "the other end refused with code {}", code.0),
             Self::TimedOut => f.write_str("nothing came within the time allowed"),
             Self::LeftEarly => f.write_str("the connection ended before finalize"),

@@ -159,6 +159,28 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.change(rank, |member| member.severed = true);
     }
 
+    /// Notes that the process of `rank` has ended.
+    pub(super) fn bury(&mut self, rank: Rank) {
+        self.change(rank, |member| member.is_buried = true);
+    }
+
+    /// Notes that `rank` may begin anew after `finalize`, and wants fences to end without those that
+    /// are gone.
+    #[cfg(feature = "pmix")]
+    pub(super) fn forgive(&mut self, rank: Rank) {
+        self.change(rank, |member| member.is_forgiving = true);
+    }
+
+    /// Takes `rank` out of the fence that it is in, because it does not want to wait any longer.
+    #[cfg(feature = "pmix")]
+    pub(super) fn withdraw(&mut self, rank: Rank) {
+        let generation = self.fence.generation();
+        if let Some(member) = self.member_mut(rank).filter(|member| member.fences != generation) {
+            member.fences = generation;
+            self.fence.leave();
+        }
+    }
+
     fn change(&mut self, rank: Rank, change: impl FnOnce(&mut Member)) {
         let Some(member) = self.member_mut(rank) else { return };
         let was_gone = member.is_gone();
@@ -238,6 +260,11 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     /// Once for each fence: a member that is outside and will never come, while others wait inside.
     pub(super) fn stuck(&mut self) -> Option<Rank> {
         if self.gone == 0 || self.fence.inside() == 0 || self.stuck_told {
+            return None;
+        }
+        let generation = self.fence.generation();
+        let mut inside = self.members().iter().filter(|member| member.fences != generation);
+        if inside.all(|member| member.is_forgiving) {
             return None;
         }
         let gone = self.missing().find(|rank| self.member(*rank).is_some_and(Member::is_gone))?;

@@ -21,6 +21,10 @@ pub struct Member {
     pub(super) listener: Option<Listener>,
     /// Its session ended before it had said `init`.
     pub(super) severed: bool,
+    /// It may begin anew after `finalize`, and its fences end without those that are gone.
+    pub(super) is_forgiving: bool,
+    /// Its process has ended.
+    pub(super) is_buried: bool,
 }
 
 /// The second connection of a process, on which the server speaks.
@@ -62,6 +66,8 @@ impl Member {
             token: None,
             listener: None,
             severed: false,
+            is_forgiving: false,
+            is_buried: false,
         }
     }
 
@@ -93,6 +99,10 @@ impl Member {
 
     /// Whether it will enter no fence any more, as far as anybody knows.
     pub(super) const fn is_gone(&self) -> bool {
-        self.severed || matches!(self.phase, Phase::Finalized | Phase::Lost)
+        match self.phase {
+            Phase::Lost => true,
+            Phase::Finalized => !self.is_forgiving || self.is_buried,
+            Phase::Absent | Phase::Connected | Phase::Open => self.severed,
+        }
     }
 }

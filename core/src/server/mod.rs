@@ -16,6 +16,8 @@ mod feed;
 mod job;
 mod member;
 mod owed;
+#[cfg(feature = "pmix")]
+pub mod pmix;
 mod queue;
 mod ring;
 mod services;
@@ -279,6 +281,7 @@ impl<S: Storage> Server<S> {
         if job.member(rank).is_some_and(|member| member.phase() != Phase::Finalized) {
             job.advance(rank, Phase::Lost);
         }
+        job.bury(rank);
     }
 
     /// The next session to serve: to transmit, then to hand it an empty input.

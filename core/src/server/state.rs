@@ -201,6 +201,7 @@ impl<X: Slots<Exchange>> Talk<X> {
                 Reason::Version { newest: (NEWEST.major, NEWEST.minor), rank }
             }
             PeerError::Unproven => Reason::Unproven,
+            PeerError::NotOffered { what } => Reason::NotOffered { what },
             PeerError::TimedOut => Reason::OutOfOrder { expected: "initack in time" },
             PeerError::Refused(_) | PeerError::LeftEarly => Reason::Lacking { field: "the peer" },
         };

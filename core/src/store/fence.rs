@@ -42,6 +42,15 @@ impl Fence {
         self.inside >= all
     }
 
+    /// Lets a member out that does not want to wait any longer.
+    #[cfg(feature = "pmix")]
+    pub const fn leave(&mut self) {
+        self.inside = self.inside.saturating_sub(1);
+        if self.inside == 0 {
+            self.since = None;
+        }
+    }
+
     /// Says that the members here are complete and the rest is up to other nodes.
     pub const fn hand_up(&mut self) {
         self.handed_up = true;

@@ -230,7 +230,7 @@ pub mod keys {
         /// The lowest of them. PROC_RANK.
         LOCAL_LEADER = b"pmix.lldr";
         /// There are more processes than processors on the node. BOOL.
-        NO_OVERSUBSCRIBE = b"pmix.ndosub";
+        OVERSUBSCRIBED = b"pmix.ndosub";
         /// The number of an application. UINT32.
         APPNUM = b"pmix.appnum";
         /// How many processes an application has. UINT32.

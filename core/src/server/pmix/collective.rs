@@ -1,0 +1,240 @@
+//! What several processes do together, of one job or of several.
+//!
+//! Two requests belong together if they are of the same kind and name the same processes, in
+//! whatever order and whether one by one or as a whole job. The processes are kept as the first one
+//! has listed them, and as a sum over all of them by which lists are compared.
+
+use super::block::Block;
+use super::connection::{Connection, Owed, Talk};
+use super::info;
+use super::state::{Reach, Told};
+use super::{ConnectionId, Memory, Pmix};
+use crate::ids::{JobId, Rank};
+use crate::server::member::Member;
+use crate::server::{Job, Server, Storage};
+use crate::storage::{Slots, copy};
+use crate::time::Instant;
+use crate::wire::pmix::names::Status;
+use crate::wire::pmix::{List, Proc, WILDCARD};
+
+/// What several processes do together.
+#[derive(Clone, Debug)]
+pub struct Collective<B> {
+    kind: Kind,
+    /// Who takes part: numbers of jobs and ranks, eight bytes each; a rank may stand for all.
+    who: B,
+    sum: Sum,
+    /// How many have come.
+    inside: u32,
+}
+
+/// What it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A fence of some processes.
+    Fence,
+}
+
+/// A set of processes, as a number that does not depend on their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    sum: u64,
+    count: u32,
+}
+
+impl<P: Memory, S: Storage> Reach<'_, P, S> {
+    /// Whether these are all processes of one job.
+    pub(super) fn is_world(&self, job: JobId, procs: &List<'_>) -> bool {
+        let Some((name, size)) = self.server.job(job).map(|job| (job.name(), job.size())) else {
+            return false;
+        };
+        if procs.procs().any(|proc| proc.nspace != name.as_bytes()) {
+            return false;
+        }
+        let is_all = |proc: Proc<'_>| proc.rank == WILDCARD;
+        procs.procs().any(is_all) || self.sum(procs) == Some(whole(job, size))
+    }
+
+    /// A process takes part in something with others.
+    pub(super) fn join(
+        &mut self,
+        talk: &mut Talk<P::Block, P::Pendings>,
+        tag: u32,
+        (job, rank): (JobId, Rank),
+        kind: Kind,
+        procs: &List<'_>,
+        until: Option<Instant>,
+    ) -> Told {
+        let Some(sum) = self.sum(procs) else {
+            talk.owe(tag, Owed::Status(Status::NOT_FOUND));
+            return Told::Nothing;
+        };
+        let is_in = |at: usize| {
+            talk.pendings()
+                .any(|(_, p)| matches!(p.owed, Owed::Collective { at: of, .. } if of == at))
+        };
+        // Whoever is in one of them already begins, or joins, the next.
+        let open = (0..self.collectives.end()).find(|at| {
+            let open = self.collectives.get(*at);
+            open.is_some_and(|open| open.kind == kind && open.sum == sum) && !is_in(*at)
+        });
+        let at = match open {
+            Some(at) => at,
+            None => {
+                let Some(who) = self.listed(procs) else {
+                    talk.owe(tag, Owed::Status(Status::NOMEM));
+                    return Told::Nothing;
+                };
+                match self.collectives.insert(Collective { kind, who, sum, inside: 0 }) {
+                    Ok(at) => at,
+                    Err(_) => {
+                        talk.owe(tag, Owed::Status(Status::OUT_OF_RESOURCE));
+                        return Told::Nothing;
+                    }
+                }
+            }
+        };
+        let Some(open) = self.collectives.get_mut(at) else { return Told::Nothing };
+        if !open.has(job, rank) {
+            talk.owe(tag, Owed::Status(Status::BAD_PARAM));
+            if open.inside == 0 {
+                self.collectives.remove(at);
+            }
+            return Told::Nothing;
+        }
+        open.inside = open.inside.saturating_add(1);
+        talk.owe(tag, Owed::Collective { at, until });
+        Told::Entered(at)
+    }
+
+    /// The sum over all processes that a list names; `None` if there is one that does not exist.
+    fn sum(&self, procs: &List<'_>) -> Option<Sum> {
+        procs.procs().try_fold(Sum::default(), |sum, proc| {
+            let job = info::named(self.jobs, self.server, proc.nspace)?;
+            let size = self.server.job(job).map_or(0, Job::size);
+            match proc.rank {
+                WILDCARD => Some(sum.and(whole(job, size))),
+                rank if rank < size => Some(sum.and(one(job, rank))),
+                _ => None,
+            }
+        })
+    }
+
+    fn listed(&self, procs: &List<'_>) -> Option<P::Block> {
+        P::Block::make(procs.count as usize * PROC_BYTES, |bytes| {
+            for (to, proc) in bytes.chunks_exact_mut(PROC_BYTES).zip(procs.procs()) {
+                let job =
+                    info::named(self.jobs, self.server, proc.nspace).map_or(u32::MAX, |id| id.0);
+                copy(to, &(u64::from(job) << 32 | u64::from(proc.rank)).to_be_bytes());
+            }
+        })
+    }
+}
+
+impl<P: Memory> Pmix<P> {
+    /// Ends what all have come to, or all but those that are gone.
+    pub(super) fn look_at_collective<S: Storage>(&mut self, at: usize, server: &Server<S>) {
+        let Some(open) = self.collectives.get(at) else { return };
+        let mut missing = open.sum.count.saturating_sub(open.inside);
+        let mut gone = 0;
+        if missing > 0 {
+            gone = self.gone_from(open, at, server);
+            missing = missing.saturating_sub(gone);
+        }
+        if missing > 0 {
+            return;
+        }
+        let status = if gone > 0 { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
+        self.end(at, status);
+    }
+
+    /// Looks at all of them, because somebody is gone.
+    pub(super) fn look_at_collectives<S: Storage>(&mut self, server: &Server<S>) {
+        for at in 0..self.collectives.end() {
+            self.look_at_collective(at, server);
+        }
+    }
+
+    /// Answers all who are in it, and forgets it.
+    pub(super) fn end(&mut self, at: usize, status: Status) {
+        self.collectives.remove(at);
+        for number in 0..self.connections.end() {
+            let Some(connection) = self.connections.get(number) else { continue };
+            let Some(place) = connection.talk.in_collective(at) else { continue };
+            let id = ConnectionId(u32::try_from(number).unwrap_or(u32::MAX));
+            self.settle(id, place, Owed::Status(status));
+        }
+    }
+
+    /// Somebody who was in it is not any more.
+    pub(super) fn left(&mut self, at: usize) {
+        let Some(open) = self.collectives.get_mut(at) else { return };
+        open.inside = open.inside.saturating_sub(1);
+        if open.inside == 0 {
+            self.collectives.remove(at);
+        }
+    }
+
+    /// How many of those that have not come are gone.
+    fn gone_from<S: Storage>(
+        &self,
+        open: &Collective<P::Block>,
+        at: usize,
+        server: &Server<S>,
+    ) -> u32 {
+        let is_in = |job: JobId, rank: Rank| {
+            let all = (0..self.connections.end()).filter_map(|number| self.connections.get(number));
+            { all }.any(|Connection { talk, .. }| {
+                talk.peer == Some((job, rank)) && talk.in_collective(at).is_some()
+            })
+        };
+        let mut count = 0;
+        for (id, rank) in open.listed() {
+            let Some(job) = server.job(id).filter(|job| job.gone > 0) else { continue };
+            let ranks = if rank == WILDCARD { 0..job.size() } else { rank..rank.saturating_add(1) };
+            for rank in ranks.map(Rank) {
+                let is_gone = job.member(rank).is_some_and(Member::is_gone);
+                count += u32::from(is_gone && !is_in(id, rank));
+            }
+        }
+        count
+    }
+}
+
+impl<B: Block> Collective<B> {
+    /// Whether a process takes part.
+    fn has(&self, job: JobId, rank: Rank) -> bool {
+        self.listed().any(|(of, ranks)| of == job && (ranks == rank.0 || ranks == WILDCARD))
+    }
+
+    /// Jobs and ranks, as they were listed.
+    fn listed(&self) -> impl Iterator<Item = (JobId, u32)> {
+        let (pairs, _) = self.who.as_ref().as_chunks::<PROC_BYTES>();
+        pairs.iter().map(|pair| {
+            let [a, b, c, d, e, f, g, h] = *pair;
+            (JobId(u32::from_be_bytes([a, b, c, d])), u32::from_be_bytes([e, f, g, h]))
+        })
+    }
+}
+
+impl Sum {
+    const fn and(self, other: Self) -> Self {
+        Self {
+            sum: self.sum.wrapping_add(other.sum),
+            count: self.count.saturating_add(other.count),
+        }
+    }
+}
+
+fn whole(job: JobId, size: u32) -> Sum {
+    (0..size).fold(Sum::default(), |sum, rank| sum.and(one(job, rank)))
+}
+
+/// One process over 64 bits, so that sums of different sets differ.
+const fn one(job: JobId, rank: u32) -> Sum {
+    let number = (job.0 as u64) << 32 | rank as u64;
+    let spread = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Sum { sum: (spread ^ spread >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9), count: 1 }
+}
+
+const PROC_BYTES: usize = 8;

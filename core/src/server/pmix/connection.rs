@@ -1,0 +1,347 @@
+//! A connection: the bytes of one peer, who it is, and what it is owed.
+
+use super::block::{Block, packed};
+use super::{ConnectionId, Event};
+use crate::error::{Full, PeerError};
+use crate::ids::{JobId, Rank};
+use crate::server::queue::Link;
+use crate::storage::{Buffer, Slots, copy};
+use crate::time::Instant;
+use crate::wire::pmix::greeting::{write_refusal, write_welcome};
+use crate::wire::pmix::header::Header;
+use crate::wire::pmix::names::Status;
+use crate::wire::pmix::request::Codes;
+use crate::wire::pmix::{Format, List, Release, Type};
+use core::marker::PhantomData;
+
+/// One conversation with one peer.
+#[derive(Debug)]
+pub struct Connection<B, I, X> {
+    /// Bytes of a message that has not ended, or could not be taken up yet.
+    pub(super) inbox: I,
+    pub(super) talk: Talk<B, X>,
+}
+
+/// A connection without its bytes.
+#[derive(Debug)]
+pub(super) struct Talk<B, X> {
+    pub(super) stage: Stage,
+    /// Who it says it is.
+    pub(super) peer: Option<(JobId, Rank)>,
+    /// The owner has found that to be true.
+    pub(super) is_admitted: bool,
+    pub(super) format: Format,
+    pub(super) release: Release,
+    /// When a caller must have said who it is.
+    pub(super) deadline: Option<Instant>,
+    pub(super) pendings: X,
+    /// What is pending is made of these.
+    blocks: PhantomData<B>,
+    /// The answer that is being sent, and how much of it was.
+    sending: Option<(usize, usize)>,
+    /// The number of the next answer that becomes due; they are sent in this order.
+    turn: u32,
+    /// Status codes it wants to be told about.
+    pub(super) codes: heapless::Vec<i32, CODES_MAX>,
+    /// It wants to be told about all others as well.
+    pub(super) has_default_handler: bool,
+    /// What the owner has not been told yet; nothing more is taken until it has.
+    pub(super) note: Option<Event>,
+    /// Length of a message at the front of the inbox that the owner has not read yet.
+    pub(super) held: Option<usize>,
+    pub(super) ready: Link,
+    pub(super) noted: Link,
+}
+
+/// How far a conversation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing was said yet.
+    Greeting,
+    /// The peer has said who it is, and the owner has to find out whether that is so.
+    Claimed,
+    /// Requests are taken up.
+    Open,
+    /// The peer has said goodbye.
+    Leaving,
+    /// The peer did something that ends the connection; the answer may be owed.
+    Broken(PeerError),
+    /// Nothing more will be said or heard.
+    Ended,
+}
+
+/// What a connection does with bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Appetite {
+    /// Take up the next message.
+    Ready,
+    /// Hold bytes; an answer or a note has to go first.
+    Full,
+    /// Throw bytes away.
+    Deaf,
+}
+
+/// A request that has not been answered, or something to be told unasked.
+#[derive(Clone, Debug)]
+pub struct Pending<B> {
+    /// The tag of the request, or of what is told.
+    pub(super) tag: u32,
+    pub(super) owed: Owed<B>,
+    /// When it became due, as a number that counts up.
+    turn: u32,
+}
+
+/// What is owed, and until when it must wait.
+#[derive(Clone, Debug)]
+pub(super) enum Owed<B> {
+    /// A status, and nothing more.
+    Status(Status),
+    /// This body.
+    Body(B),
+    /// The answer to a greeting, which has no header.
+    Bare(heapless::Vec<u8, 8>),
+    /// The end of the job's fence with this number.
+    Fence { generation: u32, until: Option<Instant> },
+    /// The same, for a process that is in an earlier fence of the job and enters the next one later.
+    LaterFence { until: Option<Instant> },
+    /// What several processes do together.
+    Collective { at: usize, until: Option<Instant> },
+    /// What a process posts under a key; under any, if there is none.
+    Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, until: Option<Instant> },
+    /// What the owner says.
+    Owner,
+}
+
+impl<B, I: Buffer, X> Connection<B, I, X> {
+    pub(super) fn new(inbox: I, pendings: X, deadline: Option<Instant>) -> Self {
+        let talk = Talk {
+            stage: Stage::Greeting,
+            peer: None,
+            is_admitted: false,
+            format: Format::PLAIN,
+            release: Release::default(),
+            deadline,
+            pendings,
+            blocks: PhantomData,
+            sending: None,
+            turn: 0,
+            codes: heapless::Vec::new(),
+            has_default_handler: false,
+            note: None,
+            held: None,
+            ready: Link::default(),
+            noted: Link::default(),
+        };
+        Self { inbox, talk }
+    }
+
+    /// Puts as many of `bytes` as fit behind those that are held, and says how many.
+    pub(super) fn hold(&mut self, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(self.inbox.room());
+        let fitting = bytes.get(..len).unwrap_or(b"");
+        if self.inbox.extend(fitting).is_ok() { len } else { 0 }
+    }
+}
+
+impl<B: Block, X: Slots<Pending<B>>> Talk<B, X> {
+    pub(super) fn appetite(&self) -> Appetite {
+        match self.stage {
+            Stage::Leaving | Stage::Broken(_) | Stage::Ended => Appetite::Deaf,
+            Stage::Claimed => Appetite::Full,
+            _ if self.note.is_some() || self.held.is_some() || self.is_crowded() => Appetite::Full,
+            Stage::Greeting | Stage::Open => Appetite::Ready,
+        }
+    }
+
+    /// Notes what is owed, and where. There is a place: nothing is taken up without one.
+    pub(super) fn owe(&mut self, tag: u32, owed: Owed<B>) -> usize {
+        self.turn = self.turn.wrapping_add(1);
+        let pending = Pending { tag, owed, turn: self.turn };
+        self.pendings.insert(pending).unwrap_or_else(|_| self.pendings.capacity())
+    }
+
+    /// What was waited for has come.
+    pub(super) fn settle(&mut self, at: usize, owed: Owed<B>) {
+        self.turn = self.turn.wrapping_add(1);
+        let turn = self.turn;
+        if let Some(pending) = self.pendings.get_mut(at) {
+            (pending.owed, pending.turn) = (owed, turn);
+        }
+    }
+
+    /// Lets the peer in. The index it is given names its connection.
+    pub(super) fn owe_welcome(&mut self, id: ConnectionId) {
+        let mut bytes = [0; 8];
+        if write_welcome(id.0, &mut bytes).is_ok() {
+            self.owe_bare(&bytes);
+        }
+    }
+
+    /// Sends a peer away that was not let in, with a status.
+    pub(super) fn send_away(&mut self, status: Status, error: PeerError) -> PeerError {
+        let mut bytes = [0; 4];
+        if write_refusal(status.0, &mut bytes).is_ok() {
+            self.owe_bare(&bytes);
+        }
+        self.break_off(error)
+    }
+
+    /// Ends the conversation by the peer's fault. There are no words for why, once it was let in.
+    pub(super) fn break_off(&mut self, error: PeerError) -> PeerError {
+        self.deadline = None;
+        self.stage = Stage::Broken(error);
+        error
+    }
+
+    /// Notes what the peer wants to be told about: these codes, or all if there are none.
+    pub(super) fn register(&mut self, codes: &List<'_>) -> Owed<B> {
+        self.has_default_handler |= codes.is_empty();
+        for code in codes.codes() {
+            if !self.codes.contains(&code) && self.codes.push(code).is_err() {
+                return Owed::Status(Status::OUT_OF_RESOURCE);
+            }
+        }
+        Owed::Status(Status::SUCCESS)
+    }
+
+    /// Notes what the peer wants to be told about no more.
+    pub(super) fn deregister(&mut self, codes: Codes<'_>) {
+        for code in codes {
+            self.has_default_handler &= code != DEFAULT_HANDLER;
+            self.codes.retain(|registered| *registered != code);
+        }
+    }
+
+    pub(super) fn pendings(&self) -> impl Iterator<Item = (usize, &Pending<B>)> {
+        (0..self.pendings.end()).filter_map(|at| Some((at, self.pendings.get(at)?)))
+    }
+
+    /// Where it waits for this collective.
+    pub(super) fn in_collective(&self, at: usize) -> Option<usize> {
+        let mut waiting = self.pendings().filter(
+            |(_, pending)| matches!(pending.owed, Owed::Collective { at: of, .. } if of == at),
+        );
+        waiting.next().map(|(place, _)| place)
+    }
+
+    /// The fence that it has asked for first of those that it is not in yet.
+    pub(super) fn first_later_fence(&self) -> Option<(usize, Option<Instant>)> {
+        let later = self.pendings().filter_map(|(place, pending)| match pending.owed {
+            Owed::LaterFence { until } => Some((place, until, pending.turn)),
+            _ => None,
+        });
+        let first = later.max_by_key(|(_, _, turn)| self.turn.wrapping_sub(*turn));
+        first.map(|(place, until, _)| (place, until))
+    }
+
+    pub(super) fn has_due(&self) -> bool {
+        self.pendings().any(|(_, pending)| pending.owed.is_due())
+    }
+
+    /// When something here has waited long enough.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let waiting = self.pendings().filter_map(|(_, pending)| pending.owed.until());
+        self.deadline.into_iter().chain(waiting).min()
+    }
+
+    /// Sends as much of what is due as there is room for, one answer after the other.
+    pub(super) fn transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
+        let (at, sent) = match self.sending {
+            Some(sending) => sending,
+            None => match self.next_due() {
+                Some(at) => (at, 0),
+                None => return Ok(None),
+            },
+        };
+        let Some(pending) = self.pendings.get(at) else {
+            self.sending = None;
+            return Ok(None);
+        };
+        if out.is_empty() {
+            return Err(Full { needed: 1 });
+        }
+        let (len, is_all) = pending.write(self.format, sent, out);
+        if is_all {
+            self.sending = None;
+            self.pendings.remove(at);
+        } else {
+            self.sending = Some((at, sent + len));
+        }
+        Ok(Some(len))
+    }
+
+    fn owe_bare(&mut self, bytes: &[u8]) {
+        if let Ok(bytes) = heapless::Vec::from_slice(bytes) {
+            self.owe(0, Owed::Bare(bytes));
+        }
+    }
+
+    fn next_due(&self) -> Option<usize> {
+        // The distance to the next turn does not mind that the numbers wrap.
+        let due = self.pendings().filter(|(_, pending)| pending.owed.is_due());
+        due.max_by_key(|(_, pending)| self.turn.wrapping_sub(pending.turn)).map(|(at, _)| at)
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.pendings().count() >= self.pendings.capacity()
+    }
+}
+
+impl<B: Block> Pending<B> {
+    /// Whether it has waited as long as it was to.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.owed.until().is_some_and(|until| until <= now)
+    }
+
+    /// Writes what stands behind the first `sent` bytes of the message, as far as there is room, and
+    /// says how much that was and whether it was all.
+    fn write(&self, format: Format, sent: usize, out: &mut [u8]) -> (usize, bool) {
+        let status: Option<heapless::Vec<u8, STATUS_BYTES>> = match self.owed {
+            Owed::Status(status) => packed(format, |to| {
+                to.one(Type::STATUS).i32(status.0);
+            }),
+            _ => None,
+        };
+        let body = match &self.owed {
+            Owed::Body(block) => block.as_ref(),
+            Owed::Bare(bytes) => bytes,
+            _ => status.as_deref().unwrap_or(b""),
+        };
+        let body_bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let header = Header { index: 0, tag: self.tag, body_bytes }.bytes();
+        let header = if matches!(self.owed, Owed::Bare(_)) { &b""[..] } else { &header };
+        let mut len = 0;
+        for part in [header.get(sent..), body.get(sent.saturating_sub(header.len())..)] {
+            let (part, room) = (part.unwrap_or(b""), out.get_mut(len..).unwrap_or_default());
+            copy(room, part);
+            len += part.len().min(room.len());
+        }
+        (len, sent + len >= header.len() + body.len())
+    }
+}
+
+impl<B> Owed<B> {
+    /// Whether it can be sent.
+    pub(super) const fn is_due(&self) -> bool {
+        matches!(self, Self::Status(_) | Self::Body(_) | Self::Bare(_))
+    }
+
+    fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Fence { until, .. }
+            | Self::LaterFence { until }
+            | Self::Collective { until, .. }
+            | Self::Get { until, .. } => *until,
+            _ => None,
+        }
+    }
+}
+
+/// A status in the longest format: its count, two types, and itself.
+const STATUS_BYTES: usize = 16;
+
+/// The code that stands for the handler of all codes.
+const DEFAULT_HANDLER: i32 = i32::MIN;
+
+/// How many status codes one peer may register by themselves.
+const CODES_MAX: usize = 64;

@@ -1,0 +1,170 @@
+//! How bytes go in, what they set off, and what becomes of a connection that ends.
+
+use super::connection::{Appetite, Connection, Owed, Pending, Stage};
+use super::state::{self, Reach, Told};
+use super::{ConnectionId, Event, Memory, Pmix, info, noted_link};
+use crate::error::PeerError;
+use crate::ids::{JobId, Rank};
+use crate::server::member::Phase;
+use crate::server::{Server, Storage};
+use crate::storage::{Buffer, Slots};
+use crate::time::Instant;
+use crate::wire::Framed;
+use crate::wire::pmix::greeting::Greeting;
+use crate::wire::pmix::header::Header;
+
+impl<P: Memory> Pmix<P> {
+    /// Takes up as many messages as it may, and holds what is left if there is room.
+    pub(super) fn feed<S: Storage>(
+        &mut self,
+        id: ConnectionId,
+        server: &mut Server<S>,
+        now: Instant,
+        bytes: &[u8],
+    ) -> Result<usize, PeerError> {
+        let mut rest = bytes;
+        loop {
+            let taken = bytes.len() - rest.len();
+            let Some(connection) = self.connections.get_mut(id.0 as usize) else {
+                return Ok(bytes.len());
+            };
+            match (connection.talk.appetite(), connection.talk.stage) {
+                (Appetite::Deaf, Stage::Broken(error)) => return Err(error),
+                (Appetite::Deaf, _) => return Ok(bytes.len()),
+                (Appetite::Full, _) => return Ok(taken + connection.hold(rest)),
+                (Appetite::Ready, _) => {}
+            }
+            let is_held = !connection.inbox.as_slice().is_empty();
+            let source = if is_held { connection.inbox.as_slice() } else { rest };
+            let framed = match connection.talk.stage {
+                Stage::Greeting => Greeting::frame(source),
+                _ => Ok(Header::frame(source)),
+            };
+            match framed {
+                Ok(Framed::Whole(len)) => {
+                    let told = self.take_up(id, server, now, (rest, is_held, len))?;
+                    if !is_held {
+                        rest = rest.get(len..).unwrap_or(b"");
+                    }
+                    self.act(id, server, told);
+                }
+                Ok(Framed::Partial) if rest.is_empty() => return Ok(bytes.len()),
+                Ok(Framed::Partial) => {
+                    let len = connection.hold(rest);
+                    rest = rest.get(len..).unwrap_or(b"");
+                    // A message that will never fit is not worth waiting for.
+                    if len == 0 || connection.is_beyond_inbox() {
+                        let limit_bytes =
+                            connection.inbox.as_slice().len() + connection.inbox.room();
+                        return Err(connection
+                            .talk
+                            .break_off(PeerError::MessageTooLong { limit_bytes }));
+                    }
+                }
+                Err(bad) => return Err(connection.talk.break_off(PeerError::Malformed(bad))),
+            }
+        }
+    }
+
+    /// Takes up the message of `len` bytes at the front of the inbox, or of `rest`.
+    fn take_up<S: Storage>(
+        &mut self,
+        id: ConnectionId,
+        server: &mut Server<S>,
+        now: Instant,
+        (rest, is_held, len): (&[u8], bool, usize),
+    ) -> Result<Told, PeerError> {
+        let Some(connection) = self.connections.get_mut(id.0 as usize) else {
+            return Ok(Told::Nothing);
+        };
+        let Connection { inbox, talk } = connection;
+        let fresh = rest.get(..len).unwrap_or(b"");
+        let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
+        let (jobs, collectives) = (&mut self.jobs, &mut self.collectives);
+        let mut reach = Reach::<P, S> { jobs, collectives, server, now };
+        let told = state::message(talk, &mut reach, message);
+        if let Ok(Told::Asked(_)) = told {
+            if !is_held && inbox.extend(fresh).is_err() {
+                let limit_bytes = inbox.room();
+                return Err(talk.break_off(PeerError::MessageTooLong { limit_bytes }));
+            }
+            talk.held = Some(len);
+        } else if is_held {
+            inbox.drop_front(len);
+        }
+        told
+    }
+
+    /// Does for others, and for the owner, what a message means for them.
+    fn act<S: Storage>(&mut self, id: ConnectionId, server: &mut Server<S>, told: Told) {
+        let Some(Connection { talk, .. }) = self.connections.get(id.0 as usize) else { return };
+        let Some((job, rank)) = talk.peer else { return };
+        let note = match told {
+            Told::Nothing => return,
+            Told::Claimed { user } => Event::Dialled { connection: id, job, rank, user },
+            Told::Committed => return self.look_at_gets((job, rank), server),
+            Told::Fenced => return self.look_at_fence(job, server),
+            Told::Entered(at) => return self.look_at_collective(at, server),
+            Told::Left => {
+                self.unlink(job, rank, Phase::Finalized, server);
+                return;
+            }
+            Told::Asked(pending) => Event::Asked { connection: id, pending },
+            Told::Aborted { code, message } => Event::Aborted { job, rank, code, message },
+        };
+        if let Some(Connection { talk, .. }) = self.connections.get_mut(id.0 as usize) {
+            talk.note = Some(note);
+        }
+        self.noted.push(&mut self.connections, id.0, noted_link::<P>);
+    }
+
+    /// The stream of a connection has ended; says whether that was too early.
+    pub(super) fn leave<S: Storage>(&mut self, id: ConnectionId, server: &mut Server<S>) -> bool {
+        let Some(Connection { talk, .. }) = self.connections.get_mut(id.0 as usize) else {
+            return false;
+        };
+        let was = core::mem::replace(&mut talk.stage, Stage::Ended);
+        let (Some((job, rank)), true) = (talk.peer, talk.is_admitted) else { return false };
+        // Nothing it waits for matters any more, and nobody shall count it in.
+        let mut next = 0;
+        while let Some(Connection { talk, .. }) = self.connections.get_mut(id.0 as usize)
+            && next < talk.pendings.end()
+        {
+            if let Some(Pending { owed: Owed::Collective { at, .. }, .. }) =
+                talk.pendings.remove(next)
+            {
+                self.left(at);
+            }
+            next += 1;
+        }
+        let is_early = matches!(was, Stage::Open | Stage::Broken(_));
+        is_early && self.unlink(job, rank, Phase::Lost, server)
+    }
+
+    /// One connection less of a rank. If it was the last one, the rank has come as far as `phase`.
+    fn unlink<S: Storage>(
+        &mut self,
+        job: JobId,
+        rank: Rank,
+        phase: Phase,
+        server: &mut Server<S>,
+    ) -> bool {
+        let Some(post) = info::post_mut(&mut self.jobs, job, rank) else { return false };
+        post.links = post.links.saturating_sub(1);
+        let is_last = post.links == 0;
+        if is_last && let Some(of) = server.jobs.get_mut(job.0 as usize) {
+            of.advance(rank, phase);
+        }
+        is_last
+    }
+}
+
+impl<B, I: Buffer, X> Connection<B, I, X> {
+    /// Whether the message at the front says that it is longer than what can be held.
+    fn is_beyond_inbox(&self) -> bool {
+        let held = self.inbox.as_slice();
+        let whole = Header::read(held).map_or(0, |header| header.body_bytes as usize);
+        self.talk.stage != Stage::Greeting
+            && whole.saturating_add(Header::BYTES) > held.len() + self.inbox.room()
+    }
+}

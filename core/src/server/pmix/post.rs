@@ -1,0 +1,177 @@
+//! What a process has posted, and who may see it.
+
+use super::Memory;
+use super::block::{Block, packed};
+use super::info;
+use super::state::Reach;
+use crate::ids::{JobId, Rank};
+use crate::server::Storage;
+use crate::wire::pmix::names::{Status, scope};
+use crate::wire::pmix::{Format, Kval, Kvals, Packer, Proc, Scopes, Type, Unpacker};
+
+/// What a rank has posted, by who may see it, and how many connections it has.
+///
+/// What it has put for everybody stands in both.
+#[derive(Clone, Debug)]
+pub struct Post<B> {
+    pub(super) local: Option<Posted<B>>,
+    pub(super) remote: Option<Posted<B>>,
+    /// How many connections speak for the rank.
+    pub(super) links: u32,
+    /// Some connection has.
+    pub(super) has_spoken: bool,
+}
+
+/// Values that were posted, as one answer to a get: a status, and one object of the process and its
+/// KVALs.
+#[derive(Clone, Debug)]
+pub struct Posted<B> {
+    pub(super) answer: B,
+    /// How it is written: as its process writes.
+    pub(super) format: Format,
+}
+
+impl<B> Default for Post<B> {
+    fn default() -> Self {
+        Self { local: None, remote: None, links: 0, has_spoken: false }
+    }
+}
+
+impl<B: Block> Post<B> {
+    /// What is seen on the rank's own node, or on others.
+    pub(super) const fn seen(&self, is_local: bool) -> Option<&Posted<B>> {
+        if is_local { self.local.as_ref() } else { self.remote.as_ref() }
+    }
+}
+
+impl<B: Block> Posted<B> {
+    /// The values.
+    pub(super) fn kvals(&self) -> Kvals<'_> {
+        let nothing = Kvals::new(b"", self.format);
+        let mut from = Unpacker::new(self.answer.as_ref(), self.format);
+        let object = (|| {
+            from.one(Type::STATUS)?.i32()?;
+            from.one(Type::BYTE_OBJECT)?.blob()
+        })();
+        let Ok(object) = object else { return nothing };
+        let mut from = Unpacker::new(object, self.format);
+        match from.one(Type::PROC).and_then(Proc::read) {
+            Ok(_) => Kvals::after(from),
+            Err(_) => nothing,
+        }
+    }
+
+    /// Whether there is a value under this key; under any, if none is wanted.
+    pub(super) fn has(&self, key: Option<&[u8]>) -> bool {
+        match key {
+            None => true,
+            Some(key) => self.kvals().find(key).is_some(),
+        }
+    }
+
+    /// The answer as another format has it; `None` if there is no room, and an error status for a
+    /// value that cannot be written so.
+    pub(super) fn answer_in(&self, format: Format, owner: Proc<'_>) -> Result<B, Status> {
+        if format == self.format {
+            return Ok(self.answer.clone());
+        }
+        let mut kvals = self.kvals();
+        let is_known = kvals.by_ref().all(|kval| kval.is_ok());
+        if !is_known {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        packed(format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0);
+            self.write_object(owner, to);
+        })
+        .ok_or(Status::NOMEM)
+    }
+
+    /// Writes the object of an answer.
+    pub(super) fn write_object(&self, owner: Proc<'_>, to: &mut Packer<'_>) {
+        to.one(Type::BYTE_OBJECT).nested(|to| {
+            owner.write(to.one(Type::PROC));
+            for kval in self.kvals().map_while(Result::ok) {
+                // It was read, so it can be written.
+                let _ = kval.write(to);
+            }
+        });
+    }
+}
+
+impl<P: Memory, S: Storage> Reach<'_, P, S> {
+    /// Takes up what a rank has put since the last time.
+    pub(super) fn commit(
+        &mut self,
+        (job, rank): (JobId, Rank),
+        format: Format,
+        scopes: Scopes<'_>,
+    ) -> Status {
+        let Some(name) = self.server.job(job).map(|job| job.name().clone()) else {
+            return Status::NOT_FOUND;
+        };
+        let owner = Proc { nspace: name.as_bytes(), rank: rank.0 };
+        // Nothing is stored of a commit that cannot be read to its end.
+        if scopes.clone().any(|scope| scope.is_err()) {
+            return Status::BAD_PARAM;
+        }
+        for (scope, fresh) in scopes.map_while(Result::ok) {
+            let Some(post) = info::post_mut(self.jobs, job, rank) else {
+                return Status::NOT_FOUND;
+            };
+            let places: &mut [&mut Option<Posted<P::Block>>] = match scope {
+                scope::LOCAL => &mut [&mut post.local],
+                scope::REMOTE => &mut [&mut post.remote],
+                scope::GLOBAL => &mut [&mut post.local, &mut post.remote],
+                _ => continue,
+            };
+            for place in places {
+                match merged(place.as_ref(), owner, fresh, format) {
+                    Some(posted) => **place = Some(posted),
+                    None => return Status::NOMEM,
+                }
+            }
+        }
+        Status::SUCCESS
+    }
+}
+
+/// What was posted before, without what is replaced, and what is new.
+fn merged<B: Block>(
+    old: Option<&Posted<B>>,
+    owner: Proc<'_>,
+    fresh: &[u8],
+    format: Format,
+) -> Option<Posted<B>> {
+    // Readers take the last value of a key, so that what is replaced may stay; it goes where looking
+    // for it takes no long time.
+    let old_count = old.map_or(0, |old| old.kvals().take(REPLACED_MAX).count());
+    let fresh_count = Kvals::new(fresh, format).take(REPLACED_MAX).count();
+    let drops_replaced = old_count.saturating_mul(fresh_count) < REPLACED_MAX;
+    let is_replaced =
+        |kval: &Kval<'_>| drops_replaced && Kvals::new(fresh, format).find(kval.key).is_some();
+    let answer = packed(format, |to| {
+        to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
+            owner.write(to.one(Type::PROC));
+            if let Some(old) = old {
+                let mut kvals = old.kvals();
+                for kval in kvals.by_ref().map_while(Result::ok) {
+                    if !is_replaced(&kval) {
+                        let _ = kval.write(to);
+                    }
+                }
+                to.raw(fresh);
+                // A value whose type is not known, and all that stands behind it.
+                if old.format == format {
+                    to.raw(kvals.rest());
+                }
+            } else {
+                to.raw(fresh);
+            }
+        });
+    })?;
+    Some(Posted { answer, format })
+}
+
+/// How many pairs of keys are compared at most.
+const REPLACED_MAX: usize = 1 << 16;

@@ -6,7 +6,7 @@ use crate::launch::plan::Dial;
 use crate::report;
 use crate::server::gate::Gate;
 use crate::server::listen::Listener;
-use crate::server::ready::Poller;
+use crate::server::ready::{Poller, Token};
 use crate::server::secure::Certificate;
 use crate::stdio::index;
 use crate::verdict::{Failure, Phase};
@@ -37,7 +37,7 @@ impl Door {
     ///
     /// Errors: a sentence for people.
     pub(super) fn open(gate: Gate, poller: &Poller) -> Result<Self, String> {
-        let listener = Listener::open(gate.address, poller).map_err(|error| {
+        let listener = Listener::open(gate.address, Token::Listen, poller).map_err(|error| {
             format!(
                 "nobody can dial in at {}: {error}; choose another port, or 0 for any",
                 gate.address

@@ -38,6 +38,7 @@ impl Run {
         if let Some(ended) = ended(ending) {
             self.service.tracer.event(Who::rank(job.0, rank), ended);
         }
+        self.clean_up_after(job, rank);
         match judge(rank, ending, self.service.phase(job, rank)).filter(|_| self.is_wanted(job)) {
             Some(failure) => {
                 self.outputs.drain(number);

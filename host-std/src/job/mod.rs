@@ -15,17 +15,20 @@
 mod asking;
 mod door;
 mod ending;
+mod pmix;
 mod singleton;
 mod start;
 mod watching;
 
 use crate::cli::config::Config;
+use crate::launch::cleanup::Cleanup;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::ladder::Ladder;
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
 use crate::launch::signal::{self, Signals};
 use crate::report;
+use crate::server::listen::Listener;
 use crate::server::news::News;
 use crate::server::ready::{Interest, Poller, Token};
 use crate::server::service::Service;
@@ -77,6 +80,10 @@ struct Run {
     first: JobId,
     /// Where ranks of it dial in, if any do.
     door: Option<Door>,
+    /// Where PMIx clients dial in, if there may be any.
+    pmix: Option<Listener>,
+    /// What goes when a rank has ended, or all have.
+    cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
     /// By number of the job.
     jobs: BTreeMap<u32, Job>,
     /// How many jobs were spawned; their names count on.
@@ -138,7 +145,9 @@ impl Run {
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let door = config.gate.clone().map(|gate| Door::open(gate, &poller)).transpose()?;
         let dial = door.as_ref().map(|door| door.dial(&config)).transpose()?;
-        let plan = Plan::first(&config, dial, std::process::id());
+        let mut plan = Plan::first(&config, dial, std::process::id());
+        let mut pmix = None;
+        Self::open_for(&mut pmix, &mut plan, &poller).map_err(prepare)?;
         outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;
         let mut service = Service::new(config.settings.tracing.ring);
         let first = service.add_job(&plan).map_err(prepare)?;
@@ -154,6 +163,8 @@ impl Run {
             outputs,
             first,
             door,
+            pmix,
+            cleanups: Vec::new(),
             jobs: BTreeMap::new(),
             spawned_count: 0,
             ended: VecDeque::new(),
@@ -186,6 +197,7 @@ impl Run {
             self.failure.get_or_insert(Failure::Launcher { what });
         }
         self.inputs.finish();
+        self.clean_up();
         let code = match &self.failure {
             Some(failure) => failure.exit_code(),
             None => u8::from(self.outputs.has_failed()),
@@ -230,6 +242,8 @@ impl Run {
                 Token::Listen => self.take_callers()?,
                 Token::Control => self.take_askers()?,
                 Token::Asker(number) => self.ready_asker(number)?,
+                Token::Pmix(connection) => self.service.pmix_ready(connection, &self.poller)?,
+                Token::PmixListen => self.take_pmix_callers()?,
                 // Written to at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
             }
@@ -272,6 +286,13 @@ impl Run {
                 News::Spawn { job, rank, order, asked } => {
                     self.take_spawn((job, rank), order, asked)
                 }
+                News::PmixDialled { connection, job, rank, user } => {
+                    self.take_pmix_dialled(connection, (job, rank), user);
+                }
+                News::PmixAsked { connection, pending } => {
+                    self.take_pmix_asked(connection, pending);
+                }
+                News::PmixBroken { peer, from, why } => self.take_pmix_broken(peer, from, &why),
                 News::PutTwice { job, key, ranks } => self.take_put_twice(job, &key, ranks),
                 News::Joined { .. } => self.take_joined(),
                 News::Refused { from, why, is_guess } => self.take_refused(from, &why, is_guess),

@@ -114,7 +114,10 @@ impl Run {
             Err((refusal, codes)) => return self.refuse(who, (refusal.code(), &codes), refusal),
         };
         let count = self.spawned_count + 1;
-        let plan = plan.spawned(parts, preputs, (std::process::id(), count));
+        let mut plan = plan.spawned(parts, preputs, (std::process::id(), count));
+        if let Err(error) = Self::open_for(&mut self.pmix, &mut plan, &self.poller) {
+            return self.refuse(who, (Code::FAIL, &[]), error);
+        }
         if let Err(error) = self.launcher.limit.raise_for(busy + plan.ranks) {
             return self.refuse(who, (Code::NOMEM, &[]), error);
         }
@@ -134,13 +137,13 @@ impl Run {
     fn start_rank(&mut self, start: &mut Start) -> io::Result<process::Started> {
         let number = start.plan.appnum(start.rank);
         if start.exec.as_ref().is_none_or(|(of, _)| *of != number) {
-            let exec = self.launcher.prepare(&start.plan, &start.plan.parts[number])?;
+            let exec = self.launcher.prepare(&start.plan, number)?;
             start.exec = Some((number, exec));
         }
         match &mut start.exec {
             Some((_, exec)) => {
                 let stdin = self.inputs.open(Seat { group: start.group, rank: start.rank })?;
-                self.launcher.start(exec, (start.rank, start.rank), stdin)
+                self.launcher.start(&start.plan, exec, (start.rank, start.rank), stdin)
             }
             None => Err(io::ErrorKind::NotFound.into()),
         }

@@ -3,6 +3,7 @@
 //! An outer launcher (a batch system's, another `mpiexec`, or this one) leaves variables that would
 //! lead the MPI library to the outer job. They go; what a user sets to tune a library stays.
 
+use super::families::Families;
 use super::plan::{Dial, Part, Plan};
 use super::program::Program;
 use super::variables::{self, DEFAULTS, SET};
@@ -112,9 +113,8 @@ pub fn changes(plan: &Plan, part: &Part, rank: u32, ours: &[(OsString, OsString)
     let ours: BTreeMap<OsString, OsString> = ours.iter().cloned().collect();
     let seen = of_program(ours.clone().into_iter(), &plan.environment, &part.program);
     let mut theirs: BTreeMap<OsString, OsString> = seen.collect();
-    let dial = plan.dial.as_ref().map(|dial| of_dial(dial, rank));
-    let own = of_plan(plan, FD).into_iter().chain(of_rank(rank, rank));
-    let own = own.chain(dial.into_iter().flatten());
+    let own = Families::of_part(plan, plan.appnum(rank), FD);
+    let own = own.into_iter().chain(Families::of_rank(plan, rank, rank));
     theirs.extend(own.map(|(name, value)| (name.into(), value.into())));
     let added = theirs.iter().filter(|(name, value)| ours.get(*name) != Some(*value));
     let added = added.map(|(name, value)| Change {
@@ -136,6 +136,7 @@ const FD: u32 = 3;
 #[cfg(test)]
 mod tests {
     use super::super::plan::tests::plan;
+    use super::super::pmix::{self, PmixDial};
     use super::*;
 
     fn seen(ours: &[(&str, &str)], all: &Environment, own: &Program) -> Vec<(OsString, OsString)> {
@@ -155,7 +156,9 @@ mod tests {
     #[test]
     fn what_we_set_is_in_the_table() {
         let dial = Dial { port: "node1:7".to_owned(), ids: None, pin: Some("7f".to_owned()) };
+        let pmix = PmixDial { uri: "server.0;tcp4://127.0.0.1:7".to_owned() };
         let set = of_job(4, 3, "node1").into_iter().chain(of_rank(2, 2)).chain(of_dial(&dial, 2));
+        let set = set.chain(pmix::of_plan(&plan(&[("./a", 2)]), &pmix)).chain(pmix::of_rank(2, 2));
         let names: Vec<&str> = set.map(|(name, _)| name).collect();
         let table: Vec<&str> = SET.iter().map(|entry| entry.name).collect();
         assert!(names.iter().all(|name| table.contains(name)), "{names:?}");

@@ -4,14 +4,17 @@
 //! leave behind ([`orphans`]). What ranks start themselves comes as an [`order`] of [`program`]s.
 
 pub mod binding;
+pub mod cleanup;
 pub mod codes;
 pub mod descriptors;
 pub mod env;
+pub mod families;
 pub mod guard;
 pub mod ladder;
 pub mod order;
 pub mod orphans;
 pub mod plan;
+pub mod pmix;
 pub mod preview;
 pub mod process;
 pub mod program;

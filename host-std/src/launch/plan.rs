@@ -1,8 +1,11 @@
 //! One job, decided before anything of it runs: which ranks, which programs, which place.
 
 use super::binding::Binding;
+use super::families::Families;
+use super::pmix::PmixDial;
 use super::program::Program;
 use crate::cli::config::Config;
+use crate::settings::environment::Offer;
 use crate::settings::{Environment, Universe};
 use std::rc::Rc;
 
@@ -15,6 +18,10 @@ pub struct Plan {
     pub parts: Vec<Part>,
     /// How ranks dial in; none if nobody can.
     pub dial: Option<Dial>,
+    /// How PMIx clients dial in; none if there are none.
+    pub pmix: Option<PmixDial>,
+    /// What each part is offered.
+    pub families: Vec<Families>,
     /// The name of the node all ranks run on.
     pub host: String,
     /// The name of the job's key-value space.
@@ -60,8 +67,10 @@ impl Plan {
         let ranks = config.ranks + callers;
         Self {
             ranks,
+            families: offered(&config.parts, config.settings.environment.offer),
             parts: config.parts.clone(),
             dial,
+            pmix: None,
             host: config.host.clone(),
             kvsname: format!("kvs_{pid}_0"),
             spawner: None,
@@ -86,8 +95,10 @@ impl Plan {
     ) -> Self {
         Self {
             ranks: parts.iter().map(|part| part.ranks).sum(),
+            families: offered(&parts, self.environment.offer),
             parts,
             dial: None,
+            pmix: None,
             host: self.host.clone(),
             kvsname: format!("kvs_{pid}_{count}"),
             spawner: Some(self.kvsname.clone()),
@@ -97,6 +108,16 @@ impl Plan {
             attributes: self.attributes.clone(),
             preputs,
         }
+    }
+
+    /// What part `number` is offered.
+    pub fn families(&self, number: usize) -> Families {
+        self.families.get(number).copied().unwrap_or(Families::PMI)
+    }
+
+    /// Whether any rank may speak PMIx.
+    pub fn has_pmix(&self) -> bool {
+        self.families.iter().any(|families| families.pmix)
     }
 
     /// How many ranks are started here; the others dial in.
@@ -130,6 +151,10 @@ impl Plan {
     }
 }
 
+fn offered(parts: &[Part], offer: Offer) -> Vec<Families> {
+    parts.iter().map(|part| Families::of(&part.program, offer)).collect()
+}
+
 impl Dial {
     /// The number by which `rank` says who it is.
     pub fn id(&self, rank: u32) -> u64 {
@@ -161,8 +186,10 @@ pub(crate) mod tests {
         let ranks = parts.iter().map(|part| part.ranks).sum();
         Plan {
             ranks,
+            families: vec![Families::PMI; parts.len()],
             parts,
             dial: None,
+            pmix: None,
             host: "node1".to_owned(),
             kvsname: "kvs_7_0".to_owned(),
             spawner: None,

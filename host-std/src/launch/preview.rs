@@ -20,7 +20,8 @@ pub fn environment(config: &Config, ours: impl Iterator<Item = (OsString, OsStri
     let mut text = String::new();
     let mut first = 0;
     for part in &plan.parts {
-        let _ = writeln!(text, "environment of {}:", span(first, part.ranks));
+        let families = plan.families(plan.appnum(first));
+        let _ = writeln!(text, "environment of {}, which {families}:", span(first, part.ranks));
         for Change { name, value, why } in env::changes(&plan, part, first, &ours) {
             let shown = match value {
                 Some(value) => format!("+ {}={}", name.display(), value.display()),

@@ -16,9 +16,11 @@
 use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
+use crate::launch::families::Families;
 use crate::launch::guard::{self, Guard};
-use crate::launch::plan::{Dial, Part, Plan};
+use crate::launch::plan::Plan;
 use crate::launch::program::Program;
+use crate::launch::variables::MPICH_SPEAKS;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -67,7 +69,6 @@ pub struct Exec {
     environment: Vec<CString>,
     common_count: usize,
     folder: Option<OwnedFd>,
-    dial: Option<Dial>,
     binding: Option<Rc<Binding>>,
 }
 
@@ -158,16 +159,25 @@ impl Launcher {
         self.guard.as_ref().map(Guard::pid)
     }
 
-    /// Prepares what `part` of `plan` runs.
+    /// Prepares what part `number` of `plan` runs.
     ///
     /// Errors: those of the system, and a word that holds a NUL.
-    pub fn prepare(&self, plan: &Plan, part: &Part) -> io::Result<Exec> {
+    pub fn prepare(&self, plan: &Plan, number: usize) -> io::Result<Exec> {
+        let part = plan.parts.get(number).ok_or(io::ErrorKind::NotFound)?;
         let Program { path, name, args, folder, .. } = &part.program;
         let ours = env::of_program(std::env::vars_os(), &plan.environment, &part.program);
         let mut environment =
             ours.map(|(name, value)| variable(&name, &value)).collect::<io::Result<Vec<_>>>()?;
         let fd = self.slots.link.as_raw_fd().unsigned_abs();
-        for (name, value) in env::of_plan(plan, fd) {
+        // What a user has told a library about itself holds.
+        let is_told = |name: &str| {
+            let start = [name.as_bytes(), b"="].concat();
+            name == MPICH_SPEAKS.name
+                && environment.iter().any(|one| one.as_bytes().starts_with(&start))
+        };
+        let mut found = Families::of_part(plan, number, fd);
+        found.retain(|(name, _)| !is_told(name));
+        for (name, value) in found {
             environment.push(variable(name.as_ref(), value.as_ref())?);
         }
         if let Some(guard) = &self.guard {
@@ -180,17 +190,17 @@ impl Launcher {
             common_count: environment.len(),
             environment,
             folder: folder.as_ref().map(|folder| place(folder)).transpose()?,
-            dial: plan.dial.clone(),
             binding: plan.binding.clone(),
         })
     }
 
-    /// Starts `exec` as `rank`, which is number `local_rank` on this node, with `stdin` or the null device
-    /// as its standard input.
+    /// Starts `exec` as `rank` of `plan`, which is number `local_rank` on this node, with `stdin` or the null
+    /// device as its standard input.
     ///
     /// Errors: those of the system; nothing of the rank is left then.
     pub fn start(
         &mut self,
+        plan: &Plan,
         exec: &mut Exec,
         (rank, local_rank): (u32, u32),
         stdin: Option<OwnedFd>,
@@ -209,7 +219,7 @@ impl Launcher {
         };
 
         self.set_stdin(stdin.as_ref())?;
-        let spawned = self.spawn(exec, rank, local_rank);
+        let spawned = self.spawn(plan, exec, (rank, local_rank));
         // Failed or not: nobody may wait for us to read it.
         self.set_stdin(None)?;
         let pid = spawned?;
@@ -241,12 +251,14 @@ impl Launcher {
         Ok(())
     }
 
-    fn spawn(&self, exec: &mut Exec, rank: u32, local_rank: u32) -> io::Result<Pid> {
+    fn spawn(
+        &self,
+        plan: &Plan,
+        exec: &mut Exec,
+        (rank, local_rank): (u32, u32),
+    ) -> io::Result<Pid> {
         exec.environment.truncate(exec.common_count);
-        let dial = exec.dial.as_ref().map(|dial| env::of_dial(dial, rank));
-        for (name, value) in
-            env::of_rank(rank, local_rank).into_iter().chain(dial.into_iter().flatten())
-        {
+        for (name, value) in Families::of_rank(plan, rank, local_rank) {
             exec.environment.push(variable(name.as_ref(), value.as_ref())?);
         }
         let Exec { path, words, environment, folder, binding, .. } = exec;

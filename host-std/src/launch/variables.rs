@@ -40,6 +40,54 @@ pub const SET: &[Entry] = &[
     Entry::new("PMI_ID", "with --listen: who to be there"),
     Entry::new("PMI_SOCKTYPE", "with --listen under TLS: what such a connection speaks"),
     Entry::new("PMI_TLS_PIN", "with --listen under TLS: whom to believe there"),
+    Entry::new("PMIX_NAMESPACE", "PMIx: the name of the job"),
+    Entry::new("PMIX_RANK", "PMIx: the rank"),
+    Entry::new(
+        "PMIX_SERVER_URI41",
+        "PMIx: where a client finds its server, by the newest name that it knows",
+    ),
+    Entry::new("PMIX_SERVER_URI4", "PMIx: the same for clients of 4.0"),
+    Entry::new("PMIX_SERVER_URI3", "PMIx: the same for clients of 3"),
+    Entry::new("PMIX_SERVER_URI21", "PMIx: the same for clients of 2.1 and 2.2"),
+    Entry::new(
+        "PMIX_SERVER_URI2",
+        "PMIx: the same for clients of 2.0, which are told that they are too old",
+    ),
+    Entry::new(
+        "PMIX_GDS_MODULE",
+        "PMIx: job data comes in messages; other ways are memory private to one library",
+    ),
+    Entry::new(
+        "PMIX_BFROP_BUFFER_TYPE",
+        "PMIx: values are packed without the names of their types",
+    ),
+    Entry::new(
+        "PMIX_SECURITY_MODE",
+        "PMIx: what a client proves itself with; who it is shows by its socket",
+    ),
+    Entry::new("PMIX_VERSION", "PMIx: the version that a client takes its server for"),
+    Entry::new(
+        "PMIX_HOSTNAME",
+        "PMIx: the name by which a client finds its node in what it is told",
+    ),
+    Entry::new(
+        "OMPI_MCA_schizo",
+        "Open MPI 4: it shall ask its server, and not look for launchers that it knows",
+    ),
+    Entry::new("OMPI_MCA_pmix", "Open MPI 4: PMIx alone, where PMI may be offered as well"),
+    Entry::new(
+        "OMPI_MCA_orte_bound_at_launch",
+        "Open MPI 4: where a rank runs was settled when it was started",
+    ),
+    Entry::new("OMPI_COMM_WORLD_RANK", "Open MPI: the rank, for programs and scripts"),
+    Entry::new("OMPI_COMM_WORLD_SIZE", "Open MPI: how many ranks there are, likewise"),
+    Entry::new("OMPI_COMM_WORLD_LOCAL_RANK", "Open MPI: which of those on this node, likewise"),
+    Entry::new("OMPI_COMM_WORLD_LOCAL_SIZE", "Open MPI: how many are on this node, likewise"),
+    Entry::new("OMPI_COMM_WORLD_NODE_RANK", "Open MPI: which of all jobs on this node, likewise"),
+    Entry::new("OMPI_UNIVERSE_SIZE", "Open MPI: how many ranks there may be, likewise"),
+    Entry::new("OMPI_NUM_APP_CTX", "Open MPI: how many programs the job has, likewise"),
+    Entry::new("OMPI_FIRST_RANKS", "Open MPI: the first rank of each program, likewise"),
+    Entry::new("OMPI_APP_CTX_NUM_PROCS", "Open MPI: how many ranks each program has, likewise"),
 ];
 
 /// What is set unless it is there already.
@@ -51,6 +99,12 @@ pub const DEFAULTS: &[(Entry, &str)] = &[(
     "y",
 )];
 
+/// What MPICH's library speaks, where a program is offered more than one protocol, or `--pmi` chooses.
+pub const MPICH_SPEAKS: Entry = Entry::new(
+    "MPIR_CVAR_PMI_VERSION",
+    "MPICH: which protocol it speaks, where more than one is offered or --pmi chooses",
+);
+
 /// What an outer launcher leaves and a client would take for its own.
 pub const REMOVED: &[Entry] = &[
     Entry::new("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
@@ -58,6 +112,7 @@ pub const REMOVED: &[Entry] = &[
         "PMIX_*",
         "PMIx of an outer job: with a namespace set, libraries turn to its server",
     ),
+    Entry::new("PMIX_MCA_gds", "PMIx: a store of job data that this server does not have"),
     Entry::new("HYDI_*", "Hydra: a control descriptor that is not ours"),
     Entry::new("MPI_LOCALNRANKS", "Hydra: the outer job's ranks on this node"),
     Entry::new("MPI_LOCALRANKID", "Hydra: the outer job's place on this node"),
@@ -88,6 +143,7 @@ pub const REMOVED: &[Entry] = &[
     Entry::new("OMPI_MCA_ess*", "Open MPI: the component that its daemons force on ranks"),
     Entry::new("OMPI_MCA_orte_*", "Open MPI: the outer job's daemons"),
     Entry::new("OMPI_MCA_pmix*", "Open MPI: the component that its daemons force on ranks"),
+    Entry::new("OMPI_MCA_schizo", "Open MPI: how its daemons look at what they start"),
     Entry::new("OMPI_MCA_initial_wdir", "Open MPI: the outer job's folder"),
     Entry::new("PRTE_*", "Open MPI's launcher: the outer job"),
     Entry::new("FLUX_PMI_LIBRARY_PATH", "Flux: leads to a library that asks for the outer job"),
@@ -111,12 +167,14 @@ pub const KEPT: &[Entry] = &[
 /// Why a variable of this name is set, if it is.
 pub fn set(name: &[u8]) -> Option<Entry> {
     let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
-    SET.iter().chain(defaults).find(|entry| entry.means(name)).copied()
+    SET.iter().chain([&MPICH_SPEAKS]).chain(defaults).find(|entry| entry.means(name)).copied()
 }
 
 /// Why a variable of this name is taken out of what we inherited, if it is.
 pub fn removed(name: &[u8]) -> Option<Entry> {
-    let is_kept = KEPT.iter().any(|entry| entry.means(name));
+    // A whole name counts more than the start of one.
+    let is_named = REMOVED.iter().any(|entry| entry.name.as_bytes() == name);
+    let is_kept = !is_named && KEPT.iter().any(|entry| entry.means(name));
     REMOVED.iter().find(|entry| entry.means(name)).filter(|_| !is_kept).copied()
 }
 
@@ -141,6 +199,7 @@ mod tests {
             "SLURM_PMIXP_ABORT_AGENT_PORT",
             "FLUX_TASK_RANK",
             "PALS_RANKID",
+            "PMIX_MCA_gds",
         ] {
             assert!(removed(name.as_bytes()).is_some(), "{name}");
         }
@@ -159,7 +218,7 @@ mod tests {
             "SLURM_CPUS_PER_TASK",
             "FLUX_URI",
             "PMI",
-            "PMIX_MCA_gds",
+            "PMIX_MCA_ptl",
         ] {
             assert!(removed(name.as_bytes()).is_none(), "{name}");
         }
@@ -177,7 +236,7 @@ mod tests {
         let page = include_str!("../../../docs/environment.md");
         let rows = |line: &str| line.starts_with("| `");
         let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
-        let all = SET.iter().chain(defaults).chain(REMOVED).chain(KEPT);
+        let all = SET.iter().chain([&MPICH_SPEAKS]).chain(defaults).chain(REMOVED).chain(KEPT);
         for entry in all.clone() {
             let row = format!("| `{}` | {} |", entry.name, entry.why);
             assert!(page.lines().any(|line| line == row), "docs/environment.md lacks: {row}");

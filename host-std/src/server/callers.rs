@@ -99,21 +99,27 @@ impl Service {
         told
     }
 
-    /// When to call [`tick`](Self::tick). Only callers wait for time.
+    /// When to call [`tick`](Self::tick). Callers wait for time, and PMIx clients that said how long.
     pub fn deadline(&self) -> Option<Instant> {
-        let later = if self.strangers > 0 { self.server.poll_timeout()? } else { return None };
+        let callers = if self.strangers > 0 { self.server.poll_timeout() } else { None };
+        let later = callers.into_iter().chain(self.desk.pmix.poll_timeout()).min()?;
         Some(Instant::now() + Clock::until(self.clock.now(), later))
     }
 
-    /// Breaks off with callers that have not said in time who they are. If there are callers at all,
-    /// somebody may be owed an explanation then.
+    /// Breaks off with callers that have not said in time who they are, and answers PMIx clients that have
+    /// waited as long as they wanted. If there are any, somebody may be owed something then.
     pub fn tick(&mut self) -> bool {
         let has_strangers = self.strangers > 0;
         if has_strangers {
             let now = self.clock.now();
             self.server.handle_timeout(now);
         }
-        has_strangers
+        let now = self.clock.now();
+        let is_late = self.desk.pmix.poll_timeout().is_some_and(|at| at <= now);
+        if is_late {
+            self.desk.pmix.handle_timeout(now, &mut self.server);
+        }
+        has_strangers || is_late
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
+    token: Token,
     /// Where it listens; with the port that was given if any would do.
     pub address: SocketAddr,
     /// When to take callers again.
@@ -20,14 +21,14 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Opens it and watches it.
+    /// Opens it and watches it; callers are told by `token`.
     ///
     /// Errors: those of the system.
-    pub fn open(address: SocketAddr, poller: &Poller) -> io::Result<Self> {
+    pub fn open(address: SocketAddr, token: Token, poller: &Poller) -> io::Result<Self> {
         let socket = TcpListener::bind(address)?;
         socket.set_nonblocking(true)?;
-        poller.add(Token::Listen, &socket, Interest::Read)?;
-        Ok(Self { address: socket.local_addr()?, socket, paused_until: None })
+        poller.add(token, &socket, Interest::Read)?;
+        Ok(Self { token, address: socket.local_addr()?, socket, paused_until: None })
     }
 
     /// The next caller, if there is one. It is told when its peer vanishes, and never waits.
@@ -62,7 +63,7 @@ impl Listener {
     /// Errors: those of the system.
     pub fn pause(&mut self, poller: &Poller) -> io::Result<()> {
         if self.paused_until.replace(Instant::now() + PAUSE).is_none() {
-            poller.remove(Token::Listen, &self.socket)?;
+            poller.remove(self.token, &self.socket)?;
         }
         Ok(())
     }
@@ -73,7 +74,7 @@ impl Listener {
     pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         if self.paused_until.is_some_and(|until| now >= until) {
             self.paused_until = None;
-            poller.add(Token::Listen, &self.socket, Interest::Read)?;
+            poller.add(self.token, &self.socket, Interest::Read)?;
         }
         Ok(())
     }

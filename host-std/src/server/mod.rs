@@ -9,6 +9,7 @@ pub mod gate;
 pub mod listen;
 pub mod map_kvs;
 pub mod news;
+pub mod pmix;
 pub mod ready;
 pub mod secure;
 pub mod service;

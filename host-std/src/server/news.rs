@@ -6,6 +6,7 @@ use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::server::Event;
+use pmi_core::server::pmix::ConnectionId;
 use std::net::SocketAddr;
 
 /// What the rest of the launcher must know.
@@ -60,6 +61,33 @@ pub enum News {
         why: String,
         /// It may be trying to find the secret.
         is_guess: bool,
+    },
+    /// Somebody claims to be a rank, and waits.
+    PmixDialled {
+        /// The connection.
+        connection: ConnectionId,
+        /// The job it claims to be of.
+        job: JobId,
+        /// The rank it claims to be.
+        rank: u32,
+        /// The user it claims to run as, if it says so.
+        user: Option<u32>,
+    },
+    /// A PMIx client asks for what only the launcher can do.
+    PmixAsked {
+        /// Who asks.
+        connection: ConnectionId,
+        /// To answer with.
+        pending: usize,
+    },
+    /// A PMIx client did what ends its connection.
+    PmixBroken {
+        /// Who it is, once that is known.
+        peer: Option<(JobId, Rank)>,
+        /// Where from.
+        from: SocketAddr,
+        /// What it did, as the rest of a sentence about it.
+        why: String,
     },
     /// A rank was told something on its second connection, and wants this signal after it.
     Signal {

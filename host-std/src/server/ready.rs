@@ -32,6 +32,10 @@ pub enum Token {
     Control,
     /// The asker with this number takes more of its answer.
     Asker(u32),
+    /// The PMIx connection with this number can be read or written.
+    Pmix(u32),
+    /// A PMIx client dials in.
+    PmixListen,
 }
 
 /// Waits for many things at once.
@@ -190,6 +194,8 @@ fn data(token: Token) -> epoll::EventData {
         Token::Source => (SOURCE, 0),
         Token::Control => (CONTROL, 0),
         Token::Asker(number) => (ASKER, number),
+        Token::Pmix(number) => (PMIX, number),
+        Token::PmixListen => (PMIX_LISTEN, 0),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -208,6 +214,8 @@ fn token(data: u64) -> Option<Token> {
         SOURCE => Token::Source,
         CONTROL => Token::Control,
         ASKER => Token::Asker(number),
+        PMIX => Token::Pmix(number),
+        PMIX_LISTEN => Token::PmixListen,
         _ => return None,
     })
 }
@@ -228,6 +236,8 @@ const LISTEN: u64 = 9;
 const SOURCE: u64 = 10;
 const CONTROL: u64 = 11;
 const ASKER: u64 = 12;
+const PMIX: u64 = 13;
+const PMIX_LISTEN: u64 = 14;
 
 /// How many events one call of the system may tell. Twelve bytes each.
 const BATCH: usize = 256;
@@ -253,6 +263,8 @@ mod tests {
                 Token::Source,
                 Token::Control,
                 Token::Asker(rank),
+                Token::Pmix(rank),
+                Token::PmixListen,
             ];
             for sent in tokens {
                 assert_eq!(token(data(sent).u64()), Some(sent));

@@ -3,6 +3,7 @@
 use crate::launch::plan::Plan;
 use crate::server::flush::{Connection, Occasion, Served};
 use crate::server::news::{Asked, News, event_news, nonsense, stuck_news};
+use crate::server::pmix::desk::Desk;
 use crate::server::ready::{Poller, Token};
 use crate::server::storage::{Heap, Table};
 use crate::trace::{Tracer, Who};
@@ -29,12 +30,14 @@ pub struct Service {
     pub(super) connections: Vec<Option<Connection>>,
     /// What sessions had not told when they were closed.
     events: VecDeque<Event>,
-    news: VecDeque<News>,
+    pub(super) news: VecDeque<News>,
     /// Ranks whose connection keeps a fence from ending. How their processes end will say more, and soon.
     pub(super) suspects: Vec<(JobId, Rank)>,
     /// How many callers have not said who they are.
     pub(super) strangers: usize,
     pub(super) clock: Clock,
+    /// The same for PMIx.
+    pub(super) desk: Desk,
     /// One buffer for whichever connection is served.
     scratch: Box<[u8]>,
     /// Records what is said, and whatever else the launcher sees.
@@ -65,6 +68,7 @@ impl Service {
             suspects: Vec::new(),
             strangers: 0,
             clock: Clock::start(),
+            desk: Desk::new(),
             scratch: vec![0; SCRATCH].into(),
             tracer: Tracer::new(recent),
         }
@@ -85,10 +89,14 @@ impl Service {
         let count = members.len();
         let job =
             self.server.add_job(spec, members, Default::default()).map_err(io::Error::other)?;
-        let filled = self.fill(job, plan);
-        if let Err(error) = filled {
+        let filled = self.fill(job, plan).map_err(io::Error::other);
+        let opened = match plan.pmix {
+            Some(_) => filled.and_then(|()| self.add_pmix_job(job, plan)),
+            None => filled,
+        };
+        if let Err(error) = opened {
             self.remove_job(job);
-            return Err(io::Error::other(error));
+            return Err(error);
         }
         let place = index(job.0);
         self.seats.resize_with(self.seats.len().max(place + 1), Vec::new);
@@ -127,11 +135,12 @@ impl Service {
     /// Forgets a job whose ranks have all been given up.
     pub fn remove_job(&mut self, job: JobId) {
         // It is refused only while a rank may still speak; the job then stays, which costs memory only.
-        if self.server.remove_job(job).is_ok()
-            && let Some(seats) = self.seats.get_mut(index(job.0))
-        {
-            *seats = Vec::new();
-            self.tracer.remove_job(job.0);
+        if self.server.remove_job(job).is_ok() {
+            self.desk.pmix.remove_job(job);
+            if let Some(seats) = self.seats.get_mut(index(job.0)) {
+                *seats = Vec::new();
+                self.tracer.remove_job(job.0);
+            }
         }
     }
 
@@ -183,6 +192,7 @@ impl Service {
     ///
     /// Errors: as for [`ready`](Self::ready).
     pub fn drain(&mut self, job: JobId, rank: u32, poller: &Poller) -> io::Result<()> {
+        self.drain_pmix(job, rank, poller)?;
         match self.seat(job, rank).and_then(|seat| seat.session) {
             Some(session) => self.serve(session, poller, Occasion::Ended),
             None => Ok(()),
@@ -193,10 +203,14 @@ impl Service {
     ///
     /// Errors: as for [`ready`](Self::ready).
     pub fn flush(&mut self, poller: &Poller) -> io::Result<()> {
-        while let Some(id) = self.server.next_ready() {
-            self.serve(id, poller, Occasion::Owed)?;
+        loop {
+            while let Some(id) = self.server.next_ready() {
+                self.serve(id, poller, Occasion::Owed)?;
+            }
+            if !self.flush_pmix(poller)? {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// The next thing the rest of the launcher must know. After each, there may be somebody to
@@ -205,6 +219,9 @@ impl Service {
         while let Some(event) = self.events.pop_front().or_else(|| self.server.poll_event()) {
             let news = event_news(self, event);
             self.news.extend(news);
+        }
+        while let Some(news) = self.next_pmix_news() {
+            self.news.push_back(news);
         }
         let stuck = stuck_news(self);
         self.news.extend(stuck);
@@ -226,6 +243,7 @@ impl Service {
         let session = seat.session.take();
         session.into_iter().for_each(|session| self.close(session));
         self.server.member_gone(job, Rank(rank));
+        self.set_pmix_gone(job, rank);
     }
 
     /// How far a rank has come.

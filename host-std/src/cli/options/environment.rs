@@ -3,7 +3,7 @@
 use super::value::{add, put, text};
 use super::{Opt, Topic::Environment};
 use crate::launch::variables::SET;
-use crate::settings::environment::Inherit;
+use crate::settings::environment::{Inherit, Offer};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
@@ -42,6 +42,25 @@ pub(super) const ROWS: &[Opt] = &[
         },
     )
     .of_part(),
+    Opt::value(
+        Environment,
+        "pmi",
+        "WHICH",
+        "which protocols ranks find a server for: auto (default), 1, 2, x (PMIx) or all",
+        |settings, value| put(&mut settings.environment.offer, offer(value)),
+        |settings| {
+            Some(
+                match settings.environment.offer {
+                    Offer::Auto => "auto",
+                    Offer::Pmi1 => "1",
+                    Offer::Pmi2 => "2",
+                    Offer::Pmix => "x",
+                    Offer::All => "all",
+                }
+                .to_owned(),
+            )
+        },
+    ),
     Opt::switch(
         Environment,
         "env-report",
@@ -65,6 +84,17 @@ fn assignment(value: &OsStr) -> Result<(OsString, OsString), String> {
     }
     let owned = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
     Ok((owned(&bytes[..cut]), owned(&bytes[cut + 1..])))
+}
+
+fn offer(value: &OsStr) -> Result<Offer, String> {
+    match value.as_bytes() {
+        b"auto" => Ok(Offer::Auto),
+        b"1" => Ok(Offer::Pmi1),
+        b"2" => Ok(Offer::Pmi2),
+        b"x" => Ok(Offer::Pmix),
+        b"all" => Ok(Offer::All),
+        _ => Err("that is no protocol; there are auto, 1, 2, x and all".to_owned()),
+    }
 }
 
 fn inherit(value: &OsStr) -> Result<Inherit, String> {

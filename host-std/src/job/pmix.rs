@@ -1,0 +1,117 @@
+//! PMIx clients: where they dial in, whether they are who they say, and what they want done.
+
+use super::{Run, index};
+use crate::launch::plan::Plan;
+use crate::launch::pmix::PmixDial;
+use crate::report;
+use crate::server::listen::Listener;
+use crate::server::pmix::asked::Wish;
+use crate::server::pmix::{facts, who};
+use crate::server::ready::{Poller, Token};
+use pmi_core::ids::{JobId, Rank};
+use pmi_core::server::pmix::ConnectionId;
+use pmi_core::wire::pmix::names::Status;
+use rustix::process::getuid;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+impl Run {
+    /// Opens the place where PMIx clients dial in, if a rank of `plan` may be one and it is not open, and
+    /// writes into the plan where that is.
+    ///
+    /// Errors: those of the system.
+    pub(super) fn open_for(
+        pmix: &mut Option<Listener>,
+        plan: &mut Plan,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        if !plan.has_pmix() {
+            return Ok(());
+        }
+        let listener = match pmix {
+            Some(listener) => listener,
+            None => {
+                let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                pmix.insert(Listener::open(any, Token::PmixListen, poller)?)
+            }
+        };
+        let nspace = facts::server_nspace(std::process::id());
+        plan.pmix = Some(PmixDial { uri: format!("{nspace}.0;tcp4://{}", listener.address) });
+        Ok(())
+    }
+
+    /// Lets everybody in who waits outside; who they are is found out when they say it.
+    pub(super) fn take_pmix_callers(&mut self) -> io::Result<()> {
+        let Some(listener) = &mut self.pmix else { return Ok(()) };
+        while let Some(caller) = listener.accept(&self.poller)? {
+            self.service.add_pmix_caller(caller, &self.poller)?;
+        }
+        Ok(())
+    }
+
+    /// Somebody claims to be a rank. It is, if its socket belongs to our user and is held by the process
+    /// of the rank or one that comes from it.
+    pub(super) fn take_pmix_dialled(
+        &mut self,
+        connection: ConnectionId,
+        (job, rank): (JobId, u32),
+        user: Option<u32>,
+    ) {
+        let Some((from, to)) = self.service.pmix_socket(connection) else { return };
+        let ours = getuid().as_raw();
+        let process = self.process_of(job, rank).map(|process| &self.processes[index(process)]);
+        let running = process.filter(|started| started.process.is_some());
+        let socket = who::socket(from, to).ok().flatten();
+        let is_it = running.zip(socket).is_some_and(|(started, socket)| {
+            socket.user == ours
+                && user.is_none_or(|user| user == ours)
+                && who::is_held_below(started.pid, socket)
+        });
+        if is_it {
+            self.service.admit_pmix(connection);
+            return;
+        }
+        self.service.refuse_pmix(connection, Status::NO_PERMISSIONS);
+        let why = format!("claimed to be rank {rank}, which it is not");
+        self.outputs.say(report::refused(from, &why));
+    }
+
+    /// A PMIx client did what ends its connection. The end of its process will say the rest, if it is
+    /// one of ours.
+    pub(super) fn take_pmix_broken(
+        &mut self,
+        peer: Option<(JobId, Rank)>,
+        from: SocketAddr,
+        why: &str,
+    ) {
+        let _ = peer;
+        self.outputs.say(report::refused(from, why));
+    }
+
+    /// A PMIx client asks for what only we can do.
+    pub(super) fn take_pmix_asked(&mut self, connection: ConnectionId, pending: usize) {
+        let status = match self.service.pmix_wish(connection) {
+            Wish::Cleanup(..) if self.cleanups.len() >= CLEANUPS_MAX => Status::OUT_OF_RESOURCE,
+            Wish::Cleanup(job, rank, cleanup) => {
+                self.cleanups.push((job, rank, cleanup));
+                Status::SUCCESS
+            }
+            Wish::Unknown => Status::NOT_SUPPORTED,
+        };
+        self.service.answer_pmix((connection, pending), status);
+    }
+
+    /// Removes what a rank that has ended has left behind.
+    pub(super) fn clean_up_after(&mut self, job: JobId, rank: u32) {
+        let of_rank = self.cleanups.extract_if(.., |(of, who, _)| (*of, *who) == (job, Some(rank)));
+        of_rank.for_each(|(_, _, cleanup)| cleanup.run());
+    }
+
+    /// Removes what is left behind when all have ended.
+    pub(super) fn clean_up(&mut self) {
+        self.cleanups.drain(..).for_each(|(_, _, cleanup)| cleanup.run());
+    }
+}
+
+/// Far more than ranks ask for, and little enough to keep.
+const CLEANUPS_MAX: usize = 1 << 16;

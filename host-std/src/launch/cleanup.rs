@@ -1,0 +1,172 @@
+//! What ranks leave behind when they end, as they have told us before: files and folders of theirs.
+//!
+//! A rank that is killed cannot remove its pieces of shared memory. It says beforehand what they are, and
+//! they go when it has ended, however that was. It could remove nothing of others that way: what goes must
+//! belong to our user, and no link is followed.
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::process::getuid;
+use std::ffi::{CStr, CString};
+use std::io;
+
+/// Files and folders of one rank, or of whoever ends last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cleanup {
+    /// Files that go.
+    pub files: Vec<CString>,
+    /// Folders that are emptied, and go.
+    pub folders: Vec<CString>,
+    /// What is in the folders below them goes as well.
+    pub is_recursive: bool,
+    /// Only folders go that are empty.
+    pub only_empty: bool,
+    /// The folders themselves stay.
+    pub leaves_top: bool,
+    /// Names that stay.
+    pub kept: Vec<CString>,
+}
+
+impl Cleanup {
+    /// True when there is nothing to remove.
+    pub const fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.folders.is_empty()
+    }
+
+    /// Removes what is there. What cannot be removed, or was already, stays as it is: the rank that could
+    /// be told has ended.
+    pub fn run(&self) {
+        for file in self.files.iter().filter(|file| is_absolute(file) && !self.kept.contains(file))
+        {
+            if is_ours(CWD, file) == Ok(FileType::RegularFile) {
+                let _ = unlinkat(CWD, file.as_c_str(), AtFlags::empty());
+            }
+        }
+        for folder in self.folders.iter().filter(|folder| is_absolute(folder)) {
+            if is_ours(CWD, folder) != Ok(FileType::Directory) {
+                continue;
+            }
+            let _ = self.empty(CWD, folder, DEPTH_MAX);
+            if !self.leaves_top {
+                let _ = unlinkat(CWD, folder.as_c_str(), AtFlags::REMOVEDIR);
+            }
+        }
+    }
+
+    /// Removes what is in the folder `name` of `parent`.
+    fn empty(&self, parent: impl AsFd, name: &CStr, depth: u32) -> io::Result<()> {
+        let folder = place(parent, name)?;
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..")
+                || self.kept.iter().any(|kept| **kept == *name)
+            {
+                continue;
+            }
+            match is_ours(&folder, name) {
+                Ok(FileType::Directory) if self.is_recursive && depth > 0 => {
+                    self.empty(&folder, name, depth - 1)?;
+                    let _ = unlinkat(&folder, name, AtFlags::REMOVEDIR);
+                }
+                Ok(FileType::Directory) | Err(_) => {}
+                Ok(_) if self.only_empty => {}
+                Ok(_) => {
+                    let _ = unlinkat(&folder, name, AtFlags::empty());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What kind of thing it is, if it belongs to our user.
+fn is_ours(parent: impl AsFd, name: &CStr) -> Result<FileType, rustix::io::Errno> {
+    let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    match found.st_uid == getuid().as_raw() {
+        true => Ok(FileType::from_raw_mode(found.st_mode)),
+        false => Err(rustix::io::Errno::PERM),
+    }
+}
+
+fn place(parent: impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(parent, name, flags, Mode::empty())?)
+}
+
+/// A path that means the same for us as for the rank, and leads to where it says.
+fn is_absolute(path: &CStr) -> bool {
+    let mut parts = path.to_bytes().split(|byte| *byte == b'/');
+    path.to_bytes().starts_with(b"/") && !parts.any(|part| part == b"..")
+}
+
+/// How deep folders may lie in each other.
+const DEPTH_MAX: u32 = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::path::{Path, PathBuf};
+
+    fn folder(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("pmi-cleanup-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("below/deeper")).unwrap();
+        fs::write(folder.join("file"), "").unwrap();
+        fs::write(folder.join("kept"), "").unwrap();
+        fs::write(folder.join("below/deeper/file"), "").unwrap();
+        folder
+    }
+
+    fn path(path: &Path) -> CString {
+        CString::new(path.as_os_str().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn files_go_and_links_are_not_followed() {
+        let folder = folder("files");
+        let other = folder.join("link");
+        symlink(folder.join("kept"), &other).unwrap();
+        let files = ["file", "link", "not-there"].map(|name| path(&folder.join(name)));
+        Cleanup { files: files.into(), ..Cleanup::default() }.run();
+        assert!(!folder.join("file").exists() && folder.join("kept").exists());
+        assert!(other.is_symlink());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_tree_goes_without_what_it_links_to() {
+        let (tree, outside) = (folder("tree"), folder("outside"));
+        symlink(&outside, tree.join("below/out")).unwrap();
+        let flat = Cleanup { folders: vec![path(&tree)], ..Cleanup::default() };
+        flat.run();
+        assert!(!tree.join("file").exists() && tree.join("below/deeper/file").exists());
+        Cleanup { is_recursive: true, ..flat }.run();
+        assert!(!tree.exists());
+        assert!(outside.join("below/deeper/file").exists());
+        fs::remove_dir_all(outside).unwrap();
+    }
+
+    #[test]
+    fn what_shall_stay_stays() {
+        let tree = folder("stays");
+        let cleanup = Cleanup {
+            folders: vec![path(&tree)],
+            is_recursive: true,
+            leaves_top: true,
+            kept: vec![c"kept".into()],
+            ..Cleanup::default()
+        };
+        cleanup.run();
+        let left: Vec<_> =
+            fs::read_dir(&tree).unwrap().map(|one| one.unwrap().file_name()).collect();
+        assert_eq!(left, ["kept"]);
+        let up = CString::new([path(&tree).as_bytes(), b"/../nothing"].concat()).unwrap();
+        assert!(!is_absolute(&up) && !is_absolute(c"file") && is_absolute(c"/a/b"));
+        fs::remove_dir_all(tree).unwrap();
+    }
+}

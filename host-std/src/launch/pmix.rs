@@ -1,0 +1,73 @@
+//! What a PMIx client finds in its environment.
+
+use super::plan::Plan;
+
+/// Where PMIx clients of a job dial in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PmixDial {
+    /// Name space and rank of the server, and the address, as a client reads them.
+    pub uri: String,
+}
+
+/// Variables that have the same value in every rank of the job of `plan`.
+pub fn of_plan(plan: &Plan, dial: &PmixDial) -> Vec<(&'static str, String)> {
+    // A client takes the newest name that it knows, and with it an encoding.
+    let addresses = [
+        "PMIX_SERVER_URI41",
+        "PMIX_SERVER_URI4",
+        "PMIX_SERVER_URI3",
+        "PMIX_SERVER_URI21",
+        "PMIX_SERVER_URI2",
+    ];
+    let mut variables: Vec<_> = addresses.map(|name| (name, dial.uri.clone())).into();
+    variables.extend([
+        ("PMIX_NAMESPACE", plan.kvsname.clone()),
+        // The other ways to learn about the job are memory in forms that are private to one library, and
+        // newer clients choose one of those by themselves.
+        ("PMIX_GDS_MODULE", "hash".to_owned()),
+        ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC".to_owned()),
+        ("PMIX_SECURITY_MODE", "native".to_owned()),
+        // A client takes its server for one of this version.
+        ("PMIX_VERSION", "4.2.2".to_owned()),
+        // By this name it finds its own node in the description of the job.
+        ("PMIX_HOSTNAME", plan.host.clone()),
+        // Open MPI 4 looks for launchers that it knows, and without this finds none: every process would
+        // be a job of its own.
+        ("OMPI_MCA_schizo", "ompi".to_owned()),
+        // It would ask PMI-1 and PMI-2 first, whose variables may be there as well.
+        ("OMPI_MCA_pmix", "^s1,s2,cray,isolated".to_owned()),
+        // Where a rank runs is not for it to choose.
+        ("OMPI_MCA_orte_bound_at_launch", "1".to_owned()),
+        // Programs and scripts look at these.
+        ("OMPI_COMM_WORLD_SIZE", plan.ranks.to_string()),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", plan.local().to_string()),
+        ("OMPI_UNIVERSE_SIZE", plan.universe.unwrap_or(plan.ranks).to_string()),
+        ("OMPI_NUM_APP_CTX", plan.parts.len().to_string()),
+        ("OMPI_FIRST_RANKS", listed(first_ranks(plan))),
+        ("OMPI_APP_CTX_NUM_PROCS", listed(plan.parts.iter().map(|part| part.ranks))),
+    ]);
+    variables
+}
+
+/// Variables that differ from rank to rank.
+pub fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 4] {
+    [
+        ("PMIX_RANK", rank.to_string()),
+        ("OMPI_COMM_WORLD_RANK", rank.to_string()),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", local_rank.to_string()),
+        ("OMPI_COMM_WORLD_NODE_RANK", local_rank.to_string()),
+    ]
+}
+
+fn first_ranks(plan: &Plan) -> impl Iterator<Item = u32> {
+    plan.parts.iter().scan(0, |next, part| {
+        let first = *next;
+        *next += part.ranks;
+        Some(first)
+    })
+}
+
+fn listed(numbers: impl Iterator<Item = u32>) -> String {
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    numbers.join(" ")
+}

@@ -1,0 +1,234 @@
+//! Connections of PMIx clients, and what is wanted of the rest of the launcher there.
+
+use super::facts;
+use super::heap::Heap;
+use crate::launch::plan::Plan;
+use crate::server::flush::{Connection, Occasion, Served};
+use crate::server::news::{News, printable};
+use crate::server::ready::{Poller, Token};
+use crate::server::service::Service;
+use crate::server::storage::Table;
+use crate::verdict::Failure;
+use pmi_core::ids::{JobId, Rank};
+use pmi_core::server::pmix::{ConnectionId, Event, Pmix, Post};
+use pmi_core::time::Duration;
+use pmi_core::wire::pmix::names::Status;
+use pmi_std::{Bounded, Stream};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+
+/// The PMIx part of a [`Service`]. It is empty, and costs nothing, while nobody dials in.
+#[derive(Debug)]
+pub struct Desk {
+    pub(in crate::server) pmix: Pmix<Heap>,
+    /// By number of the connection.
+    connections: Vec<Option<Connection>>,
+    /// What connections had not told when they were closed.
+    events: VecDeque<Event>,
+    /// One buffer for whichever connection is served. Answers are long here.
+    scratch: Box<[u8]>,
+}
+
+impl Desk {
+    /// A desk without connections.
+    pub fn new() -> Self {
+        let (connections, jobs) = (Table::new(CONNECTIONS_MAX), Table::new(JOBS_MAX));
+        Self {
+            pmix: Pmix::new(connections, jobs, Table::new(COLLECTIVES_MAX)),
+            connections: Vec::new(),
+            events: VecDeque::new(),
+            scratch: Box::default(),
+        }
+    }
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Service {
+    /// Lets PMIx clients into the job of `plan`.
+    ///
+    /// Errors: no room.
+    pub fn add_pmix_job(&mut self, job: JobId, plan: &Plan) -> io::Result<()> {
+        let info = facts::describe(plan, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let posts = (0..plan.ranks).map(|_| Post::default()).collect();
+        self.desk.pmix.add_job(job, info, posts).map_err(io::Error::other)
+    }
+
+    /// Takes over the connection of somebody who has to say who it is.
+    ///
+    /// Errors: those of the system.
+    pub fn add_pmix_caller(
+        &mut self,
+        (link, from): (Stream, SocketAddr),
+        poller: &Poller,
+    ) -> io::Result<()> {
+        let desk = &mut self.desk;
+        if desk.scratch.is_empty() {
+            desk.scratch = vec![0; SCRATCH].into();
+        }
+        let deadline = self.clock.now().plus(SAY_WITHIN);
+        let opened =
+            desk.pmix.open(Bounded::new(INBOX_MAX), Table::new(PENDINGS_MAX), Some(deadline));
+        // Too many are sent away.
+        let Ok(id) = opened else { return Ok(()) };
+        let connection = Connection::new(link, Some(from), Token::Pmix(id.0), poller)?;
+        let place = index(id.0);
+        desk.connections.resize_with(desk.connections.len().max(place + 1), || None);
+        desk.connections[place] = Some(connection);
+        Ok(())
+    }
+
+    /// Serves the PMIx connection with this number, whose socket has something or takes something.
+    ///
+    /// Errors: those of the system's readiness calls; trouble with the peer is news.
+    pub fn pmix_ready(&mut self, connection: u32, poller: &Poller) -> io::Result<()> {
+        self.serve_pmix(ConnectionId(connection), poller, Occasion::Ready)
+    }
+
+    /// Serves every PMIx client that is owed something.
+    ///
+    /// Errors: as for [`pmix_ready`](Self::pmix_ready).
+    pub(in crate::server) fn flush_pmix(&mut self, poller: &Poller) -> io::Result<bool> {
+        let mut any = false;
+        while let Some(id) = self.desk.pmix.next_ready(&mut self.server) {
+            any = true;
+            self.serve_pmix(id, poller, Occasion::Owed)?;
+        }
+        Ok(any)
+    }
+
+    /// Takes up everything that a rank said before it ended.
+    ///
+    /// Errors: as for [`pmix_ready`](Self::pmix_ready).
+    pub(in crate::server) fn drain_pmix(
+        &mut self,
+        job: JobId,
+        rank: u32,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        for id in self.pmix_connections(job, rank) {
+            self.serve_pmix(id, poller, Occasion::Ended)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a caller in, who is who it says.
+    pub fn admit_pmix(&mut self, connection: ConnectionId) {
+        // It may have hung up meanwhile.
+        let _ = self.desk.pmix.admit(connection, &mut self.server);
+    }
+
+    /// Sends a caller away.
+    pub fn refuse_pmix(&mut self, connection: ConnectionId, status: Status) {
+        self.desk.pmix.refuse(connection, status);
+    }
+
+    /// Where a caller dials in from, and to.
+    pub fn pmix_socket(&self, connection: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
+        self.desk.connections.get(index(connection.0))?.as_ref()?.ends()
+    }
+
+    /// True when a rank has spoken PMIx.
+    pub fn is_pmix(&self, job: JobId, rank: u32) -> bool {
+        self.desk.pmix.has_spoken(job, Rank(rank))
+    }
+
+    /// Closes what is left of the connections of a rank that is gone, and lets nobody wait for it.
+    pub(in crate::server) fn set_pmix_gone(&mut self, job: JobId, rank: u32) {
+        for id in self.pmix_connections(job, rank) {
+            self.close_pmix(id);
+        }
+        self.desk.pmix.member_gone(job, Rank(rank), &mut self.server);
+    }
+
+    /// The next thing that the rest of the launcher must know.
+    pub(in crate::server) fn next_pmix_news(&mut self) -> Option<News> {
+        let event = self.desk.events.pop_front().or_else(|| self.desk.pmix.poll_event())?;
+        Some(match event {
+            Event::Dialled { connection, job, rank, user } => {
+                News::PmixDialled { connection, job, rank: rank.0, user }
+            }
+            Event::Aborted { job, rank, code, message } => {
+                let message = printable(message.as_bytes());
+                News::Failed { job, failure: Failure::Abort { rank: rank.0, code, message } }
+            }
+            Event::Asked { connection, pending } => News::PmixAsked { connection, pending },
+            _ => return None,
+        })
+    }
+
+    fn serve_pmix(
+        &mut self,
+        id: ConnectionId,
+        poller: &Poller,
+        occasion: Occasion,
+    ) -> io::Result<()> {
+        let now = self.clock.now();
+        let desk = &mut self.desk;
+        let found = desk.connections.get_mut(index(id.0)).and_then(Option::as_mut);
+        let Some(connection) = found else { return Ok(()) };
+        let Some(mut machine) = desk.pmix.connection(id, &mut self.server) else { return Ok(()) };
+        let wire = (Token::Pmix(id.0), poller);
+        let served = connection.serve(&mut machine, now, &mut desk.scratch, occasion, wire)?;
+        let from = connection.from;
+        let peer = desk.pmix.peer(id);
+        match (served, peer) {
+            (Served::Waiting, _) => return Ok(()),
+            (Served::Broken(error, _), peer) => {
+                let why = error.to_string();
+                self.news.extend(from.map(|from| News::PmixBroken { peer, from, why }));
+            }
+            (_, Some((job, Rank(rank))))
+                if desk.pmix.has_left_early(job, Rank(rank), &self.server) =>
+            {
+                self.news.push_back(News::Closed { job, rank });
+            }
+            _ => {}
+        }
+        self.close_pmix(id);
+        Ok(())
+    }
+
+    fn close_pmix(&mut self, id: ConnectionId) {
+        if let Some(place) = self.desk.connections.get_mut(index(id.0)) {
+            *place = None;
+        }
+        self.desk.events.extend(self.desk.pmix.close(id, &mut self.server));
+    }
+
+    fn pmix_connections(&self, job: JobId, rank: u32) -> Vec<ConnectionId> {
+        let ids = (0..self.desk.connections.len()).filter_map(|at| u32::try_from(at).ok());
+        let is_its = |id: &ConnectionId| self.desk.pmix.peer(*id) == Some((job, Rank(rank)));
+        ids.map(ConnectionId).filter(is_its).collect()
+    }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Above what one process may have open files for.
+const CONNECTIONS_MAX: usize = 1 << 21;
+
+/// As many as the server has.
+const JOBS_MAX: usize = 1 << 20;
+
+/// A bound on fences of some processes and the like that are open at once.
+const COLLECTIVES_MAX: usize = 1 << 16;
+
+/// How many answers one client may wait for at once.
+const PENDINGS_MAX: usize = 1024;
+
+/// What one client may send at once. A commit of large values is as long as they are.
+const INBOX_MAX: usize = 64 << 20;
+
+/// Whoever dials in says who it is at once.
+const SAY_WITHIN: Duration = Duration::from_secs(5);
+
+/// One half is for reading and one for writing.
+const SCRATCH: usize = 128 * 1024;

@@ -1,5 +1,6 @@
 //! Are there MPI and PMI libraries to start real programs with? Debian's MPICH, whose own launcher is the
-//! yardstick for ours; Slurm's client libraries; and Python, by which the tests get the MPICH that can spawn.
+//! yardstick for ours; Debian's Open MPI; Slurm's client libraries; and Python, by which the tests get the
+//! MPICH that can spawn.
 //!
 //! Only the set-up asks; the programs in `host-std/tests/programs` are built by the tests that run them.
 
@@ -11,6 +12,10 @@ use std::process::Command;
 pub(crate) const PACKAGES: &[&str] = &[
     "mpich",
     "libmpich-dev",
+    // The other half of the world, and the library that it speaks PMIx with.
+    "openmpi-bin",
+    "libopenmpi-dev",
+    "libpmix-dev",
     "libpmi2-0",
     "libpmi2-0-dev",
     // Another launcher, whose daemons the tests start on loopback.
@@ -24,6 +29,7 @@ pub(crate) const PACKAGES: &[&str] = &[
 /// The compiler wrapper, by the name that Debian's alternatives cannot point at another MPI.
 const COMPILER: &str = "mpicc.mpich";
 const LAUNCHER: &str = "mpiexec.hydra";
+const OPEN_MPI_COMPILER: &str = "mpicc.openmpi";
 
 /// A C program of nothing but what is included.
 const EMPTY: &str = "/dev/null";
@@ -37,13 +43,20 @@ pub(crate) fn find() -> Result<String, String> {
     )
     .map_err(shorten)?;
     let version = version(&header).ok_or("its mpi.h is not MPICH's")?;
+    for [compiler, header] in [[OPEN_MPI_COMPILER, "mpi.h"], ["cc", "pmix.h"]] {
+        let arguments = ["-E", "-include", header, "-I/usr/lib/x86_64-linux-gnu/pmix2/include"];
+        process::output(Command::new(compiler).args(arguments).args(["-x", "c"]).arg(EMPTY))
+            .map_err(shorten)?;
+    }
     process::output(
         Command::new("cc").args(["-E", "-include", "slurm/pmi2.h", "-x", "c"]).arg(EMPTY),
     )
     .map_err(shorten)?;
     process::output(Command::new("python3").args(["-c", "import ensurepip, venv"]))
         .map_err(shorten)?;
-    Ok(format!("MPICH {version} ({COMPILER}, {LAUNCHER}), Slurm's libpmi2, Python's venv"))
+    Ok(format!(
+        "MPICH {version} ({COMPILER}, {LAUNCHER}), Open MPI, Slurm's libpmi2, Python's venv"
+    ))
 }
 
 /// The version in a list of `#define NAME VALUE` lines.

@@ -179,6 +179,12 @@ pub fn mpi_program(name: &str) -> Option<PathBuf> {
     or_skip(built, "Debian's packages mpich and libmpich-dev bring what is missing")
 }
 
+/// Builds `tests/programs/NAME.c` with Open MPI's compiler, or says why it cannot, as [`mpi_program`] does.
+pub fn openmpi_program(name: &str) -> Option<PathBuf> {
+    let built = build_as(OsStr::new("mpicc.openmpi"), name, &format!("openmpi-{name}"));
+    or_skip(built, "Debian's packages openmpi-bin and libopenmpi-dev bring what is missing")
+}
+
 /// Builds `tests/programs/NAME.c` against Slurm's client library for PMI-2, or says why it cannot, as
 /// [`mpi_program`] does.
 pub fn slurm_program(name: &str) -> Option<PathBuf> {

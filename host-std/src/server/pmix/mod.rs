@@ -1,5 +1,6 @@
 //! Serving PMIx clients: what their part of the server is made of ([`heap`]), what they are told about
-//! their job ([`facts`]), their connections ([`desk`]), what they ask of the launcher ([`asked`]), and whether they are who they say ([`who`]).
+//! their job ([`facts`]), their connections ([`desk`]), what they ask of the launcher ([`asked`]), and
+//! whether they are who they say ([`who`]).
 
 pub mod asked;
 pub mod desk;

@@ -1,0 +1,97 @@
+//! Programs built with Open MPI's own compiler, unmodified. They speak PMIx.
+
+mod common;
+use common::{Ran, host, job, mpi_program, openmpi_program, run};
+use std::path::Path;
+
+/// Sizes of the jobs. The largest one has more ranks than any machine that runs the tests has cores.
+const SIZES: [u32; 4] = [1, 2, 8, 32];
+
+fn mpi(ranks: u32, program: &Path, args: &[&str]) -> Ran {
+    run(job(ranks, [program]).args(args))
+}
+
+#[test]
+fn hello_comes_from_every_rank_once() {
+    let Some(hello) = openmpi_program("hello") else { return };
+    for size in SIZES {
+        let ran = mpi(size, &hello, &[]).exits_with(0).says_nothing();
+        let mut expected: Vec<String> =
+            (0..size).map(|rank| format!("rank {rank} of {size}")).collect();
+        expected.sort_unstable();
+        let said = ran.lines().into_iter().map(|line| line.split(" on ").next().unwrap());
+        assert_eq!(said.collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn a_token_goes_round_the_ring() {
+    let Some(ring) = openmpi_program("ring") else { return };
+    for size in [1, 2, 8] {
+        let ran = mpi(size, &ring, &[]).exits_with(0).says_nothing();
+        assert_eq!(ran.out, format!("ring of {size}: token {}\n", size * (size - 1) / 2));
+    }
+}
+
+#[test]
+fn allreduce_gives_everybody_the_sum() {
+    let Some(allreduce) = openmpi_program("allreduce") else { return };
+    for size in [1, 2, 8] {
+        let ran = mpi(size, &allreduce, &[]).exits_with(0).says_nothing();
+        let sum: u32 = (0..size).map(|rank| rank * rank).sum();
+        assert_eq!(ran.out, format!("allreduce of {size}: sum {sum}\n"));
+    }
+}
+
+#[test]
+fn the_exit_code_of_a_rank_is_passed_on() {
+    let Some(exitcode) = openmpi_program("exitcode") else { return };
+    mpi(4, &exitcode, &["3", "7"]).exits_with(7).says(&["rank 3 of", "code 7"]);
+    mpi(4, &exitcode, &["3", "0"]).exits_with(0).says_nothing();
+}
+
+#[test]
+fn mpi_abort_ends_the_job_with_its_code() {
+    let Some(abort) = openmpi_program("abort") else { return };
+    for size in [1, 4] {
+        let last = (size - 1).to_string();
+        mpi(size, &abort, &[&last, "42"]).exits_with(42).says(&[&format!("rank {last} of"), "42"]);
+    }
+}
+
+#[test]
+fn a_rank_that_a_signal_ends_ends_the_job() {
+    let Some(killed) = openmpi_program("killed") else { return };
+    mpi(4, &killed, &["3", "9"]).exits_with(137).says(&["rank 3 of", "SIGKILL"]);
+}
+
+#[test]
+fn a_rank_that_leaves_without_finalize_ends_the_job() {
+    let Some(leave) = openmpi_program("leave") else { return };
+    mpi(4, &leave, &["0"]).exits_with(1).says(&["rank 0 of", "without finalize"]);
+}
+
+#[test]
+fn both_libraries_run_with_no_option_also_through_a_shell() {
+    let (Some(one), Some(other)) = (openmpi_program("hello"), mpi_program("hello")) else { return };
+    for program in [one, other] {
+        let script = format!("exec {}", program.display());
+        for words in [vec![program.to_str().unwrap()], vec!["sh", "-c", &script]] {
+            let ran = run(&mut job(2, &words)).exits_with(0).says_nothing();
+            let said = ran.lines().into_iter().map(|line| line.split(" on ").next().unwrap());
+            assert_eq!(said.collect::<Vec<_>>(), ["rank 0 of 2", "rank 1 of 2"], "{words:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_user_offers_is_what_a_program_finds() {
+    let script = "echo ${PMI_FD:+pmi} ${PMIX_NAMESPACE:+pmix} $PMIX_MINE";
+    for (offer, found) in
+        [("1", "pmi mine"), ("2", "pmi mine"), ("x", "pmix mine"), ("all", "pmi pmix mine")]
+    {
+        let mut command = host(["run", "-n", "1", "--pmi", offer, "--env", "PMIX_MINE=mine"]);
+        let ran = run(command.args(["sh", "-c", script])).exits_with(0);
+        assert_eq!(ran.out.split_whitespace().collect::<Vec<_>>().join(" "), found, "{offer}");
+    }
+}

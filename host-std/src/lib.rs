@@ -14,6 +14,7 @@
 //! trace       the last messages in memory, all of them in a file
 //! verdict     how a job ended: rules without system calls
 //! report      every sentence this program says
+//! bridge      a rank behind a serial line, brought to a server
 //! conform     checks other launchers and clients
 //! demo        the built-in client that runs when no program is named
 //! ```
@@ -23,6 +24,7 @@
 //! thing, so a trace file is written by a thread of its own.
 #![forbid(unsafe_code)]
 
+pub mod bridge;
 pub mod cli;
 pub mod conform;
 pub mod control;

@@ -130,7 +130,8 @@ fn run(wanted: &Wanted, machine: &Machine) -> Result<Tally, String> {
         total += match is_ready(BOARD, &BOARD_NEEDS) {
             true => {
                 let kernel = build(machine, BOARD_TARGET, "pmi-board", "")?;
-                play_boards(&kernel, &kernel.with_file_name("serial"), &build_manager()?)
+                let serial = kernel.with_file_name("serial");
+                play_boards(&kernel, &serial, &build_manager()?, &build_linux()?)
             }
             false => machine::verdict_on_lack(machine::in_ci()),
         };

@@ -134,6 +134,7 @@ struct Figures {
 
 const TARGET: &str = "thumbv7em-none-eabihf";
 const BUDGETS: &str = "examples/bare-metal/budgets.txt";
+const README: &str = "README.md";
 const PAGE: &str = "docs/sizes.md";
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
@@ -152,6 +153,8 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     println!("\n{table}");
     write(BUDGETS, &budgets(&compiler, &all))?;
     write(PAGE, &page(&table))?;
+    let readme = fs::read_to_string(process::root().join(README)).map_err(|e| e.to_string())?;
+    write(README, &with_rows(&readme, &all).ok_or("README.md has no place for sizes")?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -351,6 +354,27 @@ fn budgets(compiler: &str, all: &Measured) -> String {
     text
 }
 
+/// The README with what images take between its two marks.
+fn with_rows(readme: &str, all: &Measured) -> Option<String> {
+    let (before, rest) = readme.split_once(MARKS[0])?;
+    let (_, after) = rest.split_once(MARKS[1])?;
+    let mut text = format!(
+        "{before}{}\n| image | flash | static RAM | stack |\n|---|---|---|---|\n",
+        MARKS[0]
+    );
+    for (image, f) in all {
+        let _ = writeln!(
+            text,
+            "| {}: {} | {} | {} | {} |",
+            image.name, image.about, f.flash, f.ram, f.stack
+        );
+    }
+    Some(format!("{text}{}{after}", MARKS[1]))
+}
+
+const MARKS: [&str; 2] =
+    ["<!-- sizes: written by `cargo xtask sizes --write` -->", "<!-- end of sizes -->"];
+
 /// What exceeds its budget.
 fn compare(budgets: &str, compiler: &str, all: &Measured) -> Vec<String> {
     let mut findings = Vec::new();
@@ -427,5 +451,20 @@ mod tests {
         let all: Vec<_> = IMAGES.iter().map(|image| (image, FIGURES)).collect();
         let text = table("rustc 1.0", &all);
         assert!(text.contains("| PMI-1 client, text | 6144 | 100 | met |"), "{text}");
+    }
+
+    #[test]
+    fn the_readme_gets_its_rows_between_the_marks_and_loses_old_ones() {
+        let all = [(&IMAGES[0], FIGURES)];
+        let readme = format!("a\n{}\nold\n{}\nb\n", MARKS[0], MARKS[1]);
+        let written = with_rows(&readme, &all).expect("both marks are there");
+        assert!(written.starts_with("a\n") && written.ends_with("\nb\n"));
+        assert!(written.contains("| 200 | 50 | 10 |") && !written.contains("old"));
+        assert_eq!(
+            with_rows(&written, &all),
+            Some(written.clone()),
+            "written again, nothing changes"
+        );
+        assert_eq!(with_rows("a", &all), None);
     }
 }

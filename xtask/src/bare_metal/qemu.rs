@@ -63,16 +63,16 @@ impl Running {
         Self::start(format!("guest {number}"), &mut qemu)
     }
 
-    /// Starts the microcontroller; its serial line goes to a port of the host's, if to anything,
-    /// and it is told its number.
-    pub(crate) fn board(kernel: &Path, line: Option<(u16, u64)>) -> Result<Self, String> {
+    /// Starts the microcontroller; its serial line goes somewhere (`tcp:ADDR:PORT`, or a device), if to
+    /// anything, and it is told its number.
+    pub(crate) fn board(kernel: &Path, line: Option<(&str, u64)>) -> Result<Self, String> {
         let mut qemu = process::command("qemu-system-arm");
         qemu.args(["-M", "mps2-an386", "-nodefaults", "-display", "none"]);
         qemu.args(["-chardev", "stdio,id=c0", "-semihosting-config"]);
         let id = line.map_or(0, |(_, id)| id);
         qemu.arg(format!("enable=on,target=native,chardev=c0,arg=board,arg={id}"));
-        if let Some((port, _)) = line {
-            qemu.arg("-serial").arg(format!("tcp:127.0.0.1:{port}"));
+        if let Some((to, _)) = line {
+            qemu.args(["-serial", to]);
         }
         Self::start("board".into(), qemu.arg("-kernel").arg(kernel))
     }
@@ -126,6 +126,14 @@ impl Running {
                 return port.ok_or_else(|| format!("no port in {line:?}"));
             }
         }
+    }
+
+    /// The device that a bridge says it has made.
+    pub(crate) fn device(&mut self, until: Instant) -> Result<String, String> {
+        let left = until.saturating_duration_since(Instant::now());
+        let line = self.lines.recv_timeout(left).map_err(|_| "the bridge says nothing")?;
+        let device = line.split(' ').find(|word| word.starts_with("/dev/"));
+        device.map(str::to_owned).ok_or_else(|| format!("no device in {line:?}"))
     }
 
     /// Waits for the end and gives all lines.

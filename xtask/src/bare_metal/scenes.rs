@@ -27,7 +27,7 @@ const PROCESSES: usize = 2;
 const GUEST_CLIENTS_MAX: usize = 3;
 
 /// The scenes of the microcontroller.
-pub(crate) fn play_boards(kernel: &Path, serial: &Path, manager: &Path) -> Tally {
+pub(crate) fn play_boards(kernel: &Path, serial: &Path, manager: &Path, linux: &Linux) -> Tally {
     let mut tally = scene(BOARD, "eight ranks and their server", || {
         let lines = Running::board(kernel, None)?.ends_with(0, Instant::now() + SCENE_TIME)?;
         match lines.iter().any(|line| line.contains("8 ranks done")) {
@@ -38,12 +38,28 @@ pub(crate) fn play_boards(kernel: &Path, serial: &Path, manager: &Path) -> Tally
     tally += scene(BOARD, "two boards with nothing but a serial line", || {
         let until = Instant::now() + SCENE_TIME;
         let mut manager = Running::manager(manager, &["2", &FIRST_ID.to_string(), SECRET])?;
-        let port = manager.port(until)?;
+        let to = format!("tcp:127.0.0.1:{}", manager.port(until)?);
         let running: Vec<Running> = (FIRST_ID..FIRST_ID + 2)
-            .map(|id| Running::board(serial, Some((port, id))))
+            .map(|id| Running::board(serial, Some((&to, id))))
             .collect::<Result<_, _>>()?;
         all_tables(running, 0, "serial", until)?;
         manager.ends_with(0, until).map(drop)
+    });
+    tally += scene(BOARD, "two boards behind bridges of pmi-host", || {
+        let until = Instant::now() + SCENE_TIME;
+        let words = ["run", "--listen", "127.0.0.1:0", "--expect", "2"].map(OsStr::new);
+        let mut host = Running::host(&linux.host, &words)?;
+        let to = format!("127.0.0.1:{}", host.dial_port(until)?);
+        let (mut bridges, mut boards) = (Vec::new(), Vec::new());
+        for id in 0..2 {
+            let words = ["bridge", "--serial", "pty", "--to", &to].map(OsStr::new);
+            let mut bridge = Running::host(&linux.host, &words)?;
+            boards.push(Running::board(serial, Some((&bridge.device(until)?, id)))?);
+            bridges.push(bridge);
+        }
+        all_tables(boards, 0, "serial", until)?;
+        bridges.iter_mut().try_for_each(|bridge| bridge.ends_with(0, until).map(drop))?;
+        host.ends_with(0, until).map(drop)
     });
     tally
 }

@@ -1,0 +1,116 @@
+//! The serial line: a device, or a pseudo-terminal made for it.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+use rustix::io::Errno;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{OptionalActions, Termios, tcdrain, tcgetattr, tcsetattr};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// One end of a serial line, raw: every byte passes as it is.
+#[derive(Debug)]
+pub(super) struct Line {
+    fd: OwnedFd,
+    name: String,
+    /// The other end of a pseudo-terminal, until somebody has opened it: with nobody there, the system takes
+    /// the line for hung up.
+    keeper: Option<OwnedFd>,
+    is_pseudo: bool,
+}
+
+impl Line {
+    /// Opens `device`, or makes a pseudo-terminal if it says `pty`.
+    ///
+    /// Errors: those of the system; a device that is no terminal is none that can be used.
+    pub(super) fn open(device: &str, baud: u32) -> io::Result<Self> {
+        if device == PTY {
+            return Self::make();
+        }
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = open(device, flags, Mode::empty())?;
+        let mut settings = tcgetattr(&fd)?;
+        settings.make_raw();
+        settings.set_speed(baud)?;
+        tcsetattr(&fd, OptionalActions::Now, &settings)?;
+        Ok(Self { fd, name: device.to_owned(), keeper: None, is_pseudo: false })
+    }
+
+    fn make() -> io::Result<Self> {
+        let fd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&fd)?;
+        unlockpt(&fd)?;
+        fcntl_setfl(&fd, OFlags::RDWR | OFlags::NONBLOCK)?;
+        let name = ptsname(&fd, Vec::new())?;
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let keeper = open(&*name, flags, Mode::empty())?;
+        let mut settings: Termios = tcgetattr(&keeper)?;
+        settings.make_raw();
+        tcsetattr(&keeper, OptionalActions::Now, &settings)?;
+        let name = name.to_string_lossy().into_owned();
+        Ok(Self { fd, name, keeper: Some(keeper), is_pseudo: true })
+    }
+
+    /// What a person calls it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits for the first bytes from the board.
+    ///
+    /// Errors: those of the system, and the end of the line.
+    pub(super) fn first(&mut self) -> io::Result<Vec<u8>> {
+        let mut room = [0; 256];
+        loop {
+            let mut ends = [PollFd::new(&self.fd, PollFlags::IN)];
+            match poll(&mut ends, None::<&Timespec>) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match rustix::io::read(&self.fd, &mut room) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(len) => {
+                    // Somebody is there now, so the end of the line is one from here on.
+                    self.keeper = None;
+                    return Ok(room[..len].to_vec());
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Line {
+    /// Gives the board time to read the last bytes: they are lost when the line is closed before.
+    pub(super) fn settle(&self) {
+        if self.is_pseudo {
+            // The system does not say what is still unread, but it says when nobody is there to read.
+            let until = Instant::now() + SETTLING;
+            while let Some(left) = until.checked_duration_since(Instant::now()) {
+                let mut ends = [PollFd::new(&self.fd, PollFlags::empty())];
+                let left = Timespec::try_from(left).ok();
+                match poll(&mut ends, left.as_ref()) {
+                    Err(Errno::INTR) => {}
+                    _ => break,
+                }
+            }
+        } else {
+            // What cannot be waited for cannot be told any better either.
+            let _ = tcdrain(&self.fd);
+        }
+    }
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// How long a board may take to read the last bytes and hang up.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// What stands for a new pseudo-terminal.
+const PTY: &str = "pty";

@@ -12,6 +12,7 @@
 //! control     how others ask a launcher how its run goes: 'pmi-host ps'
 //! watch       how a run goes: who runs, who waits and for whom; standstills
 //! trace       the last messages in memory, all of them in a file
+//! replay      one side of a recorded exchange, played again
 //! verdict     how a job ended: rules without system calls
 //! report      every sentence this program says
 //! bridge      a rank behind a serial line, brought to a server
@@ -31,6 +32,7 @@ pub mod control;
 pub mod demo;
 pub mod job;
 pub mod launch;
+pub mod replay;
 pub mod report;
 pub mod server;
 pub mod settings;

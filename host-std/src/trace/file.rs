@@ -213,3 +213,79 @@ const GATHERING: Duration = Duration::from_millis(5);
 
 /// How long the end of the run waits for the disk.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_reader_that_does_not_read_keeps_nobody_waiting_and_what_is_lost_is_counted() {
+        let folder = std::env::temp_dir().join(format!("pmi-trace-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        // Opened for both, it can be opened without waiting for the other end.
+        let mut pipe = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let mut start = Vec::new();
+        pmi_trace::file::write_head(&pmi_trace::Head::default(), &mut start);
+        let mut file = TraceFile::create(&path, &start).unwrap();
+        let mut frame = Vec::new();
+        let what = What::Told { text: "x".repeat(1000) };
+        write_record(
+            &Record::<Vec<u8>> { time_ns: 1, job: 0, rank: None, session: None, what },
+            &mut frame,
+        );
+        // More than fits into the pipe, the thread and the tray together, three times over.
+        let pushed = 3 * TRAY_MAX / frame.len();
+        for count in 0..pushed {
+            file.push(&frame);
+            if count % 64 == 0 {
+                assert_eq!(file.flush(2), None);
+            }
+        }
+        assert!(file.lost_count > 0);
+        let reading = thread::spawn(move || {
+            let mut all = Vec::new();
+            let mut piece = vec![0; 1 << 16];
+            // The last record says how many are missing, and a pipe that is open on both sides has no end.
+            while !all.ends_with(b"end of the test") {
+                let len = pipe.read(&mut piece).unwrap();
+                all.extend(&piece[..len]);
+            }
+            // The pipe lives on: a writer without a reader would fail.
+            (all, pipe)
+        });
+        // Once the reader has made room, the loss is told where it was.
+        thread::sleep(Duration::from_millis(200));
+        frame.clear();
+        let what = What::Told { text: "end of the test".into() };
+        write_record(
+            &Record::<Vec<u8>> { time_ns: 3, job: 0, rank: None, session: None, what },
+            &mut frame,
+        );
+        while file.lost_count > 0 {
+            file.push(&frame);
+            assert_eq!(file.flush(3), None);
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(file.finish(4), None);
+        let (all, _pipe) = reading.join().unwrap();
+        let read = pmi_trace::file::read(&all).unwrap();
+        assert_eq!(read.damage, None);
+        let (mut kept, mut lost) = (0, 0);
+        for record in &read.trace.records {
+            match record.what {
+                What::Lost { count } => lost += count,
+                _ if record.time_ns == 1 => kept += 1,
+                _ => {}
+            }
+        }
+        assert!(
+            lost > 0 && kept + lost >= u64::try_from(pushed).unwrap(),
+            "{kept} and {lost} of {pushed}"
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,107 @@
+//! What a recorded server knew from the start, as far as its answers show it.
+
+use super::script::{Line, Who};
+use pmi_core::command::{Answer, Place, Request, Verb, Version};
+use pmi_core::wire::mapping::{PROCESS_MAPPING, read_mapping};
+use pmi_core::wire::{Dialect, pmi1, pmi2};
+use pmi_trace::{Direction, message};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the server of one job knew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Given {
+    /// Attributes: what was answered to questions for them.
+    pub(super) attributes: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Keys that somebody read and no rank has put.
+    pub(super) space: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// How many processes there could be.
+    pub(super) universe: Option<u32>,
+    /// By rank: which program of the launch it was.
+    pub(super) appnums: BTreeMap<u32, i32>,
+}
+
+impl Given {
+    /// Reads it out of the conversations of `job`.
+    pub(super) fn of(job: u32, scripts: &BTreeMap<Who, Vec<Line<'_>>>) -> Self {
+        let mut given = Self::default();
+        let mut put = BTreeSet::new();
+        let own = || scripts.iter().filter(move |((of, _), _)| *of == job);
+        for line in own().flat_map(|(_, lines)| lines) {
+            if let Some(Request::Put { key, .. }) = request(line) {
+                put.insert(key.bytes().collect::<Vec<u8>>());
+            }
+        }
+        for ((_, rank), lines) in own() {
+            // In frames several questions may be open; the name that the client gave tells them apart.
+            let mut asked: Vec<(&[u8], Request<'_>)> = Vec::new();
+            for line in lines {
+                if let Some(request) = request(line) {
+                    asked.push((message::tag(line.bytes), request));
+                } else if line.direction == Direction::ToClient {
+                    let verb = message::verb(line.direction, line.bytes);
+                    let tag = message::tag(line.bytes);
+                    let fits = |(name, request): &(&[u8], Request<'_>)| {
+                        *name == tag && request.verb() == verb
+                    };
+                    let at = asked.iter().position(fits);
+                    if let Some((_, request)) = at.map(|at| asked.remove(at)) {
+                        given.learn(*rank, &request, line, &put);
+                    }
+                }
+            }
+        }
+        given
+    }
+
+    fn learn(
+        &mut self,
+        rank: u32,
+        request: &Request<'_>,
+        line: &Line<'_>,
+        put: &BTreeSet<Vec<u8>>,
+    ) {
+        let is_frame = message::is_frame(line.bytes);
+        let reply =
+            if is_frame { pmi2::read_reply(line.bytes) } else { pmi1::read_reply(line.bytes) };
+        let Ok(reply) = reply else { return };
+        match (request, reply.answer) {
+            (Request::Get { place, key, .. }, Answer::Value(value)) => {
+                let (key, value): (Vec<u8>, Vec<u8>) =
+                    (key.bytes().collect(), value.bytes().collect());
+                let is_attribute = *place == Place::Attributes || key == PROCESS_MAPPING;
+                if is_attribute {
+                    self.attributes.insert(key, value);
+                } else if *place != Place::Node && !put.contains(&key) {
+                    self.space.insert(key, value);
+                }
+            }
+            (Request::UniverseSize, Answer::Number(size)) => {
+                self.universe = u32::try_from(size).ok()
+            }
+            (Request::AppNum, Answer::Number(number)) => {
+                self.appnums.insert(rank, number);
+            }
+            (Request::FullInit { .. } | Request::InitAck { .. }, Answer::Identity(identity)) => {
+                self.appnums.insert(rank, identity.appnum);
+            }
+            _ => {}
+        }
+    }
+
+    /// The label of the node of each rank.
+    pub(super) fn nodes(&self, ranks: u32) -> Vec<u32> {
+        let mapping =
+            self.attributes.get(PROCESS_MAPPING).and_then(|text| read_mapping(text, ranks));
+        let nodes: Vec<u32> = mapping.into_iter().flatten().collect();
+        if nodes.is_empty() { vec![0; usize::try_from(ranks).unwrap_or(0)] } else { nodes }
+    }
+}
+
+/// What a client asks with a message.
+pub(super) fn request<'a>(line: &Line<'a>) -> Option<Request<'a>> {
+    if line.direction == Direction::ToClient {
+        return None;
+    }
+    let said = Dialect::of(line.bytes, Some(Version::V2_0)).read_request(line.bytes).ok()?;
+    said.request.filter(|request| request.verb() != Verb::Unknown)
+}

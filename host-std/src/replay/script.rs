@@ -1,0 +1,51 @@
+//! What each rank and its server said to each other.
+
+use pmi_trace::describe::{Meaning, describe};
+use pmi_trace::{Direction, Trace};
+use std::collections::BTreeMap;
+
+/// Number of the job, then rank.
+pub(super) type Who = (u32, u32);
+
+/// A recorded message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    /// Its place among all records.
+    pub(super) at: usize,
+    pub(super) direction: Direction,
+    pub(super) bytes: &'a [u8],
+}
+
+impl Line<'_> {
+    /// What it says.
+    pub(super) fn meaning(&self) -> Meaning {
+        describe(self.direction, self.bytes)
+    }
+}
+
+/// The messages of each rank, in their order. A caller counts as the rank it turned out to be; what is said
+/// on connections of nobody is left out.
+pub(super) fn scripts(trace: &Trace) -> BTreeMap<Who, Vec<Line<'_>>> {
+    let ranks = trace.records.iter().filter_map(|one| Some((one.session?, (one.job, one.rank?))));
+    let known: BTreeMap<u32, Who> = ranks.collect();
+    let mut scripts = BTreeMap::<Who, Vec<Line<'_>>>::new();
+    for (at, record, direction, bytes) in trace.messages() {
+        let own = record.rank.map(|rank| (record.job, rank));
+        let who = own.or_else(|| record.session.and_then(|session| known.get(&session)).copied());
+        if let Some(who) = who {
+            scripts.entry(who).or_default().push(Line { at, direction, bytes });
+        }
+    }
+    scripts
+}
+
+/// How a rank is called in sentences: the job only if there are several.
+pub(super) fn name(trace: &Trace, (job, rank): Who) -> String {
+    match trace.jobs().nth(1) {
+        None => format!("rank {rank}"),
+        Some(_) => format!("rank {rank} of job {job}"),
+    }
+}
+
+/// How many characters of a value are told.
+pub(super) const VALUE_MAX: usize = 100;

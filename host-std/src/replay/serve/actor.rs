@@ -1,0 +1,259 @@
+//! One rank of the program, and how far its record is played.
+
+use super::super::given::request;
+use super::super::script::{Line, VALUE_MAX, Who};
+use super::{is_shared, put_by};
+use pmi_core::command::{Answer, Reply, Request, Version};
+use pmi_core::limits::REPLY_BYTES;
+use pmi_core::wire::{Dialect, pmi1, pmi2};
+use pmi_trace::describe::{Meaning, describe};
+use pmi_trace::stream::Splitter;
+use pmi_trace::{Direction, message};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Child;
+
+/// A rank of the program.
+pub(super) struct Actor<'a> {
+    pub(super) who: Who,
+    lines: Vec<Line<'a>>,
+    /// The line that comes next.
+    next: usize,
+    child: Child,
+    pub(super) link: Option<UnixStream>,
+    splitter: Splitter,
+    /// Messages that came before their time.
+    early: VecDeque<Vec<u8>>,
+    /// Questions of this run without an answer.
+    open: Vec<Vec<u8>>,
+    unsent: Vec<u8>,
+    pub(super) asked_count: usize,
+    /// Its exit code, 128 and more for a signal.
+    pub(super) ended: Option<i32>,
+}
+
+/// Where a program leaves its record.
+#[derive(Debug)]
+pub(super) struct Departure {
+    /// Which of its messages, from 1.
+    number: usize,
+    recorded: Option<Meaning>,
+    /// What it says; nothing if it has ended.
+    now: Option<Meaning>,
+}
+
+impl<'a> Actor<'a> {
+    pub(super) fn new(who: Who, lines: Vec<Line<'a>>, child: Child, link: UnixStream) -> Self {
+        Self {
+            who,
+            lines,
+            next: 0,
+            child,
+            link: Some(link),
+            splitter: Splitter::default(),
+            early: VecDeque::new(),
+            open: Vec::new(),
+            unsent: Vec::new(),
+            asked_count: 0,
+            ended: None,
+        }
+    }
+
+    /// Where its next question is among all records.
+    pub(super) fn next_question(&self) -> usize {
+        let rest = self.lines.get(self.next..).unwrap_or_default();
+        let question = rest.iter().find(|line| line.direction == Direction::ToServer);
+        question.map_or(usize::MAX, |line| line.at)
+    }
+
+    /// Takes what the rank says, and says whether there was anything.
+    ///
+    /// Errors: it is not what the record has.
+    pub(super) fn hear(
+        &mut self,
+        puts: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+    ) -> Result<bool, Departure> {
+        let mut any = false;
+        let mut piece = [0; 4096];
+        while let Some(link) = &mut self.link {
+            match link.read(&mut piece) {
+                Ok(len) if len > 0 => {
+                    any = true;
+                    let early = &mut self.early;
+                    self.splitter.push(Direction::ToServer, &piece[..len], |message| {
+                        early.push_back(message.to_vec());
+                    });
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // How the process ends says more.
+                Ok(_) | Err(_) => self.link = None,
+            }
+        }
+        self.take_up(puts)?;
+        Ok(any)
+    }
+
+    /// Takes up messages as far as it is their turn.
+    ///
+    /// Errors: they are not what the record has.
+    pub(super) fn take_up(
+        &mut self,
+        puts: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+    ) -> Result<(), Departure> {
+        while let Some(bytes) = self.early.front() {
+            let line = self.lines.get(self.next);
+            if line.is_some_and(|line| line.direction == Direction::ToClient) {
+                return Ok(());
+            }
+            let now = describe(Direction::ToServer, bytes);
+            let recorded = line.map(Line::meaning);
+            if recorded.as_ref().map(compared) != Some(compared(&now)) {
+                return Err(Departure { number: self.asked_count + 1, recorded, now: Some(now) });
+            }
+            let bytes = self.early.pop_front().unwrap_or_default();
+            let said = Line { at: 0, direction: Direction::ToServer, bytes: &bytes };
+            puts.extend(put_by(&said));
+            self.open.push(bytes);
+            self.asked_count += 1;
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// Says what the record has next for this rank, and whether that was anything. What others take part in
+    /// waits until the record has passed it: no rank has a question left before `horizon`.
+    pub(super) fn speak(&mut self, horizon: usize, puts: &BTreeMap<Vec<u8>, Vec<u8>>) -> bool {
+        let mut any = false;
+        while let Some(line) = self.lines.get(self.next).copied() {
+            let waits = is_shared(&line) && horizon < line.at;
+            if line.direction == Direction::ToServer || waits {
+                break;
+            }
+            let bytes = self.reply(&line, puts);
+            self.splitter.note_reply(&bytes);
+            self.unsent.extend(bytes);
+            self.next += 1;
+            any = true;
+        }
+        if let (Some(link), false) = (&mut self.link, self.unsent.is_empty()) {
+            // What is not taken now is tried again; a rank that does not read is silent, which is told.
+            if let Ok(len) = link.write(&self.unsent) {
+                self.unsent.drain(..len);
+            }
+        }
+        any
+    }
+
+    /// A recorded reply, with what this run has made different: the name of the exchange, and the value of
+    /// a key.
+    fn reply(&mut self, line: &Line<'_>, puts: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
+        let verb = message::verb(Direction::ToClient, line.bytes);
+        let asks = |bytes: &Vec<u8>| message::verb(Direction::ToServer, bytes) == verb;
+        let at = self.open.iter().position(asks);
+        let Some(question) = at.map(|at| self.open.remove(at)) else { return line.bytes.to_vec() };
+        let is_frame = message::is_frame(line.bytes);
+        let read =
+            if is_frame { pmi2::read_reply(line.bytes) } else { pmi1::read_reply(line.bytes) };
+        let Ok(read) = read else { return line.bytes.to_vec() };
+        let asked = Line { at: 0, direction: Direction::ToServer, bytes: &question };
+        let put = match (request(&asked), read.answer) {
+            (Some(Request::Get { key, .. }), Answer::Value(_)) => {
+                puts.get(&key.bytes().collect::<Vec<u8>>())
+            }
+            _ => None,
+        };
+        let tag = message::tag(&question);
+        if put.is_none() && tag == read.tag {
+            return line.bytes.to_vec();
+        }
+        let answer = put.map_or(read.answer, |value| Answer::Value(value.as_slice().into()));
+        let mut out = [0; 2 * REPLY_BYTES];
+        let dialect = Dialect::of(&question, Some(Version::V2_0));
+        match dialect.write_reply(
+            &Reply { tag, answer, ..read },
+            message::word(&question),
+            &mut out,
+        ) {
+            Ok(len) => out[..len].to_vec(),
+            Err(_) => line.bytes.to_vec(),
+        }
+    }
+
+    /// Takes note of the end of the process.
+    ///
+    /// Errors: the record goes on.
+    pub(super) fn look_for_end(&mut self) -> Result<bool, Departure> {
+        let Ok(Some(status)) = (match self.ended {
+            None => self.child.try_wait(),
+            Some(_) => Ok(None),
+        }) else {
+            return Ok(false);
+        };
+        let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+        self.ended = Some(code.unwrap_or(-1));
+        let rest = self.lines.get(self.next..).unwrap_or_default();
+        match rest.iter().find(|line| line.direction == Direction::ToServer) {
+            // What it said last may still be in the socket.
+            Some(_) if self.link.is_some() => {
+                self.ended = None;
+                Ok(false)
+            }
+            Some(line) => {
+                let recorded = Some(line.meaning());
+                Err(Departure { number: self.asked_count + 1, recorded, now: None })
+            }
+            None => Ok(true),
+        }
+    }
+
+    /// What it should do now, as the rest of a sentence about it.
+    pub(super) fn awaited(&self) -> String {
+        match self.lines.get(self.next) {
+            None => "has said all that the record has, and runs on".to_owned(),
+            Some(line) if line.direction == Direction::ToServer => {
+                format!(
+                    "has not asked '{}', which the record has next",
+                    line.meaning().line(VALUE_MAX)
+                )
+            }
+            Some(_) => "waits for a fence that others have not entered".to_owned(),
+        }
+    }
+
+    pub(super) fn kill(&mut self) {
+        if self.ended.is_none() {
+            if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+                // It may be gone by now.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// What of a question must be as recorded: everything but values.
+fn compared(meaning: &Meaning) -> (&str, Vec<(&str, &str)>) {
+    let fields = meaning.fields.iter().filter(|(name, _)| *name != "value" && *name != "port");
+    (&meaning.name, fields.map(|(name, value)| (*name, value.as_str())).collect())
+}
+
+impl fmt::Display for Departure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |side: &Option<Meaning>, nothing: &str| match side {
+            Some(meaning) => format!("→ {}", meaning.line(VALUE_MAX)),
+            None => nothing.to_owned(),
+        };
+        write!(
+            f,
+            "leaves the record with its message {}\n  recorded: {}\n  now:      {}",
+            self.number,
+            line(&self.recorded, "nothing more"),
+            line(&self.now, "it has ended")
+        )
+    }
+}

@@ -1,0 +1,227 @@
+//! Runs that are recorded, what is seen in the records, and the records played again.
+
+mod common;
+use common::{Ran, host, job, mpi_program, run, shell, start};
+use pmi_trace::{Direction, Trace, What, import};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A file of this test alone.
+fn file(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-{name}"));
+    // It is left from the last time, or it is not there.
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+fn read(path: &Path) -> import::Imported {
+    import::read(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// Records a run of `program`, which must go well.
+fn recorded(name: &str, ranks: u32, words: &[&Path]) -> PathBuf {
+    let path = file(name);
+    let mut words: Vec<&Path> = words.to_vec();
+    words.splice(..0, [Path::new("--trace"), &path]);
+    run(&mut job(ranks, words)).exits_with(0).says_nothing();
+    path
+}
+
+/// `pmi-host WORDS… FILES…`
+fn with<'a>(words: &[&str], files: impl IntoIterator<Item = &'a Path>) -> Ran {
+    run(host(words).args(files))
+}
+
+/// How often ranks asked for this.
+fn asked(trace: &Trace, word: &[u8]) -> usize {
+    let is_asked = |(_, _, direction, bytes): &(usize, &pmi_trace::Record, Direction, &[u8])| {
+        *direction == Direction::ToServer && pmi_trace::message::word(bytes) == word
+    };
+    trace.messages().filter(is_asked).count()
+}
+
+#[test]
+fn a_real_run_is_recorded_shown_counted_and_drawn() {
+    let Some(hello) = mpi_program("hello") else { return };
+    let path = recorded("hello", 4, &[&hello]);
+    let import::Imported { trace, notes, .. } = read(&path);
+    assert_eq!(notes, [""; 0]);
+    assert_eq!((trace.head.jobs[0].ranks, trace.exit_code()), (4, Some(0)));
+    assert!(trace.head.started_unix_ns > 0 && trace.head.recorder.starts_with("pmi-host "));
+    for word in [&b"init"[..], b"get_maxes", b"finalize"] {
+        assert_eq!(asked(&trace, word), 4);
+    }
+    let count = |is: fn(&What) -> bool| trace.records.iter().filter(|one| is(&one.what)).count();
+    assert_eq!(count(|what| matches!(what, What::Started { .. })), 4);
+    assert_eq!(count(|what| matches!(what, What::Exited { code: 0 })), 4);
+    assert_eq!(count(|what| *what == What::Closed), 4);
+    assert!(trace.records.windows(2).all(|pair| pair[0].time_ns <= pair[1].time_ns));
+
+    let shown = with(&["trace", "show"], [path.as_path()]).exits_with(0).says_nothing();
+    assert_eq!(shown.out.lines().filter(|line| line.contains(" → init version=1.1")).count(), 4);
+    let one = with(&["trace", "show", "--raw", "--rank", "2"], [path.as_path()]).exits_with(0);
+    assert!(one.out.contains(" 2 → cmd=init pmi_version=1 pmi_subversion=1\\n"), "{}", one.out);
+    assert!(!one.out.contains(" 1 →"), "{}", one.out);
+    let counted = with(&["trace", "stats"], [path.as_path()]).exits_with(0);
+    let line = counted.out.lines().find(|line| line.starts_with("finalize ")).unwrap();
+    assert_eq!(line.split_whitespace().nth(1), Some("4"), "{line}");
+    let drawn = with(&["trace", "export", "--format", "svg"], [path.as_path()]).exits_with(0);
+    assert!(drawn.out.starts_with("<svg ") && drawn.out.contains("fence 1 · ranks 0-3"));
+    let other = with(&["trace", "export", "--format", "chrome"], [path.as_path()]).exits_with(0);
+    assert!(other.out.starts_with('{') && other.out.contains("\"traceEvents\""));
+}
+
+#[test]
+fn a_real_run_is_played_again_from_both_sides() {
+    let Some(ring) = mpi_program("ring") else { return };
+    let path = recorded("ring", 3, &[&ring]);
+    let clients = with(&["replay"], [path.as_path()]).exits_with(0).says_nothing();
+    assert!(clients.out.ends_with("of 3 ranks: every answer is as recorded\n"), "{}", clients.out);
+    let server = with(&["replay"], [path.as_path(), &ring]).exits_with(0).says_nothing();
+    assert!(server.out.contains("ring of 3: token 3\n"), "{}", server.out);
+    assert!(server.out.ends_with("of 3 ranks: all as recorded\n"), "{}", server.out);
+}
+
+#[test]
+fn a_program_that_leaves_its_record_is_told_where() {
+    let demo = recorded("left", 2, &[]);
+    let ran = with(&["replay"], [demo.as_path(), Path::new("true")]).exits_with(1);
+    assert!(
+        ran.out.contains("leaves the record with its message 1\n  recorded: → init"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("now:      it has ended"), "{}", ran.out);
+    let talks = "echo cmd=get_maxes >&$PMI_FD; sleep 60";
+    let ran = run(host(["replay"]).arg(&demo).args(shell(talks))).exits_with(1);
+    assert!(ran.out.contains("now:      → get_maxes"), "{}", ran.out);
+    // Who says nothing is not waited for without end.
+    let ran =
+        run(host(["replay", "--timeout", "1"]).arg(&demo).args(["sleep", "60"])).exits_with(1);
+    assert!(ran.out.contains("rank 1 has not asked 'init version=1.1'"), "{}", ran.out);
+    // Nor does it keep anybody who wants it to end.
+    let running = start(host(["replay"]).arg(&demo).args(["sh", "-c", "echo started; sleep 60"]));
+    running.signal("TERM");
+    let code = running.end().code;
+    assert!(code == 143, "{code}");
+    run(host(["replay"]).arg(&demo).arg("./nowhere"))
+        .exits_with(1)
+        .says(&["'./nowhere' cannot be started"]);
+}
+
+#[test]
+fn an_answer_that_differs_is_told_with_its_question() {
+    let demo = recorded("changed", 2, &[]);
+    let json = with(&["trace", "export", "--format", "json"], [demo.as_path()]).exits_with(0).out;
+    assert!(json.contains("cmd=put_result rc=0"));
+    let path = file("changed.json");
+    std::fs::write(&path, json.replacen("cmd=put_result rc=0", "cmd=put_result rc=7", 1)).unwrap();
+    let ran = with(&["replay"], [path.as_path()]).exits_with(1);
+    assert!(ran.out.contains("was answered to 'put key="), "{}", ran.out);
+    assert!(ran.out.contains("recorded: put rc=7\n  now:      put rc=0"), "{}", ran.out);
+    assert!(ran.out.ends_with("1 answers differ\n"), "{}", ran.out);
+}
+
+#[test]
+fn two_runs_of_one_program_do_not_differ_and_those_of_two_do() {
+    let (first, second) = (recorded("first", 2, &[]), recorded("second", 2, &[]));
+    let same = with(&["trace", "diff"], [first.as_path(), &second]).exits_with(0).says_nothing();
+    assert_eq!(same.out, "");
+    let third = recorded("third", 3, &[]);
+    let ran = with(&["trace", "diff"], [first.as_path(), &third]).exits_with(1);
+    assert!(ran.out.starts_with("rank ") && ran.out.contains("second: "), "{}", ran.out);
+}
+
+#[test]
+fn every_form_holds_the_same() {
+    let path = recorded("forms", 2, &[]);
+    let json = file("forms.json");
+    with(&["trace", "export", "--format", "json", "-o"], [json.as_path(), &path]).exits_with(0);
+    let again = file("forms.again");
+    with(&["trace", "export", "--format", "trace", "-o"], [again.as_path(), &json]).exits_with(0);
+    assert_eq!(std::fs::read(&again).unwrap(), std::fs::read(&path).unwrap());
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_anything_starts() {
+    let pipe = file("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (path, why) in [
+        (Path::new("/"), "directory"),
+        (Path::new("/nowhere/trace"), "No such file"),
+        (Path::new("/dev/full"), "No space left"),
+        (&pipe, "nobody reads"),
+    ] {
+        let ran = run(job(2, ["--trace"]).arg(path).args(["echo", "started"])).exits_with(1);
+        let ran = ran.says(&["the trace cannot be written to", why, "--trace"]);
+        assert_eq!(ran.out, "", "{path:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_once_and_the_run_goes_on() {
+    let path = file("full");
+    // A limit on the size of files: what is behind the first kilobyte has no room.
+    let binary = env!("CARGO_BIN_EXE_pmi-host");
+    let script = format!(
+        "ulimit -f 2; exec {binary} run -n 16 --trace {} -- sh -c 'echo $PMI_RANK'",
+        path.display()
+    );
+    let ran = run(Command::new("sh").args(["-c", &script])).exits_with(0);
+    assert_eq!(ran.lines().len(), 16);
+    // Ranks that say nothing leave few records; their starts alone fill it.
+    let ran = ran.says(&["the trace in", "ends here", "File too large", "the run goes on"]);
+    assert!(!ran.err.is_empty());
+    let notes = read(&path).notes;
+    assert!(
+        notes.iter().any(|note| note.contains("cut off") || note.contains("no end")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_launcher_that_is_killed_leaves_a_record_that_can_be_read() {
+    let path = file("killed");
+    let demo = env!("CARGO_BIN_EXE_pmi-host");
+    let script = format!("{demo} demo-rank >/dev/null; sleep 60");
+    let running = start(job(2, ["--trace"]).arg(&path).args(shell(&script)));
+    let since = Instant::now();
+    let is_written = || {
+        std::fs::read(&path)
+            .ok()
+            .and_then(|bytes| import::read(&bytes).ok())
+            .is_some_and(|read| asked(&read.trace, b"finalize") == 2)
+    };
+    while !is_written() {
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "nothing is written while the run goes on"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    running.signal("KILL");
+    running.end().exits_with(137);
+    let shown = with(&["trace", "show"], [path.as_path()]).exits_with(0);
+    assert!(shown.err.contains("no end"), "{}", shown.err);
+    assert!(shown.out.contains("finalize"), "{}", shown.out);
+}
+
+#[test]
+fn logs_of_others_are_shown_and_nothing_at_all_is_refused() {
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transports/trace/tests/logs");
+    let shown = with(&["trace", "show"], [logs.join("flux-0.88.0-hello.log").as_path()]);
+    assert!(shown.exits_with(0).out.contains(" 1 ← barrier_in"));
+    // Our server answers as Hydra did.
+    let ran = with(&["replay"], [logs.join("hydra-4.0.2-hello.log").as_path()]).exits_with(0);
+    assert!(ran.out.contains("every answer is as recorded"), "{}", ran.out);
+    let nothing = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    with(&["trace", "show"], [nothing.as_path()])
+        .exits_with(1)
+        .says(&["cannot be shown", "no PMI in it"]);
+    with(&["trace", "stats"], [Path::new("/nowhere")])
+        .exits_with(1)
+        .says(&["'/nowhere' cannot be read"]);
+    run(&mut host(["trace", "dance"])).exits_with(2);
+    run(&mut host(["replay"])).exits_with(2);
+}

@@ -30,6 +30,13 @@ impl Run {
         let (job, rank) = (*job, *rank);
         *process = None;
         self.running_count -= 1;
+        if self.inputs.raw_for().is_some_and(|seat| job == self.first && seat.rank == rank) {
+            // What it wrote last is meant for a terminal that is still its own.
+            self.outputs.drain(number);
+            self.outputs.flush(&mut self.poller)?;
+        }
+        self.inputs.end(number, &self.poller)?;
+        self.outputs.set_raw(self.inputs.raw_for());
 
         // What it said last may still be on its way: an abort, or the finalize that makes its end a
         // good one.
@@ -111,7 +118,7 @@ impl Run {
     }
 
     /// Does what signals ask for.
-    pub(super) fn take_signals(&mut self) {
+    pub(super) fn take_signals(&mut self) -> io::Result<()> {
         let now = Instant::now();
         let all: Vec<Arrived> = self.signals.arrived().collect();
         for arrived in all {
@@ -120,8 +127,15 @@ impl Run {
                 Meaning::Tell => self.say_table(),
                 Meaning::Forward => self.pass_on(arrived),
                 Meaning::Continue => self.watch.stall.forgive(now),
+                Meaning::Resized => {}
+            }
+            // Whoever wants to know of these signals, our terminal may have changed.
+            if [Signal::CONT, Signal::WINCH].contains(&arrived.signal) {
+                self.inputs.take_changes(&self.poller)?;
+                self.outputs.set_raw(self.inputs.raw_for());
             }
         }
+        Ok(())
     }
 
     /// Passes a signal on that asks for the end. A second one within a short time kills.

@@ -35,6 +35,7 @@ use crate::server::service::Service;
 use crate::stdio::index;
 use crate::stdio::inputs::Inputs;
 use crate::stdio::outputs::Outputs;
+use crate::stdio::places::Places;
 use crate::verdict::Failure;
 use door::Door;
 use pmi_core::ids::JobId;
@@ -137,7 +138,7 @@ impl Run {
         // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
         // other.
         let streams = &config.settings.output;
-        let launcher = Launcher::new(limit, Outputs::are_one(streams)).map_err(prepare)?;
+        let launcher = Launcher::new(limit, Places::are_one(streams)).map_err(prepare)?;
         let inputs = Inputs::new(streams, config.ranks)?;
         let mut outputs = Outputs::new(streams, &config.host).map_err(|error| error.to_string())?;
         let poller = Poller::new().map_err(prepare)?;
@@ -231,7 +232,7 @@ impl Run {
     fn take(&mut self, ready: &[Token]) -> io::Result<()> {
         for &token in ready {
             match token {
-                Token::Signal => self.take_signals(),
+                Token::Signal => self.take_signals()?,
                 Token::Link(session) => {
                     self.watch.stall.heard(Instant::now());
                     self.service.ready(session, &self.poller)?;

@@ -142,8 +142,8 @@ impl Run {
         }
         match &mut start.exec {
             Some((_, exec)) => {
-                let stdin = self.inputs.open(Seat { group: start.group, rank: start.rank })?;
-                self.launcher.start(&start.plan, exec, (start.rank, start.rank), stdin)
+                let streams = self.inputs.open(Seat { group: start.group, rank: start.rank })?;
+                self.launcher.start(&start.plan, exec, (start.rank, start.rank), streams)
             }
             None => Err(io::ErrorKind::NotFound.into()),
         }
@@ -155,7 +155,12 @@ impl Run {
         let number = self.watch((job, rank), process, &start.plan.host)?;
         self.inputs.add(number, &self.poller)?;
         let place = (number, Seat { group: start.group, rank });
-        self.outputs.add(place, Stream::Out, output, &self.poller)?;
+        if let Some(output) = output {
+            self.outputs.add(place, Stream::Out, output, &self.poller)?;
+        } else if let Some(master) = self.inputs.begin(number, &self.poller)? {
+            self.outputs.add_terminal(place, master, &self.poller)?;
+            self.outputs.set_raw(self.inputs.raw_for());
+        }
         if let Some(errors) = errors {
             self.outputs.add(place, Stream::Err, errors, &self.poller)?;
         }

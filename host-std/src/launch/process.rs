@@ -12,6 +12,8 @@
 //! - Our own standard input is the null device, which ranks inherit, but for the moment in which a rank is
 //!   started that reads something else; whoever writes to us learns of the end of that rank and not of the
 //!   launcher.
+//! - A rank with a terminal begins a session of its own, and opens the terminal by its name: only so does it
+//!   become the one from which its signals come.
 
 use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
@@ -21,8 +23,10 @@ use crate::launch::guard::{self, Guard};
 use crate::launch::plan::Plan;
 use crate::launch::program::Program;
 use crate::launch::variables::MPICH_SPEAKS;
+use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::{SigSet, Signal as NixSignal};
+use nix::sys::stat::Mode as NixMode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -48,6 +52,8 @@ pub const PER_RANK: u64 = 4;
 /// Starts ranks, rank 0 of the first job first.
 pub struct Launcher {
     attributes: PosixSpawnAttr,
+    /// The signals that ranks block.
+    mask: SigSet,
     actions: PosixSpawnFileActions,
     slots: Slots,
     null: OwnedFd,
@@ -87,10 +93,20 @@ pub struct Started {
     pub process: Process,
     /// Our end of its socket pair, not blocking.
     pub link: UnixStream,
-    /// Reading end of its standard output, and of its standard error too if there is no other.
-    pub output: OwnedFd,
+    /// Reading end of its standard output, and of its standard error too if there is no other. None if it
+    /// has a terminal.
+    pub output: Option<OwnedFd>,
     /// Reading end of its standard error.
     pub errors: Option<OwnedFd>,
+}
+
+/// What a rank gets as its standard streams.
+#[derive(Debug)]
+pub enum Streams {
+    /// Pipes to write to, and this or the null device to read from.
+    Pipes(Option<OwnedFd>),
+    /// The terminal with this name.
+    Terminal(CString),
 }
 
 /// A process that was started and not yet seen to end.
@@ -131,18 +147,11 @@ impl Launcher {
         let mut actions = PosixSpawnFileActions::init()?;
         actions.add_dup2(slots.output.as_raw_fd(), 1)?;
         actions.add_dup2(if one_pipe { &slots.output } else { &slots.errors }.as_raw_fd(), 2)?;
-        // This process ignores SIGPIPE, as all Rust programs do; a rank must not inherit that.
-        let mut defaults = SigSet::empty();
-        defaults.add(NixSignal::SIGPIPE);
-        let mut attributes = PosixSpawnAttr::init()?;
-        attributes.set_sigdefault(&defaults)?;
-        // Nor the signals that this process will take over: they are those of the user now.
-        attributes.set_sigmask(&SigSet::thread_get_mask()?)?;
-        attributes.set_flags(
-            PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK,
-        )?;
+        // The signals that this process will take over are those of the user now.
+        let mask = SigSet::thread_get_mask()?;
         Ok(Self {
-            attributes,
+            attributes: attributes(PosixSpawnFlags::empty(), &mask)?,
+            mask,
             actions,
             slots,
             null,
@@ -194,8 +203,7 @@ impl Launcher {
         })
     }
 
-    /// Starts `exec` as `rank` of `plan`, which is number `local_rank` on this node, with `stdin` or the null
-    /// device as its standard input.
+    /// Starts `exec` as `rank` of `plan`, which is number `local_rank` on this node.
     ///
     /// Errors: those of the system; nothing of the rank is left then.
     pub fn start(
@@ -203,7 +211,7 @@ impl Launcher {
         plan: &Plan,
         exec: &mut Exec,
         (rank, local_rank): (u32, u32),
-        stdin: Option<OwnedFd>,
+        streams: Streams,
     ) -> io::Result<Started> {
         self.is_resting = false;
         let (link, theirs) =
@@ -212,17 +220,25 @@ impl Launcher {
         link.set_nonblocking(true)?;
         rustix::io::dup2(theirs, &mut self.slots.link)?;
         // Reading ends may block: they are read only when there is something, and by nobody else.
-        let output = pipe_into(&mut self.slots.output)?;
-        let errors = match self.one_pipe {
-            true => None,
-            false => Some(pipe_into(&mut self.slots.errors)?),
+        let (mut output, mut errors) = (None, None);
+        let pid = match streams {
+            Streams::Pipes(stdin) => {
+                output = Some(pipe_into(&mut self.slots.output)?);
+                if !self.one_pipe {
+                    errors = Some(pipe_into(&mut self.slots.errors)?);
+                }
+                self.set_stdin(stdin.as_ref())?;
+                let pid =
+                    self.spawn(plan, exec, (rank, local_rank), &self.actions, &self.attributes);
+                // Failed or not: nobody may wait for us to read it.
+                self.set_stdin(None)?;
+                pid?
+            }
+            Streams::Terminal(name) => {
+                let (actions, attributes) = (on_terminal(&name)?, attributes(SETSID, &self.mask)?);
+                self.spawn(plan, exec, (rank, local_rank), &actions, &attributes)?
+            }
         };
-
-        self.set_stdin(stdin.as_ref())?;
-        let spawned = self.spawn(plan, exec, (rank, local_rank));
-        // Failed or not: nobody may wait for us to read it.
-        self.set_stdin(None)?;
-        let pid = spawned?;
         // Not waited for yet, so the number cannot have been given to another process.
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Started { process: Process { pid, handle, is_ours: true }, link, output, errors })
@@ -256,13 +272,15 @@ impl Launcher {
         plan: &Plan,
         exec: &mut Exec,
         (rank, local_rank): (u32, u32),
+        actions: &PosixSpawnFileActions,
+        attributes: &PosixSpawnAttr,
     ) -> io::Result<Pid> {
         exec.environment.truncate(exec.common_count);
         for (name, value) in Families::of_rank(plan, rank, local_rank) {
             exec.environment.push(variable(name.as_ref(), value.as_ref())?);
         }
         let Exec { path, words, environment, folder, binding, .. } = exec;
-        let Self { actions, attributes, limit, .. } = self;
+        let limit = &self.limit;
         let ours = folder.as_ref().map(|_| place(Path::new("."))).transpose()?;
         folder.as_ref().map_or(Ok(()), fchdir)?;
         let start = || Ok(posix_spawn(path.as_c_str(), actions, attributes, words, environment)?);
@@ -276,6 +294,32 @@ impl Launcher {
         Ok(Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?)
     }
 }
+
+/// What is set for a rank besides `flags`.
+fn attributes(flags: PosixSpawnFlags, mask: &SigSet) -> io::Result<PosixSpawnAttr> {
+    // This process ignores SIGPIPE, as all Rust programs do; a rank must not inherit that.
+    let mut defaults = SigSet::empty();
+    defaults.add(NixSignal::SIGPIPE);
+    let mut attributes = PosixSpawnAttr::init()?;
+    attributes.set_sigdefault(&defaults)?;
+    attributes.set_sigmask(mask)?;
+    attributes.set_flags(
+        PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | flags,
+    )?;
+    Ok(attributes)
+}
+
+/// All three streams on a terminal.
+fn on_terminal(name: &CString) -> io::Result<PosixSpawnFileActions> {
+    let mut actions = PosixSpawnFileActions::init()?;
+    actions.add_open(0, name.as_c_str(), OFlag::O_RDWR, NixMode::empty())?;
+    actions.add_dup2(0, 1)?;
+    actions.add_dup2(0, 2)?;
+    Ok(actions)
+}
+
+/// Begins a session. The crate has no name for the flag, which is the same in every C library of Linux.
+const SETSID: PosixSpawnFlags = PosixSpawnFlags::from_bits_retain(0x80);
 
 /// A folder, to go to.
 fn place(folder: &Path) -> io::Result<OwnedFd> {

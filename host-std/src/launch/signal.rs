@@ -5,7 +5,7 @@ use nix::sys::signal::{SigSet, Signal as NixSignal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{Signal, getpid, getsid};
 use signal_hook::consts::{
-    FORBIDDEN, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
+    FORBIDDEN, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 use std::fs;
 use std::io::{self, Read};
@@ -39,6 +39,8 @@ pub enum Meaning {
     Forward,
     /// We were stopped, and go on.
     Continue,
+    /// Our terminal has another size.
+    Resized,
 }
 
 impl Signals {
@@ -85,6 +87,7 @@ impl Signals {
             forwarded if self.forwarded.contains(&forwarded) => Meaning::Forward,
             SIGUSR1 => Meaning::Tell,
             SIGCONT => Meaning::Continue,
+            SIGWINCH => Meaning::Resized,
             _ => Meaning::Forward,
         }
     }
@@ -145,7 +148,7 @@ fn is_in(mask: u64, signal: i32) -> bool {
     mask >> (signal - 1) & 1 == 1
 }
 
-const TAKEN_OVER: &[i32] = &[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT];
+const TAKEN_OVER: &[i32] = &[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH];
 
 const NAMES: &[(i32, &str)] = &[
     (Signal::HUP.as_raw(), "SIGHUP"),

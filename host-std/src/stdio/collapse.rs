@@ -80,6 +80,8 @@ impl Collapse {
     /// Whoever is not there yet will not come.
     pub fn expect_nobody_else(&mut self) {
         self.silent_count -= std::mem::take(&mut self.to_come_count);
+        // So that somebody looks.
+        self.overdue_at = (!self.is_empty()).then(Instant::now);
     }
 
     /// Takes a line of a rank.
@@ -223,7 +225,7 @@ impl Collapse {
 }
 
 /// With this much waiting, lines go out without the others that could join them.
-const HELD_MAX: usize = 4 << 20;
+const HELD_MAX: usize = 1 << 20;
 
 /// About what a line costs besides its text.
 const LINE_COST: usize = 64;

@@ -39,6 +39,14 @@ impl Gather {
         self.lines.entry((stream, seat.group)).and_modify(|lines| lines.open(seat.rank));
     }
 
+    /// A rank will write nothing here.
+    pub fn skip(&mut self, stream: Stream, seat: Seat) {
+        if let Some(lines) = self.lines.get_mut(&(stream, seat.group)) {
+            lines.open(seat.rank);
+            lines.close(seat.rank);
+        }
+    }
+
     /// Takes lines of a rank; the last one may lack its end, if it will never come.
     pub fn take(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
         let (writer, now) = (Writer::Rank(seat, stream), Instant::now());
@@ -98,16 +106,19 @@ impl Gather {
         self.lines.values().filter_map(Collapse::deadline).min()
     }
 
-    /// Hands out the lines of `stream` that have waited long enough, and says whether there were any.
-    pub fn tick(&mut self, stream: Stream, now: Instant, outlet: &mut Outlet) -> bool {
-        let mut any = false;
+    /// True when something for `stream` has waited long enough.
+    pub fn is_due(&self, stream: Stream, now: Instant) -> bool {
+        let mut lines = self.lines.iter().filter(|((of, _), _)| *of == stream);
+        lines.any(|(_, lines)| lines.deadline().is_some_and(|at| at <= now))
+    }
+
+    /// Hands out the lines of `stream` that have waited long enough.
+    pub fn tick(&mut self, stream: Stream, now: Instant, outlet: &mut Outlet) {
         for (key, lines) in self.lines.iter_mut().filter(|((of, _), _)| *of == stream) {
             if lines.deadline().is_some_and(|at| at <= now) {
                 lines.release(now, |group| put(outlet, &self.labels, *key, group));
-                any = true;
             }
         }
-        any
     }
 }
 

@@ -1,17 +1,21 @@
 //! Standard input of ranks.
 //!
 //! If one rank reads it, that rank gets our own descriptor, and we have nothing to do with it: it reads what
-//! it wants, and what it leaves is there for whoever comes after us. Several are fed by a [`Feed`].
+//! it wants, and what it leaves is there for whoever comes after us. Several are fed by a [`Feed`]. A rank
+//! with a terminal of its own has that, and what we read is typed there ([`Pty`]).
 
 use super::Seat;
 use super::feed::Feed;
+use super::pty::Pty;
 use super::source::{CHUNK, Source};
+use crate::launch::process::Streams;
 use crate::server::ready::Poller;
 use crate::settings::Output;
 use crate::settings::output::StdinTo;
 use rustix::fd::OwnedFd;
 use rustix::io::ioctl_fionbio;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use std::ffi::CString;
 use std::io;
 use std::time::Instant;
 
@@ -24,8 +28,19 @@ pub struct Inputs {
     ours: Option<OwnedFd>,
     /// For several.
     feed: Option<Feed>,
+    terminal: Option<Terminal>,
     /// Our end of the pipe of the rank that is being started.
     fresh: Option<OwnedFd>,
+}
+
+/// The terminal of one rank.
+#[derive(Debug)]
+struct Terminal {
+    rank: u32,
+    name: CString,
+    pty: Pty,
+    /// The number of its process while it runs.
+    process: Option<u32>,
 }
 
 impl Inputs {
@@ -33,6 +48,9 @@ impl Inputs {
     ///
     /// Errors: a sentence for people.
     pub fn new(settings: &Output, ranks: u32) -> Result<Self, String> {
+        if let Some(rank) = settings.pty {
+            return Self::of_terminal(rank, settings, ranks);
+        }
         let readers: Vec<u32> = match &settings.stdin {
             StdinTo::First => (0..ranks.min(1)).collect(),
             StdinTo::All => (0..ranks).collect(),
@@ -53,25 +71,57 @@ impl Inputs {
             1 => (Some(ours().map_err(unusable)?), None),
             _ => (None, Some(ours().and_then(feed).map_err(unusable)?)),
         };
-        Ok(Self { readers, ours, feed, fresh: None })
+        Ok(Self { readers, ours, feed, terminal: None, fresh: None })
     }
 
-    /// What a rank that is being started gets as its standard input; nothing for the null device.
+    fn of_terminal(rank: u32, settings: &Output, ranks: u32) -> Result<Self, String> {
+        if rank >= ranks {
+            return Err(format!(
+                "rank {rank} cannot have a terminal, for {ranks} ranks are started here and the first is \
+                 rank 0; name another with --pty"
+            ));
+        }
+        let is_reader = match &settings.stdin {
+            StdinTo::First => true,
+            StdinTo::Nobody => false,
+            StdinTo::Ranks(list) if *list == [rank] => true,
+            StdinTo::Ranks(_) | StdinTo::All => {
+                return Err(format!(
+                    "what we read is typed into the terminal of rank {rank}, so nobody else can read it; \
+                     leave --stdin away"
+                ));
+            }
+        };
+        let keys = is_reader.then(|| rustix::stdio::stdin().try_clone_to_owned()).transpose();
+        let (pty, name) = keys
+            .and_then(Pty::open)
+            .map_err(|error| format!("there is no terminal for rank {rank}: {error}"))?;
+        let terminal = Some(Terminal { rank, name, pty, process: None });
+        Ok(Self { readers: Vec::new(), ours: None, feed: None, terminal, fresh: None })
+    }
+
+    /// What a rank that is being started gets as its standard streams.
     ///
     /// Errors: those of the system.
-    pub fn open(&mut self, Seat { group, rank }: Seat) -> io::Result<Option<OwnedFd>> {
-        if group != 0 || self.readers.binary_search(&rank).is_err() {
-            return Ok(None);
+    pub fn open(&mut self, Seat { group, rank }: Seat) -> io::Result<Streams> {
+        if group != 0 {
+            return Ok(Streams::Pipes(None));
+        }
+        if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.rank == rank) {
+            return Ok(Streams::Terminal(terminal.name.clone()));
+        }
+        if self.readers.binary_search(&rank).is_err() {
+            return Ok(Streams::Pipes(None));
         }
         if self.feed.is_none() {
-            return Ok(self.ours.take());
+            return Ok(Streams::Pipes(self.ours.take()));
         }
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         // One page is one piece.
         fcntl_setpipe_size(&write, CHUNK)?;
         ioctl_fionbio(&write, true)?;
         self.fresh = Some(write);
-        Ok(Some(read))
+        Ok(Streams::Pipes(Some(read)))
     }
 
     /// The rank was started, as this process.
@@ -84,10 +134,46 @@ impl Inputs {
         }
     }
 
-    /// A reader has read what it was given, or reads no more.
+    /// The rank with a terminal was started, as this process. Gives what it writes there.
+    ///
+    /// Errors: as for [`add`](Self::add).
+    pub fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<Option<OwnedFd>> {
+        let Some(terminal) = &mut self.terminal else { return Ok(None) };
+        terminal.process = Some(process);
+        terminal.pty.begin(process, poller)?;
+        terminal.pty.output().map(Some)
+    }
+
+    /// A process has ended.
+    ///
+    /// Errors: as for [`add`](Self::add).
+    pub fn end(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+        match self.terminal.as_mut().filter(|terminal| terminal.process == Some(process)) {
+            Some(terminal) => terminal.pty.end(poller),
+            None => Ok(()),
+        }
+    }
+
+    /// Something about our own terminal has changed.
+    ///
+    /// Errors: as for [`add`](Self::add).
+    pub fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
+        self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.pty.take_changes(poller))
+    }
+
+    /// The rank to which every key on our terminal belongs now, if any does.
+    pub fn raw_for(&self) -> Option<Seat> {
+        let terminal = self.terminal.as_ref().filter(|terminal| terminal.pty.is_raw());
+        terminal.map(|terminal| Seat { group: 0, rank: terminal.rank })
+    }
+
+    /// A reader has read what it was given, or reads no more; or a terminal takes more.
     ///
     /// Errors: as for [`add`](Self::add).
     pub fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+        if let Some(terminal) = &mut self.terminal {
+            return terminal.pty.pump(poller);
+        }
         self.turn(|feed| feed.ready(process, poller))
     }
 
@@ -95,6 +181,9 @@ impl Inputs {
     ///
     /// Errors: as for [`add`](Self::add).
     pub fn source_ready(&mut self, poller: &Poller) -> io::Result<()> {
+        if let Some(terminal) = &mut self.terminal {
+            return terminal.pty.pump(poller);
+        }
         self.turn(|feed| feed.serve_all(poller))
     }
 
@@ -113,8 +202,9 @@ impl Inputs {
         }
     }
 
-    /// Leaves in our input what nobody has read. For the end.
+    /// Leaves in our input what nobody has read, and our terminal as it was. For the end.
     pub fn finish(&mut self) {
+        self.terminal = None;
         if let Some(feed) = self.feed.take() {
             feed.finish();
         }

@@ -1,13 +1,15 @@
 //! Standard streams of ranks, between their pipes and our own.
 //!
 //! ```text
-//! outputs     pipes of all ranks and the places they lead to
+//! outputs     pipes of all ranks, and how text gets from them to places
+//! places      our own streams, and files: one for each rank or for several
 //! lines       what was read, cut into whole lines
 //! label       what stands in front of a line, from a pattern
 //! gather      lines that several ranks write alike, written once; collapse: how they find each other
-//! outlet      one place where lines go, with what waits for it; target: how to write there; place
-//! files       places that are files, one for each rank or for several
+//! outlet      one place where lines go, with what waits for it; target: how to write there
+//! files       opens files before anything starts
 //! inputs      who reads our standard input; feed, source: how several do
+//! pty         a terminal for one rank; console: our own meanwhile
 //! ```
 //!
 //! What holds for every place: lines are whole, those of one rank come in the order in which it wrote
@@ -15,6 +17,7 @@
 //! wait in the rank. Of our input nothing is taken that no rank has read.
 
 pub mod collapse;
+pub mod console;
 pub mod feed;
 pub mod files;
 pub mod gather;
@@ -24,7 +27,8 @@ pub mod lines;
 pub mod outlet;
 pub mod outputs;
 pub mod pattern;
-pub mod place;
+pub mod places;
+pub mod pty;
 pub mod source;
 pub mod target;
 

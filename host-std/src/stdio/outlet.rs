@@ -17,6 +17,8 @@ pub struct Outlet {
     state: State,
     /// Who has begun the last line and not ended it.
     begun_by: Option<Writer>,
+    /// It is a terminal that does nothing about line ends, because all of it belongs to this writer.
+    raw_for: Option<Writer>,
 }
 
 /// Whose text it is.
@@ -51,7 +53,14 @@ enum State {
 impl Outlet {
     /// A place to write to.
     pub const fn new(target: Target) -> Self {
-        Self { target, waiting: Vec::new(), written: 0, state: State::Open, begun_by: None }
+        Self {
+            target,
+            waiting: Vec::new(),
+            written: 0,
+            state: State::Open,
+            begun_by: None,
+            raw_for: None,
+        }
     }
 
     /// Adds `text` of `writer` to what is to be written, with `label` in front of each line. Nothing is
@@ -60,10 +69,11 @@ impl Outlet {
         let Some(last) = text.last().filter(|_| self.state == State::Open) else { return };
         let mut goes_on = self.goes_on(writer);
         if self.begun_by.is_some() && !goes_on {
-            self.waiting.push(b'\n');
+            self.waiting.extend_from_slice(if self.raw_for.is_some() { b"\r\n" } else { b"\n" });
         }
+        let is_raw = self.raw_for.is_some_and(|raw| raw != writer);
         self.begun_by = (*last != b'\n').then_some(writer);
-        if label.is_empty() {
+        if label.is_empty() && !is_raw {
             return self.waiting.extend_from_slice(text);
         }
         let mut start = 0;
@@ -72,9 +82,18 @@ impl Outlet {
             if !std::mem::take(&mut goes_on) {
                 self.waiting.extend_from_slice(label);
             }
-            self.waiting.extend_from_slice(&text[start..end]);
+            let line = &text[start..end];
+            match line.strip_suffix(b"\n") {
+                Some(line) if is_raw => self.waiting.extend([line, b"\r\n"].concat()),
+                _ => self.waiting.extend_from_slice(line),
+            }
             start = end;
         }
+    }
+
+    /// From now on line ends need their own way back to the margin, but for those of `writer`; or not.
+    pub const fn set_raw(&mut self, writer: Option<Writer>) {
+        self.raw_for = writer;
     }
 
     /// True when the next text of `writer` goes on in a line that it has begun.

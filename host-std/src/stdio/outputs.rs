@@ -1,15 +1,13 @@
 //! Output of all ranks, from their pipes to the places where it goes.
 
-use super::files::{self, FileError};
+use super::files::FileError;
 use super::gather::Gather;
 use super::label::Labels;
 use super::lines::Lines;
 use super::outlet::{Flushed, Writer};
-use super::pattern::{Pattern, PatternError};
-use super::place::Place;
-use super::target::{Target, streams_are_one};
+use super::pattern::PatternError;
+use super::places::{Change, Places};
 use super::{Seat, Stream, index, number};
-use crate::report;
 use crate::server::ready::{Interest, Poller, Token};
 use crate::settings::Output;
 use rustix::buffer::spare_capacity;
@@ -17,9 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The pipes of all ranks and the places they lead to.
@@ -28,20 +25,7 @@ pub struct Outputs {
     labels: Labels,
     /// For our own streams, if lines are to be gathered.
     gather: Option<Gather>,
-    are_one: bool,
-    /// By stream.
-    file_patterns: [Option<Pattern>; 2],
-    /// Where files are; none for one that is complete and closed.
-    files: BTreeMap<PathBuf, Option<u32>>,
-    /// By number, which is never used again.
-    places: BTreeMap<u32, Place>,
-    next_place: u32,
-    /// Our own place for each stream.
-    ours: [u32; 2],
-    /// Places with something to write.
-    pending: BTreeSet<u32>,
-    /// Something was lost, and that was said.
-    has_failed: bool,
+    places: Places,
     /// By number of the process, then by stream.
     pipes: Vec<[Option<Pipe>; 2]>,
     open_count: usize,
@@ -60,12 +44,21 @@ struct Pipe {
     fd: OwnedFd,
     place: u32,
     seat: Seat,
-    /// Empty if there is none, or if it has to be made anew each time.
-    label: Box<[u8]>,
+    way: Way,
     lines: Lines,
-    is_gathered: bool,
     /// When its unfinished line is shown, if it is to be.
     shown_at: Option<Instant>,
+}
+
+/// How text gets from a pipe to its place.
+#[derive(Debug)]
+enum Way {
+    /// By lines, behind this label. It is empty if there is none, or if it has to be made anew each time.
+    Labelled(Box<[u8]>),
+    /// Together with lines of other ranks.
+    Gathered,
+    /// As it comes: a person looks at it as on a terminal.
+    Raw,
 }
 
 /// What became of one attempt to read.
@@ -81,24 +74,10 @@ impl Outputs {
     ///
     /// Errors: [`PatternError`].
     pub fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
-        let pattern = |text: &Option<String>| text.as_deref().map(Pattern::parse).transpose();
-        let ours = if streams_are_one() { [0, 0] } else { [0, 1] };
-        let places = Stream::BOTH
-            .into_iter()
-            .zip(ours)
-            .rev()
-            .map(|(stream, place)| (place, Place::new(Target::ours(stream))));
         Ok(Self {
             labels: Labels::new(settings, host)?,
             gather: settings.collapse.then(|| Gather::new(settings, host)).transpose()?,
-            are_one: Self::are_one(settings),
-            file_patterns: [pattern(&settings.out_files)?, pattern(&settings.error_files)?],
-            files: BTreeMap::new(),
-            places: places.collect(),
-            next_place: 2,
-            ours,
-            pending: BTreeSet::new(),
-            has_failed: false,
+            places: Places::new(settings)?,
             pipes: Vec::new(),
             open_count: 0,
             held_bytes: 0,
@@ -107,47 +86,14 @@ impl Outputs {
         })
     }
 
-    /// True when both streams of a rank lead to the same place. They must be one pipe then, which keeps what
-    /// the rank writes to both in order.
-    pub fn are_one(settings: &Output) -> bool {
-        match (&settings.out_files, &settings.error_files) {
-            (None, None) => streams_are_one(),
-            (out, err) => out == err,
-        }
-    }
-
-    /// Opens the files of the ranks of a job, if they write to files.
+    /// Makes room for the ranks of a job, with files if they write to files.
     ///
-    /// Errors: [`FileError`]; nothing was opened then.
+    /// Errors: [`FileError`]; no new file was opened then.
     pub fn prepare(&mut self, group: u32, ranks: u32) -> Result<(), FileError> {
-        let mut uses: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        let streams = if self.are_one { &Stream::BOTH[..1] } else { &Stream::BOTH[..] };
-        for &stream in streams {
-            for seat in (0..ranks).map(|rank| Seat { group, rank }) {
-                if let Some(name) = self.file_of(stream, seat) {
-                    *uses.entry(name).or_default() += 1;
-                }
-            }
-            if let (Some(gather), None) = (&mut self.gather, &self.file_patterns[stream.index()]) {
+        self.places.prepare(&self.labels, group, ranks)?;
+        if let Some(gather) = &mut self.gather {
+            for stream in self.places.streams().filter(|stream| self.places.is_ours(*stream)) {
                 gather.expect(stream, group, ranks);
-            }
-        }
-        let (known, new): (Vec<PathBuf>, _) =
-            uses.keys().cloned().partition(|name| self.files.contains_key(name));
-        for (name, fd) in new.iter().zip(files::open_all(&new)?) {
-            self.add_file(name, fd);
-        }
-        for name in known {
-            if self.files.get(&name) == Some(&None) {
-                let fd = files::open_again(&name)?;
-                self.add_file(&name, fd);
-            }
-        }
-        for (name, count) in uses {
-            if let Some(place) = self.files.get(&name).copied().flatten()
-                && let Some(place) = self.places.get_mut(&place)
-            {
-                place.uses += count;
             }
         }
         Ok(())
@@ -163,30 +109,49 @@ impl Outputs {
         fd: OwnedFd,
         poller: &Poller,
     ) -> io::Result<()> {
-        let file =
-            self.file_of(stream, seat).and_then(|name| self.files.get(&name).copied().flatten());
-        let place = file.unwrap_or(self.ours[stream.index()]);
-        if self.places.get(&place).is_none_or(|place| place.is_closed) {
+        let place = self.places.of(&self.labels, stream, seat);
+        let gather = self.gather.as_mut().filter(|_| self.places.is_ours(stream));
+        let Some(place) = place else {
+            // Nobody reads there: the rank is told so when it writes.
+            if let Some(gather) = gather {
+                gather.skip(stream, seat);
+            }
             return Ok(());
-        }
-        poller.add(Token::Output(stream, process), &fd, Interest::Read)?;
-        let needed = self.pipes.len().max(index(process) + 1);
-        self.pipes.resize_with(needed, || [None, None]);
-        let label = match self.labels.tell_time() {
-            true => String::new(),
-            false => self.labels.text(seat.group, &seat.rank.to_string(), Instant::now()),
         };
-        let label = label.into_bytes().into();
-        let gather = self.gather.as_mut().filter(|_| file.is_none());
-        let is_gathered = gather.is_some();
-        if let Some(gather) = gather {
-            gather.open(stream, seat);
+        let way = match gather {
+            Some(gather) => {
+                gather.open(stream, seat);
+                Way::Gathered
+            }
+            None if self.labels.tell_time() => Way::Labelled(Box::default()),
+            None => {
+                let label = self.labels.text(seat.group, &seat.rank.to_string(), Instant::now());
+                Way::Labelled(label.into_bytes().into())
+            }
+        };
+        self.insert((process, stream), (place, seat), fd, way, poller)
+    }
+
+    /// Takes over our end of the terminal of a rank. What it writes there goes to our standard output as it
+    /// comes.
+    ///
+    /// Errors: those of the system.
+    pub fn add_terminal(
+        &mut self,
+        (process, seat): (u32, Seat),
+        fd: OwnedFd,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        if let Some(gather) = &mut self.gather {
+            Stream::BOTH.into_iter().for_each(|stream| gather.skip(stream, seat));
         }
-        let lines = Lines::default();
-        let pipe = Pipe { fd, place, seat, label, lines, is_gathered, shown_at: None };
-        self.pipes[index(process)][stream.index()] = Some(pipe);
-        self.open_count += 1;
-        Ok(())
+        let place = self.places.ours(Stream::Out);
+        self.insert((process, Stream::Out), (place, seat), fd, Way::Raw, poller)
+    }
+
+    /// Terminals are raw on behalf of this rank, or not.
+    pub fn set_raw(&mut self, seat: Option<Seat>) {
+        self.places.set_raw(seat.map(|seat| Writer::Rank(seat, Stream::Out)));
     }
 
     /// Reads what a rank has written, once. What is left is told again.
@@ -206,11 +171,7 @@ impl Outputs {
 
     /// Adds a line of our own to standard error.
     pub fn say(&mut self, what: impl std::fmt::Display) {
-        let place = self.ours[Stream::Err.index()];
-        if let Some(Place { outlet, .. }) = self.places.get_mut(&place) {
-            outlet.put(Writer::Launcher, b"", report::line(what).as_bytes());
-            self.pending.insert(place);
-        }
+        self.places.say(what);
     }
 
     /// When to call [`tick`](Self::tick) next.
@@ -228,11 +189,11 @@ impl Outputs {
             self.let_go(stream, process, true);
         }
         let Some(gather) = &mut self.gather else { return };
-        for (stream, place) in Stream::BOTH.into_iter().zip(self.ours) {
-            if let Some(Place { outlet, .. }) = self.places.get_mut(&place)
-                && gather.tick(stream, now, outlet)
+        for stream in Stream::BOTH {
+            if gather.is_due(stream, now)
+                && let Some(outlet) = self.places.outlet(self.places.ours(stream))
             {
-                self.pending.insert(place);
+                gather.tick(stream, now, outlet);
             }
         }
     }
@@ -248,39 +209,14 @@ impl Outputs {
     ///
     /// Errors: those of the system's readiness calls; trouble with the places is not among them.
     pub fn flush(&mut self, poller: &mut Poller) -> io::Result<()> {
-        let mut has_said = false;
-        for number in std::mem::take(&mut self.pending) {
-            let Some(place) = self.places.get_mut(&number) else { continue };
-            let flushed = place.outlet.flush();
-            let is_waiting = flushed == Flushed::Waiting;
-            place.watch(number, is_waiting, poller)?;
-            if is_waiting {
-                self.pending.insert(number);
+        for change in self.places.flush(poller)? {
+            match change {
+                Change::Full(place) => self.hold_up(place, true, poller)?,
+                Change::Free(place) => self.hold_up(place, false, poller)?,
+                Change::Closed(place) => self.close(place),
             }
-            let closes =
-                flushed == Flushed::Closed && !std::mem::replace(&mut place.is_closed, true);
-            let lost = match flushed {
-                Flushed::Failed(why) => {
-                    let is_news = !std::mem::replace(&mut place.failure_said, true);
-                    is_news.then(|| report::output_lost(place.file.as_deref(), why))
-                }
-                _ => None,
-            };
-            let full = place.outlet.is_full();
-            if std::mem::replace(&mut place.is_held_up, full) != full {
-                self.hold_up(number, full, poller)?;
-            }
-            if closes {
-                self.close(number);
-            }
-            if let Some(sentence) = lost {
-                self.has_failed = true;
-                self.say(sentence);
-                has_said = true;
-            }
-            self.look_whether_complete(number);
         }
-        if has_said { self.flush(poller) } else { Ok(()) }
+        Ok(())
     }
 
     /// True when nothing more can come and everything that came is written.
@@ -291,7 +227,7 @@ impl Outputs {
 
     /// True when everything that came so far is written.
     pub fn is_flushed(&self) -> bool {
-        self.pending.is_empty()
+        self.places.are_flushed()
     }
 
     /// True when ranks still can write.
@@ -301,12 +237,12 @@ impl Outputs {
 
     /// True when writing to a place failed for another reason than that its reader has gone.
     pub fn has_failed(&self) -> bool {
-        self.has_failed
+        self.places.has_failed()
     }
 
     /// True when a reader of ours has gone, so that ranks may be ended by writing.
     pub fn has_closed(&self) -> bool {
-        self.places.values().any(|place| place.is_closed)
+        self.places.has_closed()
     }
 
     /// Stops reading everywhere. Unfinished lines go out as they are.
@@ -329,62 +265,74 @@ impl Outputs {
         }
     }
 
+    fn insert(
+        &mut self,
+        (process, stream): (u32, Stream),
+        (place, seat): (u32, Seat),
+        fd: OwnedFd,
+        way: Way,
+        poller: &Poller,
+    ) -> io::Result<()> {
+        poller.add(Token::Output(stream, process), &fd, Interest::Read)?;
+        let needed = self.pipes.len().max(index(process) + 1);
+        self.pipes.resize_with(needed, || [None, None]);
+        let pipe = Pipe { fd, place, seat, way, lines: Lines::default(), shown_at: None };
+        self.pipes[index(process)][stream.index()] = Some(pipe);
+        self.open_count += 1;
+        Ok(())
+    }
+
     /// Lets go of a pipe and of its unfinished line.
     fn end(&mut self, stream: Stream, process: usize) {
         self.let_go(stream, number(process), false);
         let Some(pipe) = self.pipes[process][stream.index()].take() else { return };
         self.open_count -= 1;
-        if let Some(place) = self.places.get_mut(&pipe.place) {
-            place.uses = place.uses.saturating_sub(1);
-            if let Some(gather) = self.gather.as_mut().filter(|_| pipe.is_gathered) {
-                gather.close(stream, pipe.seat, &mut place.outlet);
-                self.pending.insert(pipe.place);
-            }
+        self.places.leave(pipe.place);
+        if let (Way::Gathered, Some(gather)) = (&pipe.way, &mut self.gather)
+            && let Some(outlet) = self.places.outlet(pipe.place)
+        {
+            gather.close(stream, pipe.seat, outlet);
         }
-        self.look_whether_complete(pipe.place);
     }
 
     fn read_once(&mut self, stream: Stream, process: u32) -> Read {
-        let Some(pipe) = &mut self.pipes[index(process)][stream.index()] else {
-            return Read::Later;
-        };
-        let Some(Place { outlet, is_terminal, .. }) = self.places.get_mut(&pipe.place) else {
-            return Read::Later;
-        };
+        let Self { pipes, places, labels, gather, scratch, .. } = self;
+        let Some(pipe) = &mut pipes[index(process)][stream.index()] else { return Read::Later };
+        let is_terminal = places.is_terminal(pipe.place);
+        let Some(outlet) = places.outlet(pipe.place) else { return Read::Later };
         if outlet.is_full() && outlet.flush() == Flushed::Waiting && outlet.is_full() {
             return Read::Later;
         }
-        self.scratch.clear();
-        match rustix::io::read(&pipe.fd, spare_capacity(&mut self.scratch)) {
+        scratch.clear();
+        match rustix::io::read(&pipe.fd, spare_capacity(scratch)) {
             Ok(count) if count > 0 => {}
             Err(Errno::INTR | Errno::AGAIN) => return Read::Later,
-            // A pipe has no other errors; should there be one, nothing more can come.
+            // A pipe has no other errors, and a terminal has one for its end; nothing more can come.
             Ok(_) | Err(_) => {
                 self.end(stream, index(process));
                 return Read::End;
             }
         }
+        let (seat, writer) = (pipe.seat, Writer::Rank(pipe.seat, stream));
         self.held_bytes -= pipe.lines.held_bytes();
-        let seat = pipe.seat;
-        match self.gather.as_mut().filter(|_| pipe.is_gathered) {
-            Some(gather) => {
-                pipe.lines.take(&self.scratch, |piece| gather.take(stream, seat, piece, outlet));
+        match (&pipe.way, gather) {
+            (Way::Raw, _) => outlet.put(writer, b"", scratch),
+            (Way::Gathered, Some(gather)) => {
+                pipe.lines.take(scratch, |piece| gather.take(stream, seat, piece, outlet));
             }
-            None => {
-                let (label, writer) =
-                    (label(&self.labels, seat, &pipe.label), Writer::Rank(seat, stream));
-                pipe.lines.take(&self.scratch, |piece| outlet.put(writer, &label, piece));
+            (way, _) => {
+                let label = label(labels, seat, way);
+                pipe.lines.take(scratch, |piece| outlet.put(writer, &label, piece));
             }
         }
         let held = pipe.lines.held_bytes();
         self.held_bytes += held;
-        self.pending.insert(pipe.place);
         if let Some(at) = pipe.shown_at.take() {
             self.unfinished.remove(&(at, process, stream));
         }
         if held > LINE_MAX || self.held_bytes > HELD_MAX {
             self.let_go(stream, process, true);
-        } else if held > 0 && *is_terminal {
+        } else if held > 0 && is_terminal {
             let at = Instant::now() + QUIET;
             pipe.shown_at = Some(at);
             self.unfinished.insert((at, process, stream));
@@ -398,17 +346,21 @@ impl Outputs {
         if let Some(at) = pipe.shown_at.take() {
             self.unfinished.remove(&(at, process, stream));
         }
-        let Some(Place { outlet, .. }) = self.places.get_mut(&pipe.place) else { return };
+        if pipe.lines.held_bytes() == 0 {
+            return;
+        }
+        let Some(outlet) = self.places.outlet(pipe.place) else { return };
         self.held_bytes -= pipe.lines.held_bytes();
-        self.pending.insert(pipe.place);
         let seat = pipe.seat;
-        match self.gather.as_mut().filter(|_| pipe.is_gathered) {
-            Some(gather) if goes_on => {
+        match (&pipe.way, &mut self.gather) {
+            (Way::Gathered, Some(gather)) if goes_on => {
                 pipe.lines.let_go(|rest| gather.show(stream, seat, rest, outlet));
             }
-            Some(gather) => pipe.lines.let_go(|rest| gather.take(stream, seat, rest, outlet)),
-            None => {
-                let label = label(&self.labels, seat, &pipe.label);
+            (Way::Gathered, Some(gather)) => {
+                pipe.lines.let_go(|rest| gather.take(stream, seat, rest, outlet));
+            }
+            (way, _) => {
+                let label = label(&self.labels, seat, way);
                 pipe.lines.let_go(|rest| outlet.put(Writer::Rank(seat, stream), &label, rest));
             }
         }
@@ -417,29 +369,28 @@ impl Outputs {
     /// Passes on what waits for lines of other ranks.
     fn hurry(&mut self, stream: Stream, process: u32) {
         let pipe = self.pipes.get(index(process)).and_then(|pipes| pipes[stream.index()].as_ref());
-        if let (Some(pipe), Some(gather)) = (pipe.filter(|pipe| pipe.is_gathered), &mut self.gather)
-            && let Some(Place { outlet, .. }) = self.places.get_mut(&pipe.place)
+        if let (Some(Pipe { way: Way::Gathered, place, seat, .. }), Some(gather)) =
+            (pipe, &mut self.gather)
+            && let Some(outlet) = self.places.outlet(*place)
         {
-            gather.hurry(stream, pipe.seat, outlet);
-            self.pending.insert(pipe.place);
+            gather.hurry(stream, *seat, outlet);
         }
     }
 
     /// Stops or resumes reading what leads to a place.
     fn hold_up(&mut self, place: u32, hold: bool, poller: &mut Poller) -> io::Result<()> {
-        for stream in Stream::BOTH {
-            // Where nothing leads to files, all pipes of a stream lead to one place.
-            if self.ours[stream.index()] == place && self.file_patterns[stream.index()].is_none() {
-                poller.pause(stream, hold)?;
-            }
+        // Where nothing leads to files, all pipes of a stream lead to one place.
+        let at_once = |stream| self.places.ours(stream) == place && self.places.is_ours(stream);
+        for stream in Stream::BOTH.into_iter().filter(|stream| at_once(*stream)) {
+            poller.pause(stream, hold)?;
         }
-        if self.ours.contains(&place) {
+        if Stream::BOTH.into_iter().all(|stream| self.places.is_ours(stream)) {
             return Ok(());
         }
         for (process, pipes) in self.pipes.iter().enumerate() {
             for (pipe, stream) in pipes.iter().zip(Stream::BOTH) {
                 let token = Token::Output(stream, number(process));
-                match pipe.as_ref().filter(|pipe| pipe.place == place) {
+                match pipe.as_ref().filter(|pipe| pipe.place == place && !at_once(stream)) {
                     Some(pipe) if hold => poller.remove(token, &pipe.fd)?,
                     Some(pipe) => poller.add(token, &pipe.fd, Interest::Read)?,
                     None => {}
@@ -447,30 +398,6 @@ impl Outputs {
             }
         }
         Ok(())
-    }
-
-    /// Closes a file to which nobody will write any more.
-    fn look_whether_complete(&mut self, number: u32) {
-        if self.pending.contains(&number) {
-            return;
-        }
-        if let Some(Place { file: Some(name), uses: 0, .. }) = self.places.get(&number) {
-            self.files.insert(name.clone(), None);
-            self.places.remove(&number);
-        }
-    }
-
-    fn add_file(&mut self, name: &Path, fd: OwnedFd) {
-        let place = Place { file: Some(name.to_owned()), ..Place::new(Target::file(fd)) };
-        self.places.insert(self.next_place, place);
-        self.files.insert(name.to_owned(), Some(self.next_place));
-        self.next_place += 1;
-    }
-
-    /// The file for one stream of a rank.
-    fn file_of(&self, stream: Stream, seat: Seat) -> Option<PathBuf> {
-        let pattern = self.file_patterns[stream.index()].as_ref()?;
-        Some(PathBuf::from(self.labels.fill_in(pattern, seat)))
     }
 
     fn has_something(&self, stream: Stream, process: u32) -> bool {
@@ -484,10 +411,13 @@ impl Outputs {
 }
 
 /// The label of the next line of a rank.
-fn label<'a>(labels: &Labels, Seat { group, rank }: Seat, made: &'a [u8]) -> Cow<'a, [u8]> {
-    match labels.tell_time() {
-        true => labels.text(group, &rank.to_string(), Instant::now()).into_bytes().into(),
-        false => Cow::Borrowed(made),
+fn label<'a>(labels: &Labels, Seat { group, rank }: Seat, way: &'a Way) -> Cow<'a, [u8]> {
+    match way {
+        Way::Labelled(_) if labels.tell_time() => {
+            labels.text(group, &rank.to_string(), Instant::now()).into_bytes().into()
+        }
+        Way::Labelled(label) => Cow::Borrowed(label),
+        Way::Gathered | Way::Raw => Cow::Borrowed(&[]),
     }
 }
 

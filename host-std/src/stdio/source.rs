@@ -26,6 +26,8 @@ pub struct Source {
     window_start: u64,
     /// The position up to which it was taken.
     taken: u64,
+    /// The end was seen. A terminal tells it once, and there are several to be told.
+    has_ended: bool,
 }
 
 #[derive(Debug)]
@@ -71,7 +73,7 @@ impl Source {
             FileType::Socket => Kind::Socket,
             _ => Kind::Other,
         };
-        Ok(Self { fd, kind, window: VecDeque::new(), window_start: 0, taken: 0 })
+        Ok(Self { fd, kind, window: VecDeque::new(), window_start: 0, taken: 0, has_ended: false })
     }
 
     /// Puts up to [`CHUNK`] bytes from `position` on into `chunk`. Everything before must have been
@@ -87,11 +89,17 @@ impl Source {
         }
         let offset = usize::try_from(position - self.window_start).unwrap_or(usize::MAX);
         if offset >= self.window.len() {
+            if self.has_ended {
+                return Look::End;
+            }
             if self.is_full() {
                 return Look::Full;
             }
             match self.peek(chunk) {
-                Ok(0) => return Look::End,
+                Ok(0) => {
+                    self.has_ended = true;
+                    return Look::End;
+                }
                 Ok(_) => self.window.extend(&*chunk),
                 Err(look) => return look,
             }

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod listening;
+pub mod terminal;
 pub mod wheel;
 
 use std::ffi::OsStr;

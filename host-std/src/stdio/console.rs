@@ -1,0 +1,104 @@
+//! The terminal we were started on, while a rank has a terminal of its own.
+//!
+//! Every key then belongs to that rank: ours is "raw", which means that it neither echoes nor makes a signal
+//! of Ctrl-C. It gets its own modes back on every way out.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::termios::{
+    OptionalActions, Termios, Winsize, isatty, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
+};
+use std::io;
+use std::panic;
+use std::sync::Arc;
+
+/// Our terminal.
+#[derive(Debug)]
+pub struct Console {
+    /// With its own modes. A panic needs them too, and nobody is there to drop anything then.
+    saved: Arc<Saved>,
+    is_raw: bool,
+}
+
+#[derive(Debug)]
+struct Saved {
+    fd: OwnedFd,
+    modes: Termios,
+}
+
+impl Console {
+    /// Takes `fd` over; none if it is no terminal.
+    ///
+    /// Errors: those of the system.
+    pub fn new(fd: BorrowedFd<'_>) -> io::Result<Option<Self>> {
+        if !isatty(fd) {
+            return Ok(None);
+        }
+        let saved = Arc::new(Saved { fd: fd.try_clone_to_owned()?, modes: tcgetattr(fd)? });
+        let (for_panic, previous) = (Arc::clone(&saved), panic::take_hook());
+        panic::set_hook(Box::new(move |what| {
+            for_panic.restore();
+            previous(what);
+        }));
+        Ok(Some(Self { saved, is_raw: false }))
+    }
+
+    /// Makes the terminal raw if it is ours now and not somebody else's. After a stop it may have any modes,
+    /// so this is to be repeated.
+    pub fn enter(&mut self) {
+        let mut raw = self.saved.modes.clone();
+        raw.make_raw();
+        // Whoever is not in front and touches the modes is stopped by the system.
+        self.is_raw =
+            self.saved.is_ours() && tcsetattr(&self.saved.fd, OptionalActions::Now, &raw).is_ok();
+    }
+
+    /// Gives the terminal its own modes back.
+    pub fn leave(&mut self) {
+        if std::mem::take(&mut self.is_raw) {
+            self.saved.restore();
+        }
+    }
+
+    /// Its size.
+    pub fn size(&self) -> Winsize {
+        size(Some(self.saved.fd.as_fd()))
+    }
+
+    /// Its modes before us.
+    pub fn modes(&self) -> &Termios {
+        &self.saved.modes
+    }
+
+    /// True while every key belongs to a rank.
+    pub const fn is_raw(&self) -> bool {
+        self.is_raw
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Saved {
+    fn is_ours(&self) -> bool {
+        tcgetpgrp(&self.fd).is_ok_and(|front| front == rustix::process::getpgrp())
+    }
+
+    fn restore(&self) {
+        if self.is_ours() {
+            // Nothing can be done for a terminal that has gone.
+            let _ = tcsetattr(&self.fd, OptionalActions::Now, &self.modes);
+        }
+    }
+}
+
+/// The size of `terminal`, if there is one, or of the first of our streams that has one; that of the first
+/// terminals if none has.
+pub fn size(terminal: Option<BorrowedFd<'_>>) -> Winsize {
+    let streams = [terminal, Some(rustix::stdio::stdout()), Some(rustix::stdio::stderr())];
+    let mut sizes = streams.into_iter().flatten().filter_map(|stream| tcgetwinsize(stream).ok());
+    let usual = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    sizes.find(|size| size.ws_row > 0 && size.ws_col > 0).unwrap_or(usual)
+}

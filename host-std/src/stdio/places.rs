@@ -1,0 +1,279 @@
+//! Where output goes: our own two streams, and files.
+
+use super::files::{self, FileError};
+use super::label::Labels;
+use super::outlet::{Flushed, Outlet, Writer};
+use super::pattern::{Pattern, PatternError};
+use super::target::{Target, streams_are_one};
+use super::{Seat, Stream};
+use crate::report;
+use crate::server::ready::{Interest, Poller, Token};
+use crate::settings::Output;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+
+/// All places, by numbers that are never used again.
+#[derive(Debug)]
+pub struct Places {
+    /// Names of files, by stream.
+    patterns: [Option<Pattern>; 2],
+    /// Both streams of a rank are one pipe.
+    are_one: bool,
+    all: BTreeMap<u32, Place>,
+    /// The places of files; none for one that is complete and closed.
+    files: BTreeMap<PathBuf, Option<u32>>,
+    /// Those of our own streams.
+    ours: [u32; 2],
+    next: u32,
+    /// Those with something to write.
+    pending: BTreeSet<u32>,
+    /// Something was lost, and that was said.
+    has_failed: bool,
+}
+
+/// What has happened to a place that its pipes must follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its reader is slow: nothing must be added.
+    Full(u32),
+    /// It takes more again.
+    Free(u32),
+    /// Its reader has gone.
+    Closed(u32),
+}
+
+/// An outlet and what became of it.
+#[derive(Debug)]
+struct Place {
+    outlet: Outlet,
+    /// Its name, for a file.
+    file: Option<PathBuf>,
+    /// How many pipes lead or will lead here, for a file.
+    uses: usize,
+    is_terminal: bool,
+    /// The poller tells when it takes more.
+    is_watched: bool,
+    /// That it is full was told.
+    is_full: bool,
+    is_closed: bool,
+    failure_said: bool,
+}
+
+impl Places {
+    /// Prepares our own streams.
+    ///
+    /// Errors: [`PatternError`].
+    pub fn new(settings: &Output) -> Result<Self, PatternError> {
+        let pattern = |text: &Option<String>| text.as_deref().map(Pattern::parse).transpose();
+        let ours = if streams_are_one() { [0, 0] } else { [0, 1] };
+        let places = Stream::BOTH.into_iter().zip(ours).rev();
+        Ok(Self {
+            patterns: [pattern(&settings.out_files)?, pattern(&settings.error_files)?],
+            are_one: Self::are_one(settings),
+            all: places
+                .map(|(stream, number)| (number, Place::new(Target::ours(stream))))
+                .collect(),
+            files: BTreeMap::new(),
+            ours,
+            next: 2,
+            pending: BTreeSet::new(),
+            has_failed: false,
+        })
+    }
+
+    /// True when both streams of a rank lead to the same place. They must be one pipe then, which keeps what
+    /// the rank writes to both in order.
+    pub fn are_one(settings: &Output) -> bool {
+        match (&settings.out_files, &settings.error_files) {
+            (None, None) => streams_are_one(),
+            (out, err) => out == err,
+        }
+    }
+
+    /// The streams of a rank that have pipes of their own.
+    pub fn streams(&self) -> impl Iterator<Item = Stream> + use<> {
+        Stream::BOTH.into_iter().take(if self.are_one { 1 } else { 2 })
+    }
+
+    /// True when what ranks write to `stream` goes to ours.
+    pub fn is_ours(&self, stream: Stream) -> bool {
+        self.patterns[stream.index()].is_none()
+    }
+
+    /// Our own place for `stream`.
+    pub fn ours(&self, stream: Stream) -> u32 {
+        self.ours[stream.index()]
+    }
+
+    /// Opens the files of the ranks of a job, if they write to files.
+    ///
+    /// Errors: [`FileError`]; no file that is new was opened then.
+    pub fn prepare(&mut self, labels: &Labels, group: u32, ranks: u32) -> Result<(), FileError> {
+        let mut uses: BTreeMap<PathBuf, usize> = BTreeMap::new();
+        for stream in self.streams() {
+            let seats = (0..ranks).map(|rank| Seat { group, rank });
+            for name in seats.filter_map(|seat| self.name(labels, stream, seat)) {
+                *uses.entry(name).or_default() += 1;
+            }
+        }
+        let (known, new): (Vec<PathBuf>, _) =
+            uses.keys().cloned().partition(|name| self.files.contains_key(name));
+        let opened = files::open_all(&new)?;
+        for (name, fd) in new.into_iter().zip(opened) {
+            self.add(name, Target::file(fd));
+        }
+        for name in known {
+            if self.files.get(&name) == Some(&None) {
+                let fd = files::open_again(&name)?;
+                self.add(name, Target::file(fd));
+            }
+        }
+        for (name, count) in uses {
+            let number = self.files.get(&name).copied().flatten();
+            if let Some(place) = number.and_then(|number| self.all.get_mut(&number)) {
+                place.uses += count;
+            }
+        }
+        Ok(())
+    }
+
+    /// The place for one stream of a rank; none if nobody reads there any more.
+    pub fn of(&self, labels: &Labels, stream: Stream, seat: Seat) -> Option<u32> {
+        let file = self.name(labels, stream, seat).and_then(|name| *self.files.get(&name)?);
+        let number = file.unwrap_or(self.ours(stream));
+        self.all.get(&number).is_some_and(|place| !place.is_closed).then_some(number)
+    }
+
+    /// What goes to a place.
+    pub fn outlet(&mut self, number: u32) -> Option<&mut Outlet> {
+        self.pending.insert(number);
+        self.all.get_mut(&number).map(|place| &mut place.outlet)
+    }
+
+    /// True when a person looks at a place.
+    pub fn is_terminal(&self, number: u32) -> bool {
+        self.all.get(&number).is_some_and(|place| place.is_terminal)
+    }
+
+    /// Terminals need every line end to bring its own way back to the margin, but for what `writer` says.
+    pub fn set_raw(&mut self, writer: Option<Writer>) {
+        for place in self.all.values_mut().filter(|place| place.is_terminal) {
+            place.outlet.set_raw(writer);
+        }
+    }
+
+    /// Adds a line of our own to standard error.
+    pub fn say(&mut self, what: impl std::fmt::Display) {
+        if let Some(outlet) = self.outlet(self.ours(Stream::Err)) {
+            outlet.put(Writer::Launcher, b"", report::line(what).as_bytes());
+        }
+    }
+
+    /// A pipe leads to a place no longer.
+    pub fn leave(&mut self, number: u32) {
+        if let Some(place) = self.all.get_mut(&number) {
+            place.uses = place.uses.saturating_sub(1);
+            // Only what is flushed is looked at.
+            self.pending.insert(number);
+        }
+    }
+
+    /// Writes what readers take.
+    ///
+    /// Errors: those of the system's readiness calls; trouble with a place is said and not among them.
+    pub fn flush(&mut self, poller: &Poller) -> io::Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        // Trouble is said, so there may be more to flush; once for each place.
+        let mut waiting = BTreeSet::new();
+        while let Some(number) = self.pending.pop_first() {
+            let Some(place) = self.all.get_mut(&number) else { continue };
+            let flushed = place.outlet.flush();
+            let is_waiting = flushed == Flushed::Waiting;
+            place.watch(number, is_waiting, poller)?;
+            waiting.extend(is_waiting.then_some(number));
+            let is_full = place.outlet.is_full();
+            if std::mem::replace(&mut place.is_full, is_full) != is_full {
+                changes.push(if is_full { Change::Full(number) } else { Change::Free(number) });
+            }
+            match flushed {
+                Flushed::Closed if !std::mem::replace(&mut place.is_closed, true) => {
+                    changes.push(Change::Closed(number));
+                }
+                Flushed::Failed(why) if !std::mem::replace(&mut place.failure_said, true) => {
+                    let sentence = report::output_lost(place.file.as_deref(), why);
+                    self.has_failed = true;
+                    self.say(sentence);
+                }
+                _ => {}
+            }
+            if !is_waiting {
+                self.look_whether_complete(number);
+            }
+        }
+        self.pending = waiting;
+        Ok(changes)
+    }
+
+    /// True when everything that came so far is written.
+    pub fn are_flushed(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// True when writing to a place failed for another reason than that its reader has gone.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// True when a reader of ours has gone.
+    pub fn has_closed(&self) -> bool {
+        self.all.values().any(|place| place.is_closed)
+    }
+
+    /// Closes a file to which nobody will write any more.
+    fn look_whether_complete(&mut self, number: u32) {
+        if let Some(Place { file: Some(name), uses: 0, .. }) = self.all.get(&number) {
+            self.files.insert(name.clone(), None);
+            self.all.remove(&number);
+        }
+    }
+
+    fn add(&mut self, name: PathBuf, target: Target) {
+        let place = Place { file: Some(name.clone()), ..Place::new(target) };
+        self.all.insert(self.next, place);
+        self.files.insert(name, Some(self.next));
+        self.next += 1;
+    }
+
+    /// The file for one stream of a rank.
+    fn name(&self, labels: &Labels, stream: Stream, seat: Seat) -> Option<PathBuf> {
+        let pattern = self.patterns[stream.index()].as_ref()?;
+        Some(PathBuf::from(labels.fill_in(pattern, seat)))
+    }
+}
+
+impl Place {
+    fn new(target: Target) -> Self {
+        Self {
+            is_terminal: target.is_terminal(),
+            outlet: Outlet::new(target),
+            file: None,
+            uses: 0,
+            is_watched: false,
+            is_full: false,
+            is_closed: false,
+            failure_said: false,
+        }
+    }
+
+    fn watch(&mut self, number: u32, watch: bool, poller: &Poller) -> io::Result<()> {
+        if watch == self.is_watched {
+            return Ok(());
+        }
+        self.is_watched = watch;
+        match watch {
+            true => poller.add(Token::Outlet(number), self.outlet.source(), Interest::Write),
+            false => poller.remove(Token::Outlet(number), self.outlet.source()),
+        }
+    }
+}

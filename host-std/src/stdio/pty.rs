@@ -1,0 +1,243 @@
+//! A terminal for one rank.
+
+use super::console::{Console, size};
+use crate::server::ready::{Interest, Poller, Token};
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::process::{Signal, getpid, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr, tcsetwinsize};
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Our end of the terminal, and what goes into it.
+///
+/// If our own standard input is a terminal, every key goes to the rank, Ctrl-C too, which interrupts the
+/// rank and nobody else; three of them within a second are meant for us. Anything else is typed in as it
+/// comes, and its end becomes that of the terminal (Ctrl-D).
+#[derive(Debug)]
+pub struct Pty {
+    /// Our end. It does not block.
+    master: OwnedFd,
+    /// The number of the process, once it is there.
+    process: u32,
+    /// What we read; none when that has ended, or when nobody shall type.
+    keys: Option<OwnedFd>,
+    console: Option<Console>,
+    /// Typed and not yet taken.
+    typed: VecDeque<u8>,
+    /// Our input has ended.
+    has_ended: bool,
+    is_source_watched: bool,
+    is_master_watched: bool,
+    /// A file can always be read, so the poller takes no interest in it.
+    is_file: bool,
+    /// When Ctrl-C was typed, the last three times.
+    interrupts: VecDeque<Instant>,
+    /// The last byte that was typed.
+    last: u8,
+    chunk: Vec<u8>,
+}
+
+impl Pty {
+    /// Makes a terminal of the size of ours; what is read from `keys` is typed there.
+    ///
+    /// Errors: those of the system.
+    pub fn open(keys: Option<OwnedFd>) -> io::Result<(Self, CString)> {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&master)?;
+        unlockpt(&master)?;
+        let name = ptsname(&master, Vec::new())?;
+        ioctl_fionbio(&master, true)?;
+        let console = keys.as_ref().map(|keys| Console::new(keys.as_fd())).transpose()?.flatten();
+        if let Some(console) = &console {
+            // The rank finds the terminal that its user has set up.
+            tcsetattr(&master, OptionalActions::Now, console.modes())?;
+        }
+        let size = console.as_ref().map_or_else(|| size(None), Console::size);
+        tcsetwinsize(&master, size)?;
+        let pty = Self {
+            master,
+            process: 0,
+            keys,
+            console,
+            typed: VecDeque::new(),
+            has_ended: false,
+            is_source_watched: false,
+            is_master_watched: false,
+            is_file: false,
+            interrupts: VecDeque::new(),
+            last: b'\n',
+            chunk: Vec::with_capacity(CHUNK),
+        };
+        Ok((pty, name))
+    }
+
+    /// What the rank writes is read here.
+    ///
+    /// Errors: those of the system.
+    pub fn output(&self) -> io::Result<OwnedFd> {
+        self.master.try_clone()
+    }
+
+    /// The rank was started: keys are its own from now on.
+    ///
+    /// Errors: those of the system's readiness calls, as of all that follows.
+    pub fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
+        self.process = process;
+        if let Some(console) = &mut self.console {
+            console.enter();
+        }
+        self.pump(poller)
+    }
+
+    /// The size of our terminal may have changed, or it may be ours again.
+    ///
+    /// Errors: as for [`begin`](Self::begin).
+    pub fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
+        if let Some(console) = &mut self.console {
+            console.enter();
+            // A rank that has gone needs no size.
+            let _ = tcsetwinsize(&self.master, console.size());
+        }
+        self.pump(poller)
+    }
+
+    /// Types what there is, as far as the terminal takes it.
+    ///
+    /// Errors: as for [`begin`](Self::begin).
+    pub fn pump(&mut self, poller: &Poller) -> io::Result<()> {
+        while self.write() && self.read() {}
+        self.watch_source(poller)?;
+        self.watch_master(poller)
+    }
+
+    /// The rank has ended: our terminal is our own again, and what is left in our input stays there.
+    ///
+    /// Errors: as for [`begin`](Self::begin).
+    pub fn end(&mut self, poller: &Poller) -> io::Result<()> {
+        self.typed.clear();
+        self.watch_master(poller)?;
+        self.console = None;
+        if self.is_source_watched
+            && let Some(keys) = &self.keys
+        {
+            self.is_source_watched = false;
+            poller.remove(Token::Source, keys)?;
+        }
+        self.keys = None;
+        Ok(())
+    }
+
+    /// True while a line end has to bring its own way back to the margin.
+    pub fn is_raw(&self) -> bool {
+        self.console.as_ref().is_some_and(Console::is_raw)
+    }
+
+    /// Gives what was typed to the rank, and says whether it took all of it.
+    fn write(&mut self) -> bool {
+        while !self.typed.is_empty() {
+            match rustix::io::write(&self.master, self.typed.as_slices().0) {
+                Ok(count) => drop(self.typed.drain(..count)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return false,
+                // Nobody is there any more.
+                Err(_) => self.typed.clear(),
+            }
+        }
+        true
+    }
+
+    /// Reads what comes next, and says whether there was something.
+    fn read(&mut self) -> bool {
+        let Some(keys) = self.keys.as_ref().filter(|_| self.may_read()) else { return false };
+        let mut wanted = [PollFd::new(keys, PollFlags::IN)];
+        if poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0) {
+            return false;
+        }
+        self.chunk.clear();
+        match rustix::io::read(keys, spare_capacity(&mut self.chunk)) {
+            Ok(count) if count > 0 => {
+                self.last = self.chunk[count - 1];
+                self.typed.extend(&self.chunk);
+                self.look_for_interrupts();
+            }
+            Err(Errno::INTR | Errno::AGAIN) => return false,
+            Ok(_) | Err(_) => self.type_end(),
+        }
+        true
+    }
+
+    /// Types what ends the input of a terminal: once at the start of a line, twice within one.
+    fn type_end(&mut self) {
+        // Our descriptor stays until the rank has ended, for the poller may still know it.
+        self.has_ended = true;
+        if let Ok(modes) = tcgetattr(&self.master) {
+            let end = modes.special_codes[SpecialCodeIndex::VEOF];
+            self.typed.extend(std::iter::repeat_n(end, if self.last == b'\n' { 1 } else { 2 }));
+        }
+    }
+
+    fn look_for_interrupts(&mut self) {
+        let now = Instant::now();
+        for _ in self.chunk.iter().filter(|byte| self.console.is_some() && **byte == CTRL_C) {
+            self.interrupts.push_back(now);
+        }
+        self.interrupts.retain(|at| now - *at < Duration::from_secs(1));
+        if self.interrupts.len() >= INTERRUPTS {
+            self.interrupts.clear();
+            // The same as Ctrl-C on any other terminal; it cannot fail for ourselves.
+            let _ = kill_process(getpid(), Signal::INT);
+        }
+    }
+
+    /// Whoever reads a terminal that another program uses is stopped by the system.
+    fn may_read(&self) -> bool {
+        !self.has_ended && self.console.as_ref().is_none_or(Console::is_raw)
+    }
+
+    fn watch_source(&mut self, poller: &Poller) -> io::Result<()> {
+        let watch = self.typed.is_empty() && self.may_read() && !self.is_file;
+        let Some(keys) = self.keys.as_ref().filter(|_| watch != self.is_source_watched) else {
+            return Ok(());
+        };
+        let watched = match watch {
+            true => poller.add(Token::Source, keys, Interest::Read),
+            false => poller.remove(Token::Source, keys),
+        };
+        match watched {
+            Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+                self.is_file = true;
+                Ok(())
+            }
+            other => {
+                self.is_source_watched = watch;
+                other
+            }
+        }
+    }
+
+    fn watch_master(&mut self, poller: &Poller) -> io::Result<()> {
+        let watch = !self.typed.is_empty();
+        if std::mem::replace(&mut self.is_master_watched, watch) == watch {
+            return Ok(());
+        }
+        match watch {
+            true => poller.add(Token::Input(self.process), &self.master, Interest::Write),
+            false => poller.remove(Token::Input(self.process), &self.master),
+        }
+    }
+}
+
+/// How much is read at once.
+const CHUNK: usize = 4096;
+
+/// What the key is on every terminal.
+const CTRL_C: u8 = 3;
+
+/// So many within a second mean the launcher: nobody types that by chance, everybody does in need.
+const INTERRUPTS: usize = 3;

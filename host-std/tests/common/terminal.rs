@@ -1,0 +1,117 @@
+//! A terminal for the launcher, with a person at it.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A command that runs on a terminal of its own, which it controls.
+pub struct Terminal {
+    master: File,
+    // While somebody has it open, it stays as it is when the command has ended.
+    _slave: OwnedFd,
+    child: Child,
+    seen: Arc<Mutex<Vec<u8>>>,
+    since: Instant,
+}
+
+/// Starts the launcher with `words` on a terminal of 50 rows and 132 columns.
+pub fn on_terminal(words: &[&str]) -> Terminal {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    tcsetwinsize(&master, size(50, 132)).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let stream = || Stdio::from(slave.try_clone().unwrap());
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", env!("CARGO_BIN_EXE_pmi-host")]).args(words);
+    command.stdin(stream()).stdout(stream()).stderr(stream());
+    let child = command.spawn().expect("util-linux is everywhere");
+    let (master, seen) = (File::from(master), Arc::new(Mutex::new(Vec::new())));
+    let (mut from, into) = (master.try_clone().unwrap(), Arc::clone(&seen));
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count) = from.read(&mut bytes) {
+            into.lock().unwrap().extend_from_slice(&bytes[..count]);
+        }
+    });
+    Terminal { master, _slave: slave, child, seen, since: Instant::now() }
+}
+
+impl Terminal {
+    /// Types `text`.
+    pub fn types(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits until `text` was seen so often.
+    #[track_caller]
+    pub fn shows_times(&self, text: &str, times: usize) {
+        self.waits(|seen| seen.matches(text).count() >= times, text);
+    }
+
+    /// Waits until `text` was seen.
+    #[track_caller]
+    pub fn shows(&self, text: &str) {
+        self.shows_times(text, 1);
+    }
+
+    /// Changes the size of the window.
+    pub fn resizes(&self, rows: u16, columns: u16) {
+        tcsetwinsize(&self.master, size(rows, columns)).unwrap();
+    }
+
+    /// Its modes now.
+    pub fn modes(&self) -> Termios {
+        tcgetattr(&self.master).unwrap()
+    }
+
+    /// Sends a signal to the launcher by its name, as `kill` knows it.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end of the launcher, and gives its code and all that was seen.
+    #[track_caller]
+    pub fn ends(&mut self) -> (i32, String) {
+        while self.since.elapsed() < LIMIT {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                // What was written last is on its way through the terminal.
+                thread::sleep(Duration::from_millis(50));
+                let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+                return (code.unwrap(), self.seen());
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        let _ = self.child.kill();
+        panic!("still running after {LIMIT:?}: {:?}", self.seen());
+    }
+
+    #[track_caller]
+    fn waits(&self, until: impl Fn(&str) -> bool, what: &str) {
+        while !until(&self.seen()) {
+            assert!(self.since.elapsed() < LIMIT, "no {what:?} in {:?}", self.seen());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn seen(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
+    }
+}
+
+const fn size(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// Far above what any of these takes on a slow and busy machine.
+const LIMIT: Duration = Duration::from_secs(60);

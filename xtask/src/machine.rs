@@ -4,6 +4,7 @@ use crate::process;
 use crate::toolchain::{self, Facts};
 use crate::{mpi, tally::Tally};
 use std::env;
+use std::path::Path;
 
 /// Something a step cannot run without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub(crate) enum Need {
     Qemu(&'static str),
     /// Node, which runs wasm without a browser, and a package that gives it web sockets.
     Node,
+    /// npm, which installs what drives a browser.
+    Npm,
+    /// A browser.
+    Chromium,
 }
 
 /// Why a need is not met, and the Debian packages that would meet it (none when they cannot).
@@ -112,7 +117,29 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
                 packages: &["nodejs", "node-ws"],
             })
         }
+        Need::Npm => program("npm", &["npm"]),
+        Need::Chromium => {
+            chromium().map_or_else(|| program("chromium", &["chromium"]), |path| Ok(path.into()))
+        }
     }
+}
+
+/// A program that says its version when asked.
+fn program(name: &str, packages: &'static [&'static str]) -> Result<String, Lack> {
+    match process::output(process::command(name).arg("--version")) {
+        Ok(version) => Ok(format!("{name} {}", version.trim())),
+        Err(_) => Err(Lack {
+            why: format!("{name}; on Debian: apt-get install {}", packages.join(" ")),
+            packages,
+        }),
+    }
+}
+
+/// Where the browser is: it is not started for that, since some take long.
+pub(crate) fn chromium() -> Option<&'static str> {
+    ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())
 }
 
 fn qemu(arch: &str) -> Result<String, Lack> {

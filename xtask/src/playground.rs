@@ -4,25 +4,98 @@
 
 mod serve;
 
-use crate::machine::{Machine, Need};
-use crate::process;
+use crate::machine::{self, Machine, Need};
+use crate::tally::Tally;
 use crate::wasm::{self, Loader};
-use std::fs;
+use crate::{process, toolchain};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
+use std::{fs, thread};
 
 /// What the page is built with.
-pub(crate) const NEEDS: &[Need] = &[Need::Target(wasm::TARGET)];
+const NEEDS: &[Need] = &[Need::Target(wasm::TARGET)];
+
+/// What it is tried with, too.
+pub(crate) const BROWSER_NEEDS: &[Need] =
+    &[Need::Target(wasm::TARGET), Need::Node, Need::Npm, Need::Chromium];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     let plan = plan(arguments)?;
+    if plan.is_measured {
+        let machine = Machine::prepare(BROWSER_NEEDS.iter().copied());
+        return match BROWSER_NEEDS.iter().find_map(|need| machine.lack(*need)) {
+            Some(why) => Err(why.into()),
+            None => measure(&machine),
+        };
+    }
     let machine = Machine::prepare(NEEDS.iter().copied());
     let folder = build(&machine, plan.folder.as_deref())?;
     println!("the page is in {}", folder.display());
-    match plan.port {
-        Some(port) => serve::serve(&folder, port),
-        None => Ok(ExitCode::SUCCESS),
+    if let Some(port) = plan.port {
+        let (listener, address) = serve::listen(port)?;
+        println!("open {address} in a browser; control-C ends it");
+        serve::serve(&listener, &folder);
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the page, holds its modules to their budgets, and lets a browser use it as people do.
+pub(crate) fn check(machine: &Machine) -> Result<Tally, String> {
+    let (folder, mut node) = with_browser(machine)?;
+    let mut tally = weigh(&folder)?;
+    tally += process::count_tests(node.args(["--test", "--test-reporter=tap", "wasm/tests/"]));
+    Ok(tally)
+}
+
+/// Measures how soon the page can be used, and how smoothly it moves.
+fn measure(machine: &Machine) -> Result<ExitCode, String> {
+    let (_, mut node) = with_browser(machine)?;
+    let is_done = process::succeeds(node.arg("wasm/tests/bench.mjs"));
+    Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Builds and serves the page, and gives a Node that can drive a browser to it.
+fn with_browser(machine: &Machine) -> Result<(PathBuf, Command), String> {
+    let folder = build(machine, None)?;
+    let (listener, address) = serve::listen(0)?;
+    let served = folder.clone();
+    thread::spawn(move || serve::serve(&listener, &served));
+    let mut node = process::command("node");
+    node.env("PMI_PAGE", address).env("PMI_NPM", packages()?);
+    node.env("CHROMIUM", machine::chromium().unwrap_or_default());
+    Ok((folder, node))
+}
+
+/// Installs what the tests of the page use, by the committed list, and says where.
+fn packages() -> Result<PathBuf, String> {
+    let folder = toolchain::target_folder().join("playground-npm");
+    fs::create_dir_all(&folder).map_err(|error| at(&folder, error))?;
+    for name in ["package.json", "package-lock.json"] {
+        let file = process::root().join("wasm").join(name);
+        fs::copy(&file, folder.join(name)).map_err(|error| at(&file, error))?;
+    }
+    let mut npm = process::command("npm");
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&folder);
+    match process::succeeds(&mut npm) {
+        true => Ok(folder),
+        false => Err("npm could not install what wasm/package-lock.json names".into()),
+    }
+}
+
+/// How many bytes each module has on its way to a browser, against its budget.
+fn weigh(folder: &Path) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    for (part, most) in PARTS {
+        let module = folder.join(part).join("pmi_playground_bg.wasm");
+        let bytes = fs::read(&module).map_err(|error| at(&module, error))?;
+        let len = gzipped_len(&bytes)?;
+        println!("{part}: {len} bytes of {most}, compressed");
+        tally += Tally::of(len <= *most);
+    }
+    Ok(tally)
 }
 
 /// What the command line asks for.
@@ -32,12 +105,18 @@ struct Plan {
     folder: Option<PathBuf>,
     /// Where to serve; nowhere if the page is only built.
     port: Option<u16>,
+    /// Whether to measure it instead.
+    is_measured: bool,
 }
 
 fn plan(arguments: &[String]) -> Result<Plan, String> {
-    let mut plan = Plan { folder: None, port: Some(PORT) };
+    let mut plan = Plan { folder: None, port: Some(PORT), is_measured: false };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
+        if word == "--bench" {
+            plan.is_measured = true;
+            continue;
+        }
         let value = words.next().ok_or_else(|| format!("{word} lacks a value; {USAGE}"))?;
         match word.as_str() {
             "--build-only" => (plan.folder, plan.port) = (Some(value.into()), None),
@@ -53,14 +132,20 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
 
 /// Builds the page, and says where it is.
 pub(crate) fn build(machine: &Machine, folder: Option<&Path>) -> Result<PathBuf, String> {
-    let built = wasm::module(machine, "pmi-playground", Loader::Page)?;
-    let folder = folder.map_or_else(|| built.with_file_name("playground"), Path::to_path_buf);
+    let default = toolchain::target_folder().join("playground");
+    let folder = folder.map_or(default, |folder| process::root().join(folder));
     let root = process::root();
     copy(&root.join("wasm/www"), &folder)?;
-    copy(&built, &folder)?;
+    for (part, _) in PARTS {
+        let built = wasm::module_with(machine, "pmi-playground", Some(part), Loader::Page)?;
+        copy(&built, &folder.join(part))?;
+    }
     let scenarios = root.join("wasm/sim/scenarios");
     copy(&scenarios, &folder.join("scenarios"))?;
     write(&folder.join("scenarios/index.json"), &list(&scenarios)?)?;
+    fs::create_dir_all(folder.join("lessons")).map_err(|error| at(&folder, error))?;
+    let log = root.join("transports/trace/tests/logs/hydra-5.0.2-two-nodes.log");
+    fs::copy(&log, folder.join("lessons/two-nodes.log")).map_err(|error| at(&log, error))?;
     Ok(folder)
 }
 
@@ -79,7 +164,7 @@ fn list(folder: &Path) -> Result<String, String> {
     Ok(serde_json::Value::from(all).to_string())
 }
 
-/// Copies a folder with all that is in it, and removes what was there and is not any more.
+/// Copies a folder with all that is in it.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     fs::create_dir_all(to).map_err(|error| at(to, error))?;
     for file in files(from)? {
@@ -102,6 +187,13 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(paths)
 }
 
+/// How long `bytes` are as a server sends them.
+fn gzipped_len(bytes: &[u8]) -> Result<usize, String> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let done = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    done.map(|all| all.len()).map_err(|error| error.to_string())
+}
+
 fn write(file: &Path, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|error| at(file, error))
 }
@@ -110,7 +202,11 @@ fn at(path: &Path, error: impl std::fmt::Display) -> String {
     format!("{}: {error}", path.display())
 }
 
-const USAGE: &str = "usage: cargo xtask playground [--port N] [--build-only FOLDER]";
+/// The modules of the page, which are features of the package, and how many bytes each may have when it
+/// is compressed. The second is loaded when somebody opens a file.
+const PARTS: &[(&str, usize)] = &[("played", 150 * 1024), ("recorded", 110 * 1024)];
+
+const USAGE: &str = "usage: cargo xtask playground [--port N] [--build-only FOLDER] [--bench]";
 
 /// Where the page is served unless it is said; the simulator prints links that begin with it.
 const PORT: u16 = 7641;
@@ -125,10 +221,13 @@ mod tests {
 
     #[test]
     fn the_page_is_served_unless_it_is_only_built() {
-        assert_eq!(planned(&[]), Ok(Plan { folder: None, port: Some(PORT) }));
-        let only = Plan { folder: Some("out".into()), port: None };
+        assert_eq!(planned(&[]), Ok(Plan { folder: None, port: Some(PORT), is_measured: false }));
+        let only = Plan { folder: Some("out".into()), port: None, is_measured: false };
         assert_eq!(planned(&["--build-only", "out"]), Ok(only));
-        assert_eq!(planned(&["--port", "0"]), Ok(Plan { folder: None, port: Some(0) }));
+        assert_eq!(
+            planned(&["--port", "0"]),
+            Ok(Plan { folder: None, port: Some(0), is_measured: false })
+        );
         for bad in [&["--port"][..], &["--port", "x"], &["--open", "it"]] {
             assert!(planned(bad).is_err(), "{bad:?}");
         }

@@ -4,7 +4,7 @@ use crate::bare_metal;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::wasm::{self, Loader};
-use crate::{fuzz, layers, process, tidy, toolchain};
+use crate::{fuzz, layers, playground, process, tidy, toolchain};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use std::{env, fs};
@@ -133,6 +133,17 @@ const STEPS: &[Step] = &[
         needs: &[Need::Target(wasm::TARGET), Need::Node],
         run: |machine| {
             node(machine).unwrap_or_else(|why| {
+                println!("{why}");
+                Tally::FAILED
+            })
+        },
+    },
+    Step {
+        name: "playground",
+        about: "the page on which jobs are played, used in a browser",
+        needs: playground::BROWSER_NEEDS,
+        run: |machine| {
+            playground::check(machine).unwrap_or_else(|why| {
                 println!("{why}");
                 Tally::FAILED
             })

@@ -19,15 +19,29 @@ pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Builds the module of `package` into a folder of its own, and says which.
 pub(crate) fn module(machine: &Machine, package: &str, loader: Loader) -> Result<PathBuf, String> {
+    module_with(machine, package, None, loader)
+}
+
+/// The same with one feature of the package, and no other.
+pub(crate) fn module_with(
+    machine: &Machine,
+    package: &str,
+    feature: Option<&str>,
+    loader: Loader,
+) -> Result<PathBuf, String> {
     let choice = toolchain::choose(TARGET, &machine.facts)?;
     println!("compiler: {choice}");
     let mut cargo = toolchain::build_as(&choice, TARGET, "std,panic_abort", PROFILE);
+    if let Some(feature) = feature {
+        cargo.args(["--no-default-features", "--features", feature]);
+    }
     if !process::succeeds(cargo.args(["--package", package])) {
         return Err(format!("{package} cannot be built for {TARGET}"));
     }
     let built = toolchain::folder(&choice).join(TARGET).join(PROFILE);
     let module = built.join(package.replace('-', "_")).with_extension("wasm");
     let folder = toolchain::target_folder().join("wasm").join(package);
+    let folder = feature.map_or(folder.clone(), |feature| folder.join(feature));
     write(&module, loader, &folder)?;
     Ok(folder)
 }

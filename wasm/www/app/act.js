@@ -31,12 +31,12 @@ export function actView(app, session) {
   const pane = app.active;
   if (!pane.run.canAct) return h("p", { class: "empty" }, "A recording can be watched only.");
   const view = pane.run.view(app.stepOf(pane));
-  const lane = app.followed(pane) ?? 0;
+  const lane = app.chosen;
   const rank = view.ranks[lane];
   const dialect = pane.story.lanes[lane].dialect;
   const { word } = stateOf(rank);
   const done = pane.run.done.split("\n").filter(Boolean);
-  const choice = h("select", { "aria-label": "Rank to act on", onchange: () => app.follow(pane, Number(choice.value), true) },
+  const choice = h("select", { "aria-label": "Rank to act on", onchange: () => app.choose(Number(choice.value)) },
     view.ranks.map((other) => h("option", { value: other.rank, selected: other.rank === lane }, `rank ${other.rank}`)));
   return h("div", { class: "act" },
     h("div", { class: "row" }, choice, h("span", { class: "aside" }, `${word}, PMI ${dialect}`)),
@@ -60,19 +60,19 @@ function doneView(line) {
 /// To be a rank: the next legal message, or any bytes at all.
 function hand(session, rank) {
   const held = rank.next === "manual";
-  const order = (step) => act(session, `order ${rank.rank} ${step}\norder ${rank.rank} manual`, true);
+  const order = (step) => act(session, `order ${rank.rank} ${step}\norder ${rank.rank} manual`);
   const isGone = !["running", "unborn", "deaf", "stopped"].includes(rank.life);
   if (isGone) return h("section", {}, h("h3", {}, `Be rank ${rank.rank}`), h("p", { class: "aside" }, `It is ${rank.life}; go back in time to be it.`));
   if (!held) {
     return h("section", {}, h("h3", {}, `Be rank ${rank.rank}`),
       h("p", { class: "aside" }, rank.next ? `It would go on with: ${rank.next}` : "Its script has ended."),
-      h("button", { type: "button", class: "primary", onclick: () => act(session, `order ${rank.rank} manual`, true) }, `Be rank ${rank.rank}`));
+      h("button", { type: "button", class: "primary", onclick: () => act(session, `order ${rank.rank} manual`) }, `Be rank ${rank.rank}`));
   }
   const legal = rank.may.map((form) => orderForm(form, order));
   const raw = h("input", { type: "text", class: "field-box mono", "aria-label": "Bytes to say", placeholder: "cmd=get_maxes\\n", spellcheck: "false" });
   const say = (event) => {
     event.preventDefault();
-    if (raw.value) act(session, `say ${rank.rank} ${quoted(typed(raw.value))}`, true);
+    if (raw.value) act(session, `say ${rank.rank} ${quoted(typed(raw.value))}`);
   };
   return h("section", { class: "hand" }, h("h3", {}, `You are rank ${rank.rank}`),
     legal.length ? [h("h4", {}, "The next legal message"), h("div", { class: "orders" }, legal)]
@@ -80,8 +80,8 @@ function hand(session, rank) {
     h("h4", {}, "Or any bytes"), h("form", { class: "row", onsubmit: say }, raw, h("button", { type: "submit" }, "Say")),
     h("p", { class: "aside" }, "\\n ends a line. After bytes of your own, your client is not asked any more."),
     h("div", { class: "row" },
-      h("button", { type: "button", onclick: () => act(session, `order ${rank.rank} exit 0`, true) }, "Exit"),
-      h("button", { type: "button", onclick: () => act(session, `order ${rank.rank} wait`, true) }, "Let go")));
+      h("button", { type: "button", onclick: () => act(session, `order ${rank.rank} exit 0`) }, "Exit"),
+      h("button", { type: "button", onclick: () => act(session, `order ${rank.rank} wait`) }, "Let go")));
 }
 
 /// `put KEY VALUE` as a button with a field for each word in capitals.
@@ -98,13 +98,12 @@ function orderForm(form, order) {
 }
 
 /// Does something at this moment, says what it dropped, and shows what follows.
-export function act(session, what, isPlayed = false) {
+export function act(session, what) {
   const { app } = session;
   try {
     const dropped = session.act(what);
     const words = dropped === 1 ? "One thing that was done later went away with it." : `${dropped} things that were done later went away with it.`;
     if (dropped) notice(words, { name: "Undo", act: () => session.undo() });
-    if (isPlayed) app.follow(app.active, app.followed(app.active) ?? 0, true);
     app.play();
   } catch (error) {
     notice(error);

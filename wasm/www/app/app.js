@@ -18,9 +18,11 @@ export class App {
   picked = null;
   colors = {};
   #followed = null;
+  #chosen = 0;
   #isDirty = false;
   #last = 0;
   #views = [];
+  #frames = [];
 
   /// `stage` is where the diagrams stand.
   constructor(stage) {
@@ -47,6 +49,7 @@ export class App {
     this.isPlaying = false;
     this.picked = null;
     this.#followed = null;
+    this.#chosen = 0;
     this.panes = runs.map(([run, title]) => new Pane(this, run, title));
     this.active = this.panes[0];
     this.lay();
@@ -127,6 +130,12 @@ export class App {
     return (at < 0 ? moments.length : at) - 1;
   }
 
+  /// The time, if it is between two moments.
+  get between() {
+    const now = Math.round(this.now);
+    return now === this.active.story.moments[this.index].ns ? null : now;
+  }
+
   seekIndex(index) {
     const { moments } = this.active.story;
     const moment = moments[Math.min(Math.max(index, 0), moments.length - 1)];
@@ -176,8 +185,16 @@ export class App {
   }
 
   play() {
+    this.#frames = [];
     this.isPlaying = true;
     this.changed();
+  }
+
+  /// Frames a second since time began to run, and the longest frame in milliseconds.
+  pace() {
+    const frames = this.#frames.slice(1);
+    const all = frames.reduce((sum, frame) => sum + frame, 0);
+    return { rate: (frames.length / all) * 1000, worst: Math.max(...frames) };
   }
 
   pause() {
@@ -186,6 +203,7 @@ export class App {
   }
 
   tick(time) {
+    if (this.isPlaying) this.#frames.push(time - this.#last);
     const passed = Math.min(time - this.#last, 100);
     this.#last = time;
     if (this.isPlaying) this.advance(passed);
@@ -278,6 +296,17 @@ export class App {
   follow(pane, lane, keeps = false) {
     this.activate(pane);
     this.#followed = !keeps && this.#followed === lane ? null : lane;
+    if (lane != null) this.#chosen = lane;
+    this.changed();
+  }
+
+  /// The rank that the panel is about.
+  get chosen() {
+    return Math.min(this.#chosen, this.active.story.lanes.length - 1);
+  }
+
+  choose(lane) {
+    this.#chosen = lane;
     this.changed();
   }
 

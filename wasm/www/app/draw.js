@@ -1,7 +1,5 @@
 // The diagram: the server's lane on top, a lane for each rank below, time from left to right.
 
-import { spoken } from "./axis.js";
-
 /// Draws a field of a pane with a pen. `scene` says what, where, and how far time has come.
 export function draw(pen, scene) {
   const { width, geometry, colors } = scene;
@@ -17,7 +15,7 @@ export function draw(pen, scene) {
     marks(pen, s);
   });
   pen.line([[s.nowX, geometry.ruler - 6], [s.nowX, geometry.height]], { color: colors.now, width: 1.5, alpha: 0.9 });
-  flag(pen, s.nowX, geometry.ruler - 13, spoken(Math.round(s.now)), s);
+  flag(pen, s.nowX, geometry.ruler - 13, s.story.spoken(Math.round(s.now)), s);
 }
 
 function flag(pen, x, y, words, { colors, width }) {
@@ -57,7 +55,7 @@ function ruler(pen, s) {
     if (at > width) break;
     if (at - last > 48 && ns >= from) {
       pen.line([[at, geometry.ruler - 4], [at, geometry.height]], { color: colors.grid, width: 1, alpha: 0.8 });
-      pen.text(spoken(ns, step), at, geometry.ruler - 13, { color: colors.faint, size: 10.5, align: "center" });
+      pen.text(s.story.spoken(ns, step), at, geometry.ruler - 13, { color: colors.faint, size: 10.5, align: "center" });
       last = at;
     }
     x = Math.max(at + 2, x + 24);
@@ -126,7 +124,7 @@ function filling(pen, s, fence, { slot, of }, freed) {
   pen.area(points, { color: colors.fence, alpha: 0.85 });
   const name = fence.group === "job" ? "fence" : `fence ${fence.group}`;
   const words = freed === undefined ? `${name} ${came.length} of ${members}` : name;
-  if (of === 1 && end - start > 8 + words.length * 6) {
+  if (of === 1 && end - Math.max(start, 0) > 8 + words.length * 6) {
     pen.text(words, Math.max(start, 4) + 6, geometry.server + 0.5, { color: colors.ink, size: 10.5, weight: 600, halo: colors.fenceHalo });
   }
 }
@@ -274,10 +272,11 @@ function marks(pen, s) {
     const x = s.x(event.at[0]);
     if (x < -40 || x > s.width + 40) continue;
     const isPicked = event === s.hover || event === s.picked;
-    if (event.kind === "fault") {
+    if (ON_LANE.has(event.kind)) {
       const y = s.yOf(event.lane);
       pen.dot(x, y, isPicked ? 7 : 5, { color: colors.fault, ring: colors.paper });
-      const words = event.text.split(" ").slice(2).join(" ").replace(/^fault /, "");
+      const all = event.text.split(" ").slice(2).join(" ").replace(/^fault /, "");
+      const words = all.length > 44 && !isPicked ? `${all.slice(0, 43)}…` : all;
       if (geometry.spacing >= 18) pen.text(words, x + 9, y - 10, { color: colors.fault, size: 10.5, weight: 600, halo: colors.paper });
     } else {
       const y = geometry.server - geometry.half - 10;
@@ -295,6 +294,9 @@ function marks(pen, s) {
 
 /// Kinds of events that are drawn as marks.
 export const MARKED = new Set(["fault", "report", "rule", "error"]);
+
+/// Those that are drawn on the lane of their rank; the others on the server's.
+export const ON_LANE = new Set(["fault", "error"]);
 
 /// For each fence, which part of the server's lane is its own: those that overlap share it.
 export function slots(fences) {

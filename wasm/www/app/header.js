@@ -21,7 +21,7 @@ export class Header {
     this.choice = h("select", { "aria-label": "Scenario", class: "scenario", onchange: tried(() => this.chosen()) },
       h("optgroup", { label: "Lessons" }, LESSONS.map(({ id, title }) => h("option", { value: `lesson ${id}` }, title))),
       h("optgroup", { label: "Scenarios" }, scenarios.map(({ name, about }) => h("option", { value: name, title: about }, name))),
-      h("option", { value: "", hidden: true }, "your own"));
+      this.other = h("option", { value: "", hidden: true }));
     this.seed = h("input", { class: "field-box seed", inputmode: "numeric", "aria-label": "Seed", onchange: tried(() => session.vary({ seed: BigInt(this.seed.value.trim()) })) });
     this.ranks = h("input", { class: "field-box ranks", type: "number", min: 1, max: RANKS_MAX, "aria-label": "Ranks",
       onchange: tried(() => session.vary({ ranks: Math.min(Math.max(Math.trunc(Number(this.ranks.value)) || 1, 1), RANKS_MAX) })) });
@@ -31,7 +31,7 @@ export class Header {
       h("option", { value: "all" }, "all three, side by side"));
     this.file = h("input", { type: "file", hidden: true, "aria-label": "File to open", onchange: tried(async () => {
       const [file] = this.file.files;
-      if (file) session.load(file.name, new Uint8Array(await file.arrayBuffer()));
+      if (file) await session.load(file.name, new Uint8Array(await file.arrayBuffer()));
       this.file.value = "";
     }) });
     this.about = h("p", { class: "about" });
@@ -51,7 +51,7 @@ export class Header {
 
   async chosen() {
     const { value } = this.choice;
-    if (value.startsWith("lesson ")) this.session.learn(value.slice(7));
+    if (value.startsWith("lesson ")) await this.session.learn(value.slice(7));
     else await this.session.open(value);
   }
 
@@ -71,12 +71,13 @@ export class Header {
     const { source, app } = this.session;
     const { story } = app.active;
     this.choice.value = source.lesson ? `lesson ${source.lesson}` : source.name ?? "";
-    this.seed.value = String(source.seed);
+    this.other.textContent = source.title ?? "your own";
+    this.seed.value = source.text ? String(source.seed) : "";
     this.ranks.value = source.text ? ranksOf(source.text) : story.lanes.length;
     const dialects = new Set(story.lanes.map((lane) => lane.dialect));
     this.dialect.value = source.dialects ? "all" : dialects.size === 1 ? [...dialects][0] : "";
     for (const field of [this.seed, this.ranks, this.dialect]) field.disabled = !source.text;
-    this.about.textContent = source.lesson ? "" : (story.about ?? []).join(" ");
+    this.about.textContent = source.lesson ? "" : story.about.map((line) => (story.recorded ? `${line[0].toUpperCase()}${line.slice(1).replace(/\.$/, "")}.` : line)).join(" ");
     this.about.hidden = !this.about.textContent;
   }
 }

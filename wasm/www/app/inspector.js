@@ -1,6 +1,5 @@
 // The panel beside the diagrams: one message byte by byte, the machines, the keys, who waits, all events.
 
-import { spoken } from "./axis.js";
 import { h } from "./dom.js";
 import { stateOf } from "./pane.js";
 import { CLIENT, FIELD, MEANING, MEMBER, RULE } from "./words.js";
@@ -16,7 +15,8 @@ export function messageView(app) {
   if (picked.text !== undefined) return eventView(story, picked);
   const who = `rank ${story.lanes[picked.lane].name}`;
   const [from, to] = picked.up ? [who, "server"] : ["server", who];
-  const latency = picked.arrived ? spoken(picked.arrived[0] - picked.sent[0]) : "never";
+  const { spoken } = story;
+  const latency = story.recorded ? "not recorded" : picked.arrived ? spoken(picked.arrived[0] - picked.sent[0]) : "never";
   const cells = [];
   const lit = (index, isLit) => {
     for (const cell of cells) cell.classList.toggle("lit", isLit && Number(cell.dataset.field) === index);
@@ -66,7 +66,7 @@ function eventView(story, event) {
   return h("div", { class: "message" },
     h("h3", { class: "bad" }, event.kind, h("span", {}, who)),
     h("p", { class: "meaning" }, said(event.text)), rule && h("p", {}, `The rule: ${rule}.`),
-    h("dl", { class: "facts" }, pair("at", spoken(event.at[0])), pair("step", String(event.at[1]))));
+    h("dl", { class: "facts" }, pair("at", story.spoken(event.at[0])), pair("step", String(event.at[1]))));
 }
 
 function pair(name, value) {
@@ -104,15 +104,14 @@ export function machinesView(app) {
   const pane = app.active;
   const view = pane.run.view(app.stepOf(pane));
   if (!view.ranks) return h("p", { class: "empty" }, "A recording holds messages, and no machines.");
-  const followed = app.followed(pane) ?? 0;
-  const own = view.ranks[followed];
+  const own = view.ranks[app.chosen];
   const list = h("div", { class: "chips", role: "group", "aria-label": "Ranks" }, view.ranks.map((rank) => {
     const state = stateOf(rank);
     return h("button", { type: "button", class: "chip", "data-tone": state.tone, "aria-pressed": String(rank === own),
-      "aria-label": `rank ${rank.rank}: ${state.word}`, title: state.word, onclick: () => app.follow(pane, rank.rank, true) }, String(rank.rank));
+      "aria-label": `rank ${rank.rank}: ${state.word}`, title: state.word, onclick: () => app.choose(rank.rank) }, String(rank.rank));
   }));
   const facts = [
-    ["process", own.life], ["dialect", pane.story.lanes[followed].dialect], ["node", String(own.node)],
+    ["process", own.life], ["dialect", pane.story.lanes[app.chosen].dialect], ["node", String(own.node)],
     ["asks", own.asks.join("; ") || "nothing"], ["does next", own.next || "nothing"],
     ["to the server", pipe(own.up, own.unsent, "not sent")], ["to the rank", pipe(own.down, own.owed, "not sent")],
   ];
@@ -137,7 +136,7 @@ export function keysView(app) {
   const pane = app.active;
   const view = pane.run.view(app.stepOf(pane));
   if (!view.keys) return h("p", { class: "empty" }, "A recording holds messages, and no store.");
-  const part = (name, about, keys) => h("section", { class: "keys" },
+  const part = (name, about, keys) => h("section", { class: "shelf" },
     h("h3", {}, name, h("span", {}, String(keys.length))), h("p", { class: "aside" }, about),
     keys.length ? h("table", { class: "fields" }, keys.slice(0, KEYS_MAX).map((key) => h("tr", {},
       h("th", { scope: "row" }, shown(key.key), h("small", {}, key.by == null ? "process manager" : key.node == null ? `rank ${key.by}` : `rank ${key.by}, node ${key.node}`)),
@@ -183,7 +182,7 @@ export function eventsView(app) {
     const words = isMessage ? `${one.up ? `${who} → server` : `server → ${who}`}: ${shown(one.label)}` : said(one.text);
     const tone = isMessage ? (one.raw || (one.code && one.code !== "0") ? "bad" : one.up ? "up" : "down") : ["process", "quiet"].includes(one.kind) ? "calm" : "bad";
     return h("li", {}, h("button", { type: "button", class: `event ${tone}`, "aria-pressed": String(app.picked === one), onclick: () => app.pick(one, app.active) },
-      h("time", {}, spoken(at[0])), h("span", {}, words)));
+      h("time", {}, story.spoken(at[0])), h("span", {}, words)));
   };
   return h("div", {}, h("p", { class: "aside" }, followed == null ? "Newest first." : `Newest first, of rank ${story.lanes[followed].name} and the server.`),
     h("ol", { class: "events" }, all.map(line)));

@@ -13,7 +13,7 @@ export const LESSONS = [
     ],
     task: "Open the tab Act. As rank 1, say init, then ask for appnum and universe.",
     rank: 1,
-    text: script("who-am-i", 3, { "0,2": ["open", "appnum", "universe", "finalize"], 1: ["manual"] }),
+    text: script("who-am-i", 3, ["0,2", "open", "appnum", "universe", "finalize"], ["1", "manual"]),
     goals: [
       ["Agree on a version: init", (c) => c.answered(1, "init ")],
       ["Learn which program you are: appnum", (c) => c.answered(1, "appnum")],
@@ -29,7 +29,7 @@ export const LESSONS = [
     ],
     task: "As rank 1, put your address under card-1, enter the fence, and get card-0.",
     rank: 1,
-    text: script("put-fence-get", 3, { "0,2": ["open", "put card-$r tcp://10.0.0.$r", "fence", "get card-1", "finalize"], 1: ["open", "manual"] }),
+    text: script("put-fence-get", 3, ["0,2", "open", "put card-$r tcp://10.0.0.$r", "fence", "get card-1", "finalize"], ["1", "open", "manual"]),
     goals: [
       ["Put card-1", (c) => c.answered(1, "put card-1")],
       ["Enter the fence, and leave it", (c) => c.answered(1, "fence")],
@@ -45,7 +45,7 @@ export const LESSONS = [
     ],
     task: "As rank 1, get card-0 before any fence and see that it is missing. Then enter the fence and get it again.",
     rank: 1,
-    text: script("why-a-fence", 2, { 0: ["open", "put card-0 tcp://10.0.0.1", "fence", "finalize"], 1: ["open", "manual"] }),
+    text: script("why-a-fence", 2, ["0", "open", "put card-0 tcp://10.0.0.1", "fence", "finalize"], ["1", "open", "manual"]),
     goals: [
       ["Get card-0 too early: there is none", (c) => c.refused(1, "get")],
       ["Enter the fence", (c) => c.answered(1, "fence")],
@@ -61,10 +61,8 @@ export const LESSONS = [
     ],
     task: "Play until some ranks wait in the fence. Then kill rank 2 (tab Act), play on, and pick the red report to read it.",
     rank: 2,
-    text: script("a-rank-dies", 4, {
-      all: ["open", "put card-$r a$r", "fence", "get card-2", "finalize"],
-      2: ["open", "sleep 700", "put card-2 a2", "fence", "get card-0", "finalize"],
-    }),
+    text: script("a-rank-dies", 4, ["all", "open", "put card-$r a$r", "fence", "get card-2", "finalize"],
+      ["2", "open", "sleep 700", "put card-2 a2", "fence", "get card-0", "finalize"]),
     goals: [
       ["Kill rank 2 while others wait in the fence", (c) => c.story.events.some((event) => event.text === "link 2 fault kill" && c.waiting(event.at[1]) > 0 && event.at[1] <= c.step)],
       ["See the report on the server's lane", (c) => c.story.events.some((event) => event.kind === "report" && event.lane === 2 && event.at[1] <= c.step)],
@@ -80,7 +78,7 @@ export const LESSONS = [
     ],
     task: "Let rank 1 ask for a version that nobody speaks: tab Act, Wrong version. Pick the server's answer, and find the report.",
     rank: 1,
-    text: script("version-mismatch", 2, { 0: ["open", "finalize"], 1: ["manual"] }),
+    text: script("version-mismatch", 2, ["0", "open", "finalize"], ["1", "manual"]),
     goals: [
       ["Ask for a version that nobody speaks", (c) => c.said(1, (message) => message.raw && message.name === "init" && value(message, "pmi_version") === "9")],
       ["Pick the answer of the server", (c) => c.keep("answer", c.picked?.up === false && c.picked.lane === 1)],
@@ -88,11 +86,26 @@ export const LESSONS = [
       ["See that rank 0 finishes all the same", (c) => c.answered(0, "finalize")],
     ],
   },
+  {
+    id: "a-real-trace",
+    title: "Reading a real trace",
+    about: [
+      "This was recorded: MPICH started four ranks on two nodes, with the option -verbose. What you have learnt is all there, in the words of a library that many programs use.",
+      "You can open traces and logs of your own: drop a file on the page.",
+    ],
+    task: "Pick the messages that are asked for. The tab Events lists all of them; the keys ← and → go through time.",
+    file: "lessons/two-nodes.log",
+    goals: [
+      ["Pick a question for PMI_process_mapping, which says who shares a node", (c) => c.keep("mapping", c.picked?.up && value(c.picked, "key") === "PMI_process_mapping")],
+      ["Pick the message that completes the first fence: the last rank enters", (c) => c.keep("last", c.picked != null && c.picked === c.completing(0))],
+      ["Pick an answer that brings a rank the card of another", (c) => c.keep("card", c.picked?.up === false && c.picked.name === "get" && c.putBy(c.asked(c.picked)).some((lane) => lane !== c.picked.lane))],
+    ],
+  },
 ];
 
-/// A scenario for a lesson: links of one speed, and a script for each list of ranks.
-function script(name, ranks, scripts) {
-  const parts = Object.entries(scripts).map(([who, steps]) => `script ${who}\n${steps.map((step) => `  ${step}\n`).join("")}end\n`);
+/// A scenario for a lesson: links of one speed, and scripts, each with its ranks in front.
+function script(name, ranks, ...scripts) {
+  const parts = scripts.map(([who, ...steps]) => `script ${who}\n${steps.map((step) => `  ${step}\n`).join("")}end\n`);
   return `name lesson-${name}\nranks ${ranks}\nall pace 10..30 latency 60..90\n\n${parts.join("\n")}`;
 }
 
@@ -136,6 +149,23 @@ export class Context {
   waiting(step) {
     return this.story.fences.flatMap((fence) => fence.inside)
       .filter((visit) => visit.came && visit.came[1] <= step && (!visit.freed || visit.freed[1] > step)).length;
+  }
+
+  /// The message with which the last rank enters a fence.
+  completing(index) {
+    const last = this.story.fences[index]?.inside.toSorted((a, b) => b.came[1] - a.came[1])[0];
+    return this.story.messages.find((message) => message.lane === last?.lane && message.up && message.sent[1] === last.asked[1]);
+  }
+
+  /// The key that an answer answers.
+  asked(answer) {
+    const get = this.story.messages.findLast((message) => message.up && message.lane === answer.lane && message.sent[1] < answer.sent[1]);
+    return get && value(get, "key");
+  }
+
+  /// Who has put a key.
+  putBy(key) {
+    return this.story.messages.filter((message) => message.up && message.name === "put" && value(message, "key") === key).map((put) => put.lane);
   }
 
   /// What was seen once stays seen.

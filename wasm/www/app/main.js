@@ -1,6 +1,6 @@
 // The page: loads the simulator, puts its parts together, and ties them to keys.
 
-import init from "../pmi_playground.js";
+import init from "../played/pmi_playground.js";
 import { actView } from "./act.js";
 import { App } from "./app.js";
 import * as dialogs from "./dialogs.js";
@@ -21,7 +21,7 @@ async function start() {
   const app = new App(stage);
   const session = new Session(app);
   const transport = new Transport(app);
-  const teacher = new Teacher(app, { open: (id) => session.learn(id), close: () => (session.source.lesson = null) });
+  const teacher = new Teacher(app, { open: (id) => session.learn(id).catch(notice), close: () => (session.source.lesson = null) });
   const tabs = new Tabs(app, [
     ["Act", (app) => actView(app, session)], ["Message", inspector.messageView], ["Machines", inspector.machinesView],
     ["Keys", inspector.keysView], ["Waits", inspector.debtsView], ["Events", inspector.eventsView],
@@ -62,6 +62,8 @@ async function start() {
   addEventListener("hashchange", () => session.restore().catch(notice));
   dropping(session);
   if (!(await session.restore().catch((error) => notice(error) ?? false))) await session.open("put-fence-get", { seed: 42n });
+  // For people at the console, and for whoever measures.
+  globalThis.playground = { app, session };
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 
@@ -111,7 +113,7 @@ function dropping(session) {
     const [file] = event.dataTransfer.files;
     if (!file) return;
     try {
-      session.load(file.name, new Uint8Array(await file.arrayBuffer()));
+      await session.load(file.name, new Uint8Array(await file.arrayBuffer()));
     } catch (error) {
       notice(error);
     }

@@ -1,6 +1,6 @@
 // A run on the screen: the diagram, the names of its lanes, and what a hand does to them.
 
-import { draw, ends, slots } from "./draw.js";
+import { draw, ends, MARKED, ON_LANE, slots } from "./draw.js";
 import { button, fill, h, icon } from "./dom.js";
 import { CanvasPen, SvgPen } from "./pen.js";
 import { geometry, rows } from "./rows.js";
@@ -223,9 +223,9 @@ export class Pane {
     const s = this.scene();
     const place = (ns) => s.axis.place(ns) * s.scale - s.scroll;
     const marked = this.story.events.find((event) => {
-      if (event.at[1] > s.step || !["fault", "report", "rule", "error"].includes(event.kind)) return false;
-      const top = event.kind === "fault" ? s.yOf(event.lane) : s.geometry.server - s.geometry.half - 10;
-      const [left, right] = event.kind === "fault" ? [-8, 8] : [-4, 48];
+      if (event.at[1] > s.step || !MARKED.has(event.kind)) return false;
+      const top = ON_LANE.has(event.kind) ? s.yOf(event.lane) : s.geometry.server - s.geometry.half - 10;
+      const [left, right] = ON_LANE.has(event.kind) ? [-8, 8] : [-4, 48];
       const away = x - place(event.at[0]);
       return away > left && away < right && Math.abs(y - top) < 9;
     });

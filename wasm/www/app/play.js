@@ -1,6 +1,7 @@
 // A run that the page shows: what the simulator or a recording tells about it, and a moment of it.
 
-import { Play } from "../pmi_playground.js";
+import { Play } from "../played/pmi_playground.js";
+import { spoken } from "./axis.js";
 
 /// A run of the simulator.
 export class Run {
@@ -75,8 +76,33 @@ export class Run {
   }
 }
 
+/// A run that was recorded elsewhere. It can be watched only.
+export class Recorded {
+  canAct = false;
+  text = null;
+  done = "";
+
+  /// Reads a trace of `pmi-host`, or a log of Hydra or Flux. What reads them is loaded for the first one.
+  static async of(bytes) {
+    const { default: init, Recording } = await import("../recorded/pmi_playground.js");
+    await init();
+    return new Recorded(JSON.parse(new Recording(bytes).story()));
+  }
+
+  constructor(story) {
+    this.story = prepared({ name: "recording", seed: "0", recorded: true, cut: false, ...story });
+  }
+
+  /// Nobody recorded how the machines stood.
+  view(step) {
+    return { asked: step };
+  }
+}
+
 /// Adds to a story what drawing and searching need.
 function prepared(story) {
+  // Where a log has no times, there is an order.
+  story.spoken = story.timeless ? (ns) => `#${Math.round(ns / 1000)}` : spoken;
   story.messages.forEach((message, index) => {
     message.index = index;
     message.code = value(message, "rc");

@@ -41,15 +41,17 @@ export function listed(names) {
 /// Where everything is, from top to bottom, in a field of so many pixels.
 export function geometry(rows, height) {
   const ruler = 26;
-  const server = ruler + 40;
+  const isLow = height < 320;
+  const server = ruler + (isLow ? 28 : 40);
   const breaks = rows.filter((row, at) => at > 0 && row.group !== rows[at - 1].group).length;
-  const room = height - server - 34;
-  const spacing = Math.min(Math.max((room - 46) / (rows.length + breaks * 0.35), 9), 132);
-  const first = server + Math.max(Math.min(spacing, 110), 52);
+  const below = isLow ? 18 : 34;
+  const room = height - server - below;
+  const spacing = Math.min(Math.max((room - (isLow ? 26 : 46)) / (rows.length + breaks * 0.35), 9), 132);
+  const first = server + Math.max(Math.min(spacing, 110), isLow ? 34 : 52);
   let y = first;
   const ys = rows.map((row, at) => {
     if (at > 0) y += spacing * (row.group === rows[at - 1].group ? 1 : 1.35);
     return y;
   });
-  return { ruler, server, half: 11, spacing, ys, height: Math.max(height, (ys.at(-1) ?? first) + 34) };
+  return { ruler, server, half: 11, spacing, ys, height: Math.max(height, (ys.at(-1) ?? first) + below) };
 }

@@ -1,9 +1,8 @@
 // Which runs are shown, where they are from, and what the address says about them.
 
-import { act } from "./act.js";
 import { LESSONS } from "./lessons.js";
 import { notice } from "./notice.js";
-import { Run } from "./play.js";
+import { Recorded, Run } from "./play.js";
 import * as share from "./share.js";
 import { ranksOf, runs, shipped, withDialect, withRanks } from "./source.js";
 
@@ -45,16 +44,26 @@ export class Session {
   }
 
   /// Begins a lesson.
-  learn(id) {
+  async learn(id) {
     const lesson = LESSONS.find((lesson) => lesson.id === id);
-    this.play({ name: null, text: lesson.text, seed: 1n, lesson: id }, { follow: lesson.rank });
-    if (lesson.rank != null) this.app.follow(this.app.active, lesson.rank, true);
+    if (!lesson) throw new Error(`there is no lesson "${id}"`);
+    if (lesson.file) {
+      const answer = await fetch(lesson.file);
+      await this.load(lesson.title, new Uint8Array(await answer.arrayBuffer()), id);
+      return;
+    }
+    this.play({ name: null, text: lesson.text, seed: 1n, lesson: id });
+    this.app.choose(lesson.rank);
   }
 
   /// Shows what the address says; false if it says nothing.
   async restore() {
     const link = share.read();
     if (!link) return false;
+    if (LESSONS.some(({ id, file }) => file && id === link.view.lesson)) {
+      await this.learn(link.view.lesson);
+      return true;
+    }
     const text = link.text ?? (await shipped(link.scenario));
     const { view } = link;
     const dialects = view.dialects === "all";
@@ -63,6 +72,7 @@ export class Session {
     if (view.fold) app.fold(true);
     if (view.pane) app.activate(app.panes[Number(view.pane)] ?? app.active);
     if (link.at != null) app.seekStep(link.at);
+    if (view.now) app.seek(Number(view.now), link.at);
     if (view.follow) app.follow(app.active, Number(view.follow), true);
     if (view.zoom) app.zoomTo(Number(view.zoom));
     if (view.message) app.pick(app.active.story.messages[Number(view.message)] ?? null, app.active);
@@ -73,11 +83,12 @@ export class Session {
   /// The link to what is shown now.
   link() {
     const { app, source } = this;
+    if (source?.lesson && !source.text) return share.fragment({ ...source, name: source.lesson }, [""], app.step, { lesson: source.lesson });
     if (!source?.text) return "";
     const picked = app.picked?.index;
     return share.fragment(source, source.dialects ? [""] : app.panes.map((pane) => pane.run.done), app.step, {
       dialects: source.dialects && "all", lesson: source.lesson, follow: app.followed(app.active), fold: app.isFolded && 1,
-      pane: app.panes.indexOf(app.active) || null, zoom: app.zoomed, message: picked,
+      pane: app.panes.indexOf(app.active) || null, zoom: app.zoomed, message: picked, now: app.between,
     });
   }
 
@@ -102,30 +113,24 @@ export class Session {
     if (this.source.dialects || !app.active.run.canAct) return notice("Only a run of one dialect can go another way.");
     if (app.panes.length >= PANES_MAX) return notice(`More than ${PANES_MAX} runs beside each other are not legible.`);
     const { step, now } = app;
-    const followed = app.followed(app.active);
     app.add(app.active.run.fork(), `Branch ${app.panes.length}`);
     app.activate(app.panes.at(-1));
     app.seek(now, step);
-    if (followed != null) app.follow(app.active, followed, true);
-  }
-
-  /// Does a step of being a rank, as the tab Act would.
-  order(what) {
-    act(this, what, true);
   }
 
   /// Shows a run that was recorded elsewhere.
-  watch(run, title) {
-    this.source = { name: null, text: run.canAct ? run.text : null, seed: run.canAct ? run.seed : 0n, dialects: false, lesson: null };
+  watch(run, title, lesson = null) {
+    this.source = { name: null, text: run.canAct ? run.text : null, seed: run.canAct ? run.seed : 0n, dialects: false, lesson, title };
     this.app.show([[run, title]]);
     this.views.forEach((view) => view());
   }
 
   /// Shows what a file holds: a trace of the simulator, or a recording.
-  load(name, bytes) {
-    const head = new TextDecoder().decode(bytes.slice(0, 16));
-    if (!head.startsWith("pmi-sim trace")) throw new Error(`${name} is no trace that this page can read`);
-    this.watch(Run.ofTrace(new TextDecoder().decode(bytes)), name);
+  async load(name, bytes, lesson = null) {
+    const isOurs = new TextDecoder().decode(bytes.slice(0, 16)).startsWith("pmi-sim trace");
+    const run = isOurs ? Run.ofTrace(new TextDecoder().decode(bytes)) : await Recorded.of(bytes);
+    this.watch(run, name, lesson);
+    if (!isOurs) this.app.seekIndex(Infinity);
   }
 }
 

@@ -1,6 +1,6 @@
 // The whole page as a link, and back. The form of a link is known to the simulator alone.
 
-import { read_link, write_link } from "../pmi_playground.js";
+import { read_link, write_link } from "../played/pmi_playground.js";
 
 /// What the address says; nothing if it says nothing.
 export function read() {

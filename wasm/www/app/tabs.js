@@ -47,7 +47,7 @@ export class Tabs {
   /// Shows the chosen view anew, if anything that it depends on has changed.
   show() {
     const { app } = this;
-    const state = [this.at, app.active, app.active.story, app.step, app.picked, app.followed(app.active)];
+    const state = [this.at, app.active, app.active.story, app.step, app.picked, app.chosen, app.followed(app.active)];
     if (this.state?.every((one, index) => one === state[index])) return;
     // While time runs, a panel that is rebuilt with every frame cannot be read.
     const now = performance.now();

@@ -1,6 +1,5 @@
 // Time in the hand: play, step, jump, scrub.
 
-import { spoken } from "./axis.js";
 import { button, fill, h, icon } from "./dom.js";
 
 /// What one can jump to: the word, and which moments it means.
@@ -142,10 +141,10 @@ export class Transport {
     const { app } = this;
     const { story } = app.active;
     const step = app.stepOf(app.active);
-    this.clock.textContent = `${spoken(Math.round(app.now))} · step ${step}`;
+    this.clock.textContent = `${story.spoken(Math.round(app.now))} · step ${step}`;
     this.slider.setAttribute("aria-valuemax", story.steps);
     this.slider.setAttribute("aria-valuenow", step);
-    this.slider.setAttribute("aria-valuetext", `step ${step} of ${story.steps}, ${spoken(Math.round(app.now))}`);
+    this.slider.setAttribute("aria-valuetext", `step ${step} of ${story.steps}, ${story.spoken(Math.round(app.now))}`);
     const name = app.isPlaying ? "Pause" : "Play";
     if (this.play.getAttribute("aria-label") !== name) {
       this.play.setAttribute("aria-label", name);

@@ -4,22 +4,24 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Component, Path};
-use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-/// Serves `folder` until the process is ended.
-pub(crate) fn serve(folder: &Path, port: u16) -> Result<ExitCode, String> {
+/// Listens on loopback; any free port if it is 0.
+pub(crate) fn listen(port: u16) -> Result<(TcpListener, String), String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .map_err(|error| format!("port {port}: {error}; choose another with --port N"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    println!("open http://{address}/ in a browser; control-C ends it");
+    Ok((listener, format!("http://{address}/")))
+}
+
+/// Serves `folder` until the process ends.
+pub(crate) fn serve(listener: &TcpListener, folder: &Path) {
     for stream in listener.incoming().filter_map(Result::ok) {
         let folder = folder.to_path_buf();
         // A browser that keeps a connection open must not hold up the next.
         thread::spawn(move || answer(&stream, &folder));
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// A peer that goes away in the middle is nobody's trouble.

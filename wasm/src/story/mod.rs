@@ -4,9 +4,10 @@ use crate::fields::Fields;
 use crate::json::Json;
 use pmi_core::command::{Group, Request};
 use pmi_core::wire::{Framed, pmi1, pmi2};
-use pmi_sim::note::Entry;
-use pmi_sim::{Note, World};
 use std::collections::VecDeque;
+
+#[cfg(feature = "played")]
+mod world;
 
 /// What happened in a run, simulated or recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,47 +101,6 @@ pub(crate) struct Visit {
 }
 
 impl Story {
-    /// The story of a world, as far as it has come.
-    pub(crate) fn of_world(world: &World) -> Self {
-        let scenario = world.scenario();
-        let lane = |rank: u32| {
-            let version = scenario.plan(rank).dialect;
-            Lane {
-                name: rank.to_string(),
-                group: scenario.node(rank),
-                dialect: format!("{}.{}", version.major, version.minor),
-            }
-        };
-        let mut story = Self { lanes: (0..scenario.ranks).map(lane).collect(), ..Self::default() };
-        let mut pipes = Pipes::new(story.lanes.len());
-        for entry in world.entries() {
-            story.take(entry, &mut pipes);
-        }
-        story.find_fences();
-        story
-    }
-
-    fn take(&mut self, entry: &Entry, pipes: &mut Pipes) {
-        let at = Moment { ns: entry.at * 1000, step: entry.step };
-        let index = |rank: u32| usize::try_from(rank).unwrap_or(usize::MAX);
-        match &entry.note {
-            Note::Said { rank, bytes, is_raw } => {
-                self.say(index(*rank), true, at, bytes, *is_raw, pipes);
-            }
-            Note::ServerSaid { rank, bytes } => {
-                self.say(index(*rank), false, at, bytes, false, pipes);
-            }
-            Note::ServerHeard { rank, bytes } => {
-                self.hear(index(*rank), true, at, bytes.len(), pipes);
-            }
-            Note::Heard { rank, bytes } => self.hear(index(*rank), false, at, bytes.len(), pipes),
-            note => {
-                let (lane, kind) = (note.rank().map(index), kind(note));
-                self.events.push(Event { at, lane, kind, text: note.to_string() });
-            }
-        }
-    }
-
     /// Adds what was said to the lane of a rank: to its last message, if that has no end yet.
     pub(crate) fn say(
         &mut self,
@@ -357,95 +317,5 @@ fn circle(message: &[u8], lanes: &[Lane], lane: usize) -> (String, Option<u32>, 
             let members = list.split(|byte| *byte == b',').count();
             (text, tag, members)
         }
-    }
-}
-
-/// The word by which the page can look for the next of a kind.
-const fn kind(note: &Note) -> &'static str {
-    match note {
-        Note::Asked { .. } => "ask",
-        Note::Answered { .. } => "answer",
-        Note::Refused { .. } | Note::Broke { .. } => "error",
-        Note::Struck { .. } | Note::Mishap { .. } => "fault",
-        Note::Reported { .. } => "report",
-        Note::Violation { .. } => "rule",
-        Note::Quiet => "quiet",
-        _ => "process",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn story(text: &str) -> Story {
-        let mut world = World::new(&text.parse().unwrap(), 3).unwrap();
-        assert!(world.run(10_000));
-        Story::of_world(&world)
-    }
-
-    const FENCE: &str =
-        "ranks 3\nall latency 10\nscript all\n open\n put k$r v\n fence\n finalize\nend";
-
-    #[test]
-    fn messages_take_the_time_of_their_link() {
-        let story = story(FENCE);
-        let init = &story.messages[0];
-        assert!(init.is_up && init.bytes.starts_with(b"cmd=init"));
-        assert_eq!(init.parts.len(), 1);
-        let (arrived, had) = init.parts[0];
-        assert_eq!(had, init.bytes.len());
-        // Ten microseconds, and one until the host serves.
-        assert_eq!(arrived.ns - init.sent.ns, 11_000);
-        assert!(story.messages.iter().all(|message| message.arrival().is_some()));
-    }
-
-    #[test]
-    fn a_torn_message_is_one_message_that_arrives_in_parts() {
-        let story = story(&format!("all split 100%\n{FENCE}"));
-        assert!(story.messages.iter().any(|message| message.parts.len() > 1));
-        assert!(story.messages.iter().all(|message| is_whole(&message.bytes)));
-    }
-
-    #[test]
-    fn a_message_longer_than_its_link_has_room_is_still_one() {
-        let story = story(&format!("all room 20\n{FENCE}"));
-        assert!(story.messages.iter().all(|message| is_whole(&message.bytes)));
-        assert!(story.messages.iter().all(|message| message.arrival().is_some()));
-    }
-
-    #[test]
-    fn what_never_arrives_has_no_arrival() {
-        let story = story(
-            "ranks 1\nall latency 50\nscript all\n init\nend\nfault at 10 kill 0\nfault at 10 reset 0",
-        );
-        assert_eq!(story.messages[0].arrival(), None);
-    }
-
-    #[test]
-    fn a_fence_fills_and_lets_everybody_go() {
-        let story = story(FENCE);
-        let [fence] = &story.fences[..] else { panic!("one fence, not {}", story.fences.len()) };
-        assert_eq!((fence.members, fence.inside.len()), (3, 3));
-        let last = fence.inside.iter().filter_map(|visit| visit.came).map(|at| at.ns).max();
-        assert!(fence.inside.iter().all(|visit| visit.freed.map(|at| at.ns) >= last));
-        assert!(fence.inside.iter().all(|visit| visit.left > visit.freed));
-    }
-
-    #[test]
-    fn fences_of_groups_and_of_frames_are_told_apart() {
-        let text = "ranks 4\nnodes 2\nall dialect 1.2\nscript all\n open\n fence node tag 4\n fence world\n \
-                    fence\n finalize\nend\nall latency 10";
-        let names: Vec<_> = story(text)
-            .fences
-            .into_iter()
-            .map(|fence| (fence.group, fence.tag, fence.members))
-            .collect();
-        let node = |n| (format!("node {n}"), Some(4), 2);
-        assert_eq!(names.len(), 4);
-        assert!(names.contains(&node(0)) && names.contains(&node(1)));
-        assert_eq!(names[2..], [("world".into(), Some(0), 4), ("job".into(), None, 4)]);
-        let story = story(&format!("all dialect 2.0\n{FENCE}"));
-        assert_eq!((story.fences.len(), story.fences[0].inside.len()), (1, 3));
     }
 }

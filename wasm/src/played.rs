@@ -1,0 +1,292 @@
+//! Runs of the simulator.
+
+use crate::json::Json;
+use crate::story::Story;
+use crate::view;
+use pmi_sim::link::{Link, Told};
+use pmi_sim::world::{Injected, Injection, Options};
+use pmi_sim::{Scenario, World, trace};
+use wasm_bindgen::prelude::*;
+
+/// A run: all of it, and the moment that is looked at.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Play {
+    /// Until nothing happens any more.
+    whole: World,
+    /// Until the moment.
+    then: World,
+}
+
+#[wasm_bindgen]
+impl Play {
+    /// Plays a scenario to its end, with what was done to it: a line each, as in a trace.
+    ///
+    /// Errors: a scenario that cannot be played, or a line that cannot be read, and why.
+    #[wasm_bindgen(constructor)]
+    pub fn new(scenario: &str, seed: u64, done: &str) -> Result<Self, JsError> {
+        Self::read(scenario, seed, done).map_err(|why| JsError::new(&why))
+    }
+
+    /// Plays the run that a trace of the simulator is of.
+    ///
+    /// Errors: what is no such trace.
+    pub fn of_trace(text: &str) -> Result<Self, JsError> {
+        let trace = trace::read(text)?;
+        Self::with(&trace.scenario, trace.seed, &trace.injections).map_err(|why| JsError::new(&why))
+    }
+
+    /// What happened, from the start to the end.
+    pub fn story(&self) -> String {
+        let (scenario, world) = (self.whole.scenario(), &self.whole);
+        Json::of(|json| {
+            json.text("name", &scenario.name);
+            json.list("about", &scenario.about, |json, line| json.word(line));
+            json.text("seed", &world.seed().to_string());
+            json.plain("steps", world.steps());
+            json.plain("end", world.time() * 1000);
+            json.plain("cut", !world.is_quiet());
+            Story::of_world(world).write(json);
+        })
+    }
+
+    /// How everything stands after `step` steps.
+    pub fn view(&mut self, step: u32) -> String {
+        self.seek(step.into());
+        view::view(&self.then)
+    }
+
+    /// Lets something happen after `step` steps, a line each, and plays on from there. What was done later
+    /// is dropped.
+    ///
+    /// Errors: words that mean nothing, and which would.
+    pub fn inject(&mut self, step: u32, what: &str) -> Result<(), JsError> {
+        self.act(step.into(), what).map_err(|why| JsError::new(&why))
+    }
+
+    /// What was done to the run, a line each.
+    pub fn done(&self) -> String {
+        self.whole.injections().iter().map(|injected| format!("{injected}\n")).collect()
+    }
+
+    /// The scenario, as it is written.
+    pub fn scenario(&self) -> String {
+        self.whole.scenario().to_string()
+    }
+
+    /// The whole run as a trace of the simulator.
+    pub fn trace(&self) -> String {
+        trace::write(&self.whole)
+    }
+}
+
+/// What a link says, behind the `#` of an address.
+///
+/// Errors: what is no link, and why.
+#[wasm_bindgen]
+pub fn read_link(fragment: &str) -> Result<String, JsError> {
+    Ok(written(&fragment.parse()?))
+}
+
+/// A link to runs of one scenario and seed: `named` by its name or else by its whole text; `done` to
+/// them a line each, with an empty line between two runs; `view` as `name=value`, a line each.
+///
+/// Errors: a line that cannot be read.
+#[wasm_bindgen]
+pub fn write_link(
+    named: bool,
+    scenario: String,
+    seed: u64,
+    done: &str,
+    at: u32,
+    view: &str,
+) -> Result<String, JsError> {
+    let mut link = Link::new(if named { Told::Name(scenario) } else { Told::Text(scenario) }, seed);
+    let runs = done.split("\n\n").map(|run| run.lines().map(str::parse).collect());
+    link.runs = runs.collect::<Result<_, _>>()?;
+    link.at = Some(at.into());
+    let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.into(), value.into()));
+    link.view = view.lines().filter_map(pair).collect();
+    Ok(link.to_string())
+}
+
+fn written(link: &Link) -> String {
+    Json::of(|json| {
+        match &link.scenario {
+            Told::Name(name) => json.text("scenario", name),
+            Told::Text(text) => json.text("text", text),
+        }
+        json.text("seed", &link.seed.to_string());
+        json.list("runs", &link.runs, |json, run| {
+            let lines: String = run.iter().map(|done| format!("{done}\n")).collect();
+            json.word(&lines);
+        });
+        json.maybe("at", link.at);
+        json.part("view", |json| {
+            link.view.iter().for_each(|(name, value)| json.text(name, value));
+        });
+    })
+}
+
+impl Play {
+    fn read(scenario: &str, seed: u64, done: &str) -> Result<Self, String> {
+        let scenario: Scenario = scenario.parse().map_err(said)?;
+        let done: Result<Vec<Injected>, _> = done.lines().map(str::parse).collect();
+        Self::with(&scenario, seed, &done.map_err(said)?)
+    }
+
+    fn with(scenario: &Scenario, seed: u64, done: &[Injected]) -> Result<Self, String> {
+        let last = done.last().map_or(0, |injected| injected.after);
+        if last > STEPS_MAX {
+            return Err(format!("something is done after step {last}; a run ends at {STEPS_MAX}"));
+        }
+        let mut whole =
+            World::again(scenario, seed, Options::default(), done, last).map_err(said)?;
+        whole.run(STEPS_MAX - whole.steps().min(STEPS_MAX));
+        let then = World::with(scenario, seed, BRIEF).map_err(said)?;
+        Ok(Self { whole, then })
+    }
+
+    fn act(&mut self, step: u64, what: &str) -> Result<(), String> {
+        let read = |line: &str| Ok(format!("0 {line}").parse::<Injected>().map_err(said)?.what);
+        let all: Vec<Injection> = what.lines().map(read).collect::<Result<_, String>>()?;
+        let ranks = self.whole.scenario().ranks;
+        for Injection::Trouble { rank, .. } | Injection::Order { rank, .. } in &all {
+            if *rank >= ranks {
+                return Err(format!("there is no rank {rank}; the last one is {}", ranks - 1));
+            }
+        }
+        let mut whole = self.whole.at_step(step);
+        if step >= self.whole.steps() && self.whole.is_quiet() {
+            whole.step();
+        }
+        all.into_iter().for_each(|what| whole.inject(what));
+        whole.run(STEPS_MAX - whole.steps().min(STEPS_MAX));
+        self.whole = whole;
+        self.rewind(step);
+        Ok(())
+    }
+
+    /// Goes to a moment: on from the last one if nothing was done in between, from the start otherwise.
+    fn seek(&mut self, step: u64) {
+        let here = self.then.steps();
+        let is_done = |injected: &Injected| (here..=step).contains(&injected.after);
+        if step < here || self.whole.injections().iter().any(is_done) {
+            self.rewind(step);
+        }
+        while self.then.steps() < step && self.then.step() {}
+        if step >= self.whole.steps() && self.whole.is_quiet() {
+            self.then.step();
+        }
+    }
+
+    fn rewind(&mut self, step: u64) {
+        let (scenario, done) = (self.whole.scenario(), self.whole.injections());
+        let then = World::again(scenario, self.whole.seed(), BRIEF, done, step);
+        // It was made from the same scenario before.
+        self.then = then.expect("a run that was played can be played again");
+    }
+}
+
+/// The moment that is looked at is not asked what came before it.
+const BRIEF: Options = Options { records: false, checks_all: false, mutant: None };
+
+/// A run of more steps than this is cut, so that the page answers in any case.
+const STEPS_MAX: u64 = 200_000;
+
+fn said(error: impl ToString) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "ranks 2\nscript all\n open\n put k-$r v\n fence\n get k-$next\n finalize\nend";
+
+    fn play() -> Play {
+        Play::read(TEXT, 5, "").unwrap()
+    }
+
+    #[test]
+    fn any_moment_looks_the_same_from_both_sides() {
+        let mut play = play();
+        let last = u32::try_from(play.whole.steps()).unwrap();
+        let forward: Vec<String> = (0..=last).map(|step| play.view(step)).collect();
+        for step in (0..=last).rev() {
+            assert_eq!(play.view(step), forward[usize::try_from(step).unwrap()]);
+        }
+        assert!(forward.last().unwrap().contains("\"quiet\":true"));
+    }
+
+    #[test]
+    fn what_is_done_changes_what_comes_after_and_nothing_before() {
+        let (whole, mut play) = (play(), play());
+        play.act(20, "kill 1").unwrap();
+        assert!(play.story().contains("\"kind\":\"report\""));
+        assert_eq!(play.done(), "20 kill 1\n");
+        let common = whole.whole.entries().iter().zip(play.whole.entries());
+        assert!(common.take_while(|(a, b)| a == b).all(|(a, _)| a.step <= 20));
+        // Earlier again: what was done later is dropped.
+        play.act(10, "kill 0").unwrap();
+        assert_eq!(play.done(), "10 kill 0\n");
+        let again = Play::read(TEXT, 5, &play.done()).unwrap();
+        assert_eq!(again.story(), play.story());
+    }
+
+    #[test]
+    fn a_run_that_is_quiet_goes_on_when_somebody_acts() {
+        let text = "ranks 1\nscript all\n open\n manual\nend";
+        let mut play = Play::read(text, 0, "").unwrap();
+        let end = u32::try_from(play.whole.steps()).unwrap();
+        play.act(end.into(), "order 0 put k v").unwrap();
+        assert!(play.story().contains("cmd=put"));
+        let last = u32::try_from(play.whole.steps()).unwrap();
+        assert!(play.view(last).contains("\"key\":\"k\""));
+        assert!(!play.view(end).contains("\"key\":\"k\""));
+        assert_eq!(Play::of_trace(&play.trace()).unwrap().story(), play.story());
+        // Taken by the hand in the middle: it waits until it is let go.
+        let mut play = self::play();
+        play.act(30, "order 1 manual").unwrap();
+        assert!(!play.story().contains("rank 1 exit"));
+        let end = play.whole.steps();
+        play.act(end, "order 1 put by-hand 1\norder 1 manual").unwrap();
+        assert!(play.story().contains("by-hand") && !play.story().contains("rank 1 exit"));
+        play.act(play.whole.steps(), "order 1 wait").unwrap();
+        assert!(play.story().contains("rank 1 exit 0"));
+    }
+
+    #[test]
+    fn a_link_is_told_field_by_field() {
+        let text = "#scenario=x&seed=18446744073709551615&do=1+kill+0&branch&at=7&follow=2";
+        let link = written(&text.parse().unwrap());
+        assert_eq!(
+            link,
+            "{\"scenario\":\"x\",\"seed\":\"18446744073709551615\",\"runs\":[\"1 kill 0\\n\",\"\"],\
+             \"at\":7,\"view\":{\"follow\":\"2\"}}"
+        );
+        let again = write_link(true, "x".into(), u64::MAX, "1 kill 0\n\n", 7, "follow=2");
+        assert_eq!(again.unwrap_or_default(), text);
+    }
+
+    #[test]
+    fn words_that_mean_nothing_are_refused_and_change_nothing() {
+        let mut play = play();
+        for what in [
+            "\n",
+            "melt 1",
+            "kill 1\nmelt 1",
+            "kill 7",
+            "order 0 jump",
+            "order 9 fence",
+            "kill any",
+        ] {
+            assert!(play.act(3, what).is_err(), "{what}");
+        }
+        assert_eq!(play.story(), self::play().story());
+        assert!(Play::read("ranks x", 0, "").is_err());
+        assert!(Play::read(TEXT, 0, "nonsense").is_err());
+        assert!(Play::read(TEXT, 0, "999999999 kill 1").is_err());
+    }
+}

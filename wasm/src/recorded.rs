@@ -1,0 +1,205 @@
+//! A recorded run, as the page draws it.
+//!
+//! Whoever records sees a message at one moment only, so it is drawn without a time on its way. Where a
+//! log has no times at all, its lines stand one microsecond apart, in their order.
+
+use crate::json::Json;
+use crate::story::{Event, Lane, Moment, Pipes, Story};
+use pmi_trace::import::{Format, Imported};
+use pmi_trace::{Direction, Record, Trace, What};
+use wasm_bindgen::prelude::*;
+
+/// A run that was recorded elsewhere: a trace of `pmi-host`, or a log of Hydra or Flux.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Recording(Recorded);
+
+#[wasm_bindgen]
+impl Recording {
+    /// Reads whatever has a conversation of PMI in it.
+    ///
+    /// Errors: bytes that have none, and what was looked for.
+    #[wasm_bindgen(constructor)]
+    pub fn new(bytes: &[u8]) -> Result<Self, JsError> {
+        Ok(Self(Recorded::new(pmi_trace::import::read(bytes)?)))
+    }
+
+    /// What happened, from the start to the end.
+    pub fn story(&self) -> String {
+        let Recorded { story, notes, has_times, end } = &self.0;
+        Json::of(|json| {
+            json.list("about", notes, |json, note| json.word(note));
+            json.plain("timeless", !has_times);
+            json.plain("steps", end.step);
+            json.plain("end", end.ns);
+            story.write(json);
+        })
+    }
+}
+
+/// A run that was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recorded {
+    /// What happened.
+    pub(crate) story: Story,
+    /// What a person should know about the recording, a sentence each.
+    pub(crate) notes: Vec<String>,
+    /// Whether it has times; otherwise an order.
+    pub(crate) has_times: bool,
+    /// When it ended.
+    pub(crate) end: Moment,
+}
+
+/// A lane: the job, and the rank in it or the connection of nobody known.
+type Who = (u32, Result<u32, u32>);
+
+impl Recorded {
+    /// Draws what was read.
+    pub(crate) fn new(imported: Imported) -> Self {
+        let Imported { trace, format, mut notes } = imported;
+        notes.insert(0, heading(&trace, format));
+        let has_times = trace.records.iter().any(|record| record.time_ns > 0);
+        let whos = whos(&trace);
+        let lane =
+            |who: &Who| Lane { name: name(&trace, *who), group: who.0, dialect: String::new() };
+        let mut story = Story { lanes: whos.iter().map(lane).collect(), ..Story::default() };
+        let mut pipes = Pipes::new(story.lanes.len());
+        let mut end = Moment::default();
+        for (step, record) in (1..).zip(&trace.records) {
+            let ns = if has_times { record.time_ns } else { step * 1000 };
+            end = Moment { ns, step };
+            let lane = who(record).and_then(|who| whos.iter().position(|other| *other == who));
+            take(&mut story, &mut pipes, record, lane, end);
+        }
+        story.find_fences();
+        Self { story, notes, has_times, end }
+    }
+}
+
+/// What it is, in one sentence.
+fn heading(trace: &Trace, format: Format) -> String {
+    let what = match format {
+        Format::Trace => "A trace",
+        Format::JsonLines => "A trace as JSON lines",
+        Format::Hydra => "A log of Hydra",
+        Format::Flux => "A log of Flux",
+    };
+    match trace.head.command.is_empty() {
+        true => format!("{what}."),
+        false => format!("{what}: {}", trace.head.command.join(" ")),
+    }
+}
+
+/// Everybody in it: by job, then by rank, then those whose rank nobody knows.
+fn whos(trace: &Trace) -> Vec<Who> {
+    let mut whos: Vec<Who> = trace.records.iter().filter_map(who).collect();
+    for facts in trace.jobs() {
+        whos.extend((0..facts.ranks.min(RANKS_MAX)).map(|rank| (facts.job, Ok(rank))));
+    }
+    whos.sort_by_key(|(job, who)| (*job, who.is_err(), who.unwrap_or_else(|session| session)));
+    whos.dedup();
+    whos
+}
+
+fn who(record: &Record) -> Option<Who> {
+    let is_known = record.rank.map(Ok);
+    Some((record.job, is_known.or(record.session.map(Err))?))
+}
+
+/// The rank alone where there is one job.
+fn name(trace: &Trace, (job, who): Who) -> String {
+    match who {
+        Ok(rank) if trace.jobs().count() > 1 => format!("{job}:{rank}"),
+        Ok(rank) => rank.to_string(),
+        Err(session) => format!("?{session}"),
+    }
+}
+
+fn take(story: &mut Story, pipes: &mut Pipes, record: &Record, lane: Option<usize>, at: Moment) {
+    let name = lane.map_or("-", |lane| &story.lanes[lane].name);
+    let (kind, text) = match &record.what {
+        What::Message { direction, bytes } => {
+            let Some(lane) = lane else { return };
+            let is_up = *direction == Direction::ToServer;
+            story.say(lane, is_up, at, bytes, false, pipes);
+            story.hear(lane, is_up, at, bytes.len(), pipes);
+            return;
+        }
+        What::Started { pid, host } => {
+            ("process", format!("rank {name} start, process {pid} on {host}"))
+        }
+        What::Exited { code } => ("process", format!("rank {name} exit {code}")),
+        What::Killed { signal } => ("process", format!("rank {name} killed by signal {signal}")),
+        What::Connected { from: Some(from) } => {
+            ("process", format!("host {name} connected from {from}"))
+        }
+        What::Connected { from: None } => ("process", format!("host {name} connected")),
+        What::Closed => ("process", format!("host {name} closed")),
+        What::Spawned(facts) => {
+            ("process", format!("host {name} spawned job {} of {} ranks", facts.job, facts.ranks))
+        }
+        What::Told { text } => ("report", format!("host {name} report {text}")),
+        What::Lost { count } => {
+            ("report", format!("host {name} report {count} records are missing here"))
+        }
+        What::Ended { code } => ("quiet", format!("the launcher ended with {code}")),
+        _ => return,
+    };
+    story.events.push(Event { at, lane, kind, text });
+}
+
+/// A head that says more is not believed: a lane is for somebody who did something.
+const RANKS_MAX: u32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmi_trace::{Head, JobFacts, import};
+
+    fn hydra() -> Recorded {
+        let log = include_bytes!("../../transports/trace/tests/logs/hydra-4.0.2-hello.log");
+        Recorded::new(import::read(log).unwrap())
+    }
+
+    #[test]
+    fn a_log_of_hydra_becomes_lanes_messages_and_a_fence() {
+        let Recorded { story, has_times, end, .. } = hydra();
+        let names: Vec<&str> = story.lanes.iter().map(|lane| &*lane.name).collect();
+        assert_eq!(names, ["0", "1"]);
+        assert!(story.messages.iter().any(|message| message.bytes.starts_with(b"cmd=put ")));
+        assert!(!story.fences.is_empty());
+        assert!(story.fences.iter().all(|fence| fence.inside.len() == 2));
+        assert!(!has_times);
+        assert_eq!(end.ns, end.step * 1000);
+        assert!(story.messages.is_sorted_by_key(|message| message.sent));
+    }
+
+    #[test]
+    fn a_trace_keeps_its_times_and_says_what_became_of_processes() {
+        let record = |time_ns, rank, what| Record { time_ns, job: 0, rank, session: rank, what };
+        let bytes = b"cmd=init pmi_version=1 pmi_subversion=1\n".to_vec();
+        let message = What::Message { direction: Direction::ToServer, bytes };
+        let trace = Trace {
+            head: Head {
+                command: vec!["pmi-host".into(), "run".into()],
+                jobs: vec![JobFacts { ranks: 2, ..JobFacts::default() }],
+                ..Head::default()
+            },
+            records: vec![
+                record(5, Some(1), What::Started { pid: 7, host: "n0".into() }),
+                record(10, Some(1), message),
+                record(20, Some(1), What::Killed { signal: 9 }),
+                record(30, None, What::Told { text: "rank 1 was killed".into() }),
+                record(30, Some(9), What::Lost { count: 3 }),
+            ],
+        };
+        let imported = Imported { trace, format: Format::Trace, notes: Vec::new() };
+        let Recorded { story, notes, end, .. } = Recorded::new(imported);
+        assert_eq!(story.lanes.iter().map(|lane| &*lane.name).collect::<Vec<_>>(), ["0", "1", "9"]);
+        assert_eq!((story.messages[0].lane, story.messages[0].sent.ns), (1, 10));
+        let words: Vec<&str> = story.events.iter().map(|event| &*event.text).collect();
+        assert_eq!(words[1], "rank 1 killed by signal 9");
+        assert_eq!(words[2], "host - report rank 1 was killed");
+        assert_eq!((notes.len(), end.ns), (1, 30));
+    }
+}

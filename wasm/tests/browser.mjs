@@ -1,0 +1,64 @@
+// A browser with the page in it, as `cargo xtask test playground` has built and served it.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { after } from "node:test";
+
+const { chromium } = createRequire(`${process.env.PMI_NPM}/`)("playwright-core");
+
+/// Where the page is.
+export const address = process.env.PMI_PAGE;
+
+const args = ["--no-sandbox", "--font-render-hinting=none", "--disable-lcd-text"];
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
+after(() => browser.close());
+
+/// Opens the page as somebody who has never seen it, gives it to `use`, and fails on any error it shows or
+/// logs but those that are `expected`.
+export async function open(use, { fragment = "", width = 1280, height = 800, expected, ...more } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: "light", ...more });
+  try {
+    const page = await context.newPage();
+    page.setDefaultTimeout(20_000);
+    const problems = [];
+    page.on("pageerror", (error) => problems.push(error.stack ?? String(error)));
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && problems.push(message.text()));
+    page.on("requestfailed", (request) => problems.push(`not loaded: ${request.url()}`));
+    await page.goto(`${address}${fragment}`);
+    await ready(page);
+    await use(page);
+    assert.deepEqual(problems.filter((problem) => !expected?.test(problem)), []);
+  } finally {
+    await context.close();
+  }
+}
+
+/// Waits until the page can be used; if it shows an error instead, fails with its words.
+export async function ready(page) {
+  await page.waitForFunction(() => document.documentElement.dataset.ready || document.querySelector(".notice.bad"));
+  assert.deepEqual(await page.locator(".notice.bad").allTextContents(), []);
+}
+
+/// The buttons by their names.
+export function press(page, name) {
+  return page.getByRole("button", { name, exact: typeof name === "string" }).click();
+}
+
+export function tab(page, name) {
+  return page.getByRole("tab", { name }).click();
+}
+
+/// The step that is looked at, as the page says it when it has drawn.
+export async function step(page) {
+  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+  return Number(await page.getByRole("slider").getAttribute("aria-valuenow"));
+}
+
+/// Goes on until the page says so: `is` runs in the page.
+export async function stepUntil(page, is) {
+  for (let count = 0; count < 600; count++) {
+    await step(page);
+    if (await page.evaluate(is)) return;
+    await page.keyboard.press("ArrowRight");
+  }
+  throw new Error("it never came");
+}

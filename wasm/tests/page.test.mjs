@@ -1,0 +1,227 @@
+// The page, used as a person does.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+import { address, open, press, ready, step, stepUntil, tab } from "./browser.mjs";
+
+const log = (name) => new URL(`../../transports/trace/tests/logs/${name}`, import.meta.url).pathname;
+
+test("a run is played to its end, and scrubbed back", () => open(async (page) => {
+  const slider = page.getByRole("slider", { name: "Moment of the run" });
+  const last = Number(await slider.getAttribute("aria-valuemax"));
+  assert.ok(last > 100);
+  await page.getByLabel("Speed").selectOption("8");
+  await press(page, "Play");
+  await page.getByRole("button", { name: "Play", exact: true }).waitFor();
+  await page.waitForFunction((last) => document.querySelector("[role=slider]").getAttribute("aria-valuenow") === String(last), last);
+  const box = await slider.boundingBox();
+  await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
+  const middle = await step(page);
+  assert.ok(middle > 10 && middle < last - 10, `step ${middle} of ${last}`);
+  await page.keyboard.press("ArrowLeft");
+  assert.ok((await step(page)) < middle);
+  await page.keyboard.press("Home");
+  assert.equal(await step(page), 0);
+}));
+
+test("what happens next is jumped to by its kind", () => open(async (page) => {
+  await page.getByLabel("Kind of event to jump to").selectOption("fence");
+  await press(page, "Jump to the next");
+  await tab(page, "Keys");
+  await page.getByText("Fence 2: 0 of 4 ranks inside").waitFor();
+  await page.getByRole("slider").focus();
+  await page.keyboard.press("ArrowLeft");
+  await page.getByText(/Fence 1: 4 of 4|Fence 1: 3 of 4/).waitFor();
+}));
+
+test("a rank that is killed is reported by name, and the report can be read", () => open(async (page) => {
+  await stepUntil(page, () => document.querySelectorAll(".lane[data-tone=fence]").length === 2);
+  await page.getByLabel("Rank to act on").selectOption("2");
+  await press(page, /^Kill:/);
+  await page.keyboard.press("End");
+  await tab(page, "Events");
+  await press(page, /the server reports rank 2/);
+  await page.getByText("the server reports rank 2: the connection ended before finalize").waitFor();
+  await page.getByRole("button", { name: "rank 2: killed" }).waitFor();
+  await tab(page, "Act");
+  await press(page, "Undo the last");
+  await page.getByRole("button", { name: /^rank 2: (?!killed)/ }).waitFor();
+}));
+
+test("somebody can be a rank: the next legal message, and any bytes", () => open(async (page) => {
+  await page.getByLabel("Rank to act on").selectOption("1");
+  await press(page, "Be rank 1");
+  await page.keyboard.press("End");
+  await press(page, "open");
+  await page.keyboard.press("End");
+  await page.getByLabel("put: key").fill("by-hand");
+  await page.getByLabel("put: value").fill("100%$r");
+  await press(page, "put");
+  await page.keyboard.press("End");
+  await tab(page, "Keys");
+  await page.getByRole("rowheader", { name: "by-hand rank 1" }).waitFor();
+  await page.getByRole("cell", { name: "100%$r" }).waitFor();
+  await tab(page, "Act");
+  await page.getByLabel("Bytes to say").fill("cmd=nonsense\\n");
+  await press(page, "Say");
+  await page.keyboard.press("End");
+  await page.getByText("Nothing is legal now").waitFor();
+  await tab(page, "Events");
+  await page.getByText(/rank 1 → server: nonsense/).first().waitFor();
+}, { fragment: "#scenario=many-fences&seed=1" }));
+
+test("pointing at a field lights its bytes", () => open(async (page) => {
+  await page.keyboard.press("End");
+  await tab(page, "Events");
+  await press(page, /rank 0 → server: put card-0/);
+  await page.getByRole("row", { name: /^key/ }).hover();
+  const lit = await page.locator(".hex .lit").allTextContents();
+  assert.equal(lit.join(""), Buffer.from("key=card-0").toString("hex"));
+  await page.locator(".letters b", { hasText: "▫" }).or(page.locator(".letters b").last()).first().hover();
+  assert.ok((await page.locator("tr.lit").count()) <= 1);
+}));
+
+test("a run goes two ways, and both are seen", () => open(async (page) => {
+  await stepUntil(page, () => document.querySelector(".lane[data-tone=fence]"));
+  await press(page, "Fork here");
+  await press(page, /^Stop:/);
+  await page.keyboard.press("End");
+  await page.getByRole("region", { name: "Run The run" }).waitFor();
+  const branch = page.getByRole("region", { name: "Run Branch 1" });
+  await branch.getByRole("button", { name: "rank 0: stopped" }).waitFor();
+  await page.getByRole("region", { name: "Run The run" }).getByRole("button", { name: "rank 0: exited" }).waitFor();
+}));
+
+test("one scenario is seen in three dialects", () => open(async (page) => {
+  await page.getByLabel("Dialect").selectOption("all");
+  await page.keyboard.press("End");
+  for (const dialect of ["1.1", "1.2", "2.0"]) await page.getByRole("region", { name: `Run PMI ${dialect}` }).waitFor();
+  await page.getByRole("region", { name: "Run PMI 2.0" }).getByRole("button", { name: /^rank 0/ }).click();
+  await tab(page, "Events");
+  await press(page, /rank 0 → server: put card-0/);
+  await page.getByRole("rowheader", { name: "length how many bytes follow" }).waitFor();
+}));
+
+test("equal ranks are folded, and one is followed", () => open(async (page) => {
+  await page.keyboard.press("End");
+  await press(page, "Fold ranks that go through the same");
+  await page.getByRole("button", { name: "ranks 0–63: exited" }).click();
+  await tab(page, "Machines");
+  await page.getByRole("heading", { name: "rank 0" }).waitFor();
+}, { fragment: `#text=${encodeURIComponent("ranks 64\nscript all\n open\n put k-$r v\n fence\n finalize\nend\n")}&seed=0` }));
+
+test("a link shows the same view again", () => open(async (page) => {
+  await stepUntil(page, () => document.querySelectorAll(".lane[data-tone=fence]").length === 3);
+  await page.getByLabel("Rank to act on").selectOption("3");
+  await press(page, /^Delay:/);
+  await press(page, "Pause");
+  await press(page, /^rank 3/);
+  await tab(page, "Waits");
+  await step(page);
+  const seen = () => page.evaluate(() => [
+    document.querySelector("[role=slider]").getAttribute("aria-valuetext"), document.querySelector(".gutter").innerHTML,
+    document.querySelector(".debts")?.textContent, document.querySelector("canvas").toDataURL(),
+  ]);
+  const before = await seen();
+  await page.waitForFunction(() => location.hash.includes("follow=3"));
+  await page.waitForTimeout(400);
+  const link = page.url();
+  assert.match(link, /#scenario=dead-rank&seed=5&do=\d+\+stall\+3\+300..500&at=\d+&follow=3/);
+  await page.goto("about:blank");
+  await page.goto(link);
+  await ready(page);
+  await tab(page, "Waits");
+  await step(page);
+  const after = await seen();
+  assert.deepEqual(after.slice(0, 3), before.slice(0, 3));
+}, { fragment: "#scenario=dead-rank&seed=5" }));
+
+test("a log of a real run of MPICH is opened, and its messages are read", () => open(async (page) => {
+  await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
+  await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();
+  await tab(page, "Events");
+  await press(page, /rank 1 → server: put -allgather-shm-1-1/);
+  await page.getByRole("rowheader", { name: "key the key" }).waitFor();
+  await page.keyboard.press("Home");
+  assert.equal(await step(page), 0);
+}));
+
+test("a trace of the simulator is saved and opened again", () => open(async (page) => {
+  const saved = async (what) => {
+    await press(page, "Save a trace or a picture");
+    const [download] = await Promise.all([page.waitForEvent("download"), press(page, what)]);
+    return download.path();
+  };
+  await page.keyboard.press("End");
+  const end = await step(page);
+  const picture = readFileSync(await saved(/^Picture/), "utf8");
+  assert.match(picture, /^<svg [^>]*>.*<title>put-fence-get, seed 42<\/title>/s);
+  assert.ok(picture.includes(">rank 3</text>") && picture.includes("get card-1"));
+  const trace = await saved(/^Trace/);
+  assert.match(readFileSync(trace, "utf8"), /^pmi-sim trace 1\nseed 42\n/);
+  await page.getByLabel("Scenario", { exact: true }).selectOption("dead-rank");
+  await page.locator("input[type=file]").setInputFiles(trace);
+  await page.waitForFunction((end) => document.querySelector("[role=slider]").getAttribute("aria-valuemax") === String(end), end);
+}));
+
+test("what cannot be read is said, and nothing is lost", () => open(async (page) => {
+  await page.locator("input[type=file]").setInputFiles({ name: "x.bin", mimeType: "", buffer: Buffer.from([0, 1, 2, 3]) });
+  await page.getByText(/there is no PMI in it/).waitFor();
+  await press(page, "Close this message");
+  await press(page, "Edit its text");
+  await page.getByLabel("Text of the scenario").fill("ranks many\n");
+  await press(page, "Play it");
+  await page.getByText(/^line 1: /).waitFor();
+  await press(page, "Close");
+  await page.getByRole("button", { name: /^rank 3/ }).waitFor();
+  await page.evaluate(() => (location.hash = "#scenario=no-such"));
+  await page.getByText('there is no scenario "no-such" with this page').waitFor();
+}, { expected: /404/ }));
+
+test("everything has a name that can be read aloud", () => open(async (page) => {
+  const nameless = await page.evaluate(() => [...document.querySelectorAll("button, select, input, textarea, [role=slider], canvas[role=img], a")]
+    .filter((one) => !one.closest("[aria-hidden=true]"))
+    .filter((one) => !(one.getAttribute("aria-label") || one.textContent.trim() || one.labels?.length)).map((one) => one.outerHTML));
+  assert.deepEqual(nameless, []);
+  for (const [role, name] of [["slider", "Moment of the run"], ["img", /^Sequence of put-fence-get: 4 ranks/], ["tablist", "Inspector"], ["group", "Time"], ["button", /^rank 0: /]]) {
+    assert.equal(await page.getByRole(role, { name }).count(), 1, `${role} ${name}`);
+  }
+  // By keys alone: the panel, the lanes, and time.
+  await page.getByRole("tab", { name: "Act" }).focus();
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await page.getByRole("tab", { name: "Message" }).getAttribute("aria-selected"), "true");
+  await page.getByRole("slider").focus();
+  await page.keyboard.press("ArrowDown");
+  await page.getByRole("button", { name: /^rank 0/, pressed: true }).waitFor();
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Help" }).waitFor();
+}));
+
+test("who wants no motion gets none", () => open(async (page) => {
+  await press(page, "Play");
+  const seen = new Set();
+  for (let count = 0; count < 8; count++) {
+    seen.add(await page.getByRole("slider").getAttribute("aria-valuetext"));
+    await page.waitForTimeout(120);
+  }
+  // A moment at a time, and not one for every frame.
+  assert.ok(seen.size > 1 && seen.size < 5, [...seen].join("; "));
+}, { reducedMotion: "reduce" }));
+
+test("the page can be used on a phone", () => open(async (page) => {
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(wide <= 390, `${wide} pixels wide`);
+  await press(page, "To the end");
+  await page.getByRole("button", { name: "rank 3: exited" }).waitFor();
+  await tab(page, "Keys");
+  await page.getByRole("rowheader", { name: /^card-0/ }).waitFor();
+}, { width: 390, height: 844 }));
+
+test("the page asks nobody but its own server", () => open(async (page) => {
+  const asked = [];
+  page.on("request", (request) => asked.push(request.url()));
+  await page.reload();
+  await ready(page);
+  assert.ok(asked.length > 10);
+  assert.deepEqual(asked.filter((url) => !url.startsWith(address)), []);
+}));

@@ -69,7 +69,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         names: &["playground"],
-        about: "build the page on which jobs are played, and serve it [--port N] [--build-only FOLDER] [--bench]",
+        about: "build and serve the page on which jobs are played [--port N] [--build-only DIR] [--bench]",
         run: playground::command,
     },
     Command { names: &["help"], about: "print this page", run: help },

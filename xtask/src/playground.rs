@@ -206,7 +206,7 @@ fn at(path: &Path, error: impl std::fmt::Display) -> String {
 /// is compressed. The second is loaded when somebody opens a file.
 const PARTS: &[(&str, usize)] = &[("played", 150 * 1024), ("recorded", 110 * 1024)];
 
-const USAGE: &str = "usage: cargo xtask playground [--port N] [--build-only FOLDER] [--bench]";
+const USAGE: &str = "usage: cargo xtask playground [--port N] [--build-only DIR] [--bench]";
 
 /// Where the page is served unless it is said; the simulator prints links that begin with it.
 const PORT: u16 = 7641;

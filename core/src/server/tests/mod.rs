@@ -2,6 +2,8 @@
 
 mod pmi1;
 mod pmi2;
+#[cfg(feature = "pmix")]
+mod pmix;
 mod waiting;
 
 use std::string::String;

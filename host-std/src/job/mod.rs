@@ -293,7 +293,6 @@ impl Run {
                 News::PmixAsked { connection, pending } => {
                     self.take_pmix_asked(connection, pending);
                 }
-                News::PmixBroken { peer, from, why } => self.take_pmix_broken(peer, from, &why),
                 News::PutTwice { job, key, ranks } => self.take_put_twice(job, &key, ranks),
                 News::Joined { .. } => self.take_joined(),
                 News::Refused { from, why, is_guess } => self.take_refused(from, &why, is_guess),

@@ -6,9 +6,9 @@ use crate::launch::pmix::PmixDial;
 use crate::report;
 use crate::server::listen::Listener;
 use crate::server::pmix::asked::Wish;
-use crate::server::pmix::{facts, who};
+use crate::server::pmix::who;
 use crate::server::ready::{Poller, Token};
-use pmi_core::ids::{JobId, Rank};
+use pmi_core::ids::JobId;
 use pmi_core::server::pmix::ConnectionId;
 use pmi_core::wire::pmix::names::Status;
 use rustix::process::getuid;
@@ -35,8 +35,7 @@ impl Run {
                 pmix.insert(Listener::open(any, Token::PmixListen, poller)?)
             }
         };
-        let nspace = facts::server_nspace(std::process::id());
-        plan.pmix = Some(PmixDial { uri: format!("{nspace}.0;tcp4://{}", listener.address) });
+        plan.pmix = Some(PmixDial::new(std::process::id(), listener.address));
         Ok(())
     }
 
@@ -74,18 +73,6 @@ impl Run {
         self.service.refuse_pmix(connection, Status::NO_PERMISSIONS);
         let why = format!("claimed to be rank {rank}, which it is not");
         self.outputs.say(report::refused(from, &why));
-    }
-
-    /// A PMIx client did what ends its connection. The end of its process will say the rest, if it is
-    /// one of ours.
-    pub(super) fn take_pmix_broken(
-        &mut self,
-        peer: Option<(JobId, Rank)>,
-        from: SocketAddr,
-        why: &str,
-    ) {
-        let _ = peer;
-        self.outputs.say(report::refused(from, why));
     }
 
     /// A PMIx client asks for what only we can do.

@@ -1,12 +1,25 @@
 //! What a PMIx client finds in its environment.
 
 use super::plan::Plan;
+use std::fmt::Display;
 
 /// Where PMIx clients of a job dial in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PmixDial {
     /// Name space and rank of the server, and the address, as a client reads them.
     pub uri: String,
+}
+
+impl PmixDial {
+    /// The server of the launcher `pid`, which listens at `address`.
+    pub fn new(pid: u32, address: impl Display) -> Self {
+        Self { uri: format!("{}.0;tcp4://{address}", server_nspace(pid)) }
+    }
+}
+
+/// The name space of the server itself. It has no dot: clients cut the address at one.
+pub fn server_nspace(pid: u32) -> String {
+    format!("pmi-host-{pid}")
 }
 
 /// Variables that have the same value in every rank of the job of `plan`.

@@ -3,6 +3,7 @@
 use super::binding::{allowed, shown};
 use super::env::{self, Change};
 use super::plan::{Part, Plan};
+use super::pmix::PmixDial;
 use crate::cli::config::Config;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -15,7 +16,10 @@ pub fn of(config: &Config, ours: impl Iterator<Item = (OsString, OsString)>) -> 
 /// What is different in the environment of ranks from `ours`, and why: `+` for what is set or changed, `-`
 /// for what is not passed on. What differs from rank to rank is shown for the first of each program.
 pub fn environment(config: &Config, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
-    let plan = Plan::first(config, None, std::process::id());
+    let pid = std::process::id();
+    let mut plan = Plan::first(config, None, pid);
+    // The port is known only when it is open.
+    plan.pmix = plan.has_pmix().then(|| PmixDial::new(pid, "127.0.0.1:PORT"));
     let ours: Vec<(OsString, OsString)> = ours.collect();
     let mut text = String::new();
     let mut first = 0;

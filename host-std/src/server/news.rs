@@ -80,15 +80,6 @@ pub enum News {
         /// To answer with.
         pending: usize,
     },
-    /// A PMIx client did what ends its connection.
-    PmixBroken {
-        /// Who it is, once that is known.
-        peer: Option<(JobId, Rank)>,
-        /// Where from.
-        from: SocketAddr,
-        /// What it did, as the rest of a sentence about it.
-        why: String,
-    },
     /// A rank was told something on its second connection, and wants this signal after it.
     Signal {
         /// Its job.

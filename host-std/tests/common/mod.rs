@@ -186,6 +186,14 @@ pub fn openmpi_program(name: &str) -> Option<PathBuf> {
     or_skip(built, "Debian's packages openmpi-bin and libopenmpi-dev bring what is missing")
 }
 
+/// Builds `tests/programs/NAME.c` against Debian's PMIx library, or says why it cannot, as [`mpi_program`]
+/// does.
+pub fn pmix_program(name: &str) -> Option<PathBuf> {
+    let flags = ["-I/usr/lib/x86_64-linux-gnu/pmix2/include", "-l:libpmix.so.2"];
+    let built = build_with(OsStr::new("cc"), name, name, &flags);
+    or_skip(built, "Debian's package libpmix-dev brings what is missing")
+}
+
 /// Builds `tests/programs/NAME.c` against Slurm's client library for PMI-2, or says why it cannot, as
 /// [`mpi_program`] does.
 pub fn slurm_program(name: &str) -> Option<PathBuf> {

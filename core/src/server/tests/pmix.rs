@@ -156,7 +156,7 @@ impl Hall {
 
     fn fence(&mut self, client: usize, procs: &[u32], timeout: u32) -> u32 {
         self.ask(client, Command::FENCE, &|to| {
-            to.one(Type::SIZE).size(procs.len() as u64).op(Type::PROC, procs.len() as u32);
+            to.one(Type::SIZE).size(procs.len() as u64).op(Type::PROC, count(procs.len()));
             procs.iter().for_each(|rank| Proc { nspace: NSPACE, rank: *rank }.write(to));
             to.one(Type::SIZE).size(1).one(Type::INFO);
             to.text(Some(keys::TIMEOUT)).u32(0).of(Type::UINT32).u32(timeout);
@@ -189,7 +189,7 @@ impl Hall {
         let mut connection = self.pmix.connection(id, &mut self.world.server).unwrap();
         let _ = connection.handle_end(NOW);
         self.pmix.close(id, &mut self.world.server);
-        let (job, rank) = (self.world.job, Rank(client as u32));
+        let (job, rank) = (self.world.job, Rank(count(client)));
         self.world.server.member_gone(job, rank);
         self.pmix.member_gone(job, rank, &mut self.world.server);
     }
@@ -208,7 +208,10 @@ fn describe(size: u32, to: &mut Packer<'_>) {
     for rank in 0..size {
         to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT).nested(|to| {
             to.one(Type::PROC_RANK).u32(rank);
-            to.one(Type::KVAL).text(Some(keys::LOCAL_RANK)).of(Type::UINT16).u16(rank as u16 % 2);
+            to.one(Type::KVAL)
+                .text(Some(keys::LOCAL_RANK))
+                .of(Type::UINT16)
+                .u16(u16::from(rank % 2 == 1));
         });
     }
 }
@@ -236,7 +239,7 @@ fn said(greeting: &Greeting<'_>) -> Vec<u8> {
 }
 
 fn message(index: u32, tag: u32, body: &[u8]) -> Vec<u8> {
-    let header = Header { index, tag, body_bytes: body.len() as u32 };
+    let header = Header { index, tag, body_bytes: count(body.len()) };
     [&header.bytes()[..], body].concat()
 }
 
@@ -247,6 +250,10 @@ fn packed(format: Format, write: &dyn Fn(&mut Packer<'_>)) -> Vec<u8> {
     let len = to.finish().unwrap();
     bytes.truncate(len);
     bytes
+}
+
+fn count(len: usize) -> u32 {
+    u32::try_from(len).unwrap()
 }
 
 fn status_of(body: &[u8], format: Format) -> Status {

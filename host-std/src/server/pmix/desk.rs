@@ -4,11 +4,12 @@ use super::facts;
 use super::heap::Heap;
 use crate::launch::plan::Plan;
 use crate::server::flush::{Connection, Occasion, Served};
-use crate::server::news::{News, printable};
+use crate::server::news::{News, nonsense, printable};
 use crate::server::ready::{Poller, Token};
 use crate::server::service::Service;
 use crate::server::storage::Table;
 use crate::verdict::Failure;
+use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::pmix::{ConnectionId, Event, Pmix, Post};
 use pmi_core::time::Duration;
@@ -179,9 +180,16 @@ impl Service {
         let peer = desk.pmix.peer(id);
         match (served, peer) {
             (Served::Waiting, _) => return Ok(()),
-            (Served::Broken(error, _), peer) => {
-                let why = error.to_string();
-                self.news.extend(from.map(|from| News::PmixBroken { peer, from, why }));
+            (Served::Broken(error, _), Some((job, Rank(rank)))) => {
+                let failure = Failure::Nonsense { rank, why: nonsense(error, b"") };
+                self.news.push_back(News::Failed { job, failure });
+            }
+            // Whoever the launcher has refused was told of already.
+            (Served::Broken(PeerError::Unproven, _), None) => {}
+            (Served::Broken(error, _), None) => {
+                let why = nonsense(error, b"");
+                let refused = from.map(|from| News::Refused { from, why, is_guess: false });
+                self.news.extend(refused);
             }
             (_, Some((job, Rank(rank))))
                 if desk.pmix.has_left_early(job, Rank(rank), &self.server) =>

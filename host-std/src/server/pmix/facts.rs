@@ -2,17 +2,13 @@
 
 use super::heap::Shared;
 use crate::launch::plan::Plan;
+use crate::launch::pmix::server_nspace;
 use pmi_core::server::pmix::Block;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Format, Packer, Proc, Type};
 use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
 use std::thread::available_parallelism;
-
-/// The name space of the server itself. It has no dot: clients cut the address at one.
-pub fn server_nspace(pid: u32) -> String {
-    format!("pmi-host-{pid}")
-}
 
 /// Packs the description of the job of `plan`; `pid` is ours.
 pub fn describe(plan: &Plan, pid: u32) -> Option<Shared> {

@@ -27,4 +27,4 @@ mod view;
 #[cfg(feature = "played")]
 pub use played::{Play, read_link, write_link};
 #[cfg(feature = "recorded")]
-pub use recorded::Recording;
+pub use recorded::{Recording, prove};

@@ -5,6 +5,7 @@
 
 use crate::json::Json;
 use crate::story::{Event, Lane, Moment, Pipes, Story};
+use pmi_core::auth::Secret;
 use pmi_trace::import::{Format, Imported};
 use pmi_trace::{Direction, Record, Trace, What};
 use wasm_bindgen::prelude::*;
@@ -35,6 +36,16 @@ impl Recording {
             story.write(json);
         })
     }
+}
+
+/// Proves to the launcher of a job that somebody who watches it knows its secret.
+///
+/// Errors: a secret that nobody would have chosen: too short, or too long.
+#[wasm_bindgen]
+pub fn prove(secret: &str, nonce: &str) -> Result<String, JsError> {
+    let secret = Secret::new(secret.as_bytes())?;
+    let proof = secret.prove(nonce.as_bytes());
+    Ok(proof.as_bytes().iter().map(|digit| char::from(*digit)).collect())
 }
 
 /// A run that was recorded.

@@ -53,8 +53,9 @@ export async function step(page) {
   return Number(await page.getByRole("slider").getAttribute("aria-valuenow"));
 }
 
-/// Goes on until the page says so: `is` runs in the page.
+/// Goes on from the start until the page says so: `is` runs in the page.
 export async function stepUntil(page, is) {
+  await page.keyboard.press("Home");
   for (let count = 0; count < 600; count++) {
     await step(page);
     if (await page.evaluate(is)) return;

@@ -72,6 +72,15 @@ test("version mismatch", () => open(async (page) => {
   await learnt(page);
 }));
 
+test("spawn", () => open(async (page) => {
+  await lesson(page, "Spawn");
+  for (const name of [/rank 0:0 → server: spawn/, /rank 1:0 → server: init/, /server → rank 1:0: = tag#0/]) {
+    await tab(page, "Events");
+    await press(page, name);
+  }
+  await learnt(page);
+}));
+
 test("reading a real trace", () => open(async (page) => {
   await lesson(page, "Reading a real trace");
   await page.getByRole("button", { name: "rank 3: recorded" }).waitFor();

@@ -10,8 +10,11 @@ test("a run is played to its end, and scrubbed back", () => open(async (page) =>
   const slider = page.getByRole("slider", { name: "Moment of the run" });
   const last = Number(await slider.getAttribute("aria-valuemax"));
   assert.ok(last > 100);
+  assert.equal(await step(page), last, "a scenario is shown as a whole first");
   await page.getByLabel("Speed").selectOption("8");
   await press(page, "Play");
+  await page.getByRole("button", { name: "Pause", exact: true }).waitFor();
+  assert.ok((await step(page)) < last);
   await page.getByRole("button", { name: "Play", exact: true }).waitFor();
   await page.waitForFunction((last) => document.querySelector("[role=slider]").getAttribute("aria-valuenow") === String(last), last);
   const box = await slider.boundingBox();
@@ -25,6 +28,7 @@ test("a run is played to its end, and scrubbed back", () => open(async (page) =>
 }));
 
 test("what happens next is jumped to by its kind", () => open(async (page) => {
+  await page.keyboard.press("Home");
   await page.getByLabel("Kind of event to jump to").selectOption("fence");
   await press(page, "Jump to the next");
   await tab(page, "Keys");
@@ -49,6 +53,7 @@ test("a rank that is killed is reported by name, and the report can be read", ()
 }));
 
 test("somebody can be a rank: the next legal message, and any bytes", () => open(async (page) => {
+  await page.keyboard.press("Home");
   await page.getByLabel("Rank to act on").selectOption("1");
   await press(page, "Be rank 1");
   await page.keyboard.press("End");
@@ -144,6 +149,33 @@ test("a log of a real run of MPICH is opened, and its messages are read", () => 
   await page.getByRole("rowheader", { name: "key the key" }).waitFor();
   await page.keyboard.press("Home");
   assert.equal(await step(page), 0);
+}));
+
+test("a job that runs is watched, and what comes later is added", () => open(async (page) => {
+  const lines = [
+    { pmi_trace: 1, started_unix_ns: 0, recorder: "a test", host: "n0", command: ["./hello"], jobs: [{ job: 0, name: "kvs", ranks: 2, spawner: null }] },
+    { time_ns: 1000, job: 0, rank: 0, session: 0, message: { direction: "to_server", bytes: "cmd=init pmi_version=1 pmi_subversion=1\n" } },
+    { time_ns: 9000, job: 0, rank: 0, session: 0, message: { direction: "to_client", bytes: "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n" } },
+  ].map((line) => Buffer.from(`${JSON.stringify(line)}\n`));
+  let launcher;
+  await page.routeWebSocket("ws://127.0.0.1:9/", (socket) => {
+    launcher = socket;
+    socket.onMessage((proof) => {
+      assert.match(String(proof), /^[0-9a-f]{64}$/);
+      socket.send(lines[0]);
+      socket.send(lines[1]);
+    });
+    setTimeout(() => socket.send("challenge 0123456789012345"), 50);
+  });
+  page.on("dialog", (dialog) => dialog.accept("a secret of sixteen bytes"));
+  await press(page, "Open a trace, a log or a live job");
+  await page.getByLabel("Address of the job").fill("ws://127.0.0.1:9/");
+  await press(page, "Watch");
+  await page.getByRole("img", { name: /1 of 1 messages/ }).waitFor();
+  launcher.send(lines[2]);
+  await page.getByRole("img", { name: /2 of 2 messages/ }).waitFor();
+  launcher.close();
+  await page.getByText("The job has ended").waitFor();
 }));
 
 test("a trace of the simulator is saved and opened again", () => open(async (page) => {

@@ -144,8 +144,10 @@ pub(crate) fn build(machine: &Machine, folder: Option<&Path>) -> Result<PathBuf,
     copy(&scenarios, &folder.join("scenarios"))?;
     write(&folder.join("scenarios/index.json"), &list(&scenarios)?)?;
     fs::create_dir_all(folder.join("lessons")).map_err(|error| at(&folder, error))?;
-    let log = root.join("transports/trace/tests/logs/hydra-5.0.2-two-nodes.log");
-    fs::copy(&log, folder.join("lessons/two-nodes.log")).map_err(|error| at(&log, error))?;
+    for (log, lesson) in LOGS {
+        let log = root.join("transports/trace/tests/logs").join(log);
+        fs::copy(&log, folder.join("lessons").join(lesson)).map_err(|error| at(&log, error))?;
+    }
     Ok(folder)
 }
 
@@ -205,6 +207,10 @@ fn at(path: &Path, error: impl std::fmt::Display) -> String {
 /// The modules of the page, which are features of the package, and how many bytes each may have when it
 /// is compressed. The second is loaded when somebody opens a file.
 const PARTS: &[(&str, usize)] = &[("played", 150 * 1024), ("recorded", 110 * 1024)];
+
+/// Logs that lessons are about, among those that the importers are tested with, and their names there.
+const LOGS: &[(&str, &str)] =
+    &[("hydra-4.0.2-spawn.log", "spawn.log"), ("hydra-5.0.2-two-nodes.log", "two-nodes.log")];
 
 const USAGE: &str = "usage: cargo xtask playground [--port N] [--build-only DIR] [--bench]";
 

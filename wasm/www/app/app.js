@@ -59,6 +59,13 @@ export class App {
     else this.seekStep(at.step);
   }
 
+  /// All that happens, with the start of it in view.
+  survey() {
+    this.seekIndex(Infinity);
+    this.scroll = 0;
+    this.pan(0);
+  }
+
   /// Puts another run beside the others.
   add(run, title) {
     this.panes.push(new Pane(this, run, title));

@@ -30,6 +30,26 @@ export function edit(session) {
     } }, "Play it"));
 }
 
+/// A file, or a job that runs now.
+export function open(session, choose) {
+  const address = h("input", { type: "text", class: "field-box mono", "aria-label": "Address of the job", value: "ws://127.0.0.1:", spellcheck: "false" });
+  const live = (event) => {
+    event.preventDefault();
+    try {
+      session.live(address.value.trim());
+      box.close();
+    } catch (error) {
+      notice(error);
+    }
+  };
+  const box = dialog("Open",
+    h("button", { type: "button", class: "offer", onclick: () => { box.close(); choose(); } }, h("strong", {}, "A file"),
+      h("span", {}, "a trace of pmi-host or of this page, a log of mpiexec -verbose, or a log of Flux; or drop it anywhere")),
+    h("form", { class: "offer live", onsubmit: live }, h("strong", {}, "A job that runs now"),
+      h("span", {}, "of a launcher that was started with --websocket"),
+      h("div", { class: "row" }, address, h("button", { type: "submit" }, "Watch"))));
+}
+
 /// What is shown, as a file.
 export function save(session) {
   const { app } = session;

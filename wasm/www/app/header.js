@@ -42,7 +42,7 @@ export class Header {
         h("label", {}, "ranks", this.ranks), this.dialect),
       h("div", { class: "row tools" },
         button("Edit its text", "Edit", () => this.onEdit()),
-        button("Open a trace or a log", [icon("open"), h("span", { class: "wide" }, "Open")], () => this.file.click()),
+        button("Open a trace, a log or a live job", [icon("open"), h("span", { class: "wide" }, "Open")], () => this.onOpen(() => this.file.click())),
         button("Save a trace or a picture", [icon("save"), h("span", { class: "wide" }, "Save")], () => this.onSave()),
         button("Copy the link to this view", [icon("share"), h("span", { class: "wide" }, "Share")], tried(() => this.share())),
         button("Dark or light", icon("theme"), theme.toggle), button("Help", icon("help"), () => this.onHelp(), { key: "?" }), this.file),

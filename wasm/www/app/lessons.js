@@ -87,6 +87,21 @@ export const LESSONS = [
     ],
   },
   {
+    id: "spawn",
+    title: "Spawn",
+    about: [
+      "A job may grow: a rank asks its process manager to start more processes. They are a job of their own, with ranks from 0 and a space of keys of their own, and are told how to reach whoever asked for them.",
+      "This was recorded under the launcher of MPICH: one process asks for another. Rank 0:0 is the parent, rank 1:0 its child.",
+    ],
+    task: "Pick three messages, in the diagram or in the tab Events.",
+    file: "lessons/spawn.log",
+    goals: [
+      ["The question for a new process", (c) => c.keep("spawn", c.picked?.up && c.picked.name === "spawn")],
+      ["The first message of the child", (c) => c.keep("child", c.picked != null && c.picked.lane === 1 && c.picked.name === "init" && c.picked.up)],
+      ["The answer that tells the child how to reach its parent", (c) => c.keep("parent", c.picked?.up === false && c.asked(c.picked) === "PARENT_ROOT_PORT_NAME")],
+    ],
+  },
+  {
     id: "a-real-trace",
     title: "Reading a real trace",
     about: [

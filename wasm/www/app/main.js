@@ -29,6 +29,7 @@ async function start() {
   const header = new Header(session, scenarios);
   header.onEdit = () => dialogs.edit(session);
   header.onSave = () => dialogs.save(session);
+  header.onOpen = (choose) => dialogs.open(session, choose);
   header.onHelp = dialogs.help;
   const folding = button("Fold ranks that go through the same", icon("fold"), () => app.fold(!app.isFolded), { key: "c" });
   const lens = h("div", { class: "lens", role: "group", "aria-label": "Zoom" }, folding,

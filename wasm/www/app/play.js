@@ -84,9 +84,16 @@ export class Recorded {
 
   /// Reads a trace of `pmi-host`, or a log of Hydra or Flux. What reads them is loaded for the first one.
   static async of(bytes) {
-    const { default: init, Recording } = await import("../recorded/pmi_playground.js");
-    await init();
-    return new Recorded(JSON.parse(new Recording(bytes).story()));
+    const { Recording } = await reader();
+    const recording = new Recording(bytes);
+    const run = new Recorded(JSON.parse(recording.story()));
+    recording.free();
+    return run;
+  }
+
+  /// The proof that somebody knows the secret of a job, in answer to its challenge.
+  static async proof(secret, nonce) {
+    return (await reader()).prove(secret, nonce);
   }
 
   constructor(story) {
@@ -97,6 +104,12 @@ export class Recorded {
   view(step) {
     return { asked: step };
   }
+}
+
+async function reader() {
+  const module = await import("../recorded/pmi_playground.js");
+  await module.default();
+  return module;
 }
 
 /// Adds to a story what drawing and searching need.
@@ -153,6 +166,8 @@ const SPOKEN = {
 /// For each lane, how its process is from when to when, and when it waits for an answer.
 function spans(story) {
   const lanes = story.lanes.map(() => ({ life: [], waits: [], start: null, end: null }));
+  // Of who was recorded without its start, the first message is the first that is known.
+  if (story.recorded) for (const { lane, sent: [ns] } of story.messages) lanes[lane].start ??= ns;
   for (const { at: [ns], lane, kind, text } of story.events) {
     if (lane == null) continue;
     const own = lanes[lane];

@@ -1,6 +1,7 @@
 // Which runs are shown, where they are from, and what the address says about them.
 
 import { LESSONS } from "./lessons.js";
+import { watch } from "./live.js";
 import { notice } from "./notice.js";
 import { Recorded, Run } from "./play.js";
 import * as share from "./share.js";
@@ -23,8 +24,12 @@ export class Session {
   /// Plays a scenario: `name` if it comes with the page, its `text`, the `seed`; `dialects` for all three.
   play(source, at = {}) {
     const all = runs(source);
+    this.watched?.close();
+    this.watched = null;
     this.source = { dialects: false, lesson: null, ...source };
     this.app.show(all, at);
+    // A scenario is shown as a whole, and can be played from its start; a lesson begins.
+    if (at.step == null && !source.lesson) this.app.survey();
     this.views.forEach((view) => view());
   }
 
@@ -123,6 +128,30 @@ export class Session {
     this.source = { name: null, text: run.canAct ? run.text : null, seed: run.canAct ? run.seed : 0n, dialects: false, lesson, title };
     this.app.show([[run, title]]);
     this.views.forEach((view) => view());
+  }
+
+  /// Watches a job that runs now, at the address of its launcher.
+  live(address) {
+    this.watched?.close();
+    const title = address.replace(/^wss?:\/\//, "");
+    let isFirst = true;
+    this.watched = watch(address, {
+      tell: notice,
+      ask: () => prompt("The secret of this job, as its launcher was given it:"),
+      show: (run) => {
+        const { app } = this;
+        if (isFirst) {
+          this.watch(run, title);
+          app.seekIndex(Infinity);
+        } else if (this.source.title === title) {
+          const isAtEnd = app.index >= app.active.story.moments.length - 1;
+          app.active.show(run);
+          app.measure();
+          if (isAtEnd) app.seekIndex(Infinity);
+        }
+        isFirst = false;
+      },
+    });
   }
 
   /// Shows what a file holds: a trace of the simulator, or a recording.

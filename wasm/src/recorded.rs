@@ -137,7 +137,7 @@ fn take(story: &mut Story, pipes: &mut Pipes, record: &Record, lane: Option<usiz
             return;
         }
         What::Started { pid, host } => {
-            ("process", format!("rank {name} start, process {pid} on {host}"))
+            ("process", format!("rank {name} start as process {pid} on {host}"))
         }
         What::Exited { code } => ("process", format!("rank {name} exit {code}")),
         What::Killed { signal } => ("process", format!("rank {name} killed by signal {signal}")),

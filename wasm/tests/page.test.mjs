@@ -151,6 +151,22 @@ test("a log of a real run of MPICH is opened, and its messages are read", () => 
   assert.equal(await step(page), 0);
 }));
 
+test("a trace that pmi-host recorded of a program of MPICH is opened, with its times", () => open(async (page) => {
+  const trace = new URL("recorded/mpich-allreduce.trace", import.meta.url).pathname;
+  await page.locator("input[type=file]").setInputFiles(trace);
+  await page.getByRole("button", { name: "rank 3: recorded" }).waitFor();
+  await page.getByText("./pmi-host run -n 4 --trace mpich-allreduce.trace ./allreduce").waitFor();
+  await page.getByLabel("Kind of event to jump to").selectOption("fence");
+  await page.keyboard.press("Home");
+  await press(page, "Jump to the next");
+  await step(page);
+  assert.match(await page.getByRole("slider").getAttribute("aria-valuetext"), /^step \d+ of \d+, [\d.]+ ms$/);
+  await page.keyboard.press("End");
+  await tab(page, "Events");
+  await press(page, /rank 2 → server: put -allgather-shm-1-2/);
+  await page.getByRole("rowheader", { name: "value the value" }).waitFor();
+}));
+
 test("a job that runs is watched, and what comes later is added", () => open(async (page) => {
   const lines = [
     { pmi_trace: 1, started_unix_ns: 0, recorder: "a test", host: "n0", command: ["./hello"], jobs: [{ job: 0, name: "kvs", ranks: 2, spawner: null }] },

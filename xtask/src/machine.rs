@@ -119,7 +119,7 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
         }
         Need::Npm => program("npm", &["npm"]),
         Need::Chromium => {
-            chromium().map_or_else(|| program("chromium", &["chromium"]), |path| Ok(path.into()))
+            chromium().map_or_else(|| program("chromium", CHROMIUM), |path| Ok(path.into()))
         }
     }
 }
@@ -220,6 +220,9 @@ fn install(packages: &[&str]) -> bool {
 fn install_line(packages: &[&str]) -> String {
     format!("apt-get update && apt-get {} {}", INSTALL.join(" "), packages.join(" "))
 }
+
+/// A browser, and the letters of the committed pictures of pages.
+const CHROMIUM: &[&str] = &["chromium", "fonts-dejavu-core"];
 
 const INSTALL: &[&str] = &["install", "-y", "--no-install-recommends"];
 

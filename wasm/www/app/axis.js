@@ -7,8 +7,8 @@ export class Axis {
     for (const story of stories) story.moments.forEach((moment) => all.add(moment.ns));
     const times = [...all].sort((a, b) => a - b);
     const gaps = times.slice(1).map((time, at) => time - times[at]).sort((a, b) => a - b);
-    const usual = gaps[Math.floor(gaps.length * 0.9)] ?? 1;
-    const most = Math.max(usual * 4, 1);
+    const usual = gaps[gaps.length >> 1] ?? 1;
+    const most = Math.max(usual * 8, 1);
     this.times = times;
     this.places = [0];
     this.breaks = [];

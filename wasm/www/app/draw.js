@@ -19,6 +19,7 @@ export function draw(pen, scene) {
 }
 
 function flag(pen, x, y, words, { colors, width }) {
+  if (x < 0 || x > width) return;
   const half = 5 + words.length * 3.3;
   const middle = Math.min(Math.max(x, half), Math.max(width - half, half));
   pen.box(middle - half, y - 9, half * 2, 18, { color: colors.now, radius: 9 });

@@ -90,7 +90,7 @@ export function said(text) {
     .replace(/^host (\d+) leave$/, "the server closes the link of rank $1")
     .replace(/^host (\d+) joined$/, "rank $1 has joined")
     .replace(/^rank (\d+) leave$/, "rank $1 closes its end of the link")
-    .replace(/^rank (\d+) start$/, "rank $1 starts")
+    .replace(/^rank (\S+) start( as .*)?$/, "rank $1 starts$2")
     .replace(/^rank (\d+) exit /, "rank $1 exits with ")
     .replace(/^rank (\d+) broke /, "rank $1 finds fault: ")
     .replace(/^rank (\d+) (killed|stopped|hung|deaf)$/, "rank $1 is $2")

@@ -49,6 +49,7 @@ async function start() {
     header.show();
     if (teacher.lesson?.id !== session.source.lesson || session.source.lesson) teacher.start(session.source.lesson);
     tabs.state = null;
+    if (!session.source.text) tabs.open("Events");
   });
   app.onChange(() => {
     for (const pane of app.panes) pane.describe();

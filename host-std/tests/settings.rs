@@ -147,6 +147,42 @@ fn the_report_tells_the_number_of_the_socket_that_there_is() {
     assert!(ran.err.contains(&format!("+ PMI_FD={socket} ")), "{socket}: {}", ran.err);
 }
 
+#[test]
+fn completions_are_made_for_every_shell_and_bash_reads_them() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let ran = run(&mut host(["completions", shell])).exits_with(0);
+        for word in ["show-config", "bind-to", "print-all-exitcodes"] {
+            assert!(ran.out.contains(word), "{shell} lacks {word}");
+        }
+        let ran = run(&mut host(["completions", shell, "mpiexec"])).exits_with(0);
+        assert!(ran.out.contains("genvlist"), "{shell}");
+    }
+    // The function that bash would call is the one that the script has told it of.
+    let script = "source <(\"$0\" completions bash) && COMP_WORDS=(pmi-host run --bi) COMP_CWORD=2 && \
+                  words=($(complete -p pmi-host)) && for word in \"${words[@]}\"; do case $word in _*) \
+                  $word pmi-host --bi run;; esac; done && echo \"${COMPREPLY[@]}\"";
+    let mut bash = std::process::Command::new("bash");
+    let ran = run(bash.args(["-c", script, env!("CARGO_BIN_EXE_pmi-host")])).exits_with(0);
+    assert_eq!(ran.out, "--bind-to\n");
+    run(&mut host(["completions", "cobol"])).exits_with(2).says(&["cobol"]);
+    run(&mut host(["completions", "bash", "other"])).exits_with(2).says(&["'other'"]);
+}
+
+#[test]
+fn pages_for_man_are_made() {
+    for (words, parts) in [
+        (&["man"][..], &[".TH pmi-host 1", "conform", "mpiexec"][..]),
+        (&["man", "run"], &[".TH pmi-host-run 1", "exit\\-timeout", "HOW A RUN ENDS"]),
+        (&["man", "mpiexec"], &[".TH mpiexec 1", "genvlist", "configfile"]),
+    ] {
+        let ran = run(&mut host(words)).exits_with(0);
+        for part in parts {
+            assert!(ran.out.contains(part), "{words:?} lacks {part}: {:.2000}", ran.out);
+        }
+    }
+    run(&mut host(["man", "nothing"])).exits_with(2).says(&["'nothing'"]);
+}
+
 /// A file of this text, with the folders it needs.
 fn file(name: &str, text: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("settings").join(name);

@@ -175,7 +175,9 @@ fn define_part() -> Command {
 }
 
 fn with(command: Command, option: &'static Opt) -> Command {
-    let arg = Arg::new(option.name).help(option.help).help_heading(option.topic.about());
+    // Said twice, or the man page has nothing to say of what short help leaves out.
+    let arg = Arg::new(option.name).help(option.help).long_help(option.help);
+    let arg = arg.help_heading(option.topic.about());
     let arg = option.short.into_iter().fold(arg, Arg::short);
     match option.act {
         options::Act::Value { name, adds_up, .. } => command.arg(
@@ -190,7 +192,8 @@ fn with(command: Command, option: &'static Opt) -> Command {
         options::Act::Switch { .. } => {
             // Of the two words, help shows the one that changes something.
             let (is_on, not) = (option.is_on(), negation(option));
-            let off = Arg::new(not.clone()).long(not.clone()).help(option.help);
+            let help = format!("do not {}", option.help);
+            let off = Arg::new(not.clone()).long(not.clone()).help(&help).long_help(help);
             let off = off.help_heading(option.topic.about()).action(ArgAction::SetTrue);
             command
                 .arg(
@@ -200,12 +203,7 @@ fn with(command: Command, option: &'static Opt) -> Command {
                         .hide_short_help(!option.is_common)
                         .overrides_with_all([option.name.to_owned(), not.clone()]),
                 )
-                .arg(
-                    off.hide(!is_on)
-                        .help(format!("do not {}", option.help))
-                        .hide_short_help(true)
-                        .overrides_with(not),
-                )
+                .arg(off.hide(!is_on).hide_short_help(true).overrides_with(not))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::args::{self, RunArgs, Task};
 use super::usage::{UsageError, nearest};
-use super::{config::Config, help, layers, mpiexec};
+use super::{config::Config, help, layers, mpiexec, pages};
 use crate::conform::RANK;
 use crate::control::ps;
 use crate::launch::guard::{self, GUARD};
@@ -31,7 +31,7 @@ pub struct Subcommand {
 /// All commands, in the order of the help text.
 pub const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "run", define: args::define, run },
-    Subcommand { name: "mpiexec", define: define_mpiexec, run: mpiexec },
+    Subcommand { name: "mpiexec", define: || mpiexec::define("mpiexec"), run: mpiexec },
     Subcommand { name: "trace", define: trace::command::define, run: trace::command::run },
     Subcommand { name: "ps", define: ps::define, run: ps::run },
     Subcommand { name: "replay", define: replay::define, run: replay::run },
@@ -39,6 +39,8 @@ pub const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "bridge", define: bridge::define, run: bridge::run },
     Subcommand { name: "pmiid", define: define_identity, run: identity },
     Subcommand { name: "help", define: help::define, run: help },
+    Subcommand { name: "completions", define: pages::define_completions, run: pages::completions },
+    Subcommand { name: "man", define: pages::define_man, run: pages::man },
     Subcommand { name: "version", define: define_version, run: version },
     Subcommand { name: DEMO_RANK, define: || hidden(DEMO_RANK), run: demo_rank },
     Subcommand { name: GUARD, define: || hidden(GUARD), run: guard::run },
@@ -87,7 +89,8 @@ pub fn define() -> Command {
         .about("Starts the ranks of an MPI program on this machine and serves them PMI")
         .version(env!("CARGO_PKG_VERSION"))
         .disable_help_subcommand(true);
-    COMMANDS.iter().fold(command, |command, one| command.subcommand((one.define)()))
+    let all = COMMANDS.iter().map(|one| (one.define)()).filter(|one| !one.is_hide_set());
+    all.fold(command, Command::subcommand)
 }
 
 fn run(words: Vec<OsString>) -> ExitCode {
@@ -107,13 +110,6 @@ fn mpiexec(words: Vec<OsString>) -> ExitCode {
         Ok(args) => perform(args),
         Err(error) => refuse(&error),
     }
-}
-
-fn define_mpiexec() -> Command {
-    Command::new("mpiexec")
-        .about("The same with Hydra's command line; so is a link to this program called mpiexec or mpirun")
-        .disable_help_flag(true)
-        .arg(Arg::new("WORDS").num_args(0..).allow_hyphen_values(true).trailing_var_arg(true))
 }
 
 /// The name of this node.
@@ -272,10 +268,10 @@ pub fn refuse(what: &dyn Display) -> ExitCode {
 pub const DEMO_RANK: &str = "demo-rank";
 
 /// Called by one of these names, this program reads the command line of Hydra.
-const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra"];
+pub const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra"];
 
 /// Something is wrong here, and the command line is not.
-const FAILED: u8 = 1;
+pub const FAILED: u8 = 1;
 
 /// Wrong usage, as most programs have it.
 pub const USAGE: u8 = 2;

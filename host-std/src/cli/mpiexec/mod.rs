@@ -17,6 +17,7 @@ use super::options;
 use super::usage::{UsageError, nearest};
 use super::words;
 use crate::settings::Settings;
+use clap::{Arg, ArgAction, Command};
 use hosts::Host;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -57,6 +58,37 @@ pub fn parse(words: Vec<OsString>, around: &Surroundings<'_>) -> Result<RunArgs,
     }
     reader.join(typed)?;
     reader.finish()
+}
+
+/// `mpiexec`, as completions and the man page know it. There all options have two dashes, which work too.
+pub fn define(name: &'static str) -> Command {
+    let command = Command::new(name)
+        .about("Start the ranks of a program, with the command line of Hydra")
+        .disable_help_flag(true);
+    let command = OPTIONS.iter().fold(command, |command, option| {
+        let letter = option.names.iter().find(|name| name.len() == 1);
+        let letter = letter.and_then(|name| name.chars().next());
+        let mut words = option.names.iter().copied().filter(|name| name.len() > 1);
+        let arg = Arg::new(option.names[0]).help(option.meaning());
+        let arg = letter.into_iter().fold(arg, Arg::short);
+        let arg = words
+            .next()
+            .into_iter()
+            .fold(arg, Arg::long)
+            .visible_aliases(words.collect::<Vec<_>>());
+        command.arg(match option.takes {
+            Takes::Nothing => arg.action(ArgAction::SetTrue),
+            Takes::Word => arg.value_name("VALUE"),
+            Takes::Pair => arg.value_names(["NAME", "VALUE"]).num_args(2),
+        })
+    });
+    command.arg(
+        Arg::new("PROGRAM")
+            .value_hint(clap::ValueHint::CommandWithArguments)
+            .trailing_var_arg(true)
+            .num_args(0..)
+            .help("the program and its arguments; ':' begins the next one"),
+    )
 }
 
 /// What was read so far.

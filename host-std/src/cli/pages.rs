@@ -1,0 +1,94 @@
+//! Completions for shells and pages for `man`, made from the same tables as everything else.
+
+use super::commands::{self, COMMANDS, FACES, FAILED, complain, print, refuse};
+use super::mpiexec;
+use super::usage::{UsageError, explain};
+use clap::{Arg, ArgMatches, Command};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// `completions`, as help knows it.
+pub fn define_completions() -> Command {
+    Command::new("completions")
+        .about("Print completions for a shell, as 'source <(pmi-host completions bash)' reads them")
+        .arg(
+            Arg::new(SHELL)
+                .required(true)
+                .value_parser(clap::value_parser!(Shell))
+                .help("whose completions"),
+        )
+        .arg(name("for the program under this name"))
+}
+
+/// `man`, as help knows it.
+pub fn define_man() -> Command {
+    Command::new("man")
+        .about("Print a page for man, as 'pmi-host man run | man -l -' shows it")
+        .arg(name("the page of this command (default: the one that lists them)"))
+}
+
+/// Prints completions.
+pub fn completions(words: Vec<OsString>) -> ExitCode {
+    with(define_completions(), words, |matches| {
+        let shell = *matches.get_one::<Shell>(SHELL).expect("clap has required it");
+        let name = matches.get_one::<String>(NAME).map_or(OWN, String::as_str);
+        let mut command = match FACES.iter().find(|face| **face == name) {
+            Some(face) => mpiexec::define(face),
+            None if name == OWN => commands::define(),
+            None => {
+                return refuse(&UsageError::Other { what: format!("'{name}' is no name of ours") });
+            }
+        };
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut command, name, &mut text);
+        print(&String::from_utf8_lossy(&text))
+    })
+}
+
+/// Prints a page for `man`.
+pub fn man(words: Vec<OsString>) -> ExitCode {
+    with(define_man(), words, |matches| {
+        let name = matches.get_one::<String>(NAME).map_or(OWN, String::as_str);
+        let known = COMMANDS.iter().find(|command| command.name == name);
+        let command = match known.map(|command| (command.define)()) {
+            Some(command) => {
+                // Pages of commands are called as those of git are.
+                let title =
+                    if name == "mpiexec" { name.to_owned() } else { format!("{OWN}-{name}") };
+                command.name(title)
+            }
+            None if name == OWN => commands::define(),
+            None => {
+                return refuse(&UsageError::Other {
+                    what: format!("there is no command '{name}'"),
+                });
+            }
+        };
+        let mut text = Vec::new();
+        let source = format!("{OWN} {}", env!("CARGO_PKG_VERSION"));
+        match Man::new(command).source(source).render(&mut text) {
+            Ok(()) => print(&String::from_utf8_lossy(&text)),
+            Err(error) => complain(&error, FAILED),
+        }
+    })
+}
+
+/// Reads the words of a small command, then does it.
+fn with(command: Command, words: Vec<OsString>, act: impl Fn(&ArgMatches) -> ExitCode) -> ExitCode {
+    let mut command = command.no_binary_name(true);
+    match command.try_get_matches_from_mut(words) {
+        Ok(matches) => act(&matches),
+        Err(error) if !error.use_stderr() => print(&error.to_string()),
+        Err(error) => refuse(&explain(&error, &command)),
+    }
+}
+
+fn name(help: &'static str) -> Arg {
+    Arg::new(NAME).help(help)
+}
+
+const OWN: &str = "pmi-host";
+const SHELL: &str = "SHELL";
+const NAME: &str = "NAME";

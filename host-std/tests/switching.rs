@@ -63,7 +63,7 @@ fn refused(words: &[&str], parts: &[&str]) {
 }
 
 #[test]
-fn number_of_ranks() {
+fn as_many_ranks_start_as_were_asked_for() {
     for words in [&["-n", "3", "echo", "x"][..], &["-np", "2", "echo", "x"], &["echo", "x"]] {
         alike(words).exits_with(0).says_nothing();
     }
@@ -73,7 +73,7 @@ fn number_of_ranks() {
 }
 
 #[test]
-fn called_by_another_name() {
+fn the_name_it_is_called_by_chooses_the_command_line() {
     for name in ["mpirun", "mpiexec.hydra"] {
         let mut command = Command::new(link(name));
         let ran = run(command.args(["-n", "2", "echo", "x"]).env("XDG_CONFIG_HOME", "/nowhere"));
@@ -84,7 +84,7 @@ fn called_by_another_name() {
 }
 
 #[test]
-fn several_programs() {
+fn several_programs_are_one_job() {
     let place = "echo $PMI_RANK of $PMI_SIZE";
     let own = "echo own $A";
     alike(&["-n", "1", "sh", "-c", place, ":", "-n", "2", "sh", "-c", place]).exits_with(0);
@@ -93,7 +93,7 @@ fn several_programs() {
 }
 
 #[test]
-fn variables_for_all() {
+fn variables_can_be_set_for_all_programs() {
     let ran = alike(&[
         "-genv", "A", "1", "-n", "1", "sh", "-c", "echo $A", ":", "-n", "1", "sh", "-c", "echo $A",
     ]);
@@ -105,14 +105,14 @@ fn variables_for_all() {
 }
 
 #[test]
-fn variables_for_one_program() {
+fn variables_can_be_set_for_one_program() {
     alike(&["-n", "1", "-env", "A", "x y", "sh", "-c", "echo $A"]).exits_with(0);
     let ran = run(&mut mpiexec(["-envnone", "-n", "1", "env", ":", "-envall", "-n", "1", "true"]));
     assert!(ran.exits_with(0).lines().iter().all(|line| !line.starts_with("PATH=")));
 }
 
 #[test]
-fn inheritance_of_variables() {
+fn only_variables_that_may_be_inherited_are() {
     // Hydra 4.0.2 passes everything on to ranks of the first node whatever these say.
     for words in [&["-genvlist", "KEPT,PATH", "env"][..], &["-envlist", "KEPT,PATH", "env"]] {
         let ran = run(mpiexec(words).env("KEPT", "1").env("LOST", "1")).exits_with(0);
@@ -129,14 +129,14 @@ fn inheritance_of_variables() {
 }
 
 #[test]
-fn working_folder() {
+fn programs_start_in_the_folder_that_was_said() {
     alike(&["-wdir", "/usr", "-n", "2", "pwd"]).exits_with(0);
     alike(&["-n", "1", "-wdir", "/usr", "pwd", ":", "-n", "1", "-wdir", "/", "pwd"]).exits_with(0);
     run(&mut mpiexec(["-wdir", "/no/such", "pwd"])).exits_with(1).says(&["/no/such", "no folder"]);
 }
 
 #[test]
-fn hosts() {
+fn no_other_host_is_taken() {
     alike(&["-hosts", "localhost", "-n", "2", "echo", "x"]).exits_with(0);
     alike(&["-host", "localhost:3", "echo", "x"]).exits_with(0);
     let ours = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -149,7 +149,7 @@ fn hosts() {
 }
 
 #[test]
-fn file_of_hosts() {
+fn no_other_host_of_a_file_is_taken() {
     let file = scratch("hosts");
     std::fs::write(&file, "# the only one\nlocalhost:2\n").unwrap();
     let file = file.to_str().unwrap();
@@ -162,7 +162,7 @@ fn file_of_hosts() {
 }
 
 #[test]
-fn ranks_per_node() {
+fn one_node_takes_all_ranks() {
     let script = "echo $PMI_RANK $MPI_LOCALRANKID $MPI_LOCALNRANKS";
     alike(&["-ppn", "1", "-n", "3", "sh", "-c", script]).exits_with(0);
     alike(&["-ppn", "3", "echo", "x"]).exits_with(0);
@@ -170,7 +170,7 @@ fn ranks_per_node() {
 }
 
 #[test]
-fn map_of_ranks() {
+fn a_map_of_ranks_names_this_node_only() {
     for map in ["0,0", "(0,1,2)", "(vector,(0,1,2))"] {
         run(&mut mpiexec(["-rankmap", map, "-n", "2", "true"])).exits_with(0);
     }
@@ -180,7 +180,7 @@ fn map_of_ranks() {
 }
 
 #[test]
-fn nodes_of_a_batch_system() {
+fn the_node_of_a_batch_system_is_filled_and_several_are_refused() {
     let mut one = mpiexec(["echo", "x"]);
     one.env("SLURM_JOB_NUM_NODES", "1").env("SLURM_TASKS_PER_NODE", "3");
     assert_eq!(run(&mut one).exits_with(0).lines(), ["x"; 3]);
@@ -192,7 +192,7 @@ fn nodes_of_a_batch_system() {
 }
 
 #[test]
-fn labels() {
+fn lines_are_labelled() {
     alike(&["-l", "-n", "2", "echo", "x"]).exits_with(0);
     alike(&["-prepend-rank", "-n", "2", "echo", "x"]).exits_with(0);
     alike(&["-n", "1", "-prepend-pattern", "%r-%g-%p-%h: ", "echo", "x"]).exits_with(0);
@@ -200,7 +200,7 @@ fn labels() {
 }
 
 #[test]
-fn files_for_output() {
+fn each_rank_writes_to_files_of_its_own() {
     let (out, err) = (scratch("out"), scratch("err"));
     let pattern = |path: &Path| format!("{}.%r", path.display());
     let mut command = mpiexec(["-n", "2", "-outfile-pattern", &pattern(&out)]);
@@ -215,7 +215,7 @@ fn files_for_output() {
 }
 
 #[test]
-fn file_of_words() {
+fn words_are_read_from_a_file() {
     let file = scratch("words");
     std::fs::write(&file, "# two programs\n-n 1 echo a\n-n 2 -env A 1 echo b\n").unwrap();
     let file = file.to_str().unwrap();
@@ -232,7 +232,7 @@ fn file_of_words() {
 }
 
 #[test]
-fn file_of_words_in_the_home_folder() {
+fn words_are_read_from_the_file_in_the_home_folder() {
     let home = scratch("home");
     std::fs::create_dir_all(&home).unwrap();
     std::fs::write(home.join(".mpiexec.hydra.conf"), "-l\n").unwrap();
@@ -246,13 +246,21 @@ fn file_of_words_in_the_home_folder() {
 }
 
 #[test]
-fn standard_input() {
+fn rank_0_reads_standard_input() {
     let ran = run_with_input(&mut mpiexec(["-n", "2", "cat"]), b"a\nb\n").exits_with(0);
     assert_eq!(ran.out, "a\nb\n");
 }
 
 #[test]
-fn size_of_the_universe() {
+fn a_time_limit_ends_the_run() {
+    run(&mut mpiexec(["-timeout", "1", "-n", "2", "sleep", "60"])).exits_with(124);
+    run(mpiexec(["-n", "1", "sleep", "60"]).env("MPIEXEC_TIMEOUT", "1")).exits_with(124);
+    let mut wrong = mpiexec(["true"]);
+    run(wrong.env("MPIEXEC_TIMEOUT", "soon")).exits_with(2).says(&["MPIEXEC_TIMEOUT", "seconds"]);
+}
+
+#[test]
+fn the_universe_is_as_large_as_was_said() {
     let ask = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read a <&$PMI_FD; \
                echo cmd=get_universe_size >&$PMI_FD; read a <&$PMI_FD; echo ${a##*size=}; \
                echo cmd=finalize >&$PMI_FD; read a <&$PMI_FD";
@@ -265,7 +273,7 @@ fn size_of_the_universe() {
 }
 
 #[test]
-fn says_more() {
+fn it_says_more_when_asked_to() {
     for word in ["-verbose", "-v", "-debug"] {
         let ran = run(&mut mpiexec([word, "-n", "2", "echo", "x"])).exits_with(0);
         assert_eq!(ran.lines(), ["x", "x"]);
@@ -276,7 +284,7 @@ fn says_more() {
 }
 
 #[test]
-fn what_it_is() {
+fn it_says_what_it_is() {
     for word in ["-info", "-version", "--version"] {
         let ran = run(&mut mpiexec([word])).exits_with(0);
         assert!(ran.out.contains("pmi-host") && ran.out.contains("PMI-2"), "{}", ran.out);
@@ -287,14 +295,14 @@ fn what_it_is() {
 }
 
 #[test]
-fn network_interface() {
+fn the_network_interface_is_handed_on() {
     let script = "echo $MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE";
     let ran = alike(&["-iface", "lo", "-n", "1", "sh", "-c", script]).exits_with(0);
     assert_eq!(ran.out, "lo\n");
 }
 
 #[test]
-fn binding() {
+fn ranks_are_bound_as_under_hydra() {
     let tell = ["grep", "Cpus_allowed_list", "/proc/self/status"];
     for bind_to in ["none", "core", "hwthread", "socket", "numa", "machine", "rr", "core:2"] {
         alike(&[&["-bind-to", bind_to, "-n", "2"], &tell[..]].concat()).exits_with(0);
@@ -309,7 +317,7 @@ fn binding() {
 }
 
 #[test]
-fn what_is_so_anyway() {
+fn what_is_so_anyway_can_be_asked_for() {
     for words in [
         &["-launcher", "fork"][..],
         &["-bootstrap", "ssh"],
@@ -330,7 +338,7 @@ fn what_is_so_anyway() {
 }
 
 #[test]
-fn what_cannot_be_had() {
+fn what_cannot_be_had_is_refused_with_the_way_out() {
     for (words, part) in [
         (&["-launcher", "slurm"][..], "on this node only"),
         (&["-launcher-exec", "ssh"], "leave it out"),
@@ -361,10 +369,32 @@ fn what_cannot_be_had() {
 }
 
 #[test]
-fn our_own_options() {
+fn our_own_options_can_be_mixed_in() {
     let ran = run(&mut mpiexec(["-n", "2", "--label-format=%r: ", "--timeout", "60", "echo", "x"]));
     assert_eq!(ran.exits_with(0).lines(), ["0: x", "1: x"]);
     let ran =
         run(&mut mpiexec(["--show-config", "-np", "2", "-genv", "A", "1", "true"])).exits_with(0);
     assert!(ran.out.contains("A=1"), "{}", ran.out);
+}
+
+/// The rows of `docs/switching.md`, cell by cell.
+fn rows() -> Vec<Vec<String>> {
+    let page = include_str!("../../docs/switching.md");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---"));
+    let cells =
+        |row: &str| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
+    rows.filter(|row| !row.starts_with("| Hydra |")).map(cells).collect()
+}
+
+#[test]
+fn every_row_of_the_page_has_a_verdict_and_a_test_that_is_there() {
+    for row in rows() {
+        assert_eq!(row.len(), 7, "{row:?}");
+        assert!(["same", "better", "refused"].contains(&&*row[4]), "{row:?}");
+        let (file, test) = row[6].trim_matches('`').split_once("::").expect("a test of a file");
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file).with_extension("rs");
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(text.contains(&format!("#[test]\nfn {test}()")), "{file} has no test {test}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Runs that are recorded, what is seen in the records, and the records played again.
 
 mod common;
-use common::{Ran, host, job, mpi_program, run, shell, start};
+use common::{Ran, host, job, mpi_program, openmpi_program, run, shell, start};
 use pmi_trace::{Direction, Trace, What, import};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,6 +81,21 @@ fn a_real_run_is_played_again_from_both_sides() {
     let server = with(&["replay"], [path.as_path(), &ring]).exits_with(0).says_nothing();
     assert!(server.out.contains("ring of 3: token 3\n"), "{}", server.out);
     assert!(server.out.ends_with("of 3 ranks: all as recorded\n"), "{}", server.out);
+}
+
+#[test]
+fn what_open_mpi_says_is_recorded_too() {
+    let Some(hello) = openmpi_program("hello") else { return };
+    let path = recorded("openmpi", 2, &[&hello]);
+    let counted = with(&["trace", "stats"], [path.as_path()]).exits_with(0).says_nothing();
+    for operation in ["pmix greeting", "FENCENB", "COMMIT", "FINALIZE"] {
+        let line = counted.out.lines().find(|line| line.starts_with(operation));
+        let line = line.unwrap_or_else(|| panic!("no {operation} in {}", counted.out));
+        assert!(!line.contains('–'), "every one is answered: {line}");
+    }
+    let shown = with(&["trace", "show", "--rank", "1"], [path.as_path()]).exits_with(0);
+    assert!(shown.out.contains(" 1 → FENCENB tag="), "{}", shown.out);
+    with(&["replay"], [path.as_path()]).exits_with(1).says(&["no ranks that speak PMI-1 or PMI-2"]);
 }
 
 #[test]

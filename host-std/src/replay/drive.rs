@@ -26,7 +26,10 @@ use std::fmt::Write;
 pub(super) fn drive(trace: &Trace) -> Result<Outcome, String> {
     let scripts = scripts(trace);
     if scripts.is_empty() {
-        return Err("the record names no ranks, so there are no clients to play".into());
+        return Err(
+            "the record has no ranks that speak PMI-1 or PMI-2, so there are no clients to play"
+                .into(),
+        );
     }
     let mut play = Play::new(trace, &scripts)?;
     let mut order: Vec<(usize, Who, &[u8])> = { scripts.iter() }

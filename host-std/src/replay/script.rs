@@ -1,7 +1,7 @@
 //! What each rank and its server said to each other.
 
 use pmi_trace::describe::{Meaning, describe};
-use pmi_trace::{Direction, Trace};
+use pmi_trace::{Direction, Trace, message};
 use std::collections::BTreeMap;
 
 /// Number of the job, then rank.
@@ -24,7 +24,7 @@ impl Line<'_> {
 }
 
 /// The messages of each rank, in their order. A caller counts as the rank it turned out to be; what is said
-/// on connections of nobody is left out.
+/// on connections of nobody is left out, and so is PMIx, which is not played.
 pub(super) fn scripts(trace: &Trace) -> BTreeMap<Who, Vec<Line<'_>>> {
     let ranks = trace.records.iter().filter_map(|one| Some((one.session?, (one.job, one.rank?))));
     let known: BTreeMap<u32, Who> = ranks.collect();
@@ -32,7 +32,7 @@ pub(super) fn scripts(trace: &Trace) -> BTreeMap<Who, Vec<Line<'_>>> {
     for (at, record, direction, bytes) in trace.messages() {
         let own = record.rank.map(|rank| (record.job, rank));
         let who = own.or_else(|| record.session.and_then(|session| known.get(&session)).copied());
-        if let Some(who) = who {
+        if let Some(who) = who.filter(|_| !message::is_pmix(direction, bytes)) {
             scripts.entry(who).or_default().push(Line { at, direction, bytes });
         }
     }

@@ -39,7 +39,10 @@ pub(super) fn serve(
 ) -> Result<Outcome, String> {
     let all = scripts(trace);
     let Some(job) = all.keys().map(|(job, _)| *job).min() else {
-        return Err("the record names no ranks, so there is no server to play".into());
+        return Err(
+            "the record has no ranks that speak PMI-1 or PMI-2, so there is no server to play"
+                .into(),
+        );
     };
     if trace.jobs().any(|facts| facts.spawner.is_some()) {
         let what = report::line("jobs that ranks spawned are not played; who waits for them waits");

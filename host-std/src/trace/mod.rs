@@ -15,6 +15,7 @@ pub use tap::Tap;
 
 use crate::settings;
 use pmi_trace::file::{write_head, write_record};
+use pmi_trace::record::PMIX_SESSION;
 use pmi_trace::stream::Splitter;
 use pmi_trace::{Direction, Head, JobFacts, Record, What};
 use std::time::Instant;
@@ -26,8 +27,8 @@ pub struct Tracer {
     head: Head,
     ring: Ring,
     file: Option<TraceFile>,
-    /// By session: the start of a message that is not whole yet.
-    streams: Vec<Splitter>,
+    /// By session, and behind those by connection of PMIx: the start of a message that is not whole yet.
+    streams: [Vec<Splitter>; 2],
     /// The record that is being written.
     frame: Vec<u8>,
 }
@@ -49,6 +50,11 @@ impl Who {
         Self { job, rank: Some(rank), session: None }
     }
 
+    /// A connection of PMIx, which have numbers of their own.
+    pub const fn pmix(job: u32, rank: Option<u32>, connection: u32) -> Self {
+        Self { job, rank, session: Some(connection | PMIX_SESSION) }
+    }
+
     /// A job as a whole.
     pub const fn job(job: u32) -> Self {
         Self { job, rank: None, session: None }
@@ -63,7 +69,7 @@ impl Tracer {
             head: Head::default(),
             ring: Ring::new(ring),
             file: None,
-            streams: Vec::new(),
+            streams: Default::default(),
             frame: Vec::new(),
         }
     }
@@ -111,19 +117,25 @@ impl Tracer {
 
     /// Records what a client has sent, as far as it is whole.
     fn heard(&mut self, who: Who, bytes: &[u8]) {
-        let Some(session) = who.session else { return };
-        let mut splitter = std::mem::take(stream(&mut self.streams, session));
-        splitter.push(Direction::ToServer, bytes, |message| {
-            self.message(who, Direction::ToServer, message);
-        });
-        *stream(&mut self.streams, session) = splitter;
+        if let Some(session) = who.session {
+            self.split(session, who, Direction::ToServer, bytes);
+        }
     }
 
-    /// Records one whole message of the server.
-    fn said(&mut self, who: Who, message: &[u8]) {
+    /// Records what the server has given out: one whole message, or a piece of one of PMIx.
+    fn said(&mut self, who: Who, bytes: &[u8]) {
         let Some(session) = who.session else { return };
-        stream(&mut self.streams, session).note_reply(message);
-        self.message(who, Direction::ToClient, message);
+        if session & PMIX_SESSION != 0 {
+            return self.split(session, who, Direction::ToClient, bytes);
+        }
+        stream(&mut self.streams, session).note_reply(bytes);
+        self.message(who, Direction::ToClient, bytes);
+    }
+
+    fn split(&mut self, session: u32, who: Who, direction: Direction, bytes: &[u8]) {
+        let mut splitter = std::mem::take(stream(&mut self.streams, session));
+        splitter.push(direction, bytes, |message| self.message(who, direction, message));
+        *stream(&mut self.streams, session) = splitter;
     }
 
     fn message(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
@@ -181,8 +193,9 @@ impl Tracer {
     }
 }
 
-fn stream(streams: &mut Vec<Splitter>, session: u32) -> &mut Splitter {
-    let place = usize::try_from(session).unwrap_or(usize::MAX);
+fn stream(streams: &mut [Vec<Splitter>; 2], session: u32) -> &mut Splitter {
+    let streams = &mut streams[usize::from(session & PMIX_SESSION != 0)];
+    let place = usize::try_from(session & !PMIX_SESSION).unwrap_or(usize::MAX);
     if streams.len() <= place {
         streams.resize_with(place + 1, Splitter::default);
     }

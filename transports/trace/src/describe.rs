@@ -1,6 +1,7 @@
 //! What a message says, in words that are the same for every generation of the protocol.
 
 use crate::message::{is_frame, word};
+use crate::pmix;
 use crate::record::Direction;
 use pmi_core::command::{Answer, Group, Notice, Place, Reply, Request, Spawn, Text, Verb, Version};
 use pmi_core::wire::{Dialect, names, pmi1, pmi2};
@@ -19,13 +20,16 @@ pub struct Meaning {
 
 /// Reads a message with the codec.
 pub fn describe(direction: Direction, message: &[u8]) -> Meaning {
+    if let Some(meaning) = pmix::describe(direction, message) {
+        return meaning;
+    }
     match direction {
         Direction::ToServer => {
             let dialect = Dialect::of(message, Some(Version::V2_0));
             match dialect.read_request(message) {
                 Ok(said) => match said.request {
                     Some(request) => of_request(&request),
-                    None => Meaning::new("an empty line"),
+                    None => Meaning::named("an empty line"),
                 },
                 Err(_) => unreadable(message),
             }
@@ -45,11 +49,11 @@ pub fn describe(direction: Direction, message: &[u8]) -> Meaning {
 }
 
 impl Meaning {
-    fn new(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         Self { name: name.into(), fields: Vec::new(), is_good: true }
     }
 
-    fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: impl ToString) -> Self {
         self.fields.push((name, value.to_string()));
         self
     }
@@ -96,7 +100,7 @@ impl Meaning {
 }
 
 fn of_request(request: &Request<'_>) -> Meaning {
-    let meaning = Meaning::new(names::spoken(request.verb()));
+    let meaning = Meaning::named(names::spoken(request.verb()));
     match *request {
         Request::Init { version } => meaning.with("version", shown_version(version)),
         Request::InitAck { id } => meaning.with("id", id),
@@ -153,7 +157,7 @@ fn of_request(request: &Request<'_>) -> Meaning {
         Request::Lacking { field, .. } => {
             Meaning { is_good: false, ..meaning.with("lacks", field) }
         }
-        Request::Unknown { word } => Meaning::new(&shown(word)),
+        Request::Unknown { word } => Meaning::named(&shown(word)),
         _ => meaning,
     }
 }
@@ -178,7 +182,7 @@ fn of_reply(reply: &Reply<'_>, word: &[u8]) -> Meaning {
         (Verb::Unknown, _) => shown(word),
         (verb, _) => names::spoken(verb).to_owned(),
     };
-    let mut meaning = Meaning::new(&name).with("rc", reply.code.0);
+    let mut meaning = Meaning::named(&name).with("rc", reply.code.0);
     meaning.is_good = reply.code.is_success();
     match reply.answer {
         Answer::Version(version) => meaning.with("version", shown_version(version)),
@@ -211,7 +215,7 @@ fn of_reply(reply: &Reply<'_>, word: &[u8]) -> Meaning {
 fn unreadable(message: &[u8]) -> Meaning {
     let word = word(message);
     let name = if word.is_empty() { "no message".to_owned() } else { shown(word) };
-    Meaning { is_good: false, ..Meaning::new(&name).with("bytes", shown(message)) }
+    Meaning { is_good: false, ..Meaning::named(&name).with("bytes", shown(message)) }
 }
 
 /// Bytes as text that harms no terminal: what is no printable text is escaped.

@@ -9,6 +9,8 @@ use pmi_core::command::Verb;
 pub struct Exchange {
     /// What was asked.
     pub verb: Verb,
+    /// The name by which people know it.
+    pub name: &'static str,
     /// Where the question is among the records.
     pub asked: usize,
     /// Where the end of the answer is; none if none came.
@@ -28,7 +30,7 @@ impl Exchange {
 /// All exchanges, in the order of their questions.
 ///
 /// In lines a question is answered by the next answer of its kind; in frames the name that the client gave
-/// counts too. Whatever is open when a connection ends stays without answer.
+/// counts too, and in PMIx it alone. Whatever is open when a connection ends stays without answer.
 pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
     let mut all: Vec<Exchange> = Vec::new();
     // By connection, the places of exchanges without answer.
@@ -40,14 +42,16 @@ pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
                 Shape::Question => {
                     let verb = message::verb(*direction, bytes);
                     waiting(&mut open, line).push(all.len());
-                    all.push(Exchange { verb, asked: at, answered: None });
+                    let name = message::spoken(bytes);
+                    all.push(Exchange { verb, name, asked: at, answered: None });
                 }
                 Shape::Answer => {
                     let verb = message::verb(*direction, bytes);
+                    let is_pmix = message::is_pmix(*direction, bytes);
                     let waiting = waiting(&mut open, line);
                     let fits = |place: &usize| {
                         let exchange = &all[*place];
-                        exchange.verb == verb && is_named(trace, exchange.asked, bytes)
+                        (exchange.verb == verb || is_pmix) && is_named(trace, exchange.asked, bytes)
                     };
                     if let Some(place) = waiting.iter().position(fits) {
                         all[waiting.remove(place)].answered = Some(at);

@@ -23,6 +23,7 @@ pub mod file;
 pub mod import;
 pub mod json;
 pub mod message;
+mod pmix;
 pub mod record;
 pub mod stream;
 pub mod view;

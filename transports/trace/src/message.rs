@@ -1,5 +1,6 @@
 //! What a message is and what it says, as the codec of `pmi-core` reads it.
 
+use crate::pmix;
 use crate::record::Direction;
 use pmi_core::command::{Answer, Verb, Version};
 use pmi_core::wire::{names, pmi1};
@@ -28,8 +29,16 @@ pub fn is_frame(message: &[u8]) -> bool {
     message.first().is_some_and(|first| b" 0123456789".contains(first))
 }
 
-/// What the message asks, or what it answers.
+/// Whether it is a message of PMIx.
+pub fn is_pmix(direction: Direction, message: &[u8]) -> bool {
+    pmix::shape(direction, message).is_some()
+}
+
+/// What the message asks, or what it answers. An answer of PMIx does not say.
 pub fn verb(direction: Direction, message: &[u8]) -> Verb {
+    if let (Direction::ToServer, Some((verb, _))) = (direction, pmix::asks(message)) {
+        return verb;
+    }
     let word = word(message);
     let found = match (direction, is_frame(message)) {
         (Direction::ToServer, false) => names::find(word, |words| words.line),
@@ -46,6 +55,9 @@ pub fn verb(direction: Direction, message: &[u8]) -> Verb {
 
 /// What the message has to do with others.
 pub fn shape(direction: Direction, message: &[u8]) -> Shape {
+    if let Some(shape) = pmix::shape(direction, message) {
+        return shape;
+    }
     let word = word(message);
     let is_part =
         || [names::GETALL_COUNT, names::GETALL_PAIR, names::CHALLENGE, SET].contains(&word);
@@ -62,11 +74,22 @@ pub fn shape(direction: Direction, message: &[u8]) -> Shape {
 
 /// What the client calls the exchange; empty in lines, and in frames without a name.
 pub fn tag(message: &[u8]) -> &[u8] {
+    if let Some(tag) = pmix::tag(message) {
+        return tag;
+    }
     if !is_frame(message) {
         return b"";
     }
     let fields = message.split(|byte| *byte == b';');
     { fields }.find_map(|field| field.strip_prefix(b"thrid=")).unwrap_or_default()
+}
+
+/// The name by which people know what a client asks.
+pub fn spoken(message: &[u8]) -> &'static str {
+    match pmix::asks(message) {
+        Some((_, name)) => name,
+        None => names::spoken(verb(Direction::ToServer, message)),
+    }
 }
 
 /// The version that a server agrees to, if that is what it says.

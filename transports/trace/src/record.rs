@@ -56,7 +56,7 @@ pub struct Record<B = Vec<u8>> {
     pub job: u32,
     /// To which rank of it; none if it has to do with no rank, or if nobody knows the rank yet.
     pub rank: Option<u32>,
-    /// On which connection. The number is used again after [`What::Closed`].
+    /// On which connection. The number is used again after [`What::Closed`]; see [`PMIX_SESSION`].
     pub session: Option<u32>,
     /// What.
     pub what: What<B>,
@@ -120,6 +120,9 @@ pub enum What<B = Vec<u8>> {
         code: u8,
     },
 }
+
+/// Set in the number of a connection of PMIx, which are counted by themselves.
+pub const PMIX_SESSION: u32 = 1 << 31;
 
 /// Who sent a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Whole messages out of the pieces in which bytes arrive.
 
 use crate::message::agreed;
+use crate::pmix;
 use crate::record::Direction;
 use pmi_core::command::Version;
 use pmi_core::error::Malformed;
@@ -9,10 +10,11 @@ use pmi_core::wire::{Dialect, Framed, pmi1, pmi2};
 /// Cuts both directions of one connection into whole messages.
 ///
 /// It finds the ends of messages as the server and the client do, and listens to the answer to `init`
-/// to know from where on there may be frames.
+/// to know from where on there may be frames. A client that begins with the greeting of PMIx goes on so.
 #[derive(Clone, Debug, Default)]
 pub struct Splitter {
     version: Option<Version>,
+    pmix: pmix::Stage,
     to_server: Vec<u8>,
     to_client: Vec<u8>,
 }
@@ -23,21 +25,21 @@ impl Splitter {
     /// What can be no message is given as it is: whoever sent it will not be understood again. The same
     /// goes for a message that is longer than any should be.
     pub fn push(&mut self, direction: Direction, bytes: &[u8], mut each: impl FnMut(&[u8])) {
-        let Self { version, to_server, to_client } = self;
+        let Self { version, pmix, to_server, to_client } = self;
         let kept = match direction {
             Direction::ToServer => to_server,
             Direction::ToClient => to_client,
         };
         if kept.is_empty() {
             // Nearly always: whole messages are read where they lie.
-            let taken = split(version, direction, bytes, &mut each);
+            let taken = split((version, pmix), direction, bytes, &mut each);
             kept.extend(bytes.get(taken..).unwrap_or_default());
         } else {
             kept.extend(bytes);
-            let taken = split(version, direction, kept, &mut each);
+            let taken = split((version, pmix), direction, kept, &mut each);
             kept.drain(..taken);
         }
-        if kept.len() > MESSAGE_MAX {
+        if kept.len() > if pmix.is_pmix { PMIX_MAX } else { MESSAGE_MAX } {
             each(kept);
             kept.clear();
         }
@@ -66,14 +68,19 @@ impl Splitter {
 
 /// Gives the whole messages at the front, and says how long they are together.
 fn split(
-    version: &mut Option<Version>,
+    (version, pmix): (&mut Option<Version>, &mut pmix::Stage),
     direction: Direction,
     bytes: &[u8],
     each: &mut impl FnMut(&[u8]),
 ) -> usize {
     let mut at = 0;
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let len = match frame(*version, direction, rest) {
+        pmix.is_pmix |= direction == Direction::ToServer && version.is_none() && pmix::begins(rest);
+        let framed = match pmix.is_pmix {
+            true => Ok(pmix.frame(direction, rest)),
+            false => frame(*version, direction, rest),
+        };
+        let len = match framed {
             Ok(Framed::Whole(len)) => len,
             Ok(Framed::Partial) => break,
             Err(_) => rest.len(),
@@ -103,6 +110,9 @@ fn frame(
 
 /// Longer than what a server takes up.
 const MESSAGE_MAX: usize = 1 << 20;
+
+/// The same for PMIx, whose commits hold all values of a process.
+const PMIX_MAX: usize = 64 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -159,7 +169,7 @@ mod tests {
         let mut splitter = Splitter::default();
         let mut given = Vec::new();
         for bytes in
-            [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\xff\xff\xff\xff", b"cmd=get_maxes\n", b"cmd=x"]
+            [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\xfe\xfe\xfe\xfe", b"cmd=get_maxes\n", b"cmd=x"]
         {
             splitter.push(Direction::ToServer, bytes, |message| given.push(message.to_vec()));
         }

@@ -8,6 +8,7 @@ use crate::server::news::{News, nonsense, printable};
 use crate::server::ready::{Poller, Token};
 use crate::server::service::Service;
 use crate::server::storage::Table;
+use crate::trace::Who;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank};
@@ -15,6 +16,7 @@ use pmi_core::server::pmix::{ConnectionId, Event, Pmix, Post};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use pmi_std::{Bounded, Stream};
+use pmi_trace::What;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -81,6 +83,8 @@ impl Service {
         let place = index(id.0);
         desk.connections.resize_with(desk.connections.len().max(place + 1), || None);
         desk.connections[place] = Some(connection);
+        let from = Some(from.to_string());
+        self.tracer.event(who(&desk.pmix, id), What::Connected { from });
         Ok(())
     }
 
@@ -173,7 +177,9 @@ impl Service {
         let desk = &mut self.desk;
         let found = desk.connections.get_mut(index(id.0)).and_then(Option::as_mut);
         let Some(connection) = found else { return Ok(()) };
-        let Some(mut machine) = desk.pmix.connection(id, &mut self.server) else { return Ok(()) };
+        let who = who(&desk.pmix, id);
+        let Some(machine) = desk.pmix.connection(id, &mut self.server) else { return Ok(()) };
+        let mut machine = self.tracer.tap(machine, who);
         let wire = (Token::Pmix(id.0), poller);
         let served = connection.serve(&mut machine, now, &mut desk.scratch, occasion, wire)?;
         let from = connection.from;
@@ -203,8 +209,9 @@ impl Service {
     }
 
     fn close_pmix(&mut self, id: ConnectionId) {
-        if let Some(place) = self.desk.connections.get_mut(index(id.0)) {
-            *place = None;
+        let place = self.desk.connections.get_mut(index(id.0));
+        if place.and_then(Option::take).is_some() {
+            self.tracer.event(who(&self.desk.pmix, id), What::Closed);
         }
         self.desk.events.extend(self.desk.pmix.close(id, &mut self.server));
     }
@@ -214,6 +221,12 @@ impl Service {
         let is_its = |id: &ConnectionId| self.desk.pmix.peer(*id) == Some((job, Rank(rank)));
         ids.map(ConnectionId).filter(is_its).collect()
     }
+}
+
+/// Whose connection it is, for records.
+fn who(pmix: &Pmix<Heap>, id: ConnectionId) -> Who {
+    let peer = pmix.peer(id);
+    Who::pmix(peer.map_or(0, |(job, _)| job.0), peer.map(|(_, rank)| rank.0), id.0)
 }
 
 fn index(number: u32) -> usize {

@@ -7,7 +7,6 @@ use crate::describe::describe;
 use crate::exchange::exchanges;
 use crate::record::{Record, Trace, What};
 use pmi_core::command::Verb;
-use pmi_core::wire::names;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -27,7 +26,7 @@ pub fn write(trace: &Trace) -> String {
             exchange.latency_ns(trace).unwrap_or_else(|| last.saturating_sub(asked.time_ns));
         let category = if exchange.verb == Verb::Fence { "fence" } else { "exchange" };
         events.push(json!({
-            "ph": "X", "name": names::spoken(exchange.verb), "cat": category,
+            "ph": "X", "name": exchange.name, "cat": category,
             "pid": asked.job, "tid": thread(asked), "ts": micros(asked.time_ns),
             "dur": micros(duration), "args": arguments,
         }));

@@ -8,7 +8,7 @@ pub mod svg;
 pub mod text;
 
 use crate::describe::{Meaning, describe};
-use crate::record::{Record, Trace, What};
+use crate::record::{PMIX_SESSION, Record, Trace, What};
 
 /// How long ago or how long, in the unit that needs few digits.
 pub(crate) fn shown_ns(ns: u64) -> String {
@@ -30,11 +30,15 @@ pub(crate) fn has_times(trace: &Trace) -> bool {
 
 /// Rank and, if there are several jobs, the job: `3`, or `1:3`.
 pub(crate) fn who(trace: &Trace, record: &Record) -> String {
-    let rank = record.rank.map_or_else(
-        || record.session.map_or("-".into(), |session| format!("c{session}")),
-        |rank| rank.to_string(),
-    );
+    let rank = record
+        .rank
+        .map_or_else(|| record.session.map_or("-".into(), caller), |rank| rank.to_string());
     if trace.jobs().nth(1).is_none() { rank } else { format!("{}:{rank}", record.job) }
+}
+
+/// A connection whose rank nobody knows.
+pub(crate) fn caller(session: u32) -> String {
+    format!("c{}", session & !PMIX_SESSION)
 }
 
 /// A message in words, without what every reader of this trace knows.

@@ -3,7 +3,6 @@
 use super::{has_times, shown_ns, who};
 use crate::exchange::exchanges;
 use crate::record::{Direction, Trace, What};
-use pmi_core::wire::names;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -73,7 +72,7 @@ pub fn stats(trace: &Trace) -> Stats {
         _ => 0,
     };
     for exchange in exchanges(trace) {
-        let operation = stats.operations.entry(names::spoken(exchange.verb)).or_default();
+        let operation = stats.operations.entry(exchange.name).or_default();
         operation.asked_count += 1;
         operation.asked_bytes += len(exchange.asked);
         operation.answered_bytes += exchange.answered.map_or(0, len);

@@ -3,7 +3,7 @@
 use super::steps::{Ask, Lane, Shown, Step, Steps};
 use crate::describe::shown;
 use crate::record::Trace;
-use crate::view::{has_times, ranges, shown_ns};
+use crate::view::{caller, has_times, ranges, shown_ns};
 use pmi_core::command::Verb;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -392,7 +392,7 @@ fn lane_name(lane: Lane, is_wide: bool) -> String {
     match lane {
         Lane::Rank(_, rank) if is_wide => format!("rank {rank}"),
         Lane::Rank(_, rank) => rank.to_string(),
-        Lane::Caller(number) => format!("c{number}"),
+        Lane::Caller(number) => caller(number),
     }
 }
 

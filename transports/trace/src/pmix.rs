@@ -1,0 +1,248 @@
+//! Messages of PMIx, as far as one of them alone can be read: which command, which answer, who calls.
+//!
+//! How values are written is agreed on in the greeting; a message by itself is tried in every way there is.
+
+use crate::describe::{Meaning, shown};
+use crate::message::Shape;
+use crate::record::Direction;
+use pmi_core::command::Verb;
+use pmi_core::wire::Framed;
+use pmi_core::wire::pmix::greeting::{Greeting, read_welcome};
+use pmi_core::wire::pmix::header::{Header, TAG_REQUESTS};
+use pmi_core::wire::pmix::names::{Command, Status};
+use pmi_core::wire::pmix::{Family, Format, Type, Unpacker};
+
+/// Where a connection of PMIx stands: each side begins with a message that has no header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stage {
+    pub(crate) is_pmix: bool,
+    greeted: bool,
+    welcomed: bool,
+}
+
+/// A message of PMIx.
+#[derive(Clone, Copy, Debug)]
+enum Kind<'a> {
+    Greeting(&'a [u8]),
+    Welcome(&'a [u8]),
+    Message(Header, &'a [u8]),
+}
+
+impl Stage {
+    /// Where the message at the front of `bytes` ends; what can be none is taken whole.
+    pub(crate) fn frame(&mut self, direction: Direction, bytes: &[u8]) -> Framed {
+        match direction {
+            Direction::ToServer if !self.greeted => match Greeting::frame(bytes) {
+                Ok(Framed::Whole(len)) => {
+                    self.greeted = true;
+                    Framed::Whole(len)
+                }
+                Ok(Framed::Partial) => Framed::Partial,
+                Err(_) => Framed::Whole(bytes.len()),
+            },
+            Direction::ToClient if !self.welcomed => match read_welcome(bytes) {
+                Some((_, len)) => {
+                    self.welcomed = true;
+                    Framed::Whole(len)
+                }
+                None => Framed::Partial,
+            },
+            _ => Header::frame(bytes),
+        }
+    }
+}
+
+/// Whether bytes of a client can only be of PMIx.
+pub(crate) fn begins(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&0xff) && Greeting::frame(bytes).is_ok()
+}
+
+fn kind(direction: Direction, message: &[u8]) -> Option<Kind<'_>> {
+    let is_whole = Header::frame(message) == Framed::Whole(message.len());
+    match (direction, message.first()?) {
+        (Direction::ToServer, 0xff) if begins(message) => Some(Kind::Greeting(message)),
+        // Bytes of text begin no header: connections are not that many.
+        (_, 0) if is_whole => {
+            let body = message.get(Header::BYTES..)?;
+            Some(Kind::Message(Header::read(message)?, body))
+        }
+        (Direction::ToClient, 0 | 0xff) if [4, 8].contains(&message.len()) => {
+            Some(Kind::Welcome(message))
+        }
+        _ => None,
+    }
+}
+
+/// What the message has to do with others; `None` if it is of another protocol.
+pub(crate) fn shape(direction: Direction, message: &[u8]) -> Option<Shape> {
+    Some(match (direction, kind(direction, message)?) {
+        (_, Kind::Greeting(_)) => Shape::Question,
+        (_, Kind::Welcome(_)) => Shape::Answer,
+        (_, Kind::Message(header, _)) if header.tag < TAG_REQUESTS => Shape::Remark,
+        (Direction::ToServer, Kind::Message(_, body)) => match command(body) {
+            Some(Command::DEREGISTER_EVENTS) => Shape::Remark,
+            _ => Shape::Question,
+        },
+        (Direction::ToClient, _) => Shape::Answer,
+    })
+}
+
+/// What an answer shares with its question.
+pub(crate) fn tag(message: &[u8]) -> Option<&[u8]> {
+    let direction = Direction::ToServer;
+    match kind(direction, message).or_else(|| kind(Direction::ToClient, message))? {
+        Kind::Message(..) => message.get(4..8),
+        _ => Some(b""),
+    }
+}
+
+/// What other generations call that, and what PMIx does.
+pub(crate) fn asks(message: &[u8]) -> Option<(Verb, &'static str)> {
+    let (Kind::Greeting(_) | Kind::Message(..)) = kind(Direction::ToServer, message)? else {
+        return None;
+    };
+    let Some(Kind::Message(_, body)) = kind(Direction::ToServer, message) else {
+        return Some((Verb::Init, "pmix greeting"));
+    };
+    let command = command(body)?;
+    let verb = match command {
+        Command::REQ => Verb::FullInit,
+        Command::ABORT => Verb::Abort,
+        Command::COMMIT => Verb::Put,
+        Command::FENCE => Verb::Fence,
+        Command::GET => Verb::Get,
+        Command::FINALIZE => Verb::Finalize,
+        Command::PUBLISH => Verb::Publish,
+        Command::LOOKUP => Verb::Lookup,
+        Command::UNPUBLISH => Verb::Unpublish,
+        Command::SPAWN => Verb::Spawn,
+        Command::CONNECT => Verb::Connect,
+        Command::DISCONNECT => Verb::Disconnect,
+        _ => Verb::OutOfBand,
+    };
+    Some((verb, command.name()?))
+}
+
+/// The message in words; `None` if it is of another protocol.
+pub(crate) fn describe(direction: Direction, message: &[u8]) -> Option<Meaning> {
+    Some(match kind(direction, message)? {
+        Kind::Greeting(bytes) => {
+            let meaning = Meaning::named("pmix greeting");
+            match Greeting::read(bytes) {
+                Ok(greeting) => meaning.with("version", shown(greeting.version)),
+                Err(error) => Meaning { is_good: false, ..meaning.with("unread", error) },
+            }
+        }
+        Kind::Welcome(bytes) => match read_welcome(bytes)? {
+            (Ok(index), _) => Meaning::named("pmix greeting").with("rc", 0).with("index", index),
+            (Err(status), _) => {
+                let meaning = Meaning::named("pmix greeting").with("rc", status);
+                Meaning { is_good: false, ..meaning }
+            }
+        },
+        Kind::Message(header, body) if direction == Direction::ToServer => {
+            let name = command(body).and_then(Command::name).unwrap_or("pmix message");
+            Meaning::named(name).with("tag", header.tag).with("bytes", body.len())
+        }
+        Kind::Message(header, body) => {
+            let name = if header.tag < TAG_REQUESTS { "pmix notice" } else { "pmix answer" };
+            let meaning = Meaning::named(name).with("tag", header.tag);
+            let status = in_any_format(body, |from| from.one(Type::STATUS).ok()?.i32().ok());
+            // A positive number is something else that is written like a status.
+            let meaning = match status.filter(|code| *code < 0) {
+                None => meaning,
+                Some(code) => {
+                    let name = Status(code).name().map_or_else(|| code.to_string(), str::to_owned);
+                    Meaning { is_good: false, ..meaning.with("status", name) }
+                }
+            };
+            meaning.with("bytes", body.len())
+        }
+    })
+}
+
+fn command(body: &[u8]) -> Option<Command> {
+    let read = |from: &mut Unpacker<'_>| Some(Command(from.one(Type::COMMAND).ok()?.u8().ok()?));
+    in_any_format(body, |from| read(from).filter(|command| command.name().is_some()))
+}
+
+/// Reads the front of a message in each way that values are written until one fits.
+fn in_any_format<T>(body: &[u8], read: impl Fn(&mut Unpacker<'_>) -> Option<T>) -> Option<T> {
+    // Where types are named, a wrong way is seen at once.
+    [true, false].into_iter().find_map(|is_described| {
+        [Family::Flex, Family::Fixed]
+            .into_iter()
+            .find_map(|family| read(&mut Unpacker::new(body, Format { family, is_described })))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::Splitter;
+
+    const GREETING: &[u8] =
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\x37\0\0\0\0\0\0\0native\0\0\0\0\x08\0\0\0\0\0\0\0\0\
+        \0kvs_6758_0\0\0\0\0\x024.2.2rc2\0v41\0\x01hash\0\0";
+
+    /// What a client of OpenPMIx 4.2.2 and its server said, and what it is called.
+    const TALK: [(Direction, &[u8], &str, Shape); 6] = [
+        (Direction::ToServer, GREETING, "pmix greeting version=4.2.2rc2", Shape::Question),
+        (Direction::ToClient, b"\0\0\0\0\0\0\0\x05", "pmix greeting rc=0 index=5", Shape::Answer),
+        (
+            Direction::ToServer,
+            b"\0\0\0\x05\0\0\0\x65\0\0\0\x02\0\0\0\0\x02\0",
+            "REQ tag=101 bytes=2",
+            Shape::Question,
+        ),
+        (
+            Direction::ToClient,
+            b"\0\0\0\0\0\0\0\x65\0\0\0\x02\0\0\0\0\x02\0",
+            "pmix answer tag=101 bytes=2",
+            Shape::Answer,
+        ),
+        (
+            Direction::ToClient,
+            b"\0\0\0\0\0\0\0\x66\0\0\0\x02\0\0\0\0\x02\x5b",
+            "pmix answer tag=102 status=NOT_FOUND bytes=2",
+            Shape::Answer,
+        ),
+        (
+            Direction::ToServer,
+            b"\0\0\0\x05\0\0\0\x01\0\0\0\0\0\0\0\0",
+            "pmix message tag=1 bytes=0",
+            Shape::Remark,
+        ),
+    ];
+
+    #[test]
+    fn messages_are_told_by_command_and_tag() {
+        for (direction, bytes, line, expected) in TALK {
+            assert_eq!(crate::describe::describe(direction, bytes).line(99), line);
+            assert_eq!(shape(direction, bytes), Some(expected), "{line}");
+        }
+        assert_eq!(tag(TALK[2].1), tag(TALK[3].1));
+        assert_eq!(asks(TALK[2].1), Some((Verb::FullInit, "REQ")));
+        for other in
+            [&b"cmd=init pmi_version=1\n"[..], b"    14cmd=job-getid;", b"", b"\xff\xfe", b"\0"]
+        {
+            assert_eq!(shape(Direction::ToServer, other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_greets_is_cut_by_its_headers() {
+        for piece in [1, 3, 1000] {
+            let (mut splitter, mut whole) = (Splitter::default(), Vec::new());
+            for (direction, message, ..) in TALK {
+                for piece in message.chunks(piece) {
+                    splitter.push(direction, piece, |message| {
+                        whole.push((direction, message.to_vec()))
+                    });
+                }
+            }
+            let expected = TALK.map(|(direction, message, ..)| (direction, message.to_vec()));
+            assert_eq!(whole, expected, "in pieces of {piece}");
+        }
+    }
+}

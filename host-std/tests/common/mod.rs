@@ -6,6 +6,8 @@ pub mod listening;
 pub mod terminal;
 pub mod wheel;
 
+pub use terminal::Terminal;
+
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -48,6 +50,11 @@ pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
     // Keeps MPI off the network.
     command.env("UCX_TLS", "self,sm");
     command
+}
+
+/// Where the launcher is, for a shell.
+pub fn host_path() -> &'static str {
+    env!("CARGO_BIN_EXE_pmi-host")
 }
 
 /// `sh -c SCRIPT` as the program of a job. A shell knows descriptors of one digit only, which the

@@ -24,6 +24,15 @@ pub struct Terminal {
 
 /// Starts the launcher with `words` on a terminal of 50 rows and 132 columns.
 pub fn on_terminal(words: &[&str]) -> Terminal {
+    start(&[&[env!("CARGO_BIN_EXE_pmi-host")], words].concat())
+}
+
+/// Starts `sh -c SCRIPT` there.
+pub fn shell_on_terminal(script: &str) -> Terminal {
+    start(&["sh", "-c", script])
+}
+
+fn start(words: &[&str]) -> Terminal {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -32,7 +41,7 @@ pub fn on_terminal(words: &[&str]) -> Terminal {
     let slave = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
     let stream = || Stdio::from(slave.try_clone().unwrap());
     let mut command = Command::new("setsid");
-    command.args(["--ctty", env!("CARGO_BIN_EXE_pmi-host")]).args(words);
+    command.arg("--ctty").args(words);
     command.stdin(stream()).stdout(stream()).stderr(stream());
     let child = command.spawn().expect("util-linux is everywhere");
     let (master, seen) = (File::from(master), Arc::new(Mutex::new(Vec::new())));
@@ -96,15 +105,17 @@ impl Terminal {
         panic!("still running after {LIMIT:?}: {:?}", self.seen());
     }
 
+    /// Waits until what was seen is as it should be.
     #[track_caller]
-    fn waits(&self, until: impl Fn(&str) -> bool, what: &str) {
+    pub fn waits(&self, until: impl Fn(&str) -> bool, what: &str) {
         while !until(&self.seen()) {
             assert!(self.since.elapsed() < LIMIT, "no {what:?} in {:?}", self.seen());
             thread::sleep(Duration::from_millis(2));
         }
     }
 
-    fn seen(&self) -> String {
+    /// All that was seen so far.
+    pub fn seen(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 }

@@ -1,0 +1,89 @@
+//! The launcher at a terminal: keys that are signals, job control, and input.
+
+mod common;
+use common::terminal::shell_on_terminal;
+use common::{c_program, host_path};
+
+#[test]
+fn a_key_reaches_each_rank_once_however_it_gets_there() {
+    let signals = c_program("signals");
+    let signals = signals.to_str().unwrap();
+    // A rank may have left the group of the terminal; then only we can tell it.
+    for program in [signals.to_owned(), format!("setsid {signals}")] {
+        let mut terminal = shell_on_terminal(&format!("exec {} run -n 3 {program}", host_path()));
+        terminal.shows_times("ready", 3);
+        terminal.types(INTERRUPT);
+        let (code, shown) = terminal.ends();
+        for rank in 0..3 {
+            assert!(shown.contains(&format!("rank {rank} got 1\r\n")), "{shown}");
+        }
+        assert!(shown.contains("passed on to the 3 running ranks"), "{shown}");
+        assert!(shown.contains("  ranks 0-2 of 3 still run"), "{shown}");
+        assert_eq!(code, 130, "{shown}");
+    }
+}
+
+#[test]
+fn a_key_pressed_twice_kills() {
+    let ranks = "sh -c \"trap '' INT; echo ready; while :; do sleep 0.1; done\"";
+    let mut terminal = shell_on_terminal(&format!("exec {} run -n 2 {ranks}", host_path()));
+    terminal.shows_times("ready", 2);
+    terminal.types(INTERRUPT);
+    terminal.shows_times("still run:", 1);
+    terminal.types(INTERRUPT);
+    // If the machine was so busy that two seconds have passed, this was a first one again.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    terminal.types(INTERRUPT);
+    assert_eq!(terminal.ends().0, 130);
+}
+
+#[test]
+fn a_run_can_be_stopped_and_go_on_as_any_job_of_a_shell() {
+    let ranks = "sh -c 'echo pid $$ is ready; while [ ! -e $0 ]; do sleep 0.05; done'";
+    let flag = std::env::temp_dir().join(format!("pmi-host-go-{}", std::process::id()));
+    let flag = flag.to_str().unwrap();
+    let run = format!("{} run -n 2 {ranks} {flag}", host_path());
+    let mut terminal =
+        shell_on_terminal(&format!("set -m; {run}; echo all is quiet; read go; fg; exit $?"));
+    terminal.shows_times("is ready", 2);
+    let shown = terminal.seen();
+    let pids = shown.lines().filter_map(|line| line.strip_prefix("pid ")?.split(' ').next());
+    let pids: Vec<String> = pids.map(str::to_owned).collect();
+    terminal.types(STOP);
+    terminal.shows_times("all is quiet", 1);
+    for pid in &pids {
+        terminal.waits(|_| state(pid) == Some('T'), "stopped process");
+    }
+    terminal.types("go\n");
+    for pid in &pids {
+        terminal.waits(|_| state(pid).is_some_and(|state| state != 'T'), "running process");
+    }
+    std::fs::write(flag, "").unwrap();
+    let (code, shown) = terminal.ends();
+    std::fs::remove_file(flag).unwrap();
+    assert_eq!((pids.len(), code), (2, 0), "{shown}");
+}
+
+#[test]
+fn rank_0_reads_what_is_typed() {
+    let ranks = "sh -c 'echo ready; read line; echo rank $PMI_RANK read $line'";
+    let mut terminal = shell_on_terminal(&format!("exec {} run -n 2 {ranks}", host_path()));
+    terminal.shows_times("ready", 2);
+    terminal.types("some words\n");
+    let (code, shown) = terminal.ends();
+    assert!(
+        shown.contains("rank 0 read some words\r\n") && shown.contains("rank 1 read\r\n"),
+        "{shown}"
+    );
+    assert_eq!(code, 0);
+}
+
+/// What the system says a process does, as one letter.
+fn state(pid: &str) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
+}
+
+/// The keys as a terminal sends them.
+const INTERRUPT: &str = "\x03";
+const STOP: &str = "\x1a";

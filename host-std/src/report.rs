@@ -1,10 +1,12 @@
 //! All sentences this program says. Each is one line on standard error, names who and where, and
 //! says the way out where there is one.
 
+use crate::launch::library::{Family, Library};
 use crate::launch::plan::{Dial, Plan};
 use crate::launch::process::Ending;
 use crate::launch::signal;
 use crate::verdict::{Failure, Phase};
+use crate::watch::ranges::Ranks;
 use pmi_std::env::PIN_VARIABLE;
 use rustix::process::Signal;
 use std::fmt::Display;
@@ -219,6 +221,29 @@ fn ranks(first: &[u32], count: usize) -> String {
         0 => format!("ranks {}", list.join(", ")),
         more => format!("ranks {} and {more} more", list.join(", ")),
     }
+}
+
+/// Said of ranks that ended well, are linked with MPI and never spoke to this launcher.
+pub fn singletons(
+    plan: &Plan,
+    ranks: &Ranks,
+    program: impl Display,
+    mpi: &Library,
+    family: Family,
+) -> String {
+    let way_out = match family {
+        Family::OpenMpi => "start it with Open MPI's own mpirun, or build it with MPICH",
+        Family::Mpich => "look whether it calls MPI_Init, and whether a wrapper has closed PMI_FD",
+    };
+    format!(
+        "{} of {} ({program} on {}) never spoke to this launcher although the program is linked with \
+         {family} ({}); if it calls MPI_Init, each was alone as rank 0 of 1: {way_out}; 'pmi-host doctor \
+         {program}' in its place tells more",
+        ranks.named(),
+        size(plan),
+        plan.host,
+        mpi.name,
+    )
 }
 
 /// Said over a table of those who still run a moment after a signal was passed on.

@@ -181,3 +181,18 @@ fn tables_that_nobody_reads_are_not_piled_up() {
     assert!(child.wait().unwrap().success());
     assert!((1..60).contains(&told.matches("last message").count()), "{}", told.len());
 }
+
+#[test]
+fn ranks_that_were_alone_without_knowing_are_told_at_the_end() {
+    let Some(noinit) = mpi_program("noinit") else { return };
+    let noinit = noinit.to_str().unwrap();
+    let ran = run(&mut host(["run", "-n", "3", noinit])).exits_with(0);
+    ran.says(&["ranks 0-2 of 3", noinit, "never spoke", "MPICH", "rank 0 of 1", "pmi-host doctor"]);
+    // One of several programs of a job is enough.
+    let ran = run(&mut host(["run", "-n", "2", "true", ":", "-n", "1", noinit])).exits_with(0);
+    ran.says(&["rank 2 of 3"]);
+    // Those that did, a job of one, and what has nothing to do with MPI.
+    for words in [&["2", noinit, "init"][..], &["1", noinit], &["3", "true"]] {
+        run(&mut host(["run", "-n"].iter().chain(words))).exits_with(0).says_nothing();
+    }
+}

@@ -286,6 +286,7 @@ impl Run {
             return;
         }
         self.all_have_ended = true;
+        self.say_singletons();
         let now = Instant::now();
         if self.failure.is_some() && orphans::any_left(self.launcher.guard_pid()) {
             // They were asked only now, so they get the time that ranks got, counted from the failure.

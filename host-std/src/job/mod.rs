@@ -16,6 +16,7 @@ mod asking;
 mod door;
 mod ending;
 mod pmix;
+mod silent;
 mod singleton;
 mod start;
 mod watching;

@@ -11,6 +11,7 @@ pub mod env;
 pub mod families;
 pub mod guard;
 pub mod ladder;
+pub mod library;
 pub mod order;
 pub mod orphans;
 pub mod plan;

@@ -6,8 +6,6 @@ pub mod listening;
 pub mod terminal;
 pub mod wheel;
 
-pub use terminal::Terminal;
-
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};

@@ -1,0 +1,47 @@
+//! Ranks that took themselves for singletons: many copies of "rank 0 of 1" and not one job.
+
+use super::{Job, Run};
+use crate::launch::library::Libraries;
+use crate::launch::program::Program;
+use crate::report;
+use crate::verdict::Phase;
+use crate::watch::ranges::Ranks;
+use pmi_core::ids::JobId;
+
+impl Run {
+    /// Says it if ranks that are linked with MPI have ended well and never spoke to us. Each was a job of its
+    /// own then, which nobody would have started on purpose.
+    pub(super) fn say_singletons(&mut self) {
+        if self.failure.is_some() {
+            return;
+        }
+        let said: Vec<String> =
+            self.jobs.iter().flat_map(|(id, job)| self.singletons(JobId(*id), job)).collect();
+        said.into_iter().for_each(|what| self.outputs.say(what));
+    }
+
+    fn singletons(&self, id: JobId, job: &Job) -> Vec<String> {
+        let plan = &job.plan;
+        // One rank alone is what it takes itself for.
+        if plan.ranks < 2 {
+            return Vec::new();
+        }
+        let is_silent = |rank: &u32| self.service.phase(id, *rank) == Phase::Silent;
+        let mut first = 0;
+        let parts = plan.parts.iter().filter_map(|part| {
+            let ranks = first..first + part.ranks;
+            first = ranks.end;
+            let silent: Ranks = ranks.filter(is_silent).collect();
+            if silent.is_empty() {
+                return None;
+            }
+            let Program { path, folder, .. } = &part.program;
+            // A relative path is meant from the folder it starts in.
+            let path = folder.as_ref().map_or(path.clone(), |folder| folder.join(path));
+            let libraries = Libraries::of(&path)?;
+            let (mpi, family) = (libraries.mpi()?, libraries.family()?);
+            Some(report::singletons(plan, &silent, part.program.name.display(), mpi, family))
+        });
+        parts.collect()
+    }
+}

@@ -1,0 +1,287 @@
+//! Which libraries a program is linked with, found without running it.
+//!
+//! It is searched as the system's loader does: what the program says itself, `LD_LIBRARY_PATH`, the folders
+//! of `/etc/ld.so.conf`. What a program loads while it runs is not seen, nor what is linked into it for
+//! good.
+
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64};
+use object::read::elf::FileHeader;
+use object::{Endianness, FileKind, ReadCache, ReadRef};
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::{env, fmt};
+
+/// The libraries that a program and its libraries name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Libraries {
+    /// In the order in which they are found: those of the program first.
+    pub found: Vec<Library>,
+    /// Names that are in no folder.
+    pub missing: Vec<String>,
+}
+
+/// A library and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Library {
+    /// As the program names it.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// Whose MPI a program is linked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// MPICH, or one of the many that come from it; they share names and calls.
+    Mpich,
+    /// Open MPI, which looks for its launcher through PMIx alone.
+    OpenMpi,
+}
+
+impl Libraries {
+    /// Reads what `program` is linked with. `None` for a script, and for what is no program here.
+    pub fn of(program: &Path) -> Option<Self> {
+        let mut all = Self::default();
+        let mut queue: VecDeque<Needs> = [Needs::read(program)?].into();
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        let system = Search::of_system();
+        while let Some(needs) = queue.pop_front() {
+            for name in needs.names.iter().filter(|name| !seen.contains(*name)) {
+                match system.find(name, &needs) {
+                    Some(path) => {
+                        queue.extend(Needs::read(&path));
+                        all.found.push(Library { name: name.clone(), path });
+                    }
+                    None => all.missing.push(name.clone()),
+                }
+            }
+            seen.extend(needs.names);
+            if seen.len() > LIBRARIES_MAX {
+                break;
+            }
+        }
+        let mut once = BTreeSet::new();
+        all.found.retain(|library| once.insert(library.name.clone()));
+        Some(all)
+    }
+
+    /// The library of MPI itself, if there is one.
+    pub fn mpi(&self) -> Option<&Library> {
+        let is_mpi = |name: &str| name.starts_with("libmpi.so") || name.starts_with("libmpich.so");
+        self.found.iter().find(|library| is_mpi(&library.name))
+    }
+
+    /// Whose MPI that is.
+    pub fn family(&self) -> Option<Family> {
+        let mpi = self.mpi()?;
+        let is_open = self.found.iter().any(|library| library.name.starts_with("libopen-"));
+        // The versions of the interface, which neither will share with the other.
+        Some(match is_open || mpi.name == "libmpi.so.40" {
+            true => Family::OpenMpi,
+            false => Family::Mpich,
+        })
+    }
+
+    /// Everything that has to do with finding a launcher: MPI and clients of process managers.
+    pub fn of_interest(&self) -> impl Iterator<Item = &Library> {
+        let starts = ["libmpi", "libpmi", "libopen-", "libprrte", "libflux"];
+        let is = move |name: &str| starts.iter().any(|start| name.starts_with(start));
+        self.found.iter().filter(move |library| is(&library.name))
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mpich => "MPICH",
+            Self::OpenMpi => "Open MPI",
+        })
+    }
+}
+
+/// What one file says about the libraries it needs.
+struct Needs {
+    names: Vec<String>,
+    /// Searched before the variable of the user.
+    first: Vec<PathBuf>,
+    /// Searched behind it.
+    then: Vec<PathBuf>,
+}
+
+impl Needs {
+    fn read(path: &Path) -> Option<Self> {
+        // Programs can be large, and of this one only a few pages are read.
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let entries = match FileKind::parse(&cache).ok()? {
+            FileKind::Elf64 => entries::<FileHeader64<Endianness>, _>(&cache),
+            FileKind::Elf32 => entries::<FileHeader32<Endianness>, _>(&cache),
+            _ => None,
+        }?;
+        let of = |wanted| entries.iter().filter(move |(tag, _)| *tag == wanted);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let paths = |wanted| -> Vec<PathBuf> {
+            of(wanted)
+                .flat_map(|(_, list)| env::split_paths(&origin(list, folder)).collect::<Vec<_>>())
+                .collect()
+        };
+        let then = paths(DT_RUNPATH.0);
+        Some(Self {
+            names: of(DT_NEEDED.0).map(|(_, name)| name.to_string_lossy().into_owned()).collect(),
+            // The older of the two does not count beside the newer.
+            first: if then.is_empty() { paths(DT_RPATH.0) } else { Vec::new() },
+            then,
+        })
+    }
+}
+
+/// All dynamic entries that are texts.
+fn entries<'data, Elf, R>(data: R) -> Option<Vec<(i64, OsString)>>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let header = Elf::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let table = header.sections(endian, data).ok()?.dynamic_table(endian, data).ok()?;
+    let texts = table.iter().filter_map(|entry| {
+        let text = table.string(entry).ok().filter(|_| entry.is_string())?;
+        Some((entry.tag.0, OsString::from_vec(text.to_vec())))
+    });
+    Some(texts.collect())
+}
+
+/// The folders of a file, seen from where it is.
+fn origin(list: &OsStr, folder: &Path) -> OsString {
+    let text = list.to_string_lossy();
+    let folder = folder.to_string_lossy();
+    OsString::from(text.replace("${ORIGIN}", &folder).replace("$ORIGIN", &folder))
+}
+
+/// Where the system looks.
+struct Search {
+    user: Vec<PathBuf>,
+    system: Vec<PathBuf>,
+}
+
+impl Search {
+    fn of_system() -> Self {
+        let user = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let user = env::split_paths(&user).filter(|path| !path.as_os_str().is_empty()).collect();
+        let mut system = configured(Path::new("/etc/ld.so.conf"), 0);
+        system.extend(["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from));
+        Self { user, system }
+    }
+
+    fn find(&self, name: &str, needs: &Needs) -> Option<PathBuf> {
+        if name.contains('/') {
+            return Some(PathBuf::from(name)).filter(|path| path.is_file());
+        }
+        let Needs { first, then, .. } = needs;
+        let folders = [first, &self.user, then, &self.system];
+        let paths = folders.into_iter().flatten().map(|folder| folder.join(name));
+        { paths }.find(|path| path.is_file())
+    }
+}
+
+/// The folders that a file of the loader's names, and those that the files it includes name.
+fn configured(file: &Path, depth: u32) -> Vec<PathBuf> {
+    let text = fs::read(file).unwrap_or_default();
+    let mut folders = Vec::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        let line = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
+        match line.strip_prefix(b"include ") {
+            Some(pattern) if depth < INCLUDES_MAX => {
+                let pattern = Path::new(OsStr::from_bytes(pattern.trim_ascii()));
+                for file in included(pattern) {
+                    folders.extend(configured(&file, depth + 1));
+                }
+            }
+            Some(_) => {}
+            None if line.is_empty() => {}
+            None => folders.push(PathBuf::from(OsStr::from_bytes(line))),
+        }
+    }
+    folders
+}
+
+/// The files that a pattern stands for: one file, or all with its ending in a folder.
+fn included(pattern: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name()) else {
+        return Vec::new();
+    };
+    let Some(ending) = name.as_bytes().strip_prefix(b"*") else { return vec![pattern.to_owned()] };
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let is = |path: &PathBuf| path.as_os_str().as_bytes().ends_with(ending);
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is).collect();
+    files.sort_unstable();
+    files
+}
+
+/// More than any program has.
+const LIBRARIES_MAX: usize = 512;
+
+/// Files that include each other come to an end.
+const INCLUDES_MAX: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn library(name: &str) -> Library {
+        Library { name: name.to_owned(), path: PathBuf::from("/lib").join(name) }
+    }
+
+    fn family(names: &[&str]) -> Option<Family> {
+        let found = names.iter().map(|name| library(name)).collect();
+        Libraries { found, missing: Vec::new() }.family()
+    }
+
+    #[test]
+    fn a_program_of_the_system_is_linked_with_its_c_library() {
+        let found = Libraries::of(Path::new("/bin/sh")).unwrap();
+        let libc = found.found.iter().find(|library| library.name.starts_with("libc.so"));
+        assert!(libc.is_some_and(|libc| libc.path.is_file()), "{found:?}");
+        assert_eq!((found.mpi(), found.family(), found.missing.len()), (None, None, 0));
+    }
+
+    #[test]
+    fn a_script_and_nothing_at_all_are_linked_with_nothing() {
+        for path in ["/etc/passwd", "/no/such/program", "/dev/null", "/"] {
+            assert_eq!(Libraries::of(Path::new(path)), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn names_tell_whose_mpi_it_is() {
+        assert_eq!(family(&["libc.so.6"]), None);
+        assert_eq!(family(&["libmpich.so.12", "libpmi.so.0"]), Some(Family::Mpich));
+        assert_eq!(family(&["libmpi.so.12"]), Some(Family::Mpich));
+        assert_eq!(family(&["libmpi.so.40"]), Some(Family::OpenMpi));
+        assert_eq!(family(&["libmpi.so.80", "libopen-pal.so.80"]), Some(Family::OpenMpi));
+    }
+
+    #[test]
+    fn files_of_the_loader_include_others() {
+        let folder = env::temp_dir().join(format!("pmi-host-ld-{}", std::process::id()));
+        fs::create_dir_all(folder.join("conf.d")).unwrap();
+        let main = folder.join("ld.so.conf");
+        let shown = folder.display();
+        fs::write(
+            &main,
+            format!("# folders\n/first\ninclude {shown}/conf.d/*.conf\n/last # here\n"),
+        )
+        .unwrap();
+        fs::write(folder.join("conf.d/a.conf"), format!("/second\ninclude {shown}/ld.so.conf\n"))
+            .unwrap();
+        fs::write(folder.join("conf.d/b.txt"), "/never\n").unwrap();
+        let found = configured(&main, 0);
+        assert_eq!(found[..2], [PathBuf::from("/first"), PathBuf::from("/second")]);
+        assert!(
+            found.contains(&PathBuf::from("/last")) && !found.contains(&PathBuf::from("/never"))
+        );
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

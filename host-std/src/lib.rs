@@ -10,6 +10,7 @@
 //! stdio       what ranks write and read: lines, labels, files, outputs
 //! server      ready (epoll), service (the protocol server and its links), news, map_kvs
 //! control     how others ask a launcher how its run goes: 'pmi-host ps'
+//! doctor      what a rank finds when it looks for its launcher, whichever that is
 //! watch       how a run goes: who runs, who waits and for whom; standstills
 //! trace       the last messages in memory, all of them in a file
 //! replay      one side of a recorded exchange, played again
@@ -30,6 +31,7 @@ pub mod cli;
 pub mod conform;
 pub mod control;
 pub mod demo;
+pub mod doctor;
 pub mod job;
 pub mod launch;
 pub mod replay;

@@ -231,14 +231,10 @@ pub fn singletons(
     mpi: &Library,
     family: Family,
 ) -> String {
-    let way_out = match family {
-        Family::OpenMpi => "start it with Open MPI's own mpirun, or build it with MPICH",
-        Family::Mpich => "look whether it calls MPI_Init, and whether a wrapper has closed PMI_FD",
-    };
     format!(
         "{} of {} ({program} on {}) never spoke to this launcher although the program is linked with \
-         {family} ({}); if it calls MPI_Init, each was alone as rank 0 of 1: {way_out}; 'pmi-host doctor \
-         {program}' in its place tells more",
+         {family} ({}); if it calls MPI_Init, each was alone as rank 0 of 1: look whether something in \
+         between takes PMI_FD or PMIX_* away, and run 'pmi-host doctor {program}' in its place",
         ranks.named(),
         size(plan),
         plan.host,

@@ -9,7 +9,7 @@ use crate::launch::guard::{self, GUARD};
 use crate::launch::preview;
 use crate::server::gate;
 use crate::server::singleton::Caller;
-use crate::{bridge, conform, demo, job, replay, report, trace};
+use crate::{bridge, conform, demo, doctor, job, replay, report, trace};
 use clap::{Arg, Command};
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -35,6 +35,7 @@ pub const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "trace", define: trace::command::define, run: trace::command::run },
     Subcommand { name: "ps", define: ps::define, run: ps::run },
     Subcommand { name: "replay", define: replay::define, run: replay::run },
+    Subcommand { name: "doctor", define: doctor::define, run: doctor::run },
     Subcommand { name: "conform", define: define_conform, run: conform::run },
     Subcommand { name: "bridge", define: bridge::define, run: bridge::run },
     Subcommand { name: "pmiid", define: define_identity, run: identity },

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// What may be said to it.
 pub fn define() -> Command {
     Command::new("ps")
-        .about("Show the runs of this user: ranks, what they do, and who waits for whom")
+        .about("Show the runs of this user, and who waits for whom")
         .arg(Arg::new(JOB).help("only this launcher (its process) or this job (its name)"))
         .arg(
             Arg::new(JSON)

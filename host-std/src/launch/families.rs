@@ -5,20 +5,14 @@
 //! find both, and others turn to PMIx by themselves where PMI would do; so both are offered only where a
 //! look at the file cannot tell: to interpreters, and to what may start or load other programs.
 
+use super::library::{self, Image, Search};
 use super::plan::Plan;
 use super::program::Program;
 use super::variables::MPICH_SPEAKS;
 use super::{env, pmix};
 use crate::settings::environment::Offer;
-use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH};
-use object::read::NameOrOrdinal;
-use object::read::elf::{Dyn, ElfFile64, FileHeader};
-use object::{Endianness, Object, ReadCache};
 use std::collections::{BTreeSet, VecDeque};
-use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What a program is offered.
@@ -61,13 +55,13 @@ impl Families {
         let Some(image) = Image::read(path) else { return Self::both("it is a script") };
         let mut found = Found::default();
         let mut waiting: VecDeque<PathBuf> = VecDeque::new();
-        let mut seen = BTreeSet::new();
-        found.look_at(&image, path, &mut seen, &mut waiting);
+        let (mut seen, search) = (BTreeSet::new(), Search::new());
+        found.look_at(&image, &search, &mut seen, &mut waiting);
         while let Some(library) = waiting.pop_front()
             && seen.len() < LIBRARIES_MAX
         {
             if let Some(image) = Image::read(&library) {
-                found.look_at(&image, &library, &mut seen, &mut waiting);
+                found.look_at(&image, &search, &mut seen, &mut waiting);
             }
         }
         match (found.pmi, found.pmix) {
@@ -79,7 +73,9 @@ impl Families {
                 mpich_speaks: None,
                 why: "it links an MPI library that speaks PMIx",
             },
-            (false, false) if image.may_start_others => Self::both("it may start other programs"),
+            (false, false) if library::may_call(path, STARTERS) => {
+                Self::both("it may start other programs")
+            }
             (false, false) => Self::pmi("it links no MPI library"),
         }
     }
@@ -139,96 +135,24 @@ impl Found {
     fn look_at(
         &mut self,
         image: &Image,
-        path: &Path,
-        seen: &mut BTreeSet<Vec<u8>>,
+        search: &Search,
+        seen: &mut BTreeSet<String>,
         waiting: &mut VecDeque<PathBuf>,
     ) {
         for name in &image.needed {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            let is = |names: &[&str]| names.iter().any(|start| name.starts_with(start.as_bytes()));
+            let is = |names: &[&str]| names.iter().any(|start| name.starts_with(start));
             if is(SPEAK_PMIX) {
                 self.pmix = true;
             } else if is(SPEAK_PMI) {
                 self.pmi = true;
             } else if !is(PLAIN) {
-                waiting.extend(image.find(path, name));
+                waiting.extend(search.find(name, image));
             }
         }
     }
-}
-
-/// A program or a library, as far as it matters.
-struct Image {
-    /// Names of libraries.
-    needed: Vec<Vec<u8>>,
-    /// Where to look for them first.
-    folders: Vec<Vec<u8>>,
-    may_start_others: bool,
-}
-
-impl Image {
-    /// Reads a file; `None` if it is no program or library of this machine.
-    fn read(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(File::open(path).ok()?);
-        let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
-        let endian = file.endian();
-        let header = file.elf_header();
-        let sections = header.sections(endian, &cache).ok()?;
-        let mut image = Self { needed: Vec::new(), folders: Vec::new(), may_start_others: true };
-        // Without a table of libraries it is linked statically, and nobody can tell.
-        let Some((table, link)) = sections.dynamic(endian, &cache).ok()? else {
-            return Some(image);
-        };
-        let strings = sections.strings(endian, &cache, link).ok()?;
-        for row in table {
-            let text = || row.val32(endian).and_then(|at| strings.get(at).ok()).map(<[u8]>::to_vec);
-            match row.d_tag(endian) {
-                DT_NEEDED => image.needed.extend(text()),
-                DT_RPATH | DT_RUNPATH => {
-                    let list = text().unwrap_or_default();
-                    let folders = list.split(|byte| *byte == b':').map(<[u8]>::to_vec);
-                    image.folders.extend(folders);
-                }
-                _ => {}
-            }
-        }
-        let imports = file.imports().ok()?;
-        let starts = |name: &[u8]| STARTERS.iter().any(|start| name.starts_with(start.as_bytes()));
-        let mut names = imports.filter_map(|import| match import.ok()?.name() {
-            NameOrOrdinal::Name(name) => Some(name),
-            NameOrOrdinal::Ordinal(_) => None,
-        });
-        image.may_start_others = names.any(starts);
-        Some(image)
-    }
-
-    /// Where the system's loader finds a library that the file at `path` needs.
-    fn find(&self, path: &Path, name: &[u8]) -> Option<PathBuf> {
-        let origin = path.parent().unwrap_or(Path::new(""));
-        let own = self.folders.iter().map(|folder| match folder.strip_prefix(b"$ORIGIN") {
-            Some(below) => {
-                origin.join(OsStr::from_bytes(below.strip_prefix(b"/").unwrap_or(below)))
-            }
-            None => PathBuf::from(OsStr::from_bytes(folder)),
-        });
-        let said = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-        let said: Vec<PathBuf> = std::env::split_paths(&said).collect();
-        let name = OsStr::from_bytes(name);
-        let places = own.chain(said).chain(FOLDERS.iter().map(PathBuf::from)).chain(configured());
-        places.map(|folder| folder.join(name)).find(|file| file.is_file())
-    }
-}
-
-/// Folders that an administrator has added to those of the loader.
-fn configured() -> impl Iterator<Item = PathBuf> {
-    let files = fs::read_dir("/etc/ld.so.conf.d").into_iter().flatten().flatten();
-    let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
-    texts.flat_map(|text| {
-        let lines = text.lines().map(str::trim).filter(|line| line.starts_with('/'));
-        lines.map(PathBuf::from).collect::<Vec<_>>()
-    })
 }
 
 /// Libraries that ask a PMIx server: Open MPI's and its own parts, and the one of PMIx.
@@ -246,18 +170,6 @@ const PLAIN: &[&str] =
 
 /// What a program calls that starts others or loads libraries by name.
 const STARTERS: &[&str] = &["exec", "posix_spawn", "fexecve", "dlopen", "system", "popen"];
-
-const FOLDERS: &[&str] = &[
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib/aarch64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/lib",
-    "/usr/lib",
-    "/usr/local/lib",
-];
 
 /// No program needs more before it comes to MPI.
 const LIBRARIES_MAX: usize = 256;

@@ -1,12 +1,14 @@
 //! Which libraries a program is linked with, found without running it.
 //!
 //! It is searched as the system's loader does: what the program says itself, `LD_LIBRARY_PATH`, the folders
-//! of `/etc/ld.so.conf`. What a program loads while it runs is not seen, nor what is linked into it for
-//! good.
+//! of the distribution and of `/etc/ld.so.conf`. What a program loads while it runs is not seen, nor what is
+//! linked into it for good.
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64};
-use object::read::elf::FileHeader;
-use object::{Endianness, FileKind, ReadCache, ReadRef};
+use object::read::NameOrOrdinal;
+use object::read::elf::{ElfFile, FileHeader};
+use object::{Endianness, FileKind, Object, ReadCache, ReadRef};
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -45,20 +47,20 @@ impl Libraries {
     /// Reads what `program` is linked with. `None` for a script, and for what is no program here.
     pub fn of(program: &Path) -> Option<Self> {
         let mut all = Self::default();
-        let mut queue: VecDeque<Needs> = [Needs::read(program)?].into();
+        let mut queue: VecDeque<Image> = [Image::read(program)?].into();
         let mut seen: BTreeSet<String> = BTreeSet::new();
-        let system = Search::of_system();
-        while let Some(needs) = queue.pop_front() {
-            for name in needs.names.iter().filter(|name| !seen.contains(*name)) {
-                match system.find(name, &needs) {
+        let search = Search::new();
+        while let Some(image) = queue.pop_front() {
+            for name in image.needed.iter().filter(|name| !seen.contains(*name)) {
+                match search.find(name, &image) {
                     Some(path) => {
-                        queue.extend(Needs::read(&path));
+                        queue.extend(Image::read(&path));
                         all.found.push(Library { name: name.clone(), path });
                     }
                     None => all.missing.push(name.clone()),
                 }
             }
-            seen.extend(needs.names);
+            seen.extend(image.needed);
             if seen.len() > LIBRARIES_MAX {
                 break;
             }
@@ -102,17 +104,20 @@ impl fmt::Display for Family {
     }
 }
 
-/// What one file says about the libraries it needs.
-struct Needs {
-    names: Vec<String>,
-    /// Searched before the variable of the user.
+/// A program or a library, as far as it says which libraries it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Names of libraries, in the order in which they are loaded; none if all is linked in for good.
+    pub needed: Vec<String>,
+    /// Folders to search before those of the user.
     first: Vec<PathBuf>,
-    /// Searched behind it.
+    /// Folders to search behind those.
     then: Vec<PathBuf>,
 }
 
-impl Needs {
-    fn read(path: &Path) -> Option<Self> {
+impl Image {
+    /// Reads a file; `None` if it is no program or library.
+    pub fn read(path: &Path) -> Option<Self> {
         // Programs can be large, and of this one only a few pages are read.
         let cache = ReadCache::new(File::open(path).ok()?);
         let entries = match FileKind::parse(&cache).ok()? {
@@ -123,18 +128,46 @@ impl Needs {
         let of = |wanted| entries.iter().filter(move |(tag, _)| *tag == wanted);
         let folder = path.parent().unwrap_or(Path::new("."));
         let paths = |wanted| -> Vec<PathBuf> {
-            of(wanted)
-                .flat_map(|(_, list)| env::split_paths(&origin(list, folder)).collect::<Vec<_>>())
-                .collect()
+            let lists = of(wanted).map(|(_, list)| origin(list, folder));
+            lists.flat_map(|list| env::split_paths(&list).collect::<Vec<_>>()).collect()
         };
         let then = paths(DT_RUNPATH.0);
         Some(Self {
-            names: of(DT_NEEDED.0).map(|(_, name)| name.to_string_lossy().into_owned()).collect(),
+            needed: of(DT_NEEDED.0).map(|(_, name)| name.to_string_lossy().into_owned()).collect(),
             // The older of the two does not count beside the newer.
             first: if then.is_empty() { paths(DT_RPATH.0) } else { Vec::new() },
             then,
         })
     }
+}
+
+/// Whether a program asks its libraries for a function whose name begins with one of `starts`. It may if
+/// nobody can tell, as of one that is linked for good.
+pub fn may_call(program: &Path, starts: &[&str]) -> bool {
+    let calls = |program: &Path| -> Option<bool> {
+        let cache = ReadCache::new(File::open(program).ok()?);
+        match FileKind::parse(&cache).ok()? {
+            FileKind::Elf64 => calls_any::<FileHeader64<Endianness>, _>(&cache, starts),
+            FileKind::Elf32 => calls_any::<FileHeader32<Endianness>, _>(&cache, starts),
+            _ => None,
+        }
+    };
+    calls(program).unwrap_or(true)
+}
+
+fn calls_any<'data, Elf, R>(data: R, starts: &[&str]) -> Option<bool>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let file = ElfFile::<Elf, R>::parse(data).ok()?;
+    let is = |name: &[u8]| starts.iter().any(|start| name.starts_with(start.as_bytes()));
+    let mut names = file.imports().ok()?.filter_map(|import| match import.ok()?.name() {
+        NameOrOrdinal::Name(name) => Some(name),
+        NameOrOrdinal::Ordinal(_) => None,
+    });
+    let first = names.next()?;
+    Some(is(first) || names.any(is))
 }
 
 /// All dynamic entries that are texts.
@@ -161,28 +194,41 @@ fn origin(list: &OsStr, folder: &Path) -> OsString {
 }
 
 /// Where the system looks.
-struct Search {
+#[derive(Debug)]
+pub struct Search {
     user: Vec<PathBuf>,
-    system: Vec<PathBuf>,
+    /// What an administrator has added. Nearly never needed, so read only then.
+    configured: OnceCell<Vec<PathBuf>>,
 }
 
 impl Search {
-    fn of_system() -> Self {
+    /// Takes the folders of the user from the environment.
+    pub fn new() -> Self {
         let user = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let user = env::split_paths(&user).filter(|path| !path.as_os_str().is_empty()).collect();
-        let mut system = configured(Path::new("/etc/ld.so.conf"), 0);
-        system.extend(["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from));
-        Self { user, system }
+        Self { user, configured: OnceCell::new() }
     }
 
-    fn find(&self, name: &str, needs: &Needs) -> Option<PathBuf> {
+    /// Finds the library `name` that `image` needs.
+    pub fn find(&self, name: &str, image: &Image) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(PathBuf::from(name)).filter(|path| path.is_file());
         }
-        let Needs { first, then, .. } = needs;
-        let folders = [first, &self.user, then, &self.system];
-        let paths = folders.into_iter().flatten().map(|folder| folder.join(name));
-        { paths }.find(|path| path.is_file())
+        let there = |folder: &Path| Some(folder.join(name)).filter(|path| path.is_file());
+        let said = [&image.first, &self.user, &image.then].into_iter().flatten();
+        said.map(PathBuf::as_path).chain(FOLDERS.iter().map(Path::new)).find_map(there).or_else(
+            || {
+                let configured =
+                    self.configured.get_or_init(|| configured(Path::new("/etc/ld.so.conf"), 0));
+                configured.iter().find_map(|folder| there(folder))
+            },
+        )
+    }
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -220,6 +266,19 @@ fn included(pattern: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Where distributions have their libraries.
+const FOLDERS: &[&str] = &[
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+    "/usr/local/lib",
+];
+
 /// More than any program has.
 const LIBRARIES_MAX: usize = 512;
 
@@ -252,6 +311,13 @@ mod tests {
         for path in ["/etc/passwd", "/no/such/program", "/dev/null", "/"] {
             assert_eq!(Libraries::of(Path::new(path)), None, "{path}");
         }
+    }
+
+    #[test]
+    fn what_a_program_calls_is_told_and_what_nobody_knows_it_may() {
+        assert!(may_call(Path::new("/bin/sh"), &["execv"]));
+        assert!(!may_call(Path::new("/bin/true"), &["execv", "dlopen"]));
+        assert!(may_call(Path::new("/etc/passwd"), &["execv"]));
     }
 
     #[test]

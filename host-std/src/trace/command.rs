@@ -29,7 +29,7 @@ pub fn define() -> Command {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     Command::new("trace")
-        .about("Show, count, compare and export recorded messages, ours or of Hydra's and Flux's logs")
+        .about("Show, count, compare and export recorded messages, other launchers' too")
         .subcommand_required(true)
         .subcommand(
             Command::new("show")

@@ -1,0 +1,201 @@
+//! What a launcher has left around this process for it to be found.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::{env, fmt, fs};
+
+/// What is around this process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Around {
+    /// Variables by which libraries find a launcher, and their values.
+    pub variables: BTreeMap<String, String>,
+    /// What `PMI_FD` names.
+    pub descriptor: Option<Descriptor>,
+    /// The names of the processes above this one, the nearest first.
+    pub parents: Vec<String>,
+}
+
+/// A descriptor that a launcher says it has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// As `PMI_FD` says.
+    pub fd: String,
+    /// What is there.
+    pub is: Is,
+}
+
+/// What a descriptor is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Is {
+    /// A socket that is open.
+    Socket,
+    /// Something else that is open.
+    Other(String),
+    /// Nothing.
+    Closed,
+}
+
+impl Around {
+    /// Looks around.
+    pub fn of_this_process() -> Self {
+        let mut around = Self::from_variables(env::vars_os());
+        around.descriptor = around.variables.get("PMI_FD").map(|fd| Descriptor {
+            fd: fd.clone(),
+            is: match fs::read_link(format!("/proc/self/fd/{fd}")) {
+                Ok(link) if link.to_string_lossy().starts_with("socket:") => Is::Socket,
+                Ok(link) => Is::Other(link.display().to_string()),
+                Err(_) => Is::Closed,
+            },
+        });
+        around.parents = parents();
+        around
+    }
+
+    /// Picks from all variables those that lead to a launcher, or that one leaves.
+    pub fn from_variables(all: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let is = |name: &str| {
+            PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
+        };
+        let texts = all.into_iter().filter_map(|(name, value)| {
+            let name = name.into_string().ok().filter(|name| is(name))?;
+            Some((name, value.to_string_lossy().into_owned()))
+        });
+        Self { variables: texts.collect(), ..Self::default() }
+    }
+
+    /// Whether PMI-1 or PMI-2 is offered.
+    pub fn offers_pmi(&self) -> bool {
+        ["PMI_FD", "PMI_PORT"].iter().any(|name| self.variables.contains_key(*name))
+    }
+
+    /// Whether PMIx is offered.
+    pub fn offers_pmix(&self) -> bool {
+        self.variables.contains_key("PMIX_NAMESPACE")
+            && self.variables.keys().any(|name| name.starts_with("PMIX_SERVER_URI"))
+    }
+
+    /// Rank, size and kind of the launcher, as any of its variables tell.
+    pub fn place(&self) -> Option<(u32, u32, &'static str)> {
+        let number = |name: &str| self.variables.get(name)?.parse().ok();
+        PLACES
+            .iter()
+            .find_map(|(launcher, rank, size)| Some((number(rank)?, number(size)?, *launcher)))
+    }
+
+    /// All of them, on one line.
+    pub fn shown(&self) -> String {
+        let shown = |(name, value): (&String, &String)| {
+            let short: String =
+                value.chars().filter(|c| !c.is_control()).take(VALUE_SHOWN).collect();
+            let more = if value.chars().count() > VALUE_SHOWN { "…" } else { "" };
+            format!("{name}={short}{more}")
+        };
+        // Several say the same to clients of several ages, and others only tune a library.
+        let is_minor = |name: &str| MINOR.iter().any(|start| name.starts_with(start));
+        let (minor, major): (Vec<_>, Vec<_>) =
+            self.variables.iter().partition(|(name, _)| is_minor(name));
+        let mut words: Vec<String> = major.into_iter().map(shown).collect();
+        match (words.is_empty(), minor.len()) {
+            (true, 0) => return "none that a launcher sets".to_owned(),
+            (_, 0) => {}
+            (_, more) => words.push(format!("and {more} more")),
+        }
+        words.join(" ")
+    }
+}
+
+impl fmt::Display for Descriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.is {
+            Is::Socket => write!(f, "{} is an open socket", self.fd),
+            Is::Other(what) => write!(f, "{} is {what}, which is no socket", self.fd),
+            Is::Closed => write!(f, "{} is closed", self.fd),
+        }
+    }
+}
+
+/// The names of the processes above this one, as far as the system tells.
+fn parents() -> Vec<String> {
+    let mut names = Vec::new();
+    let mut pid = std::os::unix::process::parent_id();
+    while pid > 1 && names.len() < PARENTS_SHOWN {
+        let Ok(name) = fs::read_to_string(format!("/proc/{pid}/comm")) else { break };
+        names.push(name.trim().to_owned());
+        // Behind the name, which may hold anything, come the state and the parent.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+        pid = parent.unwrap_or_default();
+    }
+    names
+}
+
+const PREFIXES: &[&str] =
+    &["PMI_", "PMIX_", "HYDI_", "OMPI_COMM_WORLD_", "PRTE_", "FLUX_", "MPI_LOCAL"];
+
+/// Slurm sets many more, which say nothing about how to find it.
+const NAMES: &[&str] =
+    &["SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID", "SLURM_MPI_TYPE", "SLURM_LOCALID"];
+
+/// Variables that are counted and not shown.
+const MINOR: &[&str] = &[
+    "OMPI_COMM_WORLD_LOCAL",
+    "OMPI_COMM_WORLD_NODE",
+    "PMIX_BFROP",
+    "PMIX_DSTORE",
+    "PMIX_GDS",
+    "PMIX_HOSTNAME",
+    "PMIX_ID",
+    "PMIX_MCA_",
+    "PMIX_SECURITY",
+    "PMIX_SERVER_TMPDIR",
+    "PMIX_SERVER_URI2",
+    "PMIX_SERVER_URI3",
+    "PMIX_SYSTEM",
+];
+
+/// How launchers say which of how many a process is: theirs first, then what several say.
+const PLACES: &[(&str, &str, &str)] = &[
+    ("srun", "SLURM_PROCID", "SLURM_NTASKS"),
+    ("flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
+    ("a launcher", "PMI_RANK", "PMI_SIZE"),
+    ("Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+];
+
+/// Addresses of servers are long, and their ends tell nothing.
+const VALUE_SHOWN: usize = 48;
+
+/// A launcher, what it has started here, and a script at most.
+const PARENTS_SHOWN: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around(pairs: &[(&str, &str)]) -> Around {
+        Around::from_variables(pairs.iter().map(|(name, value)| (name.into(), value.into())))
+    }
+
+    #[test]
+    fn variables_tell_what_is_offered_and_by_whom() {
+        let pmi = around(&[("PMI_FD", "3"), ("PMI_RANK", "1"), ("PMI_SIZE", "4"), ("HOME", "/")]);
+        assert_eq!((pmi.offers_pmi(), pmi.offers_pmix()), (true, false));
+        assert_eq!(pmi.place(), Some((1, 4, "a launcher")));
+        assert_eq!(pmi.shown(), "PMI_FD=3 PMI_RANK=1 PMI_SIZE=4");
+        let pmix = around(&[("PMIX_NAMESPACE", "x"), ("PMIX_SERVER_URI41", "y")]);
+        assert_eq!((pmix.offers_pmi(), pmix.offers_pmix(), pmix.place()), (false, true, None));
+        let slurm =
+            around(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2"), ("SLURM_JOB_NAME", "x")]);
+        assert_eq!((slurm.place(), slurm.variables.len()), (Some((0, 2, "srun")), 2));
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let shown = around(&[("PMI_PORT", &"x".repeat(100))]).shown();
+        assert_eq!(shown.chars().count(), "PMI_PORT=".len() + VALUE_SHOWN + 1);
+    }
+
+    #[test]
+    fn somebody_has_started_this_test() {
+        assert!(!parents().is_empty());
+    }
+}

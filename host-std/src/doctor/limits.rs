@@ -1,0 +1,102 @@
+//! What the system allows this process.
+
+use rustix::fs::statvfs;
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::sched_getaffinity;
+
+/// What there is of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Open files: the limit in force.
+    pub files: Option<u64>,
+    /// Memory that may be locked, as networks of clusters want it.
+    ///
+    /// Units: bytes.
+    pub locked_bytes: Option<u64>,
+    /// Stack of the first thread.
+    ///
+    /// Units: bytes.
+    pub stack_bytes: Option<u64>,
+    /// Size of a core file.
+    ///
+    /// Units: bytes.
+    pub core_bytes: Option<u64>,
+    /// Processes of this user.
+    pub processes: Option<u64>,
+    /// Processors this process may run on.
+    pub processors: Option<u32>,
+    /// Room for shared memory, which ranks of one host talk through.
+    ///
+    /// Units: bytes.
+    pub shared_bytes: Option<u64>,
+}
+
+/// Reads them. `None` of a limit is that there is none, of another thing that it is not known.
+pub fn read() -> Limits {
+    let of = |resource| getrlimit(resource).current;
+    let shared = statvfs("/dev/shm").ok();
+    Limits {
+        files: of(Resource::Nofile),
+        locked_bytes: of(Resource::Memlock),
+        stack_bytes: of(Resource::Stack),
+        core_bytes: of(Resource::Core),
+        processes: of(Resource::Nproc),
+        processors: sched_getaffinity(None).ok().map(|set| set.count()),
+        shared_bytes: shared.map(|found| found.f_bavail.saturating_mul(found.f_frsize)),
+    }
+}
+
+impl Limits {
+    /// One line each.
+    pub fn shown(&self) -> [(&'static str, String); 3] {
+        let count = |limit: Option<u64>| limit.map_or_else(unlimited, |limit| limit.to_string());
+        let bytes = |limit: Option<u64>| limit.map_or_else(unlimited, size);
+        let limits = format!(
+            "open files {}, processes {}, locked memory {}, stack {}, core {}",
+            count(self.files),
+            count(self.processes),
+            bytes(self.locked_bytes),
+            bytes(self.stack_bytes),
+            bytes(self.core_bytes)
+        );
+        let unknown = || "not known".to_owned();
+        let processors =
+            self.processors.map_or_else(unknown, |count| format!("{count} may be used"));
+        let shared =
+            self.shared_bytes.map_or_else(unknown, |bytes| format!("{} free", size(bytes)));
+        [("limits", limits), ("processors", processors), ("/dev/shm", shared)]
+    }
+}
+
+fn unlimited() -> String {
+    "unlimited".to_owned()
+}
+
+/// In the unit that keeps it short.
+fn size(bytes: u64) -> String {
+    // By how many times 1024 goes into it.
+    match bytes.checked_ilog2().unwrap_or(0) / 10 {
+        0 => format!("{bytes} B"),
+        1 => format!("{} KiB", bytes >> 10),
+        2 => format!("{} MiB", bytes >> 20),
+        _ => format!("{} GiB", bytes >> 30),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        let shown = [0, 1023, 8 << 10, 64 << 20, 7 << 30].map(size);
+        assert_eq!(shown, ["0 B", "1023 B", "8 KiB", "64 MiB", "7 GiB"]);
+    }
+
+    #[test]
+    fn this_process_may_do_something() {
+        let limits = read();
+        assert!(limits.files.is_none_or(|files| files > 0));
+        assert!(limits.processors.is_some_and(|count| count > 0));
+    }
+}

@@ -1,0 +1,262 @@
+//! A real conversation with the launcher, as an MPI library would have it.
+
+use pmi_core::command::Version;
+use pmi_core::limits::VALUE_BYTES;
+use pmi_core::wire::mapping::{PROCESS_MAPPING, read_mapping};
+use pmi_link::CallError;
+use pmi_std::env::{Environment, Speaks};
+use pmi_std::{Member, Pmi};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use std::{env, fmt, io, thread};
+
+/// How far the conversation came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nobody offers one.
+    Singleton,
+    /// It went wrong.
+    Failed {
+        /// What was being done.
+        doing: &'static str,
+        /// What went wrong.
+        why: String,
+    },
+    /// There was no answer for long.
+    Stuck {
+        /// What was being done.
+        doing: &'static str,
+    },
+    /// It came to its end.
+    Done(Done),
+}
+
+/// What was learnt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// What is spoken.
+    pub version: Option<Version>,
+    /// As the launcher says.
+    pub rank: u32,
+    /// As the launcher says.
+    pub size: u32,
+    /// The name of the job.
+    pub job: String,
+    /// How long the fence took.
+    pub fence: Duration,
+    /// Where the ranks are, as the launcher says it.
+    pub mapping: Option<String>,
+    /// What all ranks say of themselves; only rank 0 has read it.
+    pub cards: Vec<Card>,
+}
+
+/// What a rank tells the others of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Card {
+    /// Its host.
+    pub host: String,
+    /// What is wrong there, if anything is.
+    pub problem: Option<String>,
+}
+
+impl Card {
+    /// A card of this process.
+    pub fn new(advice: Option<&super::advice::Advice>) -> Self {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let problem = advice.filter(|advice| advice.is_problem).map(|advice| advice.text.clone());
+        Self { host, problem }
+    }
+
+    /// As a value of a key: hexadecimal digits, since some servers end a value at the first blank.
+    fn to_value(&self) -> String {
+        let mut card = self.clone();
+        loop {
+            let text = serde_json::to_string(&card).unwrap_or_default();
+            match (&mut card.problem, text.len() * 2 < VALUE_BYTES / 2) {
+                (Some(problem), false) if !problem.is_empty() => {
+                    let half = problem.chars().count() / 2;
+                    *problem = problem.chars().take(half).collect();
+                }
+                _ => return text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+            }
+        }
+    }
+
+    fn from_value(value: &[u8]) -> Option<Self> {
+        let digits = value
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        serde_json::from_slice(&digits.collect::<Option<Vec<u8>>>()?).ok()
+    }
+}
+
+impl Outcome {
+    /// What all ranks say of themselves; nothing but on rank 0.
+    pub fn cards(&self) -> impl Iterator<Item = &Card> {
+        let done = if let Self::Done(done) = self { Some(done) } else { None };
+        done.into_iter().flat_map(|done| &done.cards)
+    }
+
+    /// False where rank 0 speaks for this one.
+    pub fn speaks_for_itself(&self) -> bool {
+        !matches!(self, Self::Done(Done { rank: 1.., .. }))
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Singleton => f.write_str("none is offered that can be tried here"),
+            Self::Failed { doing, .. } => write!(f, "{doing} fails"),
+            Self::Stuck { doing } => write!(f, "{doing} is not answered"),
+            Self::Done(Done { version, fence, .. }) => {
+                let version = version.map(|v| format!("-{}.{}", v.major, v.minor));
+                let version = version.unwrap_or_default();
+                let took = fence.as_secs_f64() * 1000.0;
+                write!(f, "PMI{version}: init, put, fence ({took:.1} ms), get and finalize work")
+            }
+        }
+    }
+}
+
+/// Talks to the launcher that the environment leads to, and waits for no answer for ever.
+pub fn talk(card: &Card) -> Outcome {
+    let (sender, steps) = channel();
+    let card = card.clone();
+    // What it waits for may never come; the process ends without it then.
+    thread::spawn(move || {
+        let outcome =
+            converse(&card, &sender).unwrap_or_else(|(doing, why)| Outcome::Failed { doing, why });
+        // Whoever has given up on us listens no more.
+        let _ = sender.send(Step::End(outcome));
+    });
+    let mut doing = INIT;
+    loop {
+        match steps.recv_timeout(PATIENCE) {
+            Ok(Step::Doing(next)) => doing = next,
+            Ok(Step::End(outcome)) => return outcome,
+            Err(RecvTimeoutError::Timeout) => return Outcome::Stuck { doing },
+            Err(RecvTimeoutError::Disconnected) => {
+                return Outcome::Failed { doing, why: "it ended within".to_owned() };
+            }
+        }
+    }
+}
+
+enum Step {
+    Doing(&'static str),
+    End(Outcome),
+}
+
+fn converse(card: &Card, steps: &Sender<Step>) -> Result<Outcome, (&'static str, String)> {
+    let mut environment =
+        Environment::of_this_process().map_err(|error| (INIT, error.to_string()))?;
+    // Nothing is set for a person's choice, so what can be had best is asked for.
+    if env::var_os("PMI_VERSION").is_none() {
+        environment.speaks = Speaks::Newest;
+    }
+    let member = pmi_std::connect_by(environment).map_err(|error| (INIT, error.to_string()))?;
+    let Some(Member { mut pmi, rank, size, .. }) = member else { return Ok(Outcome::Singleton) };
+    let step = |doing| {
+        let _ = steps.send(Step::Doing(doing));
+        move |error: CallError<io::Error>| (doing, error.to_string())
+    };
+    let version = pmi.client().version();
+    let job = match version {
+        Some(version) if version.major >= 2 => pmi.job_id(),
+        _ => pmi.kvsname(),
+    };
+    let job = job.map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned());
+    let job = job.map_err(|error| (INIT, error.to_string()))?;
+    let failed = step("a put");
+    pmi.put(key(rank).as_bytes(), card.to_value().as_bytes()).map_err(failed)?;
+    let failed = step("the fence with the other ranks");
+    let began = Instant::now();
+    pmi.fence().map_err(failed)?;
+    let fence = began.elapsed();
+    let failed = step("a get");
+    let mapping = read(&mut pmi, PROCESS_MAPPING, version).map_err(&failed)?;
+    let mapping = mapping.map(|value| String::from_utf8_lossy(&value).into_owned());
+    let mut cards = Vec::new();
+    for other in (0..size).filter(|_| rank == 0) {
+        let value = get(&mut pmi, key(other).as_bytes()).map_err(&failed)?;
+        cards.push(value.as_deref().and_then(Card::from_value).unwrap_or_default());
+    }
+    let failed = step("finalize");
+    pmi.finalize().map_err(failed)?;
+    Ok(Outcome::Done(Done { version, rank, size, job, fence, mapping, cards }))
+}
+
+/// In PMI-2 it is an attribute of the job.
+fn read(
+    pmi: &mut Pmi,
+    name: &[u8],
+    version: Option<Version>,
+) -> Result<Option<Vec<u8>>, CallError<io::Error>> {
+    if version.is_none_or(|version| version.major < 2) {
+        return get(pmi, name);
+    }
+    let mut room = [0; VALUE_BYTES];
+    let len = pmi.job_attribute(name, &mut room)?;
+    Ok(len.map(|len| room[..len].to_vec()))
+}
+
+fn get(pmi: &mut Pmi, name: &[u8]) -> Result<Option<Vec<u8>>, CallError<io::Error>> {
+    let mut room = [0; VALUE_BYTES];
+    let len = pmi.get(name, &mut room)?;
+    Ok(len.map(|len| room[..len].to_vec()))
+}
+
+fn key(rank: u32) -> String {
+    format!("pmi-host-doctor-{rank}")
+}
+
+/// A mapping, and what it means.
+pub fn mapping(text: Option<&str>, size: u32) -> String {
+    let Some(text) = text else { return "the launcher does not say".to_owned() };
+    match read_mapping(text.as_bytes(), size) {
+        None => format!("'{}' is none that libraries understand", text.escape_debug()),
+        Some(nodes) => {
+            let count = nodes.collect::<BTreeSet<u32>>().len();
+            let many = if count == 1 { "" } else { "s" };
+            format!("{text}: {size} ranks on {count} node{many}")
+        }
+    }
+}
+
+const INIT: &str = "the opening of the conversation";
+
+/// Nobody answers so late who answers at all; a fence waits for the slowest rank of a large job.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_is_the_same_on_the_other_side() {
+        for problem in [None, Some("x".to_owned()), Some("a ; = \" \n b".to_owned())] {
+            let card = Card { host: "node1".to_owned(), problem };
+            assert_eq!(Card::from_value(card.to_value().as_bytes()), Some(card));
+        }
+        assert_eq!(Card::from_value(b"no digits"), None);
+    }
+
+    #[test]
+    fn a_long_problem_is_cut_to_what_every_server_holds() {
+        let card = Card { host: "node1".to_owned(), problem: Some("ü".repeat(4000)) };
+        let value = card.to_value();
+        assert!(value.len() < VALUE_BYTES / 2, "{}", value.len());
+        let there = Card::from_value(value.as_bytes()).unwrap();
+        assert!(there.problem.is_some_and(|problem| problem.starts_with('ü')));
+    }
+
+    #[test]
+    fn a_mapping_is_explained() {
+        assert_eq!(mapping(Some("(vector,(0,2,2))"), 4), "(vector,(0,2,2)): 4 ranks on 2 nodes");
+        assert!(mapping(Some("nonsense"), 4).contains("'nonsense'"));
+        assert!(mapping(None, 4).contains("does not say"));
+    }
+}

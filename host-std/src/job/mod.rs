@@ -139,7 +139,8 @@ impl Run {
         // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
         // other.
         let streams = &config.settings.output;
-        let launcher = Launcher::new(limit, Places::are_one(streams)).map_err(prepare)?;
+        let launcher = Launcher::new(limit, Places::are_one(streams), streams.pty.is_some())
+            .map_err(prepare)?;
         let inputs = Inputs::new(streams, config.ranks)?;
         let mut outputs = Outputs::new(streams, &config.host).map_err(|error| error.to_string())?;
         let poller = Poller::new().map_err(prepare)?;

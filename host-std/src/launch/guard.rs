@@ -5,10 +5,12 @@
 //! the program does, which would cost every rank another start. So one small process is started before all
 //! ranks, in a process group of its own. It waits for the end of a pipe that only we hold open. If we have
 //! said goodbye before, that is all; if not, it looks for processes that have [`RUN`] with our mark in their
-//! environment, whether ranks started them or we did, asks them to end, and kills those that do not.
+//! environment, whether ranks started them or we did, asks them to end, and kills those that do not. If a
+//! rank had our terminal, that gets its own modes back.
 //!
 //! Where there is no `/proc`, or the environment of a process cannot be read, the guard can do nothing.
 
+use crate::stdio::console;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::unistd::Pid as NixPid;
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -35,11 +37,13 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts it. There is none if the system has no way to.
-    pub fn start() -> Option<Self> {
+    /// Starts it, to give our terminal its own modes back too if a rank `has_terminal`. There is none if the
+    /// system has no way to.
+    pub fn start(has_terminal: bool) -> Option<Self> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}.{}", getpid().as_raw_nonzero(), since.as_nanos());
-        spawn(&mark).ok().map(|(switch, pid)| Self { switch, pid, mark })
+        let modes = has_terminal.then(console::modes_to_keep).flatten();
+        spawn(&mark, modes.as_deref()).ok().map(|(switch, pid)| Self { switch, pid, mark })
     }
 
     /// What processes of this run have as [`RUN`].
@@ -59,19 +63,20 @@ impl Guard {
     }
 }
 
-fn spawn(mark: &str) -> io::Result<(OwnedFd, Pid)> {
+fn spawn(mark: &str, modes: Option<&str>) -> io::Result<(OwnedFd, Pid)> {
     let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
     let null = fs::OpenOptions::new().write(true).open("/dev/null")?;
     let mut actions = PosixSpawnFileActions::init()?;
+    // Whoever reads our output waits for all who hold it. A terminal is what we read; nobody waits for that.
+    actions.add_dup2(if modes.is_some() { 0 } else { null.as_raw_fd() }, 1)?;
     actions.add_dup2(read.as_raw_fd(), 0)?;
-    // Whoever reads our output waits for all who hold it.
-    actions.add_dup2(null.as_raw_fd(), 1)?;
     actions.add_dup2(null.as_raw_fd(), 2)?;
     let mut attributes = PosixSpawnAttr::init()?;
     // A key that ends us would end it first.
     attributes.set_pgroup(NixPid::from_raw(0))?;
     attributes.set_flags(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP)?;
-    let words = ["pmi-host", GUARD, mark].map(|word| CString::new(word).unwrap_or_default());
+    let words = ["pmi-host", GUARD, mark].into_iter().chain(modes);
+    let words: Vec<CString> = words.map(|word| CString::new(word).unwrap_or_default()).collect();
     let nothing: [CString; 0] = [];
     let pid = posix_spawn(c"/proc/self/exe", &actions, &attributes, &words, &nothing)?;
     let pid = Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::Other)?;
@@ -84,6 +89,9 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
     let said = io::stdin().read(&mut [0]);
     if !matches!(said, Ok(0)) {
         return ExitCode::SUCCESS;
+    }
+    if let Some(modes) = words.get(1).and_then(|word| word.to_str()) {
+        console::give_back(rustix::stdio::stdout(), modes);
     }
     let entry = format!("{RUN}={mark}");
     let (start, mut asked) = (Instant::now(), false);

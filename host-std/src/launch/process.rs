@@ -136,10 +136,11 @@ pub enum Ending {
 
 impl Launcher {
     /// Prepares all that is the same for every rank. With `one_pipe`, standard output and standard error
-    /// of a rank are one pipe, which keeps what it writes to both in order.
+    /// of a rank are one pipe, which keeps what it writes to both in order; a rank `has_terminal` if one
+    /// of them gets a terminal of its own.
     ///
     /// Errors: those of the system; nothing was started.
-    pub fn new(limit: DescriptorLimit, one_pipe: bool) -> io::Result<Self> {
+    pub fn new(limit: DescriptorLimit, one_pipe: bool, has_terminal: bool) -> io::Result<Self> {
         let link = OwnedFd::from(OpenOptions::new().read(true).write(true).open("/dev/null")?);
         let null = link.try_clone()?;
         let slots = Slots { link, output: null.try_clone()?, errors: null.try_clone()? };
@@ -156,7 +157,7 @@ impl Launcher {
             slots,
             null,
             limit,
-            guard: Guard::start(),
+            guard: Guard::start(has_terminal),
             one_pipe,
             stdin_is_null: false,
             is_resting: true,

@@ -1,11 +1,13 @@
 //! The terminal we were started on, while a rank has a terminal of its own.
 //!
 //! Every key then belongs to that rank: ours is "raw", which means that it neither echoes nor makes a signal
-//! of Ctrl-C. It gets its own modes back on every way out.
+//! of Ctrl-C. It gets its own modes back on every way out; if we are killed, from the guard of the run.
 
+use nix::sys::signal::{SigSet, Signal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::termios::{
-    OptionalActions, Termios, Winsize, isatty, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
+    ControlModes, InputModes, LocalModes, OptionalActions, OutputModes, SpecialCodeIndex, Termios,
+    Winsize, isatty, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
 };
 use std::io;
 use std::panic;
@@ -93,6 +95,47 @@ impl Saved {
         }
     }
 }
+
+/// The modes of our standard input, as the guard of a run takes them; none if it is no terminal.
+pub fn modes_to_keep() -> Option<String> {
+    let modes = tcgetattr(rustix::stdio::stdin()).ok()?;
+    let flags = [
+        modes.input_modes.bits(),
+        modes.output_modes.bits(),
+        modes.control_modes.bits(),
+        modes.local_modes.bits(),
+    ];
+    let codes = CODES.map(|code| modes.special_codes[code].into());
+    Some([flags.as_slice(), codes.as_slice()].concat().iter().map(|n| format!("{n}:")).collect())
+}
+
+/// Gives `terminal` the modes that [`modes_to_keep`] has told, although another program may use it.
+pub fn give_back(terminal: BorrowedFd<'_>, kept: &str) {
+    let numbers: Vec<u32> =
+        kept.split_terminator(':').filter_map(|word| word.parse().ok()).collect();
+    let (Ok(mut modes), [input, output, control, local, codes @ ..]) =
+        (tcgetattr(terminal), &numbers[..])
+    else {
+        return;
+    };
+    modes.input_modes = InputModes::from_bits_retain(*input);
+    modes.output_modes = OutputModes::from_bits_retain(*output);
+    modes.control_modes = ControlModes::from_bits_retain(*control);
+    modes.local_modes = LocalModes::from_bits_retain(*local);
+    for (code, number) in CODES.into_iter().zip(codes) {
+        modes.special_codes[code] = u8::try_from(*number).unwrap_or(0);
+    }
+    // With this signal blocked, whoever is not in front may touch the modes too.
+    let mut stop = SigSet::empty();
+    stop.add(Signal::SIGTTOU);
+    if stop.thread_block().is_ok() {
+        // Nothing can be done for a terminal that has gone.
+        let _ = tcsetattr(terminal, OptionalActions::Now, &modes);
+    }
+}
+
+/// What a raw terminal changes besides flags.
+const CODES: [SpecialCodeIndex; 2] = [SpecialCodeIndex::VMIN, SpecialCodeIndex::VTIME];
 
 /// The size of `terminal`, if there is one, or of the first of our streams that has one; that of the first
 /// terminals if none has.

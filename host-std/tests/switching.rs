@@ -196,7 +196,8 @@ fn lines_are_labelled() {
     alike(&["-l", "-n", "2", "echo", "x"]).exits_with(0);
     alike(&["-prepend-rank", "-n", "2", "echo", "x"]).exits_with(0);
     alike(&["-n", "1", "-prepend-pattern", "%r-%g-%p-%h: ", "echo", "x"]).exits_with(0);
-    refused(&["-prepend-pattern", "%t ", "echo"], &["'%t' is not known", "--timestamps"]);
+    alike(&["-n", "1", "-prepend-pattern", "%r %t%% ", "echo", "x"]).exits_with(0);
+    refused(&["-prepend-pattern", "%x ", "echo"], &["'%x'", "%t (seconds)"]);
 }
 
 #[test]

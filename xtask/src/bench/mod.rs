@@ -7,6 +7,7 @@
 mod kvs;
 mod launch;
 mod memory;
+mod output;
 mod page;
 mod run;
 mod stats;
@@ -45,6 +46,7 @@ const SECTIONS: &[Section] = &[
     },
     Section { name: "kvs", about: "put, get and fence, per operation", measure: kvs::measure },
     Section { name: "memory", about: "peak memory of the server", measure: memory::measure },
+    Section { name: "output", about: "passing on what ranks write", measure: output::measure },
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
@@ -115,8 +117,11 @@ mod tests {
 
     #[test]
     fn sections_are_chosen_by_name_and_all_when_none_is_named() {
-        assert_eq!(names(&[]), Ok((vec!["launch", "kvs", "memory"], false)));
-        assert_eq!(names(&["all", "--write"]), Ok((vec!["launch", "kvs", "memory"], true)));
+        assert_eq!(names(&[]), Ok((vec!["launch", "kvs", "memory", "output"], false)));
+        assert_eq!(
+            names(&["all", "--write"]),
+            Ok((vec!["launch", "kvs", "memory", "output"], true))
+        );
         assert_eq!(names(&["--write", "memory"]), Ok((vec!["memory"], true)));
         assert!(names(&["lunch"]).is_err_and(|why| why.contains("launch")));
     }

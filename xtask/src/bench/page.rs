@@ -13,6 +13,9 @@ pub(super) fn render(table: &Table) -> String {
         text += &row(cells);
     }
     let met = table.targets.iter().filter(|target| target.is_met).count();
+    if table.targets.is_empty() {
+        return text;
+    }
     text += &format!("\nTargets met: {met} of {}.", table.targets.len());
     for missed in table.targets.iter().filter(|target| !target.is_met) {
         text += &format!(" Missed: {}.", missed.what);

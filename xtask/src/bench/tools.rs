@@ -42,8 +42,15 @@ impl Tools {
 
     /// Our launcher with `ranks` ranks; the program follows.
     pub(super) fn host(&self, ranks: u32) -> Command {
+        let mut command = self.host_with_options(ranks);
+        command.arg("--");
+        command
+    }
+
+    /// The same; further options and the program follow.
+    pub(super) fn host_with_options(&self, ranks: u32) -> Command {
         let mut command = process::command(&self.host);
-        command.args(["run", "-n", &ranks.to_string(), "--"]);
+        command.args(["run", "-n", &ranks.to_string()]);
         command
     }
 

@@ -1,5 +1,6 @@
 //! Hydra's options: what each is called there, and what it becomes here.
 
+use crate::stdio::pattern::Pattern;
 use std::ffi::{OsStr, OsString};
 
 /// One option of Hydra.
@@ -231,13 +232,11 @@ fn yes(_: &OsStr) -> Result<OsString, String> {
     Ok("true".into())
 }
 
-/// Hydra's patterns know `%p` as the number of its helper on a node, which is 0 for the first and only one.
+/// Letters of patterns mean the same here.
 fn pattern(value: &OsStr) -> Result<OsString, String> {
     let text = value.to_str().ok_or("that is no text")?;
-    if text.contains("%t") {
-        return Err("'%t' is not known; '--timestamps' puts the time in front of every line".into());
-    }
-    Ok(text.replace("%p", "0").into())
+    Pattern::parse(text).map_err(|error| error.to_string())?;
+    Ok(text.into())
 }
 
 /// Hydra's `rr` goes round the processors as the system counts them.

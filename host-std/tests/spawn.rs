@@ -83,6 +83,29 @@ fn words_arrive_as_they_were_sent() {
 }
 
 #[test]
+fn what_new_ranks_write_is_told_apart_by_the_number_of_their_job() {
+    let words = ["sh", "-c", "echo child"];
+    let parent = spawner(&[Block { processes: 2, words: &words, hints: &[] }]);
+    let script = format!("{parent}{FINALIZE}");
+    let ran = run(job(1, ["--label-format", "%g.%r "]).args(shell(&script))).exits_with(0);
+    assert!(ran.lines()[0].starts_with(&format!("0.0 {SPAWNED}")), "{}", ran.out);
+    assert_eq!(ran.lines()[1..], ["1.0 child", "1.1 child"]);
+
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("spawn-files");
+    std::fs::create_dir_all(folder.join("0")).unwrap();
+    let mut command = job(1, ["--stdout-to", "%g.%r"]);
+    run(command.args(shell(&script)).current_dir(&folder)).exits_with(0).says_nothing();
+    assert_eq!(std::fs::read_to_string(folder.join("1.1")).unwrap(), "child\n");
+    // The first job has a folder and the second one has none.
+    let mut command = job(1, ["--stdout-to", "%g/%r"]);
+    let ran = run(command.args(shell(&script)).current_dir(&folder)).exits_with(0);
+    ran.says(&["the spawn of rank 0", "output of ranks cannot go to '1/0'", "mkdir -p 1"]);
+    let told = std::fs::read_to_string(folder.join("0/0")).unwrap();
+    assert!(told.starts_with("parent: cmd=spawn_result rc=") && !told.contains("rc=0"), "{told}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn hints_are_followed() {
     let script = "echo in $(pwd) $COLOUR/$SHAPE of $PMI_SIZE";
     let hints = [

@@ -42,3 +42,4 @@ pub mod stdio;
 pub mod trace;
 pub mod verdict;
 pub mod watch;
+pub mod web;

@@ -130,7 +130,14 @@ pub fn listening(plan: &Plan, dial: &Dial) -> String {
         Some(pin) => format!(" PMI_SOCKTYPE=ssl {PIN_VARIABLE}={pin}"),
         None => String::new(),
     };
-    format!("{who} at PMI_PORT={}{tls}; {how}", dial.port)
+    let name = if dial.port.starts_with("ws://") { "" } else { "PMI_PORT=" };
+    format!("{who} at {name}{}{tls}; {how}", dial.port)
+}
+
+/// Where pages watch the run, or dial in.
+pub fn for_pages(url: &str, has_callers: bool) -> String {
+    let rank = if has_callers { ", or dial in there as ranks (protocol 'pmi')" } else { "" };
+    format!("pages can watch the run at {url} (protocol 'pmi-trace'){rank}")
 }
 
 /// Who of those that are to dial in is there, as a table under one line.

@@ -249,11 +249,16 @@ fn no_std(machine: &Machine, target: &str) -> Tally {
 /// Lets Node test what is built in wasm, against what the same code says here.
 fn node(machine: &Machine) -> Result<Tally, String> {
     let folder = wasm::module(machine, "pmi-wasm-node", Loader::Node)?;
+    if !process::succeeds(process::cargo().args(["build", "--release", "--package", "pmi-host"])) {
+        return Err("there is no launcher to be tried with pages".into());
+    }
     let words = ["run", "--release", "--quiet", "--package", "pmi-sim", "--", "hashes"];
     let hashes = process::output(process::cargo().args(words))?;
     fs::write(folder.join("hashes.txt"), hashes).map_err(|error| error.to_string())?;
     let mut node = process::node();
     node.args(["--test", "--test-reporter=tap", "wasm/node/tests/"]).env("PMI_WASM", folder);
+    // The one that the tests above have started as well.
+    node.env("PMI_HOST", toolchain::target_folder().join("release/pmi-host"));
     Ok(process::count_tests(&mut node))
 }
 

@@ -8,6 +8,7 @@ use crate::launch::plan::Part;
 use crate::launch::program::{Program, ProgramError};
 use crate::server::gate::Gate;
 use crate::settings::{Job, Settings, Universe};
+use crate::web::WebGate;
 use std::ffi::OsString;
 use std::rc::Rc;
 use std::{env, fmt};
@@ -23,6 +24,8 @@ pub struct Config {
     pub host: String,
     /// Where further ranks dial in, and what they must know.
     pub gate: Option<Gate>,
+    /// Where pages dial in, and what they must know.
+    pub web: Option<WebGate>,
     /// Which rank runs on which processors; none if the system may choose.
     pub binding: Option<Rc<Binding>>,
     /// Everything that can be set.
@@ -72,13 +75,19 @@ impl Config {
         }
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let job = &settings.job;
-        let gate = job.listen.as_ref().map(|address| {
-            let secret_file = job.secret_file.as_ref().map(|file| file.as_os_str());
-            Gate::resolve(address, callers, secret_file, job.is_secured)
+        let secret_file = job.secret_file.as_ref().map(|file| file.as_os_str());
+        let gate = (callers > 0).then(|| {
+            let is_secured = job.is_secured && job.listen.is_some();
+            Gate::resolve(job.listen.as_deref(), callers, secret_file, is_secured)
         });
         let gate = gate.transpose().map_err(ConfigError::Gate)?;
+        let web = job
+            .websocket
+            .as_ref()
+            .map(|address| WebGate::resolve(address, secret_file, job.is_secured, &job.origins));
+        let web = web.transpose().map_err(ConfigError::Gate)?;
         let binding = Binding::resolve(&settings.placement).map_err(ConfigError::Binding)?;
-        Ok(Self { ranks, parts, host, gate, binding: binding.map(Rc::new), settings })
+        Ok(Self { ranks, parts, host, gate, web, binding: binding.map(Rc::new), settings })
     }
 }
 
@@ -93,13 +102,16 @@ fn lacking(parts: &[PartArgs], callers: u32) -> Option<usize> {
 /// How many ranks dial in.
 fn callers(job: &Job) -> Result<u32, UsageError> {
     let alone = |option, other| Err(UsageError::Alone { option, other });
-    match (&job.listen, job.expected) {
-        (Some(_), Some(expected)) => Ok(expected),
-        (Some(_), None) => alone("--listen", "--expect"),
-        (None, Some(_)) => alone("--expect", "--listen"),
-        (None, None) if job.secret_file.is_some() => alone("--secret-file", "--listen"),
-        (None, None) if job.is_secured => alone("--tls", "--listen"),
-        (None, None) => Ok(0),
+    let (listens, has_pages) = (job.listen.is_some(), job.websocket.is_some());
+    match job.expected {
+        _ if !has_pages && !job.origins.is_empty() => alone("--origin", "--websocket"),
+        Some(_) if !listens && !has_pages => alone("--expect", "--listen"),
+        _ if job.secret_file.is_some() && !listens && !has_pages => {
+            alone("--secret-file", "--listen")
+        }
+        _ if job.is_secured && !listens => alone("--tls", "--listen"),
+        None if listens => alone("--listen", "--expect"),
+        expected => Ok(expected.unwrap_or_default()),
     }
 }
 

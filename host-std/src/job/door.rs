@@ -10,6 +10,7 @@ use crate::server::ready::{Poller, Token};
 use crate::server::secure::Certificate;
 use crate::stdio::index;
 use crate::verdict::{Failure, Phase};
+use crate::web::Web;
 use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
 use rustix::process::Signal;
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Where ranks of the first job dial in.
 pub(super) struct Door {
-    pub(super) listener: Listener,
+    /// None if they come through web sockets only.
+    pub(super) listener: Option<Listener>,
     pub(super) gate: Gate,
     /// By which ranks know us, if they speak TLS.
     pub(super) certificate: Option<Certificate>,
@@ -37,12 +39,14 @@ impl Door {
     ///
     /// Errors: a sentence for people.
     pub(super) fn open(gate: Gate, poller: &Poller) -> Result<Self, String> {
-        let listener = Listener::open(gate.address, Token::Listen, poller).map_err(|error| {
-            format!(
-                "nobody can dial in at {}: {error}; choose another port, or 0 for any",
-                gate.address
-            )
-        })?;
+        let open = |address| {
+            Listener::open(address, Token::Listen, poller).map_err(|error| {
+                format!(
+                    "nobody can dial in at {address}: {error}; choose another port, or 0 for any"
+                )
+            })
+        };
+        let listener = gate.address.map(open).transpose()?;
         let certificate = gate.certificate()?;
         let now = Instant::now();
         let (absent_count, left_count) = (gate.expected, gate.expected);
@@ -53,14 +57,20 @@ impl Door {
     /// How to dial in.
     ///
     /// Errors: a sentence for people.
-    pub(super) fn dial(&self, config: &Config) -> Result<Dial, String> {
+    pub(super) fn dial(&self, config: &Config, web: Option<&Web>) -> Result<Dial, String> {
         let ids = self.gate.identities(config.ranks + self.gate.expected)?;
         let pin = self.certificate.as_ref().map(|certificate| certificate.pin());
-        Ok(Dial { port: self.listener.address.to_string(), ids, pin })
+        let port = match (&self.listener, web) {
+            (Some(listener), _) => listener.address.to_string(),
+            (None, Some(web)) => web.url(),
+            (None, None) => String::new(),
+        };
+        Ok(Dial { port, ids, pin })
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        [self.table_at, self.listener.paused_until].into_iter().flatten().min()
+        let paused_until = self.listener.as_ref().and_then(|listener| listener.paused_until);
+        [self.table_at, paused_until].into_iter().flatten().min()
     }
 }
 
@@ -68,7 +78,8 @@ impl Run {
     /// Lets everybody in who waits outside.
     pub(super) fn take_callers(&mut self) -> io::Result<()> {
         let Some(door) = &mut self.door else { return Ok(()) };
-        while let Some(caller) = door.listener.accept(&self.poller)? {
+        let Some(listener) = &mut door.listener else { return Ok(()) };
+        while let Some(caller) = listener.accept(&self.poller)? {
             let challenge = door.gate.challenge()?;
             let certificate = door.certificate.clone();
             self.service.add_caller(self.first, caller, challenge, certificate, &self.poller)?;
@@ -97,9 +108,11 @@ impl Run {
     /// Somebody was sent away. The next one waits a moment if this one may have been guessing.
     pub(super) fn take_refused(&mut self, from: SocketAddr, why: &str, is_guess: bool) {
         self.outputs.say(report::refused(from, why));
-        if let (Some(door), true) = (&mut self.door, is_guess) {
+        let listener = self.door.as_mut().and_then(|door| door.listener.as_mut());
+        let web = self.web.as_mut().map(|web| &mut web.listener);
+        for listener in listener.into_iter().chain(web).filter(|_| is_guess) {
             // Should the poller refuse, there is no pause; nothing worse.
-            let _ = door.listener.pause(&self.poller);
+            let _ = listener.pause(&self.poller);
         }
     }
 
@@ -135,7 +148,9 @@ impl Run {
             self.settle()?;
         }
         let Some(door) = &mut self.door else { return Ok(()) };
-        door.listener.tick(now, &self.poller)?;
+        if let Some(listener) = &mut door.listener {
+            listener.tick(now, &self.poller)?;
+        }
         if door.table_at.is_some_and(|at| now >= at) {
             door.table_at = Some(now + NEXT_TABLE);
             self.say_who_is_there();

@@ -164,6 +164,7 @@ impl Run {
     /// Does what the clock says.
     pub(super) fn look_at_the_clock(&mut self, now: Instant) -> io::Result<()> {
         self.look_at_the_door(now)?;
+        self.look_at_pages(now)?;
         self.inputs.tick(now, &self.poller)?;
         self.outputs.tick(now);
         if let Some(step) = self.ladder.tick(now) {

@@ -15,6 +15,7 @@
 mod asking;
 mod door;
 mod ending;
+mod pages;
 mod pmix;
 mod silent;
 mod singleton;
@@ -38,6 +39,7 @@ use crate::stdio::inputs::Inputs;
 use crate::stdio::outputs::Outputs;
 use crate::stdio::places::Places;
 use crate::verdict::Failure;
+use crate::web::{self, Web, WebGate};
 use door::Door;
 use pmi_core::ids::JobId;
 use pmi_trace::{Head, JobFacts};
@@ -55,7 +57,9 @@ use watching::Watch;
 pub fn run(config: Config) -> u8 {
     let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank());
     let callers = config.gate.as_ref().map_or(0, |gate| gate.expected + STRANGERS);
-    let prepared = match limit.raise_for(config.ranks + callers) {
+    // A page takes a place, and both ends of a pair.
+    let pages = config.web.as_ref().map_or(0, |_| 3 * web::VISITORS_MAX);
+    let prepared = match limit.raise_for(config.ranks + callers + pages) {
         Ok(()) => Run::new(config, limit),
         Err(error) => Err(error.to_string()),
     };
@@ -86,6 +90,9 @@ struct Run {
     pmix: Option<Listener>,
     /// What goes when a rank has ended, or all have.
     cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
+    /// Where pages dial in, if they may, and what they must know.
+    web: Option<Web>,
+    web_gate: Option<WebGate>,
     /// By number of the job.
     jobs: BTreeMap<u32, Job>,
     /// How many jobs were spawned; their names count on.
@@ -147,7 +154,9 @@ impl Run {
         let signals = Signals::new(&config.settings.ending.forward_signals).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let door = config.gate.clone().map(|gate| Door::open(gate, &poller)).transpose()?;
-        let dial = door.as_ref().map(|door| door.dial(&config)).transpose()?;
+        let web_gate = config.web.clone();
+        let web = web_gate.as_ref().map(|gate| Web::open(gate, &poller)).transpose()?;
+        let dial = door.as_ref().map(|door| door.dial(&config, web.as_ref())).transpose()?;
         let mut plan = Plan::first(&config, dial, std::process::id());
         let mut pmix = None;
         Self::open_for(&mut pmix, &mut plan, &poller).map_err(prepare)?;
@@ -168,6 +177,8 @@ impl Run {
             door,
             pmix,
             cleanups: Vec::new(),
+            web,
+            web_gate,
             jobs: BTreeMap::new(),
             spawned_count: 0,
             ended: VecDeque::new(),
@@ -185,6 +196,9 @@ impl Run {
         };
         if let Some(dial) = &plan.dial {
             run.outputs.say(report::listening(&plan, dial));
+        }
+        if let Some(web) = &run.web {
+            run.outputs.say(report::for_pages(&web.url(), run.door.is_some()));
         }
         run.enqueue((first, FIRST_GROUP), plan, None);
         Ok(run)
@@ -211,6 +225,7 @@ impl Run {
         if let Some(trouble) = self.service.tracer.finish(code) {
             let _ = io::stderr().write_all(report::line(trouble).as_bytes());
         }
+        self.dismiss_pages();
         code
     }
 
@@ -226,6 +241,7 @@ impl Run {
             self.settle()?;
             self.look_at_the_clock(Instant::now())?;
             self.flush_trace();
+            self.feed_pages()?;
             self.outputs.flush(&mut self.poller)?;
         }
         Ok(())
@@ -243,6 +259,8 @@ impl Run {
                 Token::Input(process) => self.inputs.ready(process, &self.poller)?,
                 Token::Source => self.inputs.source_ready(&self.poller)?,
                 Token::Listen => self.take_callers()?,
+                Token::WebListen => self.take_pages()?,
+                Token::Web(page) | Token::WebPair(page) => self.take_page(page)?,
                 Token::Control => self.take_askers()?,
                 Token::Asker(number) => self.ready_asker(number)?,
                 Token::Pmix(connection) => self.service.pmix_ready(connection, &self.poller)?,
@@ -347,7 +365,8 @@ impl Run {
         let service = self.service.deadline();
         let ends = [self.ladder.deadline(), closed, self.linger_until, self.sweep_at];
         let streams = [self.inputs.deadline(), self.outputs.deadline()];
-        let others = [door, service, self.watch.deadline()];
+        let web = self.web.as_ref().and_then(Web::deadline);
+        let others = [door, web, service, self.watch.deadline()];
         ends.into_iter().chain(streams).chain(others).flatten().min()
     }
 

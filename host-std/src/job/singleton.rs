@@ -42,7 +42,7 @@ fn config(caller: Caller) -> Result<Config, String> {
     settings.job.universe = Universe::Endless;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let parts = vec![Part { program: program(caller.pid), ranks: 1 }];
-    Ok(Config { ranks: 1, parts, host, gate: None, binding: None, settings })
+    Ok(Config { ranks: 1, parts, host, gate: None, web: None, binding: None, settings })
 }
 
 /// What the process runs, for messages; its number is enough where the system does not tell.

@@ -5,6 +5,7 @@
 //! client, which has no words for that, says a number that follows from the secret.
 
 use super::secure::Certificate;
+use crate::web::WebGate;
 use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,8 +16,8 @@ use std::os::unix::fs::MetadataExt;
 /// An address to listen on, for how many, and the secret.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    /// The address.
-    pub address: SocketAddr,
+    /// The address; none if ranks dial in through web sockets only.
+    pub address: Option<SocketAddr>,
     /// How many ranks are to dial in.
     pub expected: u32,
     /// What they must know.
@@ -30,24 +31,14 @@ impl Gate {
     ///
     /// Errors: a sentence for people, with the way out.
     pub fn resolve(
-        address: &str,
+        address: Option<&str>,
         expected: u32,
         secret_file: Option<&OsStr>,
         is_secured: bool,
     ) -> Result<Self, String> {
-        let found = address.to_socket_addrs().map_err(|error| {
-            format!("'--listen {address}' is no address ({error}); try '--listen 127.0.0.1:0'")
-        })?;
-        let address = { found }.next().ok_or_else(|| {
-            format!("'--listen {address}' names no address; try '--listen 127.0.0.1:0'")
-        })?;
+        let address = address.map(|address| look_up("--listen", address)).transpose()?;
         let secret = secret_file.map(read_secret).transpose()?;
-        if secret.is_none() && !address.ip().is_loopback() {
-            return Err(format!(
-                "other machines can dial in at {address}, so a secret is needed: add \
-                 '--secret-file FILE', or listen on 127.0.0.1"
-            ));
-        }
+        address.map_or(Ok(()), |address| guard(address, secret.as_ref()))?;
         Ok(Self { address, expected, secret, is_secured })
     }
 
@@ -78,10 +69,63 @@ impl Gate {
     ///
     /// Errors: those of the system's random source.
     pub fn challenge(&self) -> io::Result<Option<Challenge>> {
-        let Some(secret) = &self.secret else { return Ok(None) };
+        Self::challenge_of(self.secret.as_ref())
+    }
+
+    /// A new challenge for whoever must know `secret`, if there is one.
+    ///
+    /// Errors: those of the system's random source.
+    pub fn challenge_of(secret: Option<&Secret>) -> io::Result<Option<Challenge>> {
+        let Some(secret) = secret else { return Ok(None) };
         let mut random = [0; NONCE_DIGITS];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         Ok(Some(Challenge::new(secret, Nonce::new(random))))
+    }
+}
+
+impl WebGate {
+    /// Finds the address, which may be a port of this machine, and reads the secret.
+    ///
+    /// Errors: a sentence for people, with the way out.
+    pub fn resolve(
+        address: &str,
+        secret_file: Option<&OsStr>,
+        is_secured: bool,
+        origins: &[String],
+    ) -> Result<Self, String> {
+        let address = match address.parse::<u16>() {
+            Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
+            Err(_) => look_up("--websocket", address)?,
+        };
+        let secret = secret_file.map(read_secret).transpose()?;
+        guard(address, secret.as_ref())?;
+        if is_secured && !address.ip().is_loopback() {
+            return Err(format!(
+                "pages would speak in the clear at {address}, in spite of '--tls'; let them dial in \
+                 at 127.0.0.1, behind something that speaks TLS, or leave '--tls' out"
+            ));
+        }
+        Ok(Self { address, secret, origins: origins.to_vec() })
+    }
+}
+
+fn look_up(option: &str, address: &str) -> Result<SocketAddr, String> {
+    let found = address.to_socket_addrs().map_err(|error| {
+        format!("'{option} {address}' is no address ({error}); try '{option} 127.0.0.1:0'")
+    })?;
+    { found }
+        .next()
+        .ok_or_else(|| format!("'{option} {address}' names no address; try '{option} 127.0.0.1:0'"))
+}
+
+/// Only this machine may call without a secret.
+fn guard(address: SocketAddr, secret: Option<&Secret>) -> Result<(), String> {
+    match secret.is_some() || address.ip().is_loopback() {
+        true => Ok(()),
+        false => Err(format!(
+            "other machines can dial in at {address}, so a secret is needed: add \
+             '--secret-file FILE', or listen on 127.0.0.1"
+        )),
     }
 }
 
@@ -129,13 +173,23 @@ mod tests {
     #[test]
     fn only_this_machine_may_call_without_a_secret() {
         for here in ["127.0.0.1:0", "[::1]:4000"] {
-            assert!(Gate::resolve(here, 1, None, true).is_ok(), "{here}");
+            assert!(Gate::resolve(Some(here), 1, None, true).is_ok(), "{here}");
         }
         for open in ["0.0.0.0:4000", "[::]:4000", "192.0.2.1:4000"] {
-            let why = Gate::resolve(open, 1, None, true).unwrap_err();
+            let why = Gate::resolve(Some(open), 1, None, true).unwrap_err();
             assert!(why.contains("--secret-file"), "{why}");
         }
-        assert!(Gate::resolve("127.0.0.1", 1, None, false).unwrap_err().contains("127.0.0.1:0"));
+        assert!(
+            Gate::resolve(Some("127.0.0.1"), 1, None, false).unwrap_err().contains("127.0.0.1:0")
+        );
+    }
+
+    #[test]
+    fn a_port_for_pages_is_one_of_this_machine() {
+        let here = WebGate::resolve("4711", None, true, &[]).unwrap();
+        assert_eq!(here.address.to_string(), "127.0.0.1:4711");
+        assert!(WebGate::resolve("0.0.0.0:1", None, false, &[]).unwrap_err().contains("secret"));
+        assert!(WebGate::resolve("nowhere", None, false, &[]).unwrap_err().contains("--websocket"));
     }
 
     #[test]

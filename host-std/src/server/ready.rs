@@ -36,6 +36,12 @@ pub enum Token {
     Pmix(u32),
     /// A PMIx client dials in.
     PmixListen,
+    /// A page dials in.
+    WebListen,
+    /// The page with this number says something or takes something.
+    Web(u32),
+    /// The server says or takes something from the page with this number.
+    WebPair(u32),
 }
 
 /// Waits for many things at once.
@@ -196,6 +202,9 @@ fn data(token: Token) -> epoll::EventData {
         Token::Asker(number) => (ASKER, number),
         Token::Pmix(number) => (PMIX, number),
         Token::PmixListen => (PMIX_LISTEN, 0),
+        Token::WebListen => (WEB_LISTEN, 0),
+        Token::Web(number) => (WEB, number),
+        Token::WebPair(number) => (WEB_PAIR, number),
     };
     epoll::EventData::new_u64(kind << 32 | u64::from(number))
 }
@@ -216,6 +225,9 @@ fn token(data: u64) -> Option<Token> {
         ASKER => Token::Asker(number),
         PMIX => Token::Pmix(number),
         PMIX_LISTEN => Token::PmixListen,
+        WEB_LISTEN => Token::WebListen,
+        WEB => Token::Web(number),
+        WEB_PAIR => Token::WebPair(number),
         _ => return None,
     })
 }
@@ -238,6 +250,9 @@ const CONTROL: u64 = 11;
 const ASKER: u64 = 12;
 const PMIX: u64 = 13;
 const PMIX_LISTEN: u64 = 14;
+const WEB_LISTEN: u64 = 15;
+const WEB: u64 = 16;
+const WEB_PAIR: u64 = 17;
 
 /// How many events one call of the system may tell. Twelve bytes each.
 const BATCH: usize = 256;
@@ -265,6 +280,9 @@ mod tests {
                 Token::Asker(rank),
                 Token::Pmix(rank),
                 Token::PmixListen,
+                Token::WebListen,
+                Token::Web(rank),
+                Token::WebPair(rank),
             ];
             for sent in tokens {
                 assert_eq!(token(data(sent).u64()), Some(sent));

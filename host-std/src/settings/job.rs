@@ -15,7 +15,11 @@ pub struct Job {
     pub attributes: Vec<(String, String)>,
     /// The address where further ranks dial in (`--listen`).
     pub listen: Option<String>,
-    /// How many of them (`--expect`).
+    /// The address where pages dial in, to be further ranks or to watch (`--websocket`).
+    pub websocket: Option<String>,
+    /// Pages that may, besides those of this machine (`--origin`).
+    pub origins: Vec<String>,
+    /// How many further ranks dial in (`--expect`).
     pub expected: Option<u32>,
     /// The file with what they must know (`--secret-file`).
     pub secret_file: Option<PathBuf>,

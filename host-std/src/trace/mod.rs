@@ -29,6 +29,8 @@ pub struct Tracer {
     file: Option<TraceFile>,
     /// By session, and behind those by connection of PMIx: the start of a message that is not whole yet.
     streams: [Vec<Splitter>; 2],
+    /// What was recorded for those who watch, and how many records that is; none if nobody does.
+    for_watchers: Option<(Vec<u8>, u64)>,
     /// The record that is being written.
     frame: Vec<u8>,
 }
@@ -70,6 +72,7 @@ impl Tracer {
             ring: Ring::new(ring),
             file: None,
             streams: Default::default(),
+            for_watchers: None,
             frame: Vec::new(),
         }
     }
@@ -154,6 +157,10 @@ impl Tracer {
         if let Some(file) = &mut self.file {
             file.push(&self.frame);
         }
+        if let Some((records, count)) = &mut self.for_watchers {
+            records.extend(&self.frame);
+            *count += 1;
+        }
     }
 
     /// Hands what was recorded to whoever writes the file, which takes no time. Gives what a person must
@@ -175,6 +182,20 @@ impl Tracer {
     /// The last message of a rank, or to it.
     pub fn last(&self, job: u32, rank: u32) -> Option<&Last> {
         self.ring.last(job, rank)
+    }
+
+    /// Keeps what is recorded from now on for those who watch, or does not any more.
+    pub fn keep_for_watchers(&mut self, keeps: bool) {
+        match keeps {
+            true => drop(self.for_watchers.get_or_insert_default()),
+            false => self.for_watchers = None,
+        }
+    }
+
+    /// What was recorded for those who watch since this was asked last, and how many records that is.
+    pub fn take_for_watchers(&mut self) -> Option<(Vec<u8>, u64)> {
+        let kept = self.for_watchers.as_mut().filter(|(_, count)| *count > 0)?;
+        Some(std::mem::take(kept))
     }
 
     /// The last messages of all ranks, as a trace that other programs read.

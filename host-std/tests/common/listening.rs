@@ -20,13 +20,18 @@ pub struct Host {
 impl Host {
     /// Starts `pmi-host run --listen 127.0.0.1:0 WORDS…` and reads where it listens.
     pub fn start(words: &[&str]) -> Self {
-        let mut command = host(["run", "--listen", "127.0.0.1:0"]);
-        command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::start_at(&["--listen", "127.0.0.1:0"], "PMI_PORT=", words)
+    }
+
+    /// Starts `pmi-host run DOOR… WORDS…` and reads, behind `mark`, where it listens.
+    pub fn start_at(door: &[&str], mark: &str, words: &[&str]) -> Self {
+        let mut command = host(["run"]);
+        command.args(door).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();
         err.read_line(&mut said).unwrap();
-        let port = said.split("PMI_PORT=").nth(1).and_then(|rest| rest.split([' ', ';']).next());
+        let port = said.split(mark).nth(1).and_then(|rest| rest.split([' ', ';']).next());
         let port = port.unwrap_or_else(|| panic!("no port in {said:?}")).to_owned();
         Self { child, port, err, listens: said.clone(), said }
     }

@@ -63,6 +63,23 @@ pub(super) const ROWS: &[Opt] = &[
     ),
     Opt::value(
         Job,
+        "websocket",
+        "[ADDR:]PORT",
+        "where pages dial in, to watch the run or to be further ranks; port 0 means any",
+        |settings, value| put(&mut settings.job.websocket, Ok(Some(text(value)))),
+        |settings| settings.job.websocket.clone(),
+    ),
+    Opt::value(
+        Job,
+        "origin",
+        "URL",
+        "pages from there may, too, as 'https://lab.example'; those of this machine always may",
+        |settings, value| add(&mut settings.job.origins, Ok(text(value))),
+        |settings| Some(settings.job.origins.join(" ")).filter(|shown| !shown.is_empty()),
+    )
+    .adding_up(),
+    Opt::value(
+        Job,
         "expect",
         "N",
         "how many ranks dial in; they come behind those that are started",

@@ -268,6 +268,8 @@ mod tests {
             ("universe", "9"),
             ("attribute", "cartDims=4,4"),
             ("listen", "127.0.0.1:0"),
+            ("websocket", "0"),
+            ("origin", "https://lab.example"),
             ("expect", "2"),
             ("secret-file", "s"),
             ("bind-to", "core"),

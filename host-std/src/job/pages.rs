@@ -1,0 +1,88 @@
+//! Pages that are ranks of the first job, or watch the run.
+
+use super::Run;
+use crate::report;
+use crate::server::gate::Gate;
+use crate::web::{Visit, Web};
+use std::io;
+use std::time::Instant;
+
+impl Run {
+    /// Lets every page in that waits outside.
+    pub(super) fn take_pages(&mut self) -> io::Result<()> {
+        let (Some(web), Some(gate)) = (&mut self.web, &self.web_gate) else { return Ok(()) };
+        web.take_visitors(|| Gate::challenge_of(gate.secret.as_ref()), &self.poller)
+    }
+
+    /// Goes on with the page of this number.
+    pub(super) fn take_page(&mut self, number: u32) -> io::Result<()> {
+        let Some(web) = &mut self.web else { return Ok(()) };
+        match web.ready(number, &self.poller)? {
+            None => {}
+            Some(Visit::Watches(number)) => {
+                self.service.tracer.keep_for_watchers(true);
+                let so_far = self.service.tracer.recent();
+                web.show(number, &so_far, &self.poller)?;
+            }
+            Some(Visit::Refused { from, why, is_guess }) => {
+                self.outputs.say(report::refused(from, &why));
+                if is_guess {
+                    web.listener.pause(&self.poller)?;
+                }
+            }
+            Some(Visit::Rank(stream, from)) => {
+                // Whoever is not let in finds its end of the pair closed.
+                match &self.door {
+                    Some(door) => {
+                        let challenge = door.gate.challenge()?;
+                        let caller = (stream, from);
+                        self.service.add_caller(
+                            self.first,
+                            caller,
+                            challenge,
+                            None,
+                            &self.poller,
+                        )?;
+                    }
+                    None => self.outputs.say(report::refused(from, NO_RANKS)),
+                }
+                // It may have said something behind the opening, of which no event will tell.
+                return self.take_page(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows pages what was recorded since the last turn.
+    pub(super) fn feed_pages(&mut self) -> io::Result<()> {
+        let Some(web) = &mut self.web else { return Ok(()) };
+        let now_ns = self.service.tracer.now_ns();
+        if let Some((records, count)) = self.service.tracer.take_for_watchers() {
+            web.feed(&records, (count, now_ns), &self.poller)?;
+        }
+        if !web.is_watched() {
+            self.service.tracer.keep_for_watchers(false);
+        }
+        Ok(())
+    }
+
+    /// Does what the clock says about pages.
+    pub(super) fn look_at_pages(&mut self, now: Instant) -> io::Result<()> {
+        match &mut self.web {
+            Some(web) => web.tick(now, &self.poller),
+            None => Ok(()),
+        }
+    }
+
+    /// Shows pages the end, and says goodbye to them.
+    pub(super) fn dismiss_pages(&mut self) {
+        // The code of the run is known, so trouble with a page matters to nobody.
+        let _ = self.feed_pages();
+        if let Some(web) = &mut self.web {
+            Web::finish(web, &mut self.poller);
+        }
+    }
+}
+
+const NO_RANKS: &str =
+    "wanted to be a rank from a page, but no rank is to dial in; '--expect N' says how many";

@@ -1,0 +1,142 @@
+//! What somebody says who wants to speak through a web socket, and whether he may.
+//!
+//! Every page that a person has open can reach the ports of his machine, so what pages of others say is
+//! refused: a browser tells where a page comes from, and no page can lie about it. Whoever is no browser
+//! says nothing of the kind, and is judged by what he knows, as at every other door.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
+use tungstenite::http::{HeaderMap, HeaderValue, StatusCode, header};
+
+/// What somebody came for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be a rank: `Sec-WebSocket-Protocol: pmi`.
+    Rank,
+    /// To see what is recorded: `Sec-WebSocket-Protocol: pmi-trace`.
+    Watch,
+}
+
+/// Judges one opening.
+#[derive(Clone, Debug)]
+pub(super) struct Hello {
+    /// Pages that may come, besides those of this machine.
+    pub(super) origins: Rc<[String]>,
+    /// What was wanted, or why that was refused, once it is known.
+    pub(super) verdict: Rc<RefCell<Option<Result<Purpose, String>>>>,
+}
+
+impl Callback for Hello {
+    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+        let origin = request.headers().get(header::ORIGIN);
+        if let Some(origin) = origin.filter(|origin| !is_allowed(origin, &self.origins)) {
+            let shown = origin.as_bytes().escape_ascii();
+            let why = format!("is a page of {shown}, which '--origin {shown}' would let in");
+            return Err(self.refuse(StatusCode::FORBIDDEN, why));
+        }
+        let Some((purpose, name)) = wanted(request.headers()) else {
+            let why = "asked for a protocol that there is not; 'pmi' is for ranks, and 'pmi-trace' \
+                       to watch";
+            return Err(self.refuse(StatusCode::BAD_REQUEST, why.to_owned()));
+        };
+        *self.verdict.borrow_mut() = Some(Ok(purpose));
+        let mut response = response;
+        let chosen = HeaderValue::from_static(name);
+        response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, chosen);
+        Ok(response)
+    }
+}
+
+/// The first of the protocols offered that there is.
+fn wanted(headers: &HeaderMap) -> Option<(Purpose, &'static str)> {
+    let offers = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    let mut offers = offers.filter_map(|offer| offer.to_str().ok()).flat_map(|o| o.split(','));
+    offers.find_map(|offer| match offer.trim() {
+        RANK => Some((Purpose::Rank, RANK)),
+        WATCH => Some((Purpose::Watch, WATCH)),
+        _ => None,
+    })
+}
+
+/// Whether a page from `origin` may come: one that was named, or one that this machine serves itself.
+fn is_allowed(origin: &HeaderValue, named: &[String]) -> bool {
+    let Ok(origin) = origin.to_str() else { return false };
+    let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let is_own = host.is_some_and(|host| {
+        OWN.iter().any(|own| {
+            let port = host.strip_prefix(own).map(|rest| rest.strip_prefix(':').unwrap_or(rest));
+            let is_port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit());
+            port.is_some_and(is_port)
+                && (host.len() == own.len() || host[own.len()..].starts_with(':'))
+        })
+    });
+    is_own || named.iter().any(|named| named == origin)
+}
+
+impl Hello {
+    fn refuse(&self, status: StatusCode, why: String) -> ErrorResponse {
+        let mut response = ErrorResponse::new(Some(format!("this {why}\n")));
+        *response.status_mut() = status;
+        *self.verdict.borrow_mut() = Some(Err(why));
+        response
+    }
+}
+
+const RANK: &str = "pmi";
+const WATCH: &str = "pmi-trace";
+
+/// The names of this machine that nobody else can have.
+const OWN: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(headers: &[(&str, &str)]) -> (u16, Option<Purpose>) {
+        let verdict = Rc::default();
+        let origins = Rc::from(["https://lab.example".to_owned()]);
+        let hello = Hello { origins, verdict: Rc::clone(&verdict) };
+        let mut request = Request::builder().uri("/");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(()).unwrap();
+        let status = match hello.on_request(&request, Response::new(())) {
+            Ok(response) => response.status(),
+            Err(response) => response.status(),
+        };
+        let granted = verdict.borrow().clone().and_then(Result::ok);
+        (status.as_u16(), granted)
+    }
+
+    #[test]
+    fn pages_of_others_are_refused_and_whoever_is_no_page_is_not() {
+        let pmi = ("Sec-WebSocket-Protocol", "pmi");
+        assert_eq!(answer(&[pmi]), (200, Some(Purpose::Rank)));
+        for origin in
+            ["http://localhost", "http://127.0.0.1:8000", "https://[::1]:1", "https://lab.example"]
+        {
+            assert_eq!(answer(&[pmi, ("Origin", origin)]).0, 200, "{origin}");
+        }
+        for origin in [
+            "null",
+            "https://evil.example",
+            "http://localhost.evil.example",
+            "http://localhost:80.evil.example",
+            "http://127.0.0.1.evil.example",
+            "https://lab.example:8443",
+            "file://",
+        ] {
+            assert_eq!(answer(&[pmi, ("Origin", origin)]), (403, None), "{origin}");
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_is_said_by_the_protocol() {
+        let offer = |offer| answer(&[("Sec-WebSocket-Protocol", offer)]);
+        assert_eq!(offer("chat, pmi-trace"), (200, Some(Purpose::Watch)));
+        assert_eq!(offer("chat"), (400, None));
+        assert_eq!(answer(&[]), (400, None));
+    }
+}

@@ -1,0 +1,392 @@
+//! Somebody at the other end of a web socket, from the first byte to the last.
+
+use super::hello::{Hello, Purpose};
+use super::line::{Heard, Line};
+use super::watch;
+use crate::server::ready::{Interest, Poller, Token};
+use pmi_core::auth::Challenge;
+use pmi_std::Stream;
+use pmi_trace::file::write_record;
+use pmi_trace::{Record, What};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tungstenite::handshake::server::ServerHandshake;
+use tungstenite::handshake::{HandshakeError, MidHandshake};
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::{Message, accept_hdr_with_config};
+
+/// One visitor.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    pub(super) from: SocketAddr,
+    /// When he is sent away if he does not go on.
+    pub(super) deadline: Option<Instant>,
+    number: u32,
+    stage: Stage,
+    challenge: Option<Challenge>,
+    /// What he came for, or why he was refused, once that is known.
+    verdict: Rc<RefCell<Option<Result<Purpose, String>>>>,
+    watched: Option<Interest>,
+    pair_watched: Option<Interest>,
+}
+
+/// What came of going on.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// All there was to do for now.
+    Waits,
+    /// He is gone.
+    Over,
+    /// He was sent away.
+    Refused { why: String, is_guess: bool },
+    /// He wants to be a rank, and speaks through this.
+    Rank(Stream),
+    /// He may watch.
+    Watches,
+}
+
+/// How far a visit has come.
+enum Stage {
+    /// Nothing was heard yet.
+    Fresh(TcpStream, Hello),
+    /// The opening is under way.
+    Opening(MidHandshake<ServerHandshake<TcpStream, Hello>>),
+    /// He must prove that he knows the secret.
+    Proving(Line),
+    /// He is a rank.
+    Rank {
+        line: Line,
+        pair: UnixStream,
+        inward: Vec<u8>,
+    },
+    /// He sees what is recorded.
+    Watching(Line, Tape),
+    /// He was told that it is over.
+    Leaving(Line),
+    Over,
+}
+
+/// What somebody who watches has not been shown yet.
+#[derive(Debug, Default)]
+struct Tape {
+    bytes: VecDeque<u8>,
+    /// Records that there was no room for, since the last that there was.
+    lost_count: u64,
+    has_begun: bool,
+    ends: bool,
+}
+
+impl Visitor {
+    pub(super) fn new(
+        (stream, from): (TcpStream, SocketAddr),
+        hello: Hello,
+        challenge: Option<Challenge>,
+        number: u32,
+        poller: &Poller,
+    ) -> io::Result<Self> {
+        poller.add(Token::Web(number), &stream, Interest::Read)?;
+        Ok(Self {
+            from,
+            deadline: Some(Instant::now() + SAY_WITHIN),
+            number,
+            verdict: Rc::clone(&hello.verdict),
+            stage: Stage::Fresh(stream, hello),
+            challenge,
+            watched: Some(Interest::Read),
+            pair_watched: None,
+        })
+    }
+
+    /// Goes on as far as possible without waiting.
+    ///
+    /// Errors: those of the system's readiness calls.
+    pub(super) fn turn(&mut self, poller: &Poller) -> io::Result<Turn> {
+        let turn = match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Fresh(stream, hello) => {
+                let config = WebSocketConfig::default()
+                    .read_buffer_size(PIECE_BYTES)
+                    .write_buffer_size(0)
+                    .max_message_size(Some(MESSAGE_BYTES_MAX))
+                    .max_frame_size(Some(MESSAGE_BYTES_MAX));
+                self.opened(accept_hdr_with_config(stream, hello, Some(config)))
+            }
+            Stage::Opening(opening) => self.opened(opening.handshake()),
+            Stage::Proving(line) => self.hear_proof(line),
+            Stage::Rank { line, pair, inward } => self.carry(line, pair, inward),
+            Stage::Watching(line, tape) => self.play(line, tape),
+            Stage::Leaving(line) => self.leave(line),
+            Stage::Over => Turn::Over,
+        };
+        self.rewatch(poller)?;
+        Ok(turn)
+    }
+
+    /// Whether he sees what is recorded.
+    pub(super) const fn watches(&self) -> bool {
+        matches!(&self.stage, Stage::Watching(_, tape) if tape.has_begun)
+    }
+
+    /// Shows what there was so far.
+    pub(super) fn begin(&mut self, trace: &[u8]) {
+        if let Stage::Watching(_, tape) = &mut self.stage {
+            tape.bytes.extend(trace);
+            tape.has_begun = true;
+        }
+    }
+
+    /// Shows so many further records. Whoever has much to read still misses them.
+    pub(super) fn feed(&mut self, records: &[u8], count: u64, now_ns: u64) {
+        let Stage::Watching(_, tape) = &mut self.stage else { return };
+        if tape.bytes.len() + records.len() > TAPE_BYTES_MAX {
+            tape.lost_count += count;
+            return;
+        }
+        if tape.lost_count > 0 {
+            let what: What = What::Lost { count: std::mem::take(&mut tape.lost_count) };
+            let lost = Record { time_ns: now_ns, job: 0, rank: None, session: None, what };
+            let mut frame = Vec::new();
+            write_record(&lost, &mut frame);
+            tape.bytes.extend(frame);
+        }
+        tape.bytes.extend(records);
+    }
+
+    /// Nothing more will be shown or said.
+    pub(super) fn finish(&mut self) {
+        match &mut self.stage {
+            Stage::Watching(_, tape) => tape.ends = true,
+            // What a rank was told last is still in the pair, whose other end is closed.
+            Stage::Rank { .. } | Stage::Leaving(_) => {}
+            _ => self.stage = Stage::Over,
+        }
+    }
+
+    fn opened(&mut self, opened: Opened) -> Turn {
+        let verdict = self.verdict.take();
+        let mut line = match opened {
+            Ok(socket) => Line::new(socket),
+            Err(HandshakeError::Interrupted(opening)) => {
+                self.stage = Stage::Opening(opening);
+                return Turn::Waits;
+            }
+            Err(HandshakeError::Failure(error)) => {
+                let why = verdict
+                    .and_then(Result::err)
+                    .unwrap_or_else(|| format!("did not open a web socket as it should ({error})"));
+                return Turn::Refused { why, is_guess: false };
+            }
+        };
+        match (verdict, &self.challenge) {
+            (Some(Ok(Purpose::Rank)), _) => {
+                let pair = UnixStream::pair().and_then(|(near, far)| {
+                    near.set_nonblocking(true)?;
+                    far.set_nonblocking(true)?;
+                    Ok((near, far))
+                });
+                let Ok((near, far)) = pair else { return Turn::Over };
+                // The server waits for whoever has not said who he is, and not for ever.
+                self.deadline = None;
+                self.stage = Stage::Rank { line, pair: near, inward: Vec::new() };
+                Turn::Rank(Stream::Unix(far))
+            }
+            (Some(Ok(Purpose::Watch)), None) => self.watch_from_now(line),
+            (Some(Ok(Purpose::Watch)), Some(challenge)) => {
+                let nonce = String::from_utf8_lossy(challenge.nonce().as_bytes());
+                if line.say(Message::text(format!("challenge {nonce}"))).is_err() {
+                    return Turn::Over;
+                }
+                self.stage = Stage::Proving(line);
+                Turn::Waits
+            }
+            (Some(Err(_)) | None, _) => Turn::Over,
+        }
+    }
+
+    fn watch_from_now(&mut self, line: Line) -> Turn {
+        self.deadline = None;
+        self.stage = Stage::Watching(line, Tape::default());
+        Turn::Watches
+    }
+
+    fn hear_proof(&mut self, mut line: Line) -> Turn {
+        line.begin();
+        match line.hear() {
+            Heard::Nothing => {
+                self.stage = Stage::Proving(line);
+                Turn::Waits
+            }
+            Heard::Text(proof)
+                if self
+                    .challenge
+                    .as_ref()
+                    .is_some_and(|challenge| challenge.is_met(proof.as_bytes())) =>
+            {
+                self.watch_from_now(line)
+            }
+            Heard::End => Turn::Over,
+            Heard::Text(_) | Heard::Bytes(_) => {
+                line.close(CloseCode::Policy, "that is not the proof");
+                let why = "wanted to watch and does not know the secret".to_owned();
+                Turn::Refused { why, is_guess: true }
+            }
+        }
+    }
+
+    /// Moves bytes between the web socket of a rank and the server.
+    fn carry(&mut self, mut line: Line, mut pair: UnixStream, mut inward: Vec<u8>) -> Turn {
+        line.begin();
+        // From the rank to the server; as long as the server holds back, so do we.
+        loop {
+            match write_some(&mut pair, &mut inward) {
+                Ok(()) if inward.is_empty() => {}
+                Ok(()) => break,
+                Err(_) => return self.dismiss(line, &mut pair),
+            }
+            match line.hear() {
+                Heard::Bytes(bytes) => inward = bytes,
+                Heard::Nothing => break,
+                // Its end of the pair closes, and the server hears that.
+                Heard::End => return Turn::Over,
+                Heard::Text(_) => {
+                    line.close(CloseCode::Unsupported, "PMI is bytes, so send binary messages");
+                    return Turn::Over;
+                }
+            }
+        }
+        if self.tell(&mut line, &mut pair) {
+            return self.dismiss(line, &mut pair);
+        }
+        self.stage = Stage::Rank { line, pair, inward };
+        Turn::Waits
+    }
+
+    /// Tells the rank what the server says, as far as it takes it; true if that was all there will be.
+    fn tell(&self, line: &mut Line, pair: &mut UnixStream) -> bool {
+        let mut bytes = [0; PIECE_BYTES];
+        while !line.is_full {
+            match pair.read(&mut bytes) {
+                Ok(0) => return true,
+                Ok(len) if line.say(Message::binary(bytes[..len].to_vec())).is_ok() => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Ok(_) | Err(_) => return true,
+            }
+        }
+        false
+    }
+
+    /// The server has closed its end: what it has said goes out, and then a goodbye.
+    fn dismiss(&mut self, mut line: Line, pair: &mut UnixStream) -> Turn {
+        self.tell(&mut line, pair);
+        line.close(CloseCode::Normal, "");
+        self.leave(line)
+    }
+
+    fn leave(&mut self, mut line: Line) -> Turn {
+        self.deadline.get_or_insert_with(|| Instant::now() + SAY_WITHIN);
+        line.begin();
+        loop {
+            match line.hear() {
+                Heard::End => return Turn::Over,
+                Heard::Nothing => break,
+                Heard::Bytes(_) | Heard::Text(_) => {}
+            }
+        }
+        self.stage = Stage::Leaving(line);
+        Turn::Waits
+    }
+
+    /// Shows what was recorded, as far as he takes it.
+    fn play(&mut self, mut line: Line, mut tape: Tape) -> Turn {
+        line.begin();
+        match line.hear() {
+            Heard::Nothing => {}
+            Heard::End => return Turn::Over,
+            Heard::Bytes(_) | Heard::Text(_) => {
+                line.close(CloseCode::Policy, "whoever watches has nothing to say");
+                return Turn::Over;
+            }
+        }
+        while !line.is_full && !tape.bytes.is_empty() {
+            let len = tape.bytes.len().min(PIECE_BYTES);
+            let piece: Vec<u8> = tape.bytes.drain(..len).collect();
+            if line.say(Message::binary(piece)).is_err() {
+                return Turn::Over;
+            }
+        }
+        if tape.ends && tape.bytes.is_empty() && !line.is_full {
+            line.close(CloseCode::Normal, "the run is over");
+            return self.leave(line);
+        }
+        self.stage = Stage::Watching(line, tape);
+        Turn::Waits
+    }
+
+    /// Watches for what can happen next.
+    fn rewatch(&mut self, poller: &Poller) -> io::Result<()> {
+        let (token, watched) = (Token::Web(self.number), &mut self.watched);
+        match &self.stage {
+            // Closing a descriptor takes it out. An answer to an opening is short, and finds room.
+            Stage::Fresh(..) | Stage::Opening(_) | Stage::Over => Ok(()),
+            Stage::Proving(line) | Stage::Watching(line, _) | Stage::Leaving(line) => {
+                let wanted = Interest::of(true, line.is_full || line.is_held);
+                watch(line.socket().get_ref(), token, (watched, wanted), poller)
+            }
+            Stage::Rank { line, pair, inward } => {
+                let wanted = Interest::of(inward.is_empty(), line.is_full || line.is_held);
+                watch(line.socket().get_ref(), token, (watched, wanted), poller)?;
+                let wanted = Interest::of(!line.is_full, !inward.is_empty());
+                let token = Token::WebPair(self.number);
+                watch(pair, token, (&mut self.pair_watched, wanted), poller)
+            }
+        }
+    }
+}
+
+/// Writes what fits, and forgets it.
+fn write_some(pair: &mut UnixStream, bytes: &mut Vec<u8>) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    match pair.write(bytes) {
+        Ok(len) => {
+            bytes.drain(..len);
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Fresh(..) | Self::Opening(_) => "opening",
+            Self::Proving(_) => "proving",
+            Self::Rank { .. } => "rank",
+            Self::Watching(..) => "watching",
+            Self::Leaving(_) => "leaving",
+            Self::Over => "over",
+        })
+    }
+}
+
+type Opened =
+    Result<tungstenite::WebSocket<TcpStream>, HandshakeError<ServerHandshake<TcpStream, Hello>>>;
+
+/// Whoever dials in says what for at once, and whoever is told goodbye answers.
+const SAY_WITHIN: Duration = Duration::from_secs(5);
+
+/// What is read or written at once.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// As much as the server holds of one message; whoever sends more at once is cut off.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// What is kept for somebody who watches and does not read.
+const TAPE_BYTES_MAX: usize = 8 << 20;

@@ -23,6 +23,7 @@ export class App {
   #last = 0;
   #views = [];
   #frames = [];
+  #told = 0;
 
   /// `stage` is where the diagrams stand.
   constructor(stage) {
@@ -218,6 +219,9 @@ export class App {
     this.#isDirty = false;
     this.width = this.panes[0]?.width ?? 1;
     for (const pane of this.panes) pane.draw();
+    // What is told in words need not be told with every frame.
+    if (this.isPlaying && time - this.#told < 90) return this.changed();
+    this.#told = time;
     for (const view of this.#views) view();
   }
 
@@ -281,7 +285,9 @@ export class App {
   /// Lets the moment be seen.
   reveal() {
     const x = this.axis.place(this.now) * this.scale - this.scroll;
-    if (x > this.width * 0.8) this.scroll += x - this.width * 0.8;
+    // Where very much is drawn, pages are turned; elsewhere the paper moves.
+    if (x > this.width * 0.85 && this.isPlaying && this.active.isDense) this.scroll += x - this.width * 0.15;
+    else if (x > this.width * 0.8 && !(this.isPlaying && this.active.isDense)) this.scroll += x - this.width * 0.8;
     else if (x < 0) this.scroll += x - this.width * 0.2;
     this.pan(0);
   }

@@ -1,11 +1,10 @@
 // The diagram: the server's lane on top, a lane for each rank below, time from left to right.
 
-/// Draws a field of a pane with a pen. `scene` says what, where, and how far time has come.
-export function draw(pen, scene) {
-  const { width, geometry, colors } = scene;
-  const s = { ...scene, x: (ns) => scene.axis.place(ns) * scene.scale - scene.scroll };
-  s.nowX = s.x(s.now);
-  s.endX = Math.min(s.nowX, width);
+/// Draws what has happened with a pen. `scene` says what, where, and how far time has come. What is left of
+/// the moment stays as it is while time goes on.
+export function past(pen, scene) {
+  const { geometry } = scene;
+  const s = placed(scene);
   ground(pen, s);
   ruler(pen, s);
   pen.within(0, geometry.ruler, Math.max(s.endX + 7, 0), geometry.height - geometry.ruler, () => {
@@ -14,8 +13,44 @@ export function draw(pen, scene) {
     messages(pen, s);
     marks(pen, s);
   });
+}
+
+/// Draws the moment over it: what is on its way, how full the fences are, and the time.
+export function present(pen, scene) {
+  const { geometry, colors, width } = scene;
+  const s = placed(scene);
+  if (s.nowX < -8 || s.nowX > width + 8) return;
+  pen.within(0, geometry.ruler, width, geometry.height - geometry.ruler, () => {
+    s.story.fences.forEach((fence, index) => count(pen, s, fence, s.slots[index]));
+    for (const message of s.window) {
+      if (message.sent[1] > s.step) break;
+      const flying = flight(s, message);
+      if (!flying) continue;
+      const isPicked = message === s.hover || message === s.picked;
+      pen.dot(...flying, isPicked ? 4.5 : 3.4, { color: tone(message, colors), ring: colors.paper, alpha: Math.max(s.alpha(message.lane, 1), 0.3) });
+    }
+  });
   pen.line([[s.nowX, geometry.ruler - 6], [s.nowX, geometry.height]], { color: colors.now, width: 1.5, alpha: 0.9 });
   flag(pen, s.nowX, geometry.ruler - 13, s.story.spoken(Math.round(s.now)), s);
+}
+
+/// The scene with the places of times.
+function placed(scene) {
+  const s = { ...scene, x: (ns) => scene.axis.place(ns) * scene.scale - scene.scroll };
+  s.nowX = s.x(s.now);
+  s.endX = Math.min(s.nowX, scene.width);
+  // Times that are seen; whatever ends before or begins after need not be placed.
+  [s.from, s.to] = [scene.axis.time((scene.scroll - 60) / scene.scale), scene.axis.time((scene.scroll + scene.width + 60) / scene.scale)];
+  return s;
+}
+
+/// Where the end of what is on its way is; nothing if it is not.
+function flight(s, message) {
+  const next = message.parts.at(-1)?.at[1] > s.step && message.parts.find((part) => part.at[1] > s.step);
+  if (!next) return null;
+  const [y1, y2] = ends(s, message);
+  const way = Math.min((s.now - message.sent[0]) / Math.max(next.at[0] - message.sent[0], 1), 1);
+  return [s.nowX, y1 + (y2 - y1) * way];
 }
 
 function flag(pen, x, y, words, { colors, width }) {
@@ -88,12 +123,13 @@ function fences(pen, s) {
     for (const visit of inside) {
       const y = s.yOf(visit.lane);
       const tall = Math.min(geometry.spacing * 0.66, 22);
+      if (visit.asked[0] > s.to || (visit.left && visit.left[0] < s.from)) continue;
       const from = s.x(visit.asked[0]);
       // Who is gone is not in a fence any more.
       const gone = story.spans[visit.lane].end?.ns ?? Infinity;
       const to = s.x(visit.left && visit.left[1] <= step ? visit.left[0] : Math.min(s.now, gone));
       pen.box(from, y - tall / 2, Math.max(to - from, 3), tall, {
-        color: colors.fence, alpha: s.alpha(visit.lane, freed === undefined ? 0.3 : 0.2), radius: tall / 2,
+        color: colors.fence, alpha: s.alpha(visit.lane, 0.22), radius: tall / 2,
       });
     }
     if (freed !== undefined) {
@@ -123,11 +159,24 @@ function filling(pen, s, fence, { slot, of }, freed) {
   });
   points.push([Math.max(end, points.at(-1)[0] + 4), points.at(-1)[1]], [Math.max(end, points.at(-1)[0] + 4), low]);
   pen.area(points, { color: colors.fence, alpha: 0.85 });
-  const name = fence.group === "job" ? "fence" : `fence ${fence.group}`;
-  const words = freed === undefined ? `${name} ${came.length} of ${members}` : name;
-  if (of === 1 && end - Math.max(start, 0) > 8 + words.length * 6) {
-    pen.text(words, Math.max(start, 4) + 6, geometry.server + 0.5, { color: colors.ink, size: 10.5, weight: 600, halo: colors.fenceHalo });
-  }
+  if (freed !== undefined && of === 1) title(pen, s, start, end, named(fence));
+}
+
+function named(fence) {
+  return fence.group === "job" ? "fence" : `fence ${fence.group}`;
+}
+
+function title(pen, { geometry, colors }, start, end, words) {
+  if (end - Math.max(start, 0) < 8 + words.length * 6) return;
+  pen.text(words, Math.max(start, 4) + 6, geometry.server + 0.5, { color: colors.ink, size: 10.5, weight: 600, halo: colors.fenceHalo });
+}
+
+/// How many have come to a fence that is still closed.
+function count(pen, s, fence, { of }) {
+  const came = fence.inside.filter((visit) => visit.came && visit.came[1] <= s.step);
+  if (of > 1 || !came.length || fence.inside.some((visit) => visit.freed && visit.freed[1] <= s.step)) return;
+  const start = s.x(Math.min(...came.map((visit) => visit.came[0])));
+  title(pen, s, start, s.endX, `${named(fence)} ${came.length} of ${fence.members || fence.inside.length}`);
 }
 
 function lanes(pen, s) {
@@ -141,6 +190,8 @@ function lanes(pen, s) {
     if (span.start == null && !story.recorded) return;
     pen.line([[from, y], [Math.max(to, from), y]], { color: colors.life, width: thin ? 1 : 1.6, alpha });
     for (const wait of span.waits) {
+      if (wait.from > s.to || wait.from > s.now) break;
+      if ((wait.to ?? s.now) < s.from) continue;
       const [x1, x2] = [s.x(wait.from), s.x(Math.min(wait.to ?? s.now, span.end?.ns ?? s.now, s.now))];
       if (x2 < 0 || x1 > s.width || x2 <= x1) continue;
       pen.line([[x1, y], [x2, y]], { color: colors.wait, width: thin ? 2.5 : 5, alpha: alpha * 0.5, cap: "butt" });
@@ -226,13 +277,9 @@ function torn(pen, s, { message, x1, y1, y2, color, alpha, isPicked }, width) {
     pen.line([[x1, y1], [x2, y2]], style);
     head(pen, x1, y1, x2, y2, style);
   }
-  const next = message.parts.find((part) => part.at[1] > s.step);
-  if (next) {
-    const way = Math.min((s.now - message.sent[0]) / Math.max(next.at[0] - message.sent[0], 1), 1);
-    const [x, y] = [s.nowX, y1 + (y2 - y1) * way];
-    pen.line([[x1, y1], [x, y]], style);
-    pen.dot(x, y, isPicked ? 4.5 : 3.4, { color, ring: s.colors.paper });
-  } else if (!message.arrived && !landed.length) {
+  const flying = flight(s, message);
+  if (flying) pen.line([[x1, y1], flying], style);
+  else if (!message.arrived && !landed.length) {
     // It never arrives: as far as half of the way, and there it is lost.
     const x2 = x1 + Math.min(Math.abs(y2 - y1) * 0.3, 26);
     pen.line([[x1, y1], [x2, (y1 + y2) / 2]], { ...style, dash: [3, 4] });
@@ -267,9 +314,8 @@ function captions(pen, s, labels) {
 function marks(pen, s) {
   const { story, geometry, colors, step } = s;
   let free = -Infinity;
-  for (const event of story.events) {
+  for (const event of story.marks) {
     if (event.at[1] > step) break;
-    if (!MARKED.has(event.kind)) continue;
     const x = s.x(event.at[0]);
     if (x < -40 || x > s.width + 40) continue;
     const isPicked = event === s.hover || event === s.picked;
@@ -292,9 +338,6 @@ function marks(pen, s) {
     }
   }
 }
-
-/// Kinds of events that are drawn as marks.
-export const MARKED = new Set(["fault", "report", "rule", "error"]);
 
 /// Those that are drawn on the lane of their rank; the others on the server's.
 export const ON_LANE = new Set(["fault", "error"]);

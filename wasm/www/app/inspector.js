@@ -88,6 +88,8 @@ export function said(text) {
     .replace(/^rank (\d+) got \d+ 0(.*)$/, "rank $1 hears yes$2")
     .replace(/^rank (\d+) got \d+ /, "rank $1 hears no: ")
     .replace(/^host (\d+) leave$/, "the server closes the link of rank $1")
+    .replace(/^host (\S+) closed$/, "the link of rank $1 is closed")
+    .replace(/^host (\S+) connected/, "rank $1 is connected")
     .replace(/^host (\d+) joined$/, "rank $1 has joined")
     .replace(/^rank (\d+) leave$/, "rank $1 closes its end of the link")
     .replace(/^rank (\S+) start( as .*)?$/, "rank $1 starts$2")

@@ -1,6 +1,6 @@
 // A run on the screen: the diagram, the names of its lanes, and what a hand does to them.
 
-import { draw, ends, MARKED, ON_LANE, slots } from "./draw.js";
+import { ends, ON_LANE, past, present, slots } from "./draw.js";
 import { button, fill, h, icon } from "./dom.js";
 import { CanvasPen, SvgPen } from "./pen.js";
 import { geometry, rows } from "./rows.js";
@@ -71,6 +71,10 @@ export class Pane {
     const context = this.canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.pen = new CanvasPen(context);
+    const layer = new OffscreenCanvas(this.canvas.width, this.canvas.height).getContext("2d");
+    layer.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.layer = new CanvasPen(layer);
+    this.drawn = null;
     const { ys, server, spacing } = this.geometry;
     this.gutter.style.height = `${this.geometry.height}px`;
     this.gutter.firstChild.style.top = `${server}px`;
@@ -102,8 +106,33 @@ export class Pane {
 
   draw() {
     if (!this.pen) return;
-    this.pen.context.clearRect(0, 0, this.width, this.geometry.height);
-    draw(this.pen, this.scene());
+    const scene = this.scene();
+    const { width, geometry } = this;
+    this.isDense = scene.window.length > 400;
+    this.drawPast(scene);
+    const { context } = this.pen;
+    context.globalAlpha = 1;
+    context.clearRect(0, 0, width, geometry.height);
+    context.drawImage(this.layer.context.canvas, 0, 0, width, geometry.height);
+    present(this.pen, scene);
+  }
+
+  /// Draws what has happened into a layer of its own. While time runs, only what is new is drawn.
+  drawPast(scene) {
+    const { story, app } = this;
+    const { step, now, axis, scale, scroll } = scene;
+    const ended = story.marks.filter((event) => event.at[1] <= step).length + story.spans.filter(({ end }) => end && end.ns <= now).length +
+      story.fences.filter(({ inside }) => inside.some((visit) => visit.freed && visit.freed[1] <= step)).length;
+    const drawn = [story, axis, scale, scroll, scene.colors, scene.hover, scene.picked, scene.follow, this.rows, ended, app.isPlaying];
+    const isSame = app.isPlaying && this.drawn?.now <= now && this.drawn.step <= step && this.drawn.what.every((one, at) => one === drawn[at]);
+    const place = (ns) => axis.place(ns) * scale - scroll;
+    const from = isSame ? place(this.drawn.now) - 10 : 0;
+    const to = isSame ? place(now) + 10 : this.width;
+    this.layer.within(from, 0, to - from, this.geometry.height, () => {
+      this.layer.context.clearRect(from, 0, to - from, this.geometry.height);
+      past(this.layer, scene);
+    });
+    this.drawn = { what: drawn, now, step };
   }
 
   /// The diagram as it is seen, as a file, with the names of its lanes.
@@ -112,7 +141,10 @@ export class Pane {
     const { colors } = this.app;
     const pen = new SvgPen(this.width + names, this.geometry.height, colors.paper);
     pen.parts.push(`<g transform="translate(${names} 0)">`);
-    pen.within(0, 0, this.width, this.geometry.height, () => draw(pen, this.scene()));
+    pen.within(0, 0, this.width, this.geometry.height, () => {
+      past(pen, this.scene());
+      present(pen, this.scene());
+    });
     pen.parts.push("</g>");
     const style = { color: colors.ink, size: 12, align: "right", weight: 600 };
     pen.text("server", names - 12, this.geometry.server, style);
@@ -222,8 +254,8 @@ export class Pane {
   at(x, y) {
     const s = this.scene();
     const place = (ns) => s.axis.place(ns) * s.scale - s.scroll;
-    const marked = this.story.events.find((event) => {
-      if (event.at[1] > s.step || !MARKED.has(event.kind)) return false;
+    const marked = this.story.marks.find((event) => {
+      if (event.at[1] > s.step) return false;
       const top = ON_LANE.has(event.kind) ? s.yOf(event.lane) : s.geometry.server - s.geometry.half - 10;
       const [left, right] = ON_LANE.has(event.kind) ? [-8, 8] : [-4, 48];
       const away = x - place(event.at[0]);

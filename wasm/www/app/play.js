@@ -133,9 +133,13 @@ function prepared(story) {
   story.events.forEach((event) => note(event.at));
   story.moments = [...moments].map(([step, ns]) => ({ step, ns })).sort((a, b) => a.step - b.step);
   if (story.moments.at(-1).step < story.steps) story.moments.push({ step: story.steps, ns: story.end });
+  story.marks = story.events.filter((event) => MARKED.has(event.kind));
   story.spans = spans(story);
   return story;
 }
+
+/// Kinds of events that are drawn as marks.
+export const MARKED = new Set(["fault", "report", "rule", "error"]);
 
 /// The value of a field of a message.
 export function value(message, name) {

@@ -140,6 +140,8 @@ export class Session {
       ask: () => prompt("The secret of this job, as its launcher was given it:"),
       show: (run) => {
         const { app } = this;
+        // That it has no end yet is no news of a job that runs.
+        run.story.about = [run.story.about[0].replace(/^A trace(: )?/, "Live$1")];
         if (isFirst) {
           this.watch(run, title);
           app.seekIndex(Infinity);

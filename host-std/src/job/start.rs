@@ -115,6 +115,7 @@ impl Run {
         };
         let count = self.spawned_count + 1;
         let mut plan = plan.spawned(parts, preputs, (std::process::id(), count));
+        plan.spawner_rank = rank;
         if let Err(error) = Self::open_for(&mut self.pmix, &mut plan, &self.poller) {
             return self.refuse(who, (Code::FAIL, &[]), error);
         }

@@ -3,6 +3,7 @@
 //! [`variables`]), the process itself ([`process`]), signals to and from it ([`signal`]) and what it may
 //! leave behind ([`orphans`]). What ranks start themselves comes as an [`order`] of [`program`]s.
 
+pub mod apps;
 pub mod binding;
 pub mod cleanup;
 pub mod codes;

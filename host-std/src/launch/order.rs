@@ -36,16 +36,16 @@ pub struct Order {
 /// One program of an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    name: OsString,
-    args: Vec<OsString>,
+    pub(super) name: OsString,
+    pub(super) args: Vec<OsString>,
     /// How many processes at most.
-    processes: u32,
-    soft: Option<String>,
-    hosts: Vec<String>,
-    host_file: Option<PathBuf>,
-    folder: Option<PathBuf>,
-    search: Option<OsString>,
-    variables: Vec<(OsString, OsString)>,
+    pub(super) processes: u32,
+    pub(super) soft: Option<String>,
+    pub(super) hosts: Vec<String>,
+    pub(super) host_file: Option<PathBuf>,
+    pub(super) folder: Option<PathBuf>,
+    pub(super) search: Option<OsString>,
+    pub(super) variables: Vec<(OsString, OsString)>,
 }
 
 /// Why an order is not taken. The text ends with the way out.

@@ -28,6 +28,8 @@ pub struct Plan {
     pub kvsname: String,
     /// The name of the job that asked for this one; none for the first.
     pub spawner: Option<String>,
+    /// The rank of it that has asked.
+    pub spawner_rank: u32,
     /// How many processes there may be in all jobs together; none if nobody counts them.
     pub universe: Option<u32>,
     /// What its ranks find in their environment.
@@ -74,6 +76,7 @@ impl Plan {
             host: config.host.clone(),
             kvsname: format!("kvs_{pid}_0"),
             spawner: None,
+            spawner_rank: 0,
             universe: match config.settings.job.universe {
                 Universe::Job => Some(ranks),
                 Universe::Of(universe) => Some(universe),
@@ -102,6 +105,7 @@ impl Plan {
             host: self.host.clone(),
             kvsname: format!("kvs_{pid}_{count}"),
             spawner: Some(self.kvsname.clone()),
+            spawner_rank: 0,
             universe: self.universe,
             environment: self.environment.clone(),
             binding: self.binding.clone(),
@@ -193,6 +197,7 @@ pub(crate) mod tests {
             host: "node1".to_owned(),
             kvsname: "kvs_7_0".to_owned(),
             spawner: None,
+            spawner_rank: 0,
             universe: Some(ranks),
             environment: Environment::default(),
             binding: None,

@@ -93,11 +93,21 @@ pub enum News {
 
 /// A spawn that waits for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Who waits.
-    pub session: SessionId,
-    /// Where.
-    pub exchange: usize,
+pub enum Asked {
+    /// A PMI client.
+    Pmi {
+        /// Who waits.
+        session: SessionId,
+        /// Where.
+        exchange: usize,
+    },
+    /// A PMIx client.
+    Pmix {
+        /// Who waits.
+        connection: ConnectionId,
+        /// Where.
+        pending: usize,
+    },
 }
 
 /// Reads one event of the server.
@@ -119,7 +129,7 @@ pub(super) fn event_news(service: &mut Service, event: Event) -> Option<News> {
             let order = service.server.spawn_request(session).map(Order::read).unwrap_or_default();
             service.server.spawn_read(session);
             let (job, rank) = service.server.peer(session)?;
-            let asked = Asked { session, exchange };
+            let asked = Asked::Pmi { session, exchange };
             Some(News::Spawn { job, rank: rank?.0, order, asked })
         }
         Event::PutTwice { job, key, first, second } => {

@@ -136,7 +136,7 @@ impl Service {
     pub fn remove_job(&mut self, job: JobId) {
         // It is refused only while a rank may still speak; the job then stays, which costs memory only.
         if self.server.remove_job(job).is_ok() {
-            self.desk.pmix.remove_job(job);
+            self.desk.pmix.remove_job(job, &mut self.server);
             if let Some(seats) = self.seats.get_mut(index(job.0)) {
                 *seats = Vec::new();
                 self.tracer.remove_job(job.0);
@@ -231,7 +231,14 @@ impl Service {
     /// Answers a spawn: with the job that runs now, or with why there is none.
     pub fn answer_spawn(&mut self, asked: Asked, made: Result<JobId, Code>, codes: &[CodeRun]) {
         // Whoever asked may be gone; then nobody waits.
-        let _ = self.server.answer_spawn(asked.session, asked.exchange, made, codes);
+        match asked {
+            Asked::Pmi { session, exchange } => {
+                let _ = self.server.answer_spawn(session, exchange, made, codes);
+            }
+            Asked::Pmix { connection, pending } => {
+                self.answer_pmix_spawn((connection, pending), made);
+            }
+        }
     }
 
     /// Notes that a rank will never be heard again, so that nobody waits for it.

@@ -4,7 +4,7 @@
 //! whatever order and whether one by one or as a whole job. The processes are kept as the first one
 //! has listed them, and as a sum over all of them by which lists are compared.
 
-use super::block::Block;
+use super::block::{Block, packed};
 use super::connection::{Connection, Owed, Talk};
 use super::info;
 use super::state::{Reach, Told};
@@ -15,12 +15,12 @@ use crate::server::{Job, Server, Storage};
 use crate::storage::{Slots, copy};
 use crate::time::Instant;
 use crate::wire::pmix::names::Status;
-use crate::wire::pmix::{List, Proc, WILDCARD};
+use crate::wire::pmix::{List, Proc, Type, WILDCARD};
 
 /// What several processes do together.
 #[derive(Clone, Debug)]
 pub struct Collective<B> {
-    kind: Kind,
+    purpose: Purpose,
     /// Who takes part: numbers of jobs and ranks, eight bytes each; a rank may stand for all.
     who: B,
     sum: Sum,
@@ -30,9 +30,13 @@ pub struct Collective<B> {
 
 /// What it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Purpose {
     /// A fence of some processes.
     Fence,
+    /// A fence, after which the processes know each other's jobs.
+    Connect,
+    /// A fence, after which they do not.
+    Disconnect,
 }
 
 /// A set of processes, as a number that does not depend on their order.
@@ -61,7 +65,7 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         talk: &mut Talk<P::Block, P::Pendings>,
         tag: u32,
         (job, rank): (JobId, Rank),
-        kind: Kind,
+        purpose: Purpose,
         procs: &List<'_>,
         until: Option<Instant>,
     ) -> Told {
@@ -76,7 +80,7 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         // Whoever is in one of them already begins, or joins, the next.
         let open = (0..self.collectives.end()).find(|at| {
             let open = self.collectives.get(*at);
-            open.is_some_and(|open| open.kind == kind && open.sum == sum) && !is_in(*at)
+            open.is_some_and(|open| open.purpose == purpose && open.sum == sum) && !is_in(*at)
         });
         let at = match open {
             Some(at) => at,
@@ -85,7 +89,7 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
                     talk.owe(tag, Owed::Status(Status::NOMEM));
                     return Told::Nothing;
                 };
-                match self.collectives.insert(Collective { kind, who, sum, inside: 0 }) {
+                match self.collectives.insert(Collective { purpose, who, sum, inside: 0 }) {
                     Ok(at) => at,
                     Err(_) => {
                         talk.owe(tag, Owed::Status(Status::OUT_OF_RESOURCE));
@@ -145,7 +149,7 @@ impl<P: Memory> Pmix<P> {
             return;
         }
         let status = if gone > 0 { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
-        self.end(at, status);
+        self.end(at, status, server);
     }
 
     /// Looks at all of them, because somebody is gone.
@@ -156,14 +160,43 @@ impl<P: Memory> Pmix<P> {
     }
 
     /// Answers all who are in it, and forgets it.
-    pub(super) fn end(&mut self, at: usize, status: Status) {
-        self.collectives.remove(at);
+    pub(super) fn end<S: Storage>(&mut self, at: usize, status: Status, server: &Server<S>) {
+        let Some(ended) = self.collectives.remove(at) else { return };
         for number in 0..self.connections.end() {
             let Some(connection) = self.connections.get(number) else { continue };
             let Some(place) = connection.talk.in_collective(at) else { continue };
             let id = ConnectionId(u32::try_from(number).unwrap_or(u32::MAX));
-            self.settle(id, place, Owed::Status(status));
+            let owed = match (ended.purpose, connection.talk.peer) {
+                (Purpose::Connect, Some((own, _))) if status == Status::SUCCESS => {
+                    self.introduce(&ended, own, &connection.talk, server)
+                }
+                _ => Owed::Status(status),
+            };
+            self.settle(id, place, owed);
         }
+    }
+
+    /// Tells a process of job `own` about the other jobs that it is connected with.
+    fn introduce<S: Storage>(
+        &self,
+        ended: &Collective<P::Block>,
+        own: JobId,
+        talk: &Talk<P::Block, P::Pendings>,
+        server: &Server<S>,
+    ) -> Owed<P::Block> {
+        let answer = packed(talk.format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0);
+            for (at, (id, _)) in ended.listed().enumerate() {
+                let is_new = ended.listed().take(at).all(|(before, _)| before != id);
+                let view = info::view(&self.jobs, id).zip(server.job(id));
+                if let Some((view, job)) = view.filter(|_| is_new && id != own) {
+                    to.one(Type::BYTE_OBJECT).nested(|to| {
+                        view.write_description(job.name().as_bytes(), talk.release, to);
+                    });
+                }
+            }
+        });
+        answer.map_or(Owed::Status(Status::NOMEM), Owed::Body)
     }
 
     /// Somebody who was in it is not any more.

@@ -32,6 +32,8 @@ pub(super) struct Talk<B, X> {
     pub(super) is_admitted: bool,
     pub(super) format: Format,
     pub(super) release: Release,
+    /// The user it claims to run as.
+    pub(super) user: Option<u32>,
     /// When a caller must have said who it is.
     pub(super) deadline: Option<Instant>,
     pub(super) pendings: X,
@@ -108,6 +110,8 @@ pub(super) enum Owed<B> {
     Collective { at: usize, until: Option<Instant> },
     /// What a process posts under a key; under any, if there is none.
     Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, until: Option<Instant> },
+    /// What is published under the keys of this request.
+    Lookup { body: B, until: Option<Instant> },
     /// What the owner says.
     Owner,
 }
@@ -120,6 +124,7 @@ impl<B, I: Buffer, X> Connection<B, I, X> {
             is_admitted: false,
             format: Format::PLAIN,
             release: Release::default(),
+            user: None,
             deadline,
             pendings,
             blocks: PhantomData,
@@ -331,6 +336,7 @@ impl<B> Owed<B> {
             Self::Fence { until, .. }
             | Self::LaterFence { until }
             | Self::Collective { until, .. }
+            | Self::Lookup { until, .. }
             | Self::Get { until, .. } => *until,
             _ => None,
         }

@@ -74,14 +74,14 @@ impl<P: Memory> Pmix<P> {
         now: Instant,
         (rest, is_held, len): (&[u8], bool, usize),
     ) -> Result<Told, PeerError> {
-        let Some(connection) = self.connections.get_mut(id.0 as usize) else {
+        let Self { connections, jobs, collectives, names, .. } = self;
+        let Some(connection) = connections.get_mut(id.0 as usize) else {
             return Ok(Told::Nothing);
         };
         let Connection { inbox, talk } = connection;
         let fresh = rest.get(..len).unwrap_or(b"");
         let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
-        let (jobs, collectives) = (&mut self.jobs, &mut self.collectives);
-        let mut reach = Reach::<P, S> { jobs, collectives, server, now };
+        let mut reach = Reach::<P, S> { jobs, collectives, names, server, now };
         let told = state::message(talk, &mut reach, message);
         if let Ok(Told::Asked(_)) = told {
             if !is_held && inbox.extend(fresh).is_err() {
@@ -103,6 +103,7 @@ impl<P: Memory> Pmix<P> {
             Told::Nothing => return,
             Told::Claimed { user } => Event::Dialled { connection: id, job, rank, user },
             Told::Committed => return self.look_at_gets((job, rank), server),
+            Told::Published => return self.look_at_lookups(server),
             Told::Fenced => return self.look_at_fence(job, server),
             Told::Entered(at) => return self.look_at_collective(at, server),
             Told::Left => {

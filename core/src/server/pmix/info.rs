@@ -88,6 +88,12 @@ where
         of_rank.or_else(of_job).or_else(in_array)
     }
 
+    /// Writes the description of the job behind its name space, as REQ is answered.
+    pub(super) fn write_description(&self, nspace: &[u8], release: Release, to: &mut Packer<'_>) {
+        to.one(Type::STRING).text(Some(nspace));
+        write_info(self.info.as_ref(), release < Release::V4_2, to);
+    }
+
     /// Writes what is known of the job as one object of an answer.
     pub(super) fn write_object(&self, nspace: &[u8], to: &mut Packer<'_>) {
         to.one(Type::BYTE_OBJECT).nested(|to| {

@@ -26,6 +26,7 @@ mod feed;
 mod fence;
 mod get;
 mod info;
+mod names;
 mod post;
 mod state;
 
@@ -33,6 +34,7 @@ pub use block::Block;
 pub use collective::Collective;
 pub use connection::{Connection, Pending};
 pub use info::JobView;
+pub use names::Published;
 pub use post::{Post, Posted};
 
 use self::connection::{Owed, Stage};
@@ -64,6 +66,8 @@ pub trait Memory {
     type Jobs: Slots<JobView<Self::Block, Self::Posts>>;
     /// Holds what several processes do together.
     type Collectives: Slots<Collective<Self::Block>>;
+    /// Holds what is published.
+    type Names: Slots<Published<Self::Block>>;
 }
 
 /// Which connection. Used again after the connection was closed.
@@ -76,6 +80,7 @@ pub struct Pmix<P: Memory> {
     connections: P::Connections,
     jobs: P::Jobs,
     collectives: P::Collectives,
+    names: P::Names,
     /// Connections that have something to send or to take up.
     ready: Queue,
     /// Connections that have something to tell the owner.
@@ -132,8 +137,10 @@ impl<P: Memory> Pmix<P> {
         connections: P::Connections,
         jobs: P::Jobs,
         collectives: P::Collectives,
+        names: P::Names,
     ) -> Self {
-        Self { connections, jobs, collectives, ready: Queue::new(), noted: Queue::new() }
+        let (ready, noted) = (Queue::new(), Queue::new());
+        Self { connections, jobs, collectives, names, ready, noted }
     }
 
     /// Lets PMIx clients into a job of the server. `info` is what they are told about it: KVALs as
@@ -146,8 +153,10 @@ impl<P: Memory> Pmix<P> {
         self.jobs.insert(view).map(drop).map_err(|_| Misuse::NoRoom { what: "job" })
     }
 
-    /// Forgets a job and what its ranks have posted. Its connections must be closed.
-    pub fn remove_job(&mut self, job: JobId) {
+    /// Forgets a job, what its ranks have posted, and what they have published for no longer. Its
+    /// connections must be closed.
+    pub fn remove_job<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
+        self.forget_published(job, None, server);
         if let Some(at) = info::place(&self.jobs, job) {
             self.jobs.remove(at);
         }
@@ -254,6 +263,7 @@ impl<P: Memory> Pmix<P> {
             return;
         }
         self.give_up_gets(job, rank);
+        self.forget_published(job, Some(rank), server);
         self.look_at_fence(job, server);
         self.look_at_collectives(server);
     }
@@ -363,7 +373,7 @@ impl<P: Memory> Pmix<P> {
         {
             match owed {
                 Owed::Fence { .. } => self.expire_fence(job, server),
-                Owed::Collective { at, .. } => self.end(at, Status::TIMEOUT),
+                Owed::Collective { at, .. } => self.end(at, Status::TIMEOUT, server),
                 _ => {}
             }
             // Also for whoever is in something that nobody knows of any more.

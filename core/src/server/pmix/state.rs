@@ -12,7 +12,9 @@
 //! | Open | a body that is no request | status -27 | Open |
 //! | Leaving, Broken, Ended | anything | thrown away | |
 
+use super::collective::Purpose;
 use super::connection::{Owed, Stage, Talk};
+use super::get::until;
 use super::{Memory, info};
 use crate::command::Verb;
 use crate::error::PeerError;
@@ -29,6 +31,7 @@ use crate::wire::pmix::{Request, Unpacker};
 pub(super) struct Reach<'a, P: Memory, S: Storage> {
     pub(super) jobs: &'a mut P::Jobs,
     pub(super) collectives: &'a mut P::Collectives,
+    pub(super) names: &'a mut P::Names,
     pub(super) server: &'a mut Server<S>,
     pub(super) now: Instant,
 }
@@ -42,6 +45,8 @@ pub(super) enum Told {
     },
     /// Its rank has posted something.
     Committed,
+    /// Its rank has published something.
+    Published,
     /// Its rank is in the fence of its job.
     Fenced,
     /// Its rank takes part in something with others.
@@ -85,13 +90,13 @@ pub(super) fn message<P: Memory, S: Storage>(
         }
     };
     reach.hear((job, rank), verb(request.command()));
-    Ok(answer(talk, reach, header.tag, (job, rank), &request))
+    Ok(answer(talk, reach, (header.tag, body), (job, rank), &request))
 }
 
 fn answer<P: Memory, S: Storage>(
     talk: &mut Talk<P::Block, P::Pendings>,
     reach: &mut Reach<'_, P, S>,
-    tag: u32,
+    (tag, body): (u32, &[u8]),
     (job, rank): (JobId, Rank),
     request: &Request<'_>,
 ) -> Told {
@@ -111,13 +116,31 @@ fn answer<P: Memory, S: Storage>(
             let message = Excerpt::new(message.unwrap_or(b"").iter().copied());
             (Owed::Status(Status::SUCCESS), Told::Aborted { code: *code, message })
         }
+        Request::Publish { user, infos } => {
+            let status = reach.publish(talk, (job, rank), *user, infos);
+            (Owed::Status(status), Told::Published)
+        }
+        Request::Lookup(wanted) => (reach.look_up(talk, (job, rank), body, wanted), Told::Nothing),
+        Request::Unpublish(wanted) => {
+            (Owed::Status(reach.unpublish((job, rank), wanted)), Told::Nothing)
+        }
+        Request::Connect(with) => {
+            let until = until(&with.infos, reach.now, None);
+            return reach.join(talk, tag, (job, rank), Purpose::Connect, &with.procs, until);
+        }
+        Request::Disconnect(from) => {
+            let until = until(&from.infos, reach.now, None);
+            return reach.join(talk, tag, (job, rank), Purpose::Disconnect, &from.procs, until);
+        }
         Request::RegisterEvents { codes, .. } => (talk.register(codes), Told::Nothing),
         Request::DeregisterEvents(codes) => {
             talk.deregister(codes.clone());
             // This is the one request without an answer.
             return Told::Nothing;
         }
-        Request::JobControl { .. } => return Told::Asked(talk.owe(tag, Owed::Owner)),
+        Request::JobControl { .. } | Request::Spawn { .. } => {
+            return Told::Asked(talk.owe(tag, Owed::Owner));
+        }
         _ => (Owed::Status(Status::NOT_SUPPORTED), Told::Nothing),
     };
     talk.owe(tag, owed);
@@ -185,6 +208,7 @@ fn greet<P: Memory, S: Storage>(
     };
     talk.stage = Stage::Claimed;
     talk.peer = Some((job, Rank(rank)));
+    talk.user = user;
     Ok(Told::Claimed { user })
 }
 

@@ -3,11 +3,12 @@
 use super::*;
 use crate::server::pmix::{
     Collective, Connection, ConnectionId, Event as PmixEvent, JobView, Memory, Pending, Pmix, Post,
+    Published,
 };
 use crate::time::Duration;
 use crate::wire::pmix::greeting::{Greeting, Kind, read_welcome};
 use crate::wire::pmix::header::Header;
-use crate::wire::pmix::names::{Command, Status, keys, scope};
+use crate::wire::pmix::names::{Command, Status, keys, persistence, range, scope};
 use crate::wire::pmix::{Family, Format, Kvals, Packer, Proc, Type, Unpacker, WILDCARD, ranks};
 
 /// Everything in arrays and vectors: what a board, or a host, could lend.
@@ -26,6 +27,7 @@ impl Memory for Lent {
     type Posts = Vec<Post<Block>>;
     type Jobs = Vec8<JobView<Block, Vec<Post<Block>>>>;
     type Collectives = Vec8<Collective<Block>>;
+    type Names = Vec8<Published<Block>>;
 }
 
 type Vec8<T> = heapless::Vec<Option<T>, 8>;
@@ -54,7 +56,7 @@ impl Hall {
 
     fn empty(size: u32) -> Self {
         let world = World::without_sessions(size, false);
-        let mut pmix = Pmix::new(Vec8::new(), Vec8::new(), Vec8::new());
+        let mut pmix = Pmix::new(Vec8::new(), Vec8::new(), Vec8::new(), Vec8::new());
         let info = packed(Format::PLAIN, &|to| describe(size, to));
         let posts = (0..size).map(|_| Post::default()).collect();
         pmix.add_job(world.job, Block::from_slice(&info).unwrap(), posts).unwrap();
@@ -522,6 +524,179 @@ fn a_fence_of_some_is_told_apart_by_who_takes_part() {
     assert_eq!(hall.status(2), Status::BAD_PARAM);
     hall.fence(2, &[2, 3], 0);
     assert_eq!(hall.status(2), Status::NOT_FOUND);
+}
+
+impl Hall {
+    fn publish(&mut self, client: usize, key: &str, directives: &[(&[u8], Type, u8)]) -> Status {
+        self.ask(client, Command::PUBLISH, &|to| {
+            let infos = 1 + directives.len() as u64;
+            to.one(Type::UINT32)
+                .u32(7)
+                .one(Type::SIZE)
+                .size(infos)
+                .op(Type::INFO, count(1 + directives.len()));
+            to.text(Some(key.as_bytes())).u32(0).of(Type::STRING).text(Some(b"port"));
+            for (key, of, value) in directives {
+                to.text(Some(key)).u32(0).of(*of).u8(*value);
+            }
+        });
+        self.status(client)
+    }
+
+    fn look_up(&mut self, client: usize, keys: &[&str], waits: bool) {
+        self.names(client, Command::LOOKUP, keys, waits);
+    }
+
+    fn names(&mut self, client: usize, command: Command, keys: &[&str], waits: bool) {
+        self.ask(client, command, &|to| {
+            to.one(Type::UINT32).u32(7).one(Type::SIZE).size(keys.len() as u64);
+            for key in keys {
+                to.one(Type::STRING).text(Some(key.as_bytes()));
+            }
+            if waits {
+                to.one(Type::SIZE).size(2).op(Type::INFO, 2);
+                to.text(Some(keys::WAIT)).u32(0).of(Type::BOOL).u8(1);
+                to.text(Some(keys::TIMEOUT)).u32(0).of(Type::UINT8).u8(9);
+            } else {
+                to.one(Type::SIZE).size(0);
+            }
+        });
+    }
+
+    /// Status, and who has published what under which key.
+    fn found(&mut self, client: usize) -> (Status, Vec<(u32, String, String)>) {
+        let mut answers = self.answers(client);
+        assert_eq!(answers.len(), 1);
+        let (body, format) = (answers.remove(0).1, self.clients[client].1);
+        let status = status_of(&body, format);
+        let mut from = Unpacker::new(&body, format);
+        from.one(Type::STATUS).unwrap().i32().unwrap();
+        if from.is_empty() {
+            return (status, Vec::new());
+        }
+        let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap()).into_owned();
+        let count = from.one(Type::SIZE).unwrap().size().unwrap();
+        assert_eq!(u64::from(from.op(Type::PDATA).unwrap()), count);
+        let found = (0..count).map(|_| {
+            let proc = Proc::read(&mut from).unwrap();
+            assert_eq!(proc.nspace, NSPACE);
+            let key = text(from.text().unwrap());
+            (proc.rank, key, text(from.value().unwrap().text()))
+        });
+        (status, found.collect())
+    }
+}
+
+fn port(rank: u32, key: &str) -> (u32, String, String) {
+    (rank, key.into(), "port".into())
+}
+
+#[test]
+fn what_is_published_is_found_by_those_it_is_for_until_it_is_taken_back() {
+    // Ranks 0 and 1 share a node.
+    let mut hall = Hall::empty(3);
+    hall.join(0, Format::PLAIN);
+    hall.join(1, FIXED);
+    hall.join(2, Format::PLAIN);
+    let on_node = (keys::RANGE, Type::DATA_RANGE, range::LOCAL);
+    assert_eq!(hall.publish(0, "all", &[]), Status::SUCCESS);
+    assert_eq!(hall.publish(2, "all", &[]), Status::DUPLICATE_KEY);
+    assert_eq!(hall.publish(0, "node", &[on_node]), Status::SUCCESS);
+    hall.look_up(1, &["all", "node"], false);
+    assert_eq!(hall.found(1), (Status::SUCCESS, vec![port(0, "all"), port(0, "node")]));
+    hall.look_up(2, &["all", "node"], false);
+    assert_eq!(hall.found(2), (Status::PARTIAL_SUCCESS, vec![port(0, "all")]));
+    // Only its publisher takes it back, and what there is not is no error.
+    hall.names(2, Command::UNPUBLISH, &["all"], false);
+    assert_eq!(hall.status(2), Status::SUCCESS);
+    hall.look_up(2, &["all"], false);
+    assert_eq!(hall.found(2).0, Status::SUCCESS);
+    hall.names(0, Command::UNPUBLISH, &[], false);
+    assert_eq!(hall.status(0), Status::SUCCESS);
+    hall.look_up(1, &["all", "node"], false);
+    assert_eq!(hall.found(1), (Status::NOT_FOUND, vec![]));
+}
+
+#[test]
+fn a_lookup_waits_for_what_is_read_once() {
+    let mut hall = Hall::new(3);
+    hall.look_up(1, &["k"], true);
+    assert_eq!(hall.answers(1), []);
+    let once = (keys::PERSIST, Type::PERSIST, persistence::FIRST_READ);
+    assert_eq!(hall.publish(0, "k", &[once]), Status::SUCCESS);
+    assert_eq!(hall.found(1), (Status::SUCCESS, vec![port(0, "k")]));
+    hall.look_up(2, &["k"], true);
+    assert_eq!(hall.answers(2), []);
+    hall.late(9);
+    assert_eq!(hall.found(2), (Status::TIMEOUT, vec![]));
+    // What is published until its publisher ends goes with it.
+    let own = (keys::PERSIST, Type::PERSIST, persistence::PROC);
+    assert_eq!(hall.publish(0, "k", &[own]), Status::SUCCESS);
+    hall.end(0);
+    hall.look_up(1, &["k"], false);
+    assert_eq!(hall.found(1), (Status::NOT_FOUND, vec![]));
+}
+
+#[test]
+fn names_are_the_same_for_clients_of_every_generation() {
+    let mut hall = Hall::empty(2);
+    let client = hall.join(0, Format::PLAIN);
+    let peer = Peer::Member { job: hall.world.job, rank: Rank(1) };
+    let session = hall.world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
+    hall.world.sessions = vec![session; 2];
+    hall.world.say(1, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    assert_eq!(hall.publish(client, "mine", &[]), Status::SUCCESS);
+    let heard = hall.world.say(1, "cmd=lookup_name service=mine\n");
+    assert!(heard.contains("port=port"), "{heard}");
+    hall.world.say(1, "cmd=publish_name service=theirs port=port\n");
+    hall.look_up(client, &["theirs"], false);
+    assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "theirs")]));
+    assert_eq!(hall.publish(client, "theirs", &[]), Status::DUPLICATE_KEY);
+    hall.names(client, Command::UNPUBLISH, &["mine"], false);
+    assert_eq!(hall.status(client), Status::SUCCESS);
+    let heard = hall.world.say(1, "cmd=lookup_name service=mine\n");
+    assert!(!heard.contains("port=port"), "{heard}");
+}
+
+#[test]
+fn jobs_that_connect_learn_of_each_other() {
+    let mut hall = Hall::new(1);
+    let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
+    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let other = hall.world.server.add_job(spec, vec![Member::new(0, 0)], store()).unwrap();
+    let info = packed(Format::PLAIN, &|to| describe(1, to));
+    let posts = vec![Post::default()];
+    hall.pmix.add_job(other, Block::from_slice(&info).unwrap(), posts).unwrap();
+    let id = hall.open();
+    hall.clients.push((id, Format::PLAIN));
+    hall.hand_in(id, &greeting(b"kvs_2", 0, Format::PLAIN)).unwrap();
+    hall.pmix.poll_event();
+    hall.pmix.admit(id, &mut hall.world.server).unwrap();
+    hall.bytes(id);
+    for command in [Command::CONNECT, Command::DISCONNECT] {
+        for client in 0..2 {
+            assert_eq!(hall.answers(0), []);
+            hall.ask(client, command, &|to| {
+                to.one(Type::SIZE).size(2).op(Type::PROC, 2);
+                Proc { nspace: b"kvs_2", rank: WILDCARD }.write(to);
+                Proc { nspace: NSPACE, rank: 0 }.write(to);
+                to.one(Type::SIZE).size(0);
+            });
+        }
+        for (client, met) in [(0, &b"kvs_2"[..]), (1, NSPACE)] {
+            let body = hall.answers(client).remove(0).1;
+            let mut from = Unpacker::new(&body, Format::PLAIN);
+            assert_eq!(from.one(Type::STATUS).unwrap().i32(), Ok(0));
+            if command == Command::DISCONNECT {
+                assert!(from.is_empty());
+                continue;
+            }
+            let bytes = from.one(Type::BYTE_OBJECT).unwrap().blob().unwrap();
+            let mut object = Unpacker::new(bytes, Format::PLAIN);
+            assert_eq!(object.one(Type::STRING).unwrap().text(), Ok(Some(met)));
+            assert_eq!((Kvals::after(object).count(), from.is_empty()), (3, true));
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //!   value      one value of any type: skipped, copied into another encoding, looked into
 //!   parts      what messages are made of: processes, infos, keys with values, lists of them
 //!   request    what a client asks, command by command
+//!   app        a program that it wants started
 //!   types      the numbers of data types, and what a value of each is made of
 //!   format     the two families of integers, with types described or not
 //!   regex      lists of nodes and of processes, written short
@@ -18,6 +19,7 @@
 //! are big endian or of variable length everywhere but in the header of the greeting, which is in
 //! the order of the sender's machine.
 
+mod app;
 mod format;
 pub mod greeting;
 pub mod header;
@@ -30,6 +32,7 @@ mod types;
 mod unpack;
 mod value;
 
+pub use app::{App, Texts};
 pub use format::{Family, Format, Release};
 pub use pack::Packer;
 pub use parts::{Info, Kval, Kvals, List, Proc, Scopes, WILDCARD, ranks};

@@ -265,6 +265,22 @@ pub mod keys {
         RANGE = b"pmix.range";
         /// How long it stays. PERSIST.
         PERSIST = b"pmix.persist";
+        /// Who may look it up, by other means than its range. DATA_ARRAY.
+        ACCESS_PERMISSIONS = b"pmix.aperms";
+        /// Users who may. DATA_ARRAY.
+        ACCESS_USERS = b"pmix.auids";
+        /// Groups that may. DATA_ARRAY.
+        ACCESS_GROUPS = b"pmix.agids";
+        /// Hosts to start on. STRING, a comma list.
+        HOST = b"pmix.host";
+        /// A file with hosts to start on. STRING.
+        HOSTFILE = b"pmix.hostfile";
+        /// The personality of a program: which library will ask. STRING.
+        PERSONALITY = b"pmix.pers";
+        /// Sets a variable. ENVAR.
+        SET_ENVAR = b"pmix.envar.set";
+        /// Sets a variable unless it is there. ENVAR.
+        ADD_ENVAR = b"pmix.envar.add";
         /// Waits until it is there: BOOL, or the number of things.
         WAIT = b"pmix.wait";
         /// A node is asked about. BOOL.
@@ -305,6 +321,20 @@ pub mod scope {
     pub const GLOBAL: u8 = 3;
     /// Nobody else.
     pub const INTERNAL: u8 = 4;
+}
+
+/// How long published data stays. An open set.
+pub mod persistence {
+    /// Until it is taken back.
+    pub const INDEFINITE: u8 = 0;
+    /// Until it was looked up once.
+    pub const FIRST_READ: u8 = 1;
+    /// Until its publisher ends.
+    pub const PROC: u8 = 2;
+    /// Until the job of its publisher ends.
+    pub const APP: u8 = 3;
+    /// Until the session ends.
+    pub const SESSION: u8 = 4;
 }
 
 /// Whom published data or an event reaches. An open set.

@@ -109,6 +109,16 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// A variable of the environment: its name and its value.
+    pub fn variable(&self) -> Option<(&'a [u8], &'a [u8])> {
+        if self.of != Type::ENVAR {
+            return None;
+        }
+        let mut from = self.unpacker();
+        let name = from.text().ok()??;
+        Some((name, from.text().ok()?.unwrap_or(b"")))
+    }
+
     /// The values of an array; of one without elements too.
     pub fn array(&self) -> Option<List<'a>> {
         if self.of != Type::DATA_ARRAY {

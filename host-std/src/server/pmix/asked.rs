@@ -1,11 +1,13 @@
 //! What PMIx clients ask of the launcher, read where it lies.
 
 use crate::launch::cleanup::Cleanup;
+use crate::launch::order::Order;
 use crate::server::service::Service;
-use pmi_core::ids::{JobId, Rank};
+use pmi_core::error::Code;
+use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::server::pmix::ConnectionId;
 use pmi_core::wire::pmix::names::{Status, flags, keys};
-use pmi_core::wire::pmix::{Info, List, Request, WILDCARD};
+use pmi_core::wire::pmix::{Info, List, Request, Type, WILDCARD};
 use std::ffi::CString;
 
 /// A request that only the launcher can fulfil. It owns its words, so the message it came in can go.
@@ -13,6 +15,8 @@ use std::ffi::CString;
 pub enum Wish {
     /// Something goes when a rank has ended; when all have, if there is none.
     Cleanup(JobId, Option<u32>, Cleanup),
+    /// New processes.
+    Spawn(JobId, u32, Order),
     /// What nobody here can do.
     Unknown,
 }
@@ -25,6 +29,10 @@ impl Service {
             (Some(Request::JobControl { targets, infos }), Some(peer)) => {
                 self.job_control(peer, &targets, &infos)
             }
+            (Some(Request::Spawn { infos, apps }), Some((job, Rank(rank)))) => {
+                let order = Order::of_apps(&infos, &apps);
+                order.map_or(Wish::Unknown, |order| Wish::Spawn(job, rank, order))
+            }
             _ => Wish::Unknown,
         };
         self.desk.pmix.request_read(connection);
@@ -35,6 +43,26 @@ impl Service {
     pub fn answer_pmix(&mut self, (connection, pending): (ConnectionId, usize), status: Status) {
         // It may have hung up meanwhile.
         let _ = self.desk.pmix.answer(connection, pending, status, |_| {});
+    }
+
+    /// Answers a spawn: the new job, or why there is none.
+    pub(in crate::server) fn answer_pmix_spawn(
+        &mut self,
+        (connection, pending): (ConnectionId, usize),
+        made: Result<JobId, Code>,
+    ) {
+        let name = made.ok().and_then(|job| Some(self.server.job(job)?.name().clone()));
+        let status = match made {
+            Ok(_) => Status::SUCCESS,
+            Err(Code::NOMEM) => Status::JOB_INSUFFICIENT_RESOURCES,
+            Err(Code::INVALID_ARG) => Status::JOB_EXE_NOT_FOUND,
+            Err(_) => Status::JOB_FAILED_TO_LAUNCH,
+        };
+        let name = name.as_ref().map(KvsName::as_bytes);
+        // It may have hung up meanwhile.
+        let _ = self.desk.pmix.answer(connection, pending, status, |to| {
+            to.one(Type::STRING).text(name);
+        });
     }
 
     fn job_control(

@@ -37,8 +37,9 @@ impl Desk {
     /// A desk without connections.
     pub fn new() -> Self {
         let (connections, jobs) = (Table::new(CONNECTIONS_MAX), Table::new(JOBS_MAX));
+        let collectives = Table::new(COLLECTIVES_MAX);
         Self {
-            pmix: Pmix::new(connections, jobs, Table::new(COLLECTIVES_MAX)),
+            pmix: Pmix::new(connections, jobs, collectives, Table::new(NAMES_MAX)),
             connections: Vec::new(),
             events: VecDeque::new(),
             scratch: Box::default(),
@@ -241,6 +242,9 @@ const JOBS_MAX: usize = 1 << 20;
 
 /// A bound on fences of some processes and the like that are open at once.
 const COLLECTIVES_MAX: usize = 1 << 16;
+
+/// A bound on what is published at once.
+const NAMES_MAX: usize = 1 << 16;
 
 /// How many answers one client may wait for at once.
 const PENDINGS_MAX: usize = 1024;

@@ -154,9 +154,9 @@ impl<'a> Facts<'a> {
         known.into_iter().chain(parent).collect()
     }
 
-    /// Who has asked for the job; nobody knows which rank of the other it was.
+    /// Who has asked for the job.
     fn parent(&self) -> Option<Fact<'_>> {
-        Some(Fact::Proc(self.plan.spawner.as_ref()?.as_bytes(), 0))
+        Some(Fact::Proc(self.plan.spawner.as_ref()?.as_bytes(), self.plan.spawner_rank))
     }
 }
 

@@ -1,7 +1,9 @@
 //! The memory of PMIx sessions on a host.
 
 use crate::server::storage::Table;
-use pmi_core::server::pmix::{Block, Collective, Connection, JobView, Memory, Pending, Post};
+use pmi_core::server::pmix::{
+    Block, Collective, Connection, JobView, Memory, Pending, Post, Published,
+};
 use pmi_std::Bounded;
 use std::rc::Rc;
 
@@ -21,6 +23,7 @@ impl Memory for Heap {
     type Posts = Vec<Post<Shared>>;
     type Jobs = Table<JobView<Shared, Vec<Post<Shared>>>>;
     type Collectives = Table<Collective<Shared>>;
+    type Names = Table<Published<Shared>>;
 }
 
 impl Block for Shared {

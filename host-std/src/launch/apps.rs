@@ -1,0 +1,84 @@
+//! A spawn as PMIx clients ask for it, as an order.
+//!
+//! | key | meaning here |
+//! |---|---|
+//! | `pmix.host` | where: this host by its name, or `localhost`; a list with commas. Another host is refused |
+//! | `pmix.hostfile` | the same in a file |
+//! | `pmix.wdir` | the folder to start in |
+//! | `pmix.envar.set`, `pmix.envar.add` | a variable; the second one only if nothing else sets it |
+//! | `pmix.timeout`, `pmix.pers` | nothing: programs start at once, and any library may ask |
+//!
+//! Other keys are ignored unless they must be heeded; then the whole spawn is refused.
+
+use super::order::{Order, Wanted};
+use pmi_core::wire::pmix::names::{flags, keys};
+use pmi_core::wire::pmix::{App, Info, List, Type};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+impl Order {
+    /// Reads what a PMIx client asks for; `None` if it must be heeded and cannot be.
+    pub fn of_apps(infos: &List<'_>, apps: &List<'_>) -> Option<Self> {
+        let mut wanted = Vec::new();
+        for app in apps.each(Type::APP, App::read) {
+            wanted.push(of_app(&app, infos)?);
+        }
+        Some(Self { wanted, preputs: Vec::new() })
+    }
+}
+
+fn of_app(app: &App<'_>, common: &List<'_>) -> Option<Wanted> {
+    let mut wanted = Wanted {
+        name: words(app.command),
+        args: app.words.iter().skip(1).map(words).collect(),
+        processes: u32::try_from(app.processes).unwrap_or(0),
+        folder: app.folder.map(|folder| words(folder).into()),
+        variables: app.variables.iter().filter_map(assigned).collect(),
+        ..Wanted::default()
+    };
+    // What is said of one program counts more than what is said of all.
+    for info in common.infos().chain(app.infos.infos()) {
+        if !take(&mut wanted, &info) && info.flags & flags::REQUIRED != 0 {
+            return None;
+        }
+    }
+    Some(wanted)
+}
+
+/// Takes up one directive, and says whether it is one of those above.
+fn take(wanted: &mut Wanted, info: &Info<'_>) -> bool {
+    let text = || info.value.text().unwrap_or(b"");
+    match info.key {
+        keys::HOST => {
+            let list = String::from_utf8_lossy(text()).into_owned();
+            wanted.hosts = list.split(',').map(|host| host.trim().to_owned()).collect();
+        }
+        keys::HOSTFILE => wanted.host_file = Some(words(text()).into()),
+        keys::WDIR => wanted.folder = Some(words(text()).into()),
+        keys::SET_ENVAR => wanted.variables.extend(info.value.variable().map(pair)),
+        keys::ADD_ENVAR => {
+            let added = info.value.variable().map(pair);
+            let is_there =
+                |name: &OsString| wanted.variables.iter().any(|(other, _)| other == name);
+            let added =
+                added.filter(|(name, _)| !is_there(name) && std::env::var_os(name).is_none());
+            wanted.variables.extend(added);
+        }
+        keys::TIMEOUT | keys::PERSONALITY => {}
+        _ => return false,
+    }
+    true
+}
+
+fn assigned(text: &[u8]) -> Option<(OsString, OsString)> {
+    let cut = text.iter().position(|byte| *byte == b'=').filter(|cut| *cut > 0)?;
+    Some((words(&text[..cut]), words(&text[cut + 1..])))
+}
+
+fn pair((name, value): (&[u8], &[u8])) -> (OsString, OsString) {
+    (words(name), words(value))
+}
+
+fn words(bytes: &[u8]) -> OsString {
+    OsStr::from_bytes(bytes).to_owned()
+}

@@ -4,7 +4,7 @@
 //! told, under the same names; answers are compared in words, since every server spells them its own way.
 
 use super::given::Given;
-use super::script::{VALUE_MAX, Who, name, scripts};
+use super::script::{RANKS_MAX, VALUE_MAX, Who, name, scripts};
 use super::{FAILED, Outcome};
 use crate::server::storage::{Heap, Table};
 use pmi_core::error::Code;
@@ -137,8 +137,11 @@ impl<'a> Play<'a> {
         for job in jobs {
             let known = trace.job(job).cloned().unwrap_or_default();
             if known.spawner.is_none() {
-                let seen =
-                    scripts.keys().filter(|(of, _)| *of == job).map(|(_, rank)| rank + 1).max();
+                let seen = scripts
+                    .keys()
+                    .filter(|(of, _)| *of == job)
+                    .map(|(_, rank)| rank.saturating_add(1))
+                    .max();
                 let ranks = known.ranks.max(seen.unwrap_or(0));
                 play.add_job(&JobFacts { job, ranks, ..known })?;
             }
@@ -263,9 +266,6 @@ impl<'a> Play<'a> {
 
 /// How many answers that differ are told one by one.
 const TOLD_MAX: usize = 20;
-
-/// Above what one launcher has; each takes memory here.
-const RANKS_MAX: u32 = 1 << 20;
 
 /// Above any message.
 const INBOX_MAX: usize = 1 << 20;

@@ -47,5 +47,8 @@ pub(super) fn name(trace: &Trace, (job, rank): Who) -> String {
     }
 }
 
+/// Above what one launcher has; each takes memory here.
+pub(super) const RANKS_MAX: u32 = 1 << 20;
+
 /// How many characters of a value are told.
 pub(super) const VALUE_MAX: usize = 100;

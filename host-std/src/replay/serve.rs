@@ -7,7 +7,7 @@
 mod actor;
 
 use super::given::{Given, request};
-use super::script::{Line, Who, name, scripts};
+use super::script::{Line, RANKS_MAX, Who, name, scripts};
 use super::{FAILED, Outcome};
 use crate::launch::env;
 use crate::report;
@@ -62,6 +62,9 @@ pub(super) fn serve(
     let mut stage = Stage { trace, actors: Vec::new(), puts: BTreeMap::new(), interrupted };
     let size = trace.job(job).map_or(0, |facts| facts.ranks);
     let size = size.max(u32::try_from(scripts.len()).unwrap_or(u32::MAX));
+    if size > RANKS_MAX {
+        return Err(format!("the record has a job of {size} ranks, which no launcher has"));
+    }
     let locals = given.nodes(size);
     for (who, lines) in scripts {
         let local = locals.iter().take(usize::try_from(who.1).unwrap_or(usize::MAX));

@@ -3,6 +3,7 @@
 use crate::message::{self, Shape};
 use crate::record::{Direction, Record, Trace, What};
 use pmi_core::command::Verb;
+use std::collections::BTreeMap;
 
 /// A question and, once it came, its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,21 +35,21 @@ impl Exchange {
 pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
     let mut all: Vec<Exchange> = Vec::new();
     // By connection, the places of exchanges without answer.
-    let mut open: Vec<(Line, Vec<usize>)> = Vec::new();
+    let mut open: BTreeMap<Line, Vec<usize>> = BTreeMap::new();
     for (at, record) in trace.records.iter().enumerate() {
         let line = Line::of(record);
         match &record.what {
             What::Message { direction, bytes } => match message::shape(*direction, bytes) {
                 Shape::Question => {
                     let verb = message::verb(*direction, bytes);
-                    waiting(&mut open, line).push(all.len());
+                    open.entry(line).or_default().push(all.len());
                     let name = message::spoken(bytes);
                     all.push(Exchange { verb, name, asked: at, answered: None });
                 }
                 Shape::Answer => {
                     let verb = message::verb(*direction, bytes);
                     let is_pmix = message::is_pmix(*direction, bytes);
-                    let waiting = waiting(&mut open, line);
+                    let waiting = open.entry(line).or_default();
                     let fits = |place: &usize| {
                         let exchange = &all[*place];
                         (exchange.verb == verb || is_pmix) && is_named(trace, exchange.asked, bytes)
@@ -59,7 +60,7 @@ pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
                 }
                 Shape::Remark => {}
             },
-            What::Closed => open.retain(|(other, _)| *other != line),
+            What::Closed => drop(open.remove(&line)),
             _ => {}
         }
     }
@@ -67,7 +68,7 @@ pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
 }
 
 /// What stands for a connection: its number, or the rank where there is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line(u32, Option<u32>);
 
 impl Line {
@@ -78,14 +79,6 @@ impl Line {
             None => Self(record.job, record.rank),
         }
     }
-}
-
-fn waiting(open: &mut Vec<(Line, Vec<usize>)>, line: Line) -> &mut Vec<usize> {
-    let place = open.iter().position(|(other, _)| *other == line).unwrap_or_else(|| {
-        open.push((line, Vec::new()));
-        open.len() - 1
-    });
-    &mut open[place].1
 }
 
 /// Whether an answer bears the name that the client gave its question.

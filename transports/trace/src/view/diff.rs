@@ -5,7 +5,7 @@
 //! spaces and of exchanges, which are different in every run. Values matter only if they are asked for,
 //! since most hold addresses.
 
-use super::who;
+use super::{Jobs, who};
 use crate::describe::{Meaning, describe};
 use crate::record::{Direction, Trace};
 use std::collections::BTreeMap;
@@ -80,28 +80,29 @@ struct Talk {
 
 /// By the place of the job among jobs, whose numbers need not be the same, then by rank.
 fn talks(trace: &Trace, options: Options) -> BTreeMap<(usize, Option<u32>), Talk> {
-    let jobs: Vec<u32> = trace.jobs().map(|facts| facts.job).collect();
+    let jobs = Jobs::of(trace);
+    let places: BTreeMap<u32, usize> = trace.jobs().map(|facts| facts.job).zip(0..).collect();
     let mut talks = BTreeMap::<_, Talk>::new();
     for (_, record, direction, bytes) in trace.messages() {
-        let job = jobs.iter().position(|job| *job == record.job).unwrap_or(usize::MAX);
+        let job = places.get(&record.job).copied().unwrap_or(usize::MAX);
         let talk = talks.entry((job, record.rank)).or_default();
         if talk.who.is_empty() {
-            talk.who = who(trace, record);
+            talk.who = who(&jobs, record);
         }
         let meaning = describe(direction, bytes);
-        let compared = compared(trace, &meaning, options);
+        let compared = compared(&jobs, &meaning, options);
         talk.said.push((Side { time_ns: record.time_ns, direction, meaning }, compared));
     }
     talks
 }
 
 /// What of a message is the same in every run of the same program.
-fn compared(trace: &Trace, meaning: &Meaning, options: Options) -> String {
+fn compared(jobs: &Jobs<'_>, meaning: &Meaning, options: Options) -> String {
     let mut text = meaning.name.clone();
     for (name, value) in &meaning.fields {
         let is_value = ["value", "port", "left", "right"].contains(name);
         text.push_str(&format!(" {name}="));
-        match trace.jobs().position(|facts| facts.name == *value) {
+        match jobs.place(value) {
             Some(job) => text.push_str(&format!("(the name of job {job})")),
             None if is_value && !options.values => text.push_str("(a value)"),
             None => text.push_str(value),

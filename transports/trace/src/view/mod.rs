@@ -8,7 +8,8 @@ pub mod svg;
 pub mod text;
 
 use crate::describe::{Meaning, describe};
-use crate::record::{PMIX_SESSION, Record, Trace, What};
+use crate::record::{JobFacts, PMIX_SESSION, Record, Trace, What};
+use std::collections::BTreeMap;
 
 /// How long ago or how long, in the unit that needs few digits.
 pub(crate) fn shown_ns(ns: u64) -> String {
@@ -28,12 +29,36 @@ pub(crate) fn has_times(trace: &Trace) -> bool {
     trace.records.iter().any(|record| record.time_ns > 0)
 }
 
+/// The jobs of a trace, looked up once: every record of it has to be read for that.
+#[derive(Debug)]
+pub(crate) struct Jobs<'a> {
+    by_number: BTreeMap<u32, &'a JobFacts>,
+    /// By name of the space: the place among all jobs.
+    places: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Jobs<'a> {
+    pub(crate) fn of(trace: &'a Trace) -> Self {
+        let mut jobs = Self { by_number: BTreeMap::new(), places: BTreeMap::new() };
+        for (place, facts) in trace.jobs().enumerate() {
+            jobs.by_number.entry(facts.job).or_insert(facts);
+            jobs.places.entry(&facts.name).or_insert(place);
+        }
+        jobs
+    }
+
+    /// The place of the job with this space among all jobs.
+    pub(crate) fn place(&self, space: &str) -> Option<usize> {
+        self.places.get(space).copied()
+    }
+}
+
 /// Rank and, if there are several jobs, the job: `3`, or `1:3`.
-pub(crate) fn who(trace: &Trace, record: &Record) -> String {
+pub(crate) fn who(jobs: &Jobs<'_>, record: &Record) -> String {
     let rank = record
         .rank
         .map_or_else(|| record.session.map_or("-".into(), caller), |rank| rank.to_string());
-    if trace.jobs().nth(1).is_none() { rank } else { format!("{}:{rank}", record.job) }
+    if jobs.by_number.len() < 2 { rank } else { format!("{}:{rank}", record.job) }
 }
 
 /// A connection whose rank nobody knows.
@@ -42,9 +67,9 @@ pub(crate) fn caller(session: u32) -> String {
 }
 
 /// A message in words, without what every reader of this trace knows.
-pub(crate) fn brief(trace: &Trace, record: &Record) -> Option<Meaning> {
+pub(crate) fn brief(jobs: &Jobs<'_>, record: &Record) -> Option<Meaning> {
     let What::Message { direction, bytes } = &record.what else { return None };
-    let space = trace.job(record.job).map(|facts| facts.name.as_str());
+    let space = jobs.by_number.get(&record.job).map(|facts| facts.name.as_str());
     Some(describe(*direction, bytes).brief(space))
 }
 

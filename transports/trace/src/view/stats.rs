@@ -1,6 +1,6 @@
 //! How often, how much, how long: for each operation and for each rank.
 
-use super::{has_times, shown_ns, who};
+use super::{Jobs, has_times, shown_ns, who};
 use crate::exchange::exchanges;
 use crate::record::{Direction, Trace, What};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ pub fn stats(trace: &Trace) -> Stats {
 /// Writes the figures of a trace as two tables.
 pub fn write(trace: &Trace) -> String {
     let Stats { duration_ns, operations, ranks } = stats(trace);
-    let has_times = has_times(trace);
+    let (has_times, jobs) = (has_times(trace), Jobs::of(trace));
     let mut text = String::new();
     let messages: usize = ranks.values().map(|rank| rank.sent_count + rank.got_count).sum();
     let bytes: usize = ranks.values().map(|rank| rank.sent_bytes + rank.got_bytes).sum();
@@ -150,7 +150,7 @@ pub fn write(trace: &Trace) -> String {
         let _ = writeln!(
             text,
             "{:<8} {:>9} {:>10} {:>9} {:>10} {waited:>10}",
-            who(trace, &record),
+            who(&jobs, &record),
             one.sent_count,
             one.sent_bytes,
             one.got_count,

@@ -6,7 +6,7 @@
 //! ```
 
 use super::events::sentence;
-use super::{brief, has_times, who};
+use super::{Jobs, brief, has_times, who};
 use crate::describe::shown;
 use crate::exchange::exchanges;
 use crate::record::{Direction, Record, Trace, What};
@@ -29,19 +29,19 @@ pub struct Options {
 pub fn write(trace: &Trace, options: &Options) -> String {
     let mut text = String::new();
     write_head(trace, &mut text);
-    let has_times = has_times(trace);
+    let (has_times, jobs) = (has_times(trace), Jobs::of(trace));
     let latencies: BTreeMap<usize, u64> = { exchanges(trace).into_iter() }
         .filter_map(|one| Some((one.answered?, one.latency_ns(trace)?)))
         .collect();
     let is_shown = |record: &Record| {
         options.ranks.is_empty() || record.rank.is_some_and(|rank| options.ranks.contains(&rank))
     };
-    let width = trace.records.iter().map(|record| who(trace, record).len()).max().unwrap_or(0);
+    let width = trace.records.iter().map(|record| who(&jobs, record).len()).max().unwrap_or(0);
     for (at, record) in trace.records.iter().enumerate().filter(|(_, record)| is_shown(record)) {
         let time =
             if has_times { format!("{:>11} ", since(record.time_ns)) } else { String::new() };
-        let (arrow, what) = said(trace, record, options);
-        let line = format!("{time}{:>width$} {arrow} {what}", who(trace, record));
+        let (arrow, what) = said(&jobs, record, options);
+        let line = format!("{time}{:>width$} {arrow} {what}", who(&jobs, record));
         // Writing to a string does not fail.
         let _ = match latencies.get(&at).filter(|_| has_times) {
             Some(latency) => writeln!(text, "{line:<LATENCY_COLUMN$} {:>9}", shown_ns(*latency)),
@@ -66,12 +66,12 @@ fn write_head(trace: &Trace, text: &mut String) {
     }
 }
 
-fn said(trace: &Trace, record: &Record, options: &Options) -> (char, String) {
+fn said(jobs: &Jobs<'_>, record: &Record, options: &Options) -> (char, String) {
     match &record.what {
         What::Message { direction, bytes } => {
             let arrow = if *direction == Direction::ToServer { '→' } else { '←' };
             let value_max = if options.is_long { usize::MAX } else { VALUE_MAX };
-            let text = match brief(trace, record).filter(|_| !options.is_raw) {
+            let text = match brief(jobs, record).filter(|_| !options.is_raw) {
                 Some(meaning) => meaning.line(value_max),
                 None => bytes.escape_ascii().to_string(),
             };

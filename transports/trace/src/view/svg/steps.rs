@@ -3,8 +3,8 @@
 use super::{LANES_MAX, Options, STEPS_MAX};
 use crate::exchange::{Exchange, exchanges};
 use crate::record::{Record, Trace, What};
-use crate::view::brief;
 use crate::view::events::sentence;
+use crate::view::{Jobs, brief};
 use pmi_core::command::Verb;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,6 +81,7 @@ impl Steps {
 
 struct Builder<'a> {
     trace: &'a Trace,
+    jobs: Jobs<'a>,
     lanes: BTreeMap<Lane, usize>,
     /// By connection: the rank it turned out to be.
     known: BTreeMap<u32, (u32, u32)>,
@@ -91,8 +92,13 @@ impl<'a> Builder<'a> {
     fn new(trace: &'a Trace, options: &Options) -> Self {
         let known =
             trace.records.iter().filter_map(|one| Some((one.session?, (one.job, one.rank?))));
-        let mut builder =
-            Self { trace, lanes: BTreeMap::new(), known: known.collect(), lanes_left_out: 0 };
+        let mut builder = Self {
+            trace,
+            jobs: Jobs::of(trace),
+            lanes: BTreeMap::new(),
+            known: known.collect(),
+            lanes_left_out: 0,
+        };
         let all: BTreeSet<Lane> =
             trace.records.iter().filter_map(|one| builder.lane_of(one)).collect();
         let is_wanted = |lane: &Lane| match lane {
@@ -169,9 +175,9 @@ impl<'a> Builder<'a> {
 
     fn ask(&self, exchange: &Exchange) -> Option<(&'a Record, Ask)> {
         let record = self.trace.records.get(exchange.asked)?;
-        let meaning = brief(self.trace, record)?;
+        let meaning = brief(&self.jobs, record)?;
         let answer = exchange.answered.and_then(|at| {
-            let meaning = brief(self.trace, self.trace.records.get(at)?)?;
+            let meaning = brief(&self.jobs, self.trace.records.get(at)?)?;
             let text = fields(&meaning.line(VALUE_MAX), &meaning.name);
             let latency_ns = exchange.latency_ns(self.trace)?;
             Some(Told { text, latency_ns, is_good: meaning.is_good })
@@ -199,7 +205,7 @@ impl<'a> Builder<'a> {
                     continue;
                 }
                 What::Message { .. } => {
-                    let Some(meaning) = brief(self.trace, record) else { continue };
+                    let Some(meaning) = brief(&self.jobs, record) else { continue };
                     (meaning.line(VALUE_MAX), !meaning.is_good || meaning.name == "abort")
                 }
                 // Where lanes begin and end is seen without words.

@@ -14,6 +14,7 @@
 //! watch       how a run goes: who runs, who waits and for whom; standstills
 //! trace       the last messages in memory, all of them in a file
 //! replay      one side of a recorded exchange, played again
+//! ends        how every rank ended, for people and for programs
 //! verdict     how a job ended: rules without system calls
 //! report      every sentence this program says
 //! bridge      a rank behind a serial line, brought to a server
@@ -32,6 +33,7 @@ pub mod conform;
 pub mod control;
 pub mod demo;
 pub mod doctor;
+pub mod ends;
 pub mod job;
 pub mod launch;
 pub mod replay;

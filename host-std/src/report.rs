@@ -82,6 +82,10 @@ pub fn failure(
         Failure::Stalled { limit } => {
             format!("nothing has moved for {} s (--stall-abort)", limit.as_secs_f64())
         }
+        Failure::Overdue { limit } => format!(
+            "the first rank ended well {} s ago and others still run (--exit-timeout)",
+            limit.as_secs_f64()
+        ),
         Failure::Launcher { what } => what.clone(),
     };
     match running {
@@ -193,7 +197,8 @@ fn start_hint(code: u8) -> &'static str {
     }
 }
 
-fn ended(ending: Ending, phase: Phase) -> String {
+/// How a rank ended, as the rest of a sentence about it.
+pub fn ended(ending: Ending, phase: Phase) -> String {
     let when = match phase {
         Phase::Open => " before finalize",
         Phase::Silent | Phase::Finalized => "",
@@ -201,6 +206,9 @@ fn ended(ending: Ending, phase: Phase) -> String {
     match ending {
         Ending::Exited(code) => format!("exited with code {code}{when}"),
         Ending::Unseen => format!("ended{when}"),
+        Ending::OutOfMemory => {
+            format!("was killed by the system, which had run out of memory{when}")
+        }
         Ending::Killed { signal: number, dumped } => {
             let core = if dumped { ", core dumped" } else { "" };
             let hint = match number == Signal::KILL.as_raw() {

@@ -95,6 +95,11 @@ pub enum Failure {
         /// How long that is.
         limit: Duration,
     },
+    /// Ranks have run on as long as they may after the first one ended well.
+    Overdue {
+        /// How long that is.
+        limit: Duration,
+    },
     /// The launcher itself could not go on.
     Launcher {
         /// What it could not do, and why.
@@ -119,7 +124,7 @@ impl Failure {
             Self::Ended { ending, .. } => ending.exit_code(),
             Self::Abort { code, .. } => abort_code(*code),
             Self::Interrupted { signal } => shell_code(*signal),
-            Self::TimedOut { .. } | Self::Stalled { .. } => TIMED_OUT,
+            Self::TimedOut { .. } | Self::Stalled { .. } | Self::Overdue { .. } => TIMED_OUT,
             Self::LeftEarly { .. }
             | Self::Disconnected { .. }
             | Self::Vanished { .. }
@@ -186,8 +191,12 @@ mod tests {
             Failure::Interrupted { signal: 2 },
             Failure::TimedOut { limit: Duration::ZERO },
             Failure::Stalled { limit: Duration::ZERO },
+            Failure::Overdue { limit: Duration::ZERO },
             Failure::Launcher { what: String::new() },
         ];
-        assert_eq!(failures.map(|failure| failure.exit_code()), [1, 1, 1, 1, 1, 130, 124, 124, 1]);
+        assert_eq!(
+            failures.map(|failure| failure.exit_code()),
+            [1, 1, 1, 1, 1, 130, 124, 124, 124, 1]
+        );
     }
 }

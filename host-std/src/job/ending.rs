@@ -42,11 +42,14 @@ impl Run {
         // good one.
         self.service.drain(job, rank, &self.poller)?;
         self.take_news();
+        let ending = self.ends.cause(ending);
+        self.enter_end(number, ending, self.service.phase(job, rank));
         if let Some(ended) = ended(ending) {
             self.service.tracer.event(Who::rank(job.0, rank), ended);
         }
         self.clean_up_after(job, rank);
         match judge(rank, ending, self.service.phase(job, rank)).filter(|_| self.is_wanted(job)) {
+            Some(failure) if self.tolerate(job, &failure) => self.outputs.drain(number),
             Some(failure) => {
                 self.outputs.drain(number);
                 self.fail(job, failure);
@@ -76,6 +79,7 @@ impl Run {
         {
             let pid = |rank| self.pid(job, rank);
             let mut text = report::failure(&failure, plan, pid, self.running_count);
+            self.ends.note_told(&text);
             self.service.tracer.event(Who::job(job.0), What::Told { text: text.clone() });
             if is_interrupted {
                 text.push_str(&self.who_runs());
@@ -186,6 +190,7 @@ impl Run {
         if self.sweep_at.is_some_and(|at| now >= at) {
             self.sweep(now);
         }
+        self.look_for_overdue(now);
         self.look_at_the_watch(now)
     }
 
@@ -319,6 +324,7 @@ fn ended(ending: Ending) -> Option<What> {
     match ending {
         Ending::Exited(code) => Some(What::Exited { code: code.into() }),
         Ending::Killed { signal, .. } => Some(What::Killed { signal }),
+        Ending::OutOfMemory => Some(What::Killed { signal: Signal::KILL.as_raw() }),
         Ending::Unseen => None,
     }
 }

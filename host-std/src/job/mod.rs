@@ -15,6 +15,7 @@
 mod asking;
 mod door;
 mod ending;
+mod ends;
 mod pages;
 mod pmix;
 mod silent;
@@ -41,6 +42,7 @@ use crate::stdio::places::Places;
 use crate::verdict::Failure;
 use crate::web::{self, Web, WebGate};
 use door::Door;
+use ends::Ends;
 use pmi_core::ids::JobId;
 use pmi_trace::{Head, JobFacts};
 use rustix::process::Signal;
@@ -109,6 +111,8 @@ struct Run {
     watch: Watch,
     /// Processes whose connection ended while they ran, with the moment from which that counts.
     closed_early: Vec<(Instant, u32)>,
+    /// How every rank ended.
+    ends: Ends,
     /// When to stop waiting for output of processes that ranks left behind.
     linger_until: Option<Instant>,
     /// When to look next for processes that ranks left behind.
@@ -148,6 +152,7 @@ impl Run {
         let streams = &config.settings.output;
         let launcher = Launcher::new(limit, Places::are_one(streams), streams.pty.is_some())
             .map_err(prepare)?;
+        let ends = Ends::new(&config.settings.ending)?;
         let inputs = Inputs::new(streams, config.ranks)?;
         let mut outputs = Outputs::new(streams, &config.host).map_err(|error| error.to_string())?;
         let poller = Poller::new().map_err(prepare)?;
@@ -189,6 +194,7 @@ impl Run {
             interrupted: None,
             watch: Watch::new(&config.settings),
             closed_early: Vec::new(),
+            ends,
             linger_until: None,
             sweep_at: None,
             all_have_ended: false,
@@ -217,8 +223,12 @@ impl Run {
         self.clean_up();
         let code = match &self.failure {
             Some(failure) => failure.exit_code(),
-            None => u8::from(self.outputs.has_failed()),
+            None => match self.ends.tolerated_code() {
+                Some(code) => code,
+                None => u8::from(self.outputs.has_failed()),
+            },
         };
+        self.close_the_books(code);
         if let Some(guard) = &self.launcher.guard {
             guard.dismiss();
         }
@@ -363,7 +373,8 @@ impl Run {
         let closed = self.closed_early.first().map(|(at, _)| *at);
         let door = self.door.as_ref().and_then(Door::deadline);
         let service = self.service.deadline();
-        let ends = [self.ladder.deadline(), closed, self.linger_until, self.sweep_at];
+        let overdue = self.ends.deadline();
+        let ends = [self.ladder.deadline(), closed, self.linger_until, self.sweep_at, overdue];
         let streams = [self.inputs.deadline(), self.outputs.deadline()];
         let web = self.web.as_ref().and_then(Web::deadline);
         let others = [door, web, service, self.watch.deadline()];

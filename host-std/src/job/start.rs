@@ -185,6 +185,9 @@ impl Run {
         }
         self.poller.add(Token::Exit(number), process.handle(), Interest::Read)?;
         let pid = process.pid();
+        if let Some(job) = self.jobs.get(&id.0) {
+            self.ends.enter_start(Rc::clone(&job.plan), rank, pid);
+        }
         self.processes.push(Started { job: id, rank, pid, process: Some(process) });
         let (pid, host) = (pid.unsigned_abs(), host.to_owned());
         self.service.tracer.event(Who::rank(id.0, rank), What::Started { pid, host });

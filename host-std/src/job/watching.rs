@@ -139,7 +139,7 @@ impl Run {
     }
 
     /// Ends the run for a reason that is no rank's, and shows what is known.
-    fn end_by_clock(&mut self, failure: Failure, which: Which) {
+    pub(super) fn end_by_clock(&mut self, failure: Failure, which: Which) {
         if self.failure.is_some() {
             return;
         }

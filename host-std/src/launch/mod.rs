@@ -13,6 +13,7 @@ pub mod families;
 pub mod guard;
 pub mod ladder;
 pub mod library;
+pub mod memory;
 pub mod order;
 pub mod orphans;
 pub mod plan;

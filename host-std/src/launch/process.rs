@@ -130,6 +130,8 @@ pub enum Ending {
         /// True when a core file was written.
         dumped: bool,
     },
+    /// The system killed it because there was no memory left.
+    OutOfMemory,
     /// It was not started by us, so how it ended is not ours to know.
     Unseen,
 }
@@ -361,6 +363,12 @@ impl Process {
         let _ = pidfd_send_signal(&self.handle, signal);
     }
 
+    /// Whether it has a handler for `signal`; not if the system does not tell.
+    pub fn catches(&self, signal: Signal) -> bool {
+        let status = procfs::process::Process::new(self.pid()).and_then(|process| process.status());
+        status.is_ok_and(|status| status.sigcgt >> (signal.as_raw() - 1) & 1 == 1)
+    }
+
     /// Whether it was started by us.
     pub const fn is_ours(&self) -> bool {
         self.is_ours
@@ -409,6 +417,7 @@ impl Ending {
         match self {
             Self::Exited(code) => code,
             Self::Killed { signal, .. } => shell_code(signal),
+            Self::OutOfMemory => shell_code(Signal::KILL.as_raw()),
             Self::Unseen => 1,
         }
     }

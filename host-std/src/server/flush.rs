@@ -21,9 +21,22 @@ pub struct Connection {
     pub is_stranger: bool,
     /// By which its peer shall know us. It goes when the handshake begins.
     pub certificate: Option<Certificate>,
+    /// What has gone through it.
+    pub traffic: Traffic,
     link: Option<NonBlocking<Stream>>,
     carry: Carry<Bounded>,
     watched_for: Option<Interest>,
+}
+
+/// What has gone through the connection of a rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How many messages the rank has sent.
+    pub requests: u32,
+    /// How many bytes came from it.
+    pub heard_bytes: u64,
+    /// How many bytes went to it.
+    pub said_bytes: u64,
 }
 
 /// Why a connection is served.
@@ -69,6 +82,7 @@ impl Connection {
             from,
             is_stranger: from.is_some(),
             certificate: None,
+            traffic: Traffic::default(),
             link: Some(NonBlocking::of(stream)),
             carry: Carry::new(Bounded::new(CARRY_MAX), Bounded::new(CARRY_MAX)),
             watched_for: Some(Interest::Read),
@@ -152,6 +166,10 @@ impl Connection {
                     pmi_link::pump(now, session, link, &mut self.carry, scratch)
                 }
             };
+            if let Ok(Progress { read_bytes, sent_bytes, .. }) = moved {
+                self.traffic.heard_bytes += wide(read_bytes);
+                self.traffic.said_bytes += wide(sent_bytes);
+            }
             // Nothing new can come from a rank that has ended, so there is an end to reading it.
             let goes_on = moved.is_ok_and(|progress| progress.read_bytes > 0 && !progress.ended);
             if occasion != Occasion::Ended || !goes_on {
@@ -195,6 +213,10 @@ impl Connection {
         self.watched_for = wanted;
         Ok(())
     }
+}
+
+fn wide(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// What a client that speaks in the clear is answered, to the question it has opened with.

@@ -1,7 +1,7 @@
 //! The protocol server of all jobs, and its connections.
 
 use crate::launch::plan::Plan;
-use crate::server::flush::{Connection, Occasion, Served};
+use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::news::{Asked, News, event_news, nonsense, stuck_news};
 use crate::server::pmix::desk::Desk;
 use crate::server::ready::{Poller, Token};
@@ -11,6 +11,7 @@ use crate::verdict::{Failure, Phase};
 use pmi_core::command::CodeRun;
 use pmi_core::error::{Code, Misuse, PeerError};
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
+use pmi_core::limits::PMI1_MAX_VALLEN;
 use pmi_core::machine::Machine;
 use pmi_core::server::{self, Event, JobSpec, Member, Peer, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
@@ -54,6 +55,8 @@ pub(super) struct Seat {
     pub(super) is_local: bool,
     /// How far it had come when it was given up.
     pub(super) last_phase: Option<Phase>,
+    /// What had gone through its connection then.
+    pub(super) last_traffic: Traffic,
 }
 
 impl Service {
@@ -248,9 +251,37 @@ impl Service {
         // For the server a rank that is gone is gone; for judging its end it matters how it left.
         seat.last_phase = Some(phase);
         let session = seat.session.take();
+        if let Some(connection) = session.and_then(|session| self.connection(session)) {
+            let traffic = connection.traffic;
+            self.seat_mut(job, rank).into_iter().for_each(|seat| seat.last_traffic = traffic);
+        }
         session.into_iter().for_each(|session| self.close(session));
         self.server.member_gone(job, Rank(rank));
         self.set_pmix_gone(job, rank);
+    }
+
+    /// What has gone through the connection of a rank.
+    pub fn traffic(&self, job: JobId, rank: u32) -> Traffic {
+        let seat = self.seat(job, rank).copied().unwrap_or_default();
+        let connection = seat.session.and_then(|session| self.connection(session));
+        let traffic = connection.map_or(seat.last_traffic, |connection| connection.traffic);
+        let member = self.server.job(job).and_then(|job| job.member(Rank(rank)));
+        Traffic { requests: member.map_or(0, Member::asked_count), ..traffic }
+    }
+
+    /// Says which ranks of a job have failed, where MPI libraries look for it.
+    pub fn set_dead(&mut self, job: JobId, ranks: &[u32]) {
+        let mut list = String::new();
+        for rank in ranks {
+            let next = format!("{}{rank}", if list.is_empty() { "" } else { "," });
+            // A list that is too long says as many as it can.
+            if list.len() + next.len() >= PMI1_MAX_VALLEN {
+                break;
+            }
+            list.push_str(&next);
+        }
+        // There is the job, the key is one, and the value fits.
+        let _ = self.server.preset(job, DEAD, list.as_bytes());
     }
 
     /// How far a rank has come.
@@ -409,6 +440,9 @@ const PLAIN: &str =
     "does not speak TLS, as this job demands; it needs PMI_SOCKTYPE=ssl and PMI_TLS_PIN";
 
 const UNTRUSTED: &str = "broke its handshake of TLS off; PMI_TLS_PIN must be that of this job";
+
+/// The key under which hydra tells of ranks that have failed.
+const DEAD: &[u8] = b"PMI_dead_processes";
 
 /// How many answers one client may wait for at once: as many as threads of it call PMI.
 const THREADS_MAX: usize = 256;

@@ -1,0 +1,111 @@
+//! How ranks ended, for people: those that ended alike in one line.
+
+use super::{End, Row};
+use crate::launch::process::Ending;
+use crate::report::{ended, line, ranges};
+use crate::verdict::Phase;
+
+/// How all ranks ended, job by job.
+pub fn endings(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut rest: Vec<&Row> = rows.iter().collect();
+    while let Some(first) = rest.first() {
+        let name = first.plan.kvsname.clone();
+        let (own, others): (Vec<&Row>, _) =
+            rest.into_iter().partition(|row| row.plan.kvsname == name);
+        rest = others;
+        text.push_str(&of_job(&own));
+    }
+    text
+}
+
+fn of_job(rows: &[&Row]) -> String {
+    let mut kinds: Vec<(String, Vec<u32>)> = Vec::new();
+    for row in rows {
+        let how = row.end.as_ref().map_or_else(|| "was not seen to end".to_owned(), how);
+        match kinds.iter_mut().find(|(kind, _)| *kind == how) {
+            Some((_, ranks)) => ranks.push(row.rank),
+            None => kinds.push((how, vec![row.rank])),
+        }
+    }
+    let which = match rows.first().filter(|row| row.plan.spawner.is_some()) {
+        Some(row) => format!(" of the spawned job {}", row.plan.kvsname),
+        None => String::new(),
+    };
+    let head = match rows.len() {
+        1 => format!("how the 1 rank{which} ended:"),
+        count => format!("how the {count} ranks{which} ended:"),
+    };
+    let rows = kinds.iter().map(|(how, ranks)| {
+        let name = if ranks.len() == 1 { "rank" } else { "ranks" };
+        format!("\n    {:<16} {how}", format!("{name} {}", ranges(ranks, ",")))
+    });
+    line(head + &rows.collect::<String>())
+}
+
+/// How one rank ended, as the rest of a sentence about it.
+fn how(end: &End) -> String {
+    let mut text = match (end.ending, end.phase) {
+        (Ending::Exited(0), Phase::Open) => "exited with code 0 but without finalize".to_owned(),
+        (ending, phase) => ended(ending, phase),
+    };
+    if end.was_over && !end.is_good() {
+        text.push_str(", when the run was over");
+    }
+    text
+}
+
+/// Said of a failure after which the others go on; `what` is the sentence about it.
+pub fn tolerated(what: &str, running: usize) -> String {
+    match running {
+        0 => what.to_owned(),
+        1 => format!("{what}; the 1 rank still running goes on (--on-exit-error ignore)"),
+        _ => format!("{what}; the {running} ranks still running go on (--on-exit-error ignore)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::plan::tests::plan;
+    use crate::server::flush::Traffic;
+    use std::rc::Rc;
+    use std::time::Instant;
+
+    #[test]
+    fn ranks_that_ended_alike_are_in_one_line() {
+        let plan = Rc::new(plan(&[("./a", 6)]));
+        let row = |rank, ending, phase, was_over| Row {
+            plan: Rc::clone(&plan),
+            rank,
+            pid: 1,
+            started: Instant::now(),
+            end: Some(End {
+                at: Instant::now(),
+                ending,
+                phase,
+                was_over,
+                traffic: Traffic::default(),
+            }),
+        };
+        let good = |rank| row(rank, Ending::Exited(0), Phase::Finalized, false);
+        let killed = Ending::Killed { signal: 11, dumped: true };
+        let rows = [
+            good(0),
+            good(1),
+            row(2, killed, Phase::Open, false),
+            row(3, Ending::OutOfMemory, Phase::Silent, false),
+            row(4, Ending::Killed { signal: 15, dumped: false }, Phase::Silent, true),
+            good(5),
+        ];
+        assert_eq!(
+            endings(&rows),
+            "pmi-host: how the 6 ranks ended:\n    \
+             ranks 0-1,5      exited with code 0\n    \
+             rank 2           was killed by signal 11 (SIGSEGV), core dumped before finalize\n    \
+             rank 3           was killed by the system, which had run out of memory\n    \
+             rank 4           was killed by signal 15 (SIGTERM), when the run was over\n"
+        );
+        assert_eq!(endings(&[]), "");
+    }
+}

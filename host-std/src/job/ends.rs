@@ -1,0 +1,173 @@
+//! The books of how every rank began and ended, and what the failure of one does to the others.
+
+use super::{Job, Run};
+use crate::ends::json::ResultFile;
+use crate::ends::{End, Row, Times, text};
+use crate::launch::memory::OutOfMemory;
+use crate::launch::plan::Plan;
+use crate::launch::process::Ending;
+use crate::report;
+use crate::settings;
+use crate::settings::ending::OnExitError;
+use crate::stdio::index;
+use crate::verdict::{Failure, Phase};
+use pmi_core::ids::JobId;
+use rustix::process::Signal;
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::time::{Instant, SystemTime};
+
+/// How the ranks of all jobs began and ended.
+pub(super) struct Ends {
+    settings: settings::Ending,
+    file: Option<ResultFile>,
+    memory: OutOfMemory,
+    times: Times,
+    /// By number of the process.
+    rows: Vec<Row>,
+    /// The first failure that ended nobody else.
+    tolerated: Option<Failure>,
+    /// What was told of the first failure.
+    told: Option<String>,
+    /// When ranks that still run have had time enough since another one ended well.
+    overdue_at: Option<Instant>,
+}
+
+impl Ends {
+    /// Opens the books, and the file that the report goes to.
+    ///
+    /// Errors: a sentence for people.
+    pub(super) fn new(settings: &settings::Ending) -> Result<Self, String> {
+        let times = Times {
+            began_at: SystemTime::now(),
+            began: Instant::now(),
+            all_started: None,
+            first_end: None,
+            last_end: None,
+        };
+        Ok(Self {
+            file: settings.result.as_deref().map(ResultFile::create).transpose()?,
+            settings: settings.clone(),
+            memory: OutOfMemory::new(),
+            times,
+            rows: Vec::new(),
+            tolerated: None,
+            told: None,
+            overdue_at: None,
+        })
+    }
+
+    pub(super) fn enter_start(&mut self, plan: Rc<Plan>, rank: u32, pid: i32) {
+        let started = Instant::now();
+        if plan.spawner.is_none() && rank + 1 == plan.local() {
+            self.times.all_started = Some(started);
+        }
+        self.rows.push(Row { plan, rank, pid, started, end: None });
+    }
+
+    /// What is told of a failure; the first one counts.
+    pub(super) fn note_told(&mut self, what: &str) {
+        self.told.get_or_insert_with(|| what.to_owned());
+    }
+
+    /// Finds out whether it was the system that killed a process because there was no memory left.
+    pub(super) fn cause(&mut self, ending: Ending) -> Ending {
+        let is_kill = |signal| signal == Signal::KILL.as_raw();
+        match ending {
+            Ending::Killed { signal, .. } if is_kill(signal) && self.memory.has_struck() => {
+                Ending::OutOfMemory
+            }
+            other => other,
+        }
+    }
+
+    /// The exit code of a run whose failures ended nobody else.
+    pub(super) fn tolerated_code(&self) -> Option<u8> {
+        self.tolerated.as_ref().map(Failure::exit_code)
+    }
+
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        self.overdue_at
+    }
+}
+
+impl Run {
+    /// Enters the end of a process.
+    pub(super) fn enter_end(&mut self, number: u32, ending: Ending, phase: Phase) {
+        let at = Instant::now();
+        let Some(started) = self.processes.get(index(number)) else { return };
+        let traffic = self.service.traffic(started.job, started.rank);
+        let end = End { at, ending, phase, was_over: self.failure.is_some(), traffic };
+        let times = &mut self.ends.times;
+        times.first_end.get_or_insert(at);
+        times.last_end = Some(at);
+        if let Some(row) = self.ends.rows.get_mut(index(number)) {
+            row.end = Some(end);
+        }
+        if let Some(limit) = self.ends.settings.exit_timeout.filter(|_| end.is_good()) {
+            self.ends.overdue_at = self.ends.overdue_at.or_else(|| at.checked_add(limit));
+        }
+    }
+
+    /// Lets the others go on after a failure, if that is wanted and it is one that they can go on after.
+    /// Says whether it is.
+    pub(super) fn tolerate(&mut self, job: JobId, failure: &Failure) -> bool {
+        let is_wanted = self.ends.settings.on_exit_error == OnExitError::Ignore;
+        let (Failure::Ended { rank, .. } | Failure::LeftEarly { rank }) = failure else {
+            return false;
+        };
+        if !is_wanted || self.failure.is_some() {
+            return false;
+        }
+        if let Some(Job { plan, .. }) = self.jobs.get(&job.0) {
+            let what = report::failure(failure, plan, |rank| self.pid(job, rank), 0);
+            self.ends.note_told(&what);
+            self.outputs.say(text::tolerated(&what, self.running_count));
+        }
+        self.ends.tolerated.get_or_insert_with(|| failure.clone());
+        self.service.set_gone(job, *rank);
+        self.tell_of_the_dead(job);
+        true
+    }
+
+    /// Puts the ranks of a job that have failed where MPI libraries look for them, and wakes those that
+    /// wait for such news. Who does not catch the signal would die of it.
+    fn tell_of_the_dead(&mut self, job: JobId) {
+        let Some(Job { plan, .. }) = self.jobs.get(&job.0) else { return };
+        let is_dead = |row: &&Row| {
+            row.plan.kvsname == plan.kvsname && row.end.is_some_and(|end| !end.is_good())
+        };
+        let dead: Vec<u32> = self.ends.rows.iter().filter(is_dead).map(|row| row.rank).collect();
+        self.service.set_dead(job, &dead);
+        for started in self.processes.iter().filter(|started| started.job == job) {
+            if let Some(process) = started.process.as_ref().filter(|one| one.catches(Signal::USR1))
+            {
+                process.signal(Signal::USR1);
+            }
+        }
+    }
+
+    /// Ends the run if ranks run on for too long after the first one has ended well.
+    pub(super) fn look_for_overdue(&mut self, now: Instant) {
+        if self.ends.overdue_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.ends.overdue_at = None;
+        if let Some(limit) = self.ends.settings.exit_timeout.filter(|_| self.running_count > 0) {
+            self.end_by_clock(Failure::Overdue { limit }, super::watching::Which::Running);
+        }
+    }
+
+    /// Says, and writes, how all ranks ended. The launcher is about to exit with `code`.
+    pub(super) fn close_the_books(&mut self, code: u8) {
+        let Ends { settings, file, times, rows, told, .. } = &mut self.ends;
+        if settings.print_all_codes {
+            // All is over, so nobody is kept waiting by who reads this slowly.
+            let _ = io::stderr().write_all(text::endings(rows).as_bytes());
+        }
+        let written = file.take().map(|file| file.write(code, told.as_deref(), times, rows));
+        if let Some(Err(what)) = written {
+            let _ = io::stderr().write_all(report::line(what).as_bytes());
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! How ranks ended, as it is told: to people in one line for all that ended alike, to programs as JSON; and
+//! what the failure of one does to the others.
+
+mod common;
+use common::{Ran, host, mpi_program, run, shell, start};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// `pmi-host run -n RANKS OPTIONS… sh -c SCRIPT`.
+fn told(ranks: u32, options: &[&str], script: &str) -> Ran {
+    let ranks = ranks.to_string();
+    let words = [&["run", "-n", &ranks], options, &shell(script)].concat();
+    run(&mut host(words))
+}
+
+fn file(name: &str) -> PathBuf {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_file(&file);
+    file
+}
+
+fn json(file: &Path) -> Value {
+    serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+}
+
+#[test]
+fn all_exit_codes_are_told_by_ranges_of_ranks() {
+    let script = "case $PMI_RANK in 3) sleep 0.3; kill -SEGV $$;; 4) exec sleep 60;; esac";
+    let ran = told(6, &["--print-all-exitcodes"], script).exits_with(139);
+    let lines: Vec<&str> = ran.err.lines().skip_while(|line| !line.contains("how the")).collect();
+    assert_eq!(lines[0], "pmi-host: how the 6 ranks ended:");
+    assert_eq!(lines[1], "    ranks 0-2,5      exited with code 0");
+    assert!(
+        lines[2].starts_with("    rank 3           was killed by signal 11 (SIGSEGV)"),
+        "{}",
+        ran.err
+    );
+    let last = "    rank 4           was killed by signal 15 (SIGTERM), when the run was over";
+    assert_eq!(lines[3..], [last]);
+    assert_eq!(told(2, &[], "exit 0").exits_with(0).err, "");
+}
+
+#[test]
+fn whoever_leaves_without_finalize_is_told_of() {
+    let init = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD";
+    let ran = told(1, &["--print-all-exitcodes"], init).exits_with(1);
+    assert!(ran.err.contains("exited with 0 but without finalize"), "{}", ran.err);
+    assert!(
+        ran.err.contains("rank 0           exited with code 0 but without finalize"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn the_report_says_how_every_rank_and_the_run_went() {
+    let file = file("result.json");
+    let name = file.to_str().unwrap();
+    let script = "if [ $PMI_RANK = 1 ]; then
+            echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
+            echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD
+        fi
+        if [ $PMI_RANK = 2 ]; then sleep 0.3; kill -TERM $$; fi";
+    told(4, &["--result", name], script).exits_with(143);
+    let report = json(&file);
+    assert_eq!((&report["version"], &report["exit_code"]), (&1.into(), &143.into()));
+    let failure = report["failure"].as_str().unwrap();
+    assert!(failure.starts_with("rank 2 of 4 (pid ") && failure.contains("SIGTERM"), "{failure}");
+    assert_eq!(report["jobs"].as_array().unwrap().len(), 1);
+    let ranks = report["jobs"][0]["ranks"].as_array().unwrap();
+    assert_eq!(ranks.len(), 4);
+    let (silent, spoke, killed) = (&ranks[0], &ranks[1], &ranks[2]);
+    assert_eq!((&silent["exit_code"], &silent["finalized"]), (&0.into(), &Value::Null));
+    assert_eq!((&spoke["finalized"], &spoke["requests"]), (&true.into(), &2.into()));
+    let sent = "cmd=init pmi_version=1 pmi_subversion=1\ncmd=finalize\n".len();
+    assert_eq!(spoke["bytes_in"], sent);
+    assert!(spoke["bytes_out"].as_u64().unwrap() > 40, "{report}");
+    assert_eq!((&killed["exit_code"], &killed["signal"]["number"]), (&143.into(), &15.into()));
+    assert_eq!(
+        (&killed["signal"]["name"], &killed["ended_by_launcher"]),
+        (&"SIGTERM".into(), &false.into())
+    );
+    let seconds = &report["seconds"];
+    assert!(seconds["ending"].as_f64().unwrap() > 0.2, "{report}");
+    assert!(seconds["total"].as_f64().unwrap() >= killed["ended"].as_f64().unwrap(), "{report}");
+    assert!(killed["ended"].as_f64().unwrap() > killed["started"].as_f64().unwrap(), "{report}");
+}
+
+#[test]
+fn a_run_that_goes_well_has_no_failure_in_its_report() {
+    let file = file("well.json");
+    told(2, &["--result", file.to_str().unwrap()], "exit 0").exits_with(0).says_nothing();
+    let report = json(&file);
+    assert_eq!((&report["exit_code"], &report["failure"]), (&0.into(), &Value::Null));
+    assert_eq!(report["jobs"][0]["ranks"][1]["program"], "sh");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_told_before_anything_starts() {
+    let flag = file("not-started");
+    let words = ["run", "-n", "1", "--result", "/no/such/folder/r.json", "touch"];
+    let mut command = host(words);
+    run(command.arg(&flag)).exits_with(1).says(&["'/no/such/folder/r.json'", "--result"]);
+    assert!(!flag.exists());
+}
+
+#[test]
+fn with_ignore_the_others_go_on_and_the_first_failure_is_the_code() {
+    let script = "case $PMI_RANK in 1) sleep 0.1; exit 5;; 2) sleep 0.3; exit 6;; esac; sleep 0.6; echo $PMI_RANK ended";
+    let ran = told(4, &["--on-exit-error", "ignore"], script).exits_with(5);
+    assert_eq!(ran.lines(), ["0 ended", "3 ended"]);
+    assert!(ran.err.contains("exited with code 5; the 3 ranks still running go on"), "{}", ran.err);
+    assert!(ran.err.contains("exited with code 6; the 2 ranks still running go on"), "{}", ran.err);
+}
+
+#[test]
+fn the_dead_are_where_mpi_libraries_look_and_who_catches_the_news_is_woken() {
+    let script = "if [ $PMI_RANK = 1 ]; then exit 5; fi
+        if [ $PMI_RANK = 2 ]; then exec sleep 0.7; fi
+        trap 'echo woken' USR1; sleep 0.5; wait
+        echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
+        echo cmd=get_my_kvsname >&$PMI_FD; read name <&$PMI_FD
+        echo cmd=get kvsname=${name#*kvsname=} key=PMI_dead_processes >&$PMI_FD; read dead <&$PMI_FD
+        echo $dead; echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD";
+    let ran = told(3, &["--on-exit-error", "ignore"], script).exits_with(5);
+    // Rank 2 has no handler, and lives.
+    assert!(ran.out.contains("cmd=get_result rc=0 value=1\n"), "{} {}", ran.out, ran.err);
+    assert!(!ran.err.contains("SIGUSR1"), "{}", ran.err);
+}
+
+#[test]
+fn a_fence_that_can_never_end_ends_the_run_even_then() {
+    let script = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
+        if [ $PMI_RANK = 1 ]; then exit 5; fi
+        echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD; exec sleep 60";
+    let ran = told(3, &["--on-exit-error", "ignore"], script);
+    assert_ne!(ran.code, 0);
+    assert!(ran.err.contains("left without taking part in the fence"), "{}", ran.err);
+}
+
+#[test]
+fn abort_ends_everybody_even_then() {
+    let script = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
+        if [ $PMI_RANK = 0 ]; then echo cmd=abort exitcode=9 >&$PMI_FD; fi; exec sleep 60";
+    let ran = told(3, &["--on-exit-error", "ignore"], script).exits_with(9);
+    assert!(ran.err.contains("called abort with code 9"), "{}", ran.err);
+}
+
+#[test]
+fn ranks_that_run_on_too_long_after_the_first_are_ended() {
+    let script = "if [ $PMI_RANK = 2 ]; then exec sleep 60; fi";
+    let ran = told(3, &["--exit-timeout", "0.3"], script).exits_with(124);
+    assert!(
+        ran.err.contains("the first rank ended well 0.3 s ago and others still run"),
+        "{}",
+        ran.err
+    );
+    told(3, &["--exit-timeout", "20"], "sleep 0.1").exits_with(0).says_nothing();
+}
+
+#[test]
+fn a_version_that_nobody_speaks_is_refused_and_the_rank_named() {
+    let script = "if [ $PMI_RANK = 1 ]; then
+            echo cmd=init pmi_version=3 pmi_subversion=0 >&$PMI_FD; read answer <&$PMI_FD; echo $answer
+        fi; exec sleep 60";
+    let ran = told(2, &[], script).exits_with(1);
+    assert!(ran.err.contains("rank 1 of 2 (pid "), "{}", ran.err);
+    assert!(ran.err.contains("no common version: the peer speaks PMI 3.0"), "{}", ran.err);
+}
+
+#[test]
+fn a_rank_of_a_real_mpi_program_is_in_the_report() {
+    let Some(hello) = mpi_program("hello") else { return };
+    let file = file("mpi.json");
+    let mut command = host(["run", "-n", "3", "--result", file.to_str().unwrap()]);
+    run(command.arg(hello)).exits_with(0);
+    for rank in json(&file)["jobs"][0]["ranks"].as_array().unwrap() {
+        assert_eq!(rank["finalized"], true);
+        assert!(rank["requests"].as_u64().unwrap() >= 5, "{rank}");
+    }
+}
+
+#[test]
+fn who_ran_out_of_memory_is_told_so_where_the_control_group_says_it() {
+    // A group of our own with little memory: only where somebody lets us make one.
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let v1 = groups.lines().find_map(|line| line.split_once(":memory:")).map(|(_, path)| path);
+    let (folder, limit) = match v1 {
+        Some(path) => (format!("/sys/fs/cgroup/memory{path}"), "memory.limit_in_bytes"),
+        None => ("/sys/fs/cgroup".to_owned(), "memory.max"),
+    };
+    let group = Path::new(&folder).join(format!("pmi-host-{}", std::process::id()));
+    let made = fs::create_dir(&group).and_then(|()| fs::write(group.join(limit), "60M"));
+    if let Err(error) = made {
+        let _ = fs::remove_dir(&group);
+        eprintln!("skipped: no control group can be made here ({error})");
+        return;
+    }
+    // The limit on memory and swap together, where there is one.
+    let _ = fs::write(group.join("memory.memsw.limit_in_bytes"), "60M");
+    let _ = fs::write(group.join("memory.swap.max"), "0");
+    let line = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.display());
+    let awk = "exec awk 'BEGIN { all = \"x\"; while (1) all = all all }'";
+    let hungry = format!("if [ $PMI_RANK = 1 ]; then {awk}; fi; exec sleep 60");
+    let mut command = Command::new("sh");
+    let own = env!("CARGO_BIN_EXE_pmi-host");
+    command.args(["-c", &line, "sh", own, "run", "-n", "2"]).args(shell(&hungry));
+    let ran = start(&mut command).end();
+    let _ = fs::remove_dir(&group);
+    if ran.code == 137 && !ran.err.contains("rank 1 of 2") {
+        eprintln!("skipped: the system took the launcher instead");
+        return;
+    }
+    ran.exits_with(137).says(&["rank 1 of 2", "killed by the system, which had run out of memory"]);
+}
+
+#[test]
+fn two_hundred_endings_are_one_line() {
+    let ran = told(200, &["--print-all-exitcodes"], "exit 0").exits_with(0);
+    assert_eq!(
+        ran.err,
+        "pmi-host: how the 200 ranks ended:\n    ranks 0-199      exited with code 0\n"
+    );
+}

@@ -18,6 +18,8 @@ pub struct Collapse {
     /// Ranks that may still write and have nothing in their queue, those that are not there yet too.
     silent_count: u32,
     to_come_count: u32,
+    /// When the last one came: what is written before waits from then on, for starting many takes its time.
+    all_there_at: Option<Instant>,
     held_bytes: usize,
     /// How many lines came before.
     line_count: u64,
@@ -65,6 +67,7 @@ impl Collapse {
             texts: BTreeMap::new(),
             silent_count: ranks,
             to_come_count: ranks,
+            all_there_at: None,
             held_bytes: 0,
             line_count: 0,
             overdue_at: None,
@@ -75,11 +78,16 @@ impl Collapse {
     pub fn open(&mut self, rank: u32) {
         self.queues.insert(rank, Queue::default());
         self.to_come_count = self.to_come_count.saturating_sub(1);
+        if self.to_come_count == 0 {
+            self.all_there_at = Some(Instant::now());
+            self.overdue_at = self.oldest().and_then(|line| self.due_at(&line));
+        }
     }
 
     /// Whoever is not there yet will not come.
     pub fn expect_nobody_else(&mut self) {
         self.silent_count -= std::mem::take(&mut self.to_come_count);
+        self.all_there_at.get_or_insert_with(Instant::now);
         // So that somebody looks.
         self.overdue_at = (!self.is_empty()).then(Instant::now);
     }
@@ -127,7 +135,7 @@ impl Collapse {
             }
             groups.into_iter().for_each(|line| out(&self.take(line.text)));
         }
-        self.overdue_at = self.wait.and_then(|wait| Some(self.oldest()?.since + wait));
+        self.overdue_at = self.oldest().and_then(|line| self.due_at(&line));
     }
 
     /// Hands out everything that a rank has in its queue.
@@ -181,8 +189,12 @@ impl Collapse {
         lines.min_by_key(|line| line.number).cloned()
     }
 
+    fn due_at(&self, line: &Line) -> Option<Instant> {
+        Some(line.since.max(self.all_there_at?) + self.wait?)
+    }
+
     fn is_due(&self, line: &Line, now: Instant) -> bool {
-        self.wait.is_some_and(|wait| line.since + wait <= now) || self.held_bytes > HELD_MAX
+        self.due_at(line).is_some_and(|at| at <= now) || self.held_bytes > HELD_MAX
     }
 
     /// Takes a line from the heads of all queues that have it there.
@@ -239,8 +251,9 @@ mod tests {
 
     /// Ranks 0 to 2, after they wrote these lines, one letter each.
     fn written(lines: &[(u32, &str)]) -> (Collapse, Instant) {
-        let (mut collapse, now) = (Collapse::new(3, Some(WAIT)), Instant::now());
+        let mut collapse = Collapse::new(3, Some(WAIT));
         (0..3).for_each(|rank| collapse.open(rank));
+        let now = Instant::now();
         for (rank, text) in lines {
             text.bytes().for_each(|letter| collapse.push(*rank, &[letter], now));
         }
@@ -296,6 +309,18 @@ mod tests {
         collapse.push(1, b"c", now);
         [0, 2].iter().for_each(|rank| collapse.close(*rank));
         assert_eq!(released(&mut collapse, now), "1:c");
+    }
+
+    #[test]
+    fn nobody_is_given_up_while_ranks_are_being_started() {
+        let (mut collapse, now) = (Collapse::new(2, Some(WAIT)), Instant::now());
+        collapse.open(0);
+        collapse.push(0, b"a", now);
+        assert_eq!(released(&mut collapse, now + 9 * WAIT), "");
+        assert_eq!(collapse.deadline(), None);
+        collapse.open(1);
+        assert!(collapse.deadline().is_some_and(|at| at >= now + WAIT));
+        assert_eq!(released(&mut collapse, now + 9 * WAIT), "0:a");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Job<K, M> {
     /// Members that will not come any more; a fence with one of them outside cannot end.
     pub(super) gone: u32,
     stuck_told: bool,
+    /// The same of the ring.
+    pub(super) ring_stuck_told: bool,
     moved: Option<Instant>,
     /// Somebody has gone, or entered the fence of a group while somebody is gone.
     pub(super) is_group_suspect: bool,
@@ -100,6 +102,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             circle: None,
             gone: 0,
             stuck_told: false,
+            ring_stuck_told: false,
             moved: None,
             is_group_suspect: false,
         }
@@ -257,9 +260,16 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    /// Once for each fence: a member that is outside and will never come, while others wait inside.
+    /// Once for each fence and each ring: a member that is outside and will never come, while others
+    /// wait inside.
     pub(super) fn stuck(&mut self) -> Option<Rank> {
-        if self.gone == 0 || self.fence.inside() == 0 || self.stuck_told {
+        if self.gone == 0 {
+            return None;
+        }
+        if let Some(gone) = self.stuck_ring() {
+            return Some(gone);
+        }
+        if self.fence.inside() == 0 || self.stuck_told {
             return None;
         }
         let generation = self.fence.generation();

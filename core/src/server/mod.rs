@@ -142,7 +142,7 @@ pub enum Event {
         /// The name of the signal, as the member wrote it.
         signal: Word,
     },
-    /// A fence has members inside and can never end, because another one is gone.
+    /// A fence, or a ring, has members inside and can never end, because another one is gone.
     FenceStuck {
         /// The job.
         job: JobId,

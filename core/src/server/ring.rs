@@ -15,6 +15,19 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     /// Ends the ring.
     pub(super) fn end_ring(&mut self) {
         self.ring.end();
+        self.ring_stuck_told = false;
+    }
+
+    /// Once for each ring: a member that is outside and will never come, while others wait inside.
+    pub(super) fn stuck_ring(&mut self) -> Option<Rank> {
+        if self.ring.inside() == 0 || self.ring_stuck_told {
+            return None;
+        }
+        let generation = self.ring.generation();
+        let is_lost = |member: &Member| member.rings == generation && member.is_gone();
+        let gone = self.members().iter().position(is_lost)?;
+        self.ring_stuck_told = true;
+        u32::try_from(gone).ok().map(Rank)
     }
 
     /// Puts the values of `rank` into the ring.

@@ -355,6 +355,28 @@ fn a_ring_gives_everybody_the_values_of_both_neighbours() {
 }
 
 #[test]
+fn a_ring_that_can_never_end_is_told_once_with_the_one_who_is_gone() {
+    let ring = left("cmd=ring;ring-count=1;ring-left=a;ring-right=b;");
+    for goes_first in [true, false] {
+        let mut world = world(3);
+        let event = |world: &mut World| world.server.poll_event();
+        if goes_first {
+            world.server.member_gone(world.job, Rank(1));
+            assert_eq!(event(&mut world), None);
+        }
+        assert_eq!(world.say(0, &ring), "");
+        if !goes_first {
+            assert_eq!(event(&mut world), None);
+            world.server.member_gone(world.job, Rank(1));
+        }
+        let stuck = Event::FenceStuck { job: world.job, gone: Rank(1) };
+        assert_eq!(event(&mut world), Some(stuck), "first: {goes_first}");
+        assert_eq!(world.say(2, &ring), "");
+        assert_eq!(event(&mut world), None);
+    }
+}
+
+#[test]
 fn a_message_may_go_on_in_another_frame() {
     let mut world = world(1);
     let first = left("cmd=kvs-put;thrid=3;key=a;concat=77;");

@@ -135,6 +135,7 @@ const FD: u32 = 3;
 
 #[cfg(test)]
 mod tests {
+    use super::super::guard;
     use super::super::plan::tests::plan;
     use super::super::pmix::{self, PmixDial};
     use super::*;
@@ -159,7 +160,7 @@ mod tests {
         let pmix = PmixDial { uri: "server.0;tcp4://127.0.0.1:7".to_owned() };
         let set = of_job(4, 3, "node1").into_iter().chain(of_rank(2, 2)).chain(of_dial(&dial, 2));
         let set = set.chain(pmix::of_plan(&plan(&[("./a", 2)]), &pmix)).chain(pmix::of_rank(2, 2));
-        let names: Vec<&str> = set.map(|(name, _)| name).collect();
+        let names: Vec<&str> = set.map(|(name, _)| name).chain([guard::RUN]).collect();
         let table: Vec<&str> = SET.iter().map(|entry| entry.name).collect();
         assert!(names.iter().all(|name| table.contains(name)), "{names:?}");
         assert_eq!(names.len(), table.len());

@@ -36,6 +36,10 @@ pub const SET: &[Entry] = &[
         "how many ranks are on this node: libraries deal out devices by it",
     ),
     Entry::new("MPI_LOCALRANKID", "which of those this rank is"),
+    Entry::new(
+        "PMI_RUN_MARK",
+        "a mark of the run: what is left of it is found when its launcher is killed",
+    ),
     Entry::new("PMI_PORT", "with --listen: where a second connection can be made"),
     Entry::new("PMI_ID", "with --listen: who to be there"),
     Entry::new("PMI_SOCKTYPE", "with --listen under TLS: what such a connection speaks"),

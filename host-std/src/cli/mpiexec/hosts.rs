@@ -1,5 +1,6 @@
 //! Hosts, as Hydra's options and batch systems name them. There is one that can be used: this one.
 
+use crate::cli::usage::UsageError;
 use std::ffi::OsString;
 use std::net::UdpSocket;
 
@@ -84,6 +85,61 @@ fn counted<'a>(rows: impl Iterator<Item = (&'a str, u32)>) -> Vec<Host> {
     hosts
 }
 
+/// Refuses hosts other than this one.
+pub(super) fn check(hosts: &[Host], system: Option<&str>, host: &str) -> Result<(), UsageError> {
+    let Some(other) = hosts.iter().find(|one| !is_here(&one.name, host)) else {
+        return Ok(());
+    };
+    let other = &other.name;
+    let what = match system {
+        None => format!(
+            "'{other}' is another host, and ranks are started on '{host}' only; name '{host}' alone, or \
+             start those of '{other}' there and let them dial in ('--listen')"
+        ),
+        Some(system) => format!(
+            "{system} has given {} nodes ({other}), and ranks are started on '{host}' only; say '-hosts \
+             {host}' to use this one alone, or let the others dial in ('--listen')",
+            hosts.len()
+        ),
+    };
+    Err(UsageError::Other { what })
+}
+
+/// A list of nodes for ranks, or of blocks of them, in which all must be the first node.
+pub(super) fn rank_map(text: &str) -> Result<(), String> {
+    let inner = text.strip_prefix("(vector,").and_then(|rest| rest.strip_suffix(')'));
+    let inner = inner.unwrap_or(text);
+    let elsewhere =
+        "ranks are started on this node only, which is number 0; leave it out".to_owned();
+    let number =
+        |text: &str| text.trim().parse::<u32>().map_err(|_| "that is no map of ranks".to_owned());
+    let mut rest = inner;
+    while !rest.is_empty() {
+        let piece = match rest.strip_prefix('(') {
+            Some(block) => {
+                let (block, behind) = block.split_once(')').ok_or("that is no map of ranks")?;
+                rest = behind;
+                let numbers: Vec<u32> = block.split(',').map(number).collect::<Result<_, _>>()?;
+                match numbers[..] {
+                    [first, nodes, _] if nodes > 0 => first.saturating_add(nodes - 1),
+                    _ => return Err("that is no map of ranks".to_owned()),
+                }
+            }
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                let (one, behind) = rest.split_at(end);
+                rest = behind;
+                number(one)?
+            }
+        };
+        if piece != 0 {
+            return Err(elsewhere);
+        }
+        rest = rest.strip_prefix(',').unwrap_or(rest);
+    }
+    Ok(())
+}
+
 /// Whether a name or an address means this machine: only here can a socket have it.
 pub(super) fn is_here(name: &str, host: &str) -> bool {
     crate::launch::order::is_here(name, host) || UdpSocket::bind((name, 0)).is_ok()
@@ -133,6 +189,19 @@ mod tests {
         );
         assert_eq!(of(&[("PE_HOSTFILE", "f")], "a 4 q x\n"), Some(vec![host("a", 4)]));
         assert_eq!(of(&[], ""), None);
+    }
+
+    #[test]
+    fn a_map_of_ranks_may_name_the_first_node_only() {
+        for map in ["0", "0,0,0", "(0,1,4)", "(vector,(0,1,2),(0,1,1))", "0,(0,1,2)"] {
+            assert_eq!(rank_map(map), Ok(()), "{map}");
+        }
+        for map in ["1", "0,1", "(0,2,1)", "(1,1,1)", "(vector,(0,1,1),(1,1,1))"] {
+            assert!(rank_map(map).unwrap_err().contains("number 0"), "{map}");
+        }
+        for map in ["x", "(0,1", "(0,0,1)", "(0,1)", "0,,0"] {
+            assert!(rank_map(map).unwrap_err().contains("no map"), "{map}");
+        }
     }
 
     #[test]

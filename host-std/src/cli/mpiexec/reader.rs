@@ -1,0 +1,326 @@
+//! The words of Hydra, one by one, and what they say in ours.
+
+use super::Surroundings;
+use super::hosts::{self, Host};
+use super::table::{self, Does, HydraOption, OPTIONS, Takes};
+use crate::cli::args::{self, PartArgs, RunArgs, Said, Task};
+use crate::cli::layers::Origin;
+use crate::cli::options;
+use crate::cli::usage::{UsageError, nearest};
+use crate::cli::words;
+use crate::settings::Settings;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// What was read so far.
+pub(super) struct Reader<'a> {
+    around: &'a Surroundings<'a>,
+    origin: Origin,
+    args: RunArgs,
+    hosts: Option<Vec<Host>>,
+    per_node: Option<u32>,
+    wants_system_universe: bool,
+    /// The file of words that was named.
+    pub(super) config_file: Option<OsString>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(around: &'a Surroundings<'a>, origin: Origin) -> Self {
+        Self {
+            around,
+            origin,
+            args: RunArgs::default(),
+            hosts: None,
+            per_node: None,
+            wants_system_universe: false,
+            config_file: None,
+        }
+    }
+
+    /// Takes a whole command line.
+    pub(super) fn take_all(&mut self, words: Vec<OsString>) -> Result<(), UsageError> {
+        let mut words = words.into_iter().peekable();
+        let mut is_behind_colon = false;
+        while words.peek().is_some() || is_behind_colon {
+            let mut part = PartArgs::default();
+            let is_option = |word: &OsString| word.len() > 1 && word.as_bytes()[0] == b'-';
+            while let Some(word) = words.next_if(is_option) {
+                if word == "--" {
+                    break;
+                }
+                self.take_option(&word, &mut words, &mut part)?;
+            }
+            while let Some(word) = words.next_if(|word| word != NEXT) {
+                part.words.push(word);
+            }
+            let says_something = !part.words.is_empty() || !part.said.is_empty();
+            let was_behind_colon = std::mem::replace(&mut is_behind_colon, words.next().is_some());
+            if says_something || was_behind_colon || is_behind_colon {
+                self.args.parts.push(part);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_option(
+        &mut self,
+        word: &OsStr,
+        words: &mut impl Iterator<Item = OsString>,
+        part: &mut PartArgs,
+    ) -> Result<(), UsageError> {
+        let bytes = word.as_bytes();
+        let bare = bytes.strip_prefix(b"--").unwrap_or(&bytes[1..]);
+        let end = bare.iter().position(|byte| *byte == b'=').unwrap_or(bare.len());
+        let (name, attached) = (String::from_utf8_lossy(&bare[..end]), bare.get(end + 1..));
+        let found = OPTIONS.iter().find(|option| option.names.contains(&&*name));
+        let Some(option) = found else { return self.take_ours(word, &name, attached, words) };
+        let mut next = |value: &str| {
+            words.next().ok_or_else(|| UsageError::MissingValue {
+                option: format!("-{name}"),
+                value: value.to_owned(),
+            })
+        };
+        let mut value = match (option.takes, attached) {
+            (Takes::Nothing, None) => OsString::new(),
+            (Takes::Nothing, Some(_)) => {
+                return Err(UsageError::NeedlessValue { option: format!("-{name}") });
+            }
+            (_, Some(attached)) => OsString::from_vec(attached.to_vec()),
+            (Takes::Word, None) => next("a value")?,
+            (Takes::Pair, None) => next("a name and a value")?,
+        };
+        if option.takes == Takes::Pair && !value.as_bytes().contains(&b'=') {
+            value.push("=");
+            value.push(next("a name and a value")?);
+        }
+        self.take(option, &name, &value, part)
+    }
+
+    /// An option of `run`, which has two dashes.
+    fn take_ours(
+        &mut self,
+        word: &OsStr,
+        name: &str,
+        attached: Option<&[u8]>,
+        words: &mut impl Iterator<Item = OsString>,
+    ) -> Result<(), UsageError> {
+        let is_long = word.as_bytes().starts_with(b"--");
+        let takes_value = args::takes_value(name).filter(|_| is_long);
+        let Some(takes_value) = takes_value else {
+            let ours = options::all().map(|option| format!("--{}", option.name));
+            let known = OPTIONS.iter().flat_map(|option| option.names);
+            let known = known.map(|name| format!("-{name}")).chain(ours);
+            let got = word.to_string_lossy().into_owned();
+            return Err(UsageError::UnknownOption { nearest: nearest(&got, known), got });
+        };
+        let mut ours = vec![word.to_owned()];
+        if takes_value && attached.is_none() {
+            ours.extend(words.next());
+        }
+        let parsed = args::parse(ours)?;
+        self.args.said.extend(parsed.said);
+        self.args.config = parsed.config.or(self.args.config.take());
+        if parsed.task != Task::Start {
+            self.args.task = parsed.task;
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        option: &HydraOption,
+        name: &str,
+        value: &OsStr,
+        part: &mut PartArgs,
+    ) -> Result<(), UsageError> {
+        let shown = format!("-{name} {}", value.display());
+        let wrong = |why: String| UsageError::Value { said: shown.trim_end().to_owned(), why };
+        match option.does {
+            Does::Whole(ours, reword) => {
+                let said = self.said(ours, reword(value).map_err(wrong)?, &wrong)?;
+                self.args.said.push(said);
+            }
+            Does::Own(ours, reword) => {
+                let said = self.said(ours, reword(value).map_err(wrong)?, &wrong)?;
+                part.said.push(said);
+            }
+            Does::Hosts => self.hosts = Some(hosts::list(&value.to_string_lossy()).map_err(wrong)?),
+            Does::HostFile if value == USE_LOCALHOST => {
+                self.hosts = Some(vec![Host { name: String::new(), slots: 1 }]);
+            }
+            Does::HostFile => {
+                let text = (self.around.read)(Path::new(value));
+                let text = text.map_err(|error| unreadable(&format!("-{name}"), value, &error))?;
+                self.hosts = Some(hosts::file(&text).map_err(wrong)?);
+            }
+            Does::PerNode => match value.to_str().and_then(|value| value.parse().ok()) {
+                Some(ranks) if ranks > 0 => self.per_node = Some(ranks),
+                _ => return Err(wrong("that is not a number of ranks; try '4'".into())),
+            },
+            Does::Universe => match value.to_str() {
+                Some("SYSTEM") => self.wants_system_universe = true,
+                known => {
+                    self.wants_system_universe = false;
+                    let value =
+                        if known == Some("INFINITE") { "endless".into() } else { value.into() };
+                    let said = self.said("universe", value, &wrong)?;
+                    self.args.said.push(said);
+                }
+            },
+            Does::ConfigFile => self.config_file = Some(value.to_owned()),
+            Does::Verbose => {
+                for (ours, value) in
+                    [("env-report", "true"), ("display", "map"), ("print-all-exitcodes", "true")]
+                {
+                    let said = self.said(ours, value.into(), &wrong)?;
+                    self.args.said.push(said);
+                }
+            }
+            Does::Only(values, why) if !values.iter().any(|known| value == *known) => {
+                return Err(wrong(why.to_owned()));
+            }
+            Does::Only(..) => {}
+            Does::RankMap => hosts::rank_map(&value.to_string_lossy()).map_err(wrong)?,
+            Does::Info => self.args.task = Task::Info,
+            Does::Help => self.args.task = Task::MpiexecHelp,
+            Does::Refused(why) => return Err(wrong(why.to_owned())),
+        }
+        Ok(())
+    }
+
+    fn said(
+        &self,
+        ours: &str,
+        value: OsString,
+        wrong: &dyn Fn(String) -> UsageError,
+    ) -> Result<Said, UsageError> {
+        let option = options::named(ours).expect("the table of Hydra's options names ours");
+        option.set(&mut Settings::default(), &value).map_err(wrong)?;
+        Ok(Said { option, value, origin: self.origin.clone() })
+    }
+
+    /// Hydra's own variables.
+    pub(super) fn take_variables(&mut self) -> Result<(), UsageError> {
+        let own = OPTIONS.iter().filter_map(|option| Some((option.variable?, option.names[0])));
+        for (variable, name) in own.chain(table::VARIABLES.iter().copied()) {
+            let Some(value) = hosts::variable(self.around.variables, variable) else { continue };
+            self.origin = Origin::Variable(variable.to_owned());
+            let option = OPTIONS.iter().find(|option| option.names[0] == name);
+            let option = option.expect("the table names an option of its own");
+            // A flag is on or off there.
+            let is_off = ["0", "no", "false", "off"].contains(&&*value);
+            if option.takes == Takes::Nothing && is_off {
+                continue;
+            }
+            let value = if option.takes == Takes::Nothing { OsString::new() } else { value.into() };
+            let taken = self.take(option, name, &value, &mut PartArgs::default());
+            taken.map_err(|error| UsageError::Other { what: format!("{variable}: {error}") })?;
+        }
+        if let Some(value) = hosts::variable(self.around.variables, "HYDRA_ENV") {
+            self.origin = Origin::Variable("HYDRA_ENV".to_owned());
+            let value = if value == "all" { "all" } else { "none" };
+            let said = self.said("inherit", value.into(), &|what| UsageError::Other { what })?;
+            self.args.said.push(said);
+        }
+        Ok(())
+    }
+
+    /// A file of words, in which a line end stands for a colon.
+    pub(super) fn take_file(&mut self, file: &OsStr, text: &str) -> Result<(), UsageError> {
+        self.origin = Origin::File(file.into());
+        let wrong =
+            |what: String| UsageError::Other { what: format!("'{}': {what}", file.display()) };
+        let mut words: Vec<OsString> = Vec::new();
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+            if line.is_empty() {
+                continue;
+            }
+            if !words.is_empty() && words.last().is_none_or(|word| word != NEXT) {
+                words.push(NEXT.into());
+            }
+            words.extend(words::split(line).map_err(wrong)?.into_iter().map(OsString::from));
+        }
+        self.take_all(words).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Puts what was typed behind what variables and a file say.
+    pub(super) fn join(&mut self, typed: Self) -> Result<(), UsageError> {
+        let Self { args, hosts, per_node, wants_system_universe, .. } = typed;
+        let RunArgs { said, parts, config, task, .. } = args;
+        let has_program = |parts: &[PartArgs]| parts.iter().any(|part| !part.words.is_empty());
+        match (has_program(&parts), has_program(&self.args.parts)) {
+            (true, true) => {
+                let what = "there are programs in the -configfile and on the command line; name them in \
+                            one place";
+                return Err(UsageError::Other { what: what.to_owned() });
+            }
+            (false, true) => {
+                // Local options without a program hold for those of the file.
+                self.args.said.extend(parts.into_iter().flat_map(|part| part.said));
+            }
+            (_, false) => self.args.parts = parts,
+        }
+        self.args.said.extend(said);
+        (self.args.config, self.args.task) = (config, task);
+        self.hosts = hosts.or(self.hosts.take());
+        self.per_node = per_node.or(self.per_node);
+        self.wants_system_universe |= wants_system_universe;
+        Ok(())
+    }
+
+    /// Settles what depends on several options.
+    pub(super) fn finish(mut self) -> Result<RunArgs, UsageError> {
+        let around = self.around;
+        let named = self.hosts.take();
+        let given = named.map(|hosts| (None, hosts)).or_else(|| {
+            let variable = |name: &str| hosts::variable(around.variables, name);
+            let read = |file: &str| (around.read)(Path::new(file)).ok();
+            hosts::of_batch_system(variable, read).map(|(system, hosts)| (Some(system), hosts))
+        });
+        let slots = match &given {
+            Some((system, hosts)) => {
+                hosts::check(hosts, *system, around.host)?;
+                let all = hosts.iter().map(|host| self.per_node.unwrap_or(host.slots));
+                Some(all.fold(0, u32::saturating_add))
+            }
+            None => self.per_node,
+        };
+        let wrong = |what: String| UsageError::Other { what };
+        self.origin = Origin::Default;
+        let mut weakest = vec![
+            self.said("ranks", slots.unwrap_or(1).max(1).to_string().into(), &wrong)?,
+            self.said("universe", "endless".into(), &wrong)?,
+        ];
+        if self.wants_system_universe {
+            let ranks: u32 = self.args.parts.iter().map(|part| ranks(part, slots)).sum();
+            let universe = slots.unwrap_or(1).max(ranks).max(1);
+            self.origin = Origin::Typed;
+            weakest.push(self.said("universe", universe.to_string().into(), &wrong)?);
+        }
+        self.args.weakest = weakest;
+        self.args.needs_program = true;
+        Ok(self.args)
+    }
+}
+
+/// How many ranks a part has, as far as that was said.
+fn ranks(part: &PartArgs, slots: Option<u32>) -> u32 {
+    let mut own = Settings::default();
+    // What is wrong with one of them was told when it was read.
+    part.said.iter().for_each(|said| drop(said.apply(&mut own)));
+    own.job.ranks.or(slots).unwrap_or(1)
+}
+
+/// A file that was named cannot be read.
+pub(super) fn unreadable(option: &str, file: &OsStr, error: &io::Error) -> UsageError {
+    let why = format!("it cannot be read ({error})");
+    UsageError::Value { said: format!("{option} {}", file.display()), why }
+}
+
+/// The word between two programs.
+const NEXT: &str = ":";
+
+/// Hydra's word for this node where a file is expected.
+const USE_LOCALHOST: &str = "HYDRA_USE_LOCALHOST";

@@ -63,7 +63,7 @@ fn a_dry_run_says_who_would_run_and_starts_nothing() {
     let mut command =
         host(["run", "--dry-run", "-n", "2", "--env", "A=b c", "--wdir", "/", "touch"]);
     command.arg(&mark).args([":", "-n", "1", "--inherit", "none", "sh", "-c", "echo 'x'"]);
-    let ran = run(command.env("PMIX_RANK", "7")).exits_with(0);
+    let ran = run(command.env("PMIX_STALE", "7")).exits_with(0);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(lines[0].split_whitespace().next(), Some("ranks"));
     assert!(lines[1].starts_with("0-1 ") && lines[1].contains("/touch "), "{}", ran.out);
@@ -72,7 +72,7 @@ fn a_dry_run_says_who_would_run_and_starts_nothing() {
         "{}",
         ran.out
     );
-    for line in ["  + A=b c", "  + PMI_SIZE=3", "  - PMIX_RANK", "  - PATH"] {
+    for line in ["  + A=b c", "  + PMI_SIZE=3", "  - PMIX_STALE", "  - PATH"] {
         let is_there = lines.iter().any(|other| other.starts_with(&format!("{line} ")));
         assert!(is_there, "{line}: {}", ran.out);
     }
@@ -116,12 +116,12 @@ fn what_is_not_inherited_is_not_seen() {
 #[test]
 fn a_report_says_what_was_done_to_the_environment_and_why() {
     let mut command = host(["run", "-n", "2", "--env-report", "--env", "A=1", "env"]);
-    for (stale, value) in [("PMIX_RANK", "7"), ("SLURM_PROCID", "0"), ("FLUX_TASK_RANK", "0")] {
+    for (stale, value) in [("PMIX_STALE", "7"), ("SLURM_PROCID", "0"), ("FLUX_TASK_RANK", "0")] {
         command.env(stale, value);
     }
     let ran = run(command.env("SLURM_JOB_ID", "9")).exits_with(0);
     let lines = ran.lines();
-    for stale in ["PMIX_RANK", "SLURM_PROCID", "FLUX_TASK_RANK"] {
+    for stale in ["PMIX_STALE", "SLURM_PROCID", "FLUX_TASK_RANK"] {
         assert!(!lines.iter().any(|line| line.starts_with(stale)), "{stale}");
     }
     assert_eq!(lines.iter().filter(|line| **line == "SLURM_JOB_ID=9").count(), 2);
@@ -130,10 +130,10 @@ fn a_report_says_what_was_done_to_the_environment_and_why() {
         let found = lines.any(|line| line.trim().starts_with(start) && line.contains(why));
         assert!(found, "{start}: {}", ran.err);
     };
-    said("environment of 0-1:", "");
+    said("environment of 0-1", "");
     said("+ A=1 ", "as was asked for");
     said("+ PMI_FD=3 ", "finds its server");
-    said("- PMIX_RANK ", "PMIx");
+    said("- PMIX_STALE ", "PMIx");
     said("- SLURM_PROCID ", "Slurm");
     assert!(!ran.err.contains("SLURM_JOB_ID"), "{}", ran.err);
     let refused = ["run", "-n", "1", "--env", "PMI_RANK=3", "true"];

@@ -18,10 +18,9 @@ pub fn overview() -> String {
     }
     text.push_str("\noptions of run that are used most ('pmi-host run --help' has all):\n");
     options::all().filter(|option| option.is_common).for_each(|option| describe(&mut text, option));
-    text.push_str("\npages of 'pmi-host help TOPIC':\n");
-    for (name, about) in pages() {
-        row(&mut text, name, about);
-    }
+    text.push_str("\n'pmi-host help TOPIC' explains one thing at a time:\n");
+    let pages: Vec<&str> = pages().collect();
+    row(&mut text, "TOPIC", &pages.join(", "));
     text
 }
 
@@ -85,13 +84,13 @@ pub fn of(name: &str) -> Option<String> {
     if ["run", "help"].contains(&name) {
         return Some(if name == "run" { of_run(true) } else { overview() });
     }
-    TEXTS.iter().find(|(page, _, _)| *page == name).map(|(_, _, text)| (*text).to_owned())
+    TEXTS.iter().find(|(page, _)| *page == name).map(|(_, text)| (*text).to_owned())
 }
 
 /// Everything that `pmi-host help` can be asked about.
 pub fn topics() -> impl Iterator<Item = &'static str> {
     let commands = COMMANDS.iter().filter(|command| !(command.define)().is_hide_set());
-    pages().map(|(name, _)| name).chain(commands.map(|command| command.name))
+    pages().chain(commands.map(|command| command.name))
 }
 
 /// `help`, as completions and the man page know it.
@@ -105,9 +104,8 @@ pub fn version() -> String {
     format!("pmi-host {}\n", env!("CARGO_PKG_VERSION"))
 }
 
-fn pages() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let topics = Topic::ALL.into_iter().map(|topic| (topic.name(), topic.about()));
-    topics.chain(TEXTS.iter().map(|(name, about, _)| (*name, *about)))
+fn pages() -> impl Iterator<Item = &'static str> {
+    Topic::ALL.into_iter().map(Topic::name).chain(TEXTS.iter().map(|(name, _)| *name))
 }
 
 fn of_topic(topic: Topic) -> String {
@@ -220,12 +218,8 @@ signals to the launcher:
   --forward-signals names others that go to the ranks; with SIGUSR1 in it there is no table.
 ";
 
-const TEXTS: &[(&str, &str, &str)] = &[
-    ("programs", "several programs in one job", PROGRAMS),
-    ("files", "where settings come from", FILES),
-    ("codes", "what the exit code says", CODES),
-    ("signals", "what signals to the launcher do", SIGNALS),
-];
+const TEXTS: &[(&str, &str)] =
+    &[("programs", PROGRAMS), ("files", FILES), ("codes", CODES), ("signals", SIGNALS)];
 
 #[cfg(test)]
 mod tests {
@@ -250,7 +244,7 @@ mod tests {
 
     #[test]
     fn every_topic_has_a_page() {
-        for (topic, _) in pages() {
+        for topic in pages() {
             assert!(of(topic).is_some_and(|page| page.lines().count() > 1), "{topic}");
         }
         assert!(of("nothing").is_none());

@@ -253,6 +253,26 @@ fn rank_0_reads_standard_input() {
 }
 
 #[test]
+fn ranks_go_on_after_a_failure_if_that_is_wanted() {
+    // The second rank runs on after the first one has failed.
+    let script = "if [ $PMI_RANK = 0 ]; then exit 3; fi; sleep 0.5; echo went on";
+    let ran =
+        run(&mut mpiexec(["-disable-auto-cleanup", "-n", "2", "sh", "-c", script])).exits_with(3);
+    assert_eq!(ran.out, "went on\n");
+    let ran =
+        run(&mut mpiexec(["-enable-auto-cleanup", "-n", "2", "sh", "-c", script])).exits_with(3);
+    assert_eq!(ran.out, "");
+}
+
+#[test]
+fn how_every_rank_ended_is_told() {
+    let script = "exit $PMI_RANK";
+    let words = ["-print-all-exitcodes", "-disable-auto-cleanup", "-n", "3", "sh", "-c", script];
+    let ran = run(&mut mpiexec(words));
+    assert!(ran.code != 0 && ran.err.contains("code 2"), "{}", ran.err);
+}
+
+#[test]
 fn a_time_limit_ends_the_run() {
     run(&mut mpiexec(["-timeout", "1", "-n", "2", "sleep", "60"])).exits_with(124);
     run(mpiexec(["-n", "1", "sleep", "60"]).env("MPIEXEC_TIMEOUT", "1")).exits_with(124);
@@ -397,5 +417,25 @@ fn every_row_of_the_page_has_a_verdict_and_a_test_that_is_there() {
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file).with_extension("rs");
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
         assert!(text.contains(&format!("#[test]\nfn {test}()")), "{file} has no test {test}");
+    }
+}
+
+#[test]
+fn every_option_of_hydra_that_is_known_has_a_row() {
+    let rows = rows();
+    for option in pmi_host::cli::mpiexec::OPTIONS {
+        for name in option.names.iter().map(|name| format!("`-{name}")) {
+            let has = |cell: &str| {
+                cell.match_indices(&name)
+                    .any(|(at, _)| cell[at + name.len()..].starts_with([' ', '`']))
+            };
+            assert!(
+                rows.iter().any(|row| has(&row[0])),
+                "docs/switching.md has no row for {name}`"
+            );
+        }
+        if let Some(variable) = option.variable {
+            assert!(rows.iter().any(|row| row[0].contains(variable)), "no row for {variable}");
+        }
     }
 }

@@ -78,6 +78,24 @@ fn rank_0_reads_what_is_typed() {
     assert_eq!(code, 0);
 }
 
+#[test]
+fn a_long_end_is_shown_to_a_person_and_to_nobody_else() {
+    let ranks = "sh -c \"trap '' TERM; [ \\$PMI_RANK = 0 ] && sleep 0.5 && exit 3; while :; do sleep 0.1; done\"";
+    let line = "waiting for ranks to end [";
+    for (option, is_shown) in [("", true), ("--no-progress", false)] {
+        let mut terminal =
+            shell_on_terminal(&format!("exec {} run {option} -n 4 {ranks}", host_path()));
+        let (code, shown) = terminal.ends();
+        assert_eq!((code, shown.contains(line)), (3, is_shown), "{shown:?}");
+        // It is gone in the end.
+        let last = shown.rsplit("\r\x1b[K").next().unwrap();
+        assert!(!last.contains(line), "{shown:?}");
+    }
+    let script = format!("{} run -n 4 {ranks} 2>&1 | cat", host_path());
+    let (_, shown) = shell_on_terminal(&script).ends();
+    assert!(shown.contains("exited with code 3") && !shown.contains(line), "{shown:?}");
+}
+
 /// What the system says a process does, as one letter.
 fn state(pid: &str) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// `completions`, as help knows it.
 pub fn define_completions() -> Command {
     Command::new("completions")
-        .about("Print completions for a shell, as 'source <(pmi-host completions bash)' reads them")
+        .about("Print completions for a shell: source <(pmi-host completions bash)")
         .arg(
             Arg::new(SHELL)
                 .required(true)
@@ -25,7 +25,7 @@ pub fn define_completions() -> Command {
 /// `man`, as help knows it.
 pub fn define_man() -> Command {
     Command::new("man")
-        .about("Print a page for man, as 'pmi-host man run | man -l -' shows it")
+        .about("Print a page for man: pmi-host man run | man -l -")
         .arg(name("the page of this command (default: the one that lists them)"))
 }
 

@@ -170,6 +170,7 @@ impl Run {
         let first = service.add_job(&plan).map_err(prepare)?;
         let head = head(&plan, service.facts(first, &plan));
         service.tracer.start(&config.settings.tracing, head)?;
+        let has_person = outputs.has_person();
         let mut run = Self {
             launcher,
             starts: VecDeque::new(),
@@ -192,7 +193,7 @@ impl Run {
             failure: None,
             ladder: Ladder::default(),
             interrupted: None,
-            watch: Watch::new(&config.settings),
+            watch: Watch::new(&config.settings, has_person),
             closed_early: Vec::new(),
             ends,
             linger_until: None,

@@ -43,6 +43,13 @@ pub(super) struct Spawner {
     commands: Commands,
 }
 
+impl Start {
+    /// How many ranks were not started yet.
+    pub(super) fn left(&self) -> u64 {
+        u64::from(self.plan.local().saturating_sub(self.rank))
+    }
+}
+
 impl Run {
     /// Lines a job up whose ranks are to be started.
     pub(super) fn enqueue(

@@ -1,12 +1,14 @@
 //! What the loop tells about a run that goes on: standstills, limits of time, and answers to whoever asks.
 
 use super::asking::Asking;
+use super::start::Start;
 use super::{Job, Run, Started};
 use crate::report;
 use crate::settings::Settings;
 use crate::stdio::index;
 use crate::verdict::{self, Failure};
 use crate::watch::process::Proc;
+use crate::watch::progress::{Progress, Task};
 use crate::watch::ranges::Ranks;
 use crate::watch::stall::{Stall, Verdict};
 use crate::watch::table::{self, Phase, Rank, Table, seconds};
@@ -31,6 +33,8 @@ pub(super) struct Watch {
     /// How many tables were said since our reader last had everything.
     unread_count: usize,
     pub(super) asking: Asking,
+    /// For a person at a terminal; nobody else has one.
+    progress: Option<Progress>,
 }
 
 /// Which ranks a table has.
@@ -44,7 +48,7 @@ pub(super) enum Which {
 }
 
 impl Watch {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings, has_person: bool) -> Self {
         let began = Instant::now();
         let limit = settings.ending.timeout;
         Self {
@@ -56,13 +60,16 @@ impl Watch {
             cpu: BTreeMap::new(),
             unread_count: 0,
             asking: Asking::new(&settings.watching, began),
+            progress: (settings.watching.progress && has_person).then(Progress::default),
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         let limit = self.limit.map(|(at, _)| at);
         let asking = self.asking.deadline();
-        [self.stall.deadline(), limit, self.remind_at, asking].into_iter().flatten().min()
+        let progress = self.progress.as_ref().and_then(Progress::deadline);
+        let own = [self.stall.deadline(), limit, self.remind_at];
+        own.into_iter().chain([asking, progress]).flatten().min()
     }
 }
 
@@ -92,7 +99,24 @@ impl Run {
                 ));
             }
         }
+        self.show_progress(now);
         Ok(())
+    }
+
+    /// Shows how a long start or a long end goes.
+    fn show_progress(&mut self, now: Instant) {
+        let Some(progress) = &mut self.watch.progress else { return };
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let task = match self.failure {
+            None => {
+                let left = self.starts.iter().map(Start::left).sum();
+                (left > 0).then(|| (Task::Start, count(self.processes.len()), left))
+            }
+            Some(_) => (self.running_count > 0).then(|| (Task::End, 0, count(self.running_count))),
+        };
+        if let Some(line) = progress.look(now, task) {
+            self.outputs.set_status(line.as_deref());
+        }
     }
 
     /// Whoever has asked for the end wants to know a moment later what is in the way.

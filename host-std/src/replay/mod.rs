@@ -20,7 +20,7 @@ use std::time::Duration;
 /// What may be said to it.
 pub fn define() -> Command {
     Command::new("replay")
-        .about("Play a recorded exchange again: the server against a program, or its clients against ours")
+        .about("Play a recorded exchange again, against a program or our server")
         .arg(
             Arg::new(TIMEOUT)
                 .long(TIMEOUT)
@@ -30,10 +30,9 @@ pub fn define() -> Command {
                 .help("how long a program may be silent before it is ended"),
         )
         .arg(
-            Arg::new(FILE)
-                .value_parser(value_parser!(PathBuf))
-                .required(true)
-                .help("a trace, JSON lines of one, or a log of Hydra or Flux; '-' is standard input"),
+            Arg::new(FILE).value_parser(value_parser!(PathBuf)).required(true).help(
+                "a trace, JSON lines of one, or a log of Hydra or Flux; '-' is standard input",
+            ),
         )
         .arg(
             Arg::new(PROGRAM)

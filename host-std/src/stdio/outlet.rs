@@ -19,6 +19,8 @@ pub struct Outlet {
     begun_by: Option<Writer>,
     /// It is a terminal that does nothing about line ends, because all of it belongs to this writer.
     raw_for: Option<Writer>,
+    /// The last line is only a sign of life, and goes before anything else comes.
+    has_status: bool,
 }
 
 /// Whose text it is.
@@ -60,6 +62,7 @@ impl Outlet {
             state: State::Open,
             begun_by: None,
             raw_for: None,
+            has_status: false,
         }
     }
 
@@ -67,6 +70,7 @@ impl Outlet {
     /// written before [`flush`](Self::flush), so that many lines make one call.
     pub fn put(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
         let Some(last) = text.last().filter(|_| self.state == State::Open) else { return };
+        self.wipe();
         let mut goes_on = self.goes_on(writer);
         if self.begun_by.is_some() && !goes_on {
             self.waiting.extend_from_slice(if self.raw_for.is_some() { b"\r\n" } else { b"\n" });
@@ -94,6 +98,25 @@ impl Outlet {
     /// From now on line ends need their own way back to the margin, but for those of `writer`; or not.
     pub const fn set_raw(&mut self, writer: Option<Writer>) {
         self.raw_for = writer;
+    }
+
+    /// Shows a line, shorter than a terminal is wide, until something else comes or this is called again;
+    /// or shows none. It is not shown where somebody has begun a line.
+    pub fn set_status(&mut self, status: Option<&str>) {
+        self.wipe();
+        let is_free =
+            self.begun_by.is_none() && self.raw_for.is_none() && self.state == State::Open;
+        if let Some(text) = status.filter(|_| is_free && !self.is_full()) {
+            self.waiting.extend_from_slice(text.as_bytes());
+            self.has_status = true;
+        }
+    }
+
+    fn wipe(&mut self) {
+        if std::mem::take(&mut self.has_status) {
+            // Back to the margin, and nothing from there on.
+            self.waiting.extend_from_slice(b"\r\x1b[K");
+        }
     }
 
     /// True when the next text of `writer` goes on in a line that it has begun.
@@ -156,6 +179,22 @@ mod tests {
             outlet.put(*writer, label.as_bytes(), text.as_bytes());
         }
         String::from_utf8(outlet.waiting).unwrap()
+    }
+
+    #[test]
+    fn a_sign_of_life_is_gone_before_anything_else_comes() {
+        let null = || Target::file(OwnedFd::from(File::open("/dev/null").unwrap()));
+        let shown = |outlet: Outlet| String::from_utf8(outlet.waiting).unwrap();
+        let mut outlet = Outlet::new(null());
+        outlet.set_status(Some("1 of 2"));
+        outlet.set_status(Some("2 of 2"));
+        outlet.put(A, b"", b"text\n");
+        outlet.set_status(None);
+        assert_eq!(shown(outlet), "1 of 2\r\x1b[K2 of 2\r\x1b[Ktext\n");
+        let mut outlet = Outlet::new(null());
+        outlet.put(A, b"", b"name? ");
+        outlet.set_status(Some("1 of 2"));
+        assert_eq!(shown(outlet), "name? ");
     }
 
     #[test]

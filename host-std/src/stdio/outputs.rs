@@ -174,6 +174,16 @@ impl Outputs {
         self.places.say(what);
     }
 
+    /// True when a person looks at our standard error.
+    pub fn has_person(&self) -> bool {
+        self.places.has_person()
+    }
+
+    /// Shows a person at our standard error a line until something else comes, or shows none.
+    pub fn set_status(&mut self, status: Option<&str>) {
+        self.places.set_status(status);
+    }
+
     /// When to call [`tick`](Self::tick) next.
     pub fn deadline(&self) -> Option<Instant> {
         let shown_at = self.unfinished.first().map(|(at, ..)| *at);

@@ -170,6 +170,18 @@ impl Places {
         }
     }
 
+    /// True when a person looks at our standard error.
+    pub fn has_person(&self) -> bool {
+        self.is_terminal(self.ours(Stream::Err))
+    }
+
+    /// Shows a line on the terminal of our standard error until something else comes, or shows none.
+    pub fn set_status(&mut self, status: Option<&str>) {
+        if let Some(outlet) = self.outlet(self.ours(Stream::Err)) {
+            outlet.set_status(status);
+        }
+    }
+
     /// A pipe leads to a place no longer.
     pub fn leave(&mut self, number: u32) {
         if let Some(place) = self.all.get_mut(&number) {

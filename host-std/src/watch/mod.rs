@@ -5,10 +5,12 @@
 //! ranges    many ranks in few characters: 0-2,5
 //! table     all of it as data, which is also what programs read
 //! text      the same for people
+//! progress  a line on a terminal while a start or an end takes long
 //! stall     when a standstill is told, and when it ends the run
 //! ```
 
 pub mod process;
+pub mod progress;
 pub mod ranges;
 pub mod stall;
 pub mod table;

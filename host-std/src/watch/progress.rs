@@ -1,0 +1,191 @@
+//! A line that shows how a long start or a long end goes, to a person at a terminal.
+//!
+//! The line is drawn on a sheet of our own and goes the way of all our output, so that a terminal that is
+//! held up holds nobody up, and what ranks write never stands behind it.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What takes long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Ranks are started.
+    Start,
+    /// Ranks are asked to end.
+    End,
+}
+
+/// The line, and when it is drawn.
+#[derive(Debug)]
+pub struct Progress {
+    task: Option<Task>,
+    /// How many ranks it is about.
+    all: u64,
+    draw_at: Option<Instant>,
+    is_shown: bool,
+    bar: ProgressBar,
+    sheet: Sheet,
+}
+
+impl Progress {
+    /// No line yet.
+    pub fn new() -> Self {
+        let sheet = Sheet::default();
+        let target = ProgressDrawTarget::term_like(Box::new(sheet.clone()));
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        // The template is ours and is one.
+        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:32}] {pos} of {len}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self { task: None, all: 0, draw_at: None, is_shown: false, bar, sheet }
+    }
+
+    /// When to [`look`](Self::look) again.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.draw_at
+    }
+
+    /// Takes note of what goes on at `now`, with how many ranks it is done and how many are left. Gives a
+    /// new line, or no line where one was; `None` if all stays as it is.
+    pub fn look(&mut self, now: Instant, task: Option<(Task, u64, u64)>) -> Option<Option<String>> {
+        let Some((task, done, left)) = task else {
+            (self.task, self.draw_at) = (None, None);
+            return std::mem::take(&mut self.is_shown).then_some(None);
+        };
+        if self.task != Some(task) {
+            (self.task, self.all, self.draw_at) = (Some(task), 0, Some(now + MOMENT));
+        }
+        self.all = self.all.max(done + left);
+        self.draw_at.filter(|at| now >= *at)?;
+        self.draw_at = Some(now + BETWEEN);
+        self.is_shown = true;
+        Some(Some(self.draw(task, self.all.saturating_sub(left))))
+    }
+
+    fn draw(&self, task: Task, done: u64) -> String {
+        self.bar.set_length(self.all);
+        self.bar.set_position(done);
+        self.bar.set_message(match task {
+            Task::Start => "starting ranks",
+            Task::End => "waiting for ranks to end",
+        });
+        self.sheet.wipe();
+        self.bar.tick();
+        self.sheet.text()
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Where the line is drawn.
+#[derive(Clone, Debug, Default)]
+struct Sheet(Arc<Mutex<String>>);
+
+impl Sheet {
+    fn wipe(&self) {
+        self.with(String::clear);
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        self.with(|drawn| text = drawn.trim().to_owned());
+        text
+    }
+
+    fn with(&self, change: impl FnOnce(&mut String)) {
+        // One thread draws and reads, so nobody can have left it in a bad state.
+        if let Ok(mut text) = self.0.lock() {
+            change(&mut text);
+        }
+    }
+}
+
+impl TermLike for Sheet {
+    fn width(&self) -> u16 {
+        WIDTH
+    }
+
+    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.write_str(text)
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.with(|drawn| drawn.push_str(text));
+        Ok(())
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.wipe();
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a person does not notice needs no line.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// Often enough to look alive.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// The line is shorter than any terminal is wide.
+const WIDTH: u16 = 80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_a_moment_is_not_shown() {
+        let (mut progress, start) = (Progress::new(), Instant::now());
+        assert_eq!(progress.look(start, Some((Task::Start, 0, 100))), None);
+        assert_eq!(progress.look(start + MOMENT / 2, Some((Task::Start, 50, 50))), None);
+        assert_eq!(progress.look(start + MOMENT / 2, None), None);
+        assert_eq!(progress.deadline(), None);
+    }
+
+    #[test]
+    fn what_takes_longer_is_shown_until_it_is_over() {
+        let (mut progress, start) = (Progress::new(), Instant::now());
+        assert_eq!(progress.look(start, Some((Task::Start, 0, 100))), None);
+        let later = progress.deadline().unwrap();
+        let shown = progress.look(later, Some((Task::Start, 40, 60))).unwrap().unwrap();
+        assert!(shown.starts_with("starting ranks [====="), "{shown}");
+        assert!(shown.ends_with("] 40 of 100") && shown.len() < 80, "{shown}");
+        assert_eq!(progress.look(later, Some((Task::Start, 41, 59))), None);
+        assert_eq!(progress.look(later, None), Some(None));
+        assert_eq!(progress.look(later, None), None);
+        // Of an end it is not known how many there were, but how many are left.
+        assert_eq!(progress.look(later, Some((Task::End, 0, 8))), None);
+        let later = progress.deadline().unwrap();
+        let shown = progress.look(later, Some((Task::End, 0, 2))).unwrap().unwrap();
+        assert!(
+            shown.starts_with("waiting for ranks to end [") && shown.ends_with("6 of 8"),
+            "{shown}"
+        );
+    }
+}

@@ -196,3 +196,13 @@ fn ranks_that_were_alone_without_knowing_are_told_at_the_end() {
         run(&mut host(["run", "-n"].iter().chain(words))).exits_with(0).says_nothing();
     }
 }
+
+#[test]
+fn ranks_that_speak_pmix_are_told_as_well() {
+    let Some(hang) = common::openmpi_program("hang") else { return };
+    let hang = hang.to_str().unwrap();
+    let words =
+        ["run", "-n", "3", "--stall-report", "0.5", "--stall-abort", "1", hang, "1", "stop"];
+    let ran = run(&mut host(words)).exits_with(124);
+    assert_eq!(report(&ran)[0], "  ranks 0,2 of 3 wait in fence 0 for rank 1");
+}

@@ -420,6 +420,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             return Outcome::owed(Owed::refused(Reason::OutOfOrder { expected }));
         }
         member.fences = generation.wrapping_add(1);
+        self.moved = Some(now);
         let complete = self.fence.enter(now, all);
         let effect = match (complete, self.has_uplink) {
             (false, _) => Effect::None,

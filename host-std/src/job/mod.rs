@@ -260,10 +260,12 @@ impl Run {
 
     fn take(&mut self, ready: &[Token]) -> io::Result<()> {
         for &token in ready {
+            if let Token::Link(_) | Token::Pmix(_) | Token::Web(_) = token {
+                self.watch.stall.heard(Instant::now());
+            }
             match token {
                 Token::Signal => self.take_signals()?,
                 Token::Link(session) => {
-                    self.watch.stall.heard(Instant::now());
                     self.service.ready(session, &self.poller)?;
                 }
                 Token::Output(stream, process) => self.outputs.read(stream, process),

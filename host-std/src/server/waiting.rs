@@ -86,8 +86,10 @@ impl Service {
                     self.server.waits(session).any(|wait| wait != server::Wait::Spawn)
                 })
             };
-            // Whoever waits for what others may never have started to do waits since it asked.
-            let first = job.members().iter().filter(waits).filter_map(Member::heard).min()?;
+            let heard = job.members().iter().filter(waits).filter_map(Member::heard);
+            // Whoever waits for what others may never have started to do waits since it asked. A fence
+            // is the same one for clients of all protocols.
+            let first = heard.chain(job.fence().since()).min()?;
             Some(job.moved().map_or(first, |moved| moved.max(first)))
         });
         let lasts = self.clock.now().since({ since }.min()?).as_micros();
@@ -95,13 +97,14 @@ impl Service {
     }
 
     fn find_waits(&self, job: JobId) -> (Vec<Found>, u64) {
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<Found> = Vec::from_iter(self.fence_wait(job));
         let mut more = 0;
         let members = self.server.job(job).map_or(&[][..], server::Job::members);
         for (rank, member) in (0..).zip(members) {
             for wait in member.session().into_iter().flat_map(|id| self.server.waits(id)) {
                 let is = match wait {
-                    server::Wait::Fence(number) => Is::Fence(number),
+                    // Of all protocols' clients alike, and here already.
+                    server::Wait::Fence(_) => continue,
                     server::Wait::Group(group) => Is::Group(group),
                     server::Wait::Ring(number) => Is::Ring(number),
                     server::Wait::Attribute(key) => Is::Attribute(printable(key.as_bytes())),
@@ -125,6 +128,17 @@ impl Service {
             }
         }
         (found, more)
+    }
+
+    /// Those who are in the fence of the whole job, if anybody is.
+    fn fence_wait(&self, job: JobId) -> Option<Found> {
+        let job = self.server.job(job).filter(|job| job.fence().inside() > 0)?;
+        let outside: Ranks = job.missing().map(|rank| rank.0).collect();
+        Some(Found {
+            is: Is::Fence(job.fence().generation()),
+            inside: (0..job.size()).filter(|rank| !outside.contains(*rank)).collect(),
+            since: job.fence().since(),
+        })
     }
 
     /// What it is for people, and who is missing.

@@ -10,7 +10,10 @@
 
 int main(int argc, char **argv)
 {
+    /* Before MPI_Init only the launcher can tell, in the words of what the library speaks. */
     const char *rank = getenv("PMI_RANK");
+    if (rank == NULL)
+        rank = getenv("PMIX_RANK");
     if (argc != 3 || rank == NULL)
         return 2;
     if (strcmp(rank, argv[1]) == 0) {

@@ -13,7 +13,7 @@ use std::path::Path;
 #[test]
 fn what_the_fuzzers_collected_does_no_harm() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-    for (name, target) in targets::TARGETS {
+    for &(name, target) in targets::TARGETS {
         let mut files: Vec<_> = fs::read_dir(corpus.join(name))
             .expect("a corpus for every target")
             .map(|entry| entry.expect("the folder can be read").path())
@@ -33,6 +33,10 @@ fn every_corpus_has_its_target() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     for folder in fs::read_dir(corpus).expect("the corpora are part of the crate") {
         let name = folder.expect("the folder can be read").file_name();
+        // Without its feature nobody reads PMIx.
+        if !cfg!(feature = "pmix") && name == "decode_pmix" {
+            continue;
+        }
         let has_target = targets::TARGETS.iter().any(|(target, _)| name.to_str() == Some(*target));
         assert!(has_target, "nobody reads {}", name.display());
     }

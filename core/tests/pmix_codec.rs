@@ -453,6 +453,11 @@ fn no_count_is_believed_that_the_bytes_do_not_bear_out() {
         to.one(Type::VALUE).of(Type::DATA_ARRAY).of(Type::UNDEF).size(u64::MAX);
     });
     assert!(Unpacker::new(&huge, Format::PLAIN).one(Type::VALUE).unwrap().value().is_err());
+    let mut nothing = packed(Format::PLAIN, &|to| {
+        to.one(Type::VALUE).of(Type::DATA_ARRAY).of(Type::UNDEF).size(2);
+    });
+    nothing.extend_from_slice(b"what follows bears nothing out");
+    assert!(Unpacker::new(&nothing, Format::PLAIN).one(Type::VALUE).unwrap().value().is_err());
     let many = packed(Format::PLAIN, &|to| {
         to.one(Type::SIZE).size(u64::from(u32::MAX)).op(Type::PROC, u32::MAX / 2);
     });

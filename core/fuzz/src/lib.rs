@@ -6,16 +6,21 @@
 //! are the only statement of what "wrong" is.
 //!
 //! * [`decode_pmi1`] and [`decode_pmi2`]: framing, reading, and writing what was read.
+//! * `decode_pmix`: greetings, requests and values of PMIx, in every format.
 //! * [`session_bytes`]: a server with several sessions, of which one must stay unharmed.
 //! * [`client_bytes`]: a client, and a server that says anything.
 
 mod client;
 mod decode;
+#[cfg(feature = "pmix")]
+mod pmix;
 mod script;
 mod session;
 
 pub use client::client_bytes;
 pub use decode::{decode_pmi1, decode_pmi2};
+#[cfg(feature = "pmix")]
+pub use pmix::decode_pmix;
 pub use script::{Step, write_step};
 pub use session::session_bytes;
 
@@ -23,9 +28,11 @@ pub use session::session_bytes;
 pub type Target = fn(&[u8]);
 
 /// Every target, by the name of its binary and of its corpus.
-pub const TARGETS: [(&str, Target); 4] = [
+pub const TARGETS: &[(&str, Target)] = &[
     ("decode_pmi1", decode_pmi1),
     ("decode_pmi2", decode_pmi2),
     ("session_bytes", session_bytes),
     ("client_bytes", client_bytes),
+    #[cfg(feature = "pmix")]
+    ("decode_pmix", decode_pmix),
 ];

@@ -226,6 +226,10 @@ fn array(
     let depth = deeper(from, depth)?;
     let (of, count) = (from.of()?, from.size()?);
     from.check_count(count)?;
+    if of == Type::UNDEF && count > 0 {
+        // They have no bytes that could bear the count out.
+        return Err(from.malformed("values of some type"));
+    }
     if let Some(to) = to.as_deref_mut() {
         to.of(of).size(count);
     }

@@ -83,6 +83,7 @@ pub fn rest(stream: &mut TcpStream) -> String {
             Ok(0) => break,
             Ok(len) => all.extend_from_slice(&chunk[..len]),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => panic!("not closed: {error}"),
         }
     }

@@ -1,5 +1,6 @@
 // The page, used as a person does.
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { address, open, press, ready, step, stepUntil, tab } from "./browser.mjs";
@@ -191,6 +192,33 @@ test("a job that runs is watched, and what comes later is added", () => open(asy
   launcher.send(lines[2]);
   await page.getByRole("img", { name: /2 of 2 messages/ }).waitFor();
   launcher.close();
+  await page.getByText("The job has ended").waitFor();
+}));
+
+test("a job of pmi-host is watched while it runs", () => open(async (page) => {
+  // Two ranks say one line each, in the words of PMI-1, and stay.
+  const rank = 'eval "printf \'cmd=init pmi_version=1 pmi_subversion=1\\n\' >&$PMI_FD"; sleep 60';
+  const launcher = spawn(process.env.PMI_HOST, ["run", "-n", "2", "--websocket", "0", "sh", "-c", rank], { stdio: ["ignore", "ignore", "pipe"] });
+  try {
+    const line = await new Promise((found, lost) => {
+      let said = "";
+      launcher.stderr.on("data", (data) => {
+        said += data;
+        const match = /ws:\/\/\S+/.exec(said);
+        if (match) found(match[0]);
+      });
+      launcher.on("exit", () => lost(new Error(`it ended: ${said}`)));
+    });
+    await press(page, "Open a trace, a log or a live job");
+    await page.getByLabel("Address of the job").fill(line);
+    await press(page, "Watch");
+    await page.getByRole("button", { name: /rank 0 → server: init/ }).waitFor();
+    await press(page, /rank 1 → server: init/);
+    await page.getByRole("rowheader", { name: /^pmi_version/ }).waitFor();
+  } finally {
+    launcher.removeAllListeners("exit");
+    launcher.kill("SIGTERM");
+  }
   await page.getByText("The job has ended").waitFor();
 }));
 

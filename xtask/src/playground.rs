@@ -45,6 +45,10 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
 /// Builds the page, holds its modules to their budgets, and lets a browser use it as people do.
 pub(crate) fn check(machine: &Machine) -> Result<Tally, String> {
     let (folder, mut node) = with_browser(machine)?;
+    if !process::succeeds(process::cargo().args(["build", "--release", "--package", "pmi-host"])) {
+        return Err("there is no launcher to be watched".into());
+    }
+    node.env("PMI_HOST", toolchain::target_folder().join("release/pmi-host"));
     let mut tally = weigh(&folder)?;
     tally += process::count_tests(node.args(["--test", "--test-reporter=tap", "wasm/tests/"]));
     Ok(tally)

@@ -51,7 +51,8 @@ export class Pane {
 
   laneButton(row) {
     const lane = row.lanes[0];
-    const word = row.lanes.length > 1 ? "ranks " : "rank ";
+    // A list of ranks needs the room.
+    const word = row.lanes.length > 1 ? "" : "rank ";
     const label = h("span", { class: "lane-name" }, h("span", { class: "word" }, word), row.name);
     const count = row.lanes.length > 1 && h("span", { class: "count" }, `×${row.lanes.length}`);
     return h("button", { type: "button", class: "lane", onclick: () => this.app.follow(this, lane) },

@@ -67,10 +67,12 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
     let all = advice::of(&facts);
     let is_well = !all.iter().any(|one| one.is_problem)
         && facts.outcome.cards().all(|card| card.problem.is_none());
-    // Where the ranks have found each other, one speaks for all.
-    if facts.outcome.speaks_for_itself() {
-        print(&report(&facts, &all));
+    // Where the ranks have found each other, one speaks for all. A launcher ends all when one fails, so no
+    // other may fail before that one has spoken.
+    if !facts.outcome.speaks_for_itself() {
+        return ExitCode::SUCCESS;
     }
+    print(&report(&facts, &all));
     ExitCode::from(u8::from(!is_well))
 }
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `pmi2` | frames, and attributes of nodes and jobs |
 //! | `circles` | what goes beyond one's own space, in frames: connected jobs, whole spaces, rings |
+//! | `frames` | our own frames, besides lines and those of PMI-2 |
 //! | `names` | publishing names, and looking them up |
 //! | `spawn` | starting further processes |
 //! | `groups` | fences of some ranks, since PMI-1.2 |
@@ -20,6 +21,9 @@ use crate::command::Verb;
 
 /// Frames, and attributes of nodes and jobs.
 pub const FRAMES: bool = cfg!(feature = "pmi2");
+
+/// Our own frames.
+pub const OWN_FRAMES: bool = cfg!(feature = "frames");
 
 /// Connected jobs, whole spaces, rings.
 pub const CIRCLES: bool = cfg!(feature = "circles");

@@ -39,6 +39,12 @@ const IMAGES: &[Image] = &[
         about: "the same with PMI-2, chosen at run time",
     },
     Image {
+        name: "client+frames",
+        package: "pmi-probe",
+        features: "frames",
+        about: "the first with our own frames, chosen at run time",
+    },
+    Image {
         name: "client+all",
         package: "pmi-probe",
         features: "all",

@@ -23,11 +23,9 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             }
             Request::Get { place, key, .. } => {
                 within("key", key, self.learnt.maxes.key)?;
-                matches!(place, Place::Job(None))
+                matches!(place, Place::Job(None)) && self.dialect() != Dialect::Own
             }
-            Request::Init { version }
-                if version.major > GENERATIONS || (version.major > 1 && !parts::FRAMES) =>
-            {
+            Request::Init { version } if !self.may_ask_for(version) => {
                 return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
             }
             Request::Fence { group, tag } if self.version() < Some(Version::V1_2) => {
@@ -48,6 +46,14 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             Ok(len) => Ok(len),
             Err(Unwritten::Full(full)) => Ok(full.needed),
             Err(Unwritten::Misuse(misuse)) => Err(misuse),
+        }
+    }
+
+    /// Whether this client can go on in `version`.
+    fn may_ask_for(&self, version: Version) -> bool {
+        match self.dialect() {
+            Dialect::Own => version == Version::OWN,
+            _ => version.major == 1 || (version.major <= GENERATIONS && parts::FRAMES),
         }
     }
 

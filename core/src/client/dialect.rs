@@ -4,9 +4,9 @@
 //! version that `init` has agreed on and is a value, never a type.
 
 use crate::command::{Reply, Request, Spawn, Version};
-use crate::error::Malformed;
+use crate::error::{Malformed, Misuse};
 use crate::limits::PMI2_LENGTH_DIGITS;
-use crate::wire::{Framed, Unwritten, pmi1, pmi2};
+use crate::wire::{Framed, Unwritten, frames, pmi1, pmi2};
 
 /// How bytes and meaning belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub(super) enum Dialect {
     Lines,
     /// PMI-2 once it was agreed on.
     Frames,
+    /// Our own frames, from the first byte on.
+    Own,
 }
 
 impl Dialect {
@@ -22,6 +24,7 @@ impl Dialect {
     pub(super) const fn of(version: Option<Version>) -> Self {
         match version {
             Some(Version { major: 2, .. }) => Self::Frames,
+            Some(Version::OWN) => Self::Own,
             _ => Self::Lines,
         }
     }
@@ -39,6 +42,15 @@ impl Dialect {
                 };
                 end.saturating_sub(held.len()).min(bytes.len())
             }
+            Self::Own => {
+                let end = match *held {
+                    [_, low, high, ..] => {
+                        frames::HEAD_BYTES + usize::from(u16::from_le_bytes([low, high]))
+                    }
+                    _ => frames::HEAD_BYTES,
+                };
+                end.saturating_sub(held.len()).min(bytes.len())
+            }
         }
     }
 
@@ -47,6 +59,7 @@ impl Dialect {
         match self {
             Self::Lines => pmi1::frame_reply(bytes),
             Self::Frames => pmi2::frame(bytes),
+            Self::Own => frames::frame(bytes),
         }
     }
 
@@ -55,6 +68,7 @@ impl Dialect {
         match self {
             Self::Lines => pmi1::read_reply(message),
             Self::Frames => pmi2::read_reply(message),
+            Self::Own => frames::read_reply(message),
         }
     }
 
@@ -70,6 +84,7 @@ impl Dialect {
         match self {
             Self::Lines => pmi1::write_line(request, space, out),
             Self::Frames => pmi2::write_frame(request, tag, space, out),
+            Self::Own => frames::write_request(request, tag, out),
         }
     }
 
@@ -83,6 +98,7 @@ impl Dialect {
         match self {
             Self::Lines => pmi1::write_spawn(spawn, out),
             Self::Frames => pmi2::write_spawn(spawn, tag, out),
+            Self::Own => Err(Misuse::NotSayable { what: "a spawn in our frames" }.into()),
         }
     }
 }

@@ -71,8 +71,11 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Machine
         self.let_go();
         let Hold::Whole(Waiting { ticket, verb, .. }) = self.hold else { return None };
         self.hold = Hold::Lent;
-        // The opening is answered in lines, whatever comes then.
-        let dialect = if verb == Verb::Init { Dialect::Lines } else { self.dialect() };
+        // The opening of PMI is answered in lines, whatever comes then.
+        let dialect = match (verb, self.dialect()) {
+            (Verb::Init, Dialect::Frames) => Dialect::Lines,
+            (_, dialect) => dialect,
+        };
         let reply = dialect.read(self.buffer.as_slice()).ok()?;
         Some(Event::Reply { ticket, reply: Reply { to: verb, ..reply } })
     }

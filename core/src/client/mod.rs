@@ -153,6 +153,13 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         }
     }
 
+    /// Makes this client speak our own frames from the first byte on, to a server that knows them; it opens
+    /// with [`Version::OWN`]. Nothing may have been started yet. A build without them stays with lines,
+    /// and refuses that opening.
+    pub const fn use_own_frames(&mut self) {
+        self.dialect = Dialect::Own;
+    }
+
     /// Starts an exchange: keeps what `request` says until it can be transmitted.
     ///
     /// Shape: the texts of the request are copied. Keys and values are as long as the server's
@@ -260,7 +267,11 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
 
     /// What is spoken, known beforehand where there is no choice.
     const fn dialect(&self) -> Dialect {
-        if GENERATIONS < 2 || !parts::FRAMES { Dialect::Lines } else { self.dialect }
+        match self.dialect {
+            Dialect::Own if parts::OWN_FRAMES => Dialect::Own,
+            Dialect::Frames if GENERATIONS >= 2 && parts::FRAMES => Dialect::Frames,
+            _ => Dialect::Lines,
+        }
     }
 
     /// Whether an answer has begun to come and has not ended.

@@ -179,5 +179,5 @@ fn agree(asked: Version, reply: &Reply<'_>) -> Result<Version, PeerError> {
 }
 
 /// The versions that a client can ask for.
-const SPOKEN: [Version; 4] =
-    [Version { major: 1, minor: 0 }, Version::V1_1, Version::V1_2, Version::V2_0];
+const SPOKEN: [Version; 5] =
+    [Version { major: 1, minor: 0 }, Version::V1_1, Version::V1_2, Version::V2_0, Version::OWN];

@@ -31,6 +31,8 @@ impl Version {
     pub const V1_2: Self = Self { major: 1, minor: 2 };
     /// PMI-2.0: frames with a length.
     pub const V2_0: Self = Self { major: 2, minor: 0 };
+    /// Our own frames, with a number that no PMI will have. Spec: `docs/frames.md`.
+    pub const OWN: Self = Self { major: 0xf, minor: 1 };
 }
 
 /// What a request is about: its name in every dialect's table of words.

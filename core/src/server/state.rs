@@ -304,7 +304,14 @@ impl<X: Slots<Exchange>> Talk<X> {
 
     /// A client asks for a version: it gets the highest that both ends speak.
     fn agree(&mut self, asked: Version, question: &Question) -> Result<Version, PeerError> {
+        let is_own = question.dialect == Dialect::Own;
         let agreed = match asked {
+            // Whoever speaks our frames speaks nothing else, and nobody else may ask for them.
+            Version::OWN if is_own => Version::OWN,
+            Version { major, minor } if is_own || asked == Version::OWN => {
+                let error = PeerError::Version { major, minor };
+                return Err(self.break_off(question.clone(), error));
+            }
             // Answered with what was asked for, capped: Flux's client refuses 1.2.
             Version { major: 1, minor: 0 | 1 } => Version::V1_1,
             Version { major: 1, .. } if parts::GROUPS => Version::V1_2,

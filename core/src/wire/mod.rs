@@ -1,6 +1,7 @@
 //! Bytes to meaning and back, one file for each dialect. Nothing here has state.
 
 mod dialect;
+pub mod frames;
 pub mod mapping;
 pub mod names;
 pub mod pmi1;

@@ -6,7 +6,7 @@ use crate::transcript::{Side, Voice};
 use pmi_core::command::{Place, Request, Verb};
 use pmi_core::error::Full;
 use pmi_core::wire::pmi2::{self, Semicolons};
-use pmi_core::wire::{Dialect, Said, Unwritten, pmi1};
+use pmi_core::wire::{Dialect, Said, Unwritten, frames, pmi1};
 
 /// Writes again what `bytes` were read to mean; `None` if we have no words for it.
 pub(crate) fn write(from: Voice, bytes: &[u8], out: &mut [u8]) -> Option<Result<usize, Full>> {
@@ -19,6 +19,7 @@ pub(crate) fn write(from: Voice, bytes: &[u8], out: &mut [u8]) -> Option<Result<
             match match dialect {
                 Dialect::Lines => pmi1::write_request(&request, &space, out),
                 Dialect::Frames(_) => pmi2::write_request(&request, tag, &space, out),
+                Dialect::Own => frames::write_request(&request, tag, out),
             } {
                 Ok(len) => Some(Ok(len)),
                 Err(Unwritten::Full(full)) => Some(Err(full)),
@@ -30,7 +31,7 @@ pub(crate) fn write(from: Voice, bytes: &[u8], out: &mut [u8]) -> Option<Result<
             let word = if reply.to == Verb::Unknown { word(bytes) } else { b"" };
             // Only clients that double `;` are told of one, so this is how all of it is written.
             let doubled = Dialect::Frames(Semicolons::Doubled);
-            let dialect = if dialect == Dialect::Lines { dialect } else { doubled };
+            let dialect = if matches!(dialect, Dialect::Frames(_)) { doubled } else { dialect };
             Some(dialect.write_reply(&reply, word, out))
         }
     }

@@ -1,7 +1,7 @@
 //! What a recorded server knew from the start, as far as its answers show it.
 
 use super::script::{Line, Who};
-use pmi_core::command::{Answer, Place, Request, Verb, Version};
+use pmi_core::command::{Answer, Place, Request, Verb};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, read_mapping};
 use pmi_core::wire::{Dialect, pmi1, pmi2};
 use pmi_trace::{Direction, message};
@@ -102,6 +102,6 @@ pub(super) fn request<'a>(line: &Line<'a>) -> Option<Request<'a>> {
     if line.direction == Direction::ToClient {
         return None;
     }
-    let said = Dialect::of(line.bytes, Some(Version::V2_0)).read_request(line.bytes).ok()?;
+    let said = Dialect::told_by(line.bytes).read_request(line.bytes).ok()?;
     said.request.filter(|request| request.verb() != Verb::Unknown)
 }

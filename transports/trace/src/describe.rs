@@ -4,7 +4,7 @@ use crate::message::{is_frame, word};
 use crate::pmix;
 use crate::record::Direction;
 use pmi_core::command::{Answer, Group, Notice, Place, Reply, Request, Spawn, Text, Verb, Version};
-use pmi_core::wire::{Dialect, names, pmi1, pmi2};
+use pmi_core::wire::{Dialect, frames, names, pmi1, pmi2};
 use std::fmt::Write;
 
 /// A message in words: what it is about, and its fields.
@@ -25,7 +25,7 @@ pub fn describe(direction: Direction, message: &[u8]) -> Meaning {
     }
     match direction {
         Direction::ToServer => {
-            let dialect = Dialect::of(message, Some(Version::V2_0));
+            let dialect = Dialect::told_by(message);
             match dialect.read_request(message) {
                 Ok(said) => match said.request {
                     Some(request) => of_request(&request),
@@ -35,10 +35,10 @@ pub fn describe(direction: Direction, message: &[u8]) -> Meaning {
             }
         }
         Direction::ToClient => {
-            let reply = if is_frame(message) {
-                pmi2::read_reply(message)
-            } else {
-                pmi1::read_reply(message)
+            let reply = match message.first() {
+                Some(&frames::MAGIC) => frames::read_reply(message),
+                _ if is_frame(message) => pmi2::read_reply(message),
+                _ => pmi1::read_reply(message),
             };
             match reply {
                 Ok(reply) => of_reply(&reply, word(message)),

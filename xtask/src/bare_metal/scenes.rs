@@ -86,11 +86,13 @@ impl Stage<'_> {
         let new = |n: usize| format!("pmi=2 rank={n} secret={SECRET}");
         let mut tally = self.scene("guests dial in, PMI-1", || self.dial_in(guests, old));
         tally += self.scene("guests dial in, PMI-2", || self.dial_in(guests, new));
+        let frames = |n: usize| format!("{} pmi=frames", old(n));
+        tally += self.scene("guests dial in, our own frames", || self.dial_in(guests, frames));
         let futures = |n: usize| format!("{} calls=futures", old(n));
         let name = "guests dial in by futures, PMI-1";
         tally += self.scene(name, || self.dial_in(guests, futures));
-        let both = |n: usize| if n.is_multiple_of(2) { old(n) } else { new(n) };
-        tally += self.scene("guests dial in, either", || self.dial_in(guests, both));
+        let each = |n: usize| [old(n), new(n), frames(n)][n % 3].clone();
+        tally += self.scene("guests dial in, each in another", || self.dial_in(guests, each));
         let mixed = |n: usize| new(PROCESSES + n);
         let name = "guests and processes of pmi-host, PMI-2";
         tally += self.scene(name, || self.with_processes(guests.min(2), &["async"], mixed));

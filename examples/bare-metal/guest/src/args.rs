@@ -11,8 +11,8 @@ pub(crate) struct Args {
     /// The address of the server.
     pub(crate) host: Ipv4Addr,
     pub(crate) port: u16,
-    /// The generation of the protocol that a client asks for: 1 or 2.
-    pub(crate) generation: u16,
+    /// What a client speaks.
+    pub(crate) speaks: Speaks,
     /// The calls of a client are futures; in PMI-1 only.
     pub(crate) has_futures: bool,
     /// In PMI-2: the rank of a client.
@@ -26,6 +26,14 @@ pub(crate) struct Args {
     pub(crate) size: usize,
     /// How long all of it may take.
     pub(crate) limit_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    Pmi1,
+    Pmi2,
+    /// Our own frames.
+    Frames,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +56,7 @@ impl Args {
             addr: Ipv4Addr::new(10, 0, 2, 15),
             host: Ipv4Addr::new(10, 0, 2, 2),
             port: 0,
-            generation: 1,
+            speaks: Speaks::Pmi1,
             has_futures: false,
             rank: 0,
             secret: "",
@@ -80,7 +88,14 @@ impl Args {
             "addr" => self.addr = value.parse().ok()?,
             "host" => self.host = value.parse().ok()?,
             "port" => self.port = value.parse().ok()?,
-            "pmi" => self.generation = value.parse().ok().filter(|pmi| (1..=2).contains(pmi))?,
+            "pmi" => {
+                self.speaks = match value {
+                    "1" => Speaks::Pmi1,
+                    "2" => Speaks::Pmi2,
+                    "frames" => Speaks::Frames,
+                    _ => return None,
+                }
+            }
             "calls" => {
                 self.has_futures = match value {
                     "plain" => false,

@@ -12,7 +12,7 @@ use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::Socket;
 use smoltcp::wire::IpEndpoint;
 
-use crate::args::Args;
+use crate::args::{Args, Speaks};
 use crate::machine::memory::Lent;
 use crate::machine::micros;
 use crate::net::{Net, core_now};
@@ -43,9 +43,13 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
     let server = IpEndpoint::new(args.host.into(), args.port);
     caller.dial(&mut call, server)?;
 
-    let (rank, size) = match args.generation {
-        1 => caller.join(&mut call, args)?,
-        _ => caller.join_by_proof(&mut call, args)?,
+    let (rank, size) = match args.speaks {
+        Speaks::Pmi1 => caller.join(&mut call, args.id, Version::V1_1)?,
+        Speaks::Frames => {
+            call.client().use_own_frames();
+            caller.join(&mut call, args.id, Version::OWN)?
+        }
+        Speaks::Pmi2 => caller.join_by_proof(&mut call, args)?,
     };
     let own = Place::Job(None);
     caller.ask(&mut call, &Request::KvsName, done)?;
@@ -97,10 +101,10 @@ impl Caller<'_> {
         }
     }
 
-    /// The opening of PMI-1. Gives rank and size.
-    fn join(&mut self, call: &mut Phone, args: &Args) -> Result<(u32, u32), Failure> {
-        let who = self.ask(call, &Request::InitAck { id: args.id }, who)?;
-        self.ask(call, &Request::Init { version: Version::V1_1 }, done)?;
+    /// The opening of PMI-1, and of our own frames. Gives rank and size.
+    fn join(&mut self, call: &mut Phone, id: u64, version: Version) -> Result<(u32, u32), Failure> {
+        let who = self.ask(call, &Request::InitAck { id }, who)?;
+        self.ask(call, &Request::Init { version }, done)?;
         self.ask(call, &Request::Maxes, done)?;
         who.ok_or(Failure::WrongCard)
     }

@@ -18,6 +18,9 @@ static CLIENT: Late<Own> = Late::late();
 
 pub(crate) fn run() {
     let client = CLIENT.lend().write(Client::new(FixedBuffer::new()));
+    if cfg!(feature = "frames") {
+        client.use_own_frames();
+    }
     #[cfg(feature = "all")]
     let id = u64::from(mcu::receive());
     let (key, value) = ([mcu::receive()], [mcu::receive(); 2]);
@@ -26,7 +29,9 @@ pub(crate) fn run() {
     let life = [
         #[cfg(feature = "all")]
         Request::InitAck { id },
-        Request::Init { version: Version::V1_1 },
+        Request::Init {
+            version: if cfg!(feature = "frames") { Version::OWN } else { Version::V1_1 },
+        },
         Request::Maxes,
         Request::AppNum,
         Request::KvsName,

@@ -3,7 +3,7 @@
 use super::super::given::request;
 use super::super::script::{Line, VALUE_MAX, Who};
 use super::{is_shared, put_by};
-use pmi_core::command::{Answer, Reply, Request, Version};
+use pmi_core::command::{Answer, Reply, Request};
 use pmi_core::limits::REPLY_BYTES;
 use pmi_core::wire::{Dialect, pmi1, pmi2};
 use pmi_trace::describe::{Meaning, describe};
@@ -173,7 +173,7 @@ impl<'a> Actor<'a> {
         }
         let answer = put.map_or(read.answer, |value| Answer::Value(value.as_slice().into()));
         let mut out = [0; 2 * REPLY_BYTES];
-        let dialect = Dialect::of(&question, Some(Version::V2_0));
+        let dialect = Dialect::told_by(&question);
         match dialect.write_reply(
             &Reply { tag, answer, ..read },
             message::word(&question),

@@ -1,8 +1,8 @@
 //! Where settings come from when nobody types them: variables, and a file.
 //!
 //! What was typed counts most, then `PMI_HOST_*` variables, then one file, then what holds when nobody says
-//! anything. All three are lists of what was said, in the words of [`options`](super::options), so that one
-//! list of them is all there is, the weakest first.
+//! anything. All three are lists of what was said, in the words of [`options`], so that one list of them
+//! is all there is, the weakest first.
 
 use super::args::Said;
 use super::options::{self, Opt, VARIABLES};

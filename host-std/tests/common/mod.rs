@@ -41,7 +41,16 @@ pub fn job<S: AsRef<OsStr>>(ranks: u32, words: impl IntoIterator<Item = S>) -> C
 
 /// The launcher with `words`, ready to be started. Nothing of a launcher around the tests leaks in.
 pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pmi-host"));
+    let launcher = env!("CARGO_BIN_EXE_pmi-host");
+    let mut command = match interrupts_are_ignored() {
+        // What is ignored at the start stays so, and tests that were started in the background have it so.
+        true => {
+            let mut command = Command::new("env");
+            command.args(["--default-signal", launcher]);
+            command
+        }
+        false => Command::new(launcher),
+    };
     command.args(words).stdin(Stdio::null());
     // Whoever runs the tests may have settings of their own.
     command.env("XDG_CONFIG_HOME", "/nowhere");
@@ -53,6 +62,14 @@ pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
 /// Where the launcher is, for a shell.
 pub fn host_path() -> &'static str {
     env!("CARGO_BIN_EXE_pmi-host")
+}
+
+/// Whether SIGINT does nothing to us.
+fn interrupts_are_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 0b10 != 0)
 }
 
 /// `sh -c SCRIPT` as the program of a job. A shell knows descriptors of one digit only, which the

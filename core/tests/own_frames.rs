@@ -1,69 +1,19 @@
 //! Our own frames: golden bytes, round trips, every cut, hostile bytes, and a whole conversation between
 //! both machines.
 
+mod desk;
+
+use desk::Desk;
 use pmi_core::client::{Client, Event, FixedBuffer};
 use pmi_core::command::{
     Answer, Group, Identity, Maxes, Pair, Place as At, Reply, Request, Text, Verb, Version,
 };
-use pmi_core::error::{Code, PeerError};
-use pmi_core::ids::{KvsName, Rank, SessionId};
+use pmi_core::error::Code;
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
-use pmi_core::store::{Arena, Place};
 use pmi_core::time::Instant;
 use pmi_core::wire::{Framed, frames};
 use proptest::prelude::*;
-
-struct Small;
-
-type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-type Exchanges = [Option<Exchange>; 4];
-type Store = Arena<Vec<Place>, Vec<u8>>;
-
-impl Storage for Small {
-    type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Inbox, Exchanges>>; 4];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 1];
-}
-
-/// A server with a job of two, and the sessions of both ranks.
-struct Desk {
-    server: Server<Small>,
-    sessions: [SessionId; 2],
-}
-
-impl Desk {
-    fn new() -> Self {
-        let store = || Arena::new(vec![Place::FREE; 8], vec![0; 4096]);
-        let mut server = Server::new([const { None }; 4], [const { None }; 1], store());
-        let name = KvsName::new(b"kvs").expect("a name");
-        let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
-        let job = server.add_job(spec, vec![Member::new(0, 0); 2], store()).expect("room");
-        let sessions = [0, 1].map(|rank| {
-            let peer = Peer::Member { job, rank: Rank(rank) };
-            server.open(peer, Inbox::new(), [const { None }; 4]).expect("room for a session")
-        });
-        Self { server, sessions }
-    }
-
-    fn hand(&mut self, rank: usize, bytes: &[u8]) -> Result<usize, PeerError> {
-        let mut lent = self.server.session(self.sessions[rank]).expect("an open session");
-        lent.handle_input(Instant::ZERO, bytes)
-    }
-
-    fn said(&mut self, rank: usize) -> Vec<u8> {
-        let mut lent = self.server.session(self.sessions[rank]).expect("an open session");
-        let (mut said, mut out) = (Vec::new(), [0; MESSAGE_BYTES]);
-        while let Ok(Some(len)) = lent.poll_transmit(&mut out) {
-            said.extend_from_slice(&out[..len]);
-        }
-        said
-    }
-}
 
 fn client() -> Client<FixedBuffer, 2> {
     let mut client = Client::new(FixedBuffer::new());

@@ -98,27 +98,15 @@ pub(crate) fn tag(message: &[u8]) -> Option<&[u8]> {
 
 /// What other generations call that, and what PMIx does.
 pub(crate) fn asks(message: &[u8]) -> Option<(Verb, &'static str)> {
-    let (Kind::Greeting(_) | Kind::Message(..)) = kind(Direction::ToServer, message)? else {
-        return None;
-    };
-    let Some(Kind::Message(_, body)) = kind(Direction::ToServer, message) else {
-        return Some((Verb::Init, "pmix greeting"));
+    let body = match kind(Direction::ToServer, message)? {
+        Kind::Greeting(_) => return Some((Verb::Init, "pmix greeting")),
+        Kind::Message(_, body) => body,
+        Kind::Welcome(_) => return None,
     };
     let command = command(body)?;
     let verb = match command {
         Command::REQ => Verb::FullInit,
-        Command::ABORT => Verb::Abort,
-        Command::COMMIT => Verb::Put,
-        Command::FENCE => Verb::Fence,
-        Command::GET => Verb::Get,
-        Command::FINALIZE => Verb::Finalize,
-        Command::PUBLISH => Verb::Publish,
-        Command::LOOKUP => Verb::Lookup,
-        Command::UNPUBLISH => Verb::Unpublish,
-        Command::SPAWN => Verb::Spawn,
-        Command::CONNECT => Verb::Connect,
-        Command::DISCONNECT => Verb::Disconnect,
-        _ => Verb::OutOfBand,
+        _ => command.verb().unwrap_or(Verb::OutOfBand),
     };
     Some((verb, command.name()?))
 }

@@ -24,7 +24,7 @@ use crate::storage::Slots;
 use crate::time::Instant;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
 use crate::wire::pmix::header::{Header, TAG_REQUESTS};
-use crate::wire::pmix::names::{Command, Status};
+use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Request, Unpacker};
 
 /// What a message may touch besides its connection.
@@ -89,7 +89,8 @@ pub(super) fn message<P: Memory, S: Storage>(
             return Ok(Told::Nothing);
         }
     };
-    reach.hear((job, rank), verb(request.command()));
+    // What the other generations do not know moves no job.
+    reach.hear((job, rank), request.command().verb().unwrap_or(Verb::Unknown));
     Ok(answer(talk, reach, (header.tag, body), (job, rank), &request))
 }
 
@@ -152,24 +153,6 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         if let Some(job) = self.server.jobs.get_mut(job.0 as usize) {
             job.hear(rank, verb, self.now);
         }
-    }
-}
-
-/// What the clients of all generations ask alike. What is asked besides moves no job.
-const fn verb(command: Command) -> Verb {
-    match command {
-        Command::ABORT => Verb::Abort,
-        Command::COMMIT => Verb::Put,
-        Command::FENCE => Verb::Fence,
-        Command::GET => Verb::Get,
-        Command::FINALIZE => Verb::Finalize,
-        Command::PUBLISH => Verb::Publish,
-        Command::LOOKUP => Verb::Lookup,
-        Command::UNPUBLISH => Verb::Unpublish,
-        Command::SPAWN => Verb::Spawn,
-        Command::CONNECT => Verb::Connect,
-        Command::DISCONNECT => Verb::Disconnect,
-        _ => Verb::Unknown,
     }
 }
 

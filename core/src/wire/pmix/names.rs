@@ -1,8 +1,30 @@
 //! Commands, status codes, keys, and the numbers of small sets.
 
+use crate::command::Verb;
+
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Command(pub u8);
+
+impl Command {
+    /// The exchange of PMI that asks the same; `None` for what only PMIx asks.
+    pub const fn verb(self) -> Option<Verb> {
+        Some(match self {
+            Self::ABORT => Verb::Abort,
+            Self::COMMIT => Verb::Put,
+            Self::FENCE => Verb::Fence,
+            Self::GET => Verb::Get,
+            Self::FINALIZE => Verb::Finalize,
+            Self::PUBLISH => Verb::Publish,
+            Self::LOOKUP => Verb::Lookup,
+            Self::UNPUBLISH => Verb::Unpublish,
+            Self::SPAWN => Verb::Spawn,
+            Self::CONNECT => Verb::Connect,
+            Self::DISCONNECT => Verb::Disconnect,
+            _ => return None,
+        })
+    }
+}
 
 /// How something went, or what has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

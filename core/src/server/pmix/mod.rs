@@ -70,6 +70,19 @@ pub trait Memory {
     type Names: Slots<Published<Self::Block>>;
 }
 
+/// The memory of a [`Pmix`], all of it empty at first.
+#[derive(Debug)]
+pub struct Tables<P: Memory> {
+    /// See [`Memory::Connections`].
+    pub connections: P::Connections,
+    /// See [`Memory::Jobs`].
+    pub jobs: P::Jobs,
+    /// See [`Memory::Collectives`].
+    pub collectives: P::Collectives,
+    /// See [`Memory::Names`].
+    pub names: P::Names,
+}
+
 /// Which connection. Used again after the connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u32);
@@ -133,12 +146,8 @@ pub enum Event {
 
 impl<P: Memory> Pmix<P> {
     /// Makes it without connections and jobs.
-    pub const fn new(
-        connections: P::Connections,
-        jobs: P::Jobs,
-        collectives: P::Collectives,
-        names: P::Names,
-    ) -> Self {
+    pub fn new(tables: Tables<P>) -> Self {
+        let Tables { connections, jobs, collectives, names } = tables;
         let (ready, noted) = (Queue::new(), Queue::new());
         Self { connections, jobs, collectives, names, ready, noted }
     }

@@ -12,7 +12,7 @@ use crate::trace::Who;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank};
-use pmi_core::server::pmix::{ConnectionId, Event, Pmix, Post};
+use pmi_core::server::pmix::{ConnectionId, Event, Pmix, Post, Tables};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use pmi_std::{Bounded, Stream};
@@ -36,10 +36,14 @@ pub struct Desk {
 impl Desk {
     /// A desk without connections.
     pub fn new() -> Self {
-        let (connections, jobs) = (Table::new(CONNECTIONS_MAX), Table::new(JOBS_MAX));
-        let collectives = Table::new(COLLECTIVES_MAX);
+        let tables = Tables {
+            connections: Table::new(CONNECTIONS_MAX),
+            jobs: Table::new(JOBS_MAX),
+            collectives: Table::new(COLLECTIVES_MAX),
+            names: Table::new(NAMES_MAX),
+        };
         Self {
-            pmix: Pmix::new(connections, jobs, collectives, Table::new(NAMES_MAX)),
+            pmix: Pmix::new(tables),
             connections: Vec::new(),
             events: VecDeque::new(),
             scratch: Box::default(),

@@ -1,0 +1,136 @@
+//! Fences of all, of some, and of several jobs.
+
+use super::*;
+
+#[test]
+fn a_fence_of_all_is_that_of_ranks_of_every_generation() {
+    let mut hall = Hall::empty(3);
+    let peer = Peer::Member { job: hall.world.job, rank: Rank(2) };
+    let session = hall.world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
+    hall.world.sessions = vec![session; 3];
+    hall.world.say(2, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    let (one, other) = (hall.join(0, Format::PLAIN), hall.join(1, FIXED));
+    for _ in 0..2 {
+        hall.fence(one, &[WILDCARD], 0);
+        assert_eq!(hall.world.missing(), [1, 2]);
+        // One by one they are the same as all of them.
+        hall.fence(other, &[2, 0, 1], 0);
+        assert_eq!(hall.answers(other), []);
+        assert_eq!(hall.world.say(2, "cmd=barrier_in\n"), "cmd=barrier_out rc=0\n");
+        for client in [one, other] {
+            let answers = hall.answers(client);
+            assert_eq!(status_of(&answers[0].1, hall.clients[client].1), Status::SUCCESS);
+        }
+    }
+    // The PMI rank waits, and the last one to come is a PMIx client.
+    assert_eq!(hall.world.say(2, "cmd=barrier_in\n"), "");
+    hall.fence(one, &[WILDCARD], 0);
+    hall.fence(other, &[WILDCARD], 0);
+    assert_eq!(hall.world.hear(2), "cmd=barrier_out rc=0\n");
+}
+
+#[test]
+fn fences_that_are_entered_at_once_end_in_their_order() {
+    let mut hall = Hall::new(2);
+    let tags = [hall.fence(0, &[WILDCARD], 0), hall.fence(0, &[WILDCARD], 0)];
+    for tag in tags {
+        assert_eq!(hall.answers(0), []);
+        hall.fence(1, &[WILDCARD], 0);
+        assert_eq!(hall.status(1), Status::SUCCESS);
+        assert_eq!(hall.answers(0), [(tag, vec![2, 0])]);
+    }
+}
+
+#[test]
+fn a_fence_ends_without_those_that_are_gone_and_says_so() {
+    let mut hall = Hall::new(3);
+    hall.fence(0, &[WILDCARD], 0);
+    hall.end(2);
+    assert_eq!(hall.answers(0), []);
+    hall.fence(1, &[WILDCARD], 0);
+    assert_eq!(hall.status(1), Status::PARTIAL_SUCCESS);
+    let answers = hall.answers(0);
+    assert_eq!(status_of(&answers[0].1, Format::PLAIN), Status::PARTIAL_SUCCESS);
+    assert_eq!(hall.world.server.poll_event(), None, "nobody is stuck");
+    // The other way round: all others are inside when it goes.
+    hall.fence(0, &[0, 1], 0);
+    assert_eq!(hall.answers(0), []);
+    hall.end(1);
+    let answers = hall.answers(0);
+    assert_eq!(status_of(&answers[0].1, Format::PLAIN), Status::PARTIAL_SUCCESS);
+}
+
+#[test]
+fn a_fence_that_waits_too_long_lets_all_out_who_are_in_it() {
+    for procs in [&[WILDCARD][..], &[0, 1]] {
+        let mut hall = Hall::new(3);
+        hall.fence(0, procs, 5);
+        hall.late(5);
+        assert_eq!(hall.status(0), Status::TIMEOUT);
+        assert_eq!(hall.world.missing(), [0, 1, 2]);
+        // It is as if nobody had been in it.
+        for client in 0..procs.len().max(2) + usize::from(procs == [WILDCARD]) {
+            hall.fence(client, procs, 5);
+        }
+        assert_eq!(hall.answers(0).len(), 1);
+    }
+}
+
+#[test]
+fn a_fence_of_some_is_told_apart_by_who_takes_part() {
+    let mut hall = Hall::new(3);
+    hall.fence(0, &[0, 1], 0);
+    hall.fence(2, &[1, 2], 0);
+    hall.fence(1, &[2, 1], 0);
+    assert_eq!(hall.status(1), Status::SUCCESS);
+    assert_eq!((hall.answers(2).len(), hall.answers(0).len()), (1, 0));
+    hall.fence(1, &[1, 0], 0);
+    assert_eq!(hall.status(1), Status::SUCCESS);
+    assert_eq!(hall.answers(0).len(), 1);
+    // Whoever is not in it has no business there, and a rank that there is not keeps nobody waiting.
+    hall.fence(2, &[0, 1], 0);
+    assert_eq!(hall.status(2), Status::BAD_PARAM);
+    hall.fence(2, &[2, 3], 0);
+    assert_eq!(hall.status(2), Status::NOT_FOUND);
+}
+
+#[test]
+fn jobs_that_connect_learn_of_each_other() {
+    let mut hall = Hall::new(1);
+    let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
+    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let other = hall.world.server.add_job(spec, vec![Member::new(0, 0)], store()).unwrap();
+    let info = packed(Format::PLAIN, &|to| describe(1, to));
+    let posts = vec![Post::default()];
+    hall.pmix.add_job(other, Block::from_slice(&info).unwrap(), posts).unwrap();
+    let id = hall.open();
+    hall.clients.push((id, Format::PLAIN));
+    hall.hand_in(id, &greeting(b"kvs_2", 0, Format::PLAIN)).unwrap();
+    hall.pmix.poll_event();
+    hall.pmix.admit(id, &mut hall.world.server).unwrap();
+    hall.bytes(id);
+    for command in [Command::CONNECT, Command::DISCONNECT] {
+        for client in 0..2 {
+            assert_eq!(hall.answers(0), []);
+            hall.ask(client, command, &|to| {
+                to.one(Type::SIZE).size(2).op(Type::PROC, 2);
+                Proc { nspace: b"kvs_2", rank: WILDCARD }.write(to);
+                Proc { nspace: NSPACE, rank: 0 }.write(to);
+                to.one(Type::SIZE).size(0);
+            });
+        }
+        for (client, met) in [(0, &b"kvs_2"[..]), (1, NSPACE)] {
+            let body = hall.answers(client).remove(0).1;
+            let mut from = Unpacker::new(&body, Format::PLAIN);
+            assert_eq!(from.one(Type::STATUS).unwrap().i32(), Ok(0));
+            if command == Command::DISCONNECT {
+                assert!(from.is_empty());
+                continue;
+            }
+            let bytes = from.one(Type::BYTE_OBJECT).unwrap().blob().unwrap();
+            let mut object = Unpacker::new(bytes, Format::PLAIN);
+            assert_eq!(object.one(Type::STRING).unwrap().text(), Ok(Some(met)));
+            assert_eq!((Kvals::after(object).count(), from.is_empty()), (3, true));
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What is no request, too much, or cut off.
+
+use super::*;
+
+#[test]
+fn what_is_no_request_is_answered_so_and_hurts_nobody() {
+    let mut hall = Hall::new(2);
+    let (id, _) = hall.clients[0];
+    for (body, status) in [
+        (&b""[..], Status::BAD_PARAM),
+        (&[2, 3, 9, 9], Status::BAD_PARAM),
+        (&[2, 200], Status::NOT_SUPPORTED),
+    ] {
+        hall.tag += 1;
+        let message = message(id.0, hall.tag, body);
+        hall.hand_in(id, &message).unwrap();
+        assert_eq!(hall.status(0), status, "{body:?}");
+    }
+    // A sign of life has no answer, and neither has the goodbye of a handler.
+    hall.hand_in(id, &message(id.0, 1, b"")).unwrap();
+    hall.ask(0, Command::DEREGISTER_EVENTS, &|to| {
+        to.one(Type::STATUS).i32(-147);
+    });
+    assert_eq!(hall.answers(0), []);
+    // A message that can never be held is the end, as soon as it says how long it is.
+    let endless = Header { index: 0, tag: 101, body_bytes: 1 << 30 }.bytes();
+    let error = hall.hand_in(id, &endless).unwrap_err();
+    assert_eq!(error, PeerError::MessageTooLong { limit_bytes: 2048 });
+    hall.fence(1, &[1], 0);
+    assert_eq!(hall.status(1), Status::SUCCESS);
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_taken_no_more_from() {
+    let mut hall = Hall::new(1);
+    let (id, _) = hall.clients[0];
+    let body = packed(Format::PLAIN, &|to| {
+        to.one(Type::COMMAND).u8(Command::REQ.0);
+    });
+    let flood: Vec<u8> = (101..1000).flat_map(|tag| message(id.0, tag, &body)).collect();
+    let taken = hall.hand_in(id, &flood).unwrap();
+    // Eight answers are owed, and an inbox is full.
+    assert_eq!(taken, 8 * 18 + 2048);
+    let mut sent = taken;
+    let mut answered = 0;
+    while answered < 899 {
+        answered += hall.answers(0).len();
+        sent += hall.hand_in(id, &flood[sent..]).unwrap();
+    }
+    assert_eq!((sent, hall.answers(0).len()), (flood.len(), 0));
+}
+
+#[test]
+fn a_conversation_may_be_cut_at_any_byte() {
+    let size = {
+        let mut hall = Hall::new(1);
+        conversation(&mut hall).len()
+    };
+    for cut in 0..size {
+        let mut hall = Hall::new(2);
+        let all = conversation(&mut hall);
+        let (id, _) = hall.clients[0];
+        hall.hand_in(id, &all[..cut]).unwrap();
+        hall.end(0);
+        // The other one is not held up by it.
+        hall.fence(1, &[WILDCARD], 0);
+        assert_eq!(hall.answers(1).len(), 1, "cut at {cut}");
+    }
+}
+
+fn conversation(hall: &mut Hall) -> Vec<u8> {
+    let (id, format) = hall.clients[0];
+    let body = |command: Command, write: &dyn Fn(&mut Packer<'_>)| {
+        packed(format, &|to| {
+            to.one(Type::COMMAND).u8(command.0);
+            write(to);
+        })
+    };
+    let get = body(Command::GET, &|to| {
+        to.one(Type::STRING).text(Some(NSPACE)).one(Type::PROC_RANK).u32(0);
+        to.one(Type::SIZE).size(0).one(Type::STRING).text(Some(b"k"));
+    });
+    let bodies = [body(Command::REQ, &|_| {}), get, body(Command::FINALIZE, &|_| {})];
+    let messages = (101..).zip(&bodies).map(|(tag, body)| message(id.0, tag, body));
+    messages.collect::<Vec<_>>().concat()
+}

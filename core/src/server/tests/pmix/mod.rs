@@ -1,0 +1,285 @@
+//! PMIx clients as lines in a test, beside PMI ranks of the same job.
+
+mod fences;
+mod limits;
+mod names;
+mod opening;
+mod owner;
+mod posts;
+
+use super::*;
+use crate::server::pmix::{
+    Collective, Connection, ConnectionId, Event as PmixEvent, JobView, Memory, Pending, Pmix, Post,
+    Published, Tables,
+};
+use crate::time::Duration;
+use crate::wire::pmix::greeting::{Greeting, Kind, read_welcome};
+use crate::wire::pmix::header::Header;
+use crate::wire::pmix::names::{Command, Status, keys, persistence, range, scope};
+use crate::wire::pmix::{Family, Format, Kvals, Packer, Proc, Type, Unpacker, WILDCARD, ranks};
+
+/// Everything in arrays and vectors: what a board, or a host, could lend.
+#[derive(Debug)]
+struct Lent;
+
+type Block = heapless::Vec<u8, 1024>;
+type Pendings = [Option<Pending<Block>>; 8];
+type Letters = heapless::Vec<u8, 2048>;
+
+impl Memory for Lent {
+    type Block = Block;
+    type Inbox = Letters;
+    type Pendings = Pendings;
+    type Connections = Vec8<Connection<Block, Letters, Pendings>>;
+    type Posts = Vec<Post<Block>>;
+    type Jobs = Vec8<JobView<Block, Vec<Post<Block>>>>;
+    type Collectives = Vec8<Collective<Block>>;
+    type Names = Vec8<Published<Block>>;
+}
+
+type Vec8<T> = heapless::Vec<Option<T>, 8>;
+
+/// A job of PMI ranks without sessions, into which PMIx clients are let.
+struct Hall {
+    world: World,
+    pmix: Pmix<Lent>,
+    /// By rank; the format that each speaks.
+    clients: Vec<(ConnectionId, Format)>,
+    tag: u32,
+}
+
+const FIXED: Format = Format { family: Family::Fixed, is_described: true };
+const NSPACE: &[u8] = b"kvs_1";
+
+impl Hall {
+    /// A job of `size` ranks, two to a node, each with a client that was let in.
+    fn new(size: u32) -> Self {
+        let mut hall = Self::empty(size);
+        for rank in 0..size {
+            hall.join(rank, Format::PLAIN);
+        }
+        hall
+    }
+
+    fn empty(size: u32) -> Self {
+        let world = World::without_sessions(size, false);
+        let mut pmix = Pmix::new(Tables {
+            connections: Vec8::new(),
+            jobs: Vec8::new(),
+            collectives: Vec8::new(),
+            names: Vec8::new(),
+        });
+        let info = packed(Format::PLAIN, &|to| describe(size, to));
+        let posts = (0..size).map(|_| Post::default()).collect();
+        pmix.add_job(world.job, Block::from_slice(&info).unwrap(), posts).unwrap();
+        Self { world, pmix, clients: Vec::new(), tag: 100 }
+    }
+
+    /// Opens a connection that has not said anything.
+    fn open(&mut self) -> ConnectionId {
+        let deadline = NOW.plus(Duration::from_secs(5));
+        self.pmix.open(Letters::new(), [const { None }; 8], Some(deadline)).unwrap()
+    }
+
+    fn join(&mut self, rank: u32, format: Format) -> usize {
+        let id = self.open();
+        self.clients.push((id, format));
+        let greeting = greeting(NSPACE, rank, format);
+        self.hand_in(id, &greeting).unwrap();
+        let event = self.pmix.poll_event();
+        let (job, claimed) = (self.world.job, Rank(rank));
+        let told = PmixEvent::Dialled { connection: id, job, rank: claimed, user: Some(7) };
+        assert_eq!(event, Some(told));
+        assert_eq!(self.bytes(id), b"", "nobody is let in unseen");
+        self.pmix.admit(id, &mut self.world.server).unwrap();
+        assert_eq!(read_welcome(&self.bytes(id)), Some((Ok(id.0), 8)));
+        self.clients.len() - 1
+    }
+
+    fn hand_in(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, PeerError> {
+        let mut connection = self.pmix.connection(id, &mut self.world.server).unwrap();
+        connection.handle_input(NOW, bytes)
+    }
+
+    /// What a connection is owed now, fetched in pieces of a size that fits nothing.
+    fn bytes(&mut self, id: ConnectionId) -> Vec<u8> {
+        while self.pmix.next_ready(&mut self.world.server).is_some() {}
+        let mut connection = self.pmix.connection(id, &mut self.world.server).unwrap();
+        let (mut all, mut out) = (Vec::new(), [0; 7]);
+        while let Some(len) = connection.poll_transmit(&mut out).unwrap() {
+            all.extend_from_slice(&out[..len]);
+        }
+        all
+    }
+
+    /// Asks something, and gives the tag it was asked with.
+    fn ask(&mut self, client: usize, command: Command, write: &dyn Fn(&mut Packer<'_>)) -> u32 {
+        let (id, format) = self.clients[client];
+        self.tag += 1;
+        let body = packed(format, &|to| {
+            to.one(Type::COMMAND).u8(command.0);
+            write(to);
+        });
+        let message = message(id.0, self.tag, &body);
+        assert_eq!(self.hand_in(id, &message), Ok(message.len()));
+        self.tag
+    }
+
+    /// The answers that have come, by their tags.
+    fn answers(&mut self, client: usize) -> Vec<(u32, Vec<u8>)> {
+        let (id, _) = self.clients[client];
+        let (bytes, mut answers) = (self.bytes(id), Vec::new());
+        let mut rest = &bytes[..];
+        while let Some(header) = Header::read(rest) {
+            assert_eq!(header.index, 0);
+            let end = Header::BYTES + header.body_bytes as usize;
+            answers.push((header.tag, rest[Header::BYTES..end].to_vec()));
+            rest = &rest[end..];
+        }
+        assert!(rest.is_empty());
+        answers
+    }
+
+    /// The one answer to what was asked just now.
+    fn answer(&mut self, client: usize) -> Vec<u8> {
+        let mut answers = self.answers(client);
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        let (tag, body) = answers.remove(0);
+        assert_eq!(tag, self.tag);
+        body
+    }
+
+    fn status(&mut self, client: usize) -> Status {
+        let body = self.answer(client);
+        status_of(&body, self.clients[client].1)
+    }
+
+    fn commit(&mut self, client: usize, key: &str, scopes: &[u8]) -> Status {
+        self.ask(client, Command::COMMIT, &|to| {
+            let kval = packed(to.format(), &|to| {
+                to.one(Type::KVAL).text(Some(key.as_bytes())).of(Type::UINT32).u32(7);
+            });
+            for scope in scopes {
+                to.one(Type::SCOPE).u8(*scope);
+                let buffer = to.format().buffer();
+                to.one(Type::BUFFER).u8(buffer).blob(&kval);
+            }
+        });
+        self.status(client)
+    }
+
+    fn fence(&mut self, client: usize, procs: &[u32], timeout: u32) -> u32 {
+        self.ask(client, Command::FENCE, &|to| {
+            to.one(Type::SIZE).size(procs.len() as u64).op(Type::PROC, count(procs.len()));
+            procs.iter().for_each(|rank| Proc { nspace: NSPACE, rank: *rank }.write(to));
+            to.one(Type::SIZE).size(1).one(Type::INFO);
+            to.text(Some(keys::TIMEOUT)).u32(0).of(Type::UINT32).u32(timeout);
+        })
+    }
+
+    fn get(&mut self, client: usize, rank: u32, key: Option<&str>, is_immediate: bool) -> u32 {
+        self.ask(client, Command::GET, &|to| {
+            to.one(Type::STRING).text(Some(NSPACE)).one(Type::PROC_RANK).u32(rank);
+            to.one(Type::SIZE).size(1).one(Type::INFO);
+            to.text(Some(keys::IMMEDIATE)).u32(0).of(Type::BOOL).u8(is_immediate.into());
+            if let Some(key) = key {
+                to.one(Type::STRING).text(Some(key.as_bytes()));
+            }
+        })
+    }
+
+    /// The process and the keys of the object in an answer to a get.
+    fn object(&mut self, client: usize) -> Result<(u32, Vec<String>), Status> {
+        let (body, format) = (self.answer(client), self.clients[client].1);
+        match status_of(&body, format) {
+            Status::SUCCESS => Ok(object(&body, format)),
+            status => Err(status),
+        }
+    }
+
+    /// The process of a client ends.
+    fn end(&mut self, client: usize) {
+        let id = self.clients[client].0;
+        let mut connection = self.pmix.connection(id, &mut self.world.server).unwrap();
+        let _ = connection.handle_end(NOW);
+        self.pmix.close(id, &mut self.world.server);
+        let (job, rank) = (self.world.job, Rank(count(client)));
+        self.world.server.member_gone(job, rank);
+        self.pmix.member_gone(job, rank, &mut self.world.server);
+    }
+
+    fn late(&mut self, seconds: u64) {
+        let now = NOW.plus(Duration::from_secs(seconds));
+        assert!(self.pmix.poll_timeout().is_some_and(|at| at <= now));
+        self.pmix.handle_timeout(now, &mut self.world.server);
+    }
+}
+
+fn describe(size: u32, to: &mut Packer<'_>) {
+    to.one(Type::KVAL).text(Some(keys::JOB_SIZE)).of(Type::UINT32).u32(size);
+    to.one(Type::KVAL).text(Some(keys::SESSION_ARRAY)).of(Type::DATA_ARRAY);
+    to.of(Type::INFO).size(1).text(Some(keys::UNIV_SIZE)).u32(0).of(Type::UINT32).u32(16);
+    for rank in 0..size {
+        to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT).nested(|to| {
+            to.one(Type::PROC_RANK).u32(rank);
+            to.one(Type::KVAL)
+                .text(Some(keys::LOCAL_RANK))
+                .of(Type::UINT16)
+                .u16(u16::from(rank % 2 == 1));
+        });
+    }
+}
+
+fn greeting(nspace: &[u8], rank: u32, format: Format) -> Vec<u8> {
+    said(&Greeting {
+        credential_type: b"native",
+        credential: &[7_u32.to_ne_bytes(), 8_u32.to_ne_bytes()].concat(),
+        kind: Kind::Client,
+        owner: None,
+        identity: Some((nspace, rank)),
+        version: if format.family == Family::Fixed { b"3.2.3" } else { b"4.2.2" },
+        encoding: if format.family == Family::Fixed { b"v3" } else { b"v41" },
+        format,
+        store: b"hash",
+        extra: None,
+    })
+}
+
+fn said(greeting: &Greeting<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 256];
+    let len = greeting.write(&mut bytes).unwrap();
+    bytes.truncate(len);
+    bytes
+}
+
+fn message(index: u32, tag: u32, body: &[u8]) -> Vec<u8> {
+    let header = Header { index, tag, body_bytes: count(body.len()) };
+    [&header.bytes()[..], body].concat()
+}
+
+fn packed(format: Format, write: &dyn Fn(&mut Packer<'_>)) -> Vec<u8> {
+    let mut bytes = vec![0; 2048];
+    let mut to = Packer::new(&mut bytes, format);
+    write(&mut to);
+    let len = to.finish().unwrap();
+    bytes.truncate(len);
+    bytes
+}
+
+fn count(len: usize) -> u32 {
+    u32::try_from(len).unwrap()
+}
+
+fn status_of(body: &[u8], format: Format) -> Status {
+    Status(Unpacker::new(body, format).one(Type::STATUS).unwrap().i32().unwrap())
+}
+
+fn object(body: &[u8], format: Format) -> (u32, Vec<String>) {
+    let mut from = Unpacker::new(body, format);
+    from.one(Type::STATUS).unwrap().i32().unwrap();
+    let bytes = from.one(Type::BYTE_OBJECT).unwrap().blob().unwrap();
+    let mut from = Unpacker::new(bytes, format);
+    let proc = Proc::read(from.one(Type::PROC).unwrap()).unwrap();
+    let kvals = Kvals::after(from).map(|kval| String::from_utf8_lossy(kval.unwrap().key).into());
+    (proc.rank, kvals.collect())
+}

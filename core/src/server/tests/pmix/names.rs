@@ -1,0 +1,135 @@
+//! Published data, for clients of every generation.
+
+use super::*;
+
+impl Hall {
+    fn publish(&mut self, client: usize, key: &str, directives: &[(&[u8], Type, u8)]) -> Status {
+        self.ask(client, Command::PUBLISH, &|to| {
+            let infos = 1 + directives.len() as u64;
+            to.one(Type::UINT32)
+                .u32(7)
+                .one(Type::SIZE)
+                .size(infos)
+                .op(Type::INFO, count(1 + directives.len()));
+            to.text(Some(key.as_bytes())).u32(0).of(Type::STRING).text(Some(b"port"));
+            for (key, of, value) in directives {
+                to.text(Some(key)).u32(0).of(*of).u8(*value);
+            }
+        });
+        self.status(client)
+    }
+
+    fn look_up(&mut self, client: usize, keys: &[&str], waits: bool) {
+        self.names(client, Command::LOOKUP, keys, waits);
+    }
+
+    fn names(&mut self, client: usize, command: Command, keys: &[&str], waits: bool) {
+        self.ask(client, command, &|to| {
+            to.one(Type::UINT32).u32(7).one(Type::SIZE).size(keys.len() as u64);
+            for key in keys {
+                to.one(Type::STRING).text(Some(key.as_bytes()));
+            }
+            if waits {
+                to.one(Type::SIZE).size(2).op(Type::INFO, 2);
+                to.text(Some(keys::WAIT)).u32(0).of(Type::BOOL).u8(1);
+                to.text(Some(keys::TIMEOUT)).u32(0).of(Type::UINT8).u8(9);
+            } else {
+                to.one(Type::SIZE).size(0);
+            }
+        });
+    }
+
+    /// Status, and who has published what under which key.
+    fn found(&mut self, client: usize) -> (Status, Vec<(u32, String, String)>) {
+        let mut answers = self.answers(client);
+        assert_eq!(answers.len(), 1);
+        let (body, format) = (answers.remove(0).1, self.clients[client].1);
+        let status = status_of(&body, format);
+        let mut from = Unpacker::new(&body, format);
+        from.one(Type::STATUS).unwrap().i32().unwrap();
+        if from.is_empty() {
+            return (status, Vec::new());
+        }
+        let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap()).into_owned();
+        let count = from.one(Type::SIZE).unwrap().size().unwrap();
+        assert_eq!(u64::from(from.op(Type::PDATA).unwrap()), count);
+        let found = (0..count).map(|_| {
+            let proc = Proc::read(&mut from).unwrap();
+            assert_eq!(proc.nspace, NSPACE);
+            let key = text(from.text().unwrap());
+            (proc.rank, key, text(from.value().unwrap().text()))
+        });
+        (status, found.collect())
+    }
+}
+
+fn port(rank: u32, key: &str) -> (u32, String, String) {
+    (rank, key.into(), "port".into())
+}
+
+#[test]
+fn what_is_published_is_found_by_those_it_is_for_until_it_is_taken_back() {
+    // Ranks 0 and 1 share a node.
+    let mut hall = Hall::empty(3);
+    hall.join(0, Format::PLAIN);
+    hall.join(1, FIXED);
+    hall.join(2, Format::PLAIN);
+    let on_node = (keys::RANGE, Type::DATA_RANGE, range::LOCAL);
+    assert_eq!(hall.publish(0, "all", &[]), Status::SUCCESS);
+    assert_eq!(hall.publish(2, "all", &[]), Status::DUPLICATE_KEY);
+    assert_eq!(hall.publish(0, "node", &[on_node]), Status::SUCCESS);
+    hall.look_up(1, &["all", "node"], false);
+    assert_eq!(hall.found(1), (Status::SUCCESS, vec![port(0, "all"), port(0, "node")]));
+    hall.look_up(2, &["all", "node"], false);
+    assert_eq!(hall.found(2), (Status::PARTIAL_SUCCESS, vec![port(0, "all")]));
+    // Only its publisher takes it back, and what there is not is no error.
+    hall.names(2, Command::UNPUBLISH, &["all"], false);
+    assert_eq!(hall.status(2), Status::SUCCESS);
+    hall.look_up(2, &["all"], false);
+    assert_eq!(hall.found(2).0, Status::SUCCESS);
+    hall.names(0, Command::UNPUBLISH, &[], false);
+    assert_eq!(hall.status(0), Status::SUCCESS);
+    hall.look_up(1, &["all", "node"], false);
+    assert_eq!(hall.found(1), (Status::NOT_FOUND, vec![]));
+}
+
+#[test]
+fn a_lookup_waits_for_what_is_read_once() {
+    let mut hall = Hall::new(3);
+    hall.look_up(1, &["k"], true);
+    assert_eq!(hall.answers(1), []);
+    let once = (keys::PERSIST, Type::PERSIST, persistence::FIRST_READ);
+    assert_eq!(hall.publish(0, "k", &[once]), Status::SUCCESS);
+    assert_eq!(hall.found(1), (Status::SUCCESS, vec![port(0, "k")]));
+    hall.look_up(2, &["k"], true);
+    assert_eq!(hall.answers(2), []);
+    hall.late(9);
+    assert_eq!(hall.found(2), (Status::TIMEOUT, vec![]));
+    // What is published until its publisher ends goes with it.
+    let own = (keys::PERSIST, Type::PERSIST, persistence::PROC);
+    assert_eq!(hall.publish(0, "k", &[own]), Status::SUCCESS);
+    hall.end(0);
+    hall.look_up(1, &["k"], false);
+    assert_eq!(hall.found(1), (Status::NOT_FOUND, vec![]));
+}
+
+#[test]
+fn names_are_the_same_for_clients_of_every_generation() {
+    let mut hall = Hall::empty(2);
+    let client = hall.join(0, Format::PLAIN);
+    let peer = Peer::Member { job: hall.world.job, rank: Rank(1) };
+    let session = hall.world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
+    hall.world.sessions = vec![session; 2];
+    hall.world.say(1, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    assert_eq!(hall.publish(client, "mine", &[]), Status::SUCCESS);
+    let heard = hall.world.say(1, "cmd=lookup_name service=mine\n");
+    assert!(heard.contains("port=port"), "{heard}");
+    hall.world.say(1, "cmd=publish_name service=theirs port=port\n");
+    hall.look_up(client, &["theirs"], false);
+    assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "theirs")]));
+    assert_eq!(hall.publish(client, "theirs", &[]), Status::DUPLICATE_KEY);
+    hall.names(client, Command::UNPUBLISH, &["mine"], false);
+    assert_eq!(hall.status(client), Status::SUCCESS);
+    let heard = hall.world.say(1, "cmd=lookup_name service=mine\n");
+    assert!(!heard.contains("port=port"), "{heard}");
+}

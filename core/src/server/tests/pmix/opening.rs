@@ -1,0 +1,85 @@
+//! Who is let in, and how a rank comes and goes.
+
+use super::*;
+
+#[test]
+fn a_client_is_let_in_only_when_its_owner_says_so() {
+    let mut hall = Hall::empty(2);
+    let id = hall.open();
+    hall.hand_in(id, &greeting(NSPACE, 1, Format::PLAIN)).unwrap();
+    hall.pmix.poll_event().unwrap();
+    assert_eq!(hall.pmix.peer(id), None);
+    hall.pmix.refuse(id, Status::NO_PERMISSIONS);
+    assert_eq!(read_welcome(&hall.bytes(id)), Some((Err(Status::NO_PERMISSIONS.0), 4)));
+    assert!(hall.pmix.connection(id, &mut hall.world.server).unwrap().is_finished());
+    assert_eq!(hall.world.phase(1), Phase::Absent);
+    hall.join(1, Format::PLAIN);
+    assert_eq!(hall.world.phase(1), Phase::Open);
+}
+
+#[test]
+fn a_greeting_may_come_in_pieces_and_with_requests_behind_it() {
+    let mut hall = Hall::empty(1);
+    let id = hall.open();
+    let request = packed(Format::PLAIN, &|to| {
+        to.one(Type::COMMAND).u8(Command::FINALIZE.0);
+    });
+    let all = [greeting(NSPACE, 0, Format::PLAIN), message(id.0, 101, &request)].concat();
+    for byte in &all {
+        assert_eq!(hall.hand_in(id, &[*byte]), Ok(1));
+    }
+    assert!(matches!(hall.pmix.poll_event(), Some(PmixEvent::Dialled { .. })));
+    hall.pmix.admit(id, &mut hall.world.server).unwrap();
+    assert_eq!(hall.bytes(id), [0, 0, 0, 0, 0, 0, 0, 0]);
+    hall.hand_in(id, b"").unwrap();
+    assert_eq!(hall.bytes(id), message(0, 101, &[2, 0]));
+    assert_eq!(hall.world.phase(0), Phase::Finalized);
+}
+
+#[test]
+fn who_claims_what_cannot_be_is_sent_away_with_a_status() {
+    let native = greeting(NSPACE, 1, Format::PLAIN);
+    let plain = Greeting::read(&native).unwrap();
+    let cases = [
+        (greeting(b"other", 0, Format::PLAIN), Status::NOT_FOUND),
+        (greeting(NSPACE, 2, Format::PLAIN), Status::NOT_FOUND),
+        (said(&Greeting { store: b"shmem2", ..plain }), Status::NOT_SUPPORTED),
+        (said(&Greeting { credential_type: b"munge", ..plain }), Status::INVALID_CRED),
+        (said(&Greeting { credential: b"short", ..plain }), Status::INVALID_CRED),
+        (
+            said(&Greeting { kind: Kind::NamedTool, owner: Some((7, 8)), ..plain }),
+            Status::NOT_SUPPORTED,
+        ),
+    ];
+    let mut hall = Hall::empty(2);
+    for (greeting, status) in cases {
+        let id = hall.open();
+        hall.hand_in(id, &greeting).unwrap_err();
+        assert_eq!(read_welcome(&hall.bytes(id)), Some((Err(status.0), 4)));
+        assert_eq!(hall.pmix.poll_event(), None);
+        hall.pmix.close(id, &mut hall.world.server);
+    }
+    let id = hall.open();
+    assert!(matches!(hall.hand_in(id, b"cmd=init"), Err(PeerError::Malformed(_))));
+    hall.pmix.close(id, &mut hall.world.server);
+    let id = hall.open();
+    hall.late(5);
+    assert_eq!(hall.hand_in(id, &native), Err(PeerError::TimedOut));
+}
+
+#[test]
+fn a_child_may_speak_for_its_rank_and_go_before_it() {
+    let mut hall = Hall::new(1);
+    let child = hall.join(0, Format::PLAIN);
+    let id = hall.clients[child].0;
+    let mut connection = hall.pmix.connection(id, &mut hall.world.server).unwrap();
+    assert_eq!(connection.handle_end(NOW), Ok(()));
+    hall.pmix.close(id, &mut hall.world.server);
+    assert_eq!(hall.world.phase(0), Phase::Open);
+    hall.ask(0, Command::FINALIZE, &|_| {});
+    assert_eq!(hall.status(0), Status::SUCCESS);
+    assert_eq!(hall.world.phase(0), Phase::Finalized);
+    // It may begin anew while its process runs.
+    hall.join(0, Format::PLAIN);
+    assert_eq!(hall.world.phase(0), Phase::Open);
+}

@@ -1,0 +1,100 @@
+//! What ranks put and get, and what they are told about their job.
+
+use super::*;
+
+#[test]
+fn the_description_of_a_job_is_written_as_each_client_reads_it() {
+    let mut hall = Hall::empty(2);
+    for format in [Format::PLAIN, FIXED] {
+        let client = hall.join(0, format);
+        for _ in 0..2 {
+            hall.ask(client, Command::REQ, &|_| {});
+            let body = hall.answer(client);
+            let mut from = Unpacker::new(&body, format);
+            assert_eq!(from.one(Type::STRING).unwrap().text(), Ok(Some(NSPACE)));
+            let kvals: Vec<_> = Kvals::after(from).map(Result::unwrap).collect();
+            let known: Vec<&[u8]> = kvals.iter().map(|kval| kval.key).collect();
+            // An old library takes data of the session by itself.
+            let session = if format == FIXED { keys::UNIV_SIZE } else { keys::SESSION_ARRAY };
+            assert_eq!(known, [keys::JOB_SIZE, session, keys::PROC_BLOB, keys::PROC_BLOB]);
+            let mut blob = Unpacker::new(kvals[3].value.blob().unwrap(), format);
+            assert_eq!(blob.one(Type::PROC_RANK).unwrap().u32(), Ok(1));
+            assert_eq!(Kvals::after(blob).find(keys::LOCAL_RANK).unwrap().number(), Some(1));
+        }
+    }
+}
+
+#[test]
+fn what_is_put_for_one_side_never_shows_on_the_other() {
+    // Ranks 0 and 1 share a node, 2 is elsewhere.
+    let mut hall = Hall::new(3);
+    assert_eq!(hall.commit(0, "here", &[scope::LOCAL]), Status::SUCCESS);
+    assert_eq!(hall.commit(0, "there", &[scope::REMOTE]), Status::SUCCESS);
+    assert_eq!(hall.commit(0, "both", &[scope::LOCAL, scope::REMOTE]), Status::SUCCESS);
+    for (client, own, other) in [(1, "here", "there"), (2, "there", "here")] {
+        hall.get(client, 0, Some(own), false);
+        assert_eq!(hall.object(client), Ok((0, vec![own.into(), "both".into()])));
+        hall.get(client, 0, None, false);
+        assert_eq!(hall.object(client), Ok((0, vec![own.into(), "both".into()])));
+        // What the other side sees is no reason to wait.
+        hall.get(client, 0, Some(other), false);
+        assert_eq!(hall.object(client), Err(Status::NOT_FOUND));
+    }
+}
+
+#[test]
+fn a_later_value_replaces_the_earlier_and_is_read_in_every_format() {
+    let mut hall = Hall::empty(2);
+    let (one, other) = (hall.join(0, Format::PLAIN), hall.join(1, FIXED));
+    for _ in 0..2 {
+        assert_eq!(hall.commit(one, "a", &[scope::GLOBAL]), Status::SUCCESS);
+        assert_eq!(hall.commit(one, "b", &[scope::LOCAL]), Status::SUCCESS);
+    }
+    hall.get(other, 0, Some("a"), false);
+    assert_eq!(hall.object(other), Ok((0, vec!["a".into(), "b".into()])));
+}
+
+#[test]
+fn a_get_waits_for_the_value_or_for_its_time_or_for_the_end_of_its_owner() {
+    let mut hall = Hall::new(3);
+    let wanted = hall.get(1, 0, Some("k"), false);
+    let any = hall.get(1, ranks::UNDEF, Some("k"), false);
+    assert_eq!(hall.answers(1), []);
+    assert_eq!(hall.commit(0, "other", &[scope::GLOBAL]), Status::SUCCESS);
+    assert_eq!(hall.answers(1), []);
+    assert_eq!(hall.commit(0, "k", &[scope::GLOBAL]), Status::SUCCESS);
+    let answers = hall.answers(1);
+    assert_eq!(answers.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [wanted, any]);
+    for (_, body) in answers {
+        assert_eq!(object(&body, Format::PLAIN), (0, vec!["other".into(), "k".into()]));
+    }
+
+    hall.get(1, 2, Some("never"), true);
+    assert_eq!(hall.object(1), Err(Status::NOT_FOUND));
+    hall.get(1, 2, Some("never"), false);
+    hall.late(2);
+    assert_eq!(hall.object(1), Err(Status::TIMEOUT));
+    hall.get(1, 2, Some("never"), false);
+    hall.end(2);
+    assert_eq!(hall.object(1), Err(Status::NOT_FOUND));
+    hall.get(1, 2, Some("never"), false);
+    assert_eq!(hall.object(1), Err(Status::NOT_FOUND));
+}
+
+#[test]
+fn what_the_launcher_says_is_found_for_ranks_and_jobs() {
+    let mut hall = Hall::new(2);
+    let of = |hall: &mut Hall, rank, key| {
+        hall.get(0, rank, Some(core::str::from_utf8(key).unwrap()), true);
+        hall.object(0)
+    };
+    let name = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+    for key in [keys::LOCAL_RANK, keys::JOB_SIZE, keys::UNIV_SIZE] {
+        assert_eq!(of(&mut hall, 1, key), Ok((1, vec![name(key)])));
+    }
+    assert_eq!(of(&mut hall, 1, b"pmix.hwlocxml2"), Err(Status::NOT_FOUND));
+    assert_eq!(of(&mut hall, 9, keys::JOB_SIZE), Err(Status::NOT_FOUND));
+    let (rank, known) = of(&mut hall, WILDCARD, keys::JOB_SIZE).unwrap();
+    assert_eq!((rank, known.len()), (WILDCARD, 4));
+    assert_eq!(of(&mut hall, WILDCARD, b"pmix.hwlocxml2"), Err(Status::NOT_FOUND));
+}

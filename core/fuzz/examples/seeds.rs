@@ -6,7 +6,8 @@
 #[path = "../../tests/transcript/mod.rs"]
 mod transcript;
 
-use pmi_core::wire::Framed;
+use pmi_core::command::{Request, Version};
+use pmi_core::wire::{Framed, frames, pmi1, pmi2};
 use pmi_fuzz::{Step, write_step};
 use std::fs;
 use std::path::Path;
@@ -26,15 +27,45 @@ fn main() {
             let name = |number: usize| format!("{}-{at}-{number}", transcript.file);
             for (number, message) in scenario.messages().iter().enumerate() {
                 write(target, &name(number), &message.bytes);
+                if let Some(frame) = in_frames(message.from, &message.bytes) {
+                    write("decode_frames", &name(number), &frame);
+                }
             }
-            write("session_bytes", &name(0), &session(scenario));
+            write("session_bytes", &name(0), &session(scenario, false));
+            write("session_bytes", &name(1), &session(scenario, true));
             write("client_bytes", &name(0), &client(scenario));
         }
     }
 }
 
-/// What the clients say, each by a link of its kind, and what the owner does.
-fn session(scenario: &Scenario) -> Vec<u8> {
+/// The same in our own frames, if they have words for it.
+fn in_frames(from: Voice, message: &[u8]) -> Option<Vec<u8>> {
+    let mut out = vec![0; 4096];
+    let dialect = from.dialect(message);
+    let len = match from.side {
+        Side::Client => {
+            let said = dialect.read_request(message).ok()?;
+            let request = match said.request? {
+                Request::FullInit { .. } | Request::Init { .. } => {
+                    Request::Init { version: Version::OWN }
+                }
+                request => request,
+            };
+            frames::write_request(&request, b"", &mut out).ok()?
+        }
+        Side::Server => {
+            let is_line = message.starts_with(b"c");
+            let reply = if is_line { pmi1::read_reply(message) } else { pmi2::read_reply(message) };
+            frames::write_reply(&reply.ok()?, &mut out).ok()?
+        }
+    };
+    out.truncate(len);
+    Some(out)
+}
+
+/// What the clients say, each by a link of its kind, and what the owner does; in their words or, as
+/// far as can be, in our own frames.
+fn session(scenario: &Scenario, ours: bool) -> Vec<u8> {
     let mut script = Vec::new();
     let dials_in = scenario.does("job ").is_some_and(|spec| spec.ends_with(" callers"));
     for line in &scenario.lines {
@@ -48,7 +79,9 @@ fn session(scenario: &Scenario) -> Vec<u8> {
                     (true, _) => 6,
                     (_, rank) => rank as u8 % 5,
                 };
-                write_step(&mut script, Step { who, what: 0, bytes: &step.bytes });
+                let frames = if ours { in_frames(step.from, &step.bytes) } else { None };
+                let bytes = frames.as_deref().unwrap_or(&step.bytes);
+                write_step(&mut script, Step { who, what: 0, bytes });
             }
             Line::Does(note) if note.text.starts_with("spawned") => {
                 write_step(&mut script, Step { who: 7, what: 0, bytes: b"\x01" });
@@ -85,7 +118,7 @@ fn client(scenario: &Scenario) -> Vec<u8> {
 
 /// The number under which the target knows a request, and what goes into it.
 fn ask(from: Voice, message: &[u8]) -> (u8, Vec<u8>) {
-    use pmi_core::command::{Request, Verb};
+    use pmi_core::command::Verb;
     let Ok(said) = from.dialect(message).read_request(message) else { return (15, Vec::new()) };
     let Some(request) = said.request else { return (15, Vec::new()) };
     let pair = |first: u8, key: &[u8], value: &[u8]| [&[first][..], key, b"=", value].concat();

@@ -9,7 +9,7 @@ use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::storage::Buffer;
 use pmi_core::time::Instant;
-use pmi_core::wire::{Framed, Unwritten, pmi1, pmi2};
+use pmi_core::wire::{Framed, Unwritten, frames, pmi1, pmi2};
 
 /// Plays the script: who a step is from does not matter.
 pub fn client_bytes(script: &[u8]) {
@@ -23,6 +23,7 @@ pub fn client_bytes(script: &[u8]) {
             15 => caller.transmit(),
             _ => caller.ask(what - 16, bytes),
         }
+        caller.is_new = false;
     }
 }
 
@@ -32,11 +33,14 @@ struct Caller {
     /// What was asked and has no answer.
     open: Vec<Ticket>,
     failed: Option<PeerError>,
+    /// Whether nothing has happened.
+    is_new: bool,
 }
 
 impl Caller {
     fn new() -> Self {
-        Self { client: Client::new(Bounded(Vec::new())), open: Vec::new(), failed: None }
+        let client = Client::new(Bounded(Vec::new()));
+        Self { client, open: Vec::new(), failed: None, is_new: true }
     }
 
     fn hear(&mut self, mut bytes: &[u8], polls: bool) {
@@ -104,9 +108,10 @@ impl Caller {
         let service = key;
         let request = match number {
             0 => {
-                let version = match first % 4 {
-                    0 => Version::V1_1,
-                    1 => Version::V1_2,
+                let version = match first % 8 {
+                    0 | 4 => Version::V1_1,
+                    1 | 5 => Version::V1_2,
+                    6 => self.own_frames(),
                     _ => Version::V2_0,
                 };
                 Request::Init { version }
@@ -157,6 +162,14 @@ impl Caller {
         if first % 8 != 7 {
             self.transmit();
         }
+    }
+
+    /// Speaks our own frames, if nothing was said or heard yet in other words.
+    fn own_frames(&mut self) -> Version {
+        if self.is_new {
+            self.client.use_own_frames();
+        }
+        Version::OWN
     }
 
     fn spawn(&mut self, key: Text<'_>, value: Text<'_>) {
@@ -225,8 +238,11 @@ fn place(number: u8) -> Place<'static> {
 }
 
 fn assert_is_message(bytes: &[u8]) {
-    let is_line = matches!(bytes.first(), Some(b'c' | b'm'));
-    let framed = if is_line { pmi1::frame_request(bytes) } else { pmi2::frame_request(bytes) };
+    let framed = match bytes.first() {
+        Some(b'c' | b'm') => pmi1::frame_request(bytes),
+        Some(&frames::MAGIC) => frames::frame(bytes),
+        _ => pmi2::frame_request(bytes),
+    };
     assert_eq!(framed, Ok(Framed::Whole(bytes.len())), "{}", String::from_utf8_lossy(bytes));
 }
 

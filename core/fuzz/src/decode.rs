@@ -3,7 +3,7 @@
 use pmi_core::command::{Answer, Reply, Request, Text, Verb};
 use pmi_core::error::{Full, Malformed};
 use pmi_core::wire::pmi2::{self, Semicolons};
-use pmi_core::wire::{Framed, Unwritten, pmi1};
+use pmi_core::wire::{Framed, Unwritten, frames, pmi1};
 
 /// Lines and blocks of lines.
 pub fn decode_pmi1(bytes: &[u8]) {
@@ -61,6 +61,23 @@ pub fn decode_pmi2(bytes: &[u8]) {
                 assert!(again.code == reply.code || reply.answer == Answer::Missing);
             }
         }
+    }
+}
+
+/// Our own frames. A number may be written longer than needed, so bytes need not come back as they were, but
+/// what they say does.
+pub fn decode_frames(bytes: &[u8]) {
+    let Some(message) = front(bytes, frames::frame) else { return };
+    if let Ok((tag, request)) = frames::read_request(message)
+        && let Some(out) = written(|out| frames::write_request(&request, tag, out))
+    {
+        assert_eq!(frames::frame(&out), Ok(Framed::Whole(out.len())), "{request:?}");
+        assert_eq!(frames::read_request(&out), Ok((tag, request)));
+    }
+    if let Ok(reply) = frames::read_reply(message) {
+        let out = fits(|out| frames::write_reply(&reply, out));
+        assert_eq!(frames::frame(&out), Ok(Framed::Whole(out.len())), "{reply:?}");
+        assert_eq!(frames::read_reply(&out), Ok(reply));
     }
 }
 

@@ -5,7 +5,7 @@
 //! the core feeds it every file of `corpus` on every test run. They panic if something is wrong, and
 //! are the only statement of what "wrong" is.
 //!
-//! * [`decode_pmi1`] and [`decode_pmi2`]: framing, reading, and writing what was read.
+//! * [`decode_pmi1`], [`decode_pmi2`] and [`decode_frames`]: framing, reading, and writing what was read.
 //! * `decode_pmix`: greetings, requests and values of PMIx, in every format.
 //! * [`session_bytes`]: a server with several sessions, of which one must stay unharmed.
 //! * [`client_bytes`]: a client, and a server that says anything.
@@ -18,7 +18,7 @@ mod script;
 mod session;
 
 pub use client::client_bytes;
-pub use decode::{decode_pmi1, decode_pmi2};
+pub use decode::{decode_frames, decode_pmi1, decode_pmi2};
 #[cfg(feature = "pmix")]
 pub use pmix::decode_pmix;
 pub use script::{Step, write_step};
@@ -31,6 +31,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("decode_pmi1", decode_pmi1),
     ("decode_pmi2", decode_pmi2),
+    ("decode_frames", decode_frames),
     ("session_bytes", session_bytes),
     ("client_bytes", client_bytes),
     #[cfg(feature = "pmix")]

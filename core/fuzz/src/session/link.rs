@@ -4,7 +4,7 @@ use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::server::{Peer, SessionMut, Storage};
 use pmi_core::time::Instant;
-use pmi_core::wire::{Framed, pmi1, pmi2};
+use pmi_core::wire::{Framed, frames, pmi1, pmi2};
 
 /// One connection.
 pub(super) struct Link {
@@ -105,12 +105,19 @@ fn transmitted<S: Storage>(session: &mut SessionMut<'_, S>) -> Option<Vec<u8>> {
 fn assert_reads_well(message: &[u8]) {
     let text = String::from_utf8_lossy(message);
     let whole = Ok(Framed::Whole(message.len()));
-    if message.starts_with(b"c") {
-        assert_eq!(pmi1::frame_reply(message), whole, "{text}");
-        assert!(pmi1::read_reply(message).is_ok(), "{text}");
-    } else {
-        assert_eq!(pmi2::frame(message), whole, "{text}");
-        assert!(pmi2::read_reply(message).is_ok(), "{text}");
-        assert!(message.ends_with(b";"), "{text}");
+    match message.first() {
+        Some(b'c') => {
+            assert_eq!(pmi1::frame_reply(message), whole, "{text}");
+            assert!(pmi1::read_reply(message).is_ok(), "{text}");
+        }
+        Some(&frames::MAGIC) => {
+            assert_eq!(frames::frame(message), whole, "{message:?}");
+            assert!(frames::read_reply(message).is_ok(), "{message:?}");
+        }
+        _ => {
+            assert_eq!(pmi2::frame(message), whole, "{text}");
+            assert!(pmi2::read_reply(message).is_ok(), "{text}");
+            assert!(message.ends_with(b";"), "{text}");
+        }
     }
 }

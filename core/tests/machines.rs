@@ -3,7 +3,8 @@
 //! A scenario that has a line `@ client` is played with a client for each rank: it is asked to say
 //! what the transcript says, and must say it in the same bytes where a star says that these are our
 //! words; it is handed what the server said, whoever that was, and must hear what it means. With
-//! `@ client threads` it names what it asks.
+//! `@ client threads` it names what it asks. One that has a line `@ listener` is played with the client's end of
+//! a second connection, in the same way.
 //!
 //! A scenario that has a line `@ job` is played with a server: what clients said goes in, and
 //! exactly what the transcript says comes out of it, no sooner and no later. There:
@@ -43,6 +44,16 @@ fn our_client_says_exactly_what_the_transcripts_say_and_hears_what_they_mean() {
         let played = scenarios.iter().map(|scenario| stage::client::play(scenario, piece_bytes));
         let messages: usize = played.sum();
         assert!(messages >= 150, "{messages} messages are said and heard");
+    }
+}
+
+#[test]
+fn our_listener_opens_as_the_transcripts_do_and_hears_what_they_mean() {
+    let scenarios = scenarios(|scenario| scenario.does("listener").is_some());
+    for piece_bytes in PIECES {
+        let played = scenarios.iter().map(|scenario| stage::listener::play(scenario, piece_bytes));
+        let messages: usize = played.sum();
+        assert_eq!((scenarios.len(), messages), (4, 9));
     }
 }
 

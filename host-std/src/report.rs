@@ -134,7 +134,7 @@ pub fn listening(plan: &Plan, dial: &Dial) -> String {
         Some(pin) => format!(" PMI_SOCKTYPE=ssl {PIN_VARIABLE}={pin}"),
         None => String::new(),
     };
-    let name = if dial.port.starts_with("ws://") { "" } else { "PMI_PORT=" };
+    let name = if dial.is_web() { "" } else { "PMI_PORT=" };
     format!("{who} at {name}{}{tls}; {how}", dial.port)
 }
 

@@ -264,6 +264,9 @@ fn without_being_asked_the_launcher_listens_nowhere() {
 /// What a member that opened a second connection hears, and what its process is sent.
 mod out_of_band {
     use super::*;
+    use pmi_core::command::{Notice, Version};
+    use pmi_std::Notices;
+    use pmi_std::env::{Environment, Speaks, Way};
 
     /// A rank that waits for signals: it is the client of its own second connection as well.
     const RANK: &str =
@@ -314,5 +317,60 @@ mod out_of_band {
         out.read_to_string(&mut all).unwrap();
         assert!(all.contains("got USR1") && all.contains("got TERM"), "{all}");
         assert_eq!(host.child.wait().unwrap().code(), Some(1));
+    }
+
+    /// The second connection of whoever was told to dial in at `port` as `id`, by our own client.
+    fn listen(port: &str, id: &str, version: Version) -> Notices {
+        let (host, port) = port.rsplit_once(':').unwrap();
+        let (port, id) = (port.parse().unwrap(), id.parse().unwrap());
+        let way = Way::Dial { host: host.to_owned(), port, id };
+        let speaks = Speaks::Only(version);
+        let environment = Environment { speaks, ..Environment::new(way, 0, 1) };
+        Notices::open_by(&environment, None).unwrap().unwrap()
+    }
+
+    #[test]
+    fn ranks_of_spawned_jobs_listen_as_well_with_numbers_of_their_own() {
+        // Rank 0 spawns two who say where they could dial in; all wait for their end.
+        let child = "trap 'exit 0' TERM; echo child $PMI_RANK $PMI_PORT $PMI_ID; \
+                     while :; do sleep 0.01; done";
+        let parent = format!(
+            "trap 'exit 0' TERM; echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD
+            printf 'mcmd=spawn\\nnprocs=2\\nexecname=sh\\ntotspawns=1\\nspawnssofar=1\\n' >&$PMI_FD
+            printf 'arg1=-c\\narg2=%s\\nargcnt=2\\npreput_num=0\\ninfo_num=0\\nendcmd\\n' \
+                \"{child}\" >&$PMI_FD
+            while :; do sleep 0.01; done"
+        )
+        .replace("$PMI_RANK $PMI_PORT $PMI_ID", "\\$PMI_RANK \\$PMI_PORT \\$PMI_ID");
+        let mut host = Host::start(&["--expect", "1", "-n", "1", "sh", "-c", &parent]);
+        let mut out = BufReader::new(host.child.stdout.take().unwrap());
+        let mut notices = vec![listen(&host.port, "0", Version::V1_1)];
+        for _ in 0..2 {
+            let said = line(&mut out);
+            let [_, rank, port, id] = said.split_whitespace().collect::<Vec<_>>()[..] else {
+                panic!("{said}")
+            };
+            // The first job has 0 and 1.
+            assert_eq!(
+                (port, id.parse::<u32>()),
+                (&*host.port, Ok(rank.parse::<u32>().unwrap() + 2))
+            );
+            notices.push(listen(port, id, Version::V2_0));
+        }
+        signal(&host, "USR2");
+        for notices in &mut notices {
+            assert_eq!(notices.wait().unwrap(), Some(Notice::Checkpoint));
+        }
+        let mut other = host.dial();
+        ask(&mut other, "cmd=initack pmiid=1\ncmd=init pmi_version=1 pmi_subversion=1\n");
+        drop(other);
+        for notices in &mut notices {
+            assert_eq!(notices.wait().unwrap(), Some(Notice::Abort(1)));
+        }
+        assert_eq!(host.child.wait().unwrap().code(), Some(1));
+        for notices in &mut notices {
+            // The launcher is gone, with a goodbye or without.
+            assert!(!matches!(notices.wait(), Ok(Some(_))));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A client whose caller asks anything at any time, and whose server says anything.
 
 use super::script::{self, Step};
-use pmi_core::client::{BUFFER_BYTES, Client, Event, Ticket};
+use pmi_core::client::{BUFFER_BYTES, Client, Event, LISTENER_BYTES, Listener, Ticket};
 use pmi_core::command::{
     Answer, Argument, Group, InfoList, Pair, Place, Program, Request, Spawn, Text, Version,
 };
@@ -13,6 +13,7 @@ use pmi_core::wire::{Framed, Unwritten, frames, pmi1, pmi2};
 
 /// Plays the script: who a step is from does not matter.
 pub fn client_bytes(script: &[u8]) {
+    listener_bytes(script);
     let mut caller = Caller::new();
     for Step { what, bytes, .. } in script::steps(script).take(STEPS_MAX) {
         match what {
@@ -24,6 +25,37 @@ pub fn client_bytes(script: &[u8]) {
             _ => caller.ask(what - 16, bytes),
         }
         caller.is_new = false;
+    }
+}
+
+/// The second connection of a process, to whose opening the server says anything.
+fn listener_bytes(script: &[u8]) {
+    for version in [Version::V1_1, Version::V2_0] {
+        let buffer = Bounded(Vec::new());
+        let mut listener = Listener::new(buffer, 1, None, version).expect("a version we speak");
+        let opening = listener.poll_transmit(&mut [0; LISTENER_BYTES]);
+        assert!(matches!(opening, Ok(Some(1..))), "{opening:?}");
+        let Version { major, minor } = version;
+        let answer =
+            format!("cmd=response_to_init_oob rc=0 pmi_version={major} pmi_subversion={minor}\n");
+        let said = script::steps(script).take(STEPS_MAX).map(|step| match step.what {
+            // So that more than the opening is reached.
+            0..4 => answer.as_bytes(),
+            _ => step.bytes,
+        });
+        let mut failed = None;
+        for mut bytes in said {
+            while failed.is_none() && !bytes.is_empty() {
+                match listener.handle_input(NOW, bytes) {
+                    Ok(taken) => bytes = &bytes[taken..],
+                    Err(error) => failed = Some(error),
+                }
+                assert_eq!(listener.is_finished(), failed.is_some());
+                let told = listener.poll_event();
+                assert!(told.is_some() || bytes.is_empty() || failed.is_some());
+            }
+        }
+        assert_eq!(listener.handle_input(NOW, b"").err(), failed, "the first error stays");
     }
 }
 

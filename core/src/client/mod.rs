@@ -33,6 +33,11 @@
 //! [`PeerError::Version`](crate::error::PeerError::Version) or
 //! [`PeerError::Refused`](crate::error::PeerError::Refused); over the same connection, a new
 //! client may ask for less.
+//!
+//! # A second connection
+//!
+//! A process that wants to be told unasked of checkpoints and of the end of its job opens a second
+//! connection, whose machine is [`Listener`].
 
 mod check;
 mod dialect;
@@ -40,6 +45,7 @@ mod hear;
 mod inflight;
 mod kept;
 mod learnt;
+mod listener;
 mod proof;
 pub mod state;
 #[cfg(test)]
@@ -49,6 +55,7 @@ use self::dialect::Dialect;
 use self::inflight::{Inflight, Waiting};
 use self::kept::Kept;
 use self::learnt::Learnt;
+pub use self::listener::{LISTENER_BYTES, Listener, Told};
 pub use self::proof::prove;
 pub use self::state::State;
 use crate::command::{Identity, Maxes, Reply, Request, Spawn, Text, Verb, Version};

@@ -163,7 +163,7 @@ impl State {
 /// Servers were seen that answer 1.2 to 1.1 and use nothing of 1.2 unless asked, and some that
 /// answer without a version; both are fine. An answer without a return code is not: its readers
 /// disagree on what it means, so it is a refusal.
-fn agree(asked: Version, reply: &Reply<'_>) -> Result<Version, PeerError> {
+pub(super) fn agree(asked: Version, reply: &Reply<'_>) -> Result<Version, PeerError> {
     let answered = match reply.answer {
         Answer::Version(version) => version,
         _ => asked,

@@ -1,5 +1,6 @@
 //! The client against a scripted server, cut and bent in every way.
 
+mod listener;
 mod pmi2;
 mod refusals;
 

@@ -22,7 +22,7 @@ use super::session::{Announced, Stage, Talk};
 use crate::auth;
 use crate::command::{Place, Reason, Request, Spawn, Text, Verb, Version};
 use crate::error::PeerError;
-use crate::ids::{Rank, SessionId, Tag, Word};
+use crate::ids::{JobId, Rank, SessionId, Tag, Word};
 use crate::parts;
 use crate::storage::Slots;
 use crate::store::Kvs;
@@ -256,13 +256,20 @@ impl<X: Slots<Exchange>> Talk<X> {
                 }
             }
             Request::OutOfBand { id, signal, version } => {
-                let rank = id.and_then(|id| job.identified(id));
-                if self.challenge.is_some() && !rank.is_some_and(|rank| job.has_token(rank)) {
+                let found = id.and_then(|id| identified(reach.jobs, self.job, id));
+                let has_token = |(job, rank): (JobId, Rank)| {
+                    reach.jobs.get(job.0 as usize).is_some_and(|job| job.has_token(rank))
+                };
+                if self.challenge.is_some() && !found.is_some_and(has_token) {
                     return Err(self.break_off(question, PeerError::Unproven));
                 }
-                let Some(rank) = rank else {
+                let Some((found, rank)) = found else {
                     let id = id.unwrap_or(u64::MAX);
                     return Err(self.break_off(question, PeerError::UnknownPeer { id }));
+                };
+                self.job = found;
+                let Some(job) = reach.jobs.get_mut(found.0 as usize) else {
+                    return Ok(Told::Nothing);
                 };
                 let signal = signal.map(|signal| Word::new(signal.as_plain().unwrap_or(b"")));
                 let listener = Listener { session: reach.id, version, signal };
@@ -388,6 +395,21 @@ impl<X: Slots<Exchange>> Talk<X> {
 /// The rank, if the job has it.
 fn in_job<K, M: AsRef<[Member]>>(job: &Job<K, M>, rank: u32) -> Result<Rank, u64> {
     if rank < job.size() { Ok(Rank(rank)) } else { Err(u64::from(rank)) }
+}
+
+/// Whose identity this is: somebody's of the job at whose address it was said, or of another job whose
+/// members have numbers of their own.
+fn identified<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
+    jobs: &impl Slots<Job<K, M>>,
+    home: JobId,
+    id: u64,
+) -> Option<(JobId, Rank)> {
+    let of = |job: JobId| Some((job, jobs.get(job.0 as usize)?.identified(id)?));
+    let has_token = |(job, rank): &(JobId, Rank)| {
+        jobs.get(job.0 as usize).is_some_and(|job| job.has_token(*rank))
+    };
+    let ids = 0..u32::try_from(jobs.end()).unwrap_or(u32::MAX);
+    of(home).or_else(|| ids.map(JobId).filter_map(of).find(has_token))
 }
 
 /// Known servers answer these before `init`, and some clients ask.

@@ -150,7 +150,7 @@ impl Stage {
     fn act(&mut self, note: &Note) {
         let words: Vec<&str> = note.text.split(' ').collect();
         match words[..] {
-            ["job" | "client", ..] => {}
+            ["job" | "client" | "listener", ..] => {}
             ["preset", key, value] => {
                 let done = self.server.preset(self.job, key.as_bytes(), value.as_bytes());
                 done.expect("room for a value");

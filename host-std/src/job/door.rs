@@ -14,6 +14,7 @@ use crate::web::Web;
 use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
 use rustix::process::Signal;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -32,6 +33,10 @@ pub(super) struct Door {
     pub(super) absent_count: u32,
     /// How many have not ended.
     pub(super) left_count: u32,
+    /// The numbers by which ranks say who they are, of all jobs.
+    given: BTreeSet<u64>,
+    /// How many ranks were given one, or passed over.
+    given_count: u32,
 }
 
 impl Door {
@@ -51,14 +56,31 @@ impl Door {
         let now = Instant::now();
         let (absent_count, left_count) = (gate.expected, gate.expected);
         let table_at = Some(now + FIRST_TABLE);
-        Ok(Self { listener, gate, certificate, opened_at: now, table_at, absent_count, left_count })
+        Ok(Self {
+            listener,
+            gate,
+            certificate,
+            opened_at: now,
+            table_at,
+            absent_count,
+            left_count,
+            given: BTreeSet::new(),
+            given_count: 0,
+        })
     }
 
-    /// How to dial in.
+    /// How ranks of the first job dial in.
     ///
     /// Errors: a sentence for people.
-    pub(super) fn dial(&self, config: &Config, web: Option<&Web>) -> Result<Dial, String> {
-        let ids = self.gate.identities(config.ranks + self.gate.expected)?;
+    pub(super) fn dial(&mut self, config: &Config, web: Option<&Web>) -> Result<Dial, String> {
+        let ranks = config.ranks + self.gate.expected;
+        let ids = self.identities(ranks);
+        // Whoever starts a rank elsewhere computes its number from the secret and the rank.
+        if self.given_count != ranks {
+            return Err("with this secret two ranks would have the same number; use another".into());
+        }
+        // Where the number is the rank, nobody has to be told.
+        let ids = self.gate.secret.is_some().then_some(ids);
         let pin = self.certificate.as_ref().map(|certificate| certificate.pin());
         let port = match (&self.listener, web) {
             (Some(listener), _) => listener.address.to_string(),
@@ -66,6 +88,27 @@ impl Door {
             (None, None) => String::new(),
         };
         Ok(Dial { port, ids, pin })
+    }
+
+    /// How ranks of a spawned job open a second connection, where those of `parent` do.
+    pub(super) fn dial_again(&mut self, parent: &Dial, ranks: u32) -> Dial {
+        Dial { ids: Some(self.identities(ranks)), ..parent.clone() }
+    }
+
+    /// Numbers for so many ranks, which nobody has.
+    fn identities(&mut self, ranks: u32) -> Vec<u64> {
+        let mut ids = Vec::new();
+        for _ in 0..ranks {
+            loop {
+                let id = self.gate.identity(self.given_count);
+                self.given_count += 1;
+                if self.given.insert(id) {
+                    ids.push(id);
+                    break;
+                }
+            }
+        }
+        ids
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {

@@ -158,10 +158,10 @@ impl Run {
         let poller = Poller::new().map_err(prepare)?;
         let signals = Signals::new(&config.settings.ending.forward_signals).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
-        let door = config.gate.clone().map(|gate| Door::open(gate, &poller)).transpose()?;
+        let mut door = config.gate.clone().map(|gate| Door::open(gate, &poller)).transpose()?;
         let web_gate = config.web.clone();
         let web = web_gate.as_ref().map(|gate| Web::open(gate, &poller)).transpose()?;
-        let dial = door.as_ref().map(|door| door.dial(&config, web.as_ref())).transpose()?;
+        let dial = door.as_mut().map(|door| door.dial(&config, web.as_ref())).transpose()?;
         let mut plan = Plan::first(&config, dial, std::process::id());
         let mut pmix = None;
         Self::open_for(&mut pmix, &mut plan, &poller).map_err(prepare)?;

@@ -121,8 +121,13 @@ impl Run {
             Err((refusal, codes)) => return self.refuse(who, (refusal.code(), &codes), refusal),
         };
         let count = self.spawned_count + 1;
-        let mut plan = plan.spawned(parts, preputs, (std::process::id(), count));
+        let parent = plan;
+        let mut plan = parent.spawned(parts, preputs, (std::process::id(), count));
         plan.spawner_rank = rank;
+        plan.dial = match (&mut self.door, &parent.dial) {
+            (Some(door), Some(dial)) => Some(door.dial_again(dial, plan.ranks)),
+            _ => None,
+        };
         if let Err(error) = Self::open_for(&mut self.pmix, &mut plan, &self.poller) {
             return self.refuse(who, (Code::FAIL, &[]), error);
         }

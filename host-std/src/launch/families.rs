@@ -106,7 +106,7 @@ impl Families {
     pub fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
         let families = plan.families(plan.appnum(rank));
         let pmi = families.pmi.then(|| env::of_rank(rank, local_rank)).into_iter().flatten();
-        let dial = plan.dial.as_ref().filter(|_| families.pmi);
+        let dial = plan.dial.as_ref().filter(|dial| families.pmi && !dial.is_web());
         let dial = dial.into_iter().flat_map(|dial| env::of_dial(dial, rank));
         let pmix = families.pmix.then(|| pmix::of_rank(rank, local_rank)).into_iter().flatten();
         pmi.chain(dial).chain(pmix).collect()

@@ -160,6 +160,11 @@ fn offered(parts: &[Part], offer: Offer) -> Vec<Families> {
 }
 
 impl Dial {
+    /// Whether ranks come through web sockets only, where nothing but a page can dial in.
+    pub fn is_web(&self) -> bool {
+        self.port.starts_with("ws://")
+    }
+
     /// The number by which `rank` says who it is.
     pub fn id(&self, rank: u32) -> u64 {
         let place = usize::try_from(rank).ok();

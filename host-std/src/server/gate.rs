@@ -42,20 +42,9 @@ impl Gate {
         Ok(Self { address, expected, secret, is_secured })
     }
 
-    /// The numbers by which ranks dial in, if they are not the ranks themselves.
-    ///
-    /// Errors: two ranks would have the same number.
-    pub fn identities(&self, ranks: u32) -> Result<Option<Vec<u64>>, String> {
-        let Some(secret) = &self.secret else { return Ok(None) };
-        let ids: Vec<u64> = (0..ranks).map(|rank| identity(secret, rank)).collect();
-        let mut sorted = ids.clone();
-        sorted.sort_unstable();
-        match sorted.windows(2).all(|pair| pair[0] != pair[1]) {
-            true => Ok(Some(ids)),
-            false => {
-                Err("with this secret two ranks would have the same number; use another".into())
-            }
-        }
+    /// The number by which rank `number` of those dials in that may, counted through all jobs.
+    pub fn identity(&self, number: u32) -> u64 {
+        self.secret.as_ref().map_or(u64::from(number), |secret| identity(secret, number))
     }
 
     /// The certificate by which ranks know us, if they speak TLS: a new one for each job.

@@ -133,6 +133,17 @@ impl Environment {
         Ok(Self { spawned, job, speaks, sockets, pin, ..Self::new(way, rank, size) })
     }
 
+    /// Decides where a second connection leads: as [`from_variables`](Self::from_variables), but never to the
+    /// inherited descriptor, which is taken. A process with nowhere to dial is a singleton here.
+    ///
+    /// Errors: as for [`from_variables`](Self::from_variables).
+    pub fn second_connection<K: AsRef<OsStr>, V: AsRef<OsStr>>(
+        variables: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, EnvError> {
+        let is_first = |name: &K| name.as_ref() == OsStr::new("PMI_FD");
+        Self::from_variables(variables.into_iter().filter(|(name, _)| !is_first(name)))
+    }
+
     /// An environment that says no more than these; `speaks` is PMI-1.1.
     pub const fn new(way: Way, rank: u32, size: u32) -> Self {
         let (speaks, sockets) = (Speaks::Only(Version::V1_1), Sockets::Posix);
@@ -277,6 +288,16 @@ mod tests {
 
     fn alone() -> Environment {
         Environment::new(Way::Singleton, 0, 1)
+    }
+
+    #[test]
+    fn a_second_connection_is_dialled_beside_an_inherited_descriptor() {
+        let both = [("PMI_FD", "7"), ("PMI_PORT", "h:1"), ("PMI_ID", "9"), ("PMI_RANK", "2")];
+        let second =
+            |variables: &[(&str, &str)]| Environment::second_connection(variables.iter().copied());
+        assert_eq!(second(&both), dialled("h", 1, 9, 2));
+        assert_eq!(second(&both[..1]), Ok(alone()));
+        assert!(second(&both[..2]).is_err());
     }
 
     #[test]

@@ -25,6 +25,7 @@
 //! | [`NonBlocking`] | the same as a [`Link`](pmi_link::Link) for [`pmi_link::pump()`] |
 //! | [`Bounded`] | a [`Buffer`](pmi_core::storage::Buffer) on the heap |
 //! | `tls` | connections under TLS, with the feature of that name |
+//! | [`Notices`] | a second connection, on which the server tells of checkpoints and of the end of the job |
 //! | [`singleton`] | a launcher for a process that was started by itself |
 //! | [`Clock`] | the system's clock as [`Instant`](pmi_core::time::Instant)s |
 //!
@@ -35,6 +36,7 @@ mod connect;
 pub mod env;
 mod inherit;
 mod nonblocking;
+mod notices;
 pub mod shared;
 pub mod singleton;
 mod stream;
@@ -47,6 +49,7 @@ pub use connect::{
     connect_shared_by, reach,
 };
 pub use nonblocking::NonBlocking;
+pub use notices::Notices;
 pub use pmi_link::heap::Bounded;
 pub use shared::Shared;
 pub use stream::Stream;

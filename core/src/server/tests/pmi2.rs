@@ -447,3 +447,28 @@ fn a_second_connection_hears_what_nobody_asked() {
         assert!(world.tell(0, &format!("cmd=init_oob signal=NONE {bad}\n")).is_err());
     }
 }
+
+#[test]
+fn a_rank_of_another_job_is_known_by_its_own_number() {
+    use crate::command::Notice;
+    let mut world = World::without_sessions(2, false);
+    let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
+    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let members = vec![Member::new(0, 0).with_token(70), Member::new(0, 0).with_token(71)];
+    let other = world.server.add_job(spec, members, store()).unwrap();
+    let name = crate::ids::KvsName::new(b"kvs_3").unwrap();
+    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+    let members = (0..4).map(|_| Member::new(0, 0)).collect();
+    world.server.add_job(spec, members, store()).unwrap();
+    for (id, is_known) in [(71, true), (1, true), (3, false), (72, false)] {
+        let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
+        let session = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
+        world.sessions = vec![session];
+        let hello = format!("cmd=init_oob signal=NONE pmi_version=1 pmi_subversion=1 pmiid={id}\n");
+        assert_eq!(world.tell(0, &hello).is_ok(), is_known, "{id}");
+    }
+    for (job, rank, listens) in [(other, 1, true), (world.job, 1, true), (other, 0, false)] {
+        let told = world.server.notify(job, Rank(rank), Notice::Checkpoint);
+        assert_eq!(told.is_ok(), listens, "{rank}");
+    }
+}

@@ -1,0 +1,229 @@
+//! The second connection of a process, on which the server speaks.
+//!
+//! | stage | sent | answer | notice | end of stream |
+//! |---|---|---|---|---|
+//! | Fresh | → Opening | – | – | → Failed |
+//! | Opening | – | → Open, or Failed | → Failed | → Failed |
+//! | Open | – | → Failed | told | → Ended |
+//! | Ended, Failed | – | not read | not read | stays |
+//!
+//! It asks one thing, who speaks to it, and is told the rest unasked. So it has neither tickets nor a queue:
+//! one message at a time is held until its owner has polled it.
+
+use super::dialect::Dialect;
+use super::inflight::reported;
+use super::state::agree;
+use crate::command::{Answer, Notice, Reply, Request, Text, Verb, Version};
+use crate::error::{Full, Misuse, PeerError};
+use crate::ids::Word;
+use crate::limits::WORD_BYTES;
+use crate::machine::Machine;
+use crate::storage::Buffer;
+use crate::time::Instant;
+use crate::wire::{Framed, Unwritten, pmi1};
+
+/// A buffer of this size holds everything that a server says on a second connection.
+pub const LISTENER_BYTES: usize = 256;
+
+/// The client's end of a second connection (`init_oob`).
+///
+/// ```
+/// use pmi_core::client::{Listener, Told};
+/// use pmi_core::command::{Notice, Version};
+/// use pmi_core::machine::Machine;
+/// use pmi_core::time::Instant;
+/// # use pmi_core::client::LISTENER_BYTES;
+///
+/// let buffer = heapless::Vec::<u8, LISTENER_BYTES>::new();
+/// let mut listener = Listener::new(buffer, 1, Some("SIGUSR1"), Version::V1_1)?;
+/// let mut line = [0; 128];
+/// let len = listener.poll_transmit(&mut line)?.expect("what opens it");
+/// assert_eq!(&line[..len], b"cmd=init_oob signal=SIGUSR1 pmi_version=1 pmi_subversion=1 pmiid=1\n");
+///
+/// let now = Instant::ZERO;
+/// listener.handle_input(now, b"cmd=response_to_init_oob rc=0 pmi_version=1 pmi_subversion=1\n")?;
+/// assert_eq!(listener.poll_event(), Some(Told::Opened(Version::V1_1)));
+/// listener.handle_input(now, b"cmd=checkpoint\n")?;
+/// assert_eq!(listener.poll_event(), Some(Told::Notice(Notice::Checkpoint)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Listener<B> {
+    buffer: B,
+    id: u64,
+    signal: Option<Word>,
+    stage: Stage,
+    told: Option<Told>,
+}
+
+/// What a second connection tells its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The server knows whose connection it is, and will speak this version.
+    Opened(Version),
+    /// What the server says unasked.
+    Notice(Notice),
+}
+
+/// How far the connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Fresh { asks: Version },
+    Opening { asked: Version },
+    Open { version: Version },
+    Ended,
+    Failed(PeerError),
+}
+
+impl<B: Buffer> Listener<B> {
+    /// Makes one that has said nothing yet.
+    ///
+    /// Shape: `buffer` is empty; [`LISTENER_BYTES`] are enough. `id` is the identity by which the process
+    /// would dial in (`PMI_ID`). `signal` is the name of a signal that shall follow every notice, for a
+    /// process that does not watch the connection itself. PMI-1 has notices in lines, PMI-2 in frames.
+    /// Errors: [`Misuse::NotSayable`] for a version or a signal that the opening cannot say,
+    /// [`Misuse::Length`] for a signal that is longer than a word.
+    pub fn new(buffer: B, id: u64, signal: Option<&str>, asks: Version) -> Result<Self, Misuse> {
+        if !matches!(asks, Version::V1_1 | Version::V1_2 | Version::V2_0) {
+            return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
+        }
+        let signal = signal.map(word).transpose()?;
+        let listener = Self { buffer, id, signal, stage: Stage::Fresh { asks }, told: None };
+        match listener.write(asks, &mut []) {
+            Err(Unwritten::Misuse(misuse)) => Err(misuse),
+            _ => Ok(listener),
+        }
+    }
+
+    /// The version that is spoken, once the server has answered.
+    pub const fn version(&self) -> Option<Version> {
+        match self.stage {
+            Stage::Open { version } => Some(version),
+            _ => None,
+        }
+    }
+
+    fn write(&self, version: Version, out: &mut [u8]) -> Result<usize, Unwritten> {
+        let signal = self.signal.as_ref().map(|signal| Text::plain(signal.as_bytes()));
+        let request = Request::OutOfBand { id: Some(self.id), signal, version };
+        pmi1::write_line(&request, b"", out)
+    }
+
+    /// Takes input until a message is whole.
+    fn feed(&mut self, bytes: &[u8]) -> Result<usize, PeerError> {
+        let mut rest = bytes;
+        while self.told.is_none() && !rest.is_empty() {
+            let dialect = Dialect::of(self.version());
+            let (taken, after) = rest.split_at(dialect.stride(self.buffer.as_slice(), rest));
+            if self.buffer.extend(taken).is_err() {
+                let limit_bytes = self.buffer.as_slice().len() + self.buffer.room();
+                return Err(PeerError::MessageTooLong { limit_bytes });
+            }
+            rest = after;
+            if let Framed::Whole(_) = dialect.frame(self.buffer.as_slice())? {
+                let reply = dialect.read(self.buffer.as_slice())?;
+                let (stage, told) = self.stage.heard(&reply)?;
+                (self.stage, self.told) = (stage, Some(told));
+                self.buffer.clear();
+            }
+        }
+        Ok(bytes.len() - rest.len())
+    }
+
+    fn fail(&mut self, error: PeerError) -> PeerError {
+        self.buffer.clear();
+        self.stage = Stage::Failed(error);
+        error
+    }
+}
+
+/// The name of a signal, as it is said.
+fn word(signal: &str) -> Result<Word, Misuse> {
+    let (len_bytes, limit_bytes) = (signal.len(), WORD_BYTES);
+    if len_bytes == 0 || len_bytes > limit_bytes {
+        return Err(Misuse::Length { what: "signal", len_bytes, limit_bytes });
+    }
+    let word = Word::new(signal.as_bytes());
+    if word.as_bytes() != signal.as_bytes() {
+        return Err(Misuse::NotSayable { what: "a signal with anything but letters and digits" });
+    }
+    Ok(word)
+}
+
+impl Stage {
+    fn heard(self, reply: &Reply<'_>) -> Result<(Self, Told), PeerError> {
+        let out_of_order =
+            |expected| Err(PeerError::OutOfOrder { got: reported(reply.to), expected });
+        match (self, reply.to, reply.answer) {
+            (Self::Opening { asked }, Verb::OutOfBand, _) => {
+                let version = agree(asked, reply)?;
+                Ok((Self::Open { version }, Told::Opened(version)))
+            }
+            // A server that does not know the word names its answer as it likes.
+            (Self::Opening { .. }, Verb::Unknown, _) if !reply.code.is_success() => {
+                Err(PeerError::Refused(reply.code))
+            }
+            (Self::Open { .. }, _, Answer::Notice(notice)) => Ok((self, Told::Notice(notice))),
+            (Self::Opening { .. }, ..) => out_of_order("response_to_init_oob"),
+            (Self::Open { .. }, ..) => out_of_order("checkpoint or abort"),
+            _ => out_of_order("nothing, since init_oob was not said"),
+        }
+    }
+}
+
+impl<B: Buffer> Machine for Listener<B> {
+    type Event<'a>
+        = Told
+    where
+        Self: 'a;
+
+    fn handle_input(&mut self, _now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
+        match self.stage {
+            Stage::Failed(error) => Err(error),
+            Stage::Ended => Ok(bytes.len()),
+            _ => self.feed(bytes).map_err(|error| self.fail(error)),
+        }
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) -> Result<(), PeerError> {
+        match self.stage {
+            Stage::Failed(error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
+        match self.stage {
+            Stage::Failed(error) => Err(error),
+            Stage::Fresh { .. } | Stage::Opening { .. } => Err(self.fail(PeerError::LeftEarly)),
+            Stage::Open { .. } | Stage::Ended => {
+                self.stage = Stage::Ended;
+                Ok(())
+            }
+        }
+    }
+
+    fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
+        let Stage::Fresh { asks } = self.stage else { return Ok(None) };
+        let len = match self.write(asks, out) {
+            Ok(len) => Some(len),
+            Err(Unwritten::Full(full)) => return Err(full),
+            // `new` has tried to write it, so this does not happen; nothing can be sent then.
+            Err(Unwritten::Misuse(_)) => None,
+        };
+        self.stage = Stage::Opening { asked: asks };
+        Ok(len)
+    }
+
+    fn poll_event(&mut self) -> Option<Told> {
+        self.told.take()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.stage, Stage::Ended | Stage::Failed(_)) && self.told.is_none()
+    }
+}

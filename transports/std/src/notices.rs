@@ -1,0 +1,141 @@
+//! A second connection of a process, on which the server speaks unasked.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use embedded_io::{Read, Write};
+use pmi_core::client::{LISTENER_BYTES, Listener, Told};
+use pmi_core::command::{Notice, Version};
+use pmi_core::error::PeerError;
+use pmi_core::machine::Machine;
+use pmi_core::time::Instant;
+use pmi_link::CallError;
+
+use crate::Bounded;
+use crate::connect::{ConnectError, reach};
+use crate::env::{Environment, Speaks, Way};
+use crate::stream::Stream;
+
+/// What the server tells a process that has asked to be told: that it should write a checkpoint, and that its
+/// job ends before it is ended.
+///
+/// ```no_run
+/// use pmi_core::command::Notice;
+/// use pmi_std::Notices;
+///
+/// if let Some(mut notices) = Notices::open(None)? {
+///     std::thread::spawn(move || {
+///         while let Ok(Some(notice)) = notices.wait() {
+///             match notice {
+///                 Notice::Checkpoint => println!("write a checkpoint"),
+///                 Notice::Abort(code) => println!("the job ends with code {code}"),
+///             }
+///         }
+///     });
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Two other ways need no thread: to watch the descriptor, or to ask for a signal. It comes after the notice
+/// was sent, so that [`wait`](Self::wait) finds it there.
+#[derive(Debug)]
+pub struct Notices {
+    stream: Stream,
+    listener: Listener<Bounded>,
+    /// What was read, and how much of it the machine has taken.
+    bytes: [u8; READ_BYTES],
+    held: std::ops::Range<usize>,
+}
+
+impl Notices {
+    /// Opens the second connection of this process, where its environment says that the server is dialled.
+    ///
+    /// `None`: nobody can dial in there (`PMI_PORT` is not set), so that there are no notices.
+    /// `signal` is the name of a signal that shall follow every notice, as `SIGUSR1`.
+    /// Wire: `cmd=init_oob signal=S pmi_version=V pmi_subversion=V pmiid=ID\n`; the version is the one that
+    /// `PMI_VERSION` chooses.
+    /// Errors: [`ConnectError`]; a server that does not know second connections hangs up, or refuses.
+    pub fn open(signal: Option<&str>) -> Result<Option<Self>, ConnectError> {
+        Self::open_by(&Environment::second_connection(std::env::vars_os())?, signal)
+    }
+
+    /// Does as [`open`](Self::open) where `environment` leads, which must be a server that is dialled.
+    ///
+    /// Errors: as for [`open`](Self::open).
+    pub fn open_by(
+        environment: &Environment,
+        signal: Option<&str>,
+    ) -> Result<Option<Self>, ConnectError> {
+        let Way::Dial { id, .. } = environment.way else { return Ok(None) };
+        let version = match environment.speaks {
+            Speaks::Only(version) => version,
+            Speaks::Newest => Version::V2_0,
+        };
+        let buffer = Bounded::new(LISTENER_BYTES);
+        let listener = Listener::new(buffer, id, signal, version).map_err(CallError::Misuse)?;
+        let stream = reach(environment)?;
+        let mut notices = Self { stream, listener, bytes: [0; READ_BYTES], held: 0..0 };
+        notices.say_hello()?;
+        match notices.next_told()? {
+            Some(Told::Opened(_)) => Ok(Some(notices)),
+            // The machine tells nothing else before that.
+            _ => Err(CallError::Peer(PeerError::LeftEarly).into()),
+        }
+    }
+
+    /// Waits for the next notice; `None` when the server has closed the connection.
+    ///
+    /// Errors: of the stream, or of a server that says something else.
+    pub fn wait(&mut self) -> Result<Option<Notice>, CallError<io::Error>> {
+        loop {
+            match self.next_told()? {
+                Some(Told::Notice(notice)) => return Ok(Some(notice)),
+                Some(Told::Opened(_)) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn say_hello(&mut self) -> Result<(), CallError<io::Error>> {
+        let mut line = [0; LISTENER_BYTES];
+        while let Some(len) = self.listener.poll_transmit(&mut line)? {
+            let mut rest = line.get(..len).unwrap_or(b"");
+            while !rest.is_empty() {
+                let written = Write::write(&mut self.stream, rest).map_err(CallError::Io)?;
+                if written == 0 {
+                    return Err(CallError::Peer(PeerError::LeftEarly));
+                }
+                rest = rest.get(written..).unwrap_or(b"");
+            }
+        }
+        Write::flush(&mut self.stream).map_err(CallError::Io)
+    }
+
+    fn next_told(&mut self) -> Result<Option<Told>, CallError<io::Error>> {
+        loop {
+            let bytes = self.bytes.get(self.held.clone()).unwrap_or(b"");
+            self.held.start += self.listener.handle_input(NOW, bytes)?;
+            if let Some(told) = self.listener.poll_event() {
+                return Ok(Some(told));
+            }
+            let len = Read::read(&mut self.stream, &mut self.bytes).map_err(CallError::Io)?;
+            if len == 0 {
+                self.listener.handle_end(NOW)?;
+                return Ok(None);
+            }
+            self.held = 0..len;
+        }
+    }
+}
+
+impl AsFd for Notices {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// A listener waits for no point in time, so none has to be told.
+const NOW: Instant = Instant::ZERO;
+
+/// Notices are short, and seldom.
+const READ_BYTES: usize = 64;

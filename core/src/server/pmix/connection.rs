@@ -1,6 +1,7 @@
 //! A connection: the bytes of one peer, who it is, and what it is owed.
 
 use super::block::{Block, packed};
+use super::events::Ear;
 use super::{ConnectionId, Event};
 use crate::error::{Full, PeerError};
 use crate::ids::{JobId, Rank};
@@ -10,8 +11,7 @@ use crate::time::Instant;
 use crate::wire::pmix::greeting::{write_refusal, write_welcome};
 use crate::wire::pmix::header::Header;
 use crate::wire::pmix::names::Status;
-use crate::wire::pmix::request::Codes;
-use crate::wire::pmix::{Format, List, Release, Type};
+use crate::wire::pmix::{Format, Release, Type};
 use core::marker::PhantomData;
 
 /// One conversation with one peer.
@@ -43,10 +43,8 @@ pub(super) struct Talk<B, X> {
     sending: Option<(usize, usize)>,
     /// The number of the next answer that becomes due; they are sent in this order.
     turn: u32,
-    /// Status codes it wants to be told about.
-    pub(super) codes: heapless::Vec<i32, CODES_MAX>,
-    /// It wants to be told about all others as well.
-    pub(super) has_default_handler: bool,
+    /// What it wants to be told of.
+    pub(super) ear: Ear,
     /// What the owner has not been told yet; nothing more is taken until it has.
     pub(super) note: Option<Event>,
     /// Length of a message at the front of the inbox that the owner has not read yet.
@@ -130,8 +128,7 @@ impl<B, I: Buffer, X> Connection<B, I, X> {
             blocks: PhantomData,
             sending: None,
             turn: 0,
-            codes: heapless::Vec::new(),
-            has_default_handler: false,
+            ear: Ear::new(),
             note: None,
             held: None,
             ready: Link::default(),
@@ -196,25 +193,6 @@ impl<B: Block, X: Slots<Pending<B>>> Talk<B, X> {
         self.deadline = None;
         self.stage = Stage::Broken(error);
         error
-    }
-
-    /// Notes what the peer wants to be told about: these codes, or all if there are none.
-    pub(super) fn register(&mut self, codes: &List<'_>) -> Owed<B> {
-        self.has_default_handler |= codes.is_empty();
-        for code in codes.codes() {
-            if !self.codes.contains(&code) && self.codes.push(code).is_err() {
-                return Owed::Status(Status::OUT_OF_RESOURCE);
-            }
-        }
-        Owed::Status(Status::SUCCESS)
-    }
-
-    /// Notes what the peer wants to be told about no more.
-    pub(super) fn deregister(&mut self, codes: Codes<'_>) {
-        for code in codes {
-            self.has_default_handler &= code != DEFAULT_HANDLER;
-            self.codes.retain(|registered| *registered != code);
-        }
     }
 
     pub(super) fn pendings(&self) -> impl Iterator<Item = (usize, &Pending<B>)> {
@@ -345,9 +323,3 @@ impl<B> Owed<B> {
 
 /// A status in the longest format: its count, two types, and itself.
 const STATUS_BYTES: usize = 16;
-
-/// The code that stands for the handler of all codes.
-const DEFAULT_HANDLER: i32 = i32::MIN;
-
-/// How many status codes one peer may register by themselves.
-const CODES_MAX: usize = 64;

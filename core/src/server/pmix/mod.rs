@@ -22,6 +22,7 @@
 mod block;
 mod collective;
 mod connection;
+mod events;
 mod feed;
 mod fence;
 mod get;
@@ -33,6 +34,7 @@ mod state;
 pub use block::Block;
 pub use collective::Collective;
 pub use connection::{Connection, Pending};
+pub use events::{Happening, News};
 pub use info::JobView;
 pub use names::Published;
 pub use post::{Post, Posted};
@@ -68,6 +70,8 @@ pub trait Memory {
     type Collectives: Slots<Collective<Self::Block>>;
     /// Holds what is published.
     type Names: Slots<Published<Self::Block>>;
+    /// Holds what has happened, for those that want to know of it later.
+    type Events: Slots<Happening<Self::Block>>;
 }
 
 /// The memory of a [`Pmix`], all of it empty at first.
@@ -81,6 +85,8 @@ pub struct Tables<P: Memory> {
     pub collectives: P::Collectives,
     /// See [`Memory::Names`].
     pub names: P::Names,
+    /// See [`Memory::Events`].
+    pub events: P::Events,
 }
 
 /// Which connection. Used again after the connection was closed.
@@ -94,6 +100,7 @@ pub struct Pmix<P: Memory> {
     jobs: P::Jobs,
     collectives: P::Collectives,
     names: P::Names,
+    events: P::Events,
     /// Connections that have something to send or to take up.
     ready: Queue,
     /// Connections that have something to tell the owner.
@@ -147,9 +154,9 @@ pub enum Event {
 impl<P: Memory> Pmix<P> {
     /// Makes it without connections and jobs.
     pub fn new(tables: Tables<P>) -> Self {
-        let Tables { connections, jobs, collectives, names } = tables;
+        let Tables { connections, jobs, collectives, names, events } = tables;
         let (ready, noted) = (Queue::new(), Queue::new());
-        Self { connections, jobs, collectives, names, ready, noted }
+        Self { connections, jobs, collectives, names, events, ready, noted }
     }
 
     /// Lets PMIx clients into a job of the server. `info` is what they are told about it: KVALs as
@@ -166,6 +173,7 @@ impl<P: Memory> Pmix<P> {
     /// connections must be closed.
     pub fn remove_job<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
         self.forget_published(job, None, server);
+        self.forget_events(job);
         if let Some(at) = info::place(&self.jobs, job) {
             self.jobs.remove(at);
         }
@@ -426,7 +434,11 @@ impl<P: Memory, S: Storage> Machine for ConnectionMut<'_, P, S> {
 
     /// Writes a piece of a message: as much of it as there is room for.
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
-        match self.pmix.connections.get_mut(self.id.0 as usize) {
+        let pmix = &mut *self.pmix;
+        if pmix.connections.get(self.id.0 as usize).is_some_and(|open| open.talk.ear.is_behind) {
+            pmix.catch_up(self.id, self.server);
+        }
+        match pmix.connections.get_mut(self.id.0 as usize) {
             Some(connection) => connection.talk.transmit(out),
             None => Ok(None),
         }

@@ -32,6 +32,7 @@ pub(super) struct Reach<'a, P: Memory, S: Storage> {
     pub(super) jobs: &'a mut P::Jobs,
     pub(super) collectives: &'a mut P::Collectives,
     pub(super) names: &'a mut P::Names,
+    pub(super) events: &'a mut P::Events,
     pub(super) server: &'a mut Server<S>,
     pub(super) now: Instant,
 }
@@ -47,6 +48,10 @@ pub(super) enum Told {
     Committed,
     /// Its rank has published something.
     Published,
+    /// It wants to be told of more than before.
+    Registered,
+    /// It has said that something has happened, which is kept here.
+    Happened(usize),
     /// Its rank is in the fence of its job.
     Fenced,
     /// Its rank takes part in something with others.
@@ -133,9 +138,17 @@ fn answer<P: Memory, S: Storage>(
             let until = until(&from.infos, reach.now, None);
             return reach.join(talk, tag, (job, rank), Purpose::Disconnect, &from.procs, until);
         }
-        Request::RegisterEvents { codes, .. } => (talk.register(codes), Told::Nothing),
+        Request::Notify { code, range, infos } => {
+            match reach.notify(talk.format, (job, rank), (*code, *range), infos) {
+                Ok(at) => (Owed::Status(Status::SUCCESS), Told::Happened(at)),
+                Err(status) => (Owed::Status(status), Told::Nothing),
+            }
+        }
+        Request::RegisterEvents { codes, infos } => {
+            (Owed::Status(reach.register(talk, codes, infos)), Told::Registered)
+        }
         Request::DeregisterEvents(codes) => {
-            talk.deregister(codes.clone());
+            talk.ear.deregister(codes.clone());
             // This is the one request without an answer.
             return Told::Nothing;
         }

@@ -325,6 +325,24 @@ pub mod keys {
         CLEANUP_IGNORE = b"pmix.clnup.ignore";
         /// The topmost folder stays. BOOL.
         CLEANUP_LEAVE_TOPDIR = b"pmix.clnup.lvtop";
+        /// The process that an event affects, or that is asked about. PROC.
+        EVENT_AFFECTED_PROC = b"pmix.evproc";
+        /// Such processes. DATA_ARRAY of PROC.
+        EVENT_AFFECTED_PROCS = b"pmix.evaffected";
+        /// The processes that an event is for. DATA_ARRAY of PROC, or PROC.
+        EVENT_CUSTOM_RANGE = b"pmix.evrange";
+        /// An event is for nobody who asks later. BOOL.
+        EVENT_DO_NOT_CACHE = b"pmix.evnocache";
+        /// An event is not for handlers of all codes. BOOL.
+        EVENT_NON_DEFAULT = b"pmix.evnondef";
+        /// What a process has ended with. INT.
+        EXIT_CODE = b"pmix.exit.code";
+        /// How a process has ended. STATUS.
+        PROC_TERM_STATUS = b"pmix.proc.term.status";
+        /// How a job has ended. STATUS.
+        JOB_TERM_STATUS = b"pmix.job.term.status";
+        /// A job. STRING.
+        NSPACE = b"pmix.nspace";
     }
 
     /// Whether a key is one that only process managers give.

@@ -165,6 +165,26 @@ impl<'a> List<'a> {
         Ok(Self { of, count, bytes: from.since(start), format })
     }
 
+    /// Writes how many there are, and that many, in whatever format that is.
+    ///
+    /// Wire: as for [`read`](Self::read).
+    pub fn write(&self, to: &mut Packer<'_>) {
+        to.one(Type::SIZE).size(u64::from(self.count));
+        if self.count == 0 {
+            return;
+        }
+        to.op(self.of, self.count);
+        if self.format == to.format() {
+            to.raw(self.bytes);
+            return;
+        }
+        let mut from = Unpacker::new(self.bytes, self.format);
+        for _ in 0..self.count {
+            // Each was read as such a value.
+            let _ = from.copy(self.of, to);
+        }
+    }
+
     /// True when there are none.
     pub const fn is_empty(&self) -> bool {
         self.count == 0

@@ -41,6 +41,7 @@ impl Desk {
             jobs: Table::new(JOBS_MAX),
             collectives: Table::new(COLLECTIVES_MAX),
             names: Table::new(NAMES_MAX),
+            events: Table::new(EVENTS_MAX),
         };
         Self {
             pmix: Pmix::new(tables),
@@ -249,6 +250,9 @@ const COLLECTIVES_MAX: usize = 1 << 16;
 
 /// A bound on what is published at once.
 const NAMES_MAX: usize = 1 << 16;
+
+/// How much of what has happened is kept for those that ask later.
+const EVENTS_MAX: usize = 512;
 
 /// How many answers one client may wait for at once.
 const PENDINGS_MAX: usize = 1024;

@@ -2,7 +2,7 @@
 
 use crate::server::storage::Table;
 use pmi_core::server::pmix::{
-    Block, Collective, Connection, JobView, Memory, Pending, Post, Published,
+    Block, Collective, Connection, Happening, JobView, Memory, Pending, Post, Published,
 };
 use pmi_std::Bounded;
 use std::rc::Rc;
@@ -24,6 +24,7 @@ impl Memory for Heap {
     type Jobs = Table<JobView<Shared, Vec<Post<Shared>>>>;
     type Collectives = Table<Collective<Shared>>;
     type Names = Table<Published<Shared>>;
+    type Events = Table<Happening<Shared>>;
 }
 
 impl Block for Shared {

@@ -1,5 +1,6 @@
 //! PMIx clients as lines in a test, beside PMI ranks of the same job.
 
+mod events;
 mod fences;
 mod limits;
 mod names;
@@ -9,14 +10,15 @@ mod posts;
 
 use super::*;
 use crate::server::pmix::{
-    Collective, Connection, ConnectionId, Event as PmixEvent, JobView, Memory, Pending, Pmix, Post,
-    Published, Tables,
+    Collective, Connection, ConnectionId, Event as PmixEvent, Happening, JobView, Memory, Pending,
+    Pmix, Post, Published, Tables,
 };
 use crate::time::Duration;
 use crate::wire::pmix::greeting::{Greeting, Kind, read_welcome};
 use crate::wire::pmix::header::Header;
 use crate::wire::pmix::names::{Command, Status, keys, persistence, range, scope};
 use crate::wire::pmix::{Family, Format, Kvals, Packer, Proc, Type, Unpacker, WILDCARD, ranks};
+use std::boxed::Box;
 
 /// Everything in arrays and vectors: what a board, or a host, could lend.
 #[derive(Debug)]
@@ -35,6 +37,7 @@ impl Memory for Lent {
     type Jobs = Vec8<JobView<Block, Vec<Post<Block>>>>;
     type Collectives = Vec8<Collective<Block>>;
     type Names = Vec8<Published<Block>>;
+    type Events = Vec8<Happening<Block>>;
 }
 
 type Vec8<T> = heapless::Vec<Option<T>, 8>;
@@ -42,11 +45,17 @@ type Vec8<T> = heapless::Vec<Option<T>, 8>;
 /// A job of PMI ranks without sessions, into which PMIx clients are let.
 struct Hall {
     world: World,
-    pmix: Pmix<Lent>,
+    /// It is large, and moved about.
+    pmix: Box<Pmix<Lent>>,
     /// By rank; the format that each speaks.
     clients: Vec<(ConnectionId, Format)>,
     tag: u32,
+    /// What clients were told behind an answer, and nobody has looked at yet.
+    heard: Vec<(usize, Answers)>,
 }
+
+/// Messages by their tags.
+type Answers = Vec<(u32, Vec<u8>)>;
 
 const FIXED: Format = Format { family: Family::Fixed, is_described: true };
 const NSPACE: &[u8] = b"kvs_1";
@@ -63,16 +72,17 @@ impl Hall {
 
     fn empty(size: u32) -> Self {
         let world = World::without_sessions(size, false);
-        let mut pmix = Pmix::new(Tables {
+        let mut pmix = Box::new(Pmix::new(Tables {
             connections: Vec8::new(),
             jobs: Vec8::new(),
             collectives: Vec8::new(),
             names: Vec8::new(),
-        });
+            events: Vec8::new(),
+        }));
         let info = packed(Format::PLAIN, &|to| describe(size, to));
         let posts = (0..size).map(|_| Post::default()).collect();
         pmix.add_job(world.job, Block::from_slice(&info).unwrap(), posts).unwrap();
-        Self { world, pmix, clients: Vec::new(), tag: 100 }
+        Self { world, pmix, clients: Vec::new(), tag: 100, heard: Vec::new() }
     }
 
     /// Opens a connection that has not said anything.
@@ -126,7 +136,7 @@ impl Hall {
     }
 
     /// The answers that have come, by their tags.
-    fn answers(&mut self, client: usize) -> Vec<(u32, Vec<u8>)> {
+    fn answers(&mut self, client: usize) -> Answers {
         let (id, _) = self.clients[client];
         let (bytes, mut answers) = (self.bytes(id), Vec::new());
         let mut rest = &bytes[..];

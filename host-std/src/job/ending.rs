@@ -48,10 +48,14 @@ impl Run {
             self.service.tracer.event(Who::rank(job.0, rank), ended);
         }
         self.clean_up_after(job, rank);
+        self.tell_pmix_of_end((job, rank), ending);
         match judge(rank, ending, self.service.phase(job, rank)).filter(|_| self.is_wanted(job)) {
             Some(failure) if self.tolerate(job, &failure) => self.outputs.drain(number),
             Some(failure) => {
                 self.outputs.drain(number);
+                // Whoever waits for it or wants to know of it hears so before any signal.
+                self.service.set_gone(job, rank);
+                self.service.flush(&self.poller)?;
                 self.fail(job, failure);
                 // Unless it was a signal to us that ended it: then the others get the usual time.
                 self.step_down();
@@ -106,6 +110,9 @@ impl Run {
         });
         if id == self.first || !has_ended {
             return;
+        }
+        if self.pmix.is_some() {
+            self.service.tell_job_end(id);
         }
         // Not at once: the answer to its spawner may not be written yet, and names it.
         self.ended.push_back(id);

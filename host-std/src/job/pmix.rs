@@ -3,6 +3,7 @@
 use super::{Run, index};
 use crate::launch::plan::Plan;
 use crate::launch::pmix::PmixDial;
+use crate::launch::process::Ending;
 use crate::report;
 use crate::server::listen::Listener;
 use crate::server::news::Asked;
@@ -90,6 +91,13 @@ impl Run {
             Wish::Unknown => Status::NOT_SUPPORTED,
         };
         self.service.answer_pmix((connection, pending), status);
+    }
+
+    /// Tells PMIx clients how a process has ended, before anything that follows from it.
+    pub(super) fn tell_pmix_of_end(&mut self, (job, rank): (JobId, u32), ending: Ending) {
+        if self.pmix.is_some() {
+            self.service.tell_end(job, rank, ending, self.service.phase(job, rank));
+        }
     }
 
     /// Removes what a rank that has ended has left behind.

@@ -92,6 +92,9 @@ impl Run {
                     self.starts.push_front(start);
                 } else if let Some(Spawner { asked, commands, .. }) = start.spawner {
                     self.service.answer_spawn(asked, Ok(start.job), &commands.done());
+                    if self.pmix.is_some() {
+                        self.service.tell_job_start(start.job);
+                    }
                 }
             }
             Err(error) => self.take_start_failure(start, &error),

@@ -168,6 +168,10 @@ numbers! { Status:
     QUERY_PARTIAL_SUCCESS = -104, "QUERY_PARTIAL_SUCCESS";
     /// A job has ended.
     JOB_END = -145, "EVENT_JOB_END";
+    /// All processes of a job run.
+    LAUNCH_COMPLETE = -174, "LAUNCH_COMPLETE";
+    /// A job has begun.
+    JOB_START = -191, "EVENT_JOB_START";
     /// A program cannot be run.
     JOB_APP_NOT_EXECUTABLE = -177, "JOB_APP_NOT_EXECUTABLE";
     /// A job could not be started.

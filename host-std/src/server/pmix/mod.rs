@@ -1,9 +1,10 @@
 //! Serving PMIx clients: what their part of the server is made of ([`heap`]), what they are told about
-//! their job ([`facts`]), their connections ([`desk`]), what they ask of the launcher ([`asked`]), and
-//! whether they are who they say ([`who`]).
+//! their job ([`facts`]), their connections ([`desk`]), what they ask of the launcher ([`asked`]), what it
+//! tells them unasked ([`events`]), and whether they are who they say ([`who`]).
 
 pub mod asked;
 pub mod desk;
+pub mod events;
 pub mod facts;
 pub mod heap;
 pub mod who;

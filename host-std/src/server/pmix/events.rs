@@ -1,0 +1,73 @@
+//! What the launcher itself tells PMIx clients of: how processes and spawned jobs come and go.
+
+use crate::launch::pmix::server_nspace;
+use crate::launch::process::Ending;
+use crate::server::service::Service;
+use crate::verdict::Phase;
+use pmi_core::ids::JobId;
+use pmi_core::server::pmix::News;
+use pmi_core::wire::pmix::names::{Status, keys, range};
+use pmi_core::wire::pmix::{Packer, Proc, Type};
+
+impl Service {
+    /// Tells those who have asked for it how a process has ended that had come as far as `phase`.
+    pub fn tell_end(&mut self, job: JobId, rank: u32, ending: Ending, phase: Phase) {
+        let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
+        let source = Proc { nspace: name.as_bytes(), rank };
+        let (code, exit_code) = match (ending, phase) {
+            // Nobody knows how it ended.
+            (Ending::Unseen, _) => return,
+            (Ending::Killed { .. } | Ending::OutOfMemory, _) => (Status::PROC_ABORTED_BY_SIG, None),
+            (Ending::Exited(code), Phase::Open) => (Status::PROC_TERM_WO_SYNC, Some(code)),
+            (Ending::Exited(0), _) => (Status::PROC_TERMINATED, Some(0)),
+            (Ending::Exited(code), _) => (Status::EXIT_NONZERO_TERM, Some(code)),
+        };
+        let infos = 3 + u32::from(exit_code.is_some());
+        // Libraries of a job that begins later have nothing to do with it.
+        let (range, later) = (range::SESSION, Some(range::NAMESPACE));
+        let news = News { code, source, range, later, infos };
+        self.desk.pmix.tell(&news, &self.server, |to| {
+            special(to);
+            source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
+            info(keys::PROC_TERM_STATUS, Type::STATUS, to).i32(code.0);
+            if let Some(exit_code) = exit_code {
+                info(keys::EXIT_CODE, Type::INT, to).int(exit_code.into());
+            }
+        });
+    }
+
+    /// Tells those who have asked for it that all processes of a job run.
+    pub fn tell_job_start(&mut self, job: JobId) {
+        for code in [Status::JOB_START, Status::LAUNCH_COMPLETE] {
+            self.tell_of_job(job, code);
+        }
+    }
+
+    /// Tells those who have asked for it that a job has ended.
+    pub fn tell_job_end(&mut self, job: JobId) {
+        self.tell_of_job(job, Status::JOB_END);
+    }
+
+    fn tell_of_job(&mut self, job: JobId, code: Status) {
+        let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
+        let server = server_nspace(std::process::id());
+        let source = Proc { nspace: server.as_bytes(), rank: 0 };
+        let range = range::SESSION;
+        let news = News { code, source, range, later: Some(range), infos: 2 };
+        self.desk.pmix.tell(&news, &self.server, |to| {
+            special(to);
+            info(keys::NSPACE, Type::STRING, to).text(Some(name.as_bytes()));
+        });
+    }
+}
+
+/// It is for those that have asked for this code. Handlers of all codes are mostly there for what is
+/// fatal: those of MPI libraries end the job.
+fn special(to: &mut Packer<'_>) {
+    info(keys::EVENT_NON_DEFAULT, Type::BOOL, to).u8(1);
+}
+
+/// Writes what stands in front of the value of an info.
+fn info<'a, 'b>(key: &[u8], of: Type, to: &'a mut Packer<'b>) -> &'a mut Packer<'b> {
+    to.text(Some(key)).u32(0).of(of)
+}

@@ -1,0 +1,60 @@
+//! Events of PMIx, between programs built against Debian's PMIx library, and from the launcher.
+
+mod common;
+use common::{Ran, host, openmpi_program, pmix_program, run};
+use std::path::Path;
+
+fn ignoring_failures(ranks: &str, program: &Path, args: &[&str]) -> Ran {
+    let mut command = host(["run", "--on-exit-error", "ignore", "-n", ranks]);
+    run(command.arg(program).args(args))
+}
+
+#[test]
+fn what_a_rank_says_is_heard_by_those_who_have_asked_for_it() {
+    let Some(events) = pmix_program("pmix_events") else { return };
+    let ran = run(host(["run", "-n", "3"]).arg(&events).arg("say")).exits_with(0).says_nothing();
+    let expected = [
+        "rank 0 hears -3001 of rank 2: to all",
+        "rank 0 hears -3003 of rank 2: to one who asks later",
+        "rank 1 hears -3001 of rank 2: to all",
+        "rank 1 hears -3002 of rank 2: to one",
+    ];
+    assert_eq!(ran.lines(), expected);
+}
+
+#[test]
+fn whoever_asks_is_told_how_other_ranks_end() {
+    let Some(events) = pmix_program("pmix_events") else { return };
+    let ran = ignoring_failures("5", &events, &["ends"]);
+    let expected = [
+        "rank 0 hears -200 of rank 4 about rank 4 code 0",
+        "rank 0 hears -201 of rank 1 about rank 1 code 0",
+        "rank 0 hears -402 of rank 2 about rank 2",
+        "rank 0 hears -404 of rank 3 about rank 3 code 7",
+    ];
+    assert_eq!(ran.lines(), expected, "{}", ran.err);
+}
+
+#[test]
+fn whoever_asks_is_told_how_a_spawned_job_comes_and_goes() {
+    let Some(events) = pmix_program("pmix_events") else { return };
+    let ran = run(host(["run", "-n", "1"]).arg(&events).arg("spawn")).exits_with(0).says_nothing();
+    let hears = |code: i32| format!("rank 0 hears {code} of rank 0 about the job spawned");
+    assert_eq!(ran.lines(), [hears(-145), hears(-174), hears(-191)]);
+}
+
+#[test]
+fn a_rank_that_dies_in_a_fence_leaves_the_others_with_a_part_of_it() {
+    let Some(events) = pmix_program("pmix_events") else { return };
+    let ran = ignoring_failures("3", &events, &["fence"]).exits_with(137);
+    assert_eq!(ran.lines(), ["rank 0: -52", "rank 2: -52"]);
+    ran.says(&["rank 1 of 3", "SIGKILL"]);
+}
+
+#[test]
+fn handlers_of_all_codes_are_not_for_ends_of_ranks() {
+    // Open MPI 4.1 has one, and ends the job with whatever it is told.
+    let Some(killed) = openmpi_program("survive") else { return };
+    let ran = ignoring_failures("3", &killed, &[]).exits_with(137);
+    assert_eq!(ran.lines(), ["rank 0 goes on", "rank 2 goes on"], "{}", ran.err);
+}

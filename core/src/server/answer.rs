@@ -27,7 +27,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
         match owed {
             Owed::Fence(generation) => self.job.fence().has_ended(*generation),
             Owed::Ring(generation) if parts::CIRCLES => self.job.ring_has_ended(*generation),
-            Owed::Group(_) | Owed::Spawn => false,
+            Owed::Group(_) | Owed::Spawn(_) => false,
             Owed::Attribute(_, key) if parts::FRAMES => self.attribute(key.as_bytes()).is_some(),
             _ => true,
         }
@@ -90,7 +90,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             }
             Owed::Notice(notice) if parts::DIAL => Answer::Notice(*notice),
             Owed::All(listing) if parts::CIRCLES => return self.listed(listing),
-            Owed::Spawn if parts::SPAWN => Answer::Nothing,
+            Owed::Spawn(_) if parts::SPAWN => Answer::Nothing,
             Owed::Spawned(made, codes) if parts::SPAWN => {
                 let job = self.other.map(|job| Text::plain(job.name().as_bytes()));
                 let code = made.err().unwrap_or(Code::SUCCESS);

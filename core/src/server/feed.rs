@@ -99,7 +99,7 @@ impl<S: Storage> Server<S> {
         let note = match told {
             Told::Nothing | Told::Job(Effect::None) => return,
             Told::Joined => Event::Joined { job, rank },
-            Told::Spawn(exchange) => Event::Spawn { session: id, exchange },
+            Told::Spawn(place) => Event::Spawn { session: id, exchange: self.number(id, place) },
             Told::Job(Effect::FenceEnded) => return self.release(job),
             Told::Job(Effect::RingEnded) if !parts::CIRCLES => return,
             Told::Job(Effect::RingEnded) => {
@@ -127,6 +127,16 @@ impl<S: Storage> Server<S> {
             session.talk.note = Some(note);
         }
         self.noted.push(&mut self.sessions, id.0, noted_link::<S>);
+    }
+
+    /// Numbers a spawn. The number of its session and its place in it are soon somebody else's.
+    fn number(&mut self, id: SessionId, place: usize) -> usize {
+        self.spawns = self.spawns.wrapping_add(1);
+        let session = self.sessions.get_mut(id.0 as usize);
+        if let Some(waits) = session.and_then(|session| session.talk.exchanges.get_mut(place)) {
+            waits.owed = Owed::Spawn(self.spawns);
+        }
+        self.spawns as usize
     }
 
     pub(super) fn release(&mut self, id: JobId) {

@@ -74,6 +74,8 @@ pub struct Server<S: Storage> {
     ready: Queue,
     /// Sessions that have something to tell the owner.
     noted: Queue,
+    /// How many spawns were asked for.
+    spawns: u32,
 }
 
 /// One session, lent, as a [`Machine`].
@@ -122,7 +124,7 @@ pub enum Event {
     Spawn {
         /// Who wants it.
         session: SessionId,
-        /// To be given back with the answer.
+        /// Numbers the spawns of a server; to be given back with the answer.
         exchange: usize,
     },
     /// All members here are in the fence: tell the other nodes, and call [`Server::end_fence`]
@@ -154,7 +156,7 @@ pub enum Event {
 impl<S: Storage> Server<S> {
     /// Makes a server without sessions and jobs; `names` holds what is published.
     pub const fn new(sessions: S::Sessions, jobs: S::Jobs, names: S::Kvs) -> Self {
-        Self { sessions, jobs, names, ready: Queue::new(), noted: Queue::new() }
+        Self { sessions, jobs, names, ready: Queue::new(), noted: Queue::new(), spawns: 0 }
     }
 
     /// Adds a job; its ranks are the indexes of `members`.
@@ -372,7 +374,7 @@ impl<S: Storage> Server<S> {
     ///
     /// Shape: `codes` says of each process that was asked for whether it was started, in stretches;
     /// empty, the answer itself says it for all.
-    /// Errors: [`Misuse::NoSuch`] if the session does not wait for a spawn there,
+    /// Errors: [`Misuse::NoSuch`] if the session does not wait for this spawn, or not any more,
     /// [`Misuse::NoRoom`] for more than [`SPAWN_RUNS`](crate::limits::SPAWN_RUNS) stretches.
     pub fn answer_spawn(
         &mut self,
@@ -384,8 +386,12 @@ impl<S: Storage> Server<S> {
         let codes = Codes::new(codes)?;
         let missing = Misuse::NoSuch { what: "spawn" };
         let talk = &mut self.sessions.get_mut(session.0 as usize).ok_or(missing)?.talk;
-        let waits = talk.exchanges.get_mut(exchange).filter(|waits| waits.owed == Owed::Spawn);
-        waits.ok_or(missing)?.owed = Owed::Spawned(made, codes);
+        let waits = |(_, waits): &(usize, &Exchange)| match waits.owed {
+            Owed::Spawn(number) => number as usize == exchange,
+            _ => false,
+        };
+        let place = talk.exchanges().find(waits).ok_or(missing)?.0;
+        talk.exchanges.get_mut(place).ok_or(missing)?.owed = Owed::Spawned(made, codes);
         self.ready.push(&mut self.sessions, session.0, ready_link::<S>);
         Ok(())
     }

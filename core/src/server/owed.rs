@@ -70,8 +70,8 @@ pub enum Owed {
     Ring(u32),
     /// What the server says unasked.
     Notice(Notice),
-    /// What becomes of a spawn.
-    Spawn,
+    /// What becomes of the spawn with this number.
+    Spawn(u32),
     /// What became of it: the job that was spawned, or why there is none.
     Spawned(Result<JobId, Code>, Codes),
 }

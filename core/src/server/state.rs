@@ -388,7 +388,8 @@ impl<X: Slots<Exchange>> Talk<X> {
             self.owe(question, Owed::refused(Reason::Lacking { field: "program" }));
             return Told::Nothing;
         }
-        Told::Spawn(self.owe(question, Owed::Spawn))
+        // It gets its number when the owner is told.
+        Told::Spawn(self.owe(question, Owed::Spawn(0)))
     }
 }
 

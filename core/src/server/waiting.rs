@@ -42,7 +42,7 @@ impl<S: Storage> Server<S> {
                 Owed::Group(group) => Some(Wait::Group(*group)),
                 Owed::Ring(generation) => Some(Wait::Ring(*generation)),
                 Owed::Attribute(_, key) => Some(Wait::Attribute(key)),
-                Owed::Spawn => Some(Wait::Spawn),
+                Owed::Spawn(_) => Some(Wait::Spawn),
                 _ => None,
             })
         })

@@ -110,8 +110,8 @@ pub(super) enum Owed<B> {
     Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, until: Option<Instant> },
     /// What is published under the keys of this request.
     Lookup { body: B, until: Option<Instant> },
-    /// What the owner says.
-    Owner,
+    /// What the owner says to the request with this number.
+    Owner(u32),
 }
 
 impl<B, I: Buffer, X> Connection<B, I, X> {

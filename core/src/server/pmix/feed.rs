@@ -112,13 +112,23 @@ impl<P: Memory> Pmix<P> {
                 self.unlink(job, rank, Phase::Finalized, server);
                 return;
             }
-            Told::Asked(pending) => Event::Asked { connection: id, pending },
+            Told::Asked(place) => Event::Asked { connection: id, pending: self.number(id, place) },
             Told::Aborted { code, message } => Event::Aborted { job, rank, code, message },
         };
         if let Some(Connection { talk, .. }) = self.connections.get_mut(id.0 as usize) {
             talk.note = Some(note);
         }
         self.noted.push(&mut self.connections, id.0, noted_link::<P>);
+    }
+
+    /// Numbers a request. The number of its connection and its place in it are soon somebody else's.
+    fn number(&mut self, id: ConnectionId, place: usize) -> usize {
+        self.asked = self.asked.wrapping_add(1);
+        let connection = self.connections.get_mut(id.0 as usize);
+        if let Some(waits) = connection.and_then(|found| found.talk.pendings.get_mut(place)) {
+            waits.owed = Owed::Owner(self.asked);
+        }
+        self.asked as usize
     }
 
     /// The stream of a connection has ended; says whether that was too early.

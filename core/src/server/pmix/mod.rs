@@ -105,6 +105,8 @@ pub struct Pmix<P: Memory> {
     ready: Queue,
     /// Connections that have something to tell the owner.
     noted: Queue,
+    /// How many requests were handed to the owner.
+    asked: u32,
 }
 
 /// One connection, lent with what it may touch, as a [`Machine`].
@@ -146,7 +148,7 @@ pub enum Event {
     Asked {
         /// The connection.
         connection: ConnectionId,
-        /// To be given back with the answer.
+        /// Numbers the requests that only the owner can answer; to be given back with the answer.
         pending: usize,
     },
 }
@@ -156,7 +158,7 @@ impl<P: Memory> Pmix<P> {
     pub fn new(tables: Tables<P>) -> Self {
         let Tables { connections, jobs, collectives, names, events } = tables;
         let (ready, noted) = (Queue::new(), Queue::new());
-        Self { connections, jobs, collectives, names, events, ready, noted }
+        Self { connections, jobs, collectives, names, events, ready, noted, asked: 0 }
     }
 
     /// Lets PMIx clients into a job of the server. `info` is what they are told about it: KVALs as
@@ -357,7 +359,7 @@ impl<P: Memory> Pmix<P> {
 
     /// Answers a request that was [`Asked`](Event::Asked): a status, and what `more` packs behind it.
     ///
-    /// Errors: [`Misuse::NoSuch`] if the connection does not wait for an answer there.
+    /// Errors: [`Misuse::NoSuch`] if the connection does not wait for this answer, or not any more.
     pub fn answer(
         &mut self,
         id: ConnectionId,
@@ -369,13 +371,16 @@ impl<P: Memory> Pmix<P> {
         let connection = self.connections.get_mut(id.0 as usize).ok_or(missing)?;
         let talk = &mut connection.talk;
         let format = talk.format;
-        let waits = talk.pendings.get(pending).filter(|waits| matches!(waits.owed, Owed::Owner));
-        waits.ok_or(missing)?;
+        let waits = |(_, waits): &(usize, &Pending<P::Block>)| match waits.owed {
+            Owed::Owner(number) => number as usize == pending,
+            _ => false,
+        };
+        let place = talk.pendings().find(waits).ok_or(missing)?.0;
         let body = block::packed(format, |to| {
             to.one(crate::wire::pmix::Type::STATUS).i32(status.0);
             more(to);
         });
-        talk.settle(pending, body.map_or(Owed::Status(Status::NOMEM), Owed::Body));
+        talk.settle(place, body.map_or(Owed::Status(Status::NOMEM), Owed::Body));
         self.ready.push(&mut self.connections, id.0, ready_link::<P>);
         Ok(())
     }

@@ -153,7 +153,8 @@ fn answer<P: Memory, S: Storage>(
             return Told::Nothing;
         }
         Request::JobControl { .. } | Request::Spawn { .. } => {
-            return Told::Asked(talk.owe(tag, Owed::Owner));
+            // It gets its number when the owner is told.
+            return Told::Asked(talk.owe(tag, Owed::Owner(0)));
         }
         _ => (Owed::Status(Status::NOT_SUPPORTED), Told::Nothing),
     };

@@ -491,6 +491,31 @@ fn a_spawn_is_lent_to_the_owner_and_answered_later() {
 }
 
 #[test]
+fn the_answer_to_a_spawn_of_somebody_who_is_gone_is_nobody_elses() {
+    let text = "mcmd=spawn\nnprocs=1\nexecname=/bin/a\ntotspawns=1\nspawnssofar=1\nendcmd\n";
+    let mut world = World::new(1);
+    world.init_all();
+    let ask = |world: &mut World| {
+        world.tell(0, text).unwrap();
+        let Some(Event::Spawn { session, exchange }) = world.server.poll_event() else { panic!() };
+        world.server.spawn_read(session);
+        (session, exchange)
+    };
+    let gone = ask(&mut world);
+    // The next one gets the same session and the same place in it.
+    world.server.close(gone.0);
+    let peer = Peer::Member { job: world.job, rank: Rank(0) };
+    let session = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
+    assert_eq!(session, gone.0);
+    world.init_all();
+    let (_, exchange) = ask(&mut world);
+    let missing = Err(Misuse::NoSuch { what: "spawn" });
+    assert_eq!(world.server.answer_spawn(gone.0, gone.1, Ok(world.job), &[]), missing);
+    world.server.answer_spawn(session, exchange, Err(Code::FAIL), &[]).unwrap();
+    assert_eq!(world.hear(0), "cmd=spawn_result rc=-1\n");
+}
+
+#[test]
 fn an_answer_that_does_not_fit_is_kept() {
     let mut world = World::new(1);
     world.init_all();

@@ -37,3 +37,29 @@ fn what_only_the_owner_can_do_is_lent_to_it_until_it_was_read() {
     assert_eq!(hall.status(0), Status::SUCCESS);
     assert!(hall.pmix.answer(connection, pending, Status::SUCCESS, |_| {}).is_err());
 }
+
+#[test]
+fn the_answer_to_somebody_who_is_gone_is_nobody_elses() {
+    let mut hall = Hall::new(1);
+    let ask = |hall: &mut Hall| {
+        hall.ask(0, Command::JOB_CONTROL, &|to| {
+            to.one(Type::SIZE).size(0).one(Type::SIZE).size(0);
+        });
+        let Some(PmixEvent::Asked { connection, pending }) = hall.pmix.poll_event() else {
+            panic!("the owner is asked")
+        };
+        hall.pmix.request_read(connection);
+        (connection, pending)
+    };
+    let gone = ask(&mut hall);
+    // The next one gets the same connection and the same place in it.
+    let server = &mut hall.world.server;
+    hall.pmix.close(gone.0, server);
+    hall.clients.clear();
+    hall.join(0, Format::PLAIN);
+    let (connection, pending) = ask(&mut hall);
+    assert_eq!(connection, gone.0);
+    assert!(hall.pmix.answer(gone.0, gone.1, Status::SUCCESS, |_| {}).is_err());
+    hall.pmix.answer(connection, pending, Status::NOT_SUPPORTED, |_| {}).unwrap();
+    assert_eq!(hall.status(0), Status::NOT_SUPPORTED);
+}

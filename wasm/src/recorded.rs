@@ -71,8 +71,10 @@ impl Recorded {
         notes.insert(0, heading(&trace, format));
         let has_times = trace.records.iter().any(|record| record.time_ns > 0);
         let whos = whos(&trace);
-        let lane =
-            |who: &Who| Lane { name: name(&trace, *who), group: who.0, dialect: String::new() };
+        let lane = |who: &Who| {
+            let (job, name) = (who.0, name(&trace, *who));
+            Lane { name, job, group: job, dialect: String::new() }
+        };
         let mut story = Story { lanes: whos.iter().map(lane).collect(), ..Story::default() };
         let mut pipes = Pipes::new(story.lanes.len());
         let mut end = Moment::default();

@@ -19,6 +19,7 @@ pub(crate) fn view(world: &World) -> String {
         });
         json.list("keys", &snapshot.keys, |json, key| {
             json.object(|json| {
+                json.text("job", &key.job);
                 json.bytes("key", &key.key);
                 json.bytes("value", &key.value);
                 json.maybe("by", key.by);
@@ -26,10 +27,14 @@ pub(crate) fn view(world: &World) -> String {
                 json.plain("visible", key.is_visible);
             });
         });
-        json.part("fence", |json| {
-            json.plain("generation", snapshot.fence.generation);
-            json.plain("inside", snapshot.fence.inside);
-            json.list("missing", &snapshot.fence.missing, |json, rank| json.value(rank));
+        json.list("fences", &snapshot.fences, |json, fence| {
+            json.object(|json| {
+                json.text("job", &fence.job);
+                json.plain("ranks", fence.ranks);
+                json.plain("generation", fence.generation);
+                json.plain("inside", fence.inside);
+                json.list("missing", &fence.missing, |json, rank| json.value(rank));
+            });
         });
         json.list("debts", &snapshot.debts, |json, debt| {
             json.object(|json| {
@@ -145,7 +150,7 @@ mod tests {
         let view = view(&world(text));
         for part in [
             r#""key":"a","value":"1","by":0,"node":null,"visible":false"#,
-            r#""fence":{"generation":0,"inside":1,"missing":[1]}"#,
+            r#"{"job":"kvs_sim","ranks":2,"generation":0,"inside":1,"missing":[1]}"#,
             r#""debts":[{"rank":0,"what":"fence","debtors":[1]}]"#,
             r#""client":"open","member":"open","session":true,"asks":["fence"]"#,
         ] {

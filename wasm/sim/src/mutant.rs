@@ -4,6 +4,7 @@
 //! core has to be broken for it.
 
 use litemap::LiteMap;
+use pmi_core::wire::{Framed, pmi2};
 use std::fmt;
 use std::str::FromStr;
 
@@ -17,6 +18,8 @@ pub struct Mutant {
     /// Ranks whose next release was forged already, so that the true one must not follow.
     released: LiteMap<u32, ()>,
     kept: LiteMap<u32, Vec<u8>>,
+    /// A port that was found once.
+    port: Option<Vec<u8>>,
     has_acted: bool,
 }
 
@@ -47,6 +50,18 @@ pub enum MutantKind {
     HarmAnother,
     /// Reads on though the peer does not.
     Greedy,
+    /// Says that nothing was spawned when it was.
+    DenySpawn,
+    /// Lets a job begin without what it should find.
+    ForgetPreput,
+    /// Finds a key of a job that is not connected.
+    Leak,
+    /// Tells a rank of a ring something else than its neighbour passed on.
+    WrongNeighbour,
+    /// Lets a rank out of a ring as soon as it is in.
+    EarlyRing,
+    /// Finds a name whose job is forgotten.
+    KeepName,
     /// Panics at a lookup.
     Crash,
 }
@@ -59,6 +74,7 @@ impl Mutant {
             forged: LiteMap::new(),
             released: LiteMap::new(),
             kept: LiteMap::new(),
+            port: None,
             has_acted: false,
         }
     }
@@ -68,8 +84,8 @@ impl Mutant {
         let mut out = Vec::new();
         let mut pending = self.partial.remove(&rank).unwrap_or_default();
         pending.extend(bytes);
-        while let Some(end) = pending.iter().position(|b| *b == b'\n') {
-            let rest = pending.split_off(end + 1);
+        while let Some(end) = message_len(&pending) {
+            let rest = pending.split_off(end);
             let line = std::mem::replace(&mut pending, rest);
             if self.passes(rank, &line) {
                 out.extend(line);
@@ -91,6 +107,17 @@ impl Mutant {
                 self.has_acted = true;
                 self.forge(rank, b"cmd=put_result rc=0\n");
                 false
+            }
+            MutantKind::EarlyRing if body(line).starts_with(b"cmd=ring;") => {
+                let tag = field(line, b"thrid=").map(|tag| [b"thrid=", tag, b";"].concat());
+                let answer = [
+                    b"cmd=ring-response;",
+                    &tag.unwrap_or_default()[..],
+                    b"rc=0;ring-count=0;ring-left=;ring-right=;",
+                ];
+                self.forge(rank, &framed(&answer.concat()));
+                self.released.insert(rank, ());
+                true
             }
             MutantKind::Crash if says(b"cmd=lookup_name") => {
                 panic!("a mutant crashes as it should")
@@ -128,6 +155,31 @@ impl Mutant {
             MutantKind::AnswerTwice if says(b"cmd=put_result") => [same.clone(), same].concat(),
             MutantKind::SwallowReply if says(b"cmd=get_result") && self.acts() => vec![],
             MutantKind::SwallowRelease if says(b"cmd=barrier_out") && self.acts() => vec![],
+            MutantKind::DenySpawn if says(b"cmd=spawn_result rc=0") => {
+                vec![b"cmd=spawn_result rc=1 msg=no\n".to_vec()]
+            }
+            MutantKind::ForgetPreput if says(b"cmd=get_result rc=0") && self.acts() => {
+                vec![b"cmd=get_result rc=1 msg=no_such_key\n".to_vec()]
+            }
+            MutantKind::Leak if says(b"cmd=get_result rc=1") => {
+                vec![b"cmd=get_result rc=0 msg=success value=leak\n".to_vec()]
+            }
+            MutantKind::EarlyRing
+                if body(message).starts_with(b"cmd=ring-response")
+                    && self.released.remove(&rank).is_some() =>
+            {
+                vec![]
+            }
+            MutantKind::WrongNeighbour if body(message).starts_with(b"cmd=ring-response") => {
+                changed(message)
+            }
+            MutantKind::KeepName if says(b"cmd=lookup_result rc=0") => {
+                self.port = Some(message.into());
+                same
+            }
+            MutantKind::KeepName if says(b"cmd=lookup_result") => {
+                vec![self.port.clone().unwrap_or_else(|| message.into())]
+            }
             MutantKind::Swap if says(b"cmd=maxes") && !self.has_acted => {
                 self.kept.insert(rank, message.into());
                 vec![]
@@ -162,6 +214,31 @@ impl Mutant {
     }
 }
 
+/// The length of the message in front, as lines and frames begin.
+fn message_len(bytes: &[u8]) -> Option<usize> {
+    match pmi2::frame(bytes) {
+        Ok(Framed::Whole(len)) if !bytes.starts_with(b"cmd=") && !bytes.starts_with(b"mcmd=") => {
+            Some(len)
+        }
+        _ => bytes.iter().position(|b| *b == b'\n').map(|end| end + 1),
+    }
+}
+
+/// A frame without its length; a line as it is.
+fn body(message: &[u8]) -> &[u8] {
+    if message.starts_with(b"cmd=") { message } else { message.get(6..).unwrap_or(b"") }
+}
+
+/// The value of a field of a frame.
+fn field<'a>(message: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut fields = body(message).split(|b| *b == b';');
+    fields.find_map(|field| field.strip_prefix(name))
+}
+
+fn framed(body: &[u8]) -> Vec<u8> {
+    [format!("{:<6}", body.len()).as_bytes(), body].concat()
+}
+
 /// The message with another last letter.
 fn changed(message: &[u8]) -> Vec<Vec<u8>> {
     let mut changed = message.to_vec();
@@ -173,7 +250,7 @@ fn changed(message: &[u8]) -> Vec<Vec<u8>> {
 
 impl MutantKind {
     /// All there are.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 19] = [
         Self::EarlyFence,
         Self::LosePut,
         Self::WrongValue,
@@ -186,6 +263,12 @@ impl MutantKind {
         Self::BlameAnother,
         Self::HarmAnother,
         Self::Greedy,
+        Self::DenySpawn,
+        Self::ForgetPreput,
+        Self::Leak,
+        Self::WrongNeighbour,
+        Self::EarlyRing,
+        Self::KeepName,
         Self::Crash,
     ];
 
@@ -204,6 +287,12 @@ impl MutantKind {
             Self::BlameAnother => "blame-another",
             Self::HarmAnother => "harm-another",
             Self::Greedy => "greedy",
+            Self::DenySpawn => "deny-spawn",
+            Self::ForgetPreput => "forget-preput",
+            Self::Leak => "leak",
+            Self::WrongNeighbour => "wrong-neighbour",
+            Self::EarlyRing => "early-ring",
+            Self::KeepName => "keep-name",
             Self::Crash => "crash",
         }
     }

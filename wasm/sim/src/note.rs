@@ -131,6 +131,18 @@ pub enum Note {
         /// Who.
         rank: u32,
     },
+    /// The host has begun to start a job that a rank spawned.
+    Spawned {
+        /// Who asked for it.
+        rank: u32,
+        /// Which.
+        job: String,
+    },
+    /// The host has forgotten a job, since the last of its processes has ended.
+    Forgotten {
+        /// Which.
+        job: String,
+    },
     /// Two ranks put the same key between two fences.
     PutTwice {
         /// The key.
@@ -218,6 +230,8 @@ pub enum Said {
     Text(Vec<u8>),
     Missing,
     Refused(Vec<u8>),
+    Spawned { job: Option<Vec<u8>>, codes: Option<Vec<u8>> },
+    Ring { place: u32, left: Vec<u8>, right: Vec<u8> },
     Other(String),
 }
 
@@ -232,6 +246,15 @@ impl Got {
             Answer::Name(text) | Answer::Value(text) => Said::Text(text.bytes().collect()),
             Answer::Missing => Said::Missing,
             Answer::Told(text) => Said::Refused(text.bytes().collect()),
+            Answer::Spawned { job, codes } => Said::Spawned {
+                job: job.map(|job| job.bytes().collect()),
+                codes: codes.map(|codes| codes.bytes().collect()),
+            },
+            Answer::Ring { count, left, right } => Said::Ring {
+                place: count,
+                left: left.bytes().collect(),
+                right: right.bytes().collect(),
+            },
             Answer::Identity(who) => Said::Other(format!("rank {} of {}", who.rank, who.size)),
             Answer::Maxes(maxes) => {
                 Said::Other(format!("{} {} {}", maxes.kvsname, maxes.key, maxes.value))
@@ -273,10 +296,15 @@ impl Note {
             | Self::ServerLeft { rank }
             | Self::HostHolds { rank, .. }
             | Self::Joined { rank }
+            | Self::Spawned { rank, .. }
             | Self::Struck { rank, .. }
             | Self::Mishap { rank, .. } => Some(rank),
             Self::Reported { rank, .. } => rank,
-            Self::PutTwice { .. } | Self::KillAll | Self::Quiet | Self::Violation { .. } => None,
+            Self::PutTwice { .. }
+            | Self::Forgotten { .. }
+            | Self::KillAll
+            | Self::Quiet
+            | Self::Violation { .. } => None,
         }
     }
 }
@@ -314,6 +342,8 @@ impl fmt::Display for Note {
             }
             Self::Reported { rank: None, failure } => write!(f, "host - report {failure}"),
             Self::Joined { rank } => write!(f, "host {rank} joined"),
+            Self::Spawned { rank, job } => write!(f, "host {rank} spawned {job}"),
+            Self::Forgotten { job } => write!(f, "host - forgot {job}"),
             Self::PutTwice { key, first, second } => {
                 write!(f, "host {second} put-twice {} after {first}", key.escape_ascii())
             }
@@ -379,6 +409,15 @@ impl fmt::Display for Got {
             Said::Number(number) => write!(f, " {number}"),
             Said::Text(text) | Said::Refused(text) => write!(f, " {}", text.escape_ascii()),
             Said::Missing => f.write_str(" missing"),
+            Said::Spawned { job, codes } => {
+                let text = |text: &Option<Vec<u8>>| {
+                    text.as_ref().map_or("-".into(), |text| text.escape_ascii().to_string())
+                };
+                write!(f, " {} {}", text(job), text(codes))
+            }
+            Said::Ring { place, left, right } => {
+                write!(f, " {place} {} {}", left.escape_ascii(), right.escape_ascii())
+            }
             Said::Other(text) => f.write_str(&format!(" {text}")),
         }
     }

@@ -94,7 +94,7 @@ fn program(dice: &mut Dice, ranks: u32) -> Program {
             8 | 9 if needs == Some(Version::V2_0) => {
                 steps.push(Step::Put { node: true, key: key("n-$r"), value: key("of-$r") });
                 let (wait, wanted) = (dice.below(2) == 0, None);
-                steps.push(Step::Get { node: true, key: key("n-$prev"), wait, wanted });
+                steps.push(Step::Get { node: true, key: key("n-$prev"), of: None, wait, wanted });
             }
             8 => steps.push(fence(GroupPhrase::Node, Some(3))),
             9 => steps.push(fence(GroupPhrase::World, Some(5))),
@@ -115,7 +115,7 @@ fn put(key: &str, value: &str) -> Step {
 }
 
 fn get(key: &str) -> Step {
-    Step::Get { node: false, key: key.into(), wait: false, wanted: None }
+    Step::Get { node: false, key: key.into(), of: None, wait: false, wanted: None }
 }
 
 const fn fence(group: GroupPhrase, tag: Option<u32>) -> Step {

@@ -30,6 +30,7 @@ pub fn scenario(ranks: u32) -> Scenario {
     let get = Step::Get {
         node: false,
         key: "k-$next".into(),
+        of: None,
         wait: false,
         wanted: Some(Some("v-$next".into())),
     };

@@ -158,6 +158,12 @@ fn without_rank(scenario: &Scenario, gone: u32) -> Scenario {
     let mut smaller = scenario.clone();
     smaller.ranks -= 1;
     smaller.nodes = smaller.nodes.min(smaller.ranks);
+    for job in &mut smaller.jobs {
+        let is_own = (job.first..job.first + job.size).contains(&gone);
+        job.size -= u32::from(is_own);
+        job.first -= u32::from(gone < job.first);
+    }
+    smaller.jobs.retain(|job| job.size > 0);
     smaller.only = scenario
         .only
         .iter()

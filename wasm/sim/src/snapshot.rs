@@ -3,10 +3,10 @@
 use crate::actor::{Actor, Habits, Life};
 use crate::pipe::{Pipe, Segment};
 use crate::scenario::{Act, Ask, Way};
+use crate::storage::Store;
 use crate::world::World;
 use pmi_core::client::State;
-use pmi_core::ids::Rank;
-use pmi_core::server::Phase;
+use pmi_core::server::{Job, Member, Phase};
 use pmi_core::store::{Kvs, Shelf, Stamp};
 
 /// How everything stands.
@@ -20,10 +20,10 @@ pub struct Snapshot {
     pub is_quiet: bool,
     /// Every rank, its link and its session.
     pub ranks: Vec<RankView>,
-    /// Keys and values of the job, in the order in which they were put.
+    /// Keys and values of all jobs, in the order in which they were put.
     pub keys: Vec<KeyView>,
-    /// The fence of the job.
-    pub fence: FenceView,
+    /// The fence of every job that the server knows.
+    pub fences: Vec<FenceView>,
     /// Who owes whom what.
     pub debts: Vec<Debt>,
 }
@@ -77,6 +77,8 @@ pub struct PipeView {
 /// A key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyView {
+    /// The job in whose space it is.
+    pub job: String,
     /// The key.
     pub key: Vec<u8>,
     /// Its value.
@@ -89,9 +91,13 @@ pub struct KeyView {
     pub is_visible: bool,
 }
 
-/// The fence of the job.
+/// The fence of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FenceView {
+    /// The job.
+    pub job: String,
+    /// How many ranks the job has.
+    pub ranks: u32,
     /// How many have ended.
     pub generation: u32,
     /// How many ranks are inside.
@@ -120,7 +126,7 @@ impl Snapshot {
             is_quiet: world.is_quiet(),
             ranks: world.actors().iter().map(|actor| rank(world, actor)).collect(),
             keys: keys(world),
-            fence: fence(world),
+            fences: fences(world),
             debts: debts(world),
         }
     }
@@ -131,7 +137,7 @@ fn rank(world: &World, actor: &Actor) -> RankView {
     let line = world.host().line(rank);
     let link = world.net().link(rank);
     let pipe = |way| link.map(|link| PipeView::new(link.get(way))).unwrap_or_default();
-    let member = world.host().job().and_then(|job| job.member(Rank(rank)));
+    let member = world.host().member(rank);
     RankView {
         rank,
         node: world.scenario().node(rank),
@@ -151,36 +157,50 @@ fn rank(world: &World, actor: &Actor) -> RankView {
     }
 }
 
+/// The jobs that the server knows, and the first rank of each.
+fn jobs(world: &World) -> impl Iterator<Item = (u32, &Job<Store, Vec<Member>>)> {
+    let plans = world.scenario().all_jobs().enumerate();
+    plans.filter_map(|(at, plan)| Some((plan.first, world.host().job(at)?)))
+}
+
+fn job_name(job: &Job<Store, Vec<Member>>) -> String {
+    String::from_utf8_lossy(job.name().as_bytes()).into()
+}
+
 fn keys(world: &World) -> Vec<KeyView> {
-    let Some(job) = world.host().job() else { return Vec::new() };
-    let fences = job.fence().generation();
     let mut keys = Vec::new();
-    let mut last = job.kvs().next(None);
-    while let Some(id) = last {
-        last = job.kvs().next(Some(id));
-        let Some(entry) = job.kvs().entry(id) else { continue };
-        let Stamp { by, .. } = entry.stamp;
-        keys.push(KeyView {
-            key: entry.key.into(),
-            value: entry.value.into(),
-            by: (by != Stamp::MANAGER.by).then_some(by.0),
-            node: match entry.shelf {
-                Shelf::Node(node) => Some(node),
-                _ => None,
-            },
-            is_visible: entry.stamp.is_visible(Stamp::MANAGER.by, fences),
-        });
+    for (first, job) in jobs(world) {
+        let fences = job.fence().generation();
+        let mut last = job.kvs().next(None);
+        while let Some(id) = last {
+            last = job.kvs().next(Some(id));
+            let Some(entry) = job.kvs().entry(id) else { continue };
+            let Stamp { by, .. } = entry.stamp;
+            keys.push(KeyView {
+                job: job_name(job),
+                key: entry.key.into(),
+                value: entry.value.into(),
+                by: (by != Stamp::MANAGER.by).then(|| first + by.0),
+                node: match entry.shelf {
+                    Shelf::Node(node) => Some(node),
+                    _ => None,
+                },
+                is_visible: entry.stamp.is_visible(Stamp::MANAGER.by, fences),
+            });
+        }
     }
     keys
 }
 
-fn fence(world: &World) -> FenceView {
-    let view = |job: &pmi_core::server::Job<_, _>| FenceView {
+fn fences(world: &World) -> Vec<FenceView> {
+    let view = |(first, job): (u32, &Job<Store, Vec<Member>>)| FenceView {
+        job: job_name(job),
+        ranks: job.size(),
         generation: job.fence().generation(),
         inside: job.fence().inside(),
-        missing: job.missing().map(|rank| rank.0).collect(),
+        missing: job.missing().map(|rank| first + rank.0).collect(),
     };
-    world.host().job().map(view).unwrap_or_default()
+    jobs(world).map(view).collect()
 }
 
 fn debts(world: &World) -> Vec<Debt> {
@@ -282,7 +302,10 @@ mod tests {
         let snapshot = Snapshot::new(&in_the_fence());
         let debt = Debt { debtors: vec![1, 2], rank: 0, what: "fence".into() };
         assert_eq!(snapshot.debts, [debt]);
-        assert_eq!(snapshot.fence, FenceView { generation: 0, inside: 1, missing: vec![1, 2] });
+        let missing = vec![1, 2];
+        let fence =
+            FenceView { job: "kvs_sim".into(), ranks: 3, generation: 0, inside: 1, missing };
+        assert_eq!(snapshot.fences, [fence]);
         let seen: Vec<_> = snapshot
             .keys
             .iter()

@@ -87,6 +87,30 @@ fn a_neighbour_that_is_harmed_is_seen() {
 }
 
 #[test]
+fn a_spawn_that_is_denied_or_comes_half_is_seen() {
+    breaks("spawn", MutantKind::DenySpawn, "spawn");
+    breaks("spawn", MutantKind::ForgetPreput, "value");
+}
+
+#[test]
+fn a_job_that_reads_where_it_may_not_is_seen() {
+    breaks("connect-and-die", MutantKind::Leak, "apart");
+}
+
+#[test]
+fn a_ring_that_is_wrong_or_lets_go_early_is_seen() {
+    breaks("ring", MutantKind::WrongNeighbour, "ring");
+    breaks("ring", MutantKind::EarlyRing, "fence");
+    // Here the ring never ends, and nobody says why.
+    breaks("ring-broken", MutantKind::ForgetReport, "waits");
+}
+
+#[test]
+fn a_name_that_outlives_its_job_is_seen() {
+    breaks("publisher-gone", MutantKind::KeepName, "name");
+}
+
+#[test]
 fn a_server_that_panics_is_seen() {
     let scenario: Scenario = shipped::text("names").unwrap().parse().unwrap();
     let broken = run(&scenario, 0, Some(MutantKind::Crash)).0.unwrap();

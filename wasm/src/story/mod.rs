@@ -27,6 +27,8 @@ pub(crate) struct Story {
 pub(crate) struct Lane {
     /// Its name in one word, `2` or `1:2`.
     pub(crate) name: String,
+    /// Which job it is of.
+    pub(crate) job: u32,
     /// What it has in common with some others.
     pub(crate) group: u32,
     /// The version of PMI it asks for, if it is known before it asks.
@@ -164,8 +166,11 @@ impl Story {
             }
             if message.is_up {
                 let (group, tag, members) = circle(&message.bytes, &self.lanes, message.lane);
+                let job = self.lanes[message.lane].job;
+                let lanes = &self.lanes;
                 let is_same = |fence: &Fence| {
                     (&fence.group, fence.tag) == (&group, tag)
+                        && fence.inside.iter().all(|visit| lanes[visit.lane].job == job)
                         && fence.inside.iter().all(|visit| visit.lane != message.lane)
                 };
                 let at = self.fences.iter().position(is_same).unwrap_or_else(|| {
@@ -302,14 +307,16 @@ fn is_whole(bytes: &[u8]) -> bool {
 
 /// Who takes part in a fence, its tag, and how many that are.
 fn circle(message: &[u8], lanes: &[Lane], lane: usize) -> (String, Option<u32>, usize) {
-    let job = ("job".into(), None, lanes.len());
+    let own = lanes.iter().filter(|other| other.job == lanes[lane].job);
+    let size = own.clone().count();
+    let job = ("job".into(), None, size);
     let Ok(Some(Request::Fence { group, tag })) = pmi1::read_request(message) else { return job };
     match group {
         Group::World if tag.is_none() => job,
-        Group::World => ("world".into(), tag, lanes.len()),
+        Group::World => ("world".into(), tag, size),
         Group::Node => {
             let node = lanes[lane].group;
-            let members = lanes.iter().filter(|other| other.group == node).count();
+            let members = own.filter(|other| other.group == node).count();
             (format!("node {node}"), tag, members)
         }
         Group::Ranks(list) => {

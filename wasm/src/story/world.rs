@@ -12,6 +12,7 @@ impl Story {
             let version = scenario.plan(rank).dialect;
             Lane {
                 name: rank.to_string(),
+                job: u32::try_from(scenario.home(rank).job).unwrap_or(0),
                 group: scenario.node(rank),
                 dialect: format!("{}.{}", version.major, version.minor),
             }
@@ -118,6 +119,15 @@ mod tests {
         let last = fence.inside.iter().filter_map(|visit| visit.came).map(|at| at.ns).max();
         assert!(fence.inside.iter().all(|visit| visit.freed.map(|at| at.ns) >= last));
         assert!(fence.inside.iter().all(|visit| visit.left > visit.freed));
+    }
+
+    #[test]
+    fn fences_of_different_jobs_are_different() {
+        let text =
+            "ranks 5\njob sea 3..4\nall latency 10\nscript all\n open\n fence\n finalize\nend";
+        let counts =
+            story(text).fences.into_iter().map(|fence| (fence.members, fence.inside.len()));
+        assert_eq!(counts.collect::<Vec<_>>(), [(3, 3), (2, 2)]);
     }
 
     #[test]

@@ -91,6 +91,8 @@ export function said(text) {
     .replace(/^host (\S+) closed$/, "the link of rank $1 is closed")
     .replace(/^host (\S+) connected/, "rank $1 is connected")
     .replace(/^host (\d+) joined$/, "rank $1 has joined")
+    .replace(/^host (\d+) spawned (\S+)$/, "the server starts the job $2, since rank $1 asked for it")
+    .replace(/^host - forgot (\S+)$/, "the job $1 is over, and the server forgets it")
     .replace(/^rank (\d+) leave$/, "rank $1 closes its end of the link")
     .replace(/^rank (\S+) start( as .*)?$/, "rank $1 starts$2")
     .replace(/^rank (\d+) exit /, "rank $1 exits with ")
@@ -138,20 +140,23 @@ export function keysView(app) {
   const pane = app.active;
   const view = pane.run.view(app.stepOf(pane));
   if (!view.keys) return h("p", { class: "empty" }, "A recording holds messages, and no store.");
+  const many = view.fences.length > 1;
   const part = (name, about, keys) => h("section", { class: "shelf" },
     h("h3", {}, name, h("span", {}, String(keys.length))), h("p", { class: "aside" }, about),
     keys.length ? h("table", { class: "fields" }, keys.slice(0, KEYS_MAX).map((key) => h("tr", {},
-      h("th", { scope: "row" }, shown(key.key), h("small", {}, key.by == null ? "process manager" : key.node == null ? `rank ${key.by}` : `rank ${key.by}, node ${key.node}`)),
+      h("th", { scope: "row" }, shown(key.key), h("small", {}, many ? `${key.job}, ` : "", key.by == null ? "process manager" : key.node == null ? `rank ${key.by}` : `rank ${key.by}, node ${key.node}`)),
       h("td", {}, shown(key.value.length > 120 ? `${key.value.slice(0, 120)}…` : key.value))))) : null,
     keys.length > KEYS_MAX && h("p", { class: "aside" }, `and ${keys.length - KEYS_MAX} more`));
-  const { fence } = view;
-  const share = view.ranks.length ? fence.inside / view.ranks.length : 0;
-  return h("div", {},
-    h("div", { class: "gate" }, h("p", {}, `Fence ${fence.generation + 1}: ${fence.inside} of ${view.ranks.length} ranks inside`),
-      h("div", { class: "meter", role: "meter", "aria-label": "Ranks in the fence", "aria-valuemin": 0, "aria-valuemax": view.ranks.length, "aria-valuenow": fence.inside },
-        h("i", { style: `width:${share * 100}%` }))),
+  return h("div", {}, view.fences.map((fence) => gate(fence, many)),
     part("Before the fence", "put, and seen by nobody but who put it", view.keys.filter((key) => !key.visible)),
     part("After the fence", "seen by everybody", view.keys.filter((key) => key.visible)));
+}
+
+/// How full the fence of a job is.
+function gate({ job, generation, inside, ranks }, many) {
+  return h("div", { class: "gate" }, h("p", {}, `${many ? `${job}, fence` : "Fence"} ${generation + 1}: ${inside} of ${ranks} ranks inside`),
+    h("div", { class: "meter", role: "meter", "aria-label": many ? `Ranks of ${job} in the fence` : "Ranks in the fence", "aria-valuemin": 0, "aria-valuemax": ranks, "aria-valuenow": inside },
+      h("i", { style: `width:${(inside / ranks) * 100}%` })));
 }
 
 /// Who owes whom what.

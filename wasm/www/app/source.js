@@ -9,8 +9,9 @@ export async function shipped(name) {
   return answer.text();
 }
 
-/// The same scenario with another number of ranks.
+/// The same scenario with another number of ranks, if they are one job.
 export function withRanks(text, count) {
+  if (/^job /m.test(text)) throw new Error("this scenario has several jobs, which share its ranks among them");
   return /^ranks /m.test(text) ? text.replace(/^ranks .*$/m, `ranks ${count}`) : `ranks ${count}\n${text}`;
 }
 

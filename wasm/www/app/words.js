@@ -60,7 +60,10 @@ export const MEMBER = [
 export const RULE = {
   fence: "nobody leaves a fence before all have entered it",
   value: "a get sees every put that lies before it",
-  name: "a published name is found, and nothing else is",
+  ring: "a ring tells everybody what its neighbours passed on",
+  name: "a published name is found until it is taken back or its job is forgotten, and nothing else is",
+  apart: "a job reads in another's space only while they are connected",
+  spawn: "a job starts when it was spawned, and whoever spawned it is told the truth",
   reply: "no reply without a question",
   bound: "what the server holds for one rank is bounded",
   waits: "nobody waits for somebody who is done",

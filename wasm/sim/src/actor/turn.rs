@@ -212,10 +212,13 @@ impl Actor {
         let started = if self.habits.is_rude || self.habits.has_left {
             Err(Misuse::WrongState { needed: "the client has the link to itself" })
         } else {
-            self.client.start(&ask.request())
+            ask.start(&mut self.client)
         };
         match started {
-            Ok(ticket) => {
+            Ok((ticket, bytes)) => {
+                if !bytes.is_empty() {
+                    self.unsent.push_back((bytes, false));
+                }
                 let number = self.questions;
                 self.questions += 1;
                 notes.push(Note::Asked { rank, number, ask: ask.clone() });

@@ -2,12 +2,12 @@
 
 use super::{Census, Found};
 use crate::note::Note;
-use crate::scenario::{Ask, Group, Scenario};
+use crate::scenario::{Ask, Group, Home, Scenario};
 
 /// All fences so far, by who takes part.
 #[derive(Clone, Debug)]
 pub struct Fences {
-    size: u32,
+    homes: Vec<Home>,
     nodes: Vec<u32>,
     groups: Vec<Circle>,
     /// The fences that each rank has entered and not left, with the number of the question.
@@ -31,12 +31,22 @@ pub(super) enum Passage {
 /// Those who fence together under one tag.
 #[derive(Clone, Debug)]
 struct Circle {
-    /// `None`: everybody, in the form without a group.
+    home: Home,
+    kind: Kind,
+    /// In a group, who is in it.
     members: Option<Vec<u32>>,
     tag: Option<u32>,
     /// How many fences of this circle each rank has entered.
     entered: Vec<usize>,
     rounds: Vec<Round>,
+}
+
+/// What all wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Fence,
+    /// It makes no puts visible.
+    Ring,
 }
 
 /// One fence.
@@ -52,7 +62,7 @@ struct Round {
 impl Fences {
     pub(super) fn new(scenario: &Scenario) -> Self {
         Self {
-            size: scenario.ranks,
+            homes: (0..scenario.ranks).map(|rank| scenario.home(rank)).collect(),
             nodes: (0..scenario.ranks).map(|rank| scenario.node(rank)).collect(),
             groups: Vec::new(),
             inside: (0..scenario.ranks).map(|_| Vec::new()).collect(),
@@ -71,7 +81,7 @@ impl Fences {
         let round = &circle.rounds[id.round];
         let is_missing = |rank: &u32| !round.has(*rank);
         match &circle.members {
-            None => (0..self.size).filter(is_missing).collect(),
+            None => circle.home.ranks().filter(is_missing).collect(),
             Some(members) => members.iter().copied().filter(is_missing).collect(),
         }
     }
@@ -89,11 +99,16 @@ impl Fences {
     ) -> Option<Passage> {
         match note {
             Note::Asked { rank, number, ask: Ask::Fence { group, tag } } => {
-                let id = self.enter(*rank, group, *tag);
+                let id = self.enter(*rank, Kind::Fence, group, *tag)?;
                 self.inside.get_mut(index(*rank))?.push((*number, id));
                 Some(Passage::Entered(id))
             }
-            Note::Answered { rank, number, ask: Ask::Fence { .. }, got } => {
+            Note::Asked { rank, number, ask: Ask::Ring { .. } } => {
+                let id = self.enter(*rank, Kind::Ring, &Group::Job, None)?;
+                self.inside.get_mut(index(*rank))?.push((*number, id));
+                None
+            }
+            Note::Answered { rank, number, ask: Ask::Fence { .. } | Ask::Ring { .. }, got } => {
                 let inside = self.inside.get_mut(index(*rank))?;
                 let at = inside.iter().position(|(asked, _)| asked == number)?;
                 let (_, id) = inside.remove(at);
@@ -106,33 +121,36 @@ impl Fences {
                     return None;
                 }
                 self.leave(*rank, id, census, found);
-                Some(Passage::Left(id))
+                (self.groups[id.circle].kind == Kind::Fence).then_some(Passage::Left(id))
             }
             _ => None,
         }
     }
 
-    fn enter(&mut self, rank: u32, group: &Group, tag: Option<u32>) -> FenceId {
+    fn enter(&mut self, rank: u32, kind: Kind, group: &Group, tag: Option<u32>) -> Option<FenceId> {
+        let home = *self.homes.get(index(rank))?;
         let members = match group {
             Group::Job => None,
-            Group::World => Some((0..self.size).collect()),
+            Group::World => Some(home.ranks().collect()),
             Group::Node => {
                 let own = self.nodes.get(index(rank));
-                let ranks = (0..).zip(&self.nodes).filter(|(_, node)| Some(*node) == own);
-                Some(ranks.map(|(rank, _)| rank).collect())
+                Some(home.ranks().filter(|rank| self.nodes.get(index(*rank)) == own).collect())
             }
             Group::Ranks(ranks, _) => {
-                let mut ranks = ranks.clone();
+                let mut ranks: Vec<u32> =
+                    ranks.iter().map(|rank| home.first.saturating_add(*rank)).collect();
                 ranks.sort_unstable();
                 Some(ranks)
             }
         };
         // A group without a tag has tag 0.
         let tag = if members.is_some() { Some(tag.unwrap_or(0)) } else { tag };
-        let same = |circle: &Circle| circle.members == members && circle.tag == tag;
+        let same = |circle: &Circle| {
+            (circle.home, circle.kind, circle.tag) == (home, kind, tag) && circle.members == members
+        };
         let at = self.groups.iter().position(same).unwrap_or_else(|| {
             let (entered, rounds) = (vec![0; self.nodes.len()], Vec::new());
-            self.groups.push(Circle { members, tag, entered, rounds });
+            self.groups.push(Circle { home, kind, members, tag, entered, rounds });
             self.groups.len() - 1
         });
         let circle = &mut self.groups[at];
@@ -143,7 +161,7 @@ impl Fences {
             circle.rounds.push(Round::default());
         }
         circle.rounds[round].set(rank, true);
-        FenceId { circle: at, round }
+        Some(FenceId { circle: at, round })
     }
 
     /// A refused question has not entered.
@@ -157,7 +175,7 @@ impl Fences {
     fn leave(&mut self, rank: u32, id: FenceId, census: &Census, found: &mut Vec<Found>) {
         self.groups[id.circle].rounds[id.round].left += 1;
         let circle = &self.groups[id.circle];
-        let all = circle.members.as_ref().map_or(census.len(), Vec::len);
+        let all = circle.members.as_ref().map_or(index(circle.home.size), Vec::len);
         if circle.rounds[id.round].count >= all {
             return;
         }

@@ -8,7 +8,10 @@
 //! |---|---|
 //! | `fence` | nobody leaves a fence before all have entered it |
 //! | `value` | a get sees every put that lies before it, by fences and by order; nothing that was overwritten |
-//! | `name` | a published name is found, and nothing else is |
+//! | `ring` | a ring tells everybody what its neighbours passed on |
+//! | `name` | a published name is found until it is taken back or its job is forgotten, and nothing else is |
+//! | `apart` | a job reads in another's space only while they are connected |
+//! | `spawn` | a job starts when it was spawned, and whoever spawned it is told the truth |
 //! | `reply` | no reply without a question, and in lock-step in the order of the questions |
 //! | `bound` | what the server holds for one rank is bounded, whatever the rank does |
 //! | `waits` | when all is quiet, nobody waits for somebody who is done, unless that was reported |
@@ -22,16 +25,22 @@
 mod census;
 mod expects;
 mod fences;
+mod jobs;
+mod names;
 mod quiet;
 mod replies;
 mod reports;
+mod rings;
 mod values;
 
 pub use census::{Census, Facts};
 pub use fences::Fences;
 
+use self::jobs::Jobs;
+use self::names::Names;
 use self::replies::Replies;
 use self::reports::Reports;
+use self::rings::Rings;
 use self::values::Values;
 use crate::actor::Actor;
 use crate::host::Host;
@@ -45,6 +54,9 @@ pub struct Checks {
     census: Census,
     fences: Fences,
     reports: Reports,
+    jobs: Jobs,
+    rings: Rings,
+    names: Names,
     values: Option<Values>,
     replies: Option<Replies>,
     expects: Vec<Expect>,
@@ -75,7 +87,10 @@ impl Checks {
             census: Census::new(scenario),
             fences: Fences::new(scenario),
             reports: Reports::default(),
-            values: all.then(|| Values::new(scenario.ranks)),
+            jobs: Jobs::new(scenario),
+            rings: Rings::new(scenario),
+            names: Names::default(),
+            values: all.then(|| Values::new(scenario)),
             replies: all.then(|| Replies::new(scenario)),
             expects: scenario.expects.clone(),
             violations: Vec::new(),
@@ -92,8 +107,12 @@ impl Checks {
         self.census.observe(&entry.note, &mut found);
         let fence = self.fences.observe(&entry.note, &self.census, &mut found);
         self.reports.observe(&entry.note, &self.census, &mut found);
+        self.jobs.observe(&entry.note, &self.census, &mut found);
+        self.rings.observe(&entry.note, &self.census, &mut found);
+        let known = (&self.census, &self.jobs);
+        self.names.observe(&entry.note, known, &mut found);
         if let Some(values) = &mut self.values {
-            values.observe(&entry.note, fence, &self.census, &mut found);
+            values.observe(&entry.note, fence, known, &mut found);
         }
         if let Some(replies) = &mut self.replies {
             replies.observe(&entry.note, &self.census, &mut found);

@@ -55,7 +55,7 @@ pub(super) fn judge(
 fn waits(rank: u32, waiting: &Waiting, checks: &Checks) -> Option<String> {
     let ask = &waiting.ask;
     let fence = match ask {
-        Ask::Fence { .. } => checks.fences.entered(rank, waiting.number)?,
+        Ask::Fence { .. } | Ask::Ring { .. } => checks.fences.entered(rank, waiting.number)?,
         // Whoever shares the node may still put it, and be it another thread of the same rank.
         Ask::Get { wait: true, .. } => return None,
         _ => return Some(format!("rank {rank} waits for the answer to `{ask}`")),

@@ -5,27 +5,44 @@
 //! it. Each rank carries a clock of how many puts of every rank lie before it.
 
 use super::fences::{FenceId, Passage};
+use super::jobs::{Jobs, Reach};
 use super::{Census, Found};
 use crate::note::{Got, Note};
-use crate::scenario::Ask;
+use crate::scenario::{Ask, Scenario};
 use litemap::LiteMap;
 
-/// What was put, published and asked for.
+/// What was put and asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
     clocks: Vec<Clock>,
     /// What lies before those who leave a fence.
     fences: LiteMap<FenceId, Clock>,
-    puts: LiteMap<Vec<u8>, Vec<Put>>,
-    names: LiteMap<Vec<u8>, Name>,
-    /// What lay before a question when it was asked: by rank and number.
-    asked: LiteMap<(u32, u32), Clock>,
-    /// Lookups that were asked when the name was there.
-    sure: LiteMap<(u32, u32), ()>,
+    /// What lies before all who have left a fence of a job.
+    shown: Vec<Clock>,
+    /// By job and key.
+    puts: LiteMap<(usize, Vec<u8>), Vec<Put>>,
+    /// Spawns that were asked for, with what the job shall find.
+    spawns: Vec<(u32, String, Pairs)>,
+    /// Gets without an answer, by rank and number.
+    asked: LiteMap<(u32, u32), Asked>,
 }
+
+/// Keys and their values.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// How many puts of each rank lie before.
 type Clock = Vec<u32>;
+
+/// A get, when it was asked.
+#[derive(Clone, Debug)]
+struct Asked {
+    /// In whose space.
+    job: usize,
+    /// What lay before it.
+    clock: Clock,
+    /// If it is another job's, whether that could be read.
+    reach: Option<Reach>,
+}
 
 /// A put.
 #[derive(Clone, Debug)]
@@ -37,26 +54,20 @@ struct Put {
     index: Option<u32>,
     /// What lay before it.
     clock: Clock,
-}
-
-/// A service: what was published under it, and whether it is surely there.
-#[derive(Clone, Debug, Default)]
-struct Name {
-    ports: Vec<Vec<u8>>,
-    is_published: bool,
-    was_unpublished: bool,
+    /// The job was started with it.
+    is_first: bool,
 }
 
 impl Values {
-    pub(super) fn new(ranks: u32) -> Self {
-        let ranks = usize::try_from(ranks).unwrap_or(0);
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let ranks = usize::try_from(scenario.ranks).unwrap_or(0);
         Self {
             clocks: vec![vec![0; ranks]; ranks],
             fences: LiteMap::new(),
+            shown: vec![vec![0; ranks]; scenario.all_jobs().count()],
             puts: LiteMap::new(),
-            names: LiteMap::new(),
+            spawns: Vec::new(),
             asked: LiteMap::new(),
-            sure: LiteMap::new(),
         }
     }
 
@@ -64,12 +75,12 @@ impl Values {
         &mut self,
         note: &Note,
         passage: Option<Passage>,
-        census: &Census,
+        (census, jobs): (&Census, &Jobs),
         found: &mut Vec<Found>,
     ) {
         match note {
             Note::Asked { rank, number, ask } => {
-                self.ask(*rank, *number, ask);
+                self.ask(*rank, *number, ask, jobs);
                 if let Some(Passage::Entered(id)) = passage {
                     let clock = self.clocks[index(*rank)].clone();
                     join(self.fences.entry(id).or_insert_with(|| vec![0; clock.len()]), &clock);
@@ -80,33 +91,53 @@ impl Values {
                     && let Some(clock) = self.fences.get(&id)
                 {
                     join(&mut self.clocks[index(*rank)], clock);
+                    join(&mut self.shown[jobs.of(*rank)], clock);
                 }
-                self.answer((*rank, *number), ask, got, census, found);
+                self.answer((*rank, *number), ask, got, (census, jobs), found);
+            }
+            Note::Spawned { rank, job } => self.begin(*rank, job, jobs),
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, rank: u32, number: u32, ask: &Ask, jobs: &Jobs) {
+        let clock = self.clocks[index(rank)].clone();
+        match ask {
+            Ask::Put { node: false, key, value } => {
+                let (value, index) = (value.clone(), None);
+                let put = Put { rank, number, value, index, clock, is_first: false };
+                self.puts.entry((jobs.of(rank), key.clone())).or_default().push(put);
+            }
+            Ask::Get { node: false, of, .. } => {
+                let own = jobs.of(rank);
+                let job = of.as_ref().map_or(Some(own), |name| jobs.named(name));
+                let Some(job) = job else { return };
+                let asked = match job == own {
+                    true => Asked { job, clock, reach: None },
+                    false => Asked {
+                        job,
+                        clock: self.shown[job].clone(),
+                        reach: Some(jobs.reach(rank, job)),
+                    },
+                };
+                self.asked.insert((rank, number), asked);
+            }
+            Ask::Spawn { job, preputs, .. } => {
+                self.spawns.push((rank, job.clone(), preputs.clone()));
             }
             _ => {}
         }
     }
 
-    fn ask(&mut self, rank: u32, number: u32, ask: &Ask) {
-        let clock = self.clocks[index(rank)].clone();
-        match ask {
-            Ask::Put { node: false, key, value } => {
-                let put = Put { rank, number, value: value.clone(), index: None, clock };
-                self.puts.entry(key.clone()).or_default().push(put);
-            }
-            Ask::Get { node: false, .. } => {
-                self.asked.insert((rank, number), clock);
-            }
-            Ask::Publish { service, port } => {
-                self.names.entry(service.clone()).or_default().ports.push(port.clone());
-            }
-            Ask::Unpublish { service } => {
-                self.names.entry(service.clone()).or_default().was_unpublished = true;
-            }
-            Ask::Lookup { service, .. } if self.is_sure(service) => {
-                self.sure.insert((rank, number), ());
-            }
-            _ => {}
+    /// A job begins with what was asked for it.
+    fn begin(&mut self, rank: u32, job: &str, jobs: &Jobs) {
+        let at = self.spawns.iter().rposition(|(by, name, _)| *by == rank && name == job);
+        let (Some(at), Some(job)) = (at, jobs.named(job)) else { return };
+        let (_, _, preputs) = self.spawns.remove(at);
+        for (key, value) in preputs {
+            let clock = vec![0; self.clocks.len()];
+            let put = Put { rank, number: 0, value, index: None, clock, is_first: true };
+            self.puts.entry((job, key)).or_default().push(put);
         }
     }
 
@@ -115,13 +146,13 @@ impl Values {
         (rank, number): (u32, u32),
         ask: &Ask,
         got: &Got,
-        census: &Census,
+        (census, jobs): (&Census, &Jobs),
         found: &mut Vec<Found>,
     ) {
         match ask {
             Ask::Put { node: false, key, .. } => {
-                let own = |put: &Put| put.rank == rank && put.number == number;
-                let Some(puts) = self.puts.get_mut(key) else { return };
+                let own = |put: &Put| put.rank == rank && put.number == number && !put.is_first;
+                let Some(puts) = self.puts.get_mut(&(jobs.of(rank), key.clone())) else { return };
                 // Whoever hears changed bytes does not know what became of its put.
                 if census.of(rank).is_tainted() {
                     return;
@@ -135,19 +166,24 @@ impl Values {
                 }
             }
             Ask::Get { node: false, key, .. } => {
-                let Some(clock) = self.asked.remove(&(rank, number)) else { return };
+                let Some(asked) = self.asked.remove(&(rank, number)) else { return };
                 // What the process manager says itself is not put by anybody.
                 if key.starts_with(b"PMI_") || census.of(rank).is_tainted() {
                     return;
                 }
-                found.extend(self.judge(rank, key, &clock, got, census));
-            }
-            Ask::Publish { service, .. } if got.is_success() => {
-                self.names.entry(service.clone()).or_default().is_published = true;
-            }
-            Ask::Lookup { service, .. } if !census.of(rank).is_tainted() => {
-                let is_sure = self.sure.remove(&(rank, number)).is_some();
-                found.extend(self.judge_name(rank, service, is_sure, got, census));
+                let Asked { job, clock, reach } = asked;
+                let found_now = match reach.map(|then| (then, jobs.reach(rank, job))) {
+                    Some((then, now)) if got.value().is_some() && !then.may_be_until(now) => {
+                        let (key, job) = (key.escape_ascii(), jobs.name(job));
+                        let what =
+                            format!("rank {rank} read `{key}` of {job}, which is not connected");
+                        (!census.is_wild).then_some(("apart", what))
+                    }
+                    // Whether there is a connection is not known.
+                    Some((then, now)) if got.value().is_none() && !then.is_sure_until(now) => None,
+                    _ => self.judge(rank, (job, key), &clock, got, census),
+                };
+                found.extend(found_now);
             }
             _ => {}
         }
@@ -156,16 +192,17 @@ impl Values {
     fn judge(
         &self,
         rank: u32,
-        key: &[u8],
+        (job, key): (usize, &[u8]),
         before: &Clock,
         got: &Got,
         census: &Census,
     ) -> Option<Found> {
-        let puts = self.puts.get(key).map_or(&[][..], |puts| puts);
+        let puts = self.puts.get(&(job, key.to_vec())).map_or(&[][..], |puts| puts);
         // Bytes that were changed on their way may have become anything.
         let lies_before = |put: &Put, clock: &Clock| {
             let counts = census.of(put.rank).speaks_true();
-            counts && put.index.is_some_and(|index| clock[self::index(put.rank)] >= index)
+            let is_in = |index| clock[self::index(put.rank)] >= index;
+            counts && (put.is_first || put.index.is_some_and(is_in))
         };
         let mut sure = puts.iter().filter(|put| lies_before(put, before));
         let text = key.escape_ascii();
@@ -181,39 +218,13 @@ impl Values {
         };
         let is_over = |put: &Put| {
             let mut later = puts.iter().filter(|later| lies_before(later, before));
-            later.any(|later| lies_before(put, &later.clock))
+            later.any(|later| !std::ptr::eq(put, later) && lies_before(put, &later.clock))
         };
         let is_fine = puts.iter().any(|put| put.value == value && !is_over(put));
         let value = value.escape_ascii();
         let what =
             format!("rank {rank} found `{value}` under `{text}`, which nobody can have put there");
         (!is_fine && !census.is_wild).then_some(("value", what))
-    }
-
-    fn is_sure(&self, service: &[u8]) -> bool {
-        self.names.get(service).is_some_and(|name| name.is_published && !name.was_unpublished)
-    }
-
-    fn judge_name(
-        &self,
-        rank: u32,
-        service: &[u8],
-        is_sure: bool,
-        got: &Got,
-        census: &Census,
-    ) -> Option<Found> {
-        if census.is_wild {
-            return None;
-        }
-        let text = service.escape_ascii();
-        let Some(port) = got.value() else {
-            let is_lost = is_sure && self.is_sure(service);
-            let what = format!("rank {rank} did not find service `{text}`, which was published");
-            return is_lost.then_some(("name", what));
-        };
-        let ports = self.names.get(service).map_or(&[][..], |name| &name.ports);
-        let what = format!("rank {rank} found `{}` for service `{text}`", port.escape_ascii());
-        (!ports.iter().any(|known| known == port)).then_some(("name", what))
     }
 }
 

@@ -3,7 +3,14 @@
 use super::words::{Phrase, Scope};
 use super::{GroupPhrase, Scenario, ScenarioError, Step};
 use crate::dice::Span;
-use pmi_core::command::{Group as CoreGroup, Place, Request, Text, Version};
+use pmi_core::client::{Client, Ticket};
+use pmi_core::command::{
+    Argument, Group as CoreGroup, InfoList, Pair, Place, Program, Request, Spawn, Text, Version,
+};
+use pmi_core::error::{Full, Misuse};
+use pmi_core::limits::MESSAGE_BYTES;
+use pmi_core::storage::Buffer;
+use pmi_core::wire::Unwritten;
 use std::fmt;
 
 /// What a rank does next.
@@ -42,11 +49,15 @@ pub enum Ask {
     Universe,
     Name,
     Put { node: bool, key: Vec<u8>, value: Vec<u8> },
-    Get { node: bool, key: Vec<u8>, wait: bool, wanted: Option<Wanted> },
+    Get { node: bool, key: Vec<u8>, of: Option<String>, wait: bool, wanted: Option<Wanted> },
     Fence { group: Group, tag: Option<u32> },
     Publish { service: Vec<u8>, port: Vec<u8> },
     Unpublish { service: Vec<u8> },
     Lookup { service: Vec<u8>, wanted: Option<Wanted> },
+    Spawn { job: String, size: u32, preputs: Vec<(Vec<u8>, Vec<u8>)> },
+    Connect { job: String },
+    Disconnect { job: String },
+    Ring { left: Vec<u8>, right: Vec<u8> },
     Abort { code: i32, message: Vec<u8> },
     Finalize,
 }
@@ -84,11 +95,12 @@ pub fn acts(scenario: &Scenario, rank: u32) -> Result<Vec<Act>, ScenarioError> {
 ///
 /// Errors: as for [`acts`].
 pub fn acts_of(scenario: &Scenario, rank: u32, steps: &[Step]) -> Result<Vec<Act>, ScenarioError> {
-    let plan = scenario.plan(rank);
+    let (plan, home) = (scenario.plan(rank), scenario.home(rank));
     let mut unroller = Unroller {
+        scenario,
         dialect: plan.dialect,
         dials: plan.dials,
-        scope: Scope { rank, size: scenario.ranks, loops: Vec::new() },
+        scope: Scope { rank: home.own(rank), size: home.size, loops: Vec::new() },
         acts: Vec::new(),
     };
     let done = unroller.all(steps);
@@ -97,14 +109,15 @@ pub fn acts_of(scenario: &Scenario, rank: u32, steps: &[Step]) -> Result<Vec<Act
     Ok(unroller.acts)
 }
 
-struct Unroller {
+struct Unroller<'a> {
+    scenario: &'a Scenario,
     dialect: Version,
     dials: bool,
     scope: Scope,
     acts: Vec<Act>,
 }
 
-impl Unroller {
+impl Unroller<'_> {
     fn all(&mut self, steps: &[Step]) -> Result<(), String> {
         steps.iter().try_for_each(|step| self.step(step, false))
     }
@@ -190,9 +203,13 @@ impl Unroller {
             Step::Put { node, key, value } => {
                 Ask::Put { node: *node, key: fill(key)?, value: fill(value)? }
             }
-            Step::Get { node, key, wait, wanted: want } => {
-                Ask::Get { node: *node, key: fill(key)?, wait: *wait, wanted: wanted(want)? }
-            }
+            Step::Get { node, key, of, wait, wanted: want } => Ask::Get {
+                node: *node,
+                key: fill(key)?,
+                of: of.clone(),
+                wait: *wait,
+                wanted: wanted(want)?,
+            },
             // Only the form without a group has no tag.
             Step::Fence { group: GroupPhrase::World, tag: None } => {
                 Ask::Fence { group: Group::World, tag: Some(0) }
@@ -205,6 +222,16 @@ impl Unroller {
             Step::Lookup { service, wanted: want } => {
                 Ask::Lookup { service: fill(service)?, wanted: wanted(want)? }
             }
+            Step::Spawn { job, preputs } => {
+                let plan = self.scenario.jobs.iter().find(|plan| plan.name == *job);
+                let pair = |(key, value): &(Phrase, Phrase)| Ok((fill(key)?, fill(value)?));
+                let preputs = preputs.iter().map(pair).collect::<Result<_, String>>()?;
+                // Something that is not there can be asked for, too.
+                Ask::Spawn { job: job.clone(), size: plan.map_or(1, |plan| plan.size), preputs }
+            }
+            Step::Connect { job } => Ask::Connect { job: job.clone() },
+            Step::Disconnect { job } => Ask::Disconnect { job: job.clone() },
+            Step::Ring { left, right } => Ask::Ring { left: fill(left)?, right: fill(right)? },
             Step::Abort { code, message } => Ask::Abort { code: *code, message: fill(message)? },
             Step::Finalize => Ask::Finalize,
             _ => return Err("only a question can be asked".into()),
@@ -228,10 +255,45 @@ impl Unroller {
 }
 
 impl Ask {
-    /// The same as the client takes it.
-    pub fn request(&self) -> Request<'_> {
+    /// Starts it with a client that keeps the bytes, or gives the bytes that have to be said first.
+    ///
+    /// Errors: those of the client.
+    pub(crate) fn start<B: Buffer, const N: usize>(
+        &self,
+        client: &mut Client<B, N>,
+    ) -> Result<(Ticket, Vec<u8>), Misuse> {
+        let Self::Spawn { job, size, preputs } = self else {
+            let request = self.request().ok_or(Misuse::NoSuch { what: "request" })?;
+            return client.start(&request).map(|ticket| (ticket, Vec::new()));
+        };
+        let pairs: Vec<Pair<'_>> = preputs
+            .iter()
+            .map(|(key, value)| Pair { key: Text::plain(key), value: Text::plain(value) })
+            .collect();
+        let program = Program {
+            executable: Text::plain(job.as_bytes()),
+            processes: *size,
+            arguments: Argument::Given(&[]),
+            info: InfoList::Given(&[]),
+        };
+        let spawn = Spawn::Given { programs: &[program], preputs: &pairs };
+        let mut room = vec![0; MESSAGE_BYTES];
+        loop {
+            match client.start_spawn(spawn, &mut room) {
+                Ok((ticket, len)) => {
+                    room.truncate(len);
+                    return Ok((ticket, room));
+                }
+                Err(Unwritten::Full(Full { needed })) => room.resize(needed, 0),
+                Err(Unwritten::Misuse(misuse)) => return Err(misuse),
+            }
+        }
+    }
+
+    /// The same as the client takes it. A spawn has its own way, since nothing bounds its length.
+    fn request(&self) -> Option<Request<'_>> {
         let place = |node| if node { Place::Node } else { Place::Job(None) };
-        match self {
+        Some(match self {
             Self::Init(version) => Request::Init { version: *version },
             Self::InitAck(id) => Request::InitAck { id: *id },
             Self::FullInit(rank) => {
@@ -246,8 +308,10 @@ impl Ask {
                 key: Text::plain(key),
                 value: Text::plain(value),
             },
-            Self::Get { node, key, wait, .. } => {
-                Request::Get { place: place(*node), key: Text::plain(key), wait: *wait }
+            Self::Get { node, key, of, wait, .. } => {
+                let other = of.as_ref().map(|job| Text::plain(job.as_bytes()));
+                let place = if *node { Place::Node } else { Place::Job(other) };
+                Request::Get { place, key: Text::plain(key), wait: *wait }
             }
             Self::Fence { group, tag } => Request::Fence { group: group.core(), tag: *tag },
             Self::Publish { service, port } => {
@@ -255,11 +319,17 @@ impl Ask {
             }
             Self::Unpublish { service } => Request::Unpublish { service: Text::plain(service) },
             Self::Lookup { service, .. } => Request::Lookup { service: Text::plain(service) },
+            Self::Spawn { .. } => return None,
+            Self::Connect { job } => Request::Connect { job: Text::plain(job.as_bytes()) },
+            Self::Disconnect { job } => Request::Disconnect { job: Text::plain(job.as_bytes()) },
+            Self::Ring { left, right } => {
+                Request::Ring { left: Text::plain(left), right: Text::plain(right) }
+            }
             Self::Abort { code, message } => {
                 Request::Abort { code: Some(*code), world: true, message: Text::plain(message) }
             }
             Self::Finalize => Request::Finalize,
-        }
+        })
     }
 }
 
@@ -288,8 +358,10 @@ impl fmt::Display for Ask {
             Self::Put { node, key, value } => {
                 write!(f, "{}put {} {}", place(node), text(key), text(value))
             }
-            Self::Get { node, key, wait, .. } => {
-                write!(f, "{}get {}{}", place(node), text(key), if *wait { " wait" } else { "" })
+            Self::Get { node, key, of, wait, .. } => {
+                write!(f, "{}get {}", place(node), text(key))?;
+                of.as_ref().map_or(Ok(()), |job| write!(f, " of {job}"))?;
+                if *wait { f.write_str(" wait") } else { Ok(()) }
             }
             Self::Fence { group, tag } => {
                 f.write_str("fence")?;
@@ -306,6 +378,15 @@ impl fmt::Display for Ask {
             }
             Self::Unpublish { service } => write!(f, "unpublish {}", text(service)),
             Self::Lookup { service, .. } => write!(f, "lookup {}", text(service)),
+            Self::Spawn { job, preputs, .. } => {
+                write!(f, "spawn {job}")?;
+                preputs
+                    .iter()
+                    .try_for_each(|(key, value)| write!(f, " {} {}", text(key), text(value)))
+            }
+            Self::Connect { job } => write!(f, "connect {job}"),
+            Self::Disconnect { job } => write!(f, "disconnect {job}"),
+            Self::Ring { left, right } => write!(f, "ring {} {}", text(left), text(right)),
             Self::Abort { code, message } => write!(f, "abort {code} {}", text(message)),
             Self::Finalize => f.write_str("finalize"),
         }

@@ -4,11 +4,13 @@
 //! in, `Display` writes it out again, so that a smaller scenario found by a program is a file as well.
 
 mod acts;
+mod jobs;
 mod read;
 mod words;
 mod write;
 
 pub use acts::{Act, Ask, Group, Wanted, acts, acts_of};
+pub use jobs::{FIRST_JOB, Home, JobPlan};
 pub use words::Phrase;
 
 use crate::dice::{Percent, Span};
@@ -26,10 +28,12 @@ pub struct Scenario {
     pub about: Vec<String>,
     /// The seed to use unless another is given.
     pub seed: Option<u64>,
-    /// How many ranks.
+    /// How many ranks, of all jobs together.
     pub ranks: u32,
     /// How many nodes they are spread over.
     pub nodes: u32,
+    /// The jobs besides the first, which has the ranks before them.
+    pub jobs: Vec<JobPlan>,
     /// How the process manager behaves.
     pub host: HostPlan,
     /// How every rank and its link are, unless said otherwise.
@@ -59,6 +63,10 @@ pub struct HostPlan {
     pub patience: u64,
     /// Room for keys and values.
     pub store_bytes: u32,
+    /// How long it takes to start what is spawned.
+    pub spawns: Span,
+    /// Whether it forgets a job when the last of its processes has ended.
+    pub forgets: bool,
 }
 
 /// How a rank and its link are, as far as it is said.
@@ -136,11 +144,15 @@ pub enum Step {
     Universe,
     Name,
     Put { node: bool, key: Phrase, value: Phrase },
-    Get { node: bool, key: Phrase, wait: bool, wanted: Option<Option<Phrase>> },
+    Get { node: bool, key: Phrase, of: Option<String>, wait: bool, wanted: Option<Option<Phrase>> },
     Fence { group: GroupPhrase, tag: Option<u32> },
     Publish { service: Phrase, port: Phrase },
     Unpublish { service: Phrase },
     Lookup { service: Phrase, wanted: Option<Option<Phrase>> },
+    Spawn { job: String, preputs: Vec<(Phrase, Phrase)> },
+    Connect { job: String },
+    Disconnect { job: String },
+    Ring { left: Phrase, right: Phrase },
     Abort { code: i32, message: Phrase },
     Finalize,
     Sleep(Span),
@@ -306,6 +318,7 @@ impl Default for Scenario {
             seed: None,
             ranks: 1,
             nodes: 1,
+            jobs: Vec::new(),
             host: HostPlan::default(),
             all: Traits::default(),
             only: LiteMap::new(),
@@ -325,6 +338,8 @@ impl Default for HostPlan {
             notice: Span::just(5),
             patience: 1_000_000,
             store_bytes: 0,
+            spawns: Span::just(20),
+            forgets: false,
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::{Act, Ask, acts};
+use crate::scenario::{Act, Ask, Home, acts};
 
 const WHOLE: &str = r#"
 # everything the grammar has
@@ -106,6 +106,26 @@ fn scripts_are_unrolled_with_their_names_filled_in() {
 }
 
 #[test]
+fn ranks_of_several_jobs_are_numbered_in_each() {
+    let text = "ranks 5\njob sea 2..4 spawned\nhost spawns 7 forgets\nscript 0\n spawn sea k v$r w \"x y\"\n \
+                connect sea\n get k of sea is v\nend\nscript 3\n put a$r b$n\n ring $prev $next\nend";
+    let scenario: Scenario = text.parse().unwrap();
+    assert_eq!(scenario.to_string().parse::<Scenario>().unwrap(), scenario);
+    assert_eq!(scenario.home(4), Home { job: 1, first: 2, size: 3 });
+    assert_eq!([0, 1, 2, 4].map(|rank| scenario.home(rank).own(rank)), [0, 1, 0, 2]);
+    let said = |rank| {
+        let acts = acts(&scenario, rank).unwrap();
+        let asks = acts.iter().map(|act| match act {
+            Act::Ask { ask, .. } => ask.to_string(),
+            other => format!("{other:?}"),
+        });
+        asks.collect::<Vec<_>>()
+    };
+    assert_eq!(said(0), ["spawn sea k v0 w x y", "connect sea", "get k of sea"]);
+    assert_eq!(said(3), ["put a1 b3", "ring 0 2"]);
+}
+
+#[test]
 fn an_error_names_its_line_and_the_way_out() {
     for (text, line, part) in [
         ("\nfoo", 2, "lines begin with"),
@@ -133,6 +153,13 @@ fn an_error_names_its_line_and_the_way_out() {
         ("fault at 3 kill 9", 0, "no rank 9"),
         ("expect luck", 1, "`finish` or `report`"),
         ("about \"x", 1, "closing quote"),
+        ("job sea all", 1, "ranks in a row"),
+        ("ranks 4\njob sea 1,3", 2, "in a row"),
+        ("ranks 4\njob sea 0..3", 0, "no ranks"),
+        ("ranks 4\njob sea 1..2", 0, "ends with rank 3"),
+        ("ranks 4\njob sea 1..2\njob sea 3", 0, "name of one more"),
+        ("ranks 4\njob sea 1\njob lake 3", 0, "begins with rank 2"),
+        ("script all\n spawn sea key\nend", 2, "its value is missing"),
     ] {
         let error = text.parse::<Scenario>().expect_err(text);
         assert_eq!(error.line, line, "{text}: {error}");

@@ -2,7 +2,8 @@
 
 use super::words::quote;
 use super::{
-    Expect, Fault, GroupPhrase, HostPlan, Phrase, Scenario, Script, Step, Traits, Trouble, Way, Who,
+    Expect, Fault, GroupPhrase, HostPlan, JobPlan, Phrase, Scenario, Script, Step, Traits, Trouble,
+    Way, Who,
 };
 use crate::dice::Percent;
 use pmi_core::command::Version;
@@ -20,6 +21,10 @@ impl Display for Scenario {
         writeln!(f, "ranks {}", self.ranks)?;
         if self.nodes > 1 {
             writeln!(f, "nodes {}", self.nodes)?;
+        }
+        for JobPlan { name, first, size, is_spawned } in &self.jobs {
+            let spawned = if *is_spawned { " spawned" } else { "" };
+            writeln!(f, "job {name} {first}..{}{spawned}", first + size - 1)?;
         }
         if self.host != HostPlan::default() {
             writeln!(f, "host{}", self.host)?;
@@ -79,8 +84,9 @@ impl Display for Step {
             Self::Universe => f.write_str("universe"),
             Self::Name => f.write_str("name"),
             Self::Put { node: n, key, value } => write!(f, "{}put {key} {value}", node(*n)),
-            Self::Get { node: n, key, wait, wanted } => {
+            Self::Get { node: n, key, of, wait, wanted } => {
                 write!(f, "{}get {key}", node(*n))?;
+                of.as_ref().map_or(Ok(()), |job| write!(f, " of {job}"))?;
                 if *wait {
                     f.write_str(" wait")?;
                 }
@@ -102,6 +108,13 @@ impl Display for Step {
                 write!(f, "lookup {service}")?;
                 write_wanted(f, wanted)
             }
+            Self::Spawn { job, preputs } => {
+                write!(f, "spawn {job}")?;
+                preputs.iter().try_for_each(|(key, value)| write!(f, " {key} {value}"))
+            }
+            Self::Connect { job } => write!(f, "connect {job}"),
+            Self::Disconnect { job } => write!(f, "disconnect {job}"),
+            Self::Ring { left, right } => write!(f, "ring {left} {right}"),
             Self::Abort { code, message } if message.0.is_empty() => write!(f, "abort {code}"),
             Self::Abort { code, message } => write!(f, "abort {code} {message}"),
             Self::Finalize => f.write_str("finalize"),
@@ -143,6 +156,7 @@ impl Display for HostPlan {
             ("pace", self.pace, usual.pace),
             ("grace", self.grace, usual.grace),
             ("notice", self.notice, usual.notice),
+            ("spawns", self.spawns, usual.spawns),
         ] {
             if own != usual {
                 write!(f, " {word} {own}")?;
@@ -151,10 +165,10 @@ impl Display for HostPlan {
         if self.patience != usual.patience {
             write!(f, " patience {}", self.patience)?;
         }
-        match self.store_bytes {
-            0 => Ok(()),
-            bytes => write!(f, " store {bytes}"),
+        if self.store_bytes != 0 {
+            write!(f, " store {}", self.store_bytes)?;
         }
+        if self.forgets { f.write_str(" forgets") } else { Ok(()) }
     }
 }
 

@@ -75,6 +75,7 @@ impl World {
                 self.turn(rank, notes);
             }
             Due::KillAll => {
+                self.host.stop_spawning();
                 notes.push(Note::KillAll);
                 for actor in &mut self.actors {
                     actor.end(Life::Killed, now, &mut self.net, notes);
@@ -171,6 +172,13 @@ impl World {
                     self.schedule(time, Due::Gone(*rank));
                     self.host.attend(*rank);
                     self.call_host();
+                }
+                Note::Spawned { job, .. } => {
+                    let plan = self.scenario.jobs.iter().find(|plan| plan.name == *job);
+                    for rank in plan.map_or(0..0, |plan| plan.first..plan.first + plan.size) {
+                        let start = self.actors[index(rank)].start_time();
+                        self.schedule(self.now + start, Due::Start(rank));
+                    }
                 }
                 Note::Reported { failure, .. } => {
                     let is_abort = matches!(failure, Failure::Aborted(_));

@@ -105,7 +105,12 @@ impl World {
     }
 
     fn begin(&mut self) {
-        for rank in 0..self.scenario.ranks {
+        let spawned = |rank: &u32| {
+            let at = self.scenario.home(*rank).job.checked_sub(1);
+            at.is_some_and(|at| self.scenario.jobs[at].is_spawned)
+        };
+        let there: Vec<u32> = (0..self.scenario.ranks).filter(|rank| !spawned(rank)).collect();
+        for rank in there {
             // Whoever inherits its link has it before it starts.
             if !self.scenario.plan(rank).dials {
                 self.host.open(rank, false, 0);

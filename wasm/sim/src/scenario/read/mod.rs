@@ -9,7 +9,8 @@ use self::steps::steps;
 
 use super::words::Word;
 use super::{
-    Expect, Fault, HostPlan, RANKS_MAX, Scenario, ScenarioError, Script, Traits, Trouble, Way, Who,
+    Expect, Fault, HostPlan, JobPlan, RANKS_MAX, Scenario, ScenarioError, Script, Traits, Trouble,
+    Way, Who,
 };
 use crate::dice::Percent;
 use pmi_core::command::Version;
@@ -65,6 +66,7 @@ fn whole(scenario: &Scenario) -> Result<(), String> {
     });
     let only = scenario.only.keys().copied();
     let struck = scenario.faults.iter().filter_map(|fault| fault.rank);
+    scenario.check_jobs().map_err(|error| error.what)?;
     match named.chain(only).chain(struck).find(|rank| *rank >= size) {
         Some(rank) => Err(format!("there is no rank {rank} among {size}")),
         None => Ok(()),
@@ -87,6 +89,7 @@ fn sentence(scenario: &mut Scenario, line: &mut Line) -> Result<(), String> {
         "seed" => scenario.seed = Some(line.number("the seed")?),
         "ranks" => scenario.ranks = line.number("the number of ranks")?,
         "nodes" => scenario.nodes = line.number("the number of nodes")?,
+        "job" => scenario.jobs.push(job(line)?),
         "host" => host(&mut scenario.host, line)?,
         "all" => traits(&mut scenario.all, line)?,
         "rank" => {
@@ -105,12 +108,27 @@ fn sentence(scenario: &mut Scenario, line: &mut Line) -> Result<(), String> {
         "end" => return Err("there is no script or loop to end".into()),
         other => {
             return Err(format!(
-                "`{other}` begins no line; lines begin with name about seed ranks nodes host all \
-                 rank script fault expect"
+                "`{other}` begins no line; lines begin with name about seed ranks nodes job host \
+                 all rank script fault expect"
             ));
         }
     }
     line.end()
+}
+
+/// `job NAME RANKS [spawned]`.
+fn job(line: &mut Line) -> Result<JobPlan, String> {
+    let name = line.word("the name of the job")?;
+    let ranks = match who(line)? {
+        Who::These(ranks) => ranks,
+        _ => return Err("a job has ranks in a row, `3..5`".into()),
+    };
+    let first = ranks.first().copied().unwrap_or(0);
+    if ranks.is_empty() || ranks.iter().zip(first..).any(|(rank, next)| *rank != next) {
+        return Err("the ranks of a job stand in a row, as in `3..5`".into());
+    }
+    let size = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
+    Ok(JobPlan { name, first, size, is_spawned: line.is("spawned") })
 }
 
 fn host(host: &mut HostPlan, line: &mut Line) -> Result<(), String> {
@@ -124,9 +142,12 @@ fn host(host: &mut HostPlan, line: &mut Line) -> Result<(), String> {
             "notice" => host.notice = line.span("notice")?,
             "patience" => host.patience = line.number("patience")?,
             "store" => host.store_bytes = line.number("store")?,
+            "spawns" => host.spawns = line.span("spawns")?,
+            "forgets" => host.forgets = true,
             other => {
                 return Err(format!(
-                    "a host has kills reports pace grace notice patience store, not `{other}`"
+                    "a host has kills reports pace grace notice patience store spawns forgets, \
+                     not `{other}`"
                 ));
             }
         }

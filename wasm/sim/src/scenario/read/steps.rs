@@ -65,6 +65,10 @@ fn step(line: &mut Line) -> Result<Step, String> {
         "get" | "node-get" => Step::Get {
             node: word == "node-get",
             key: line.phrase("the key")?,
+            of: match line.is("of") {
+                true => Some(line.word("the job")?),
+                false => None,
+            },
             wait: line.is("wait"),
             wanted: wanted(line)?,
         },
@@ -74,6 +78,20 @@ fn step(line: &mut Line) -> Result<Step, String> {
         }
         "unpublish" => Step::Unpublish { service: line.phrase("the service")? },
         "lookup" => Step::Lookup { service: line.phrase("the service")?, wanted: wanted(line)? },
+        "spawn" => {
+            let job = line.word("the job")?;
+            let mut preputs = Vec::new();
+            while line.words.peek().is_some() {
+                preputs.push((line.phrase("a key")?, line.phrase("its value")?));
+            }
+            Step::Spawn { job, preputs }
+        }
+        "connect" => Step::Connect { job: line.word("the job")? },
+        "disconnect" => Step::Disconnect { job: line.word("the job")? },
+        "ring" => Step::Ring {
+            left: line.phrase("what goes to the left")?,
+            right: line.phrase("what goes to the right")?,
+        },
         "abort" => {
             let code = if line.words.peek().is_some() { line.number("the code")? } else { 1 };
             let message = if line.words.peek().is_some() {
@@ -106,14 +124,19 @@ fn step(line: &mut Line) -> Result<Step, String> {
             | Step::Fence { .. }
             | Step::Publish { .. }
             | Step::Unpublish { .. }
-            | Step::Lookup { .. }) => Step::Also(Box::new(question)),
+            | Step::Lookup { .. }
+            | Step::Spawn { .. }
+            | Step::Connect { .. }
+            | Step::Disconnect { .. }
+            | Step::Ring { .. }) => Step::Also(Box::new(question)),
             _ => return Err("`also` stands before a question that others can overtake".into()),
         },
         other => {
             return Err(format!(
                 "`{other}` is no step; steps are open init maxes appnum universe name put get \
-                 node-put node-get fence publish unpublish lookup abort finalize also wait repeat \
-                 each sleep exit die stop hang leave deaf hear say garbage await manual"
+                 node-put node-get fence publish unpublish lookup spawn connect disconnect ring \
+                 abort finalize also wait repeat each sleep exit die stop hang leave deaf hear \
+                 say garbage await manual"
             ));
         }
     })

@@ -1,5 +1,8 @@
 //! The process manager: the shipped server, and an owner that drives it by the run loop of the core.
 
+mod jobs;
+
+use self::jobs::{Jobs, Order};
 use crate::dice::{Dice, Span};
 use crate::mutant::Mutant;
 use crate::net::Net;
@@ -8,20 +11,20 @@ use crate::scenario::{Scenario, ScenarioError, Way};
 use crate::storage::{Bytes, Meter, Metered, Store, Table};
 use crate::watch::{Stage, Watched};
 use litemap::LiteMap;
+use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
-use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
+use pmi_core::ids::SessionId;
 use pmi_core::limits::{MESSAGE_BYTES, REPLY_BYTES};
-use pmi_core::server::{Event, Job, JobSpec, Member, Peer, Phase, Server};
+use pmi_core::server::{Event, Job, Member, Peer, Phase, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_core::time::Instant;
-use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_link::{Carry, PumpError};
 
 /// The server and whoever owns it.
 #[derive(Debug)]
 pub struct Host {
     server: Server<Metered>,
-    job: JobId,
+    jobs: Jobs,
     lines: Vec<Line>,
     /// Which rank's line a session is on.
     ranks: LiteMap<u32, u32>,
@@ -55,34 +58,14 @@ impl Host {
         mutant: Option<Mutant>,
         meter: Meter,
     ) -> Result<Self, ScenarioError> {
-        let error = |what: String| ScenarioError { line: 0, what };
         let count = usize::try_from(scenario.ranks).unwrap_or(usize::MAX);
-        let store_bytes = match scenario.host.store_bytes {
-            0 => 65_536 + 4096 * count.min(256),
-            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
-        };
         let sessions = Table::new(count, meter.clone());
-        let mut server = Server::new(sessions, Table::new(1, meter.clone()), store(16_384));
-        let spec = JobSpec {
-            name: KvsName::new(KVSNAME).map_err(|misuse| error(misuse.to_string()))?,
-            spawner: None,
-            universe_size: Some(scenario.ranks),
-            has_uplink: false,
-        };
-        let nodes = (0..scenario.ranks).map(|rank| scenario.node(rank));
-        let members = nodes.clone().map(|node| Member::new(0, node)).collect();
-        let job = server
-            .add_job(spec, members, store(store_bytes))
-            .map_err(|misuse| error(misuse.to_string()))?;
-        let mut mapping = [0; 256];
-        // A mapping that is too long is left out, as the core advises.
-        if let Ok(len) = write_mapping(nodes, &mut mapping) {
-            let preset = server.preset(job, PROCESS_MAPPING, &mapping[..len]);
-            preset.map_err(|misuse| error(misuse.to_string()))?;
-        }
+        let tables = Table::new(scenario.all_jobs().count(), meter.clone());
+        let mut server = Server::new(sessions, tables, store(16_384));
+        let jobs = Jobs::new(scenario, &mut server)?;
         Ok(Self {
             server,
-            job,
+            jobs,
             lines: (0..count).map(|_| line(&meter)).collect(),
             ranks: LiteMap::new(),
             attention: Vec::new(),
@@ -99,9 +82,9 @@ impl Host {
 
     /// Opens the session of a rank: one that inherited its end, or one that dials in.
     pub(crate) fn open(&mut self, rank: u32, dials: bool, now: u64) {
-        let job = self.job;
+        let Some((job, own)) = self.jobs.seat(rank) else { return };
         let peer = match dials {
-            false => Peer::Member { job, rank: Rank(rank) },
+            false => Peer::Member { job, rank: own },
             true => {
                 let deadline = Some(instant(now + self.patience));
                 Peer::Caller { job, deadline, challenge: None }
@@ -127,6 +110,7 @@ impl Host {
 
     /// Says that a process has ended.
     pub(crate) fn lose(&mut self, rank: u32) {
+        self.jobs.lose(rank);
         self.gone.insert(rank, ());
         self.attention.push(rank);
     }
@@ -151,18 +135,27 @@ impl Host {
             }
             for rank in ranks {
                 self.serve(rank, true, now, net, notes);
-                if self.gone.remove(&rank).is_some() {
-                    self.server.member_gone(self.job, Rank(rank));
+                if self.gone.remove(&rank).is_some()
+                    && let Some((job, own)) = self.jobs.seat(rank)
+                {
+                    self.server.member_gone(job, own);
                 }
             }
-            let mut has_moved = is_event_first && self.events(notes);
+            let mut has_moved = is_event_first && self.events(now, notes);
             while let Some(session) = self.server.next_ready() {
                 has_moved = true;
                 if let Some(rank) = self.ranks.get(&session.0).copied() {
                     self.serve(rank, false, now, net, notes);
                 }
             }
-            has_moved |= self.events(notes);
+            has_moved |= self.events(now, notes);
+            for order in self.jobs.due(now) {
+                has_moved = true;
+                self.start(order, now, notes);
+            }
+            while let Some(job) = self.jobs.forget(&mut self.server) {
+                notes.push(Note::Forgotten { job });
+            }
             if !has_moved && self.attention.is_empty() {
                 return;
             }
@@ -172,12 +165,24 @@ impl Host {
     /// When the server wants to be told the time.
     pub(crate) fn timeout(&self) -> Option<u64> {
         // The server looks through all its sessions for it, which only callers are worth.
-        if self.has_callers { self.server.poll_timeout().map(Instant::as_micros) } else { None }
+        let callers = self.has_callers.then(|| self.server.poll_timeout()).flatten();
+        callers.map(Instant::as_micros).into_iter().chain(self.jobs.timeout()).min()
     }
 
-    /// The job, to look at.
-    pub fn job(&self) -> Option<&Job<Store, Vec<Member>>> {
-        self.server.job(self.job)
+    /// Starts nothing any more.
+    pub(crate) fn stop_spawning(&mut self) {
+        self.jobs.orders.clear();
+    }
+
+    /// A job, to look at.
+    pub fn job(&self, job: usize) -> Option<&Job<Store, Vec<Member>>> {
+        self.server.job(self.jobs.id(job)?)
+    }
+
+    /// A rank as the server knows it.
+    pub fn member(&self, rank: u32) -> Option<&Member> {
+        let (job, own) = self.jobs.seat(rank)?;
+        self.server.job(job)?.member(own)
     }
 
     /// The line of a rank, to look at.
@@ -223,10 +228,46 @@ impl Host {
             }
         };
         if let Some(failure) = failure {
-            let named = self.server.peer(id).and_then(|(_, rank)| rank).map(|rank| rank.0);
+            let named = self.server.peer(id).and_then(|(job, rank)| self.jobs.rank(job, rank?));
             self.tell(named, failure, notes);
         }
         self.close(rank, now, net, notes);
+    }
+
+    /// Takes up a spawn: begins the job that is asked for, or says that there is none.
+    fn take_spawn(&mut self, session: SessionId, exchange: usize, now: u64) {
+        let asked = self.server.spawn_request(session).and_then(|spawn| self.jobs.wanted(spawn));
+        self.server.spawn_read(session);
+        let begun = asked.and_then(|(job, preputs)| {
+            let rank = *self.ranks.get(&session.0)?;
+            let spawner = self.server.job(self.server.peer(session)?.0)?.name().clone();
+            self.jobs.add(job, Some(spawner), &preputs, &mut self.server).ok()?;
+            let at = now + self.dice.within(self.jobs.spawns());
+            Some(Order { at, rank, session, exchange, job })
+        });
+        match begun {
+            Some(order) => self.jobs.orders.push(order),
+            None => {
+                // The session waits for exactly this answer.
+                let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL), &[]);
+            }
+        }
+    }
+
+    /// Starts the processes of a job, and says so to whoever asked for it, if it is still there.
+    fn start(&mut self, order: Order, now: u64, notes: &mut Vec<Note>) {
+        let Order { rank, session, exchange, job, .. } = order;
+        let plan = self.jobs.plan(job);
+        let (ranks, size) = (plan.first..plan.first + plan.size, plan.size);
+        notes.push(Note::Spawned { rank, job: plan.name.clone() });
+        for rank in ranks.filter(|rank| !self.jobs.dials(*rank)).collect::<Vec<_>>() {
+            self.open(rank, false, now);
+        }
+        if let Some(id) = self.jobs.id(job) {
+            let codes = [CodeRun { count: size, code: Code::SUCCESS }];
+            // Whoever has asked may be gone.
+            let _ = self.server.answer_spawn(session, exchange, Ok(id), &codes);
+        }
     }
 
     fn close(&mut self, rank: u32, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
@@ -236,14 +277,14 @@ impl Host {
         net.close(rank, Way::Down, now);
         notes.push(Note::ServerLeft { rank });
         if let Some(event) = self.server.close(id) {
-            self.event(event, notes);
+            self.event(event, now, notes);
         }
     }
 
     /// Whether a broken link is a failure of the peer: it has begun and not said goodbye.
     fn has_begun(&self, id: SessionId) -> bool {
-        let rank = self.server.peer(id).and_then(|(_, rank)| rank);
-        let member = rank.and_then(|rank| self.job()?.member(rank));
+        let peer = self.server.peer(id);
+        let member = peer.and_then(|(job, rank)| self.server.job(job)?.member(rank?));
         member.is_some_and(|member| matches!(member.phase(), Phase::Open | Phase::Lost))
     }
 
@@ -256,34 +297,33 @@ impl Host {
     }
 
     /// Acts on what the server tells; true if it told anything.
-    fn events(&mut self, notes: &mut Vec<Note>) -> bool {
+    fn events(&mut self, now: u64, notes: &mut Vec<Note>) -> bool {
         let mut has_moved = false;
         while let Some(event) = self.server.poll_event() {
             has_moved = true;
-            self.event(event, notes);
+            self.event(event, now, notes);
         }
         has_moved
     }
 
-    fn event(&mut self, event: Event, notes: &mut Vec<Note>) {
+    fn event(&mut self, event: Event, now: u64, notes: &mut Vec<Note>) {
+        let named = |job, rank| self.jobs.rank(job, rank);
         match event {
-            Event::Joined { rank, .. } => notes.push(Note::Joined { rank: rank.0 }),
-            Event::Aborted { rank, code, .. } => {
-                self.tell(Some(rank.0), Failure::Aborted(code), notes);
+            Event::Joined { job, rank } => {
+                notes.extend(named(job, rank).map(|rank| Note::Joined { rank }));
             }
-            Event::PutTwice { key, first, second, .. } => notes.push(Note::PutTwice {
-                key: key.as_bytes().into(),
-                first: first.0,
-                second: second.0,
-            }),
-            Event::FenceStuck { gone, .. } => {
-                self.tell(Some(gone.0), Failure::Stuck, notes);
+            Event::Aborted { job, rank, code, .. } => {
+                self.tell(named(job, rank), Failure::Aborted(code), notes);
             }
-            Event::Spawn { session, exchange } => {
-                self.server.spawn_read(session);
-                // The session waits for exactly this answer.
-                let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL), &[]);
+            Event::PutTwice { job, key, first, second } => {
+                let ranks = named(job, first).zip(named(job, second));
+                let key = key.as_bytes().to_vec();
+                notes.extend(ranks.map(|(first, second)| Note::PutTwice { key, first, second }));
             }
+            Event::FenceStuck { job, gone } => {
+                self.tell(named(job, gone), Failure::Stuck, notes);
+            }
+            Event::Spawn { session, exchange } => self.take_spawn(session, exchange, now),
             _ => {}
         }
     }
@@ -323,9 +363,6 @@ fn instant(now: u64) -> Instant {
 fn index(rank: u32) -> usize {
     usize::try_from(rank).unwrap_or(usize::MAX)
 }
-
-/// The name of the job.
-pub const KVSNAME: &[u8] = b"kvs_sim";
 
 /// Bytes of a message that the server holds for one rank.
 pub const INBOX_BYTES: usize = MESSAGE_BYTES;

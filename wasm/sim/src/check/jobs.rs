@@ -1,0 +1,202 @@
+//! Jobs: who starts them, and who may read in them.
+
+use super::{Census, Found};
+use crate::note::{Note, Said};
+use crate::scenario::{Ask, JobPlan, Scenario};
+
+/// All jobs, and which of them are connected.
+#[derive(Clone, Debug)]
+pub(super) struct Jobs {
+    plans: Vec<JobPlan>,
+    homes: Vec<usize>,
+    /// The rank that a job was spawned for, when the host began to start it.
+    begun: Vec<Option<u32>>,
+    links: Vec<Link>,
+    /// Counts what may take a connection away.
+    changes: u32,
+}
+
+/// Two jobs that somebody wanted to connect.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    jobs: (usize, usize),
+    /// They may be connected.
+    may_be: bool,
+    /// They are.
+    is_sure: bool,
+    /// Questions to connect them that have no answer.
+    open: u32,
+}
+
+/// What was known about a connection at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    may_be: bool,
+    is_sure: bool,
+    changes: u32,
+}
+
+impl Jobs {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let plans: Vec<JobPlan> = scenario.all_jobs().collect();
+        Self {
+            homes: (0..scenario.ranks).map(|rank| scenario.home(rank).job).collect(),
+            begun: vec![None; plans.len()],
+            plans,
+            links: Vec::new(),
+            changes: 0,
+        }
+    }
+
+    pub(super) fn observe(&mut self, note: &Note, census: &Census, found: &mut Vec<Found>) {
+        match note {
+            Note::Spawned { rank, job } => {
+                if let Some(at) = self.named(job) {
+                    self.begun[at] = Some(*rank);
+                }
+            }
+            Note::Started { rank } => {
+                let job = self.of(*rank);
+                if self.plans[job].is_spawned && self.begun[job].is_none() {
+                    let name = &self.plans[job].name;
+                    found.push((
+                        "spawn",
+                        format!("rank {rank} has started, and nobody has spawned {name}"),
+                    ));
+                }
+            }
+            Note::Forgotten { job } => {
+                if let Some(at) = self.named(job) {
+                    self.changes += 1;
+                    self.links.retain(|link| link.jobs.0 != at && link.jobs.1 != at);
+                }
+            }
+            Note::Asked { rank, ask: Ask::Connect { job }, .. } => {
+                if let Some(link) = self.link(*rank, job) {
+                    link.may_be = true;
+                    link.open += 1;
+                }
+            }
+            Note::Asked { rank, ask: Ask::Disconnect { job }, .. } => {
+                self.changes += 1;
+                if let Some(link) = self.link(*rank, job) {
+                    link.is_sure = false;
+                }
+            }
+            Note::Answered { rank, ask, got, .. } if !census.of(*rank).is_tainted() => match ask {
+                Ask::Spawn { job, size, .. } => {
+                    let (is_yes, said) = (got.is_success(), &got.said);
+                    found.extend(self.judge_spawn(*rank, job, *size, is_yes, said));
+                }
+                Ask::Connect { job } => {
+                    let (is_yes, changes) = (got.is_success(), self.changes);
+                    if let Some(link) = self.link(*rank, job) {
+                        link.open = link.open.saturating_sub(1);
+                        // Once somebody has begun to take connections back, none is sure any more.
+                        link.is_sure |= is_yes && changes == 0;
+                    }
+                }
+                Ask::Disconnect { job } if got.is_success() => {
+                    if let Some(link) = self.link(*rank, job) {
+                        link.may_be = link.open > 0;
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// What is known about the connection between the job of `rank` and another one.
+    pub(super) fn reach(&self, rank: u32, job: usize) -> Reach {
+        let own = self.of(rank);
+        Reach {
+            may_be: self.is_joined(own, job, |link| link.may_be),
+            is_sure: self.is_joined(own, job, |link| link.is_sure),
+            changes: self.changes,
+        }
+    }
+
+    /// Which job this is.
+    pub(super) fn named(&self, name: &str) -> Option<usize> {
+        self.plans.iter().position(|plan| plan.name == name)
+    }
+
+    /// The name of a job.
+    pub(super) fn name(&self, job: usize) -> &str {
+        self.plans.get(job).map_or("", |plan| &plan.name)
+    }
+
+    /// The job of a rank.
+    pub(super) fn of(&self, rank: u32) -> usize {
+        let home = usize::try_from(rank).ok().and_then(|at| self.homes.get(at));
+        home.copied().unwrap_or_default()
+    }
+
+    fn link(&mut self, rank: u32, job: &str) -> Option<&mut Link> {
+        let (own, other) = (self.of(rank), self.named(job)?);
+        let jobs = (own.min(other), own.max(other));
+        let at = self.links.iter().position(|link| link.jobs == jobs);
+        let at = at.unwrap_or_else(|| {
+            self.links.push(Link { jobs, may_be: false, is_sure: false, open: 0 });
+            self.links.len() - 1
+        });
+        self.links.get_mut(at)
+    }
+
+    /// Whether two jobs are connected, directly or through others, by links that count.
+    fn is_joined(&self, one: usize, other: usize, counts: impl Fn(&Link) -> bool) -> bool {
+        let mut known = vec![one];
+        let mut next = 0;
+        while let Some(job) = known.get(next).copied() {
+            next += 1;
+            for link in self.links.iter().filter(|link| counts(link)) {
+                let (a, b) = link.jobs;
+                for (from, to) in [(a, b), (b, a)] {
+                    if from == job && !known.contains(&to) {
+                        known.push(to);
+                    }
+                }
+            }
+        }
+        known.contains(&other)
+    }
+
+    fn judge_spawn(
+        &self,
+        rank: u32,
+        job: &str,
+        size: u32,
+        is_yes: bool,
+        said: &Said,
+    ) -> Option<Found> {
+        let is_begun = self.named(job).is_some_and(|at| self.begun[at] == Some(rank));
+        if is_yes != is_begun {
+            let told = if is_yes { "has spawned" } else { "could not spawn" };
+            let truth = if is_begun { "it was started" } else { "it was not started" };
+            return Some((
+                "spawn",
+                format!("rank {rank} was told that it {told} {job}, and {truth}"),
+            ));
+        }
+        let Said::Spawned { codes: Some(codes), .. } = said else { return None };
+        let codes = codes.split(|byte| *byte == b',');
+        let is_right = !is_yes || codes.clone().all(|code| code == b"0");
+        let is_all = u32::try_from(codes.count()) == Ok(size);
+        (!(is_right && is_all)).then(|| {
+            ("spawn", format!("rank {rank} has spawned {size} processes of {job}, not {said:?}"))
+        })
+    }
+}
+
+impl Reach {
+    /// Whether the jobs were surely connected all the time until `later`.
+    pub(super) fn is_sure_until(self, later: Self) -> bool {
+        self.is_sure && later.is_sure && self.changes == later.changes
+    }
+
+    /// Whether they may have been connected at some moment until `later`.
+    pub(super) const fn may_be_until(self, later: Self) -> bool {
+        self.may_be || later.may_be
+    }
+}

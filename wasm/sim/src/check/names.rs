@@ -1,0 +1,114 @@
+//! A published name is found until it is taken back or its job is forgotten, and nothing else is.
+
+use super::jobs::Jobs;
+use super::{Census, Found};
+use crate::note::{Got, Note};
+use crate::scenario::Ask;
+use litemap::LiteMap;
+
+/// What was published.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    names: LiteMap<Vec<u8>, Name>,
+    /// Lookups without an answer, by rank and number.
+    asked: LiteMap<(u32, u32), Asked>,
+    /// How many jobs were forgotten.
+    forgotten: u32,
+}
+
+/// A service: what was published under it, and whether it is surely there.
+#[derive(Clone, Debug, Default)]
+struct Name {
+    ports: Vec<Port>,
+    /// Who knows that it has published it.
+    owner: Option<u32>,
+    was_unpublished: bool,
+}
+
+/// What somebody wanted to publish.
+#[derive(Clone, Debug)]
+struct Port {
+    port: Vec<u8>,
+    rank: u32,
+    /// Its job was forgotten, as the how manieth.
+    gone: Option<u32>,
+}
+
+/// What was known when a lookup was asked.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    is_sure: bool,
+    forgotten: u32,
+}
+
+impl Names {
+    pub(super) fn observe(
+        &mut self,
+        note: &Note,
+        (census, jobs): (&Census, &Jobs),
+        found: &mut Vec<Found>,
+    ) {
+        match note {
+            Note::Asked { rank, number, ask } => self.ask(*rank, *number, ask),
+            Note::Answered { rank, ask: Ask::Publish { service, .. }, got, .. }
+                if got.is_success() =>
+            {
+                self.names.entry(service.clone()).or_default().owner = Some(*rank);
+            }
+            Note::Answered { rank, number, ask: Ask::Lookup { service, .. }, got } => {
+                let Some(asked) = self.asked.remove(&(*rank, *number)) else { return };
+                if !census.is_wild && !census.of(*rank).is_tainted() {
+                    found.extend(self.judge(*rank, service, asked, got).map(|what| ("name", what)));
+                }
+            }
+            Note::Forgotten { job } => {
+                let Some(job) = jobs.named(job) else { return };
+                self.forgotten += 1;
+                let serial = self.forgotten;
+                for (_, name) in self.names.iter_mut() {
+                    name.owner = name.owner.filter(|owner| jobs.of(*owner) != job);
+                    for port in name.ports.iter_mut().filter(|port| jobs.of(port.rank) == job) {
+                        port.gone = port.gone.or(Some(serial));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, rank: u32, number: u32, ask: &Ask) {
+        match ask {
+            Ask::Publish { service, port } => {
+                let port = Port { port: port.clone(), rank, gone: None };
+                self.names.entry(service.clone()).or_default().ports.push(port);
+            }
+            Ask::Unpublish { service } => {
+                self.names.entry(service.clone()).or_default().was_unpublished = true;
+            }
+            Ask::Lookup { service, .. } => {
+                let asked = Asked { is_sure: self.is_sure(service), forgotten: self.forgotten };
+                self.asked.insert((rank, number), asked);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_sure(&self, service: &[u8]) -> bool {
+        self.names.get(service).is_some_and(|name| name.owner.is_some() && !name.was_unpublished)
+    }
+
+    fn judge(&self, rank: u32, service: &[u8], asked: Asked, got: &Got) -> Option<String> {
+        let text = service.escape_ascii();
+        let Some(port) = got.value() else {
+            let is_lost = asked.is_sure && self.is_sure(service);
+            let what = format!("rank {rank} did not find service `{text}`, which was published");
+            return is_lost.then_some(what);
+        };
+        let ports = self.names.get(service).map_or(&[][..], |name| &name.ports);
+        // What was forgotten after the question may still be the answer to it.
+        let is_there = |known: &Port| known.gone.is_none_or(|gone| gone > asked.forgotten);
+        let is_known = ports.iter().any(|known| known.port == port && is_there(known));
+        let what = format!("rank {rank} found `{}` for service `{text}`", port.escape_ascii());
+        (!is_known).then_some(what)
+    }
+}

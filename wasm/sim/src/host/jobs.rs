@@ -1,0 +1,184 @@
+//! The jobs of the host: those that are there from the start, and those that ranks spawn.
+
+use super::store;
+use crate::dice::Span;
+use crate::scenario::{JobPlan, Scenario, ScenarioError};
+use crate::storage::Metered;
+use pmi_core::command::{Spawn, Text};
+use pmi_core::error::Misuse;
+use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
+use pmi_core::server::{JobSpec, Member, Server};
+use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
+
+/// What the host knows about its jobs.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    scenario: Scenario,
+    plans: Vec<JobPlan>,
+    /// Which job of the server each is, while it is one.
+    ids: Vec<Option<JobId>>,
+    /// How many processes of each have not ended.
+    left: Vec<u32>,
+    pub(super) orders: Vec<Order>,
+    store_bytes: usize,
+}
+
+/// Keys and their values.
+pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A job that was asked for and has not started.
+#[derive(Debug)]
+pub(super) struct Order {
+    /// When it starts.
+    pub(super) at: u64,
+    /// Who has asked.
+    pub(super) rank: u32,
+    /// Whom to tell.
+    pub(super) session: SessionId,
+    pub(super) exchange: usize,
+    /// Which job.
+    pub(super) job: usize,
+}
+
+impl Jobs {
+    /// Adds the jobs that are there from the start to `server`.
+    ///
+    /// Errors: a job that the server cannot hold.
+    pub(super) fn new(
+        scenario: &Scenario,
+        server: &mut Server<Metered>,
+    ) -> Result<Self, ScenarioError> {
+        scenario.check_jobs()?;
+        let plans: Vec<JobPlan> = scenario.all_jobs().collect();
+        let count = usize::try_from(scenario.ranks).unwrap_or(usize::MAX);
+        let store_bytes = match scenario.host.store_bytes {
+            0 => 65_536 + 4096 * count.min(256),
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        };
+        let mut jobs = Self {
+            scenario: Scenario { scripts: Vec::new(), ..scenario.clone() },
+            ids: vec![None; plans.len()],
+            left: plans.iter().map(|plan| plan.size).collect(),
+            plans,
+            orders: Vec::new(),
+            store_bytes,
+        };
+        for at in 0..jobs.plans.len() {
+            if !jobs.plans[at].is_spawned {
+                let added = jobs.add(at, None, &[], server);
+                added.map_err(|misuse| ScenarioError { line: 0, what: misuse.to_string() })?;
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Adds a job.
+    ///
+    /// Errors: those of the server.
+    pub(super) fn add(
+        &mut self,
+        at: usize,
+        spawner: Option<KvsName>,
+        preputs: &[(Vec<u8>, Vec<u8>)],
+        server: &mut Server<Metered>,
+    ) -> Result<JobId, Misuse> {
+        let plan = &self.plans[at];
+        let spec = JobSpec {
+            name: KvsName::new(plan.name.as_bytes())?,
+            spawner,
+            universe_size: Some(self.scenario.ranks),
+            has_uplink: false,
+        };
+        let nodes = (plan.first..plan.first + plan.size).map(|rank| self.scenario.node(rank));
+        let members = nodes.clone().map(|node| Member::new(0, node)).collect();
+        let job = server.add_job(spec, members, store(self.store_bytes))?;
+        let mut mapping = [0; 256];
+        // A mapping that is too long is left out, as the core advises.
+        if let Ok(len) = write_mapping(nodes, &mut mapping) {
+            server.preset(job, PROCESS_MAPPING, &mapping[..len])?;
+        }
+        for (key, value) in preputs {
+            server.preput(job, key, value)?;
+        }
+        self.ids[at] = Some(job);
+        Ok(job)
+    }
+
+    /// Which job a spawn asks for, and what the job shall find in its space; nothing if there is no
+    /// such job, or it was spawned before.
+    pub(super) fn wanted(&self, spawn: Spawn<'_>) -> Option<(usize, Pairs)> {
+        let mut programs = spawn.programs();
+        let (Some(program), None) = (programs.next(), programs.next()) else { return None };
+        let is_meant = |plan: &JobPlan| {
+            let is_named = program.executable == *plan.name.as_bytes();
+            plan.is_spawned && is_named && program.processes == plan.size
+        };
+        let job = self.plans.iter().position(is_meant)?;
+        let is_new = self.ids[job].is_none() && self.left[job] == self.plans[job].size;
+        let text = |text: Text<'_>| text.bytes().collect();
+        let pairs = spawn.preputs().map(|pair| (text(pair.key), text(pair.value)));
+        is_new.then(|| (job, pairs.collect()))
+    }
+
+    /// Takes the orders that are due.
+    pub(super) fn due(&mut self, now: u64) -> Vec<Order> {
+        let (due, later) = self.orders.drain(..).partition(|order| order.at <= now);
+        self.orders = later;
+        due
+    }
+
+    /// When the next order is due.
+    pub(super) fn timeout(&self) -> Option<u64> {
+        self.orders.iter().map(|order| order.at).min()
+    }
+
+    /// Notes that a process has ended.
+    pub(super) fn lose(&mut self, rank: u32) {
+        if let Some(left) = self.left.get_mut(self.scenario.home(rank).job) {
+            *left = left.saturating_sub(1);
+        }
+    }
+
+    /// Forgets a job whose processes have all ended, if the host does that; its name.
+    pub(super) fn forget(&mut self, server: &mut Server<Metered>) -> Option<String> {
+        let is_over = |at: &usize| self.left[*at] == 0 && self.ids[*at].is_some();
+        let mut over = (0..self.ids.len()).filter(is_over);
+        // While a session of it is open, it stays.
+        let is_removed = |at: &usize| self.ids[*at].is_some_and(|id| server.remove_job(id).is_ok());
+        let at = if self.scenario.host.forgets { over.find(is_removed)? } else { return None };
+        self.ids[at] = None;
+        Some(self.plans[at].name.clone())
+    }
+
+    /// The job of the server, while it knows it.
+    pub(super) fn id(&self, job: usize) -> Option<JobId> {
+        self.ids.get(job).copied().flatten()
+    }
+
+    /// The job and rank of the server that this rank is.
+    pub(super) fn seat(&self, rank: u32) -> Option<(JobId, Rank)> {
+        let home = self.scenario.home(rank);
+        Some((self.id(home.job)?, Rank(home.own(rank))))
+    }
+
+    /// Which rank this is, counted through all jobs.
+    pub(super) fn rank(&self, id: JobId, rank: Rank) -> Option<u32> {
+        let job = self.ids.iter().position(|own| *own == Some(id))?;
+        Some(self.plans[job].first + rank.0)
+    }
+
+    /// What a job is.
+    pub(super) fn plan(&self, job: usize) -> &JobPlan {
+        &self.plans[job]
+    }
+
+    /// How long it takes to start what is spawned.
+    pub(super) const fn spawns(&self) -> Span {
+        self.scenario.host.spawns
+    }
+
+    /// Whether a rank dials in.
+    pub(super) fn dials(&self, rank: u32) -> bool {
+        self.scenario.plan(rank).dials
+    }
+}

@@ -1,0 +1,94 @@
+//! Which ranks are a job.
+
+use super::{Scenario, ScenarioError};
+use pmi_core::ids::KvsName;
+
+/// A job besides the first one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPlan {
+    /// The name of its space, and what whoever spawns it asks for.
+    pub name: String,
+    /// The first of its ranks, as they are numbered through all jobs.
+    pub first: u32,
+    /// How many there are.
+    pub size: u32,
+    /// Whether it starts only when a rank spawns it.
+    pub is_spawned: bool,
+}
+
+/// Where a rank belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// Which job, from 0.
+    pub job: usize,
+    /// The first rank of the job, as they are numbered through all jobs.
+    pub first: u32,
+    /// How many ranks the job has.
+    pub size: u32,
+}
+
+impl Scenario {
+    /// All jobs in order.
+    pub fn all_jobs(&self) -> impl Iterator<Item = JobPlan> {
+        let size = self.jobs.first().map_or(self.ranks, |job| job.first);
+        let first = JobPlan { name: FIRST_JOB.into(), first: 0, size, is_spawned: false };
+        std::iter::once(first).chain(self.jobs.iter().cloned())
+    }
+
+    /// Where `rank` belongs.
+    pub fn home(&self, rank: u32) -> Home {
+        let after = self.jobs.iter().take_while(|job| job.first <= rank).count();
+        match after.checked_sub(1).and_then(|at| self.jobs.get(at)) {
+            Some(job) => Home { job: after, first: job.first, size: job.size },
+            None => {
+                let size = self.jobs.first().map_or(self.ranks, |job| job.first);
+                Home { job: 0, first: 0, size }
+            }
+        }
+    }
+
+    /// Whether the jobs share the ranks among them.
+    ///
+    /// Errors: the job that is wrong, and how it would be right.
+    pub(crate) fn check_jobs(&self) -> Result<(), ScenarioError> {
+        let error = |what| Err(ScenarioError { line: 0, what });
+        let mut next = self.jobs.first().map_or(self.ranks, |job| job.first);
+        if next == 0 {
+            return error("the first job has no ranks; the others begin behind it".into());
+        }
+        for (at, job) in self.jobs.iter().enumerate() {
+            let name = &job.name;
+            let is_taken =
+                name == FIRST_JOB || self.jobs.iter().take(at).any(|other| other.name == *name);
+            if is_taken || KvsName::new(name.as_bytes()).is_err() {
+                return error(format!("`{name}` cannot be the name of one more job"));
+            }
+            if job.first != next || job.size == 0 {
+                return error(format!(
+                    "job {name} begins with rank {}, since jobs stand in a row without a gap",
+                    next
+                ));
+            }
+            next = next.saturating_add(job.size);
+        }
+        match next == self.ranks {
+            true => Ok(()),
+            false => error(format!("the last job ends with rank {}", self.ranks.saturating_sub(1))),
+        }
+    }
+}
+
+impl Home {
+    /// Which rank of its job this is.
+    pub const fn own(self, rank: u32) -> u32 {
+        rank.saturating_sub(self.first)
+    }
+
+    /// The ranks of the job.
+    pub const fn ranks(self) -> std::ops::Range<u32> {
+        self.first..self.first + self.size
+    }
+}
+
+/// The name of the first job.
+pub const FIRST_JOB: &str = "kvs_sim";

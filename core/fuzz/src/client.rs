@@ -182,15 +182,13 @@ impl Caller {
             14 => Request::Abort { code: Some(i32::from(*first)), world: true, message: value },
             _ => Request::Finalize,
         };
-        if let Ok(ticket) = self.client.start(&request) {
-            match request {
-                Request::Abort { .. } => self.open.clear(),
-                // It belongs to the exchange that announced it.
-                Request::PutPair { .. } => assert!(self.open.contains(&ticket)),
-                _ => self.note(ticket),
-            }
+        // Some are said at once; of the others, only some transmit at once.
+        if first % 8 == 5 {
+            return self.say(&request);
         }
-        // Only some transmit at once.
+        if let Ok(ticket) = self.client.start(&request) {
+            self.take_up(&request, ticket);
+        }
         if first % 8 != 7 {
             self.transmit();
         }
@@ -214,15 +212,35 @@ impl Caller {
         };
         let programs = [program; 2];
         let spawn = Spawn::Given { programs: &programs, preputs: &info };
-        let needed = match self.client.start_spawn(spawn, &mut []) {
+        self.say(&Request::Spawn(spawn));
+    }
+
+    /// Says something at once, in exactly the room that it needs.
+    fn say(&mut self, request: &Request<'_>) {
+        let needed = match self.client.say(request, &mut []) {
             Err(Unwritten::Full(Full { needed })) => needed,
             Err(Unwritten::Misuse(_)) => return,
-            Ok(_) => panic!("a spawn in no room"),
+            Ok(_) => panic!("a message in no room"),
         };
         let mut out = vec![0; needed];
-        let (ticket, len) = self.client.start_spawn(spawn, &mut out).expect("room for a spawn");
+        assert_eq!(
+            self.client.say(request, &mut out[1..]),
+            Err(Unwritten::Full(Full { needed })),
+            "nothing has changed for want of room"
+        );
+        let (ticket, len) = self.client.say(request, &mut out).expect("room for a message");
         assert_is_message(&out[..len]);
-        self.note(ticket);
+        self.take_up(request, ticket);
+    }
+
+    /// Notes what waits for an answer now.
+    fn take_up(&mut self, request: &Request<'_>, ticket: Ticket) {
+        match request {
+            Request::Abort { .. } => self.open.clear(),
+            // It belongs to the exchange that announced it.
+            Request::PutPair { .. } => assert!(self.open.contains(&ticket)),
+            _ => self.note(ticket),
+        }
     }
 
     fn note(&mut self, ticket: Ticket) {

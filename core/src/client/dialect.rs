@@ -3,8 +3,8 @@
 //! A conversation opens with lines whatever it goes on with, so the dialect follows from the
 //! version that `init` has agreed on and is a value, never a type.
 
-use crate::command::{Reply, Request, Spawn, Version};
-use crate::error::{Malformed, Misuse};
+use crate::command::{Reply, Request, Version};
+use crate::error::Malformed;
 use crate::limits::PMI2_LENGTH_DIGITS;
 use crate::wire::{Framed, Unwritten, frames, pmi1, pmi2};
 
@@ -72,8 +72,8 @@ impl Dialect {
         }
     }
 
-    /// Writes one whole question; a spawn is none of them. `space` is the caller's own, `tag`
-    /// names the exchange where the dialect has names for it.
+    /// Writes one whole question. `space` is the caller's own, `tag` names the exchange where the
+    /// dialect has names for it.
     pub(super) fn write(
         self,
         request: &Request<'_>,
@@ -82,23 +82,9 @@ impl Dialect {
         out: &mut [u8],
     ) -> Result<usize, Unwritten> {
         match self {
-            Self::Lines => pmi1::write_line(request, space, out),
-            Self::Frames => pmi2::write_frame(request, tag, space, out),
+            Self::Lines => pmi1::write_request(request, space, out),
+            Self::Frames => pmi2::write_request(request, tag, space, out),
             Self::Own => frames::write_request(request, tag, out),
-        }
-    }
-
-    /// Writes one whole spawn.
-    pub(super) fn write_spawn(
-        self,
-        spawn: Spawn<'_>,
-        tag: &[u8],
-        out: &mut [u8],
-    ) -> Result<usize, Unwritten> {
-        match self {
-            Self::Lines => pmi1::write_spawn(spawn, out),
-            Self::Frames => pmi2::write_spawn(spawn, tag, out),
-            Self::Own => Err(Misuse::NotSayable { what: "a spawn in our frames" }.into()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::dialect::Dialect;
 use super::inflight::{self, Waiting};
-use super::{Client, Event, Hold, State, TICKET_DIGITS};
+use super::{Client, Event, Hold, State};
 use crate::command::{Reply, Verb};
 use crate::error::{Full, PeerError};
 use crate::machine::Machine;
@@ -51,9 +51,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Machine
         self.let_go();
         let Some((ticket, kept)) = &self.owed else { return Ok(None) };
         let request = kept.request(self.buffer.as_slice());
-        let mut digits = [0; TICKET_DIGITS];
-        let name = self.exchange_name(*ticket, &mut digits);
-        let len = match self.dialect().write(&request, name, self.learnt.name(), out) {
+        let len = match self.write(&request, *ticket, out) {
             Ok(len) => Some(len),
             Err(Unwritten::Full(full)) => return Err(full),
             // `start` has tried to write it, so this does not happen; nothing can be sent then.

@@ -3,7 +3,7 @@
 use heapless::Vec;
 
 use super::Ticket;
-use crate::command::{Answer, Reply, Text, Verb};
+use crate::command::{Answer, Reply, Request, Text, Verb};
 use crate::error::Misuse;
 use crate::parts;
 use crate::wire::names;
@@ -16,6 +16,18 @@ pub(super) struct Waiting {
     pub(super) verb: Verb,
     /// What tells it from another fence.
     pub(super) tag: Option<u32>,
+}
+
+impl Waiting {
+    /// The question that will have no answer once `request` was sent.
+    pub(super) fn new(ticket: Ticket, request: &Request<'_>) -> Self {
+        let (verb, tag) = match *request {
+            Request::Fence { tag, .. } => (Verb::Fence, tag),
+            Request::Proof { .. } => (Verb::FullInit, None),
+            _ => (request.verb(), None),
+        };
+        Self { ticket, verb, tag }
+    }
 }
 
 /// At most `N` questions: one in lock-step, one for each thread that may ask.

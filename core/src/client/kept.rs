@@ -3,9 +3,7 @@
 //! The texts lie behind each other in the client's buffer. A rendered line would need room for the
 //! name of the space and the words around as well, and that room twice.
 
-use super::Ticket;
-use super::inflight::Waiting;
-use crate::command::{Group, Place, Request, Text, Verb, Version};
+use crate::command::{Group, Place, Request, Text, Version};
 use crate::parts;
 
 /// A request without its texts.
@@ -99,23 +97,16 @@ impl Kept {
             Request::UniverseSize => (What::UniverseSize, [none; 2]),
             Request::KvsName => (What::KvsName, [none; 2]),
             Request::Put { place, key, value } => match place_of(place, own) {
-                // No dialect can put into another job's space, or among what a manager says.
-                (Where::Other | Where::Attributes, _) => return None,
                 (place, _) => (What::Put(place), [key, value]),
             },
             Request::Get { place, key, wait } => {
                 let (place, name) = place_of(place, own);
-                // The one text that the codec takes as it is.
-                if name.bytes().any(|b| b <= b' ') {
-                    return None;
-                }
                 (What::Get(place, wait), [name, key])
             }
             Request::Fence { group, tag } => match group {
                 Group::World => (What::Fence(Who::World, tag), [none; 2]),
                 Group::Node => (What::Fence(Who::Node, tag), [none; 2]),
                 _ if !parts::GROUPS => return None,
-                Group::Ranks(list) if !is_list(list) => return None,
                 Group::Ranks(list) => (What::Fence(Who::Listed, tag), [Text::plain(list), none]),
             },
             Request::Publish { service, port } if parts::NAMES => (What::Publish, [service, port]),
@@ -179,17 +170,6 @@ impl Kept {
             _ => Request::Finalize,
         }
     }
-
-    /// The question that will have no answer once this was sent.
-    pub(super) fn waiting(&self, ticket: Ticket) -> Waiting {
-        let (verb, tag) = match self.what {
-            What::Fence(_, tag) => (Verb::Fence, tag),
-            // What completes the opening is answered like it.
-            What::Proof => (Verb::FullInit, None),
-            _ => (self.request(b"").verb(), None),
-        };
-        Waiting { ticket, verb, tag }
-    }
 }
 
 impl Where {
@@ -210,9 +190,4 @@ fn place_of<'a>(place: Place<'a>, own: &[u8]) -> (Where, Text<'a>) {
         Place::Node => (Where::Node, Text::EMPTY),
         Place::Attributes => (Where::Attributes, Text::EMPTY),
     }
-}
-
-/// Says whether `list` is decimal numbers with commas between.
-fn is_list(list: &[u8]) -> bool {
-    list.split(|b| *b == b',').all(|rank| Text::plain(rank).number().is_some())
 }

@@ -58,7 +58,7 @@ use self::learnt::Learnt;
 pub use self::listener::{LISTENER_BYTES, Listener, Told};
 pub use self::proof::prove;
 pub use self::state::State;
-use crate::command::{Identity, Maxes, Reply, Request, Spawn, Text, Verb, Version};
+use crate::command::{Identity, Maxes, Reply, Request, Text, Verb, Version};
 use crate::error::Misuse;
 use crate::ids::KvsName;
 use crate::limits::{KEY_BYTES, PMI1_MAX_KVSNAME, PMI2_LENGTH_DIGITS, TAG_BYTES, VALUE_BYTES};
@@ -167,73 +167,103 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         self.dialect = Dialect::Own;
     }
 
-    /// Starts an exchange: keeps what `request` says until it can be transmitted.
+    /// Says `request`: writes the message into `out`, which the caller sends before anything else.
     ///
-    /// Shape: the texts of the request are copied. Keys and values are as long as the server's
-    /// sizes allow, without the C terminator; before [`Request::Maxes`] was asked, the usual sizes
-    /// count. A put goes into the caller's own space, whose name [`Request::KvsName`] has learnt.
-    /// The pairs that [`Request::PutAll`] announces follow one by one as [`Request::PutPair`]; they
-    /// have its ticket, and one answer comes after the last.
-    /// An abort drops every other exchange, is always possible once before the end, and its text
-    /// is cut to what there is room for.
-    /// Errors: [`Misuse`], and nothing has changed. [`Misuse::Busy`] while another request waits to
-    /// be transmitted, an answer has begun to come or was not polled, or every slot is taken.
+    /// Shape: the ticket, and how many bytes of `out` the message has. Keys and values are as long as
+    /// the server's sizes allow, without the C terminator; before [`Request::Maxes`] was asked, the
+    /// usual sizes count. A put goes into the caller's own space, whose name [`Request::KvsName`] has
+    /// learnt. The pairs that [`Request::PutAll`] announces follow one by one as
+    /// [`Request::PutPair`]; they have its ticket, and one answer comes after the last.
+    /// An abort drops every other exchange, and is possible once before the end.
+    /// Errors: [`Unwritten::Full`] with the room needed, [`Unwritten::Misuse`]; nothing has changed
+    /// then. [`Misuse::Busy`] while another request waits to be transmitted, an answer was not
+    /// polled, or every slot is taken.
+    pub fn say(
+        &mut self,
+        request: &Request<'_>,
+        out: &mut [u8],
+    ) -> Result<(Ticket, usize), Unwritten> {
+        let next = self.admit(request, false)?;
+        let len = self.write(request, self.next_ticket(), out)?;
+        if next == State::Aborting {
+            self.forget_exchanges();
+        }
+        let ticket = self.begin(request)?;
+        self.state = next.sent();
+        Ok((ticket, len))
+    }
+
+    /// Starts an exchange as [`say`](Self::say) does, and keeps what `request` says until
+    /// [`poll_transmit`](crate::machine::Machine::poll_transmit) writes it: for whoever drives this
+    /// client and its link by [`Machine`](crate::machine::Machine) alone.
+    ///
+    /// Shape: the texts of the request are copied; those of an abort are cut to what there is room
+    /// for. A spawn has no bound, so it can only be [said](Self::say).
+    /// Errors: [`Misuse`] as for [`say`](Self::say), and nothing has changed. [`Misuse::Busy`] also
+    /// while an answer has begun to come and the request has texts.
     pub fn start(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
-        self.let_go();
-        let next = self.state.start(request, self.inflight.is_empty())?;
+        let kept = Kept::new(request, self.learnt.name());
+        let has_texts = kept.is_some_and(|(_, texts)| texts.iter().any(|text| !text.is_empty()));
+        let next = self.admit(request, has_texts)?;
+        let (mut kept, texts) = kept.ok_or(UNSAYABLE)?;
         self.message_bytes(request)?;
-        let (mut kept, texts) = Kept::new(request, self.learnt.name()).ok_or(UNSAYABLE)?;
-        let announced = match request {
-            Request::PutPair { .. } => Some(self.announced()?),
-            _ => None,
-        };
         let is_abort = next == State::Aborting;
         if is_abort {
             self.forget_exchanges();
-        } else if self.is_busy(texts.iter().any(|text| !text.is_empty()))
-            || (announced.is_none() && self.is_crowded(request))
-        {
-            return Err(Misuse::Busy);
         }
         self.keep(&mut kept, texts, is_abort)?;
-        let ticket = announced.unwrap_or_else(|| self.ticket());
-        match request {
-            Request::PutPair { .. } => self.pairs_left = self.pairs_left.saturating_sub(1),
-            Request::PutAll { pairs, .. } => self.pairs_left = *pairs,
-            _ => {}
-        }
-        if !is_abort && announced.is_none() {
-            self.inflight.push(kept.waiting(ticket))?;
-        }
+        let ticket = self.begin(request)?;
         self.owed = Some((ticket, kept));
         self.state = next;
         Ok(ticket)
     }
 
-    /// Starts a spawn: renders it into `out`, since nothing bounds its length.
-    ///
-    /// Shape: the ticket, and how many bytes of `out` the caller has to send before anything that
-    /// [`poll_transmit`](crate::machine::Machine::poll_transmit) gives later.
-    /// Errors: [`Unwritten::Full`] with the room needed; [`Unwritten::Misuse`] as for
-    /// [`start`](Self::start). Nothing has changed then.
-    pub fn start_spawn(
-        &mut self,
-        spawn: Spawn<'_>,
-        out: &mut [u8],
-    ) -> Result<(Ticket, usize), Unwritten> {
+    /// Whether `request` may be asked now, and where the conversation stands then.
+    fn admit(&mut self, request: &Request<'_>, has_texts: bool) -> Result<State, Misuse> {
         self.let_go();
-        let request = Request::Spawn(spawn);
-        let next = self.state.start(&request, self.inflight.is_empty())?;
-        if self.is_busy(false) || self.is_crowded(&request) {
-            return Err(Misuse::Busy.into());
+        let next = self.state.start(request, self.inflight.is_empty())?;
+        self.check(request)?;
+        if next == State::Aborting {
+            return Ok(next);
         }
-        let mut digits = [0; TICKET_DIGITS];
-        let name = self.exchange_name(self.next_ticket(), &mut digits);
-        let len = self.dialect().write_spawn(spawn, name, out)?;
+        let is_crowded = match request {
+            Request::PutPair { .. } => self.announced().map(|_| false)?,
+            _ => self.is_crowded(request),
+        };
+        if is_crowded || self.is_busy(has_texts) {
+            return Err(Misuse::Busy);
+        }
+        Ok(next)
+    }
+
+    /// Takes a place for what is asked, if it will be answered.
+    fn begin(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
+        match request {
+            Request::PutPair { .. } => {
+                let announced = self.announced();
+                self.pairs_left = self.pairs_left.saturating_sub(1);
+                return announced;
+            }
+            Request::PutAll { pairs, .. } => self.pairs_left = *pairs,
+            _ => {}
+        }
         let ticket = self.ticket();
-        self.inflight.push(Waiting { ticket, verb: request.verb(), tag: None })?;
-        self.state = next;
-        Ok((ticket, len))
+        if !matches!(request, Request::Abort { .. }) {
+            self.inflight.push(Waiting::new(ticket, request))?;
+        }
+        Ok(ticket)
+    }
+
+    /// Writes `request` as the question of `ticket`.
+    fn write(
+        &self,
+        request: &Request<'_>,
+        ticket: Ticket,
+        out: &mut [u8],
+    ) -> Result<usize, Unwritten> {
+        let mut digits = [0; TICKET_DIGITS];
+        let name = self.exchange_name(ticket, &mut digits);
+        self.dialect().write(request, name, self.learnt.name(), out)
     }
 
     /// Where the conversation stands.

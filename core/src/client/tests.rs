@@ -7,7 +7,7 @@ mod refusals;
 use std::vec::Vec;
 
 use super::*;
-use crate::command::{Answer, Group, Place};
+use crate::command::{Answer, Group, Place, Spawn};
 use crate::error::{Full, PeerError};
 use crate::limits::PMI1_LINE;
 use crate::machine::Machine;
@@ -345,13 +345,14 @@ fn a_spawn_is_rendered_by_its_caller() {
     };
     let spawn = Spawn::Given { programs: &[program], preputs: &[] };
     let mut client = open();
-    let refused = client.start(&Request::Spawn(spawn));
+    let request = Request::Spawn(spawn);
+    let refused = client.start(&request);
     assert!(matches!(refused, Err(Misuse::NotSayable { .. })));
     let mut out = [0; 200];
-    assert!(matches!(client.start_spawn(spawn, &mut out[..20]), Err(Unwritten::Full(_))));
-    let (ticket, len) = client.start_spawn(spawn, &mut out).unwrap();
+    assert!(matches!(client.say(&request, &mut out[..20]), Err(Unwritten::Full(_))));
+    let (ticket, len) = client.say(&request, &mut out).unwrap();
     assert!(out[..len].starts_with(b"mcmd=spawn\nnprocs=2\n") && out[..len].ends_with(b"endcmd\n"));
-    assert!(client.start_spawn(spawn, &mut out).is_err());
+    assert!(client.say(&request, &mut out).is_err());
     assert_eq!(client.handle_input(NOW, b"cmd=spawn_result rc=0 jobid=7.1\n"), Ok(32));
     let Some(Event::Reply { ticket: back, reply }) = client.poll_event() else { panic!() };
     assert_eq!(back, ticket);

@@ -1,6 +1,7 @@
 //! Bytes of a message as they stand on the wire, which may not be the bytes they mean.
 
 use crate::error::Full;
+use crate::parts;
 
 /// A field of a message, borrowed from the bytes it came in.
 ///
@@ -24,14 +25,19 @@ impl<'a> Text<'a> {
     /// Bytes in which `;;` means `;`.
     pub fn doubled(raw: &'a [u8]) -> Self {
         // Without one there is nothing to read through, and the field can be lent as it is.
-        Self { raw, doubled: raw.contains(&b';') }
+        Self { raw, doubled: parts::FRAMES && raw.contains(&b';') }
+    }
+
+    /// Whether there is something to read through; nothing is in a build without PMI-2.
+    const fn is_doubled(self) -> bool {
+        parts::FRAMES && self.doubled
     }
 
     /// The bytes that are meant, one by one.
     pub fn bytes(self) -> impl Iterator<Item = u8> + Clone + 'a {
         let mut skip = false;
         self.raw.iter().copied().filter(move |&byte| {
-            let second = self.doubled && byte == b';' && skip;
+            let second = self.is_doubled() && byte == b';' && skip;
             skip = byte == b';' && !second;
             !second
         })
@@ -39,7 +45,7 @@ impl<'a> Text<'a> {
 
     /// How many bytes are meant.
     pub fn len(self) -> usize {
-        if self.doubled { self.bytes().count() } else { self.raw.len() }
+        if self.is_doubled() { self.bytes().count() } else { self.raw.len() }
     }
 
     /// True when there are none.
@@ -49,7 +55,7 @@ impl<'a> Text<'a> {
 
     /// The bytes that are meant, if they stand on the wire just so.
     pub const fn as_plain(self) -> Option<&'a [u8]> {
-        if self.doubled { None } else { Some(self.raw) }
+        if self.is_doubled() { None } else { Some(self.raw) }
     }
 
     /// Reads the text as a decimal number from 0.
@@ -113,7 +119,10 @@ impl<'a> From<&'a str> for Text<'a> {
 /// Two texts are equal when they mean the same bytes.
 impl PartialEq for Text<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.bytes().eq(other.bytes())
+        match (self.as_plain(), other.as_plain()) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.bytes().eq(other.bytes()),
+        }
     }
 }
 
@@ -121,7 +130,7 @@ impl Eq for Text<'_> {}
 
 impl PartialEq<[u8]> for Text<'_> {
     fn eq(&self, other: &[u8]) -> bool {
-        self.bytes().eq(other.iter().copied())
+        *self == Text::plain(other)
     }
 }
 

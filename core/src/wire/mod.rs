@@ -14,7 +14,7 @@ mod writer;
 pub use dialect::{Dialect, Said};
 pub use writer::Writer;
 
-use crate::command::CodeRun;
+use crate::command::{CodeRun, Text};
 use crate::error::{Full, Misuse};
 use crate::limits::SPAWN_CODES;
 
@@ -46,6 +46,11 @@ impl From<Misuse> for Unwritten {
     fn from(misuse: Misuse) -> Self {
         Self::Misuse(misuse)
     }
+}
+
+/// Whether a group is ranks with commas between.
+pub(crate) fn is_list(name: &[u8]) -> bool {
+    name.split(|b| *b == b',').all(|rank| Text::plain(rank).number().is_some())
 }
 
 /// Whether the codes of a spawn are said one by one: not if there are none, or more than every

@@ -47,7 +47,11 @@ impl<'a> Writer<'a> {
         if value < 0 {
             self.byte(b'-');
         }
-        self.unsigned(value.unsigned_abs())
+        // The longer way is not linked for numbers that never need it.
+        match u32::try_from(value.unsigned_abs()) {
+            Ok(short) => self.short(short),
+            Err(_) => self.unsigned(value.unsigned_abs()),
+        }
     }
 
     /// Appends a number in decimal.
@@ -57,6 +61,22 @@ impl<'a> Writer<'a> {
         let mut first = digits.len();
         for (at, digit) in digits.iter_mut().enumerate().rev() {
             *digit = b'0' + divide_by_ten(&mut value);
+            first = at;
+            if value == 0 {
+                break;
+            }
+        }
+        self.bytes(digits.get(first..).unwrap_or(b""))
+    }
+
+    /// The same for what a board can divide at once.
+    #[inline(never)]
+    fn short(&mut self, mut value: u32) -> &mut Self {
+        let mut digits = [b'0'; 10];
+        let mut first = digits.len();
+        for (at, digit) in digits.iter_mut().enumerate().rev() {
+            *digit |= u8::try_from(value % 10).unwrap_or(0);
+            value /= 10;
             first = at;
             if value == 0 {
                 break;

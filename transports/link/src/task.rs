@@ -17,7 +17,7 @@ mod read;
 use embedded_io_async::{Read, Write};
 use pmi_core::client::{BUFFER_BYTES, Client, Event, FixedBuffer, Pmi2Buffer, State};
 use pmi_core::command::{Answer, Reply, Request};
-use pmi_core::error::{Full, PeerError};
+use pmi_core::error::PeerError;
 use pmi_core::limits::{KVSNAME_BYTES, PMI1_LINE, PMI2_FRAME};
 use pmi_core::machine::Machine;
 use pmi_core::storage::Buffer;
@@ -91,19 +91,9 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     // than the calls themselves.
     async fn ask(&mut self, request: &Request<'_>, read: &mut Reader<'_>) -> Answered<(), IO> {
         self.hear_out().await?;
-        self.start(request)?;
-        self.transmit().await?;
-        self.answer(read).await
-    }
-
-    fn start(&mut self, request: &Request<'_>) -> Answered<(), IO> {
         self.still_good()?;
-        let needed = self.client.message_bytes(request)?;
-        if needed > MESSAGE_BYTES {
-            return Err(CallError::Full(Full { needed }));
-        }
-        self.client.start(request)?;
-        Ok(())
+        self.say(request).await?;
+        self.answer(read).await
     }
 
     /// A fault that came behind the last answer is told now.
@@ -114,12 +104,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         }
     }
 
-    async fn transmit(&mut self) -> Answered<(), IO> {
+    async fn say(&mut self, request: &Request<'_>) -> Answered<(), IO> {
         let mut message = [0; MESSAGE_BYTES];
-        while let Some(len) = self.client.poll_transmit(&mut message)? {
-            self.write(message.get(..len).unwrap_or(b"")).await?;
-        }
-        Ok(())
+        let (_, len) = self.client.say(request, &mut message)?;
+        self.write(message.get(..len).unwrap_or(b"")).await
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Answered<(), IO> {

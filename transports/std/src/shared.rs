@@ -211,7 +211,7 @@ impl Shared {
     /// Asks for new processes and waits until they run; see [`spawn`](pmi_link::task::Pmi::spawn).
     /// In PMI-2 no other thread waits with this one.
     pub fn spawn(&self, spawn: Spawn<'_>) -> Answered<Spawned> {
-        let ticket = self.0.say_spawn(spawn)?;
+        let ticket = self.0.say(&Request::Spawn(spawn))?;
         self.0.hear(ticket)?.spawned()
     }
 

@@ -423,14 +423,14 @@ fn a_spawn_in_a_frame_leaves_other_exchanges_their_way() {
     let spawn = Spawn::Given { programs: &[program], preputs: &[] };
     let mut client = ready::<2>();
     let mut out = [0; 300];
-    let (ticket, len) = client.start_spawn(spawn, &mut out).unwrap();
+    let (ticket, len) = client.say(&Request::Spawn(spawn), &mut out).unwrap();
     let body = format!(
         "cmd=spawn;thrid={};ncmds=1;preputcount=0;subcmd=./child;maxprocs=2;argc=1;argv0=a b;\
          infokeycount=0;",
         ticket.0
     );
     assert_eq!(&out[..len], left(&body).as_bytes());
-    let full = client.start_spawn(spawn, &mut out[..len - 1]);
+    let full = client.say(&Request::Spawn(spawn), &mut out[..len - 1]);
     assert_eq!(full, Err(Unwritten::Full(Full { needed: len })));
     let put = client.start(&put(b"k", b"v")).unwrap();
     said(&mut client);

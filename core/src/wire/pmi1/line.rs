@@ -1,6 +1,6 @@
 //! A line of PMI-1 as `key=value` pairs with blanks between: reader and writer.
 
-use super::super::Writer;
+use super::super::{Unwritten, Writer};
 use crate::command::{CodeRun, Piece, Text};
 use crate::error::{Full, Misuse};
 
@@ -25,66 +25,94 @@ impl<'a> Line<'a> {
     }
 
     /// The value of `key=` if the line begins with it.
-    pub(super) fn first(self, key: &str) -> Option<Text<'a>> {
-        value_of(self.tokens().next()?, key).map(Text::plain)
+    pub(super) fn first(self, key: &str) -> Option<&'a [u8]> {
+        value_in_front(self.0, key).map(token)
     }
 
     /// The value of the first `key=`, up to the next blank.
-    pub(super) fn field(self, key: &str) -> Option<Text<'a>> {
-        self.tokens().find_map(|token| value_of(token, key)).map(Text::plain)
+    #[inline(never)]
+    pub(super) fn field(self, key: &str) -> Option<&'a [u8]> {
+        self.behind(key).map(token)
+    }
+
+    /// The same as a text.
+    pub(super) fn text(self, key: &str) -> Option<Text<'a>> {
+        self.field(key).map(Text::plain)
     }
 
     /// The value of the first `key=`, as a number.
     pub(super) fn number(self, key: &str) -> Option<i64> {
-        self.field(key)?.signed()
+        Text::plain(self.field(key)?).signed()
+    }
+
+    /// The same, if it is from 0 and has 32 bits.
+    #[inline(never)]
+    pub(super) fn unsigned(self, key: &str) -> Option<u32> {
+        self.number(key).and_then(|number| u32::try_from(number).ok())
+    }
+
+    /// The same, if it has 32 bits with its sign.
+    #[inline(never)]
+    pub(super) fn signed(self, key: &str) -> Option<i32> {
+        self.number(key).and_then(|number| i32::try_from(number).ok())
     }
 
     /// The value of the first `key=`, up to the end of the line: it may hold blanks.
     ///
     /// Fields named in `known` that stand behind it and did not stand before it are not part of
     /// it, since tolerant senders write pairs in any order.
-    pub(super) fn rest(self, key: &str, known: &[&str]) -> Option<Text<'a>> {
-        let (start, value) = self.tokens_at().find_map(|(at, token)| {
-            value_of(token, key).map(|value| (at + token.len() - value.len(), value))
-        })?;
-        let before = Self(self.0.get(..start)?);
-        let is_field = |token: &[u8]| {
-            known.iter().any(|k| value_of(token, k).is_some() && before.field(k).is_none())
+    #[inline(never)]
+    pub(super) fn rest(self, key: &str, known: &[&str]) -> Option<&'a [u8]> {
+        let value = self.behind(key)?;
+        let before = Self(self.0.get(..self.0.len().checked_sub(value.len())?)?);
+        let is_field = |rest: &[u8]| {
+            known.iter().any(|k| value_in_front(rest, k).is_some() && before.behind(k).is_none())
         };
         // The value always has its own first token; what follows is cut where a run of fields
         // begins that goes on to the end.
-        let own = start + value.len();
-        let mut end = own;
-        let mut kept = own;
-        for (at, token) in self.tokens_at().skip_while(|(at, _)| *at < own) {
-            end = at + token.len();
-            if !is_field(token) {
+        let (mut at, mut kept) = (0, 0);
+        while let Some(rest) = value.get(at..) {
+            let end = at + token(rest).len();
+            if at == 0 || (end > at && !is_field(rest)) {
                 kept = end;
             }
+            at = end + 1;
         }
-        // Nothing was cut: blanks between are the value's own, and none are at the end.
-        let end = if kept == end { self.0.len() } else { kept };
-        Some(Text::plain(self.0.get(start..end)?))
+        value.get(..kept)
     }
 
-    fn tokens(self) -> impl Iterator<Item = &'a [u8]> {
-        self.0.split(|b| *b == b' ').filter(|token| !token.is_empty())
-    }
-
-    fn tokens_at(self) -> impl Iterator<Item = (usize, &'a [u8])> {
-        let mut next = 0;
-        let split = self.0.split(|b| *b == b' ');
-        split.filter_map(move |token| {
-            let at = next;
-            next += token.len() + 1;
-            if token.is_empty() { None } else { Some((at, token)) }
-        })
+    /// Everything behind the first `key=`.
+    #[inline(never)]
+    fn behind(self, key: &str) -> Option<&'a [u8]> {
+        let mut rest = self.0;
+        loop {
+            if let Some(value) = value_in_front(rest, key) {
+                return Some(value);
+            }
+            rest = rest.get(token(rest).len() + 1..)?;
+        }
     }
 }
 
+/// What of `bytes` stands before the first blank.
+#[inline(never)]
+fn token(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|b| *b == b' ').unwrap_or(bytes.len());
+    bytes.get(..end).unwrap_or(bytes)
+}
+
+/// What stands behind `key=` if `bytes` begin with it.
+#[inline(never)]
+fn value_in_front<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    bytes.strip_prefix(key.as_bytes())?.strip_prefix(b"=")
+}
+
 /// Writes `cmd=WORD key=value …`.
+///
+/// A field that a line cannot carry does not stop the writing; the first of them is told at the end.
 pub(super) struct LineWriter<'a> {
     writer: Writer<'a>,
+    unsayable: Option<Misuse>,
 }
 
 impl<'a> LineWriter<'a> {
@@ -95,7 +123,7 @@ impl<'a> LineWriter<'a> {
     pub(super) fn with_suffix(out: &'a mut [u8], word: &[u8], suffix: &[u8]) -> Self {
         let mut writer = Writer::new(out);
         writer.bytes(b"cmd=").bytes(word).bytes(suffix);
-        Self { writer }
+        Self { writer, unsayable: None }
     }
 
     fn key(&mut self, key: &str) -> &mut Writer<'a> {
@@ -105,6 +133,15 @@ impl<'a> LineWriter<'a> {
     pub(super) fn pair(&mut self, key: &str, value: Text<'_>) -> &mut Self {
         self.key(key).text(value);
         self
+    }
+
+    /// A value that is one word, or the line cannot be said.
+    #[inline(never)]
+    pub(super) fn word(&mut self, key: &'static str, value: &Text<'_>) -> &mut Self {
+        if self.unsayable.is_none() {
+            self.unsayable = unsayable(key, *value);
+        }
+        self.pair(key, *value)
     }
 
     pub(super) fn optional(&mut self, key: &str, value: Option<Text<'_>>) -> &mut Self {
@@ -174,6 +211,16 @@ impl<'a> LineWriter<'a> {
         &mut self.writer
     }
 
+    /// Ends a line of a client.
+    ///
+    /// Errors: [`Misuse`] for the first word that is none, [`Full`].
+    pub(super) fn finish_request(self) -> Result<usize, Unwritten> {
+        match self.unsayable {
+            Some(misuse) => Err(misuse.into()),
+            None => Ok(self.finish()?),
+        }
+    }
+
     pub(super) fn finish(mut self) -> Result<usize, Full> {
         self.writer.byte(b'\n');
         self.writer.finish()
@@ -188,34 +235,30 @@ fn joined<'w, 'a>(
     bytes.fold(writer, |writer, b| writer.byte(if b <= b' ' { b'_' } else { b }))
 }
 
-/// Lets a field through that can stand in a line as one word.
-pub(super) fn sayable<'a>(what: &'static str, text: Text<'a>) -> Result<Text<'a>, Misuse> {
+/// Why a field cannot stand in a line as one word.
+fn unsayable(what: &'static str, text: Text<'_>) -> Option<Misuse> {
     if text.is_empty() {
-        return Err(Misuse::Length { what, len_bytes: 0, limit_bytes: 0 });
+        return Some(Misuse::Length { what, len_bytes: 0, limit_bytes: 0 });
     }
-    if text.bytes().any(|b| matches!(b, 0 | b' ' | b'\n' | b'\r')) {
-        return Err(Misuse::NotSayable { what: "PMI-1 has no blank, line end or NUL in a field" });
-    }
-    Ok(text)
-}
-
-fn value_of<'a>(token: &'a [u8], key: &str) -> Option<&'a [u8]> {
-    token.strip_prefix(key.as_bytes())?.strip_prefix(b"=")
+    let is_torn = text.bytes().any(|b| matches!(b, 0 | b' ' | b'\n' | b'\r'));
+    let what = "PMI-1 has no blank, line end or NUL in a field";
+    is_torn.then_some(Misuse::NotSayable { what })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rest(line: &str) -> Text<'_> {
-        Line::new(line.as_bytes()).rest("value", &["key", "rc", "found"]).unwrap()
+    fn rest(line: &str) -> &str {
+        let rest = Line::new(line.as_bytes()).rest("value", &["key", "rc", "found"]);
+        str::from_utf8(rest.unwrap()).unwrap()
     }
 
     #[test]
     fn pairs_are_found_in_any_order_and_the_first_of_a_name_counts() {
         let line = Line::new(b"  cmd=put  key=k bare value=a=b key=z \r\n");
-        assert_eq!(line.field("key"), Some(Text::from("k")));
-        assert_eq!(line.field("value"), Some(Text::from("a=b")));
+        assert_eq!(line.field("key"), Some(&b"k"[..]));
+        assert_eq!(line.field("value"), Some(&b"a=b"[..]));
         assert_eq!(line.field("bare"), None);
         assert_eq!(line.field("ke"), None);
         assert!(Line::new(b" \r\n").is_empty());
@@ -223,17 +266,17 @@ mod tests {
 
     #[test]
     fn a_value_reaches_to_the_end_of_the_line_but_not_over_fields() {
-        assert_eq!(rest("cmd=put key=k value=a b  c"), Text::from("a b  c"));
-        assert_eq!(rest("cmd=get_result rc=0 value=V found=TRUE"), Text::from("V"));
-        assert_eq!(rest("cmd=get_result value=a b rc=0 found=TRUE"), Text::from("a b"));
-        assert_eq!(rest("cmd=put value=v1 key=k1"), Text::from("v1"));
-        assert_eq!(rest("cmd=put value= key=k1"), Text::from(""));
-        assert_eq!(rest("cmd=put value="), Text::from(""));
+        assert_eq!(rest("cmd=put key=k value=a b  c"), "a b  c");
+        assert_eq!(rest("cmd=get_result rc=0 value=V found=TRUE"), "V");
+        assert_eq!(rest("cmd=get_result value=a b rc=0 found=TRUE"), "a b");
+        assert_eq!(rest("cmd=put value=v1 key=k1"), "v1");
+        assert_eq!(rest("cmd=put value= key=k1"), "");
+        assert_eq!(rest("cmd=put value="), "");
     }
 
     #[test]
     fn a_field_seen_before_the_value_is_part_of_the_value_behind_it() {
-        assert_eq!(rest("cmd=get_result rc=0 value=a rc=5"), Text::from("a rc=5"));
-        assert_eq!(rest("cmd=put key=k value=x key=y z"), Text::from("x key=y z"));
+        assert_eq!(rest("cmd=get_result rc=0 value=a rc=5"), "a rc=5");
+        assert_eq!(rest("cmd=put key=k value=x key=y z"), "x key=y z");
     }
 }

@@ -8,11 +8,10 @@ mod line;
 mod singleton;
 mod spawn;
 
-use self::line::{Line, LineWriter, sayable};
+use self::line::{Line, LineWriter};
 pub use self::singleton::Greeting;
-pub(crate) use self::spawn::write_spawn;
-use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn};
-use super::{Framed, Unwritten, has_codes, names, quirks};
+use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn, write_spawn};
+use super::{Framed, Unwritten, has_codes, is_list, names, quirks};
 use crate::command::{
     Answer, Group, Identity, Maxes, Notice, Place, Reason, Reply, Request, Spawn, SpawnText, Text,
     Verb, Version,
@@ -112,21 +111,9 @@ pub fn write_request(
     kvsname: &[u8],
     out: &mut [u8],
 ) -> Result<usize, Unwritten> {
-    match request {
-        Request::Spawn(spawn) => write_spawn(*spawn, out),
-        _ => write_line(request, kvsname, out),
+    if let (Request::Spawn(spawn), true) = (request, parts::SPAWN) {
+        return write_spawn(*spawn, out);
     }
-}
-
-/// Writes one message to a server that is a line, so all but a spawn.
-///
-/// A board that never spawns need not hold the code for it.
-/// Errors: as for [`write_request`].
-pub(crate) fn write_line(
-    request: &Request<'_>,
-    kvsname: &[u8],
-    out: &mut [u8],
-) -> Result<usize, Unwritten> {
     let verb = request.verb();
     let word = names::of(verb).map_or("", |words| words.line);
     if word.is_empty()
@@ -148,31 +135,31 @@ pub(crate) fn write_line(
         }
         Request::OutOfBand { id, signal, version } if parts::DIAL => {
             let signal = signal.unwrap_or(Text::from("NONE"));
-            line.pair("signal", sayable("signal", signal)?);
+            line.word("signal", &signal);
             line.number("pmi_version", version.major).number("pmi_subversion", version.minor);
             if let Some(id) = id {
                 line.unsigned("pmiid", id);
             }
         }
         Request::Put { key, value, .. } => {
-            line.pair("kvsname", sayable("kvsname", Text::plain(kvsname))?);
-            line.pair("key", sayable("key", key)?).pair("value", sayable("value", value)?);
+            line.word("kvsname", &Text::plain(kvsname));
+            line.word("key", &key).word("value", &value);
         }
         Request::Get { place, key, .. } => {
             let name = match place {
                 Place::Job(Some(name)) => name,
                 _ => Text::plain(kvsname),
             };
-            line.pair("kvsname", sayable("kvsname", name)?).pair("key", sayable("key", key)?);
+            line.word("kvsname", &name).word("key", &key);
         }
         Request::Fence { group, tag } if parts::GROUPS => {
             write_group(&mut line, group, tag)?;
         }
         Request::Publish { service, port } if parts::NAMES => {
-            line.pair("service", sayable("service", service)?).pair("port", sayable("port", port)?);
+            line.word("service", &service).word("port", &port);
         }
         Request::Unpublish { service } | Request::Lookup { service } if parts::NAMES => {
-            line.pair("service", sayable("service", service)?);
+            line.word("service", &service);
         }
         Request::Abort { code, message, .. } => {
             line.number("exitcode", code.unwrap_or(1));
@@ -182,7 +169,7 @@ pub(crate) fn write_line(
         }
         _ => {}
     }
-    Ok(line.finish()?)
+    line.finish_request()
 }
 
 /// Writes one answer to a client. `word` is the command of a request that we do not know.
@@ -287,14 +274,14 @@ fn frame_line(bytes: &[u8], from: usize) -> Result<Framed, Malformed> {
 
 fn command(line: Line<'_>) -> Result<&[u8], Malformed> {
     // Only in front, or it would depend on how the bytes arrive whether they are refused.
-    let word = line.first("cmd").and_then(Text::as_plain);
-    word.filter(|word| !word.is_empty()).ok_or(Malformed::new(0, "cmd="))
+    line.first("cmd").filter(|word| !word.is_empty()).ok_or(Malformed::new(0, "cmd="))
 }
 
 /// Reads the fields of a request, or names the one that is missing.
 fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
     let small = |key| line.number(key).and_then(|n| u16::try_from(n).ok());
-    let text = |key: &'static str| line.field(key).ok_or(key);
+    let text = |key: &'static str| line.text(key).ok_or(key);
+    let rest = |key, known: &[&str]| line.rest(key, known).map(Text::plain).ok_or(key);
     Ok(match verb {
         Verb::Init => Request::Init {
             version: Version {
@@ -309,7 +296,7 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
         Verb::OutOfBand if parts::DIAL => Request::OutOfBand {
             // The document leaves open how the second connection says whose it is.
             id: line.number("pmiid").and_then(|id| u64::try_from(id).ok()),
-            signal: line.field("signal").filter(|signal| *signal != *b"NONE"),
+            signal: line.text("signal").filter(|signal| *signal != *b"NONE"),
             version: Version {
                 major: small("pmi_version").ok_or("pmi_version")?,
                 minor: small("pmi_subversion").unwrap_or(0),
@@ -320,23 +307,21 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
         Verb::UniverseSize => Request::UniverseSize,
         Verb::KvsName => Request::KvsName,
         Verb::Put => Request::Put {
-            place: Place::Job(line.field("kvsname")),
+            place: Place::Job(line.text("kvsname")),
             key: text("key")?,
-            value: line.rest("value", &quirks::BEHIND_PUT).ok_or("value")?,
+            value: rest("value", &quirks::BEHIND_PUT)?,
         },
-        Verb::Get => Request::Get {
-            place: Place::Job(line.field("kvsname")),
-            key: text("key")?,
-            wait: false,
-        },
+        Verb::Get => {
+            Request::Get { place: Place::Job(line.text("kvsname")), key: text("key")?, wait: false }
+        }
         Verb::Fence if !parts::GROUPS => match line.field("group") {
             None => Request::Fence { group: Group::World, tag: None },
             Some(_) => return Err("group"),
         },
-        Verb::Fence => read_group(line.field("group").and_then(Text::as_plain))?,
+        Verb::Fence => read_group(line.field("group"))?,
         Verb::Publish if parts::NAMES => Request::Publish {
             service: text("service")?,
-            port: line.rest("port", &quirks::BEHIND_PORT).ok_or("port")?,
+            port: rest("port", &quirks::BEHIND_PORT)?,
         },
         Verb::Unpublish if parts::NAMES => Request::Unpublish { service: text("service")? },
         Verb::Lookup if parts::NAMES => Request::Lookup { service: text("service")? },
@@ -346,7 +331,7 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
             message: quirks::ABORT_TEXT
                 .iter()
                 .find_map(|key| line.rest(key, &quirks::ABORT_CODE))
-                .unwrap_or_default(),
+                .map_or(Text::EMPTY, Text::plain),
         },
         Verb::Finalize => Request::Finalize,
         _ => return Err("mcmd=spawn"),
@@ -393,75 +378,78 @@ fn write_group(
     Ok(())
 }
 
-/// Whether a group is ranks with commas between.
-fn is_list(name: &[u8]) -> bool {
-    name.split(|b| *b == b',').all(|rank| Text::plain(rank).number().is_some())
-}
-
 fn code(line: Line<'_>, to: Verb) -> Code {
-    let info = line.field(quirks::INFO).filter(|_| to != Verb::Unknown);
-    match (line.field("rc").map(Text::signed), info) {
-        (Some(Some(rc)), _) => Code(narrow(rc)),
-        (Some(None), _) => Code::FAIL,
-        (None, Some(info)) if info != Text::from("ok") => Code::FAIL,
-        // An opening without a return code is no success: old clients hang on it, we do not.
-        (None, _) if matches!(to, Verb::Init | Verb::OutOfBand) => Code::FAIL,
-        (None, _) if line.field("found").is_some_and(|found| found == Text::from("FALSE")) => {
-            Code::FAIL
-        }
-        (None, _) => Code::SUCCESS,
+    if let Some(rc) = line.field("rc") {
+        return Text::plain(rc).signed().map_or(Code::FAIL, |rc| Code(narrow(rc)));
     }
+    let has_failed = match line.field(quirks::INFO) {
+        Some(info) if to != Verb::Unknown && info != b"ok" => true,
+        // An opening without a return code is no success: old clients hang on it, we do not.
+        _ if matches!(to, Verb::Init | Verb::OutOfBand) => true,
+        _ => line.field("found") == Some(b"FALSE"),
+    };
+    if has_failed { Code::FAIL } else { Code::SUCCESS }
 }
 
 /// Reads what comes with a return code that is no success.
 fn refusal(to: Verb, line: Line<'_>) -> Answer<'_> {
-    let told = || line.rest("msg", &quirks::BEHIND_MSG).map_or(Answer::Nothing, Answer::Told);
+    let codes = || line.text("errcodes").filter(|_| parts::SPAWN && to == Verb::Spawn);
     match to {
-        Verb::Get => Answer::Missing,
-        Verb::Spawn if line.field("errcodes").is_some() => {
-            Answer::Spawned { job: None, codes: line.field("errcodes") }
-        }
+        Verb::Get => return Answer::Missing,
         // A server says what it would speak even if it refuses what was asked for.
-        Verb::Init | Verb::OutOfBand => version(line).map_or_else(told, Answer::Version),
-        _ => told(),
+        Verb::Init | Verb::OutOfBand => {
+            if let Some(version) = version(line) {
+                return Answer::Version(version);
+            }
+        }
+        _ => {
+            if let Some(codes) = codes() {
+                return Answer::Spawned { job: None, codes: Some(codes) };
+            }
+        }
+    }
+    match line.rest("msg", &quirks::BEHIND_MSG) {
+        Some(told) => Answer::Told(Text::plain(told)),
+        None => Answer::Nothing,
     }
 }
 
 fn version(line: Line<'_>) -> Option<Version> {
-    let small = |key| line.number(key).and_then(|n| u16::try_from(n).ok());
+    let small = |key| line.unsigned(key).and_then(|n| u16::try_from(n).ok());
     Some(Version { major: small("pmi_version")?, minor: small("pmi_subversion")? })
 }
 
 fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>> {
-    let number = |key| line.number(key).and_then(|n| i32::try_from(n).ok());
-    let size = |key| line.number(key).and_then(|n| u32::try_from(n).ok());
     Some(match to {
         Verb::Init | Verb::OutOfBand => version(line).map_or(Answer::Nothing, Answer::Version),
         Verb::InitAck if parts::DIAL => Answer::Identity(read_identity(message)?),
         Verb::Maxes => Answer::Maxes(Maxes {
-            kvsname: size("kvsname_max")?,
-            key: size("keylen_max")?,
-            value: size("vallen_max")?,
+            kvsname: line.unsigned("kvsname_max")?,
+            key: line.unsigned("keylen_max")?,
+            value: line.unsigned("vallen_max")?,
         }),
-        Verb::AppNum => Answer::Number(number("appnum")?),
-        Verb::UniverseSize => Answer::Number(number("size")?),
-        Verb::KvsName => Answer::Name(line.field("kvsname")?),
+        Verb::AppNum => Answer::Number(line.signed("appnum")?),
+        Verb::UniverseSize => Answer::Number(line.signed("size")?),
+        Verb::KvsName => Answer::Name(line.text("kvsname")?),
         Verb::Get => match line.rest("value", &quirks::BEHIND_VALUE) {
-            Some(value) if !(value.is_empty() && says_not_found(line)) => Answer::Value(value),
+            Some(value) if !(value.is_empty() && says_not_found(line)) => {
+                Answer::Value(Text::plain(value))
+            }
             _ => Answer::Missing,
         },
-        Verb::Lookup if parts::NAMES => Answer::Value(line.rest("port", &quirks::BEHIND_PORT)?),
-        Verb::Fence => Answer::Released { tag: size("tag") },
+        Verb::Lookup if parts::NAMES => {
+            Answer::Value(Text::plain(line.rest("port", &quirks::BEHIND_PORT)?))
+        }
+        Verb::Fence => Answer::Released { tag: line.unsigned("tag") },
         Verb::Spawn if parts::SPAWN => {
-            Answer::Spawned { job: line.field("jobid"), codes: line.field("errcodes") }
+            Answer::Spawned { job: line.text("jobid"), codes: line.text("errcodes") }
         }
         _ => Answer::Nothing,
     })
 }
 
 fn says_not_found(line: Line<'_>) -> bool {
-    let msg = line.field("msg").and_then(Text::as_plain);
-    msg.is_some_and(|msg| msg.ends_with(quirks::NOT_FOUND.as_bytes()))
+    line.field("msg").is_some_and(|msg| msg.ends_with(quirks::NOT_FOUND.as_bytes()))
 }
 
 /// What a server says unasked has the form of a question.
@@ -487,7 +475,7 @@ fn write_notice(notice: Notice, out: &mut [u8]) -> Result<usize, Full> {
 /// Reads the four lines that answer `initack`, from whichever of them has the numbers.
 fn read_identity(message: &[u8]) -> Option<Identity<'_>> {
     let lines = || message.split(|b| *b == b'\n').map(Line::new);
-    let find = |key: &str| lines().find_map(|line| line.field(key));
+    let find = |key: &str| lines().find_map(|line| line.text(key));
     Some(Identity {
         rank: find("rank")?.number()?,
         size: find("size")?.number()?,

@@ -6,7 +6,7 @@
 //! `docs/pmi1.md`, singletons.
 
 use super::command;
-use super::line::{Line, LineWriter, sayable};
+use super::line::{Line, LineWriter};
 use crate::command::{Text, Version};
 use crate::error::Malformed;
 use crate::wire::{Unwritten, names};
@@ -36,9 +36,9 @@ impl<'a> Greeting<'a> {
     pub fn read(message: &'a [u8]) -> Result<Self, Malformed> {
         let line = Line::new(message);
         let word = command(line)?;
-        let says = |key, value: &str| line.field(key).is_some_and(|text| text == *value.as_bytes());
+        let says = |key, value: &str| line.field(key) == Some(value.as_bytes());
         if word == names::SINGLETON_INFO {
-            let kvsname = line.field("kvsname").filter(|_| says("versionok", "yes"));
+            let kvsname = line.text("kvsname").filter(|_| says("versionok", "yes"));
             return Ok(Self::Info { kvsname });
         }
         if word != names::SINGLETON
@@ -68,14 +68,15 @@ impl<'a> Greeting<'a> {
                 line
             }
             Self::Info { kvsname } => {
-                let name = kvsname.map(|name| sayable("kvsname", name)).transpose()?;
                 let mut line = LineWriter::new(out, names::SINGLETON_INFO);
-                line.pair("versionok", says(name.is_some())).pair("stdio", says(false));
-                line.optional("kvsname", name);
+                line.pair("versionok", says(kvsname.is_some())).pair("stdio", says(false));
+                if let Some(name) = kvsname {
+                    line.word("kvsname", &name);
+                }
                 line
             }
         };
-        Ok(line.finish()?)
+        line.finish_request()
     }
 }
 

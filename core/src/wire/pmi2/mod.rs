@@ -14,7 +14,6 @@ use self::fields::Body;
 pub use self::fields::Semicolons;
 pub use self::reply::{read_reply, write_reply};
 pub use self::request::{read_request, write_request};
-pub(crate) use self::request::{write_frame, write_spawn};
 use super::{Framed, names, quirks};
 use crate::command::Text;
 use crate::error::Malformed;

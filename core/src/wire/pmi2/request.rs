@@ -40,35 +40,9 @@ pub fn write_request(
     if tag.starts_with(quirks::STRAYING) || tag.contains(&b';') {
         return Err(Misuse::NotSayable { what: "a name of an exchange that is misread" }.into());
     }
-    match request {
-        Request::Spawn(spawn) => write_spawn(*spawn, tag, out),
-        _ => write_frame(request, tag, job, out),
+    if let (Request::Spawn(spawn), true) = (request, parts::SPAWN) {
+        return write_spawn(*spawn, tag, out);
     }
-}
-
-/// Writes one spawn to a server.
-///
-/// Errors: as for [`write_request`].
-pub(crate) fn write_spawn(
-    spawn: Spawn<'_>,
-    tag: &[u8],
-    out: &mut [u8],
-) -> Result<usize, Unwritten> {
-    let mut frame = FrameWriter::new(out, &[b"spawn"], tag, Semicolons::Doubled);
-    spawn::write(spawn, &mut frame, Semicolons::Doubled)?;
-    seal(frame)
-}
-
-/// Writes one message to a server that is no spawn.
-///
-/// A board that never spawns need not hold the code for it.
-/// Errors: as for [`write_request`].
-pub(crate) fn write_frame(
-    request: &Request<'_>,
-    tag: &[u8],
-    job: &[u8],
-    out: &mut [u8],
-) -> Result<usize, Unwritten> {
     let verb = request.verb();
     let word = names::of(verb).map_or("", |words| words.frame);
     if word.is_empty()
@@ -138,6 +112,13 @@ pub(crate) fn write_frame(
         }
         _ => {}
     }
+    seal(frame)
+}
+
+/// Writes one spawn.
+fn write_spawn(spawn: Spawn<'_>, tag: &[u8], out: &mut [u8]) -> Result<usize, Unwritten> {
+    let mut frame = FrameWriter::new(out, &[b"spawn"], tag, Semicolons::Doubled);
+    spawn::write(spawn, &mut frame, Semicolons::Doubled)?;
     seal(frame)
 }
 

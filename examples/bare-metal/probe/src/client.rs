@@ -55,11 +55,9 @@ pub(crate) fn run() {
 
 #[inline(never)]
 fn ask(client: &mut Own, request: &Request<'_>) -> Option<()> {
-    client.start(request).ok()?;
     let mut line = [0; PMI1_LINE];
-    while let Some(len) = client.poll_transmit(&mut line).ok()? {
-        mcu::send(line.get(..len)?);
-    }
+    let (_, len) = client.say(request, &mut line).ok()?;
+    mcu::send(line.get(..len)?);
     while !client.is_finished() {
         client.handle_input(Instant::ZERO, &[mcu::receive()]).ok()?;
         if let Some(Event::Reply { reply, .. }) = client.poll_event() {

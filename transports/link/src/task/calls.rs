@@ -154,7 +154,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         if scratch.len() < SPAWNED_BYTES {
             return Err(CallError::Full(Full { needed: SPAWNED_BYTES }));
         }
-        let (_, len) = self.client.start_spawn(spawn, scratch)?;
+        let (_, len) = self.client.say(&Request::Spawn(spawn), scratch)?;
         self.write(scratch.get(..len).unwrap_or(b"")).await?;
         let mut found = Err(Unfit::Unanswered);
         self.answer(&mut |reply| found = spawned(reply, scratch)).await?;
@@ -170,8 +170,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         // Each byte may take two.
         let len = message.len().min(MESSAGE_BYTES.saturating_sub(ABORT_WORDS) / 2);
         let message = Text::plain(message.get(..len).unwrap_or(b""));
-        self.client.start(&Request::Abort { code: Some(code), world: true, message })?;
-        self.transmit().await
+        self.say(&Request::Abort { code: Some(code), world: true, message }).await
     }
 
     /// Says goodbye; nothing can be asked afterwards.

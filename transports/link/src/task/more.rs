@@ -184,11 +184,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         }
         self.hear_out().await?;
         let count = u32::try_from(pairs.len()).unwrap_or(u32::MAX);
-        self.start(&Request::PutAll { job: Text::plain(job), pairs: count })?;
-        self.transmit().await?;
+        self.still_good()?;
+        self.say(&Request::PutAll { job: Text::plain(job), pairs: count }).await?;
         for pair in pairs {
-            self.start(&said(*pair))?;
-            self.transmit().await?;
+            self.say(&said(*pair)).await?;
         }
         let mut found = Err(Unfit::Unanswered);
         self.answer(&mut |reply| found = done(reply)).await?;

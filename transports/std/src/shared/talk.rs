@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pmi_core::client::{Client, Event, Ticket};
-use pmi_core::command::{Request, Spawn};
+use pmi_core::command::Request;
 use pmi_core::error::{Full, Misuse, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
@@ -72,40 +72,19 @@ impl Wire {
         lock(&self.talk)
     }
 
-    /// Says one message, when there is a place for it.
+    /// Says one message, when there is a place for it. A spawn has no bound.
     pub(super) fn say(&self, request: &Request<'_>) -> Said<Ticket> {
-        let (ticket, message) = self.begin(|client| {
-            let ticket = client.start(request)?;
-            let mut message = vec![0; MESSAGE_BYTES];
-            let len = loop {
-                match client.poll_transmit(&mut message) {
-                    Ok(len) => break len.unwrap_or(0),
-                    Err(Full { needed }) => message.resize(needed, 0),
-                }
-            };
-            message.truncate(len);
-            Ok((ticket, message))
-        })?;
-        self.write(&message)?;
-        Ok(ticket)
-    }
-
-    /// Says a spawn, which has no bound.
-    pub(super) fn say_spawn(&self, spawn: Spawn<'_>) -> Said<Ticket> {
-        let (ticket, message) = self.begin(|client| {
-            let mut message = vec![0; MESSAGE_BYTES];
+        let mut message = vec![0; MESSAGE_BYTES];
+        let (ticket, len) = self.begin(|client| {
             loop {
-                match client.start_spawn(spawn, &mut message) {
-                    Ok((ticket, len)) => {
-                        message.truncate(len);
-                        return Ok((ticket, message));
-                    }
+                match client.say(request, &mut message) {
                     Err(Unwritten::Full(Full { needed })) => message.resize(needed, 0),
                     Err(Unwritten::Misuse(misuse)) => return Err(misuse),
+                    Ok(said) => return Ok(said),
                 }
             }
         })?;
-        self.write(&message)?;
+        self.write(message.get(..len).unwrap_or(b""))?;
         Ok(ticket)
     }
 

@@ -17,8 +17,6 @@
 //! They are constants and not conditions of compilation, because a match then names every case, in every
 //! build; a branch that cannot be taken leaves nothing behind. What each takes is in `docs/sizes.md`.
 
-use crate::command::Verb;
-
 /// Frames, and attributes of nodes and jobs.
 pub const FRAMES: bool = cfg!(feature = "pmi2");
 
@@ -39,21 +37,3 @@ pub const GROUPS: bool = cfg!(feature = "groups");
 
 /// Ranks that dial in.
 pub const DIAL: bool = cfg!(feature = "dial");
-
-/// Whether this build knows an exchange.
-pub const fn has(verb: Verb) -> bool {
-    match verb {
-        Verb::NodePut | Verb::NodeGet | Verb::JobGet | Verb::FullInit => FRAMES,
-        Verb::Connect
-        | Verb::Disconnect
-        | Verb::GetAll
-        | Verb::PutAll
-        | Verb::PutPair
-        | Verb::Ring => CIRCLES,
-        Verb::Proof => FRAMES && DIAL,
-        Verb::InitAck | Verb::OutOfBand | Verb::Notice => DIAL,
-        Verb::Publish | Verb::Unpublish | Verb::Lookup => NAMES,
-        Verb::Spawn => SPAWN,
-        _ => true,
-    }
-}

@@ -40,7 +40,7 @@ fn a_word_of_a_part_is_known_just_where_the_part_is() {
         assert_eq!(names::find(word.as_bytes(), |w| w.line).is_some(), is_there, "{word}");
     }
     assert_eq!(names::find(b"kvs-getall", |w| w.frame).is_some(), parts::CIRCLES);
-    assert!(parts::has(Verb::Put) && parts::has(Verb::Unknown));
+    assert!(names::has(Verb::Put) && names::has(Verb::Unknown));
 }
 
 #[test]

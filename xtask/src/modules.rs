@@ -18,8 +18,8 @@ const MODULES: &[Module] = &[
     Module { name: "auth", uses: &["error", "limits"] },
     Module { name: "storage", uses: &["error"] },
     Module { name: "machine", uses: &["error", "time"] },
-    Module { name: "command", uses: &["error", "ids", "limits"] },
-    Module { name: "parts", uses: &["command"] },
+    Module { name: "parts", uses: &[] },
+    Module { name: "command", uses: &["error", "ids", "limits", "parts"] },
     Module { name: "wire", uses: &["command", "error", "ids", "limits", "parts"] },
     Module { name: "store", uses: &["command", "error", "ids", "limits", "storage", "time"] },
     Module {

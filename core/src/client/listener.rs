@@ -106,7 +106,7 @@ impl<B: Buffer> Listener<B> {
     fn write(&self, version: Version, out: &mut [u8]) -> Result<usize, Unwritten> {
         let signal = self.signal.as_ref().map(|signal| Text::plain(signal.as_bytes()));
         let request = Request::OutOfBand { id: Some(self.id), signal, version };
-        pmi1::write_line(&request, b"", out)
+        pmi1::write_request(&request, b"", out)
     }
 
     /// Takes input until a message is whole.

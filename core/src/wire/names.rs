@@ -90,10 +90,28 @@ pub fn of(verb: Verb) -> Option<&'static Words> {
     TABLE.iter().find(|words| words.verb == verb)
 }
 
+/// Whether this build knows an exchange.
+pub const fn has(verb: Verb) -> bool {
+    match verb {
+        Verb::NodePut | Verb::NodeGet | Verb::JobGet | Verb::FullInit => parts::FRAMES,
+        Verb::Connect
+        | Verb::Disconnect
+        | Verb::GetAll
+        | Verb::PutAll
+        | Verb::PutPair
+        | Verb::Ring => parts::CIRCLES,
+        Verb::Proof => parts::FRAMES && parts::DIAL,
+        Verb::InitAck | Verb::OutOfBand | Verb::Notice => parts::DIAL,
+        Verb::Publish | Verb::Unpublish | Verb::Lookup => parts::NAMES,
+        Verb::Spawn => parts::SPAWN,
+        _ => true,
+    }
+}
+
 /// The exchange that `word` asks for in `column`, if this build has it.
 pub fn find(word: &[u8], column: fn(&Words) -> &'static str) -> Option<Verb> {
     let found = TABLE.iter().find(|words| column(words).as_bytes() == word)?;
-    if word.is_empty() || !parts::has(found.verb) { None } else { Some(found.verb) }
+    if word.is_empty() || !has(found.verb) { None } else { Some(found.verb) }
 }
 
 /// The name by which people know an exchange, for reports.

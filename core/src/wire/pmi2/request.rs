@@ -46,7 +46,7 @@ pub fn write_request(
     let verb = request.verb();
     let word = names::of(verb).map_or("", |words| words.frame);
     if word.is_empty()
-        || !parts::has(verb)
+        || !names::has(verb)
         || matches!(request, Request::Lacking { .. } | Request::Spawn(_))
     {
         return Err(Misuse::NotSayable {

@@ -96,9 +96,7 @@ impl Kept {
             Request::AppNum => (What::AppNum, [none; 2]),
             Request::UniverseSize => (What::UniverseSize, [none; 2]),
             Request::KvsName => (What::KvsName, [none; 2]),
-            Request::Put { place, key, value } => match place_of(place, own) {
-                (place, _) => (What::Put(place), [key, value]),
-            },
+            Request::Put { place, key, value } => (What::Put(place_of(place, own).0), [key, value]),
             Request::Get { place, key, wait } => {
                 let (place, name) = place_of(place, own);
                 (What::Get(place, wait), [name, key])

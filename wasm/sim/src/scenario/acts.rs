@@ -279,7 +279,7 @@ impl Ask {
         let spawn = Spawn::Given { programs: &[program], preputs: &pairs };
         let mut room = vec![0; MESSAGE_BYTES];
         loop {
-            match client.start_spawn(spawn, &mut room) {
+            match client.say(&Request::Spawn(spawn), &mut room) {
                 Ok((ticket, len)) => {
                     room.truncate(len);
                     return Ok((ticket, room));

@@ -46,6 +46,8 @@ mod inflight;
 mod kept;
 mod learnt;
 mod listener;
+#[cfg(feature = "pmix")]
+pub mod pmix;
 mod proof;
 pub mod state;
 #[cfg(test)]

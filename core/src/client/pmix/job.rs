@@ -1,0 +1,99 @@
+//! What the launcher has said about the job.
+
+use crate::wire::pmix::names::keys;
+use crate::wire::pmix::{Format, Kval, Kvals, List, Type, Unpacker, Value};
+
+/// The description of a job: what holds for all of it, for its nodes, applications and ranks.
+///
+/// Wire: STRING name space, then KVALs: plain ones, arrays of the session, of nodes and of applications,
+/// and a blob for every rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobInfo<'a> {
+    bytes: &'a [u8],
+    format: Format,
+    own_rank: u32,
+}
+
+impl<'a> JobInfo<'a> {
+    pub(super) const fn new(bytes: &'a [u8], format: Format, own_rank: u32) -> Self {
+        Self { bytes, format, own_rank }
+    }
+
+    /// The name of the job it describes.
+    pub fn nspace(&self) -> Option<&'a [u8]> {
+        Unpacker::new(self.bytes, self.format).one(Type::STRING).ok()?.text().ok()?
+    }
+
+    /// All of it, as it came.
+    pub fn kvals(&self) -> Kvals<'a> {
+        let mut from = Unpacker::new(self.bytes, self.format);
+        match from.one(Type::STRING).and_then(|from| from.text()) {
+            Ok(_) => Kvals::after(from),
+            Err(_) => Kvals::new(b"", self.format),
+        }
+    }
+
+    /// How many processes the job has.
+    pub fn size(&self) -> Option<u32> {
+        u32::try_from(self.find(self.own_rank, keys::JOB_SIZE)?.number()?).ok()
+    }
+
+    /// What is said about a rank under a key: of the rank itself, else of the job, of the session, of the
+    /// rank's node, and of its application. For a rank that is none it is the own node and application.
+    pub fn find(&self, rank: u32, key: &[u8]) -> Option<Value<'a>> {
+        self.of_rank(rank, key)
+            .or_else(|| self.kvals().find(key))
+            .or_else(|| self.arrays(keys::SESSION_ARRAY).find_map(|array| array.find(key)))
+            .or_else(|| self.of_part(keys::NODE_ARRAY, &NODE_NAMES, rank, key))
+            .or_else(|| self.of_part(keys::APP_ARRAY, &APP_NAMES, rank, key))
+    }
+
+    fn each(&self) -> impl Iterator<Item = Kval<'a>> + use<'a> {
+        self.kvals().map_while(Result::ok)
+    }
+
+    fn arrays(&self, key: &'static [u8]) -> impl Iterator<Item = List<'a>> + use<'a> {
+        self.each().filter(move |kval| kval.key == key).filter_map(|kval| kval.value.array())
+    }
+
+    fn of_rank(&self, rank: u32, key: &[u8]) -> Option<Value<'a>> {
+        let blobs = self.each().filter(|kval| kval.key == keys::PROC_BLOB);
+        let mut found = blobs.filter_map(|blob| {
+            let mut from = Unpacker::new(blob.value.blob()?, self.format);
+            let is_it = from.one(Type::PROC_RANK).ok()?.u32().ok()? == rank;
+            is_it.then(|| Kvals::after(from))
+        });
+        found.find_map(|kvals| kvals.find(key))
+    }
+
+    /// What an array says that describes the node or the application of a rank. With only one of them
+    /// it is that one.
+    fn of_part(
+        &self,
+        kind: &'static [u8],
+        names: &[&[u8]],
+        rank: u32,
+        key: &[u8],
+    ) -> Option<Value<'a>> {
+        let mut all = self.arrays(kind);
+        if let (Some(only), None) = (all.next(), all.next()) {
+            return only.find(key);
+        }
+        let meant = |name| self.of_rank(rank, name).or_else(|| self.of_rank(self.own_rank, name));
+        self.arrays(kind).find_map(|array| {
+            let is_it = names.iter().any(|name| {
+                // Servers write a number in one type here and in another there.
+                meant(name).zip(array.find(name)).is_some_and(|(one, other)| {
+                    (one.text().is_some() && one.text() == other.text())
+                        || (one.number().is_some() && one.number() == other.number())
+                })
+            });
+            if is_it { array.find(key) } else { None }
+        })
+    }
+}
+
+/// What tells a node from others.
+const NODE_NAMES: [&[u8]; 2] = [keys::NODEID, keys::HOSTNAME];
+/// What tells an application from others.
+const APP_NAMES: [&[u8]; 1] = [keys::APPNUM];

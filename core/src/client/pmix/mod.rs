@@ -1,0 +1,259 @@
+//! The client's side of one conversation in PMIx.
+//!
+//! ```text
+//!   caller ── put ────▶ posts ─┐
+//!   caller ── start ──▶ said ──┴──▶ poll_transmit ──▶ wire
+//!   caller ◀─ poll_event ── Reply (lent) ◀── heard ◀── handle_input ◀── wire
+//!   caller ◀─ known ────── job (kept from init) ◀┘
+//! ```
+//!
+//! # Memory
+//!
+//! [`Memory`] lends four buffers. `said` holds the texts of a request until [`poll_transmit`] has rendered
+//! it. `heard` holds one answer; whoever finds it taken loses nothing, as with the client of PMI.
+//! `posts` holds what was put until a commit has sent it, packed as it will be sent. `job` holds the
+//! description of the job as it came, so that whatever a launcher says of job, node, application
+//! or rank is found without asking ([`Client::known`]).
+//!
+//! [`poll_transmit`]: crate::machine::Machine::poll_transmit
+//!
+//! # Order
+//!
+//! [`state`] has the table of transitions. As many questions may be out at once as there are slots, and a
+//! server answers them in any order: an answer has the number of its question. What the server
+//! says unasked, which is events, is not kept: this client asks for none.
+
+mod hear;
+mod job;
+mod kept;
+mod posts;
+pub mod state;
+#[cfg(test)]
+mod tests;
+
+use self::hear::Hold;
+pub use self::hear::{Event, Object, Objects};
+pub use self::job::JobInfo;
+use self::kept::Kept;
+use self::posts::Posts;
+pub use self::posts::{Datum, Scope};
+pub use self::state::State;
+use crate::error::Misuse;
+use crate::ids::KvsName;
+use crate::storage::{Buffer, Slots};
+use crate::wire::pmix::greeting::Credential;
+use crate::wire::pmix::header::TAG_REQUESTS;
+use crate::wire::pmix::names::Command;
+use crate::wire::pmix::{Format, Proc, Value};
+
+/// Who a client says it is, as the launcher has told it in its environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The name of its job: `PMIX_NAMESPACE`.
+    pub nspace: KvsName,
+    /// Its rank: `PMIX_RANK`.
+    pub rank: u32,
+    /// The user and group it runs as, for a server that takes `native`; for one that takes `none`, nothing.
+    pub credential: Option<Credential>,
+    /// How values are written, in both directions.
+    pub format: Format,
+}
+
+/// What a client is lent; all of it is empty at first.
+#[derive(Clone, Debug)]
+pub struct Memory<B> {
+    /// For the texts of one request: a name space and a key, or the processes of a fence.
+    pub said: B,
+    /// For one answer. The longest is the description of the job, about 200 bytes for every rank.
+    pub heard: B,
+    /// For what is put and not committed yet.
+    pub posts: B,
+    /// For the description of the job. It is exchanged for `heard`.
+    pub job: B,
+}
+
+/// What a client asks. Name spaces that are empty are its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// To be let in, and for the description of the job. Always the first one.
+    Init,
+    /// That others see what was put since the last one.
+    Commit,
+    /// To wait until all of `procs` have asked for the same.
+    Fence {
+        /// Who takes part; all of the own job if nobody is named.
+        procs: &'a [Proc<'a>],
+        /// Whether what they have committed is spread before it ends.
+        collect: bool,
+        /// After how many seconds the server gives up; never if it is not said.
+        timeout_s: Option<u32>,
+    },
+    /// What a process has committed.
+    Get {
+        /// The process, or one of [`ranks`](crate::wire::pmix::ranks).
+        of: Proc<'a>,
+        /// The key that is wanted; whatever there is, if none is.
+        key: Option<&'a [u8]>,
+        /// Whether what is not there yet is not waited for.
+        immediate: bool,
+        /// After how many seconds the server gives up; a server has a limit of its own otherwise.
+        timeout_s: Option<u32>,
+    },
+    /// To leave.
+    Finalize,
+    /// The end of the whole job, with an exit code and something to say about it.
+    Abort {
+        /// The exit code.
+        code: i32,
+        /// For people; cut to what there is room for.
+        message: &'a [u8],
+    },
+}
+
+/// The client's end of a conversation.
+#[derive(Debug)]
+pub struct Client<B, const SLOTS: usize = 4> {
+    identity: Identity,
+    said: B,
+    heard: B,
+    posts: Posts<B>,
+    job: B,
+    hold: Hold,
+    owed: Option<Owed>,
+    inflight: [Option<Waiting>; SLOTS],
+    state: State,
+    tag: u32,
+    /// How much of a message that nobody asked for is still to come.
+    unasked_bytes: usize,
+}
+
+/// Tells one question of a client from its others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u32);
+
+/// What is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    /// The first message; the question behind it is [`Kept::Job`].
+    Greeting(Ticket),
+    Request(Ticket, Kept),
+}
+
+/// A question without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waiting {
+    ticket: Ticket,
+    command: Command,
+}
+
+impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
+    /// Makes a client that has said nothing yet.
+    pub fn new(identity: Identity, memory: Memory<B>) -> Self {
+        let Memory { said, heard, posts, job } = memory;
+        Self {
+            posts: Posts::new(posts, identity.format),
+            identity,
+            said,
+            heard,
+            job,
+            hold: Hold::Incoming,
+            owed: None,
+            inflight: [const { None }; SLOTS],
+            state: State::Fresh,
+            tag: TAG_REQUESTS,
+            unasked_bytes: 0,
+        }
+    }
+
+    /// Starts an exchange: keeps what `request` says until it can be transmitted.
+    ///
+    /// Shape: the texts of the request are copied. An abort drops every other exchange. A commit sends
+    /// what was put before this call.
+    /// Errors: [`Misuse`], and nothing has changed. [`Misuse::Busy`] while another request waits to be
+    /// transmitted or every slot is taken, and for a goodbye while any answer is awaited.
+    pub fn start(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
+        self.let_go();
+        let next = self.state.start(request, self.outstanding() == 0)?;
+        let is_abort = matches!(request, Request::Abort { .. });
+        let free = self.inflight.iter().position(Option::is_none);
+        if !is_abort && (self.owed.is_some() || free.is_none()) {
+            return Err(Misuse::Busy);
+        }
+        if is_abort {
+            self.forget_exchanges();
+        }
+        let kept = kept::keep(request, &self.identity, &self.posts, &mut self.said)?;
+        self.tag = if self.tag == u32::MAX { TAG_REQUESTS } else { self.tag + 1 };
+        let ticket = Ticket(self.tag);
+        let waiting = Waiting { ticket, command: kept.command() };
+        // There is a free one, or it is an abort, for which all were freed.
+        Slots::insert(&mut self.inflight, waiting).map_err(|_| Misuse::Busy)?;
+        self.owed = Some(match kept {
+            Kept::Job => Owed::Greeting(ticket),
+            kept => Owed::Request(ticket, kept),
+        });
+        self.state = next;
+        Ok(ticket)
+    }
+
+    /// Keeps a value under a key until [`Request::Commit`] sends it. Of several under one key the last
+    /// one counts.
+    ///
+    /// Errors: [`Misuse`], and nothing has changed: for a key that is empty, longer than
+    /// [`KEY_BYTES_MAX`] or begins with `pmix`, and where there is no room.
+    pub fn put(&mut self, scope: Scope, key: &[u8], value: Datum<'_>) -> Result<(), Misuse> {
+        self.state.can_put()?;
+        self.posts.put(scope, key, value)
+    }
+
+    /// What is known of a process under a key without asking: what this client has put itself and not
+    /// committed, and what the launcher has said at the start of the process, of its node and its
+    /// application, and of the whole job.
+    ///
+    /// Shape: `rank` is one of the own job, or [`WILDCARD`](crate::wire::pmix::WILDCARD) for the job.
+    pub fn known(&self, rank: u32, key: &[u8]) -> Option<Value<'_>> {
+        let own = (rank == self.identity.rank).then(|| self.posts.find(key)).flatten();
+        own.or_else(|| self.job_info().find(rank, key))
+    }
+
+    /// The description of the job; nothing before [`Request::Init`] was answered.
+    pub fn job_info(&self) -> JobInfo<'_> {
+        JobInfo::new(self.job.as_slice(), self.identity.format, self.identity.rank)
+    }
+
+    /// Who this client says it is.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Where the conversation stands.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// How many questions have no answer yet.
+    pub fn outstanding(&self) -> usize {
+        self.inflight.iter().flatten().count()
+    }
+
+    fn forget_exchanges(&mut self) {
+        self.said.clear();
+        self.owed = None;
+        self.inflight = [const { None }; SLOTS];
+    }
+
+    /// Takes a lent answer back.
+    fn let_go(&mut self) {
+        if self.hold == Hold::Lent {
+            self.heard.clear();
+            self.hold = Hold::Incoming;
+        }
+    }
+}
+
+/// The longest key.
+pub const KEY_BYTES_MAX: usize = 511;
+
+/// The version of the library whose messages this client writes, and by which a server lays out what it
+/// answers.
+pub const VERSION: &[u8] = b"4.2.2";

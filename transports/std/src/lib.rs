@@ -24,6 +24,7 @@
 //! | [`Stream`] | an inherited descriptor, a Unix socket or a TCP connection, that waits |
 //! | [`NonBlocking`] | the same as a [`Link`](pmi_link::Link) for [`pmi_link::pump()`] |
 //! | [`Bounded`] | a [`Buffer`](pmi_core::storage::Buffer) on the heap |
+//! | `pmix` | the calls of a client of PMIx, with the feature of that name |
 //! | `tls` | connections under TLS, with the feature of that name |
 //! | [`Notices`] | a second connection, on which the server tells of checkpoints and of the end of the job |
 //! | [`singleton`] | a launcher for a process that was started by itself |
@@ -37,6 +38,8 @@ pub mod env;
 mod inherit;
 mod nonblocking;
 mod notices;
+#[cfg(feature = "pmix")]
+pub mod pmix;
 pub mod shared;
 pub mod singleton;
 mod stream;

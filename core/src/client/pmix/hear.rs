@@ -19,6 +19,8 @@ pub enum Event<'a> {
     Reply {
         /// What [`Client::start`] gave for it.
         ticket: Ticket,
+        /// What was asked.
+        command: Command,
         /// How it went.
         status: Status,
         /// What a get has found, lent until the next call; nothing for all other questions.
@@ -118,7 +120,7 @@ impl<B: Buffer, const SLOTS: usize> Machine for Client<B, SLOTS> {
             (Command::GET, Ok(_)) => Objects(from),
             _ => Objects(Unpacker::new(b"", self.identity.format)),
         };
-        Some(Event::Reply { ticket, status, objects })
+        Some(Event::Reply { ticket, command, status, objects })
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

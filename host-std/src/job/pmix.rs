@@ -1,6 +1,6 @@
 //! PMIx clients: where they dial in, whether they are who they say, and what they want done.
 
-use super::{Run, index};
+use super::{Job, Run, index};
 use crate::launch::plan::Plan;
 use crate::launch::pmix::PmixDial;
 use crate::launch::process::Ending;
@@ -8,6 +8,8 @@ use crate::report;
 use crate::server::listen::Listener;
 use crate::server::news::Asked;
 use crate::server::pmix::asked::Wish;
+use crate::server::pmix::credential::Identity;
+use crate::server::pmix::log::Entry;
 use crate::server::pmix::who;
 use crate::server::ready::{Poller, Token};
 use pmi_core::ids::JobId;
@@ -16,6 +18,7 @@ use pmi_core::wire::pmix::names::Status;
 use rustix::process::getuid;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
 
 impl Run {
     /// Opens the place where PMIx clients dial in, if a rank of `plan` may be one and it is not open, and
@@ -79,18 +82,54 @@ impl Run {
 
     /// A PMIx client asks for what only we can do.
     pub(super) fn take_pmix_asked(&mut self, connection: ConnectionId, pending: usize) {
+        let asked = (connection, pending);
         let status = match self.service.pmix_wish(connection) {
-            Wish::Cleanup(..) if self.cleanups.len() >= CLEANUPS_MAX => Status::OUT_OF_RESOURCE,
-            Wish::Cleanup(job, rank, cleanup) => {
-                self.cleanups.push((job, rank, cleanup));
-                Status::SUCCESS
-            }
+            Wish::Control(job, wanted) => self.take_control(job, wanted),
             Wish::Spawn(job, rank, order) => {
                 return self.take_spawn((job, rank), order, Asked::Pmix { connection, pending });
             }
-            Wish::Unknown => Status::NOT_SUPPORTED,
+            Wish::Query => return self.take_pmix_query(asked),
+            Wish::Log(job, rank, entry) => self.take_log((job, rank), &entry),
+            Wish::Credential(job, rank) => match self.identity(job, rank) {
+                Some(identity) => return self.service.answer_pmix_credential(asked, identity),
+                None => Status::NOT_SUPPORTED,
+            },
+            Wish::Validated(identity) => {
+                return self.service.answer_pmix_validated(asked, identity);
+            }
+            Wish::Refused(status) => status,
         };
-        self.service.answer_pmix((connection, pending), status);
+        self.service.answer_pmix(asked, status);
+    }
+
+    /// A rank has something to be written down, behind what it has written itself.
+    fn take_log(&mut self, (job, rank): (JobId, u32), entry: &Entry) -> Status {
+        let Some(process) = self.process_of(job, rank) else { return Status::NOT_SUPPORTED };
+        for (stream, text) in &entry.texts {
+            if !self.outputs.log(*stream, process, text) {
+                return Status::OUT_OF_RESOURCE;
+            }
+        }
+        entry.status()
+    }
+
+    /// Whom a rank runs as: only our user is ever let in, and its group is that of its process.
+    fn identity(&self, job: JobId, rank: u32) -> Option<Identity> {
+        let process = std::fs::metadata(format!("/proc/{}", self.pid(job, rank)?)).ok()?;
+        Some(Identity { user: getuid().as_raw(), group: process.gid() })
+    }
+
+    /// A rank that wanted to be watched has not said that it lives.
+    pub(super) fn take_pmix_silent(
+        &mut self,
+        (job, rank): (JobId, u32),
+        code: Status,
+        after: pmi_core::time::Duration,
+    ) {
+        let Some(Job { plan, .. }) = self.jobs.get(&job.0) else { return };
+        let (pid, secs) = (self.pid(job, rank), after.as_micros() / 1_000_000);
+        self.outputs.say(report::without_heartbeat(plan, (rank, pid), secs, code));
+        self.service.tell_silent(job, rank, code);
     }
 
     /// Tells PMIx clients how a process has ended, before anything that follows from it.
@@ -111,6 +150,3 @@ impl Run {
         self.cleanups.drain(..).for_each(|(_, _, cleanup)| cleanup.run());
     }
 }
-
-/// Far more than ranks ask for, and little enough to keep.
-const CLEANUPS_MAX: usize = 1 << 16;

@@ -48,6 +48,11 @@ pub(super) enum Which {
 }
 
 impl Watch {
+    /// When the run will have taken too long.
+    pub(super) fn ends_at(&self) -> Option<Instant> {
+        self.limit.map(|(at, _)| at)
+    }
+
     pub(super) fn new(settings: &Settings, has_person: bool) -> Self {
         let began = Instant::now();
         let limit = settings.ending.timeout;

@@ -45,7 +45,18 @@ fn of_app(app: &App<'_>, common: &List<'_>) -> Option<Wanted> {
     Some(wanted)
 }
 
-/// Takes up one directive, and says whether it is one of those above.
+/// What may be said of a spawn.
+pub const KEYS: &[&[u8]] = &[
+    keys::HOST,
+    keys::HOSTFILE,
+    keys::WDIR,
+    keys::SET_ENVAR,
+    keys::ADD_ENVAR,
+    keys::TIMEOUT,
+    keys::PERSONALITY,
+];
+
+/// Takes up one directive, and says whether it is one of [`KEYS`].
 fn take(wanted: &mut Wanted, info: &Info<'_>) -> bool {
     let text = || info.value.text().unwrap_or(b"");
     match info.key {

@@ -7,6 +7,8 @@ use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::server::Event;
 use pmi_core::server::pmix::ConnectionId;
+use pmi_core::time::Duration;
+use pmi_core::wire::pmix::names::Status;
 use std::net::SocketAddr;
 
 /// What the rest of the launcher must know.
@@ -72,6 +74,17 @@ pub enum News {
         rank: u32,
         /// The user it claims to run as, if it says so.
         user: Option<u32>,
+    },
+    /// A PMIx client was not heard for as long as it wanted to be watched for.
+    PmixSilent {
+        /// Its job.
+        job: JobId,
+        /// The rank.
+        rank: u32,
+        /// What others shall be told.
+        code: Status,
+        /// How long it was not heard.
+        after: Duration,
     },
     /// A PMIx client asks for what only the launcher can do.
     PmixAsked {

@@ -169,6 +169,28 @@ impl Outputs {
         }
     }
 
+    /// Writes `text` where a rank writes, as a line of its own behind what the rank has written there; false
+    /// if nobody reads it, or too slowly to take more.
+    pub fn log(&mut self, stream: Stream, process: u32, text: &[u8]) -> bool {
+        if self.has_something(stream, process) {
+            self.read_once(stream, process);
+        }
+        let pipe = self.pipes.get(index(process)).and_then(|pipes| pipes[stream.index()].as_ref());
+        let Some(Pipe { place, seat, way, .. }) = pipe else { return false };
+        let Some(outlet) = self.places.outlet(*place).filter(|outlet| !outlet.is_full()) else {
+            return false;
+        };
+        let line = [text.trim_ascii_end(), b"\n"].concat();
+        match (way, &mut self.gather) {
+            (Way::Gathered, Some(gather)) => gather.take(stream, *seat, &line, outlet),
+            (way, _) => {
+                let label = label(&self.labels, *seat, way);
+                outlet.put(Writer::Rank(*seat, stream), &label, &line);
+            }
+        }
+        true
+    }
+
     /// Adds a line of our own to standard error.
     pub fn say(&mut self, what: impl std::fmt::Display) {
         self.places.say(what);

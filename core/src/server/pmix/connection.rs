@@ -2,6 +2,7 @@
 
 use super::block::{Block, packed};
 use super::events::Ear;
+use super::monitor::Pulse;
 use super::{ConnectionId, Event};
 use crate::error::{Full, PeerError};
 use crate::ids::{JobId, Rank};
@@ -45,6 +46,8 @@ pub(super) struct Talk<B, X> {
     turn: u32,
     /// What it wants to be told of.
     pub(super) ear: Ear,
+    /// How often it shall be heard.
+    pub(super) pulses: heapless::Vec<Pulse, PULSES_MAX>,
     /// What the owner has not been told yet; nothing more is taken until it has.
     pub(super) note: Option<Event>,
     /// Length of a message at the front of the inbox that the owner has not read yet.
@@ -129,6 +132,7 @@ impl<B, I: Buffer, X> Connection<B, I, X> {
             sending: None,
             turn: 0,
             ear: Ear::new(),
+            pulses: heapless::Vec::new(),
             note: None,
             held: None,
             ready: Link::default(),
@@ -199,6 +203,14 @@ impl<B: Block, X: Slots<Pending<B>>> Talk<B, X> {
         (0..self.pendings.end()).filter_map(|at| Some((at, self.pendings.get(at)?)))
     }
 
+    /// Where it waits for what the owner answers to the question of this number.
+    pub(super) fn asked(&self, number: usize) -> Option<usize> {
+        let mut waiting = self.pendings().filter(
+            |(_, pending)| matches!(pending.owed, Owed::Owner(of) if of as usize == number),
+        );
+        waiting.next().map(|(place, _)| place)
+    }
+
     /// Where it waits for this collective.
     pub(super) fn in_collective(&self, at: usize) -> Option<usize> {
         let mut waiting = self.pendings().filter(
@@ -224,7 +236,8 @@ impl<B: Block, X: Slots<Pending<B>>> Talk<B, X> {
     /// When something here has waited long enough.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let waiting = self.pendings().filter_map(|(_, pending)| pending.owed.until());
-        self.deadline.into_iter().chain(waiting).min()
+        let pulse = self.pulse_deadline().filter(|_| self.stage == Stage::Open);
+        self.deadline.into_iter().chain(waiting).chain(pulse).min()
     }
 
     /// Sends as much of what is due as there is room for, one answer after the other.
@@ -323,3 +336,6 @@ impl<B> Owed<B> {
 
 /// A status in the longest format: its count, two types, and itself.
 const STATUS_BYTES: usize = 16;
+
+/// How many names one peer may have its heartbeats watched under.
+const PULSES_MAX: usize = 4;

@@ -42,6 +42,9 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
     ) -> Owed<P::Block> {
         let not_found = Owed::Status(Status::NOT_FOUND);
         let Some(job) = info::named(self.jobs, self.server, get.nspace) else { return not_found };
+        if let Some(owed) = self.get_realm(talk, (own, rank), job, get) {
+            return owed;
+        }
         let scope = get.infos.find(keys::SCOPE).and_then(|value| value.number());
         let scope = scope.and_then(|scope| u8::try_from(scope).ok());
         let wanted = Wanted { job, rank: get.rank, key: get.key, scope };

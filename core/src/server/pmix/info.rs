@@ -94,11 +94,16 @@ where
         write_info(self.info.as_ref(), release < Release::V4_2, to);
     }
 
+    /// Writes the description of the job without its name.
+    pub(super) fn write_kvals(&self, to: &mut Packer<'_>) {
+        write_info(self.info.as_ref(), false, to);
+    }
+
     /// Writes what is known of the job as one object of an answer.
     pub(super) fn write_object(&self, nspace: &[u8], to: &mut Packer<'_>) {
         to.one(Type::BYTE_OBJECT).nested(|to| {
             Proc { nspace, rank: WILDCARD }.write(to.one(Type::PROC));
-            write_info(self.info.as_ref(), false, to);
+            self.write_kvals(to);
         });
     }
 }

@@ -22,13 +22,18 @@
 mod block;
 mod collective;
 mod connection;
+mod directives;
 mod events;
 mod feed;
 mod fence;
 mod get;
 mod info;
+mod monitor;
 mod names;
 mod post;
+mod query;
+mod realm;
+mod resolve;
 mod state;
 
 pub use block::Block;
@@ -38,6 +43,7 @@ pub use events::{Happening, News};
 pub use info::JobView;
 pub use names::Published;
 pub use post::{Post, Posted};
+pub use query::Question;
 
 use self::connection::{Owed, Stage};
 use super::member::{Member, Phase};
@@ -47,7 +53,7 @@ use crate::error::{Full, Misuse, PeerError};
 use crate::ids::{Excerpt, JobId, Rank};
 use crate::machine::Machine;
 use crate::storage::{Buffer, Slots};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Format, Packer, Request, Unpacker};
 
@@ -142,6 +148,17 @@ pub enum Event {
         code: i32,
         /// What it says.
         message: Excerpt,
+    },
+    /// A rank has not been heard for as long as it wanted to be watched for.
+    Silent {
+        /// Its job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+        /// What it wants others to be told then.
+        code: Status,
+        /// How long it was not heard.
+        after: Duration,
     },
     /// A rank asks for something that only the owner can do: read [`Pmix::request`], then call
     /// [`Pmix::request_read`], and [`Pmix::answer`] when it is done.
@@ -329,6 +346,7 @@ impl<P: Memory> Pmix<P> {
                 self.ready.push(&mut self.connections, id, ready_link::<P>);
             }
             self.expire(ConnectionId(id), now, server);
+            self.look_at_pulses(ConnectionId(id), now);
         }
     }
 
@@ -371,11 +389,7 @@ impl<P: Memory> Pmix<P> {
         let connection = self.connections.get_mut(id.0 as usize).ok_or(missing)?;
         let talk = &mut connection.talk;
         let format = talk.format;
-        let waits = |(_, waits): &(usize, &Pending<P::Block>)| match waits.owed {
-            Owed::Owner(number) => number as usize == pending,
-            _ => false,
-        };
-        let place = talk.pendings().find(waits).ok_or(missing)?.0;
+        let place = talk.asked(pending).ok_or(missing)?;
         let body = block::packed(format, |to| {
             to.one(crate::wire::pmix::Type::STATUS).i32(status.0);
             more(to);

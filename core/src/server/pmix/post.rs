@@ -91,11 +91,16 @@ impl<B: Block> Posted<B> {
     pub(super) fn write_object(&self, owner: Proc<'_>, to: &mut Packer<'_>) {
         to.one(Type::BYTE_OBJECT).nested(|to| {
             owner.write(to.one(Type::PROC));
-            for kval in self.kvals().map_while(Result::ok) {
-                // It was read, so it can be written.
-                let _ = kval.write(to);
-            }
+            self.write_kvals(to);
         });
+    }
+
+    /// Writes the values.
+    pub(super) fn write_kvals(&self, to: &mut Packer<'_>) {
+        for kval in self.kvals().map_while(Result::ok) {
+            // It was read, so it can be written.
+            let _ = kval.write(to);
+        }
     }
 }
 

@@ -15,7 +15,7 @@
 use super::collective::Purpose;
 use super::connection::{Owed, Stage, Talk};
 use super::get::until;
-use super::{Memory, info};
+use super::{Memory, directives, info};
 use crate::command::Verb;
 use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, Rank};
@@ -23,7 +23,7 @@ use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::time::Instant;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind};
-use crate::wire::pmix::header::{Header, TAG_REQUESTS};
+use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Request, Unpacker};
 
@@ -84,6 +84,9 @@ pub(super) fn message<P: Memory, S: Storage>(
     if header.tag < TAG_REQUESTS {
         // A sign of life, or something that only servers say.
         reach.hear((job, rank), Verb::Unknown);
+        if header.tag == TAG_HEARTBEAT {
+            talk.beat(reach.now);
+        }
         return Ok(Told::Nothing);
     }
     let body = bytes.get(Header::BYTES..).unwrap_or(b"");
@@ -106,6 +109,10 @@ fn answer<P: Memory, S: Storage>(
     (job, rank): (JobId, Rank),
     request: &Request<'_>,
 ) -> Told {
+    if directives::demands_more(request) {
+        talk.owe(tag, Owed::Status(Status::NOT_SUPPORTED));
+        return Told::Nothing;
+    }
     let (owed, told) = match request {
         Request::Req => (reach.describe(talk, job), Told::Nothing),
         Request::Commit(scopes) => {
@@ -152,7 +159,25 @@ fn answer<P: Memory, S: Storage>(
             // This is the one request without an answer.
             return Told::Nothing;
         }
-        Request::JobControl { .. } | Request::Spawn { .. } => {
+        Request::ResolvePeers { node, nspace } => {
+            (reach.resolve_peers(talk, (job, rank), (*node, *nspace)), Told::Nothing)
+        }
+        Request::ResolveNodes(nspace) => (reach.resolve_nodes(talk, *nspace), Told::Nothing),
+        Request::RefreshCache { nspace, rank: of } => {
+            (reach.refresh(talk, (job, rank), (*nspace, *of)), Told::Nothing)
+        }
+        Request::Monitor { what, code, infos } => {
+            (talk.monitor(reach.now, (what, *code), infos), Told::Nothing)
+        }
+        Request::Query(queries) => match reach.query(talk, (job, rank), queries) {
+            Some(owed) => (owed, Told::Nothing),
+            None => return Told::Asked(talk.owe(tag, Owed::Owner(0))),
+        },
+        Request::JobControl { .. }
+        | Request::Spawn { .. }
+        | Request::Log { .. }
+        | Request::GetCredential(_)
+        | Request::ValidateCredential { .. } => {
             // It gets its number when the owner is told.
             return Told::Asked(talk.owe(tag, Owed::Owner(0)));
         }

@@ -50,7 +50,7 @@ impl<'a> App<'a> {
 }
 
 impl<'a> Texts<'a> {
-    fn read(from: &mut Unpacker<'a>, count: i32) -> Result<Self, Malformed> {
+    pub(super) fn read(from: &mut Unpacker<'a>, count: i32) -> Result<Self, Malformed> {
         let count = u32::try_from(count).map_err(|_| from.malformed("a number of texts"))?;
         from.check_count(u64::from(count))?;
         let texts = Self { from: *from, count };
@@ -67,7 +67,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-fn read_infos<'a>(from: &mut Unpacker<'a>) -> Result<List<'a>, Malformed> {
+pub(super) fn read_infos<'a>(from: &mut Unpacker<'a>) -> Result<List<'a>, Malformed> {
     let count = from.size()?;
     from.check_count(count)?;
     let (start, format): (usize, Format) = (from.at(), from.format());

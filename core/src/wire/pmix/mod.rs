@@ -9,6 +9,7 @@
 //!   parts      what messages are made of: processes, infos, keys with values, lists of them
 //!   request    what a client asks, command by command
 //!   app        a program that it wants started
+//!   query      something that it wants to know of the process manager
 //!   types      the numbers of data types, and what a value of each is made of
 //!   format     the two families of integers, with types described or not
 //!   regex      lists of nodes and of processes, written short
@@ -26,6 +27,7 @@ pub mod header;
 pub mod names;
 mod pack;
 mod parts;
+mod query;
 pub mod regex;
 pub mod request;
 mod types;
@@ -36,6 +38,7 @@ pub use app::{App, Texts};
 pub use format::{Family, Format, Release};
 pub use pack::Packer;
 pub use parts::{Info, Kval, Kvals, List, Proc, Scopes, WILDCARD, ranks};
+pub use query::Query;
 pub use request::Request;
 pub use types::Type;
 pub use unpack::Unpacker;

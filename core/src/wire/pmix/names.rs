@@ -164,6 +164,8 @@ numbers! { Status:
     READY_FOR_DEBUG = -58, "READY_FOR_DEBUG";
     /// A connection has ended.
     LOST_CONNECTION = -61, "LOST_CONNECTION";
+    /// A process was not heard for too long.
+    MONITOR_HEARTBEAT_ALERT = -109, "MONITOR_HEARTBEAT_ALERT";
     /// A part of what was asked is answered.
     QUERY_PARTIAL_SUCCESS = -104, "QUERY_PARTIAL_SUCCESS";
     /// A job has ended.
@@ -241,8 +243,26 @@ pub mod keys {
         APP_ARRAY = b"pmix.app.arr";
         /// What holds for a process. BYTE_OBJECT of PROC_RANK and KVALs.
         PROC_BLOB = b"pmix.pblob";
+        /// What holds for a job. DATA_ARRAY of INFO.
+        JOB_ARRAY = b"pmix.job.arr";
+        /// What holds for a process, in the description of a job for others. DATA_ARRAY of INFO.
+        PROC_DATA = b"pmix.pdata";
+        /// The name of a job. STRING.
+        NSPACE = b"pmix.nspace";
+        /// A rank. PROC_RANK.
+        RANK = b"pmix.rank";
+        /// A process. PROC.
+        PROC_ID = b"pmix.procid";
+        /// The id of a process. PID.
+        PROC_PID = b"pmix.ppid";
+        /// How a process does. PROC_STATE.
+        PROC_STATE = b"pmix.proc.state";
+        /// A command line. STRING.
+        COMMAND_LINE = b"pmix.cmd.line";
         /// The name of a node. STRING.
         HOSTNAME = b"pmix.hname";
+        /// Other names of a node. STRING, a comma list.
+        HOSTNAME_ALIASES = b"pmix.alias";
         /// The number of a node. UINT32.
         NODEID = b"pmix.nodeid";
         /// How many processes of the session are on the node. UINT32.
@@ -281,8 +301,18 @@ pub mod keys {
         COLLECT = b"pmix.collect";
         /// After how many seconds nobody waits any more. Any number.
         TIMEOUT = b"pmix.timeout";
+        /// How data is spread, by names that are tried in turn. STRING, a comma list.
+        ALGORITHM = b"pmix.calgo";
+        /// One of these ways, or none. BOOL.
+        ALGORITHM_REQUIRED = b"pmix.calreqd";
         /// Only what is known at once. BOOL.
         IMMEDIATE = b"pmix.immediate";
+        /// Only what the client itself knows. BOOL.
+        OPTIONAL = b"pmix.optional";
+        /// The client lends the value. BOOL.
+        GET_POINTER = b"pmix.get.pntrs";
+        /// The client copies the value into memory of the caller's. BOOL.
+        GET_STATIC = b"pmix.get.static";
         /// What was known is asked again. BOOL.
         GET_REFRESH = b"pmix.get.refresh";
         /// Who may see it. SCOPE.
@@ -317,6 +347,82 @@ pub mod keys {
         SESSION_INFO = b"pmix.ssn.info";
         /// A job is asked about. BOOL.
         JOB_INFO = b"pmix.job.info";
+        /// The names of all jobs. STRING, a comma list.
+        QUERY_NAMESPACES = b"pmix.qry.ns";
+        /// All jobs and their processes. DATA_ARRAY of INFO.
+        QUERY_NAMESPACE_INFO = b"pmix.qry.nsinfo";
+        /// How far a job has come. JOB_STATE.
+        QUERY_JOB_STATUS = b"pmix.qry.jst";
+        /// The processes of a job. DATA_ARRAY of PROC_INFO.
+        QUERY_PROC_TABLE = b"pmix.qry.ptable";
+        /// Those of them that are on this node. DATA_ARRAY of PROC_INFO.
+        QUERY_LOCAL_PROC_TABLE = b"pmix.qry.lptable";
+        /// What may be asked of a spawn. STRING, a comma list.
+        QUERY_SPAWN_SUPPORT = b"pmix.qry.spawn";
+        /// How many sets of processes there are. SIZE.
+        QUERY_NUM_PSETS = b"pmix.qry.psetnum";
+        /// Their names. STRING, a comma list.
+        QUERY_PSET_NAMES = b"pmix.qry.psets";
+        /// The processes of one of them. DATA_ARRAY of PROC.
+        QUERY_PSET_MEMBERSHIP = b"pmix.qry.pmems";
+        /// The memory that processes have. DATA_ARRAY.
+        QUERY_MEMORY_USAGE = b"pmix.qry.mem";
+        /// What was known is asked again. BOOL.
+        QUERY_REFRESH = b"pmix.qry.rfsh";
+        /// Only this node is asked about. BOOL.
+        QUERY_LOCAL_ONLY = b"pmix.qry.local";
+        /// The average is enough. BOOL.
+        QUERY_AVERAGE = b"pmix.qry.avg";
+        /// The least and the most are enough. BOOL.
+        QUERY_MIN_MAX = b"pmix.qry.minmax";
+        /// The memory of the server, in MB. FLOAT.
+        DAEMON_MEMORY = b"pmix.dmn.mem";
+        /// The memory of the processes of a node on average, in MB. FLOAT.
+        CLIENT_AVERAGE_MEMORY = b"pmix.cl.mem.avg";
+        /// How many seconds are left for the session. UINT32.
+        TIME_REMAINING = b"pmix.time.remaining";
+        /// Where the server is. STRING.
+        SERVER_URI = b"pmix.srvr.uri";
+        /// Heartbeats are expected. BOOL.
+        MONITOR_HEARTBEAT = b"pmix.monitor.mbeat";
+        /// In every so many seconds. UINT32.
+        MONITOR_HEARTBEAT_TIME = b"pmix.monitor.btime";
+        /// How many may be missing until it is told. UINT32.
+        MONITOR_HEARTBEAT_DROPS = b"pmix.monitor.bdrop";
+        /// What a monitor is called. STRING.
+        MONITOR_ID = b"pmix.monitor.id";
+        /// Ends the monitor that is called so. STRING.
+        MONITOR_CANCEL = b"pmix.monitor.cancel";
+        /// For standard output. STRING.
+        LOG_STDOUT = b"pmix.log.stdout";
+        /// For standard error. STRING.
+        LOG_STDERR = b"pmix.log.stderr";
+        /// The client has put the time in front. BOOL.
+        LOG_GENERATE_TIMESTAMP = b"pmix.log.gtstmp";
+        /// When it was said. TIME.
+        LOG_TIMESTAMP = b"pmix.log.tstmp";
+        /// One of several places is enough, the first that can be had. BOOL.
+        LOG_ONCE = b"pmix.log.once";
+        /// Who says it. PROC.
+        LOG_SOURCE = b"pmix.log.source";
+        /// What a credential is. STRING.
+        CREDENTIAL_TYPE = b"pmix.sec.ctype";
+        /// The number of a user. UINT32.
+        USER_ID = b"pmix.euid";
+        /// The number of a group. UINT32.
+        GROUP_ID = b"pmix.egid";
+        /// Kills. BOOL.
+        CONTROL_KILL = b"pmix.jctrl.kill";
+        /// Asks to end. BOOL.
+        CONTROL_TERMINATE = b"pmix.jctrl.term";
+        /// Sends a signal. INT.
+        CONTROL_SIGNAL = b"pmix.jctrl.sig";
+        /// Stops. BOOL.
+        CONTROL_PAUSE = b"pmix.jctrl.pause";
+        /// Lets what was stopped go on. BOOL.
+        CONTROL_RESUME = b"pmix.jctrl.resume";
+        /// What a request is called. STRING.
+        CONTROL_ID = b"pmix.jctrl.id";
         /// Files to remove when a process ends. STRING, a comma list.
         REGISTER_CLEANUP = b"pmix.reg.cleanup";
         /// Folders to empty when a process ends. STRING, a comma list.
@@ -345,8 +451,6 @@ pub mod keys {
         PROC_TERM_STATUS = b"pmix.proc.term.status";
         /// How a job has ended. STATUS.
         JOB_TERM_STATUS = b"pmix.job.term.status";
-        /// A job. STRING.
-        NSPACE = b"pmix.nspace";
     }
 
     /// Whether a key is one that only process managers give.
@@ -397,6 +501,30 @@ pub mod range {
     pub const CUSTOM: u8 = 6;
     /// The process itself.
     pub const PROC_LOCAL: u8 = 7;
+}
+
+/// How a process does. An open set.
+pub mod proc_state {
+    /// Nobody knows.
+    pub const UNDEF: u8 = 0;
+    /// It runs.
+    pub const RUNNING: u8 = 5;
+    /// It runs, and has said who it is.
+    pub const CONNECTED: u8 = 6;
+    /// It has ended.
+    pub const TERMINATED: u8 = 20;
+}
+
+/// How a job does. An open set.
+pub mod job_state {
+    /// Its processes are being started.
+    pub const LAUNCH_UNDERWAY: u8 = 2;
+    /// They run.
+    pub const RUNNING: u8 = 3;
+    /// They run, and all have said who they are.
+    pub const CONNECTED: u8 = 5;
+    /// They have ended.
+    pub const TERMINATED: u8 = 20;
 }
 
 /// Flags of an info.

@@ -144,6 +144,20 @@ impl<'a> Packer<'a> {
         self.raw(text).u8(0)
     }
 
+    /// A text of several parts, with commas between them.
+    pub fn list<'t>(&mut self, parts: impl Iterator<Item = &'t [u8]> + Clone) -> &mut Self {
+        let len = parts.clone().fold(0_usize, |len, part| len.saturating_add(part.len() + 1));
+        // As many commas as parts but one, and the terminator.
+        self.i32(i32::try_from(len.max(1)).unwrap_or(i32::MAX));
+        for (at, part) in parts.enumerate() {
+            if at > 0 {
+                self.u8(b',');
+            }
+            self.raw(part);
+        }
+        self.u8(0)
+    }
+
     /// Bytes with their number.
     pub fn blob(&mut self, bytes: &[u8]) -> &mut Self {
         self.size(bytes.len() as u64).raw(bytes)

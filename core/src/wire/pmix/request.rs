@@ -1,7 +1,7 @@
 //! What a client asks, command by command.
 
 use super::names::Command;
-use super::parts::{List, Scopes};
+use super::parts::{Info, List, Scopes};
 use super::types::Type;
 use super::unpack::Unpacker;
 use crate::error::Malformed;
@@ -88,6 +88,31 @@ pub enum Request<'a> {
         targets: List<'a>,
         /// What. Wire: SIZE, INFOs.
         infos: List<'a>,
+    },
+    /// Whether something is alive.
+    Monitor {
+        /// What: a process, by its heartbeats, or a file. Wire: INFO.
+        what: Info<'a>,
+        /// What to tell when it is not. Wire: STATUS.
+        code: i32,
+        /// How. Wire: SIZE, INFOs.
+        infos: List<'a>,
+    },
+    /// A proof of who one is. Wire: SIZE, INFOs.
+    GetCredential(List<'a>),
+    /// Whether a proof is one.
+    ValidateCredential {
+        /// The proof. Wire: BYTE_OBJECT.
+        credential: &'a [u8],
+        /// How. Wire: SIZE, INFOs.
+        infos: List<'a>,
+    },
+    /// What is known of a process by now.
+    RefreshCache {
+        /// The name of its job. Wire: STRING.
+        nspace: &'a [u8],
+        /// Its rank, or one of [`ranks`](super::ranks). Wire: PROC_RANK.
+        rank: u32,
     },
     /// A group of processes.
     GroupConstruct {
@@ -206,6 +231,22 @@ impl<'a> Request<'a> {
                 targets: List::read(from, Type::PROC)?,
                 infos: List::read(from, Type::INFO)?,
             },
+            Command::MONITOR => {
+                from.one(Type::INFO)?;
+                Self::Monitor {
+                    what: Info::read(from)?,
+                    code: from.one(Type::STATUS)?.i32()?,
+                    infos: List::read(from, Type::INFO)?,
+                }
+            }
+            Command::GET_CREDENTIAL => Self::GetCredential(List::read(from, Type::INFO)?),
+            Command::VALIDATE_CREDENTIAL => Self::ValidateCredential {
+                credential: from.one(Type::BYTE_OBJECT)?.blob()?,
+                infos: List::read(from, Type::INFO)?,
+            },
+            Command::REFRESH_CACHE => {
+                Self::RefreshCache { nspace: name(from)?, rank: from.one(Type::PROC_RANK)?.u32()? }
+            }
             Command::GROUP_CONSTRUCT => {
                 Self::GroupConstruct { name: name(from)?, group: Collective::read(from)? }
             }
@@ -240,6 +281,10 @@ impl<'a> Request<'a> {
             Self::Query(_) => Command::QUERY,
             Self::Log { .. } => Command::LOG,
             Self::JobControl { .. } => Command::JOB_CONTROL,
+            Self::Monitor { .. } => Command::MONITOR,
+            Self::GetCredential(_) => Command::GET_CREDENTIAL,
+            Self::ValidateCredential { .. } => Command::VALIDATE_CREDENTIAL,
+            Self::RefreshCache { .. } => Command::REFRESH_CACHE,
             Self::GroupConstruct { .. } => Command::GROUP_CONSTRUCT,
             Self::GroupDestruct { .. } => Command::GROUP_DESTRUCT,
             Self::ResolvePeers { .. } => Command::RESOLVE_PEERS,

@@ -1,42 +1,119 @@
 //! What PMIx clients ask of the launcher, read where it lies.
 
-use crate::launch::cleanup::Cleanup;
+use super::control::Control;
+use super::credential::{self, Identity};
+use super::log::Entry;
 use crate::launch::order::Order;
 use crate::server::service::Service;
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank};
-use pmi_core::server::pmix::ConnectionId;
-use pmi_core::wire::pmix::names::{Status, flags, keys};
-use pmi_core::wire::pmix::{Info, List, Request, Type, WILDCARD};
-use std::ffi::CString;
+use pmi_core::server::pmix::{ConnectionId, Question};
+use pmi_core::wire::pmix::names::{Status, keys};
+use pmi_core::wire::pmix::{List, Packer, Query, Request, Type};
 
 /// A request that only the launcher can fulfil. It owns its words, so the message it came in can go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Something goes when a rank has ended; when all have, if there is none.
-    Cleanup(JobId, Option<u32>, Cleanup),
+    /// Something done with processes, by a rank of this job.
+    Control(JobId, Control),
     /// New processes.
     Spawn(JobId, u32, Order),
-    /// What nobody here can do.
-    Unknown,
+    /// What the process manager knows: read with [`Service::answer_pmix_query`].
+    Query,
+    /// Something written down, by a rank.
+    Log(JobId, u32, Entry),
+    /// A proof of whom a rank runs as.
+    Credential(JobId, u32),
+    /// Whose proof this is; `None` if it is none.
+    Validated(Option<Identity>),
+    /// Nothing: it is refused with this status.
+    Refused(Status),
 }
 
 impl Service {
     /// Reads what a client asks of the launcher, and lets it go on with other requests.
     pub fn pmix_wish(&mut self, connection: ConnectionId) -> Wish {
-        let peer = self.desk.pmix.peer(connection);
-        let wish = match (self.desk.pmix.request(connection), peer) {
-            (Some(Request::JobControl { targets, infos }), Some(peer)) => {
-                self.job_control(peer, &targets, &infos)
+        let request = self.desk.pmix.request(connection).zip(self.desk.pmix.peer(connection));
+        let Some((request, (job, Rank(rank)))) = request else {
+            return Wish::Refused(Status::NOT_SUPPORTED);
+        };
+        let wish = match request {
+            Request::Query(_) => return Wish::Query,
+            Request::JobControl { targets, infos } => {
+                self.control(job, &targets, &infos).map(|control| Wish::Control(job, control))
             }
-            (Some(Request::Spawn { infos, apps }), Some((job, Rank(rank)))) => {
+            Request::Spawn { infos, apps } => {
                 let order = Order::of_apps(&infos, &apps);
-                order.map_or(Wish::Unknown, |order| Wish::Spawn(job, rank, order))
+                order.map(|order| Wish::Spawn(job, rank, order)).ok_or(Status::NOT_SUPPORTED)
             }
-            _ => Wish::Unknown,
+            Request::Log { data, directives, .. } => {
+                Entry::read(&data, &directives).map(|entry| Wish::Log(job, rank, entry))
+            }
+            Request::GetCredential(infos) => is_ours(&infos).map(|()| Wish::Credential(job, rank)),
+            Request::ValidateCredential { credential, infos } => is_ours(&infos).map(|()| {
+                Wish::Validated(self.desk.credentials.check(credential, self.clock.now()))
+            }),
+            _ => Err(Status::NOT_SUPPORTED),
         };
         self.desk.pmix.request_read(connection);
-        wish
+        wish.unwrap_or_else(Wish::Refused)
+    }
+
+    /// Whether a query that waits has this key.
+    pub fn pmix_query_names(&self, connection: ConnectionId, wanted: &[u8]) -> bool {
+        let Some(Request::Query(queries)) = self.desk.pmix.request(connection) else {
+            return false;
+        };
+        let mut queries = queries.each(Type::QUERY, Query::read);
+        queries.any(|query| query.keys.iter().any(|key| key == wanted))
+    }
+
+    /// Answers a query, `own` what only the launcher knows, and lets the client go on with other requests.
+    pub fn answer_pmix_query(
+        &mut self,
+        (connection, pending): (ConnectionId, usize),
+        own: impl Fn(&Question<'_>, &mut Packer<'_>) -> Result<(), Status>,
+    ) {
+        // It may have hung up meanwhile.
+        let _ = self.desk.pmix.answer_query(connection, pending, &self.server, own);
+        self.desk.pmix.request_read(connection);
+    }
+
+    /// Answers a client with a proof of whom it runs as.
+    pub fn answer_pmix_credential(
+        &mut self,
+        (connection, pending): (ConnectionId, usize),
+        identity: Identity,
+    ) {
+        let made = self.desk.credentials.make(identity, self.clock.now());
+        let Ok(made) = made else {
+            return self.answer_pmix((connection, pending), Status::NOT_SUPPORTED);
+        };
+        // It may have hung up meanwhile.
+        let _ = self.desk.pmix.answer(connection, pending, Status::SUCCESS, |to| {
+            to.one(Type::BYTE_OBJECT).blob(&made).one(Type::SIZE).size(1).one(Type::INFO);
+            to.text(Some(keys::CREDENTIAL_TYPE)).u32(0).of(Type::STRING);
+            to.text(Some(credential::TYPE));
+        });
+    }
+
+    /// Answers a client with whose proof it has shown.
+    pub fn answer_pmix_validated(
+        &mut self,
+        (connection, pending): (ConnectionId, usize),
+        identity: Option<Identity>,
+    ) {
+        let Some(Identity { user, group }) = identity else {
+            return self.answer_pmix((connection, pending), Status::INVALID_CRED);
+        };
+        // It may have hung up meanwhile.
+        let _ = self.desk.pmix.answer(connection, pending, Status::SUCCESS, |to| {
+            to.one(Type::SIZE).size(3).op(Type::INFO, 3);
+            to.text(Some(keys::CREDENTIAL_TYPE)).u32(0).of(Type::STRING);
+            to.text(Some(credential::TYPE));
+            to.text(Some(keys::USER_ID)).u32(0).of(Type::UINT32).u32(user);
+            to.text(Some(keys::GROUP_ID)).u32(0).of(Type::UINT32).u32(group);
+        });
     }
 
     /// Answers a client with a status.
@@ -64,52 +141,15 @@ impl Service {
             to.one(Type::STRING).text(name);
         });
     }
-
-    fn job_control(
-        &self,
-        (job, rank): (JobId, Rank),
-        targets: &List<'_>,
-        infos: &List<'_>,
-    ) -> Wish {
-        let mut cleanup = Cleanup::default();
-        for info in infos.infos() {
-            if !take(&mut cleanup, &info) && info.flags & flags::REQUIRED != 0 {
-                return Wish::Unknown;
-            }
-        }
-        if cleanup.is_empty() {
-            return Wish::Unknown;
-        }
-        // Nearly always it is for the rank itself.
-        let own = self.server.job(job).map(|job| job.name().as_bytes());
-        let target = targets.procs().next();
-        let is_own = target.is_some_and(|target| Some(target.nspace) == own);
-        match target.map(|target| target.rank) {
-            Some(rank) if is_own && rank != WILDCARD => Wish::Cleanup(job, Some(rank), cleanup),
-            None | Some(WILDCARD) => Wish::Cleanup(job, None, cleanup),
-            Some(_) => Wish::Cleanup(job, Some(rank.0), cleanup),
-        }
-    }
 }
 
-/// Takes up one directive, and says whether it is one of these.
-fn take(cleanup: &mut Cleanup, info: &Info<'_>) -> bool {
-    let Info { key, value, .. } = info;
-    let list = || value.text().map(paths).unwrap_or_default();
-    match *key {
-        keys::REGISTER_CLEANUP => cleanup.files.extend(list()),
-        keys::REGISTER_CLEANUP_DIR => cleanup.folders.extend(list()),
-        keys::CLEANUP_IGNORE => cleanup.kept.extend(list()),
-        keys::CLEANUP_RECURSIVE => cleanup.is_recursive = value.is_true(),
-        keys::CLEANUP_EMPTY => cleanup.only_empty = value.is_true(),
-        keys::CLEANUP_LEAVE_TOPDIR => cleanup.leaves_top = value.is_true(),
-        _ => return false,
+/// Whether credentials may be of our kind.
+fn is_ours(infos: &List<'_>) -> Result<(), Status> {
+    let wanted = infos.find(keys::CREDENTIAL_TYPE).and_then(|value| value.text());
+    let mut wanted =
+        wanted.into_iter().flat_map(|list| list.split(|byte| *byte == b',')).peekable();
+    match wanted.peek().is_none() || wanted.any(|kind| kind == credential::TYPE) {
+        true => Ok(()),
+        false => Err(Status::NOT_SUPPORTED),
     }
-    true
-}
-
-/// A comma list of paths.
-fn paths(list: &[u8]) -> Vec<CString> {
-    let paths = list.split(|byte| *byte == b',').filter(|path| !path.is_empty());
-    paths.filter_map(|path| CString::new(path).ok()).collect()
 }

@@ -1,5 +1,6 @@
 //! Connections of PMIx clients, and what is wanted of the rest of the launcher there.
 
+use super::credential::Credentials;
 use super::facts;
 use super::heap::Heap;
 use crate::launch::plan::Plan;
@@ -29,6 +30,7 @@ pub struct Desk {
     connections: Vec<Option<Connection>>,
     /// What connections had not told when they were closed.
     events: VecDeque<Event>,
+    pub(super) credentials: Credentials,
     /// One buffer for whichever connection is served. Answers are long here.
     scratch: Box<[u8]>,
 }
@@ -47,6 +49,7 @@ impl Desk {
             pmix: Pmix::new(tables),
             connections: Vec::new(),
             events: VecDeque::new(),
+            credentials: Credentials::default(),
             scratch: Box::default(),
         }
     }
@@ -167,6 +170,9 @@ impl Service {
             Event::Aborted { job, rank, code, message } => {
                 let message = printable(message.as_bytes());
                 News::Failed { job, failure: Failure::Abort { rank: rank.0, code, message } }
+            }
+            Event::Silent { job, rank, code, after } => {
+                News::PmixSilent { job, rank: rank.0, code, after }
             }
             Event::Asked { connection, pending } => News::PmixAsked { connection, pending },
             _ => return None,

@@ -48,6 +48,18 @@ impl Service {
         self.tell_of_job(job, Status::JOB_END);
     }
 
+    /// Tells those who have asked for it that a rank was not heard, with the code it has chosen for that.
+    pub fn tell_silent(&mut self, job: JobId, rank: u32, code: Status) {
+        let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
+        let source = Proc { nspace: name.as_bytes(), rank };
+        let (range, later) = (range::SESSION, Some(range::NAMESPACE));
+        let news = News { code, source, range, later, infos: 2 };
+        self.desk.pmix.tell(&news, &self.server, |to| {
+            special(to);
+            source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
+        });
+    }
+
     fn tell_of_job(&mut self, job: JobId, code: Status) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let server = server_nspace(std::process::id());

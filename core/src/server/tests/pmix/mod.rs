@@ -1,5 +1,6 @@
 //! PMIx clients as lines in a test, beside PMI ranks of the same job.
 
+mod asking;
 mod events;
 mod fences;
 mod limits;

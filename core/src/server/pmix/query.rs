@@ -1,0 +1,379 @@
+//! What the process manager is asked: jobs, their descriptions, what processes have posted.
+//!
+//! Each key of a query has one entry in the answer, or none. What is told to processes about their jobs
+//! is known here; what only the owner knows (process ids, how a process does) it says when it answers.
+
+use super::block::{Block, packed};
+use super::connection::{Connection, Owed, Talk};
+use super::info::{self, JobView};
+use super::post::Post;
+use super::state::Reach;
+use super::{ConnectionId, Memory, Pmix};
+use crate::error::Misuse;
+use crate::ids::{JobId, Rank};
+use crate::server::{Server, Storage};
+use crate::storage::Slots;
+use crate::wire::pmix::names::{Status, flags, keys};
+use crate::wire::pmix::{
+    Format, Info, Kval, Kvals, List, Packer, Query, Request, Type, Unpacker, Value, WILDCARD,
+};
+
+/// One thing that is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// What.
+    pub key: &'a [u8],
+    /// Of which job; the asker's own if it does not say.
+    pub job: JobId,
+    /// Of which rank of it; of no certain one if this is [`WILDCARD`].
+    pub rank: u32,
+    /// What restricts it further.
+    pub qualifiers: List<'a>,
+    /// Who asks.
+    asker: (JobId, Rank),
+}
+
+/// Where answers are looked for.
+struct Known<'a, P: Memory, S: Storage> {
+    jobs: &'a P::Jobs,
+    server: &'a Server<S>,
+}
+
+type View<P> = JobView<<P as Memory>::Block, <P as Memory>::Posts>;
+
+impl<P: Memory, S: Storage> Reach<'_, P, S> {
+    /// Answers a query; `None` if the owner has to be asked for a part of it.
+    pub(super) fn query(
+        &self,
+        talk: &Talk<P::Block, P::Pendings>,
+        asker: (JobId, Rank),
+        queries: &List<'_>,
+    ) -> Option<Owed<P::Block>> {
+        if let Err(status) = check(queries) {
+            return Some(Owed::Status(status));
+        }
+        let known = Known::<P, S> { jobs: self.jobs, server: self.server };
+        let mut is_all_known = true;
+        known.each(queries, asker, |question| {
+            let mut counted = Packer::new(&mut [], talk.format);
+            let answered = question.and_then(|question| known.answer(&question, &mut counted));
+            is_all_known &= answered != Err(Status::NOT_SUPPORTED);
+        });
+        is_all_known.then(|| known.owed(queries, asker, talk.format, |_, _| unknown()))
+    }
+}
+
+impl<P: Memory> Pmix<P> {
+    /// Answers a query that was [`Asked`](super::Event::Asked). `own` is called for every question that is
+    /// not answered here: it writes the type of a value and the value, and must write the same each time;
+    /// or it says why not.
+    ///
+    /// Errors: [`Misuse::NoSuch`] if the connection does not wait for the answer to a query there, or if
+    /// its [`request`](Self::request) was read already.
+    pub fn answer_query<S: Storage>(
+        &mut self,
+        id: ConnectionId,
+        pending: usize,
+        server: &Server<S>,
+        own: impl Fn(&Question<'_>, &mut Packer<'_>) -> Result<(), Status>,
+    ) -> Result<(), Misuse> {
+        let missing = Misuse::NoSuch { what: "query" };
+        let Connection { talk, .. } = self.connections.get(id.0 as usize).ok_or(missing)?;
+        let (place, asker) = talk.asked(pending).zip(talk.peer).ok_or(missing)?;
+        let Some(Request::Query(queries)) = self.request(id) else { return Err(missing) };
+        let known = Known::<P, S> { jobs: &self.jobs, server };
+        let owed = known.owed(&queries, asker, talk.format, own);
+        self.settle(id, place, owed);
+        Ok(())
+    }
+}
+
+impl<P: Memory, S: Storage> Known<'_, P, S> {
+    /// The whole answer.
+    fn owed(
+        &self,
+        queries: &List<'_>,
+        asker: (JobId, Rank),
+        format: Format,
+        own: impl Fn(&Question<'_>, &mut Packer<'_>) -> Result<(), Status>,
+    ) -> Owed<P::Block> {
+        let entry = |question: &Question<'_>, to: &mut Packer<'_>| {
+            to.text(Some(question.key)).u32(0);
+            match self.answer(question, to) {
+                Err(Status::NOT_SUPPORTED) => own(question, to),
+                answered => answered,
+            }
+        };
+        let (mut asked, mut answered, mut refusal) = (0_u32, 0_u32, Status::NOT_SUPPORTED);
+        self.each(queries, asker, |question| {
+            asked = asked.saturating_add(1);
+            let mut counted = Packer::new(&mut [], format);
+            match question.and_then(|question| entry(&question, &mut counted)) {
+                Ok(()) => answered = answered.saturating_add(1),
+                Err(Status::NOT_SUPPORTED) => {}
+                Err(other) => refusal = other,
+            }
+        });
+        let status = match answered {
+            0 => refusal,
+            all if all == asked => Status::SUCCESS,
+            _ => Status::QUERY_PARTIAL_SUCCESS,
+        };
+        let answer = packed(format, |to| {
+            to.one(Type::STATUS).i32(status.0).one(Type::SIZE).size(u64::from(answered));
+            if answered > 0 {
+                to.op(Type::INFO, answered);
+            }
+            self.each(queries, asker, |question| {
+                let Ok(question) = question else { return };
+                let mut counted = Packer::new(&mut [], format);
+                if entry(&question, &mut counted).is_ok() {
+                    // It went well a moment ago.
+                    let _ = entry(&question, to);
+                }
+            });
+        });
+        answer.map_or(Owed::Status(Status::NOMEM), Owed::Body)
+    }
+
+    /// Every question of a request, in their order.
+    fn each<'q>(
+        &self,
+        queries: &List<'q>,
+        asker: (JobId, Rank),
+        mut with: impl FnMut(Result<Question<'q>, Status>),
+    ) {
+        for Query { keys, qualifiers } in queries.each(Type::QUERY, Query::read) {
+            let about = self.about(&qualifiers, asker.0);
+            for key in keys.iter() {
+                with(about.map(|(job, rank)| Question { key, job, rank, qualifiers, asker }));
+            }
+        }
+    }
+
+    /// The job and the rank that qualifiers name.
+    fn about(&self, qualifiers: &List<'_>, own: JobId) -> Result<(JobId, u32), Status> {
+        let is_strange =
+            |info: &Info<'_>| info.flags & flags::REQUIRED != 0 && !QUALIFIERS.contains(&info.key);
+        if qualifiers.infos().any(|info| is_strange(&info)) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let proc = qualifiers.find(keys::PROC_ID).and_then(|value| value.proc());
+        let nspace = qualifiers.find(keys::NSPACE).and_then(|value| value.text());
+        let nspace = nspace.or(proc.map(|proc| proc.nspace));
+        let job = match nspace {
+            Some(nspace) => info::named(self.jobs, self.server, nspace).ok_or(Status::NOT_FOUND)?,
+            None => own,
+        };
+        let rank = qualifiers.find(keys::RANK).and_then(|value| value.number());
+        let rank = rank.and_then(|rank| u32::try_from(rank).ok()).or(proc.map(|proc| proc.rank));
+        let rank = rank.unwrap_or(WILDCARD);
+        let size = self.server.job(job).map_or(0, crate::server::Job::size);
+        match rank == WILDCARD || rank < size {
+            true => Ok((job, rank)),
+            false => Err(Status::NOT_FOUND),
+        }
+    }
+
+    /// Writes the type of a value and the value, if it is known here.
+    fn answer(&self, question: &Question<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+        match question.key {
+            keys::QUERY_NAMESPACES => {
+                to.of(Type::STRING).list(self.views().map(|(name, _)| name));
+            }
+            keys::QUERY_NAMESPACE_INFO => self.describe_all(to),
+            // There are no sets of processes, which is no error.
+            keys::QUERY_NUM_PSETS => {
+                to.of(Type::SIZE).size(0);
+            }
+            keys::QUERY_PSET_NAMES => {
+                to.of(Type::STRING).text(None);
+            }
+            keys::QUERY_PSET_MEMBERSHIP => return Err(Status::NOT_FOUND),
+            key if keys::is_reserved(key) => return self.described(question, to),
+            _ => return self.posted(question, to),
+        }
+        Ok(())
+    }
+
+    /// The jobs that PMIx clients know of, with their names.
+    fn views(&self) -> impl Iterator<Item = (&[u8], &View<P>)> + Clone {
+        let views = (0..self.jobs.end()).filter_map(|at| self.jobs.get(at));
+        views.filter_map(|view| Some((self.server.job(view.job)?.name().as_bytes(), view)))
+    }
+
+    /// Every job with its processes.
+    fn describe_all(&self, to: &mut Packer<'_>) {
+        let count = self.views().count() as u64;
+        to.of(Type::DATA_ARRAY).of(Type::INFO).size(count);
+        for (nspace, view) in self.views() {
+            let line = view.find(WILDCARD, keys::APP_ARGV).and_then(|line| line.text());
+            let size = view.posts.as_ref().len();
+            to.text(Some(keys::JOB_ARRAY)).u32(0).of(Type::DATA_ARRAY).of(Type::INFO);
+            to.size(3 + size as u64);
+            to.text(Some(keys::NSPACE)).u32(0).of(Type::STRING).text(Some(nspace));
+            to.text(Some(keys::COMMAND_LINE)).u32(0).of(Type::STRING).text(line);
+            let size = u32::try_from(size).unwrap_or(u32::MAX);
+            to.text(Some(keys::JOB_SIZE)).u32(0).of(Type::UINT32).u32(size);
+            for rank in 0..size {
+                let known = [keys::HOSTNAME, keys::LOCAL_RANK];
+                let known = || known.iter().filter_map(|key| Some((key, view.find(rank, key)?)));
+                to.text(Some(keys::PROC_DATA)).u32(0).of(Type::DATA_ARRAY).of(Type::INFO);
+                to.size(1 + known().count() as u64);
+                to.text(Some(keys::RANK)).u32(0).of(Type::PROC_RANK).u32(rank);
+                for (key, value) in known() {
+                    to.text(Some(key)).u32(0).of(value.of);
+                    // Every value of a description is ours, so none is of an unknown type.
+                    let _ = value.write(to);
+                }
+            }
+        }
+    }
+
+    /// What a job's description says.
+    fn described(&self, question: &Question<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+        let view = info::view(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
+        let nodes = || question.nodes();
+        if nodes().next().is_some() {
+            let found = || {
+                let arrays = view.kvals().filter(|kval| kval.key == keys::NODE_ARRAY);
+                let arrays = arrays.filter_map(|kval| kval.value.array());
+                let arrays = arrays.filter(|array| nodes().any(|node| is_node(array, &node)));
+                arrays.filter_map(|array| array.find(question.key))
+            };
+            if let Some(first) = found().next() {
+                return write_all(question.key, first, found, to);
+            }
+        }
+        match view.find(question.rank, question.key) {
+            Some(value) => {
+                // As above: none is of an unknown type.
+                let _ = value.write(to.of(value.of));
+                Ok(())
+            }
+            None => Err(Status::NOT_SUPPORTED),
+        }
+    }
+
+    /// What a process has posted.
+    fn posted(&self, question: &Question<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+        let node = |(job, rank): (JobId, Rank)| Some(self.server.job(job)?.member(rank)?.node);
+        let view = info::view(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
+        let of = Rank(question.rank);
+        let is_local = node((question.job, of)) == node(question.asker);
+        let posted = view.post(of).and_then(|post: &Post<_>| post.seen(is_local));
+        let value = posted.and_then(|posted| posted.kvals().find(question.key));
+        let value = value.ok_or(Status::NOT_FOUND)?;
+        value.write(to.of(value.of)).map_err(|_| Status::NOT_SUPPORTED)
+    }
+}
+
+impl<'a> Question<'a> {
+    /// What it says about nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = Info<'a>> + use<'a> {
+        let is_node = |info: &Info<'_>| [keys::HOSTNAME, keys::NODEID].contains(&info.key);
+        self.qualifiers.infos().filter(move |info| is_node(info))
+    }
+}
+
+impl<B: Block, M> JobView<B, M> {
+    /// What the description of the job is made of.
+    pub(super) fn kvals(&self) -> impl Iterator<Item = Kval<'_>> + Clone {
+        Kvals::new(self.info.as_ref(), Format::PLAIN).map_while(Result::ok)
+    }
+}
+
+/// Whether the array of a node is that of the node that an info names or numbers.
+pub(super) fn is_node(array: &List<'_>, node: &Info<'_>) -> bool {
+    if node.key == keys::NODEID {
+        let number = |value: Value<'_>| value.number();
+        return node.value.number().is_some()
+            && array.find(keys::NODEID).and_then(number) == node.value.number();
+    }
+    node.value.text().is_some_and(|name| is_named(array, name))
+}
+
+/// Whether the array of a node is that of the node with this name, or other name.
+pub(super) fn is_named(array: &List<'_>, name: &[u8]) -> bool {
+    let aliases = array.find(keys::HOSTNAME_ALIASES).and_then(|value| value.text());
+    let mut aliases = aliases.into_iter().flat_map(|list| list.split(|byte| *byte == b','));
+    array.find(keys::HOSTNAME).and_then(|value| value.text()) == Some(name)
+        || aliases.any(|alias| alias == name)
+}
+
+/// Writes the values of several nodes as one: lists one behind the other, numbers of processes as their sum.
+fn write_all<'a, F, I>(
+    key: &[u8],
+    first: Value<'a>,
+    all: F,
+    to: &mut Packer<'_>,
+) -> Result<(), Status>
+where
+    F: Fn() -> I,
+    I: Iterator<Item = Value<'a>> + Clone,
+{
+    let unreadable = |_| Status::NOT_SUPPORTED;
+    match first.of {
+        _ if all().nth(1).is_none() => first.write(to.of(first.of)).map_err(unreadable),
+        Type::STRING => {
+            to.of(Type::STRING).list(all().filter_map(|value| value.text()));
+            Ok(())
+        }
+        Type::DATA_ARRAY => {
+            let arrays = || all().filter_map(|value| value.array());
+            let of = arrays().next().map_or(Type::UNDEF, |array| array.of);
+            let arrays = || arrays().filter(|array| array.of == of);
+            let count = arrays().map(|array| u64::from(array.count)).sum();
+            to.of(Type::DATA_ARRAY).of(of).size(count);
+            for array in arrays() {
+                let mut from = Unpacker::new(array.bytes, array.format);
+                for _ in 0..array.count {
+                    from.copy(of, to).map_err(unreadable)?;
+                }
+            }
+            Ok(())
+        }
+        Type::UINT32 if [keys::NODE_SIZE, keys::LOCAL_SIZE].contains(&key) => {
+            let sum: i64 = all().filter_map(|value| value.number()).sum();
+            to.of(Type::UINT32).u32(u32::try_from(sum).unwrap_or(u32::MAX));
+            Ok(())
+        }
+        // What else there is of several nodes is no one thing.
+        _ => Err(Status::NOT_SUPPORTED),
+    }
+}
+
+/// Whether a request asks something, and not too much.
+fn check(queries: &List<'_>) -> Result<(), Status> {
+    let asked = queries.each(Type::QUERY, Query::read).map(|query| query.keys.iter().count());
+    match asked.sum::<usize>() {
+        0 => Err(Status::BAD_PARAM),
+        KEYS_MORE.. => Err(Status::OUT_OF_RESOURCE),
+        _ => Ok(()),
+    }
+}
+
+const fn unknown() -> Result<(), Status> {
+    Err(Status::NOT_SUPPORTED)
+}
+
+/// What may restrict a question.
+const QUALIFIERS: &[&[u8]] = &[
+    keys::NSPACE,
+    keys::RANK,
+    keys::PROC_ID,
+    keys::HOSTNAME,
+    keys::NODEID,
+    keys::APPNUM,
+    keys::NODE_INFO,
+    keys::APP_INFO,
+    keys::SESSION_INFO,
+    keys::JOB_INFO,
+    keys::QUERY_REFRESH,
+    keys::QUERY_LOCAL_ONLY,
+    keys::QUERY_AVERAGE,
+    keys::QUERY_MIN_MAX,
+];
+
+/// More keys than one request may have. An answer is much longer than its question may be.
+const KEYS_MORE: usize = 257;

@@ -1,0 +1,121 @@
+//! Gets about a node, an application or the session, and what is known of a process by now.
+
+use super::Memory;
+use super::block::packed;
+use super::connection::{Owed, Talk};
+use super::info::{self, JobView};
+use super::post::Post;
+use super::query::is_node;
+use super::state::Reach;
+use crate::ids::{JobId, Rank};
+use crate::server::Storage;
+use crate::wire::pmix::names::{Status, keys};
+use crate::wire::pmix::request::Get;
+use crate::wire::pmix::{Kval, List, Proc, Type, WILDCARD};
+
+impl<P: Memory, S: Storage> Reach<'_, P, S> {
+    /// Answers a get that asks about a realm; `None` if it asks about processes or jobs.
+    ///
+    /// The realm is the one that the get names. If it names none, it is that of the process it asks about,
+    /// or else of the asker.
+    pub(super) fn get_realm(
+        &self,
+        talk: &Talk<P::Block, P::Pendings>,
+        asker: (JobId, Rank),
+        job: JobId,
+        get: &Get<'_>,
+    ) -> Option<Owed<P::Block>> {
+        let realms = [
+            (keys::NODE_INFO, keys::NODE_ARRAY),
+            (keys::APP_INFO, keys::APP_ARRAY),
+            (keys::SESSION_INFO, keys::SESSION_ARRAY),
+        ];
+        let (_, realm) = realms.into_iter().find(|(asked, _)| get.infos.is_set(asked))?;
+        let not_found = Some(Owed::Status(Status::NOT_FOUND));
+        let Some(view) = info::view(self.jobs, job) else { return not_found };
+        let own = match get.rank < WILDCARD {
+            true => Some((view, get.rank)),
+            false => info::view(self.jobs, asker.0).map(|own| (own, asker.1.0)),
+        };
+        let is_it = |array: &List<'_>| is_realm(array, realm, &get.infos, own);
+        let mut arrays = view.kvals().filter(|kval| kval.key == realm);
+        let found = arrays.find(|kval| kval.value.array().is_some_and(|array| is_it(&array)));
+        let has_key = |kval: &Kval<'_>| {
+            let array = kval.value.array();
+            get.key.is_none_or(|key| array.is_some_and(|array| array.find(key).is_some()))
+        };
+        let Some(kval) = found.filter(has_key) else { return not_found };
+        let answer = packed(talk.format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
+                Proc { nspace: get.nspace, rank: WILDCARD }.write(to.one(Type::PROC));
+                // Every value of a description is ours, so none is of an unknown type.
+                let _ = kval.write(to);
+            });
+        });
+        Some(answer.map_or(Owed::Status(Status::NOMEM), Owed::Body))
+    }
+
+    /// Says what is known of a process, or of a job, by now.
+    pub(super) fn refresh(
+        &self,
+        talk: &Talk<P::Block, P::Pendings>,
+        asker: (JobId, Rank),
+        (nspace, rank): (&[u8], u32),
+    ) -> Owed<P::Block> {
+        let job = info::named(self.jobs, self.server, nspace);
+        let Some(view) = job.and_then(|job| info::view(self.jobs, job)) else {
+            return Owed::Status(Status::NOT_FOUND);
+        };
+        let node = |(job, rank): (JobId, Rank)| Some(self.server.job(job)?.member(rank)?.node);
+        let is_local = node((view.job, Rank(rank))) == node(asker);
+        let post: Option<&Post<_>> = view.post(Rank(rank));
+        if post.is_none() && rank != WILDCARD {
+            return Owed::Status(Status::NOT_FOUND);
+        }
+        let answer = packed(talk.format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0);
+            if rank == WILDCARD {
+                view.write_kvals(to);
+            }
+            let posted = post.and_then(|post| post.seen(is_local));
+            posted.into_iter().for_each(|posted| posted.write_kvals(to));
+        });
+        answer.map_or(Owed::Status(Status::NOMEM), Owed::Body)
+    }
+}
+
+/// Whether an array describes the realm that is asked about. `own` is the process whose realm it is if none
+/// is named.
+fn is_realm<B, M>(
+    array: &List<'_>,
+    realm: &[u8],
+    infos: &List<'_>,
+    own: Option<(&JobView<B, M>, u32)>,
+) -> bool
+where
+    B: super::Block,
+    M: AsRef<[Post<B>]>,
+{
+    let names = match realm {
+        keys::NODE_ARRAY => &[keys::HOSTNAME, keys::NODEID][..],
+        keys::APP_ARRAY => &[keys::APPNUM],
+        _ => &[keys::SESSION_ID],
+    };
+    // A null pointer for the name of a node is no name.
+    let is_name = |key: &[u8]| names.contains(&key);
+    let named = infos.infos().find(|info| {
+        is_name(info.key) && (info.value.number().is_some() || info.value.text().is_some())
+    });
+    if let Some(name) = named {
+        if realm == keys::NODE_ARRAY {
+            return is_node(array, &name);
+        }
+        let number = array.find(name.key).and_then(|value| value.number());
+        return number.is_some() && number == name.value.number();
+    }
+    let same = |key: &&[u8]| {
+        let of_own = own.and_then(|(view, rank)| view.find(rank, key));
+        of_own.is_some_and(|value| array.find(key) == Some(value))
+    };
+    names.iter().any(same)
+}

@@ -1,0 +1,156 @@
+//! What only the launcher knows of what PMIx clients ask: processes, their memory, how jobs go.
+
+use super::{Job, Run, Started};
+use crate::launch::apps;
+use crate::server::service::Service;
+use crate::stdio::index;
+use crate::verdict::Phase;
+use pmi_core::server::pmix::{ConnectionId, Question};
+use pmi_core::wire::pmix::names::{Status, job_state, keys, proc_state};
+use pmi_core::wire::pmix::{Packer, Proc, Type, WILDCARD};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// What is known at the moment of a question. It is gathered once, as an answer is packed more than once.
+struct Known<'a> {
+    jobs: &'a BTreeMap<u32, Job>,
+    /// All processes that were started, in that order.
+    processes: Vec<Seen>,
+    /// Our own memory.
+    memory_bytes: u64,
+    seconds_left: Option<u32>,
+}
+
+/// A process as it is now.
+struct Seen {
+    pid: i32,
+    state: u8,
+    /// Nothing for one that has ended.
+    memory_bytes: Option<u64>,
+}
+
+impl Run {
+    /// Answers a query of a PMIx client.
+    pub(super) fn take_pmix_query(&mut self, (connection, pending): (ConnectionId, usize)) {
+        let wants_memory = self.service.pmix_query_names(connection, keys::QUERY_MEMORY_USAGE);
+        let seen = |one: &Started| see(one, &self.service, wants_memory);
+        let left = self.watch.ends_at().map(|at| at.saturating_duration_since(Instant::now()));
+        let known = Known {
+            jobs: &self.jobs,
+            processes: self.processes.iter().map(seen).collect(),
+            memory_bytes: memory_bytes(i32::try_from(std::process::id()).unwrap_or(0)).unwrap_or(0),
+            seconds_left: left.map(|left| u32::try_from(left.as_secs()).unwrap_or(u32::MAX)),
+        };
+        self.service
+            .answer_pmix_query((connection, pending), |question, to| known.answer(question, to));
+    }
+}
+
+impl Known<'_> {
+    /// Writes the type of a value and the value.
+    ///
+    /// Errors: the status of a question that has no answer.
+    fn answer(&self, question: &Question<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+        let job = self.jobs.get(&question.job.0).ok_or(Status::NOT_FOUND)?;
+        match question.key {
+            // All processes that are started here are on this node.
+            keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => self.table(job, to),
+            keys::QUERY_JOB_STATUS => {
+                to.of(Type::JOB_STATE).u8(self.state(job));
+            }
+            keys::PROC_PID => {
+                let process = self.process(job, question.rank).ok_or(Status::NOT_FOUND)?;
+                to.of(Type::PID).pid(process.pid.cast_unsigned());
+            }
+            keys::PROC_STATE => {
+                let process = self.process(job, question.rank).ok_or(Status::NOT_FOUND)?;
+                to.of(Type::PROC_STATE).u8(process.state);
+            }
+            keys::QUERY_MEMORY_USAGE => self.memory(job, question.rank, to)?,
+            keys::QUERY_SPAWN_SUPPORT => {
+                to.of(Type::STRING).list(apps::KEYS.iter().copied());
+            }
+            keys::TIME_REMAINING => {
+                to.of(Type::UINT32).u32(self.seconds_left.ok_or(Status::NOT_FOUND)?);
+            }
+            keys::SERVER_URI => {
+                let dial = job.plan.pmix.as_ref().ok_or(Status::NOT_FOUND)?;
+                to.of(Type::STRING).text(Some(dial.uri.as_bytes()));
+            }
+            _ => return Err(Status::NOT_SUPPORTED),
+        }
+        Ok(())
+    }
+
+    /// The processes of a job that were started here.
+    fn table(&self, job: &Job, to: &mut Packer<'_>) {
+        to.of(Type::DATA_ARRAY).of(Type::PROC_INFO).size(u64::from(job.started_count));
+        let (nspace, host) = (job.plan.kvsname.as_bytes(), job.plan.host.as_bytes());
+        for rank in 0..job.started_count {
+            let (pid, state) = match self.process(job, rank) {
+                Some(process) => (process.pid.cast_unsigned(), process.state),
+                None => (0, proc_state::UNDEF),
+            };
+            let program = job.plan.program_name(rank);
+            Proc { nspace, rank }.write(to);
+            to.text(Some(host)).text(Some(program.as_bytes())).pid(pid).u8(state);
+        }
+    }
+
+    fn state(&self, job: &Job) -> u8 {
+        let processes = || (0..job.started_count).filter_map(|rank| self.process(job, rank));
+        match job {
+            _ if job.started_count < job.plan.local() => job_state::LAUNCH_UNDERWAY,
+            _ if job.running_count == 0 && job.plan.local() > 0 => job_state::TERMINATED,
+            _ if processes().all(|process| process.state == proc_state::CONNECTED) => {
+                job_state::CONNECTED
+            }
+            _ => job_state::RUNNING,
+        }
+    }
+
+    /// The memory of the launcher, and that of the processes of a job, or of one, on average.
+    fn memory(&self, job: &Job, rank: u32, to: &mut Packer<'_>) -> Result<(), Status> {
+        let ranks = if rank == WILDCARD { 0..job.started_count } else { rank..rank + 1 };
+        let processes = ranks.filter_map(|rank| self.process(job, rank)?.memory_bytes);
+        let (sum, count) = processes.fold((0, 0), |(sum, count), bytes| (sum + bytes, count + 1));
+        if count == 0 {
+            return Err(Status::NOT_FOUND);
+        }
+        to.of(Type::DATA_ARRAY).of(Type::INFO).size(3);
+        to.text(Some(keys::HOSTNAME)).u32(0).of(Type::STRING).text(Some(job.plan.host.as_bytes()));
+        for (key, bytes) in
+            [(keys::DAEMON_MEMORY, self.memory_bytes), (keys::CLIENT_AVERAGE_MEMORY, sum / count)]
+        {
+            // Without floating point the last digit is still right.
+            let megabytes = format!("{}.{:06}", bytes / MEGA, bytes % MEGA);
+            to.text(Some(key)).u32(0).of(Type::FLOAT).text(Some(megabytes.as_bytes()));
+        }
+        Ok(())
+    }
+
+    fn process(&self, job: &Job, rank: u32) -> Option<&Seen> {
+        let number = (rank < job.started_count).then(|| job.first_process.checked_add(rank))??;
+        self.processes.get(index(number))
+    }
+}
+
+fn see(one: &Started, service: &Service, wants_memory: bool) -> Seen {
+    let Started { job, rank, pid, process } = one;
+    let state = match service.phase(*job, *rank) {
+        _ if process.is_none() => proc_state::TERMINATED,
+        Phase::Open => proc_state::CONNECTED,
+        Phase::Silent | Phase::Finalized => proc_state::RUNNING,
+    };
+    let memory_bytes = process.as_ref().filter(|_| wants_memory).and_then(|_| memory_bytes(*pid));
+    Seen { pid: *pid, state, memory_bytes }
+}
+
+/// What of a process is in memory.
+fn memory_bytes(pid: i32) -> Option<u64> {
+    let pages = procfs::process::Process::new(pid).ok()?.statm().ok()?.resident;
+    Some(pages.saturating_mul(procfs::page_size()))
+}
+
+/// What a key of PMIx calls MB.
+const MEGA: u64 = 1_000_000;

@@ -1,0 +1,153 @@
+//! What a PMIx client wants done with processes: files removed when they end, signals sent.
+//!
+//! | directive | what is done |
+//! |---|---|
+//! | `pmix.reg.cleanup`, `.cleanupdir` | noted; see [`crate::launch::cleanup`] |
+//! | `pmix.jctrl.kill` | SIGKILL |
+//! | `pmix.jctrl.term` | SIGTERM, and SIGKILL for those that still run a while later |
+//! | `pmix.jctrl.sig` | this signal |
+//! | `pmix.jctrl.pause`, `.resume` | SIGSTOP, SIGCONT |
+//!
+//! A rank may do so with ranks of its own job, and with jobs that it has spawned, or that these have.
+
+use crate::launch::cleanup::Cleanup;
+use crate::server::service::Service;
+use pmi_core::ids::{JobId, KvsName};
+use pmi_core::wire::pmix::names::{Status, flags, keys};
+use pmi_core::wire::pmix::{Info, List, Proc, WILDCARD};
+use rustix::process::Signal;
+use std::ffi::CString;
+
+/// What shall be done, and with whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Whom it is meant for: jobs, each with a rank or as a whole.
+    pub targets: Vec<(JobId, Option<u32>)>,
+    /// What goes when they have ended.
+    pub cleanup: Option<Cleanup>,
+    /// What is done now, in this order.
+    pub acts: Vec<Act>,
+}
+
+/// Something that is done with a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// It is sent this signal.
+    Signal(Signal),
+    /// It is asked to end, and ended if it does not.
+    Terminate,
+    /// It is ended.
+    Kill,
+}
+
+impl Service {
+    /// Reads what is wanted of `targets` by a rank of `own`.
+    ///
+    /// Errors: the status of a request that is refused as a whole.
+    pub(super) fn control(
+        &self,
+        own: JobId,
+        targets: &List<'_>,
+        infos: &List<'_>,
+    ) -> Result<Control, Status> {
+        let (mut cleanup, mut acts) = (Cleanup::default(), Vec::new());
+        for info in infos.infos() {
+            let is_taken = take_cleanup(&mut cleanup, &info) || take_act(&mut acts, &info)?;
+            if !is_taken && info.flags & flags::REQUIRED != 0 {
+                return Err(Status::NOT_SUPPORTED);
+            }
+        }
+        let cleanup = Some(cleanup).filter(|cleanup| !cleanup.is_empty());
+        if cleanup.is_none() && acts.is_empty() {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let named = targets.procs().map(|target| self.target(own, &target));
+        let mut named = named.collect::<Result<Vec<_>, Status>>()?;
+        if named.is_empty() && acts.is_empty() {
+            named.push((own, None));
+        } else if named.is_empty() {
+            // Nobody in particular: all with whom the rank may do something.
+            let all = self.server.jobs().filter(|job| self.comes_from(*job, own));
+            named.extend(all.map(|job| (job, None)));
+        }
+        Ok(Control { targets: named, cleanup, acts })
+    }
+
+    /// The job, and the rank if it is only one, that a target names.
+    fn target(&self, own: JobId, target: &Proc<'_>) -> Result<(JobId, Option<u32>), Status> {
+        let is_it = |id: &JobId| {
+            self.server.job(*id).is_some_and(|job| job.name().as_bytes() == target.nspace)
+        };
+        let job = self.server.jobs().find(is_it).ok_or(Status::NOT_FOUND)?;
+        let size = self.server.job(job).map_or(0, |job| job.size());
+        match target.rank {
+            _ if !self.comes_from(job, own) => Err(Status::NO_PERMISSIONS),
+            WILDCARD => Ok((job, None)),
+            rank if rank < size => Ok((job, Some(rank))),
+            _ => Err(Status::NOT_FOUND),
+        }
+    }
+
+    /// Whether a job is `root`, or one that `root` has spawned, or that such a job has.
+    fn comes_from(&self, job: JobId, root: JobId) -> bool {
+        let mut next = Some(job);
+        // A chain longer than there are jobs goes round.
+        for _ in 0..=self.server.jobs().count() {
+            let Some(job) = next else { return false };
+            if job == root {
+                return true;
+            }
+            let spawner = self.server.job(job).and_then(|job| job.spawner()).map(KvsName::as_bytes);
+            next = self.server.jobs().find(|other| {
+                let name = self.server.job(*other).map(|job| job.name().as_bytes());
+                spawner.is_some() && name == spawner
+            });
+        }
+        false
+    }
+}
+
+/// Takes up what is about files, and says whether it is.
+fn take_cleanup(cleanup: &mut Cleanup, info: &Info<'_>) -> bool {
+    let Info { key, value, .. } = info;
+    let list = || value.text().map(paths).unwrap_or_default();
+    match *key {
+        keys::REGISTER_CLEANUP => cleanup.files.extend(list()),
+        keys::REGISTER_CLEANUP_DIR => cleanup.folders.extend(list()),
+        keys::CLEANUP_IGNORE => cleanup.kept.extend(list()),
+        keys::CLEANUP_RECURSIVE => cleanup.is_recursive = value.is_true(),
+        keys::CLEANUP_EMPTY => cleanup.only_empty = value.is_true(),
+        keys::CLEANUP_LEAVE_TOPDIR => cleanup.leaves_top = value.is_true(),
+        _ => return false,
+    }
+    true
+}
+
+/// Takes up what is about signals, and says whether it is.
+///
+/// Errors: the status for a signal that does not exist.
+fn take_act(acts: &mut Vec<Act>, info: &Info<'_>) -> Result<bool, Status> {
+    let act = match info.key {
+        keys::CONTROL_SIGNAL => {
+            let number = info.value.number().and_then(|number| i32::try_from(number).ok());
+            let signal = number.and_then(Signal::from_named_raw);
+            acts.push(Act::Signal(signal.ok_or(Status::BAD_PARAM)?));
+            return Ok(true);
+        }
+        keys::CONTROL_KILL => Act::Kill,
+        keys::CONTROL_TERMINATE => Act::Terminate,
+        keys::CONTROL_PAUSE => Act::Signal(Signal::STOP),
+        keys::CONTROL_RESUME => Act::Signal(Signal::CONT),
+        // What a request is called matters only to who could cancel it.
+        keys::CONTROL_ID => return Ok(true),
+        _ => return Ok(false),
+    };
+    acts.extend(info.value.is_true().then_some(act));
+    Ok(true)
+}
+
+/// A comma list of paths.
+fn paths(list: &[u8]) -> Vec<CString> {
+    let paths = list.split(|byte| *byte == b',').filter(|path| !path.is_empty());
+    paths.filter_map(|path| CString::new(path).ok()).collect()
+}

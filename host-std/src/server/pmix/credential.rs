@@ -1,0 +1,102 @@
+//! Credentials: texts by which one process can prove to another whom it runs as.
+//!
+//! Wire: BYTE_OBJECT of `UID:GID:SECONDS:PROOF`. The first three are decimal numbers, the last of them the
+//! age of the run at which it ends to be good. The proof is the SHA-256 of a secret and all that stands
+//! before it, in 64 hexadecimal digits. The secret is random, made when the first credential is, and known
+//! to this launcher only, so that a credential is good for the processes of one run.
+
+use pmi_core::auth::{PROOF_DIGITS, Secret};
+use pmi_core::time::{Duration, Instant};
+use std::fs::File;
+use std::io::{self, Read};
+
+/// Makes credentials and knows them again.
+#[derive(Debug, Default)]
+pub struct Credentials {
+    secret: Option<Secret>,
+}
+
+/// Whom a process runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its user.
+    pub user: u32,
+    /// Its group.
+    pub group: u32,
+}
+
+impl Credentials {
+    /// A credential for `identity`.
+    ///
+    /// Errors: there are no random numbers to be had.
+    pub fn make(&mut self, identity: Identity, now: Instant) -> io::Result<Vec<u8>> {
+        let secret = match &self.secret {
+            Some(secret) => secret,
+            None => {
+                let mut random = [0; 32];
+                File::open("/dev/urandom")?.read_exact(&mut random)?;
+                let secret = Secret::new(&random).map_err(io::Error::other)?;
+                self.secret.insert(secret)
+            }
+        };
+        let mut text = claim(identity, now.plus(GOOD_FOR)).into_bytes();
+        let proof = secret.prove(&text);
+        text.extend_from_slice(proof.as_bytes());
+        Ok(text)
+    }
+
+    /// Whose credential this is; `None` if it is none of ours, or was one.
+    pub fn check(&self, credential: &[u8], now: Instant) -> Option<Identity> {
+        let (claimed, proof) = credential.split_last_chunk::<PROOF_DIGITS>()?;
+        let text = str::from_utf8(claimed).ok()?;
+        let mut fields = text.split(':');
+        let user = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        let until = Instant::from_micros(fields.next()?.parse::<u64>().ok()?.checked_mul(MICROS)?);
+        let identity = Identity { user, group };
+        // What is proved is the one way to write it, so that nothing can be added to it.
+        let is_ours = text == claim(identity, until)
+            && self.secret.as_ref().is_some_and(|secret| secret.is_proved(claimed, proof));
+        (is_ours && now <= until).then_some(identity)
+    }
+}
+
+fn claim(Identity { user, group }: Identity, until: Instant) -> String {
+    format!("{user}:{group}:{}:", until.as_micros() / MICROS)
+}
+
+const MICROS: u64 = 1_000_000;
+
+/// As long as those of munge are.
+const GOOD_FOR: Duration = Duration::from_secs(300);
+
+/// What they are called.
+pub const TYPE: &[u8] = b"pmi-host";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_is_good_for_a_while_and_for_what_it_says_only() {
+        let (mut ours, mut others) = (Credentials::default(), Credentials::default());
+        let (now, who) = (Instant::from_micros(7_500_000), Identity { user: 1000, group: 100 });
+        assert_eq!(ours.check(b"", now), None);
+        let made = ours.make(who, now).unwrap();
+        assert!(made.starts_with(b"1000:100:307:"));
+        assert_eq!(ours.check(&made, now), Some(who));
+        assert_eq!(ours.check(&made, now.plus(Duration::from_secs(299))), Some(who));
+        assert_eq!(ours.check(&made, now.plus(Duration::from_secs(301))), None);
+        assert_eq!(others.check(&made, now), None);
+        others.make(who, now).unwrap();
+        assert_eq!(others.check(&made, now), None);
+        for at in 0..made.len() {
+            let mut forged = made.clone();
+            forged[at] ^= 1;
+            assert_eq!(ours.check(&forged, now), None, "{}", forged.escape_ascii());
+            assert_eq!(ours.check(&made[..at], now), None);
+        }
+        let longer = [b"0", &made[..]].concat();
+        assert_eq!(ours.check(&longer, now), None);
+    }
+}

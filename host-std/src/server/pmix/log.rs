@@ -1,0 +1,68 @@
+//! What PMIx clients want written down.
+//!
+//! | what | where it goes |
+//! |---|---|
+//! | `pmix.log.stdout`, `pmix.log.stderr` | behind what the rank itself has written there, as a line of its own |
+//! | anything else: system logs, mail, a store of all jobs | nowhere: a launcher has none of these |
+
+use crate::stdio::Stream;
+use pmi_core::wire::pmix::names::{Status, flags, keys};
+use pmi_core::wire::pmix::{Info, List};
+
+/// What a rank wants written down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Texts, in their order.
+    pub texts: Vec<(Stream, Vec<u8>)>,
+    /// There was more that cannot be written here.
+    pub is_partial: bool,
+}
+
+impl Entry {
+    /// Reads what shall be written down, and how.
+    ///
+    /// Errors: the status of a request nothing of which can be done.
+    pub(super) fn read(data: &List<'_>, directives: &List<'_>) -> Result<Self, Status> {
+        let is_strange =
+            |info: &Info<'_>| info.flags & flags::REQUIRED != 0 && !HEEDED.contains(&info.key);
+        if directives.infos().any(|info| is_strange(&info)) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let mut entry = Self::default();
+        for info in data.infos() {
+            let stream = match info.key {
+                keys::LOG_STDOUT => Stream::Out,
+                keys::LOG_STDERR => Stream::Err,
+                key => {
+                    // Some libraries put directives among the data.
+                    entry.is_partial |= !HEEDED.contains(&key);
+                    continue;
+                }
+            };
+            match info.value.text() {
+                Some(text) => entry.texts.push((stream, text.to_vec())),
+                None => return Err(Status::BAD_PARAM),
+            }
+        }
+        if directives.is_set(keys::LOG_ONCE) && !entry.texts.is_empty() {
+            entry.texts.truncate(1);
+            entry.is_partial = false;
+        }
+        match entry.texts.is_empty() {
+            true => Err(Status::NOT_SUPPORTED),
+            false => Ok(entry),
+        }
+    }
+
+    /// How it went, if all of it was written that can be.
+    pub const fn status(&self) -> Status {
+        match self.is_partial {
+            true => Status::PARTIAL_SUCCESS,
+            false => Status::SUCCESS,
+        }
+    }
+}
+
+/// What a line needs no more for: it is written at once, and its writer is known.
+const HEEDED: &[&[u8]] =
+    &[keys::LOG_ONCE, keys::LOG_SOURCE, keys::LOG_TIMESTAMP, keys::LOG_GENERATE_TIMESTAMP];

@@ -1,0 +1,111 @@
+//! Each request of PMIx, asked by programs that are linked with Debian's library.
+
+mod common;
+use common::{Ran, host, job, pmix_program, run};
+
+/// Runs a program and checks that it has said these lines.
+#[track_caller]
+fn said(ranks: u32, name: &str, args: &[&str], lines: &[&str]) -> Option<Ran> {
+    let program = pmix_program(name)?;
+    let ran = run(job(ranks, [&program]).args(args)).exits_with(0);
+    assert_eq!(ran.lines(), lines, "{}", ran.err);
+    Some(ran)
+}
+
+/// The same line from every rank.
+fn of_all(ranks: u32, what: &str) -> Vec<String> {
+    (0..ranks).map(|rank| format!("{rank}: {what}")).collect()
+}
+
+#[track_caller]
+fn all_say(ranks: u32, name: &str, what: &str) {
+    let lines = of_all(ranks, what);
+    if let Some(ran) = said(ranks, name, &[], &lines.iter().map(String::as_str).collect::<Vec<_>>())
+    {
+        ran.says_nothing();
+    }
+}
+
+#[test]
+fn what_is_posted_is_found_by_whom_it_is_for() {
+    all_say(3, "pmix_get", "what is posted is found by whom it is for");
+}
+
+#[test]
+fn published_names_come_and_go() {
+    all_say(3, "pmix_names", "names come and go");
+}
+
+#[test]
+fn jobs_and_processes_are_known_to_who_asks() {
+    all_say(2, "pmix_query", "all that was asked is known");
+}
+
+#[test]
+fn nodes_and_applications_are_described_one_by_one() {
+    all_say(3, "pmix_resolve", "everybody is here");
+}
+
+#[test]
+fn a_credential_is_good_for_others_and_a_forged_one_is_not() {
+    all_say(3, "pmix_credential", "the credential is good");
+}
+
+#[test]
+fn what_is_logged_stands_behind_what_the_rank_has_written() {
+    let Some(program) = pmix_program("pmix_log") else { return };
+    let ran = run(host(["run", "-l", "-n", "2"]).arg(&program)).exits_with(0).says_nothing();
+    for rank in 0..2 {
+        let own = |line: &&str| line.starts_with(&format!("[{rank}] "));
+        let out: Vec<&str> = ran.out.lines().filter(own).map(|line| &line[4..]).collect();
+        assert_eq!(out, ["before", "to the output", "a part"]);
+        let err: Vec<&str> = ran.err.lines().filter(own).map(|line| &line[4..]).collect();
+        assert_eq!(err, ["to the errors"]);
+    }
+}
+
+#[test]
+fn a_rank_that_sends_no_more_heartbeats_is_told_of() {
+    let Some(ran) = said(2, "pmix_monitor", &[], &["0: beat six times", "1: rank 0 was not heard"])
+    else {
+        return;
+    };
+    ran.says(&["rank 0 of 2 (pid ", "has sent no heartbeat for 2 s", "MONITOR_HEARTBEAT_ALERT"]);
+    let lines = ["0: beat six times", "0: cancelled"];
+    said(2, "pmix_monitor", &["cancel"], &lines).expect("was built").says_nothing();
+}
+
+#[test]
+fn ranks_are_signalled_by_their_own_job_and_by_who_has_spawned_them() {
+    let own = ["0: the other stopped and went on", "1: a signal came"];
+    let Some(ran) = said(2, "pmix_control", &[], &own) else { return };
+    ran.says_nothing();
+    for how in ["ends", "stays"] {
+        let lines = ["0: the children ended", own[0], own[1]];
+        said(2, "pmix_control", &[how], &lines).expect("was built").says_nothing();
+    }
+}
+
+#[test]
+fn spawned_processes_connect_with_who_has_spawned_them() {
+    let children: Vec<String> = (0..3).map(|rank| format!("child {rank} of rank 0")).collect();
+    let mut lines = vec!["0: met all children"];
+    lines.extend(children.iter().map(String::as_str));
+    let Some(ran) = said(2, "pmix_spawn", &["3"], &lines) else { return };
+    ran.says(&["the spawn of rank 0 of 2", "there is no program './no-such-program'"]);
+}
+
+#[test]
+fn an_abort_ends_those_that_wait_in_a_fence() {
+    let Some(program) = pmix_program("pmix_abort") else { return };
+    let ran = run(job(3, [&program]).arg("42")).exits_with(42);
+    ran.says(&["rank 2 of 3", "called abort with code 42 and said 'enough'"]);
+}
+
+#[test]
+fn a_fence_ends_without_the_rank_that_dies_in_it_and_says_so() {
+    let Some(program) = pmix_program("pmix_leave") else { return };
+    let ran = run(host(["run", "--on-exit-error", "ignore", "-n", "3"]).arg(&program));
+    assert_eq!(ran.lines(), ["0: one of us is gone", "1: one of us is gone"], "{}", ran.err);
+    ran.exits_with(137).says(&["rank 2 of 3", "SIGKILL"]);
+}

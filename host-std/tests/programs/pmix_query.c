@@ -1,0 +1,115 @@
+/* Asks the process manager what it knows: jobs, processes, their memory. Two ranks at least. */
+#include "pmix_common.h"
+
+/* Asks for one key, about a job and a rank if they are given. */
+static pmix_status_t ask(const char *key, const char *nspace, const pmix_rank_t *rank,
+                         pmix_info_t **results, size_t *count)
+{
+    pmix_query_t query;
+    size_t given = (nspace != NULL) + (rank != NULL), at = 0;
+
+    PMIX_QUERY_CONSTRUCT(&query);
+    check(pmix_argv_append_nosize(&query.keys, key), "one more key");
+    if (given > 0)
+        PMIX_QUERY_QUALIFIERS_CREATE(&query, given);
+    if (nspace != NULL)
+        PMIX_INFO_LOAD(&query.qualifiers[at++], PMIX_NSPACE, nspace, PMIX_STRING);
+    if (rank != NULL)
+        PMIX_INFO_LOAD(&query.qualifiers[at++], PMIX_RANK, rank, PMIX_PROC_RANK);
+    *results = NULL;
+    *count = 0;
+    return PMIx_Query_info(&query, 1, results, count);
+}
+
+static void about_jobs(void)
+{
+    pmix_info_t *found;
+    size_t count;
+
+    check(ask(PMIX_QUERY_NAMESPACES, NULL, NULL, &found, &count), "name spaces");
+    holds(count == 1 && PMIX_CHECK_KEY(&found[0], PMIX_QUERY_NAMESPACES), "there is one entry");
+    holds(strcmp(found[0].value.data.string, self.nspace) == 0, "our job is the only one");
+    PMIX_INFO_FREE(found, count);
+
+    check(ask(PMIX_QUERY_NAMESPACE_INFO, NULL, NULL, &found, &count), "jobs");
+    holds(found[0].value.type == PMIX_DATA_ARRAY, "jobs are an array");
+    holds(found[0].value.data.darray->size == 1, "it has one job");
+    pmix_info_t *job = found[0].value.data.darray->array;
+    holds(PMIX_CHECK_KEY(job, PMIX_JOB_INFO_ARRAY), "it is a job");
+    pmix_info_t *facts = job->value.data.darray->array;
+    holds(PMIX_CHECK_KEY(&facts[0], PMIX_NSPACE), "its name comes first");
+    holds(strstr(facts[1].value.data.string, "pmix_query") != NULL, "its line is known");
+    holds(facts[2].value.data.uint32 + 3 == job->value.data.darray->size, "all are listed");
+    PMIX_INFO_FREE(found, count);
+
+    check(ask(PMIX_QUERY_JOB_STATUS, self.nspace, NULL, &found, &count), "status of the job");
+    holds(found[0].value.type == PMIX_JOB_STATE, "it is a state");
+    holds(found[0].value.data.jstate == PMIX_JOB_STATE_CONNECTED, "all are connected");
+    PMIX_INFO_FREE(found, count);
+
+    expect(ask(PMIX_QUERY_JOB_STATUS, "no-such-job", NULL, &found, &count), PMIX_ERR_NOT_FOUND,
+           "status of no job");
+}
+
+static void about_processes(void)
+{
+    pmix_info_t *found;
+    size_t count;
+
+    const char *tables[] = {PMIX_QUERY_PROC_TABLE, PMIX_QUERY_LOCAL_PROC_TABLE};
+    for (int at = 0; at < 2; at++) {
+        check(ask(tables[at], self.nspace, NULL, &found, &count), "processes");
+        pmix_data_array_t *table = found[0].value.data.darray;
+        holds(table->type == PMIX_PROC_INFO && table->size > self.rank, "we are in it");
+        pmix_proc_info_t *own = (pmix_proc_info_t *) table->array + self.rank;
+        holds(own->proc.rank == self.rank, "processes are in order");
+        holds(own->pid == getpid(), "our process is known");
+        holds(own->state == PMIX_PROC_STATE_CONNECTED, "we are connected");
+        holds(strstr(own->executable_name, "pmix_query") != NULL, "our program is known");
+        PMIX_INFO_FREE(found, count);
+    }
+
+    check(ask(PMIX_QUERY_MEMORY_USAGE, self.nspace, &self.rank, &found, &count), "memory");
+    pmix_data_array_t *memory = found[0].value.data.darray;
+    pmix_info_t *facts = memory->array;
+    holds(memory->size == 3, "memory of launcher and process");
+    holds(PMIX_CHECK_KEY(&facts[1], PMIX_DAEMON_MEMORY), "the launcher's is there");
+    holds(facts[1].value.data.fval > 0.1, "the launcher has memory");
+    holds(facts[2].value.data.fval > 0.1 && facts[2].value.data.fval < 1e6, "so have we");
+    PMIX_INFO_FREE(found, count);
+}
+
+static void about_what_is_not_there(void)
+{
+    pmix_info_t *found;
+    size_t count;
+    pmix_query_t queries[2];
+
+    expect(ask(PMIX_QUERY_QUEUE_LIST, NULL, NULL, &found, &count), PMIX_ERR_NOT_SUPPORTED, "queues");
+    expect(ask(PMIX_TIME_REMAINING, NULL, NULL, &found, &count), PMIX_ERR_NOT_FOUND, "time");
+    check(ask(PMIX_QUERY_NUM_PSETS, NULL, NULL, &found, &count), "number of sets");
+    holds(found[0].value.data.size == 0, "there are no sets");
+    PMIX_INFO_FREE(found, count);
+    check(ask(PMIX_QUERY_SPAWN_SUPPORT, NULL, NULL, &found, &count), "what a spawn takes");
+    holds(strstr(found[0].value.data.string, PMIX_WDIR) != NULL, "a spawn takes a folder");
+    PMIX_INFO_FREE(found, count);
+
+    /* Two at once, of which one has an answer, which this library throws away then. */
+    PMIX_QUERY_CONSTRUCT(&queries[0]);
+    PMIX_QUERY_CONSTRUCT(&queries[1]);
+    pmix_argv_append_nosize(&queries[0].keys, PMIX_QUERY_QUEUE_LIST);
+    pmix_argv_append_nosize(&queries[1].keys, PMIX_QUERY_NAMESPACES);
+    expect(PMIx_Query_info(queries, 2, &found, &count), PMIX_QUERY_PARTIAL_SUCCESS, "two at once");
+}
+
+int main(void)
+{
+    begin();
+    meet();
+    about_jobs();
+    about_processes();
+    about_what_is_not_there();
+    say("all that was asked is known");
+    meet();
+    return finish();
+}

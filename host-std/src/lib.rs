@@ -16,6 +16,7 @@
 //! replay      one side of a recorded exchange, played again
 //! ends        how every rank ended, for people and for programs
 //! verdict     how a job ended: rules without system calls
+//! exit        how a command ends: what it prints, and its exit code
 //! report      every sentence this program says
 //! bridge      a rank behind a serial line, brought to a server
 //! conform     checks other launchers and clients
@@ -34,6 +35,7 @@ pub mod control;
 pub mod demo;
 pub mod doctor;
 pub mod ends;
+pub mod exit;
 pub mod job;
 pub mod launch;
 pub mod replay;

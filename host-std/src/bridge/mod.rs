@@ -8,7 +8,7 @@
 mod line;
 mod words;
 
-use crate::cli::commands::{USAGE, complain, refuse};
+use crate::exit::{USAGE, complain, print, refuse};
 use crate::report;
 use line::Line;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,7 +26,7 @@ use words::{Words, read};
 pub fn run(words: Vec<std::ffi::OsString>) -> ExitCode {
     let words = match read(words) {
         Ok(Ok(words)) => words,
-        Ok(Err(help)) => return crate::cli::commands::print(&help),
+        Ok(Err(help)) => return print(&help),
         Err(error) => return refuse(&error),
     };
     match bridge(&words) {

@@ -5,6 +5,8 @@ use super::usage::{UsageError, nearest};
 use super::{config::Config, help, layers, mpiexec, pages};
 use crate::conform::RANK;
 use crate::control::ps;
+use crate::demo::DEMO_RANK;
+use crate::exit::{FAILED, USAGE, complain, print, refuse};
 use crate::launch::guard::{self, GUARD};
 use crate::launch::preview;
 use crate::server::gate;
@@ -12,7 +14,6 @@ use crate::server::singleton::Caller;
 use crate::{bridge, conform, demo, doctor, job, replay, report, trace};
 use clap::{Arg, Command};
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -247,34 +248,7 @@ fn hidden(name: &'static str) -> Command {
     Command::new(name).hide(true)
 }
 
-/// Whoever reads help into `head` has got what they wanted: a closed pipe is no failure.
-pub fn print(text: &str) -> ExitCode {
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
-}
-
-/// Says what is wrong, and gives the code for it.
-pub fn complain(what: &dyn Display, code: u8) -> ExitCode {
-    let _ = std::io::stderr().write_all(report::line(what).as_bytes());
-    ExitCode::from(code)
-}
-
-/// Says what is wrong with a command line.
-pub fn refuse(what: &dyn Display) -> ExitCode {
-    complain(&format_args!("{what}; 'pmi-host help' lists what there is"), USAGE)
-}
-
-/// The command word that turns this program into a rank of the demo; only `run` without a program starts
-/// this.
-pub const DEMO_RANK: &str = "demo-rank";
-
 /// Called by one of these names, this program reads the command line of Hydra.
 pub const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra"];
-
-/// Something is wrong here, and the command line is not.
-pub const FAILED: u8 = 1;
-
-/// Wrong usage, as most programs have it.
-pub const USAGE: u8 = 2;
 
 const SECRET_FILE: &str = "secret-file";

@@ -1,8 +1,9 @@
 //! What was typed, made sure of: the program is found and may run, and the host has a name.
 
 use super::args::{PartArgs, RunArgs, Said};
-use super::commands::{DEMO_RANK, USAGE};
 use super::usage::UsageError;
+use crate::demo::DEMO_RANK;
+use crate::exit::USAGE;
 use crate::launch::binding::Binding;
 use crate::launch::plan::Part;
 use crate::launch::program::{Program, ProgramError};

@@ -1,8 +1,9 @@
 //! Completions for shells and pages for `man`, made from the same tables as everything else.
 
-use super::commands::{self, COMMANDS, FACES, FAILED, complain, print, refuse};
+use super::commands::{self, COMMANDS, FACES};
 use super::mpiexec;
 use super::usage::{UsageError, explain};
+use crate::exit::{FAILED, complain, print, refuse};
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;

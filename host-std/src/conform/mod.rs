@@ -35,10 +35,10 @@ pub use launcher::RANK;
 pub use matrix::{Form, Matrix, Row};
 pub use verdict::{Finding, Verdict};
 
+use crate::exit::{FAILED, USAGE, complain, print};
 use args::{Args, Task};
 use launcher::LauncherLine;
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Does what `pmi-host conform WORDS` asks for.
@@ -48,8 +48,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            let _ = io::stderr().write_all(crate::report::line(&error).as_bytes());
-            ExitCode::from(if matches!(error, ConformError::Usage(_)) { USAGE } else { FAILED })
+            complain(&error, if matches!(error, ConformError::Usage(_)) { USAGE } else { FAILED })
         }
     }
 }
@@ -127,11 +126,11 @@ fn finish(
     match args.form {
         Form::Plain => print(&format!("# {}\n", matrix.sum())),
         form => print(&matrix.render(form)),
-    }
+    };
     let Some(recorded) = recorded else { return Ok(matrix.wrong_count() == 0) };
     let differences = matrix.differences(&recorded);
     for difference in &differences {
-        let _ = io::stderr().write_all(crate::report::line(difference).as_bytes());
+        complain(difference, FAILED);
     }
     Ok(differences.is_empty())
 }
@@ -154,16 +153,4 @@ fn is_wanted(name: &str, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|part| name.contains(part.as_str()))
 }
 
-/// Whoever reads the matrix into `head` has seen enough: a closed pipe is no failure.
-fn print(text: &str) {
-    let _ = io::stdout().write_all(text.as_bytes());
-    let _ = io::stdout().flush();
-}
-
 const DOORS: [&str; 2] = ["pmi1-init-1.1", "pmi2-init"];
-
-/// Something is wrong, or nothing could be checked.
-const FAILED: u8 = 1;
-
-/// Wrong usage, as most programs have it.
-const USAGE: u8 = 2;

@@ -1,8 +1,8 @@
 //! `pmi-host ps`: how runs go that were started elsewhere.
 
 use super::folder;
-use crate::cli::commands::{complain, print, refuse};
 use crate::cli::usage::UsageError;
+use crate::exit::{FAILED, complain, print, refuse};
 use crate::watch::table::Table;
 use crate::watch::text::{self, Rows};
 use clap::{Arg, ArgAction, Command};
@@ -146,9 +146,6 @@ const JSON: &str = "json";
 
 /// Nothing is wrong; there is only nothing to show.
 const SUCCESS: u8 = 0;
-
-/// Somebody could not be asked.
-const FAILED: u8 = 1;
 
 /// A launcher answers between two turns of its loop.
 const PATIENCE: Duration = Duration::from_secs(5);

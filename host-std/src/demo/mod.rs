@@ -13,6 +13,10 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+/// The command word that turns this program into a rank of the demo; only `run` without a program starts
+/// this.
+pub const DEMO_RANK: &str = "demo-rank";
+
 /// Who a rank is and where, as it tells the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {

@@ -15,8 +15,8 @@ pub mod around;
 pub mod limits;
 pub mod talk;
 
-use crate::cli::commands::{print, refuse};
 use crate::cli::usage::UsageError;
+use crate::exit::{print, refuse};
 use crate::launch::library::Libraries;
 use crate::launch::program::Program;
 use crate::watch::ranges::Ranks;

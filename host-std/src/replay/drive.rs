@@ -3,9 +3,10 @@
 //! The questions are asked in the order of the record. What the recorded server knew from the start ours is
 //! told, under the same names; answers are compared in words, since every server spells them its own way.
 
+use super::Outcome;
 use super::given::Given;
 use super::script::{RANKS_MAX, VALUE_MAX, Who, name, scripts};
-use super::{FAILED, Outcome};
+use crate::exit::FAILED;
 use crate::server::storage::{Heap, Table};
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};

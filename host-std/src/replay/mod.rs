@@ -9,7 +9,7 @@ mod given;
 mod script;
 mod serve;
 
-use crate::cli::commands::{complain, print, refuse};
+use crate::exit::{FAILED, complain, print, refuse};
 use crate::trace::command::{first_line, load};
 use clap::{Arg, Command, value_parser};
 use std::ffi::OsString;
@@ -83,6 +83,3 @@ struct Outcome {
 const TIMEOUT: &str = "timeout";
 const FILE: &str = "FILE";
 const PROGRAM: &str = "PROGRAM";
-
-/// It went another way, or could not be tried.
-const FAILED: u8 = 1;

@@ -6,9 +6,10 @@
 
 mod actor;
 
+use super::Outcome;
 use super::given::{Given, request};
 use super::script::{Line, RANKS_MAX, Who, name, scripts};
-use super::{FAILED, Outcome};
+use crate::exit::FAILED;
 use crate::launch::env;
 use crate::report;
 use actor::{Actor, Departure};

@@ -1,6 +1,6 @@
 //! `pmi-host trace`: what can be seen in a trace, whoever has recorded it.
 
-use crate::cli::commands::{complain, print, refuse};
+use crate::exit::{FAILED, complain, print, refuse};
 use crate::report;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -190,9 +190,6 @@ const VALUES: &str = "values";
 const FORMAT: &str = "format";
 const OUTPUT: &str = "output";
 const FORMATS: [&str; 5] = ["text", "json", "trace", "chrome", "svg"];
-
-/// No trace, or two that differ.
-const FAILED: u8 = 1;
 
 /// Above what any job has.
 const RANGE_MAX: u32 = 1 << 20;

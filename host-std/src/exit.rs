@@ -1,0 +1,30 @@
+//! How a command ends: what it prints, and its exit code.
+
+use crate::report;
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Something is wrong here, and the command line is not.
+pub const FAILED: u8 = 1;
+
+/// Wrong usage, as most programs have it.
+pub const USAGE: u8 = 2;
+
+/// Whoever reads it into `head` has got what they wanted: a closed pipe is no failure.
+pub fn print(text: &str) -> ExitCode {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    ExitCode::SUCCESS
+}
+
+/// Says what is wrong, and gives the code for it.
+pub fn complain(what: &dyn Display, code: u8) -> ExitCode {
+    let _ = std::io::stderr().write_all(report::line(what).as_bytes());
+    ExitCode::from(code)
+}
+
+/// Says what is wrong with a command line.
+pub fn refuse(what: &dyn Display) -> ExitCode {
+    complain(&format_args!("{what}; 'pmi-host help' lists what there is"), USAGE)
+}

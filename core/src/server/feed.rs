@@ -160,6 +160,7 @@ impl<S: Storage> Server<S> {
             return;
         }
         job.show_puts(|member| is_in(member.session()).is_some());
+        job.forget_group(&group);
         for rank in 0..job.size() {
             let Some(session) = job.member(Rank(rank)).and_then(Member::session) else { continue };
             let Some(Session { talk, .. }) = self.sessions.get_mut(session.0 as usize) else {

@@ -33,6 +33,8 @@ pub struct Job<K, M> {
     moved: Option<Instant>,
     /// Somebody has gone, or entered the fence of a group while somebody is gone.
     pub(super) is_group_suspect: bool,
+    /// Somebody has gone, or waits for an attribute of its node.
+    pub(super) is_node_suspect: bool,
 }
 
 /// What an owner says about a new job.
@@ -105,6 +107,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             ring_stuck_told: false,
             moved: None,
             is_group_suspect: false,
+            is_node_suspect: false,
         }
     }
 
@@ -191,6 +194,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let is_gone = member.is_gone();
         self.gone = (self.gone + u32::from(is_gone)).saturating_sub(u32::from(was_gone));
         self.is_group_suspect |= is_gone && !was_gone;
+        self.is_node_suspect |= is_gone && !was_gone;
     }
 
     /// Notes that `rank` listens on a second connection; the last one counts.
@@ -391,7 +395,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         None
     }
 
-    fn get(&self, rank: Rank, place: Place<'_>, key: Text<'_>, wait: bool) -> Owed {
+    fn get(&mut self, rank: Rank, place: Place<'_>, key: Text<'_>, wait: bool) -> Owed {
         if let Place::Job(Some(name)) = place
             && name != *self.name.as_bytes()
         {
@@ -402,7 +406,11 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         match self.look_up(rank, place, key) {
             Some(found) => found,
             None if wait => match (Key::new(key), self.member(rank)) {
-                (Ok(key), Some(member)) => Owed::Attribute(member.node, key),
+                (Ok(key), Some(member)) => {
+                    let node = member.node;
+                    self.is_node_suspect = true;
+                    Owed::Attribute(node, key)
+                }
                 _ => Owed::Missing,
             },
             None => Owed::Missing,
@@ -433,10 +441,10 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         Outcome { owed: Some(Owed::Fence(generation)), effect }
     }
 
-    fn enter_group(&mut self, rank: Rank, group: Group<'_>, tag: u32) -> Outcome {
+    fn enter_group(&mut self, rank: Rank, asked: Group<'_>, tag: u32) -> Outcome {
         let node = self.member(rank).map(|member| member.node);
         let ranks = (0u32..).zip(self.members.as_ref());
-        let (group, has_caller) = match group {
+        let (group, has_caller) = match asked {
             Group::World => sum(ranks.map(|(other, _)| other), tag, rank),
             Group::Node => {
                 sum(ranks.filter(|(_, other)| Some(other.node) == node).map(|r| r.0), tag, rank)
@@ -454,6 +462,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             return Outcome::owed(Owed::refused(Reason::Lacking { field }));
         }
         self.is_group_suspect |= self.gone > 0;
+        if let Group::Ranks(list) = asked {
+            self.list_group(&group, list);
+        }
         Outcome { owed: Some(Owed::Group(group)), effect: Effect::GroupEntered(group) }
     }
 

@@ -11,6 +11,7 @@
 //! thousand members takes no memory and no order of calls is wrong.
 
 mod answer;
+mod attribute;
 mod circle;
 mod feed;
 mod job;
@@ -290,9 +291,14 @@ impl<S: Storage> Server<S> {
     ///
     /// Changes after: any call on any session, [`poll_event`](Self::poll_event),
     /// [`end_fence`](Self::end_fence), [`answer_spawn`](Self::answer_spawn),
-    /// [`handle_timeout`](Self::handle_timeout).
+    /// [`member_gone`](Self::member_gone), [`handle_timeout`](Self::handle_timeout).
     pub fn next_ready(&mut self) -> Option<SessionId> {
-        self.ready.pop(&mut self.sessions, ready_link::<S>).map(SessionId)
+        let mut next = self.ready.pop(&mut self.sessions, ready_link::<S>);
+        if parts::FRAMES && next.is_none() {
+            self.give_up_attributes();
+            next = self.ready.pop(&mut self.sessions, ready_link::<S>);
+        }
+        next.map(SessionId)
     }
 
     /// The next thing the owner must know or do.

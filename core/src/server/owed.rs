@@ -156,6 +156,14 @@ impl GroupFence {
         }
     }
 
+    /// Tells it apart from the other fences of groups of its job.
+    pub(super) fn key(&self) -> [u8; 12] {
+        let mut key = [0; 12];
+        let (tag, members) = (self.tag.to_be_bytes(), self.members.to_be_bytes());
+        key.iter_mut().zip(tag.iter().chain(&members)).for_each(|(to, from)| *to = *from);
+        key
+    }
+
     /// Whether `rank` may take part; certain in a job of up to 64.
     pub(super) const fn may_have(&self, rank: u32) -> bool {
         self.ranks & bit(rank) != 0

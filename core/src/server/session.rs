@@ -29,6 +29,8 @@ pub(super) struct Talk<X> {
     pub(super) version: Option<Version>,
     /// When a caller must have said who it is.
     pub(super) deadline: Option<Instant>,
+    /// Several threads of the peer share the session: one may do what another waits for.
+    pub(super) is_threaded: bool,
     /// What a caller must prove.
     pub(super) challenge: Option<Challenge>,
     /// Who a caller says it is, while the proof is awaited.
@@ -116,6 +118,7 @@ impl<I: Buffer, X: Slots<Exchange>> Session<I, X> {
             rank,
             stage: Stage::Fresh,
             version: None,
+            is_threaded: false,
             deadline,
             challenge,
             claimed: None,

@@ -96,7 +96,16 @@ where
     };
     let Some(job) = reach.jobs.get_mut(talk.job.0 as usize) else { return Ok(Told::Nothing) };
     job.hear(rank, verb, reach.now);
+    if let Request::FullInit { threaded, .. } = request {
+        talk.is_threaded = threaded;
+    }
     let Outcome { owed, effect } = match (talk.stage, &request) {
+        (_, Request::FullInit { rank: Some(claimed), .. })
+            if parts::FRAMES && *claimed != rank.0 =>
+        {
+            let field = "the caller's own rank in pmirank";
+            Outcome::owed(Owed::refused(Reason::Lacking { field }))
+        }
         (_, Request::InitAck { .. } | Request::FullInit { .. }) if parts::DIAL || parts::FRAMES => {
             Outcome::owed(Owed::Identity)
         }
@@ -245,6 +254,11 @@ impl<X: Slots<Exchange>> Talk<X> {
                 } else {
                     return Err(self.break_off(question, PeerError::Unproven));
                 }
+            }
+            Request::FullInit { rank: None, .. } => {
+                let got = "fullinit without the number of a rank";
+                let expected = "a number in pmirank";
+                return Err(self.break_off(question, PeerError::OutOfOrder { got, expected }));
             }
             Request::Proof { digits } => {
                 // Taken, not lent: a nonce is good for one answer.

@@ -1,15 +1,18 @@
 //! Fences of groups that can never end, because somebody they wait for is gone.
 //!
-//! A group is remembered as a sum over its ranks, from which they cannot be told back. So a rank that
-//! is gone is only named where it certainly takes part: in a job of up to 64 ranks, in the fence of
-//! everybody or of a node, and where it is the last one that is missing.
+//! A group is remembered as a sum over its ranks, from which they cannot be told back. In a job of up
+//! to 64 ranks a bit for each tells who takes part; in a larger one the list is kept with the values
+//! of the job until the fence ends. Without room for it, a rank that is gone is named where it still
+//! certainly takes part: in the fence of everybody or of a node, and as the last one that is missing.
 
 use super::job::Job;
 use super::member::Member;
 use super::owed::{GroupFence, Owed};
 use super::{Server, Session, Storage};
+use crate::command::Text;
 use crate::ids::{JobId, Rank};
 use crate::storage::Slots;
+use crate::store::{Kvs, Shelf, Stamp};
 
 impl<S: Storage> Server<S> {
     /// Somebody who keeps the fence of a group from ending; looked for only after somebody has gone
@@ -51,7 +54,34 @@ where
     })
 }
 
-impl<K, M: AsRef<[Member]>> Job<K, M> {
+impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
+    /// Keeps which ranks a group has, if its sum does not say so.
+    pub(super) fn list_group(&mut self, group: &GroupFence, list: &[u8]) {
+        let key = group.key();
+        if self.size() > u64::BITS && self.kvs.find(Shelf::Groups, &key).is_none() {
+            // Without it, fewer are named; nobody needs it for anything else.
+            let _ = self.kvs.put(Shelf::Groups, &key, list, Stamp::MANAGER);
+        }
+    }
+
+    /// Forgets which ranks a group has: its fence has ended.
+    pub(super) fn forget_group(&mut self, group: &GroupFence) {
+        if self.size() > u64::BITS
+            && let Some(id) = self.kvs.find(Shelf::Groups, &group.key())
+        {
+            self.kvs.remove(id);
+        }
+    }
+
+    /// Whether the list of a group has a rank, if the list was kept.
+    fn lists(&self, group: &GroupFence, rank: u32) -> bool {
+        let kept = || self.kvs.entry(self.kvs.find(Shelf::Groups, &group.key())?);
+        let has = |list: &[u8]| {
+            list.split(|b| *b == b',').any(|named| Text::plain(named).number() == Some(rank))
+        };
+        self.size() > u64::BITS && kept().is_some_and(|entry| has(entry.value))
+    }
+
     /// Somebody who is gone and certainly takes part in a fence that only those are in that `is_in`
     /// says.
     pub(super) fn gone_from(
@@ -81,6 +111,7 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
             (self.size() <= u64::BITS && group.may_have(rank))
                 || is_world
                 || (is_node && Some(member.node) == node)
+                || self.lists(&group, rank)
                 || group.lacks_only(&inside, rank)
         };
         let outside = (0u32..).zip(self.members()).filter(move |(_, member)| !is_in(member));

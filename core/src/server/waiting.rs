@@ -48,9 +48,8 @@ impl<S: Storage> Server<S> {
         })
     }
 
-    /// The ranks that are not in the fence of `group` and certainly take part in it. A group is
-    /// remembered as a sum over its ranks, so in a job of more than 64 this may be fewer than are
-    /// missing.
+    /// The ranks that are not in the fence of `group` and certainly take part in it: all that are
+    /// missing, unless the job has more than 64 ranks and there was no room to keep which.
     pub fn missing_from_group(&self, job: JobId, group: GroupFence) -> impl Iterator<Item = Rank> {
         let is_in = move |member: &Member| {
             let session = member.session().and_then(|id| self.sessions.get(id.0 as usize));

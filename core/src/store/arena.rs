@@ -262,7 +262,8 @@ fn hash(shelf: Shelf, key: &[u8]) -> u32 {
         Shelf::Attributes => 1,
         Shelf::Names => 2,
         Shelf::Ring(turn) => 3 + u32::from(turn),
-        Shelf::Node(node) => node.wrapping_add(5),
+        Shelf::Groups => 5,
+        Shelf::Node(node) => node.wrapping_add(6),
     };
     // FNV-1a: short keys, no table, the same on every machine.
     let start = 0x811c_9dc5 ^ shelf;

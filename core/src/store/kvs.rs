@@ -50,6 +50,8 @@ pub enum Shelf {
     Names,
     /// What a ring passes on; two take turns, so that a fast rank does not overwrite.
     Ring(bool),
+    /// Which ranks the fences of groups are of, as they were listed.
+    Groups,
 }
 
 /// Who stored an entry, and from when on others see it.

@@ -36,7 +36,7 @@ pub enum MutantKind {
     WrongPort,
     /// Answers a put twice.
     AnswerTwice,
-    /// Forgets one answer to a get.
+    /// Forgets one answer to a get, of a key or of an attribute of a node.
     SwallowReply,
     /// Lets everybody out of a fence but one.
     SwallowRelease,
@@ -153,7 +153,13 @@ impl Mutant {
                 same
             }
             MutantKind::AnswerTwice if says(b"cmd=put_result") => [same.clone(), same].concat(),
-            MutantKind::SwallowReply if says(b"cmd=get_result") && self.acts() => vec![],
+            MutantKind::SwallowReply
+                if (says(b"cmd=get_result")
+                    || body(message).starts_with(b"cmd=info-getnodeattr-response"))
+                    && self.acts() =>
+            {
+                vec![]
+            }
             MutantKind::SwallowRelease if says(b"cmd=barrier_out") && self.acts() => vec![],
             MutantKind::DenySpawn if says(b"cmd=spawn_result rc=0") => {
                 vec![b"cmd=spawn_result rc=1 msg=no\n".to_vec()]

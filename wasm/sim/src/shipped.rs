@@ -25,6 +25,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("stopped", include_str!("../scenarios/stopped.txt")),
     ("dialects", include_str!("../scenarios/dialects.txt")),
     ("pmi2", include_str!("../scenarios/pmi2.txt")),
+    ("nobody-left", include_str!("../scenarios/nobody-left.txt")),
     ("dialling", include_str!("../scenarios/dialling.txt")),
     ("names", include_str!("../scenarios/names.txt")),
     ("spawn", include_str!("../scenarios/spawn.txt")),

@@ -56,6 +56,7 @@ fn answers_in_the_wrong_order_are_seen() {
 #[test]
 fn an_answer_that_never_comes_is_seen() {
     breaks("put-fence-get", MutantKind::SwallowReply, "waits");
+    breaks("nobody-left", MutantKind::SwallowReply, "waits");
 }
 
 #[test]

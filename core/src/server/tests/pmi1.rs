@@ -491,6 +491,49 @@ fn a_spawn_is_lent_to_the_owner_and_answered_later() {
 }
 
 #[test]
+fn groups_of_large_jobs_are_named_whole() {
+    let mut world = World::without_sessions(200, false);
+    let list = "0,1,5,7,69,71,133,135,197,199";
+    for rank in [0, 133] {
+        let peer = Peer::Member { job: world.job, rank: Rank(rank) };
+        let session = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
+        world.sessions.push(session);
+        let at = world.sessions.len() - 1;
+        world.say(at, "cmd=init pmi_version=1 pmi_subversion=2\n");
+        assert_eq!(world.say(at, &format!("cmd=barrier_in group={list}:4\n")), "");
+    }
+    let waits = world.server.waits(world.sessions[0]).next();
+    let Some(Wait::Group(group)) = waits else { panic!("it waits") };
+    let missing = world.server.missing_from_group(world.job, group);
+    assert!(missing.map(|rank| rank.0).eq([1, 5, 7, 69, 71, 135, 197, 199]));
+    assert_eq!(world.server.poll_event(), None);
+    world.server.member_gone(world.job, Rank(70));
+    assert_eq!(world.server.poll_event(), None);
+    world.server.member_gone(world.job, Rank(135));
+    let stuck = Event::FenceStuck { job: world.job, gone: Rank(135) };
+    assert_eq!(world.server.poll_event(), Some(stuck));
+}
+
+#[test]
+fn what_is_kept_of_a_group_goes_with_its_fence() {
+    let mut world = World::without_sessions(65, false);
+    for rank in [0, 64] {
+        let peer = Peer::Member { job: world.job, rank: Rank(rank) };
+        let session = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
+        world.sessions.push(session);
+        world.say(world.sessions.len() - 1, "cmd=init pmi_version=1 pmi_subversion=2\n");
+    }
+    let entries = |world: &World| {
+        let kvs = world.server.job(world.job).unwrap().kvs();
+        core::iter::successors(kvs.next(None), |last| kvs.next(Some(*last))).count()
+    };
+    world.say(0, "cmd=barrier_in group=0,64:1\n");
+    assert_eq!(entries(&world), 1);
+    assert_eq!(world.say(1, "cmd=barrier_in group=64,0:1\n"), "cmd=barrier_out rc=0 tag=1\n");
+    assert_eq!(entries(&world), 0);
+}
+
+#[test]
 fn the_answer_to_a_spawn_of_somebody_who_is_gone_is_nobody_elses() {
     let text = "mcmd=spawn\nnprocs=1\nexecname=/bin/a\ntotspawns=1\nspawnssofar=1\nendcmd\n";
     let mut world = World::new(1);

@@ -156,6 +156,85 @@ fn a_caller_of_this_generation_says_who_it_is_in_fullinit() {
 }
 
 #[test]
+fn a_fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
+    let mut world = World::without_sessions(2, false);
+    let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
+    let lacking = PeerError::OutOfOrder {
+        got: "fullinit without the number of a rank",
+        expected: "a number in pmirank",
+    };
+    for (said, error, why) in [
+        ("", lacking, "expected a number in pmirank"),
+        ("pmirank=x;", lacking, "expected a number in pmirank"),
+        ("pmirank=-1;", lacking, "expected a number in pmirank"),
+        ("pmirank=2;", PeerError::UnknownPeer { id: 2 }, "no such rank"),
+    ] {
+        let id = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
+        world.sessions.push(id);
+        let at = world.sessions.len() - 1;
+        world.say(at, "cmd=init pmi_version=2 pmi_subversion=0\n");
+        assert_eq!(world.tell(at, &left(&format!("cmd=fullinit;{said}"))), Err(error), "{said}");
+        let heard = world.hear(at);
+        assert!(heard.contains("cmd=fullinit-response;rc="), "{heard}");
+        assert!(heard.ends_with(&format!("errmsg={why};")), "{heard}");
+    }
+    // Whoever is known is not somebody else because it says so, and may say it again.
+    let mut world = World::new(2);
+    world.say(1, "cmd=init pmi_version=2 pmi_subversion=0\n");
+    assert_eq!(
+        world.say(1, &left("cmd=fullinit;pmirank=0;")),
+        right(
+            "cmd=fullinit-response;rc=3;errmsg=the caller's own rank in pmirank is missing or wrong;"
+        )
+    );
+    assert!(world.say(1, &left("cmd=fullinit;pmirank=1;")).contains("rank=1;size=2;"));
+}
+
+#[test]
+fn an_attribute_that_nobody_is_left_to_put_is_not_waited_for() {
+    let wait = |key: &str| left(&format!("cmd=info-getnodeattr;key={key};wait=TRUE;"));
+    let missing = right("cmd=info-getnodeattr-response;rc=0;found=FALSE;");
+    let open = |threaded: &str| {
+        let mut world = World::new(4);
+        for rank in 0..4 {
+            world.say(rank, "cmd=init pmi_version=2 pmi_subversion=0\n");
+            let hello = format!("cmd=fullinit;pmirank={rank};threaded={threaded};");
+            world.say(rank, &left(&hello));
+        }
+        world
+    };
+    let hear = |world: &mut World, rank| {
+        world.ready();
+        world.hear(rank)
+    };
+    // The last neighbour says goodbye; who is on another node does not matter.
+    let mut world = open("FALSE");
+    world.say(0, &wait("a"));
+    assert_eq!(hear(&mut world, 0), "");
+    world.say(1, &left("cmd=finalize;"));
+    assert_eq!(hear(&mut world, 0), missing);
+    world.say(0, &wait("a"));
+    assert_eq!(hear(&mut world, 0), missing);
+    // Two wait for each other.
+    let mut world = open("FALSE");
+    world.say(2, &wait("a"));
+    world.say(3, &wait("b"));
+    assert_eq!((hear(&mut world, 2), hear(&mut world, 3)), (missing.clone(), missing.clone()));
+    // The process of a neighbour ends.
+    let mut world = open("FALSE");
+    world.say(2, &wait("a"));
+    world.server.member_gone(world.job, Rank(3));
+    assert_eq!(hear(&mut world, 2), missing);
+    // Another thread may still put it.
+    let mut world = open("TRUE");
+    world.say(0, &wait("a"));
+    world.say(1, &left("cmd=finalize;"));
+    assert_eq!(hear(&mut world, 0), "");
+    world.tell(0, &left("cmd=info-putnodeattr;thrid=2;key=a;value=v;")).unwrap();
+    assert!(hear(&mut world, 0).contains("found=TRUE;value=v;"));
+}
+
+#[test]
 fn a_spawn_lets_other_threads_go_on() {
     let text = "cmd=spawn;thrid=7;ncmds=2;preputcount=1;ppkey0=k;ppval0=v;;w;subcmd=/bin/a;maxprocs=2;\
                 argc=2;argv0=a b;argv1=c=d;infokeycount=1;infokey0=wdir;infoval0=/tmp;\

@@ -94,7 +94,7 @@ impl Census {
             Note::Answered { ask, got, .. } if got.is_success() => match ask {
                 // A caller of PMI-2 says who it is only after the versions are agreed on.
                 Ask::Init(version) => facts.is_open = version.major < 2 || !facts.dials,
-                Ask::FullInit(_) => facts.is_open = true,
+                Ask::FullInit { .. } => facts.is_open = true,
                 Ask::Finalize => facts.is_finished = true,
                 _ => {}
             },

@@ -75,6 +75,12 @@ impl Fences {
         inside.iter().find(|(asked, _)| *asked == number).map(|(_, id)| *id)
     }
 
+    /// Whether two ranks share a job and a node.
+    pub(super) fn are_neighbours(&self, one: u32, other: u32) -> bool {
+        let place = |rank: u32| (self.homes.get(index(rank)), self.nodes.get(index(rank)));
+        place(one) == place(other)
+    }
+
     /// The ranks that a fence waits for.
     pub fn missing(&self, id: FenceId) -> Vec<u32> {
         let circle = &self.groups[id.circle];

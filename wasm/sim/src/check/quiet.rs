@@ -21,7 +21,7 @@ pub(super) fn judge(
         // Whoever does not speak for itself may have asked for anything.
         if listens && !facts.is_tainted() && !facts.is_reset {
             for waiting in actor.waiting() {
-                found.extend(waits(rank, waiting, checks).map(|what| ("waits", what)));
+                found.extend(waits(actors, rank, waiting, checks).map(|what| ("waits", what)));
             }
             let next = actor.next_act();
             let idles = actor.waiting().is_empty() && !matches!(next, Some(Act::Manual));
@@ -52,12 +52,11 @@ pub(super) fn judge(
 }
 
 /// Why nothing justifies that a question has no answer.
-fn waits(rank: u32, waiting: &Waiting, checks: &Checks) -> Option<String> {
+fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Option<String> {
     let ask = &waiting.ask;
     let fence = match ask {
         Ask::Fence { .. } | Ask::Ring { .. } => checks.fences.entered(rank, waiting.number)?,
-        // Whoever shares the node may still put it, and be it another thread of the same rank.
-        Ask::Get { wait: true, .. } => return None,
+        Ask::Get { wait: true, .. } => return waits_for_nobody(actors, rank, checks),
         _ => return Some(format!("rank {rank} waits for the answer to `{ask}`")),
     };
     if checks.fences.is_open(fence) {
@@ -81,5 +80,28 @@ fn waits(rank: u32, waiting: &Waiting, checks: &Checks) -> Option<String> {
     let is_silent = !done.is_empty() && !named;
     is_silent.then(|| {
         format!("rank {rank} is in a fence and waits for {done:?}, gone; nobody reported that")
+    })
+}
+
+/// Why nobody who shares the node of a rank is left to put what it waits for.
+fn waits_for_nobody(actors: &[Actor], rank: u32, checks: &Checks) -> Option<String> {
+    let census = &checks.census;
+    // Another thread of a rank may put what one waits for.
+    let waits = |actor: &Actor| {
+        let is_silent = |waiting: &Waiting| {
+            !waiting.also && matches!(waiting.ask, Ask::Get { node: true, wait: true, .. })
+        };
+        let own = actor.waiting();
+        actor.life() == Life::Running && own.len() == 1 && own.iter().all(is_silent)
+    };
+    let is_gone = |rank: u32| {
+        let facts = census.of(rank);
+        facts.is_done() && !facts.is_tainted() && !facts.is_idle
+    };
+    let mut neighbours =
+        actors.iter().filter(|actor| checks.fences.are_neighbours(actor.rank(), rank));
+    let is_alone = neighbours.all(|actor| is_gone(actor.rank()) || waits(actor));
+    is_alone.then(|| {
+        format!("rank {rank} waits for an attribute that nobody on its node is left to put")
     })
 }

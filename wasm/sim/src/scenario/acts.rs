@@ -43,7 +43,7 @@ pub enum Act {
 pub enum Ask {
     Init(Version),
     InitAck(u64),
-    FullInit(u32),
+    FullInit { rank: u32, threaded: bool },
     Maxes,
     AppNum,
     Universe,
@@ -98,6 +98,7 @@ pub fn acts_of(scenario: &Scenario, rank: u32, steps: &[Step]) -> Result<Vec<Act
     let (plan, home) = (scenario.plan(rank), scenario.home(rank));
     let mut unroller = Unroller {
         scenario,
+        rank,
         dialect: plan.dialect,
         dials: plan.dials,
         scope: Scope { rank: home.own(rank), size: home.size, loops: Vec::new() },
@@ -111,6 +112,8 @@ pub fn acts_of(scenario: &Scenario, rank: u32, steps: &[Step]) -> Result<Vec<Act
 
 struct Unroller<'a> {
     scenario: &'a Scenario,
+    /// As it is numbered through all jobs.
+    rank: u32,
     dialect: Version,
     dials: bool,
     scope: Scope,
@@ -180,7 +183,8 @@ impl Unroller<'_> {
         }
         self.asks([Ask::Init(self.dialect)]);
         if self.dialect.major == 2 {
-            self.asks([Ask::FullInit(rank)]);
+            let threaded = self.scenario.steps(self.rank).iter().any(Step::has_threads);
+            self.asks([Ask::FullInit { rank, threaded }]);
         }
     }
 
@@ -296,9 +300,12 @@ impl Ask {
         Some(match self {
             Self::Init(version) => Request::Init { version: *version },
             Self::InitAck(id) => Request::InitAck { id: *id },
-            Self::FullInit(rank) => {
-                Request::FullInit { rank: Some(*rank), job: None, threaded: false, method: None }
-            }
+            Self::FullInit { rank, threaded } => Request::FullInit {
+                rank: Some(*rank),
+                job: None,
+                threaded: *threaded,
+                method: None,
+            },
             Self::Maxes => Request::Maxes,
             Self::AppNum => Request::AppNum,
             Self::Universe => Request::UniverseSize,
@@ -350,7 +357,7 @@ impl fmt::Display for Ask {
         match self {
             Self::Init(version) => write!(f, "init {}.{}", version.major, version.minor),
             Self::InitAck(id) => write!(f, "initack {id}"),
-            Self::FullInit(rank) => write!(f, "fullinit {rank}"),
+            Self::FullInit { rank, .. } => write!(f, "fullinit {rank}"),
             Self::Maxes => f.write_str("maxes"),
             Self::AppNum => f.write_str("appnum"),
             Self::Universe => f.write_str("universe"),

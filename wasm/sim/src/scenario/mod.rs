@@ -301,6 +301,19 @@ impl Trouble {
     }
 }
 
+impl Step {
+    /// Whether questions overtake each other in it, as those of several threads do.
+    pub(crate) fn has_threads(&self) -> bool {
+        match self {
+            Self::Also(_) => true,
+            Self::Repeat { steps, .. } | Self::Each { steps, .. } => {
+                steps.iter().any(Self::has_threads)
+            }
+            _ => false,
+        }
+    }
+}
+
 impl FromStr for Step {
     type Err = ScenarioError;
 

@@ -206,3 +206,58 @@ fn ranks_that_speak_pmix_are_told_as_well() {
     let ran = run(&mut host(words)).exits_with(124);
     assert_eq!(report(&ran)[0], "  ranks 0,2 of 3 wait in fence 0 for rank 1");
 }
+
+#[test]
+fn what_pmix_clients_wait_for_is_told_with_who_does_not_come() {
+    let Some(hang) = common::pmix_program("pmix_hang") else { return };
+    let hang = hang.to_str().unwrap();
+    let words = |ranks: &'static str, how| {
+        ["run", "-n", ranks, "--stall-report", "0.5", "--stall-abort", "1", hang, how]
+    };
+    for (ranks, how, told) in [
+        ("2", "get", "rank 0 of 2 waits for 'card' of rank 1"),
+        ("4", "fence", "ranks 0,2 of 4 wait in a fence of some ranks for rank 1"),
+    ] {
+        let ran = run(&mut host(words(ranks, how))).exits_with(124);
+        let lines = report(&ran);
+        assert_eq!(lines[0], format!("  {told}"), "{}", ran.err);
+        let cells: Vec<&str> = lines[2].split_whitespace().collect();
+        assert_eq!((cells[0], cells[3]), ("1", "sleeping"), "{}", ran.err);
+        let sent = lines[2].split("init done").nth(1).unwrap().split_whitespace();
+        let [count, got, last @ ..] = &Vec::from_iter(sent)[..] else { panic!("{}", ran.err) };
+        assert!(count.parse::<u32>().unwrap() > 0, "{}", ran.err);
+        assert_eq!((*got, &last[..2]), ("got", &["pmix", "answer"][..]), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_connect_that_waits_is_told_with_the_ranks_of_the_other_job() {
+    let Some(hang) = common::pmix_program("pmix_hang") else { return };
+    let options = ["--stall-report", "0.5", "--stall-abort", "1"];
+    let words = ["run", "-n", "1"].into_iter().chain(options);
+    let words = words.chain([hang.to_str().unwrap(), "connect"]);
+    let ran = run(&mut host(words)).exits_with(124);
+    let lines = report(&ran);
+    let (first, job) = lines[0].rsplit_once(" of ").unwrap();
+    assert_eq!(
+        first,
+        format!("  rank 0 of 1 waits in a connect with job {job} for rank 0"),
+        "{}",
+        ran.err
+    );
+    assert!(lines[1].starts_with(&format!("  in job {job}, 1 rank of ")), "{}", ran.err);
+    assert!(lines[3].contains("sleeping"), "{}", ran.err);
+}
+
+#[test]
+fn a_lookup_that_waits_is_no_standstill_and_shows_in_the_table() {
+    let Some(hang) = common::pmix_program("pmix_hang") else { return };
+    let hang = hang.to_str().unwrap();
+    let words = ["run", "-n", "2", "--stall-report", "0.3", "--timeout", "1.5", hang, "lookup"];
+    let ran = run(&mut host(words)).exits_with(124);
+    assert!(!ran.err.contains("nothing has moved"), "{}", ran.err);
+    let waits = "rank 0 of 2 waits until somebody publishes 'ocean'";
+    for part in [waits, "in a lookup", "sent LOOKUPNB "] {
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+}

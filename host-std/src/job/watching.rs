@@ -198,17 +198,24 @@ impl Run {
             if has_ended && id != self.first {
                 continue;
             }
-            let mut row = self.job_row(id, job);
-            let size = row.size;
-            let missing: Vec<Ranks> = row.missing().cloned().collect();
-            let ranks = (0..size).filter(|rank| match which {
+            jobs.push((id, self.job_row(id, job)));
+        }
+        for at in 0..jobs.len() {
+            let Some((id, row)) = jobs.get(at) else { continue };
+            let missing = jobs.iter().flat_map(|(_, waiting)| row.missing_in(waiting));
+            let missing: Vec<Ranks> = missing.cloned().collect();
+            let ranks = (0..row.size).filter(|rank| match which {
                 Which::All => true,
                 Which::Missing => missing.iter().any(|missing| missing.contains(*rank)),
                 Which::Running => row.running.contains(*rank),
             });
-            row.ranks = Vec::from_iter(ranks).into_iter().map(|rank| self.row(id, rank)).collect();
-            jobs.push(row);
+            let (id, ranks) = (*id, Vec::from_iter(ranks));
+            let ranks = ranks.into_iter().map(|rank| self.row(id, rank)).collect();
+            if let Some((_, row)) = jobs.get_mut(at) {
+                row.ranks = ranks;
+            }
         }
+        let jobs = jobs.into_iter().map(|(_, row)| row).collect();
         Table {
             version: table::VERSION,
             pid: std::process::id(),

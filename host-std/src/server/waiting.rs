@@ -1,12 +1,14 @@
 //! Who waits for whom, as the protocol server knows it.
 
 use super::news::printable;
-use super::service::Service;
+use super::service::{Service, index};
 use crate::trace::Last;
 use crate::watch::ranges::Ranks;
-use crate::watch::table::{WAITS_MAX, Wait, What, seconds};
+use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, What, seconds};
 use pmi_core::ids::{JobId, Rank};
+use pmi_core::server::pmix::{self, Purpose};
 use pmi_core::server::{self, GroupFence, Member};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// What was said between a rank and us.
@@ -21,7 +23,7 @@ pub struct Spoken {
 /// Those who wait for the same thing, with what tells that thing from others.
 struct Found {
     is: Is,
-    inside: Ranks,
+    inside: BTreeSet<u32>,
     since: Option<pmi_core::time::Instant>,
 }
 
@@ -32,6 +34,16 @@ enum Is {
     Ring(u32),
     Attribute(String),
     Spawn,
+    Post { job: JobId, rank: Option<Rank>, key: Option<String> },
+    Together(Purpose, usize),
+    Published(String),
+}
+
+/// Who is waited for: ranks of the job itself, and of others.
+#[derive(Default)]
+struct Whom {
+    missing: Ranks,
+    elsewhere: Vec<(JobId, Ranks)>,
 }
 
 impl Service {
@@ -68,16 +80,33 @@ impl Service {
         let (found, more) = self.find_waits(job);
         let now = self.clock.now();
         let wait = |Found { is, inside, since }: Found| {
-            let (what, missing) = self.describe(job, is);
+            let (what, Whom { missing, elsewhere }) = self.describe(job, is);
             let lasts = since.map(|since| Duration::from_micros(now.since(since).as_micros()));
-            Wait { what, inside, missing, seconds: lasts.map(seconds) }
+            let elsewhere = elsewhere.into_iter();
+            let elsewhere = elsewhere.map(|(job, ranks)| Elsewhere { job: self.name(job), ranks });
+            let elsewhere = elsewhere.collect();
+            let inside = inside.into_iter().collect();
+            Wait { what, inside, missing, elsewhere, seconds: lasts.map(seconds) }
         };
         (found.into_iter().map(wait).collect(), more)
     }
 
     /// Since when somebody waits for others who do nothing about it; nobody waits if never. A rank that
-    /// waits for a job it has asked for waits for us, and that is another matter.
+    /// waits for a job it has asked for waits for us, and one that waits for a name may offer a service until
+    /// somebody wants it; those are other matters.
     pub fn standstill(&self) -> Option<Instant> {
+        let moved = |id: JobId| self.server.job(id).and_then(server::Job::moved);
+        let pmix = Vec::from_iter(self.desk.pmix.waits().filter_map(|(peer, wait)| {
+            let others = match wait {
+                pmix::Wait::Post { job, .. } => moved(job),
+                pmix::Wait::Together { at, .. } => {
+                    let all = self.desk.pmix.taking_part(at, &self.server);
+                    { all }.filter_map(|((job, _), _)| moved(job)).max()
+                }
+                _ => return None,
+            };
+            Some((peer, others))
+        }));
         let since = self.server.jobs().filter_map(|id| {
             let job = self.server.job(id)?;
             let waits = |member: &&Member| {
@@ -87,10 +116,14 @@ impl Service {
                 })
             };
             let heard = job.members().iter().filter(waits).filter_map(Member::heard);
+            let of_job = pmix.iter().filter(|((job, _), _)| *job == id);
+            let heard_pmix = of_job.clone().filter_map(|((_, rank), _)| job.member(*rank)?.heard());
             // Whoever waits for what others may never have started to do waits since it asked. A fence
             // is the same one for clients of all protocols.
-            let first = heard.chain(job.fence().since()).min()?;
-            Some(job.moved().map_or(first, |moved| moved.max(first)))
+            let first = heard.chain(heard_pmix).chain(job.fence().since()).min()?;
+            // Whoever is waited for may be of another job, and do something there.
+            let others = of_job.filter_map(|(_, others)| *others);
+            Some(others.chain(job.moved()).fold(first, Ord::max))
         });
         let lasts = self.clock.now().since({ since }.min()?).as_micros();
         Instant::now().checked_sub(Duration::from_micros(lasts))
@@ -100,32 +133,27 @@ impl Service {
         let mut found: Vec<Found> = Vec::from_iter(self.fence_wait(job));
         let mut more = 0;
         let members = self.server.job(job).map_or(&[][..], server::Job::members);
-        for (rank, member) in (0..).zip(members) {
-            for wait in member.session().into_iter().flat_map(|id| self.server.waits(id)) {
-                let is = match wait {
-                    // Of all protocols' clients alike, and here already.
-                    server::Wait::Fence(_) => continue,
-                    server::Wait::Group(group) => Is::Group(group),
-                    server::Wait::Ring(number) => Is::Ring(number),
-                    server::Wait::Attribute(key) => Is::Attribute(printable(key.as_bytes())),
-                    server::Wait::Spawn => Is::Spawn,
-                };
-                let at = found.iter().position(|other| other.is == is);
-                if at.is_none() && found.len() >= WAITS_MAX {
-                    more += 1;
-                    continue;
-                }
-                let at = at.unwrap_or_else(|| {
-                    found.push(Found { is, inside: Ranks::default(), since: None });
-                    found.len() - 1
-                });
-                let Some(Found { inside, since, .. }) = found.get_mut(at) else { continue };
-                // Several threads of a rank may wait for the same.
-                if !inside.contains(rank) {
-                    inside.push(rank);
-                }
-                *since = [*since, member.heard()].into_iter().flatten().min();
+        let pmi = (0..).zip(members).flat_map(|(rank, member)| {
+            let waits = member.session().into_iter().flat_map(|id| self.server.waits(id));
+            waits.filter_map(Is::of).map(move |is| (rank, is))
+        });
+        let pmix = self.desk.pmix.waits().filter(|((of, _), _)| *of == job);
+        let pmix = pmix.map(|((_, rank), wait)| (rank.0, Is::of_pmix(wait)));
+        for (rank, is) in pmi.chain(pmix) {
+            let at = found.iter().position(|other| other.is == is);
+            if at.is_none() && found.len() >= WAITS_MAX {
+                more += 1;
+                continue;
             }
+            let at = at.unwrap_or_else(|| {
+                found.push(Found { is, inside: BTreeSet::new(), since: None });
+                found.len() - 1
+            });
+            let Some(Found { inside, since, .. }) = found.get_mut(at) else { continue };
+            // Several threads of a rank may wait for the same.
+            inside.insert(rank);
+            let heard = members.get(index(rank)).and_then(Member::heard);
+            *since = [*since, heard].into_iter().flatten().min();
         }
         (found, more)
     }
@@ -142,23 +170,86 @@ impl Service {
     }
 
     /// What it is for people, and who is missing.
-    fn describe(&self, id: JobId, is: Is) -> (What, Ranks) {
-        let numbers = |ranks: &mut dyn Iterator<Item = Rank>| ranks.map(|rank| rank.0).collect();
+    fn describe(&self, id: JobId, is: Is) -> (What, Whom) {
+        let here = |ranks: &mut dyn Iterator<Item = Rank>| Whom {
+            missing: ranks.map(|rank| rank.0).collect(),
+            elsewhere: Vec::new(),
+        };
         let job = self.server.job(id);
         match is {
             Is::Fence(number) => {
-                let missing = job.map(|job| numbers(&mut job.missing())).unwrap_or_default();
+                let missing = job.map(|job| here(&mut job.missing())).unwrap_or_default();
                 (What::Fence(number), missing)
             }
             Is::Group(group) => {
-                let missing = numbers(&mut self.server.missing_from_group(id, group));
+                let missing = here(&mut self.server.missing_from_group(id, group));
                 (What::GroupFence(group.tag), missing)
             }
-            Is::Ring(number) => {
-                (What::Ring(number), numbers(&mut self.server.missing_from_ring(id)))
+            Is::Ring(number) => (What::Ring(number), here(&mut self.server.missing_from_ring(id))),
+            Is::Attribute(key) => (What::Attribute(key), Whom::default()),
+            Is::Spawn => (What::Spawn, Whom::default()),
+            Is::Published(key) => (What::Published(key), Whom::default()),
+            Is::Post { job, rank, key } => {
+                let other = (job != id).then(|| self.name(job));
+                let whom = Whom::of(id, rank.into_iter().map(|rank| (job, rank)));
+                (What::Value { key, job: other, rank: rank.map(|rank| rank.0) }, whom)
             }
-            Is::Attribute(key) => (What::Attribute(key), Ranks::default()),
-            Is::Spawn => (What::Spawn, Ranks::default()),
+            Is::Together(purpose, at) => {
+                let all = Vec::from_iter(self.desk.pmix.taking_part(at, &self.server));
+                let missing = all.iter().filter(|(_, is_in)| !is_in).map(|(member, _)| *member);
+                let whom = Whom::of(id, missing);
+                let others = BTreeSet::from_iter(all.iter().map(|((job, _), _)| *job));
+                let others = others.into_iter().filter(|job| *job != id);
+                let others = others.map(|job| self.name(job)).collect();
+                let what = match purpose {
+                    Purpose::Fence => What::ListedFence,
+                    Purpose::Connect => What::Connect(others),
+                    Purpose::Disconnect => What::Disconnect(others),
+                };
+                (what, whom)
+            }
         }
+    }
+
+    /// What a job is called for people: as its key-value space.
+    fn name(&self, job: JobId) -> String {
+        self.server.job(job).map_or_else(String::new, |job| printable(job.name().as_bytes()))
+    }
+}
+
+impl Is {
+    /// What a PMI client waits for; nothing for the fence of all, which has its place already.
+    fn of(wait: server::Wait<'_>) -> Option<Self> {
+        Some(match wait {
+            server::Wait::Fence(_) => return None,
+            server::Wait::Group(group) => Self::Group(group),
+            server::Wait::Ring(number) => Self::Ring(number),
+            server::Wait::Attribute(key) => Self::Attribute(printable(key.as_bytes())),
+            server::Wait::Spawn => Self::Spawn,
+        })
+    }
+
+    fn of_pmix(wait: pmix::Wait<'_>) -> Self {
+        match wait {
+            pmix::Wait::Together { purpose, at } => Self::Together(purpose, at),
+            pmix::Wait::Post { job, rank, key } => {
+                Self::Post { job, rank, key: key.map(printable) }
+            }
+            pmix::Wait::Lookup(key) => Self::Published(printable(key)),
+            pmix::Wait::Owner => Self::Spawn,
+        }
+    }
+}
+
+impl Whom {
+    /// These processes, as job `home` sees them.
+    fn of(home: JobId, processes: impl Iterator<Item = (JobId, Rank)>) -> Self {
+        let mut by_job: BTreeMap<JobId, BTreeSet<u32>> = BTreeMap::new();
+        for (job, rank) in processes {
+            by_job.entry(job).or_default().insert(rank.0);
+        }
+        let missing = by_job.remove(&home).into_iter().flatten().collect();
+        let ranks = |(job, ranks): (JobId, BTreeSet<u32>)| (job, ranks.into_iter().collect());
+        Self { missing, elsewhere: by_job.into_iter().map(ranks).collect() }
     }
 }

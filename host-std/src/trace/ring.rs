@@ -5,7 +5,7 @@
 //! message is kept beside it.
 
 use pmi_trace::Direction;
-use pmi_trace::message::word;
+use pmi_trace::message::name;
 use std::collections::VecDeque;
 
 /// The newest records.
@@ -107,7 +107,7 @@ impl Last {
     /// The command of the message, safe to show on a terminal.
     pub fn name(&self) -> String {
         let start = self.start.get(..self.len_bytes).unwrap_or(&self.start);
-        word(start).escape_ascii().to_string()
+        name(self.direction, start, self.len_bytes).escape_ascii().to_string()
     }
 }
 

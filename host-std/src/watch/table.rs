@@ -60,8 +60,20 @@ pub struct Wait {
     pub inside: Ranks,
     /// Who is waited for, as far as that is known.
     pub missing: Ranks,
+    /// Who is waited for in other jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<Elsewhere>,
     /// How long the first of them has waited.
     pub seconds: Option<f64>,
+}
+
+/// Ranks of another job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// The name of the job.
+    pub job: String,
+    /// Its ranks.
+    pub ranks: Ranks,
 }
 
 /// What ranks wait for.
@@ -78,6 +90,23 @@ pub enum What {
     Attribute(String),
     /// The job that was asked for.
     Spawn,
+    /// What a rank puts, in PMIx.
+    Value {
+        /// Under which key; under any, if there is none.
+        key: Option<String>,
+        /// The job, if it is another one.
+        job: Option<String>,
+        /// The rank; any, if there is none.
+        rank: Option<u32>,
+    },
+    /// The end of a fence of processes that were listed, in PMIx.
+    ListedFence,
+    /// That those come who shall be connected, in PMIx: the names of the other jobs.
+    Connect(Vec<String>),
+    /// That those come who shall be connected no more: the names of the other jobs.
+    Disconnect(Vec<String>),
+    /// That somebody publishes something under this key, in PMIx.
+    Published(String),
 }
 
 /// One rank.
@@ -143,9 +172,11 @@ impl Table {
 pub struct NoSuchJob;
 
 impl Job {
-    /// Everybody who is waited for.
-    pub fn missing(&self) -> impl Iterator<Item = &Ranks> {
-        self.waits.iter().map(|wait| &wait.missing)
+    /// Everybody of this job who is waited for in job `of`, which may be this one.
+    pub fn missing_in<'a>(&'a self, of: &'a Self) -> impl Iterator<Item = &'a Ranks> {
+        let own = of.waits.iter().filter(|_| self.name == of.name).map(|wait| &wait.missing);
+        let elsewhere = of.waits.iter().flat_map(|wait| &wait.elsewhere);
+        own.chain(elsewhere.filter(|there| there.job == self.name).map(|there| &there.ranks))
     }
 
     /// What `rank` waits in.
@@ -187,6 +218,7 @@ pub(super) mod tests {
             what: What::Fence(0),
             inside: (0..3).collect(),
             missing: [3].into_iter().collect(),
+            elsewhere: Vec::new(),
             seconds: Some(10.5),
         };
         let job = Job {

@@ -1,7 +1,8 @@
 //! A table as people read it.
 
 use super::process::State;
-use super::table::{Job, Phase, Rank, Table, Wait, What};
+use super::ranges::Ranks;
+use super::table::{Elsewhere, Job, Phase, Rank, Table, Wait, What};
 use std::fmt::Write;
 
 /// Which rows are shown.
@@ -36,7 +37,17 @@ pub fn jobs(jobs: &[Job], rows: Rows) -> String {
 /// Who waits for whom, one sentence each, and what is known of those that are waited for.
 pub fn standstill(table: &Table, lasts: f64) -> String {
     let mut text = format!("nothing has moved for {}", time(lasts));
-    for job in table.jobs.iter().filter(|job| !job.waits.is_empty()) {
+    let concerns = |job: &&Job| !job.waits.is_empty() || !job.ranks.is_empty();
+    for job in table.jobs.iter().filter(concerns) {
+        if job.waits.is_empty() {
+            let _ = write!(
+                text,
+                "\n  in job {}, {} of {}:",
+                job.name,
+                counted(job.size.into(), "rank"),
+                job.program
+            );
+        }
         for sentence in sentences(job) {
             let _ = write!(text, "\n  {sentence}");
         }
@@ -65,19 +76,43 @@ pub fn sentences(job: &Job) -> Vec<String> {
 }
 
 fn sentence(job: &Job, wait: &Wait) -> String {
-    let Wait { what, inside, missing, .. } = wait;
+    let Wait { what, inside, missing, elsewhere, .. } = wait;
     let verb = if inside.count() == 1 { "waits" } else { "wait" };
     let who = format!("{} of {} {verb}", inside.named(), size(job));
-    let whom = match missing.is_empty() {
-        true => String::new(),
-        false => format!(" for {}", missing.named()),
-    };
+    let whom = whom(missing, elsewhere);
     match what {
         What::Fence(number) => format!("{who} in fence {number}{whom}"),
         What::GroupFence(tag) => format!("{who} in a fence of some ranks with tag {tag}{whom}"),
         What::Ring(number) => format!("{who} in ring {number}{whom}"),
         What::Attribute(key) => format!("{who} until somebody on the same node puts '{key}'"),
         What::Spawn => format!("{who} for the job that was asked for"),
+        What::Value { key, job, rank } => {
+            let key = key.as_ref().map_or("anything".to_owned(), |key| format!("'{key}'"));
+            let rank = rank.map_or("any rank".to_owned(), |rank| format!("rank {rank}"));
+            let job = job.as_ref().map(|job| format!(" of job {job}")).unwrap_or_default();
+            format!("{who} for {key} of {rank}{job}")
+        }
+        What::ListedFence => format!("{who} in a fence of some ranks{whom}"),
+        What::Connect(jobs) => format!("{who} in a connect with {}{whom}", named(jobs)),
+        What::Disconnect(jobs) => format!("{who} in a disconnect from {}{whom}", named(jobs)),
+        What::Published(key) => format!("{who} until somebody publishes '{key}'"),
+    }
+}
+
+/// Who is waited for, as the end of a sentence; nothing if that is not known.
+fn whom(missing: &Ranks, elsewhere: &[Elsewhere]) -> String {
+    let here = (!missing.is_empty()).then(|| missing.named());
+    let there = elsewhere.iter().map(|there| format!("{} of {}", there.ranks.named(), there.job));
+    let all = Vec::from_iter(here.into_iter().chain(there));
+    if all.is_empty() { String::new() } else { format!(" for {}", all.join(" and ")) }
+}
+
+/// Jobs by their names.
+fn named(jobs: &[String]) -> String {
+    match jobs {
+        [] => "each other".to_owned(),
+        [job] => format!("job {job}"),
+        jobs => format!("jobs {}", jobs.join(" and ")),
     }
 }
 
@@ -184,6 +219,11 @@ fn place(what: &What) -> String {
         What::Ring(number) => format!("in ring {number}"),
         What::Attribute(_) => "in a get".to_owned(),
         What::Spawn => "in a spawn".to_owned(),
+        What::Value { .. } => "in a get".to_owned(),
+        What::ListedFence => "in a fence of some".to_owned(),
+        What::Connect(_) => "in a connect".to_owned(),
+        What::Disconnect(_) => "in a disconnect".to_owned(),
+        What::Published(_) => "in a lookup".to_owned(),
     }
 }
 
@@ -231,6 +271,63 @@ mod tests {
        3  4711  node1  stopped  do_signal_stop   0.03  0.00  before init     0  none
     a stopped process goes on after 'kill -CONT 4711'"
         );
+    }
+
+    #[test]
+    fn what_pmix_clients_wait_for_is_said_with_its_name() {
+        let mut job = tests::table().jobs.remove(0);
+        let told = |what, missing: &[u32], elsewhere: &[(&str, u32)]| {
+            let there = |(job, rank): &(&str, u32)| Elsewhere {
+                job: (*job).to_owned(),
+                ranks: [*rank].into_iter().collect(),
+            };
+            job.waits[0].what = what;
+            job.waits[0].missing = missing.iter().copied().collect();
+            job.waits[0].elsewhere = elsewhere.iter().map(there).collect();
+            sentences(&job).remove(0)
+        };
+        let mut told = told;
+        let value = |key: Option<&str>, job: Option<&str>, rank| What::Value {
+            key: key.map(str::to_owned),
+            job: job.map(str::to_owned),
+            rank,
+        };
+        let who = "ranks 0-2 of 4 wait";
+        let text = told(value(Some("card"), None, Some(3)), &[3], &[]);
+        assert_eq!(text, format!("{who} for 'card' of rank 3"));
+        let text = told(value(None, Some("kvs_9_1"), Some(0)), &[], &[("kvs_9_1", 0)]);
+        assert_eq!(text, format!("{who} for anything of rank 0 of job kvs_9_1"));
+        let text = told(value(Some("card"), None, None), &[], &[]);
+        assert_eq!(text, format!("{who} for 'card' of any rank"));
+        let text = told(What::ListedFence, &[3], &[]);
+        assert_eq!(text, format!("{who} in a fence of some ranks for rank 3"));
+        let jobs = vec!["kvs_9_1".to_owned()];
+        let text = told(What::Connect(jobs.clone()), &[3], &[("kvs_9_1", 0)]);
+        assert_eq!(
+            text,
+            format!("{who} in a connect with job kvs_9_1 for rank 3 and rank 0 of kvs_9_1")
+        );
+        let text = told(What::Disconnect(jobs), &[], &[]);
+        assert_eq!(text, format!("{who} in a disconnect from job kvs_9_1"));
+        let text = told(What::Published("ocean".to_owned()), &[], &[]);
+        assert_eq!(text, format!("{who} until somebody publishes 'ocean'"));
+    }
+
+    #[test]
+    fn ranks_of_another_job_that_are_waited_for_have_a_table_of_their_own() {
+        let mut table = tests::table();
+        let mut other = table.jobs[0].clone();
+        (other.name, other.waits) = ("kvs_9_1".to_owned(), Vec::new());
+        table.jobs[0].ranks.clear();
+        table.jobs[0].waits[0].elsewhere =
+            vec![Elsewhere { job: other.name.clone(), ranks: [3].into_iter().collect() }];
+        assert_eq!(Vec::from_iter(other.missing_in(&table.jobs[0])).len(), 1);
+        table.jobs.push(other);
+        let text = standstill(&table, 10.5);
+        let lines = Vec::from_iter(text.lines());
+        assert_eq!(lines[1], "  ranks 0-2 of 4 wait in fence 0 for rank 3 and rank 3 of kvs_9_1");
+        assert_eq!(lines[2], "  in job kvs_9_1, 4 ranks of ./a.out:");
+        assert!(lines[4].contains("do_signal_stop"), "{text}");
     }
 
     #[test]

@@ -24,6 +24,15 @@ pub fn word(message: &[u8]) -> &[u8] {
     rest.get(..end).unwrap_or_default()
 }
 
+/// The command of a message of `len_bytes`, of which only the start was kept, as it is called on the wire;
+/// an answer of PMIx does not say what it answers. Empty if there is none.
+pub fn name(direction: Direction, start: &[u8], len_bytes: usize) -> &[u8] {
+    match pmix::name(direction, start, len_bytes) {
+        Some(name) => name.as_bytes(),
+        None => word(start),
+    }
+}
+
 /// True for a frame of PMI-2, false for lines of PMI-1 and whatever is neither.
 pub fn is_frame(message: &[u8]) -> bool {
     message.first().is_some_and(|first| b" 0123456789".contains(first))

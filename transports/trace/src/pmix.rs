@@ -87,6 +87,28 @@ pub(crate) fn shape(direction: Direction, message: &[u8]) -> Option<Shape> {
     })
 }
 
+/// What a message of `len_bytes` is called, of which only the start was kept; `None` if it is of another
+/// protocol.
+pub(crate) fn name(direction: Direction, start: &[u8], len_bytes: usize) -> Option<&'static str> {
+    match (direction, start.first()?, Header::read(start)) {
+        (Direction::ToServer, 0xff, _) => Some(GREETING_NAME),
+        (_, 0, Some(header))
+            if usize::try_from(header.body_bytes).ok() == len_bytes.checked_sub(Header::BYTES) =>
+        {
+            Some(match direction {
+                _ if header.tag < TAG_REQUESTS => "pmix notice",
+                Direction::ToClient => "pmix answer",
+                Direction::ToServer => {
+                    let command = command(start.get(Header::BYTES..)?);
+                    command.and_then(Command::name).unwrap_or("pmix message")
+                }
+            })
+        }
+        (Direction::ToClient, 0 | 0xff, _) if [4, 8].contains(&len_bytes) => Some(GREETING_NAME),
+        _ => None,
+    }
+}
+
 /// What an answer shares with its question.
 pub(crate) fn tag(message: &[u8]) -> Option<&[u8]> {
     let direction = Direction::ToServer;
@@ -99,7 +121,7 @@ pub(crate) fn tag(message: &[u8]) -> Option<&[u8]> {
 /// What other generations call that, and what PMIx does.
 pub(crate) fn asks(message: &[u8]) -> Option<(Verb, &'static str)> {
     let body = match kind(Direction::ToServer, message)? {
-        Kind::Greeting(_) => return Some((Verb::Init, "pmix greeting")),
+        Kind::Greeting(_) => return Some((Verb::Init, GREETING_NAME)),
         Kind::Message(_, body) => body,
         Kind::Welcome(_) => return None,
     };
@@ -115,16 +137,16 @@ pub(crate) fn asks(message: &[u8]) -> Option<(Verb, &'static str)> {
 pub(crate) fn describe(direction: Direction, message: &[u8]) -> Option<Meaning> {
     Some(match kind(direction, message)? {
         Kind::Greeting(bytes) => {
-            let meaning = Meaning::named("pmix greeting");
+            let meaning = Meaning::named(GREETING_NAME);
             match Greeting::read(bytes) {
                 Ok(greeting) => meaning.with("version", shown(greeting.version)),
                 Err(error) => Meaning { is_good: false, ..meaning.with("unread", error) },
             }
         }
         Kind::Welcome(bytes) => match read_welcome(bytes)? {
-            (Ok(index), _) => Meaning::named("pmix greeting").with("rc", 0).with("index", index),
+            (Ok(index), _) => Meaning::named(GREETING_NAME).with("rc", 0).with("index", index),
             (Err(status), _) => {
-                let meaning = Meaning::named("pmix greeting").with("rc", status);
+                let meaning = Meaning::named(GREETING_NAME).with("rc", status);
                 Meaning { is_good: false, ..meaning }
             }
         },
@@ -148,6 +170,9 @@ pub(crate) fn describe(direction: Direction, message: &[u8]) -> Option<Meaning> 
         }
     })
 }
+
+/// The first words of both sides have no header, and no command.
+const GREETING_NAME: &str = "pmix greeting";
 
 fn command(body: &[u8]) -> Option<Command> {
     let read = |from: &mut Unpacker<'_>| Some(Command(from.one(Type::COMMAND).ok()?.u8().ok()?));
@@ -216,6 +241,24 @@ mod tests {
         {
             assert_eq!(shape(Direction::ToServer, other), None, "{other:?}");
         }
+    }
+
+    #[test]
+    fn the_start_of_a_message_is_enough_for_its_name() {
+        let names = TALK.map(|(direction, bytes, ..)| {
+            let start = bytes.get(..40).unwrap_or(bytes);
+            name(direction, start, bytes.len())
+        });
+        let greeting = Some("pmix greeting");
+        let answer = Some("pmix answer");
+        let notice = Some("pmix notice");
+        assert_eq!(names, [greeting, greeting, Some("REQ"), answer, answer, notice]);
+        for other in [&b"cmd=init pmi_version=1\n"[..], b"    14cmd=job-getid;", b"", b"\0"] {
+            assert_eq!(name(Direction::ToServer, other, other.len()), None, "{other:?}");
+        }
+        // A commit is longer than what is kept of it.
+        let commit = [&[0, 0, 0, 5, 0, 0, 0, 106, 0, 0, 16, 0, 0, 0, 0, 0, 1, 7][..], &[7; 22]];
+        assert!(name(Direction::ToServer, &commit.concat(), 4096 + 16).is_some());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::time::Instant;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{List, Proc, Type, WILDCARD};
 
-/// What several processes do together.
+/// Something that several processes do together, and who has come to it.
 #[derive(Clone, Debug)]
 pub struct Collective<B> {
     purpose: Purpose,
@@ -28,9 +28,9 @@ pub struct Collective<B> {
     inside: u32,
 }
 
-/// What it is.
+/// What several processes do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub enum Purpose {
     /// A fence of some processes.
     Fence,
     /// A fence, after which the processes know each other's jobs.
@@ -215,26 +215,47 @@ impl<P: Memory> Pmix<P> {
         at: usize,
         server: &Server<S>,
     ) -> u32 {
-        let is_in = |job: JobId, rank: Rank| {
-            let all = (0..self.connections.end()).filter_map(|number| self.connections.get(number));
-            { all }.any(|Connection { talk, .. }| {
-                talk.peer == Some((job, rank)) && talk.in_collective(at).is_some()
-            })
-        };
-        let mut count = 0;
-        for (id, rank) in open.listed() {
-            let Some(job) = server.job(id).filter(|job| job.gone > 0) else { continue };
-            let ranks = if rank == WILDCARD { 0..job.size() } else { rank..rank.saturating_add(1) };
-            for rank in ranks.map(Rank) {
-                let is_gone = job.member(rank).is_some_and(Member::is_gone);
-                count += u32::from(is_gone && !is_in(id, rank));
-            }
+        // Looked at whenever somebody comes, when nearly always nobody is gone.
+        if open.listed().all(|(id, _)| server.job(id).is_none_or(|job| job.gone == 0)) {
+            return 0;
         }
-        count
+        let gone = open.members(server).filter(|(job, rank)| {
+            let job = server.job(*job).filter(|job| job.gone > 0);
+            job.and_then(|job| job.member(*rank)).is_some_and(Member::is_gone)
+        });
+        let count = gone.filter(|member| !self.is_in(at, *member)).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a process has come to what several do together.
+    pub(super) fn is_in(&self, at: usize, member: (JobId, Rank)) -> bool {
+        let all = (0..self.connections.end()).filter_map(|number| self.connections.get(number));
+        { all }.any(|Connection { talk, .. }| {
+            talk.peer == Some(member) && talk.in_collective(at).is_some()
+        })
     }
 }
 
 impl<B: Block> Collective<B> {
+    /// What the processes do.
+    pub(super) const fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// Who takes part, one by one.
+    pub(super) fn members<S: Storage>(
+        &self,
+        server: &Server<S>,
+    ) -> impl Iterator<Item = (JobId, Rank)> {
+        self.listed().flat_map(|(id, rank)| {
+            let ranks = match rank {
+                WILDCARD => 0..server.job(id).map_or(0, Job::size),
+                rank => rank..rank.saturating_add(1),
+            };
+            ranks.map(move |rank| (id, Rank(rank)))
+        })
+    }
+
     /// Whether a process takes part.
     fn has(&self, job: JobId, rank: Rank) -> bool {
         self.listed().any(|(of, ranks)| of == job && (ranks == rank.0 || ranks == WILDCARD))

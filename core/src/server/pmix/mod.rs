@@ -35,15 +35,17 @@ mod query;
 mod realm;
 mod resolve;
 mod state;
+mod waiting;
 
 pub use block::Block;
-pub use collective::Collective;
+pub use collective::{Collective, Purpose};
 pub use connection::{Connection, Pending};
 pub use events::{Happening, News};
 pub use info::JobView;
 pub use names::Published;
 pub use post::{Post, Posted};
 pub use query::Question;
+pub use waiting::Wait;
 
 use self::connection::{Owed, Stage};
 use super::member::{Member, Phase};

@@ -8,6 +8,7 @@ mod names;
 mod opening;
 mod owner;
 mod posts;
+mod waits;
 
 use super::*;
 use crate::server::pmix::{

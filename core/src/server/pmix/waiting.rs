@@ -1,0 +1,85 @@
+//! Who waits for whom, as [`Server::waits`] tells it of the other generations.
+
+use super::collective::Purpose;
+use super::connection::{Connection, Owed};
+use super::{Memory, Pmix};
+use crate::ids::{JobId, Rank};
+use crate::server::{Server, Storage};
+use crate::storage::Slots;
+use crate::wire::pmix::{Format, Request, Unpacker, ranks};
+
+/// What a client waits for. Others have to bring it about; the fence of its job is not here, since that is
+/// the same one for clients of all generations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait<'a> {
+    /// What several processes do together.
+    Together {
+        /// What that is.
+        purpose: Purpose,
+        /// Which of them, for [`Pmix::taking_part`].
+        at: usize,
+    },
+    /// What a process posts.
+    Post {
+        /// Its job.
+        job: JobId,
+        /// The process; none is any of the job.
+        rank: Option<Rank>,
+        /// Under which key; none is any.
+        key: Option<&'a [u8]>,
+    },
+    /// That somebody publishes something; the first key that it looks for.
+    Lookup(&'a [u8]),
+    /// What the owner was asked to do: to start processes, mostly.
+    Owner,
+}
+
+impl<P: Memory> Pmix<P> {
+    /// What each client that was let in waits for, thread by thread, with who it is.
+    ///
+    /// Changes after: any call on any connection or on any session of the server.
+    pub fn waits(&self) -> impl Iterator<Item = ((JobId, Rank), Wait<'_>)> {
+        let all = (0..self.connections.end()).filter_map(|at| self.connections.get(at));
+        let talks = all.map(|Connection { talk, .. }| talk).filter(|talk| talk.is_admitted);
+        let waits = talks.filter_map(|talk| {
+            let peer = talk.peer?;
+            let pendings = talk.pendings().map(|(_, pending)| &pending.owed);
+            let waits = pendings.filter_map(|owed| self.wait(owed, talk.format));
+            Some(waits.map(move |wait| (peer, wait)))
+        });
+        waits.flatten()
+    }
+
+    fn wait<'a>(&self, owed: &'a Owed<P::Block>, format: Format) -> Option<Wait<'a>> {
+        match owed {
+            Owed::Collective { at, .. } => {
+                let purpose = self.collectives.get(*at)?.purpose();
+                Some(Wait::Together { purpose, at: *at })
+            }
+            Owed::Get { job, rank, key, .. } => {
+                let rank = (*rank < ranks::LOCAL_PEERS).then_some(Rank(*rank));
+                Some(Wait::Post { job: *job, rank, key: key.as_ref().map(AsRef::as_ref) })
+            }
+            Owed::Lookup { body, .. } => {
+                match Request::read(Unpacker::new(body.as_ref(), format)) {
+                    Ok(Request::Lookup(wanted)) => wanted.keys().next().map(Wait::Lookup),
+                    _ => None,
+                }
+            }
+            Owed::Owner(_) => Some(Wait::Owner),
+            _ => None,
+        }
+    }
+
+    /// Who takes part in what several processes do together, and whether each has come.
+    pub fn taking_part<S: Storage>(
+        &self,
+        at: usize,
+        server: &Server<S>,
+    ) -> impl Iterator<Item = ((JobId, Rank), bool)> {
+        let open = self.collectives.get(at);
+        open.into_iter().flat_map(move |open| {
+            open.members(server).map(move |member| (member, self.is_in(at, member)))
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! Who waits for whom, as an owner can tell people.
+
+use super::*;
+use crate::server::pmix::{Purpose, Wait};
+
+#[test]
+fn a_get_that_waits_names_the_key_and_the_process() {
+    let mut hall = Hall::new(2);
+    let job = hall.world.job;
+    assert_eq!(hall.pmix.waits().count(), 0);
+    hall.get(0, 1, Some("card"), false);
+    hall.get(0, 1, None, false);
+    hall.get(1, ranks::UNDEF, Some("any"), false);
+    let post = |rank, key| Wait::Post { job, rank, key };
+    let (first, second) = ((job, Rank(0)), (job, Rank(1)));
+    let waits = Vec::from_iter(hall.pmix.waits());
+    let expected = [
+        (first, post(Some(Rank(1)), Some(&b"card"[..]))),
+        (first, post(Some(Rank(1)), None)),
+        (second, post(None, Some(b"any"))),
+    ];
+    assert_eq!(waits, expected);
+    hall.commit(1, "card", &[3]);
+    let keys = hall.pmix.waits().map(|(peer, _)| peer);
+    assert_eq!(Vec::from_iter(keys), [second], "both gets of rank 0 have their answers");
+}
+
+#[test]
+fn a_fence_of_some_names_who_is_in_it() {
+    let mut hall = Hall::new(4);
+    let job = hall.world.job;
+    // The fence of all is told by the job itself.
+    hall.fence(3, &[WILDCARD], 0);
+    assert_eq!(hall.pmix.waits().count(), 0);
+    hall.fence(0, &[0, 1, 2], 0);
+    hall.fence(2, &[2, 1, 0], 0);
+    let waits = Vec::from_iter(hall.pmix.waits());
+    let [(first, Wait::Together { purpose: Purpose::Fence, at }), (second, same)] = waits[..]
+    else {
+        panic!("{waits:?}")
+    };
+    assert_eq!([first, second], [(job, Rank(0)), (job, Rank(2))]);
+    assert_eq!(waits[0].1, same);
+    let who = hall.pmix.taking_part(at, &hall.world.server);
+    let who: Vec<(u32, bool)> = who.map(|((_, rank), is_in)| (rank.0, is_in)).collect();
+    assert_eq!(who, [(0, true), (1, false), (2, true)]);
+    hall.fence(1, &[0, 1, 2], 0);
+    assert_eq!(hall.pmix.waits().count(), 0);
+    assert_eq!(hall.pmix.taking_part(at, &hall.world.server).count(), 0);
+}

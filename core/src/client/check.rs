@@ -2,8 +2,8 @@
 
 use super::dialect::Dialect;
 use super::inflight::Inflight;
-use super::{Client, State, TICKET_DIGITS, Ticket, UNSAYABLE};
-use crate::command::{Group, Place, Request, Text, Version};
+use super::{Client, TICKET_DIGITS, Ticket, UNSAYABLE};
+use crate::command::{Group, Maxes, Place, Request, Text, Version};
 use crate::error::Misuse;
 use crate::parts;
 use crate::storage::Buffer;
@@ -25,55 +25,71 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
 
     /// Whether the server and the version that is spoken take `request`.
     pub(super) fn check(&self, request: &Request<'_>) -> Result<(), Misuse> {
-        let needs_name = match *request {
-            // No dialect can put into another job's space, or among what a manager says.
-            Request::Put { place: Place::Attributes, .. } => return Err(UNSAYABLE),
-            Request::Put { place: Place::Job(Some(name)), .. } if name != *self.learnt.name() => {
-                return Err(UNSAYABLE);
+        let (key, value, place) = match *request {
+            Request::Put { place, key, value } => {
+                let is_own = match place {
+                    Place::Job(Some(name)) => name.as_plain() == Some(self.learnt.name()),
+                    Place::Job(None) => true,
+                    Place::Node => parts::FRAMES || parts::OWN_FRAMES,
+                    Place::Attributes => false,
+                };
+                if !is_own {
+                    // No dialect can put into another job's space, or among what a manager says.
+                    return Err(UNSAYABLE);
+                }
+                (key, value, Place::Job(None))
             }
-            Request::Put { key, value, .. } | Request::PutPair { key, value } => {
-                within("key", key, self.learnt.maxes.key)?;
-                within("value", value, self.learnt.maxes.value)?;
-                // Frames do not say whose space it is, since there is no other to put into.
-                self.dialect() == Dialect::Lines
-            }
-            // The one text that the codecs take as it is.
-            Request::Get { place: Place::Job(Some(name)), .. }
-                if name.bytes().any(|b| b <= b' ') =>
-            {
-                return Err(UNSAYABLE);
-            }
-            Request::Get { place, key, .. } => {
-                within("key", key, self.learnt.maxes.key)?;
-                matches!(place, Place::Job(None)) && self.dialect() != Dialect::Own
-            }
+            Request::PutPair { key, value } if parts::CIRCLES => (key, value, Place::Job(None)),
+            Request::Get { place, key, .. } => (key, Text::EMPTY, place),
             Request::Init { version } if !self.may_ask_for(version) => {
                 return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
             }
-            Request::Fence { group: Group::World, tag: None } => false,
-            Request::Fence { group, .. } => {
-                if !parts::GROUPS || self.version() < Some(Version::V1_2) {
-                    return Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" });
-                }
-                if matches!(group, Group::Ranks(list) if !is_list(list)) {
-                    return Err(UNSAYABLE);
-                }
-                false
+            Request::Fence { group, tag } => return self.check_group(group, tag),
+            Request::OutOfBand { .. } | Request::Lacking { .. } => return Err(UNSAYABLE),
+            _ => return Ok(()),
+        };
+        let Maxes { key: keys, value: values, .. } = self.learnt.maxes;
+        within("key", key, keys)?;
+        within("value", value, values)?;
+        let needs_name = match place {
+            // Frames do not say whose space a put goes to, since there is no other to put into.
+            Place::Job(None) => match self.dialect() {
+                Dialect::Lines => true,
+                Dialect::Frames => matches!(request, Request::Get { .. }),
+                Dialect::Own => false,
+            },
+            // The one text that frames take as it is.
+            Place::Job(Some(name))
+                if self.dialect() != Dialect::Lines && name.bytes().any(|b| b <= b' ') =>
+            {
+                return Err(UNSAYABLE);
             }
-            Request::OutOfBand { .. } => return Err(UNSAYABLE),
             _ => false,
         };
-        if needs_name && self.learnt.kvsname.is_none() {
+        if needs_name && self.learnt.name().is_empty() {
             return Err(Misuse::WrongState { needed: "the name of the space was asked for" });
         }
         Ok(())
+    }
+
+    /// Whether a fence of this group can be said.
+    fn check_group(&self, group: Group<'_>, tag: Option<u32>) -> Result<(), Misuse> {
+        match group {
+            Group::World if tag.is_none() => Ok(()),
+            _ if !parts::GROUPS || self.version() < Some(Version::V1_2) => {
+                Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" })
+            }
+            Group::Ranks(list) if !is_list(list) => Err(UNSAYABLE),
+            _ => Ok(()),
+        }
     }
 
     /// Whether this client can go on in `version`.
     fn may_ask_for(&self, version: Version) -> bool {
         match self.dialect() {
             Dialect::Own => version == Version::OWN,
-            _ => version.major == 1 || (version.major <= GENERATIONS && parts::FRAMES),
+            _ if version == Version::V2_0 => GENERATIONS >= 2 && parts::FRAMES,
+            _ => version.major == 1 && version.minor <= Version::V1_2.minor,
         }
     }
 
@@ -83,8 +99,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         ticket: Ticket,
         digits: &'d mut [u8; TICKET_DIGITS],
     ) -> &'d [u8] {
-        let is_open = matches!(self.state, State::Open { .. } | State::Finalizing { .. });
-        if !Inflight::<SLOTS>::HAS_NAMES || !is_open {
+        if !Inflight::<SLOTS>::HAS_NAMES || !self.course.is_open() {
             return b"";
         }
         let len = Writer::new(digits).unsigned(ticket.0.into()).len();

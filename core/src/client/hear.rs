@@ -1,11 +1,13 @@
 //! What comes in and goes out: the client as a machine.
 
 use super::dialect::Dialect;
-use super::inflight::{self, Waiting};
-use super::{Client, Event, Hold, State};
-use crate::command::{Reply, Verb};
+use super::inflight::{self, Heard};
+use super::state::Stage;
+use super::{Client, Event, Hold};
+use crate::command::Verb;
 use crate::error::{Full, PeerError};
 use crate::machine::Machine;
+use crate::parts;
 use crate::storage::Buffer;
 use crate::time::Instant;
 use crate::wire::{Framed, Unwritten};
@@ -20,31 +22,22 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Machine
 
     fn handle_input(&mut self, _now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
         self.let_go();
-        match self.state {
-            State::Failed(error) => Err(error),
-            // Nothing that still comes can matter, and whoever sends it must not be held up.
-            State::Aborting | State::Ended => Ok(bytes.len()),
-            _ => self.feed(bytes).map_err(|error| self.fail(error)),
-        }
+        // When it is over, nothing that still comes can matter, and whoever sends it must not be
+        // held up.
+        let taken = if self.course.is_over() { bytes.len() } else { self.feed(bytes) };
+        self.course.fault.map_or(Ok(taken), Err)
     }
 
     fn handle_timeout(&mut self, _now: Instant) -> Result<(), PeerError> {
-        match self.state {
-            State::Failed(error) => Err(error),
-            _ => Ok(()),
-        }
+        self.course.fault.map_or(Ok(()), Err)
     }
 
     fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
         self.let_go();
-        match self.state.ended() {
-            Ok(next) => {
-                self.owed = None;
-                self.state = next;
-                Ok(())
-            }
-            Err(error) => Err(self.fail(error)),
-        }
+        self.course.ended();
+        self.owed = None;
+        self.give_up();
+        self.course.fault.map_or(Ok(()), Err)
     }
 
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
@@ -58,24 +51,28 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Machine
             Err(Unwritten::Misuse(_)) => None,
         };
         self.owed = None;
-        if matches!(self.hold, Hold::Outgoing) {
+        if self.hold == Hold::Outgoing {
             self.clear_buffer();
         }
-        self.state = self.state.sent();
+        self.course.sent();
         Ok(len)
     }
 
     fn poll_event(&mut self) -> Option<Event<'_>> {
         self.let_go();
-        let Hold::Whole(Waiting { ticket, verb, .. }) = self.hold else { return None };
+        if self.hold != Hold::Whole {
+            return None;
+        }
         self.hold = Hold::Lent;
+        let Heard { ticket, verb } = self.heard;
         // The opening of PMI is answered in lines, whatever comes then.
         let dialect = match (verb, self.dialect()) {
             (Verb::Init, Dialect::Frames) => Dialect::Lines,
             (_, dialect) => dialect,
         };
-        let reply = dialect.read(self.buffer.as_slice()).ok()?;
-        Some(Event::Reply { ticket, reply: Reply { to: verb, ..reply } })
+        let mut reply = dialect.read(self.buffer.as_slice()).ok()?;
+        reply.to = verb;
+        Some(Event::Reply { ticket, reply })
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -83,60 +80,77 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Machine
     }
 
     fn is_finished(&self) -> bool {
-        matches!(self.state, State::Ended | State::Failed(_))
+        self.course.fault.is_some() || self.course.stage == Stage::Ended
     }
 }
 
 impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GENERATIONS> {
     /// Reads the whole answer in the buffer, and learns from it.
-    fn take_up(&mut self) -> Result<(), PeerError> {
-        let reply = self.dialect().read(self.buffer.as_slice())?;
-        if reply.to == Verb::PutPair {
+    fn take_up(&mut self) {
+        let read = self.dialect().read(self.buffer.as_slice());
+        let reply = match &read {
+            Ok(reply) => reply,
+            Err(bad) => return self.course.fault = Some(PeerError::Malformed(*bad)),
+        };
+        if parts::CIRCLES && reply.to == Verb::PutPair {
             // What was announced is answered as a whole; if it was refused while pairs were on
             // their way, a server may have refused each of them too.
-            self.clear_buffer();
-            return Ok(());
+            return self.clear_buffer();
         }
-        let Some(waiting) = self.inflight.answered(&reply) else {
-            let expected = self.inflight.expected();
-            return Err(PeerError::OutOfOrder { got: inflight::reported(reply.to), expected });
+        let Some(heard) = self.inflight.answered(reply) else {
+            let (got, expected) = (inflight::reported(reply.to), self.inflight.expected());
+            return self.course.fault = Some(PeerError::OutOfOrder { got, expected });
         };
-        let reply = Reply { to: waiting.verb, ..reply };
-        self.state = self.state.answered(&reply)?;
-        self.learnt.learn(&reply)?;
-        self.hold = Hold::Whole(waiting);
-        if waiting.verb == Verb::Init {
-            self.dialect = Dialect::of(self.state.version());
+        self.course.answered(reply);
+        if self.course.fault.is_some() {
+            return;
         }
-        Ok(())
+        if let Err(bad) = self.learnt.learn(reply) {
+            return self.course.fault = Some(PeerError::Malformed(bad));
+        }
+        self.heard = heard;
+        self.hold = Hold::Whole;
+        if heard.verb == Verb::Init && (parts::FRAMES || parts::OWN_FRAMES) {
+            self.dialect = Dialect::of(self.version());
+        }
     }
 
-    /// Takes input until an answer is whole.
-    fn feed(&mut self, bytes: &[u8]) -> Result<usize, PeerError> {
+    /// Takes input until an answer is whole, or something is wrong with it.
+    fn feed(&mut self, bytes: &[u8]) -> usize {
         let mut rest = bytes;
-        while matches!(self.hold, Hold::Incoming) && !rest.is_empty() {
+        while self.hold == Hold::Incoming && !rest.is_empty() {
             let dialect = self.dialect();
-            let (taken, after) = rest.split_at(dialect.stride(self.buffer.as_slice(), rest));
+            let stride = dialect.stride(self.buffer.as_slice(), rest);
+            let (taken, after) = rest.split_at_checked(stride).unwrap_or((rest, b""));
             if self.buffer.extend(taken).is_err() {
                 let limit_bytes = self.buffer.as_slice().len() + self.buffer.room();
-                return Err(PeerError::MessageTooLong { limit_bytes });
+                self.course.fault = Some(PeerError::MessageTooLong { limit_bytes });
+            } else {
+                rest = after;
+                match dialect.frame(self.buffer.as_slice()) {
+                    Ok(Framed::Whole(_)) => self.take_up(),
+                    Ok(Framed::Partial) => {}
+                    Err(bad) => self.course.fault = Some(PeerError::Malformed(bad)),
+                }
             }
-            rest = after;
-            if let Framed::Whole(_) = dialect.frame(self.buffer.as_slice())? {
-                self.take_up()?;
+            if self.course.fault.is_some() {
+                self.give_up();
+                break;
             }
         }
-        Ok(bytes.len() - rest.len())
+        bytes.len() - rest.len()
     }
 
-    fn fail(&mut self, error: PeerError) -> PeerError {
+    /// Forgets what cannot go on after a fault, if there was one.
+    fn give_up(&mut self) {
+        if self.course.fault.is_none() {
+            return;
+        }
         // An answer that came whole before the fault is still the owner's to read.
-        if !matches!(self.hold, Hold::Whole(_)) {
+        if self.hold != Hold::Whole {
             self.clear_buffer();
         }
         self.owed = None;
         self.inflight.clear();
-        self.state = State::Failed(error);
-        error
     }
 }

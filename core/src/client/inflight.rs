@@ -18,14 +18,22 @@ pub(super) struct Waiting {
     pub(super) tag: Option<u32>,
 }
 
+/// The question that an answer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub(super) ticket: Ticket,
+    pub(super) verb: Verb,
+}
+
 impl Waiting {
     /// The question that will have no answer once `request` was sent.
-    pub(super) fn new(ticket: Ticket, request: &Request<'_>) -> Self {
-        let (verb, tag) = match *request {
-            Request::Fence { tag, .. } => (Verb::Fence, tag),
-            Request::Proof { .. } => (Verb::FullInit, None),
-            _ => (request.verb(), None),
+    pub(super) const fn new(ticket: Ticket, verb: Verb, request: &Request<'_>) -> Self {
+        let tag = match *request {
+            Request::Fence { tag, .. } => tag,
+            _ => None,
         };
+        // What completes the opening is answered like it.
+        let verb = if matches!(verb, Verb::Proof) { Verb::FullInit } else { verb };
         Self { ticket, verb, tag }
     }
 }
@@ -53,39 +61,48 @@ impl<const N: usize> Inflight<N> {
     /// A name that comes back decides. Without one the oldest that the reply could answer is
     /// meant: a server answers questions of one kind in their order, except for fences, which it
     /// tells apart by tag.
-    pub(super) fn answered(&mut self, reply: &Reply<'_>) -> Option<Waiting> {
+    pub(super) fn answered(&mut self, reply: &Reply<'_>) -> Option<Heard> {
+        let at = self.place(reply)?;
+        let waiting = self.0.get(at)?;
+        let heard = Heard { ticket: waiting.ticket, verb: waiting.verb };
+        if !(parts::CIRCLES && matches!(reply.answer, Answer::Count(_) | Answer::Pair(_))) {
+            self.forget(at);
+        }
+        Some(heard)
+    }
+
+    /// Where the question stands that `reply` answers.
+    fn place(&self, reply: &Reply<'_>) -> Option<usize> {
         let is_named = Self::HAS_NAMES && !reply.tag.is_empty();
-        let name = Text::plain(reply.tag).number();
-        let place = |fits: &dyn Fn(&Waiting) -> bool| {
-            self.0.iter().position(|w| (!is_named || name == Some(w.ticket.0)) && fits(w))
+        let name = if is_named { Text::plain(reply.tag).number() } else { None };
+        let is_alone = is_named || self.0.len() == 1;
+        // A server that does not know the command names its answer as it likes. Where only one
+        // question is open, or it is named, a refusal can have no other meaning.
+        let is_any = reply.to == Verb::Unknown && !reply.code.is_success() && is_alone;
+        let fits = |waiting: &Waiting| {
+            let is_proof = parts::DIAL && (waiting.verb, reply.to) == (Verb::FullInit, Verb::Proof);
+            (!is_named || name == Some(waiting.ticket.0))
+                && (is_any || waiting.verb == reply.to || is_proof)
         };
-        let same = |waiting: &Waiting| {
-            waiting.verb == reply.to || (waiting.verb, reply.to) == (Verb::FullInit, Verb::Proof)
-        };
-        let at = match (reply.to, reply.answer) {
-            // A server that does not know the command names its answer as it likes. Where only
-            // one question is open, or it is named, a refusal can have no other meaning.
-            (Verb::Unknown, _) if reply.code.is_success() => None,
-            (Verb::Unknown, _) if is_named || self.0.len() == 1 => place(&|_| true),
-            (Verb::Unknown, _) => None,
-            (Verb::Fence, _) if !parts::GROUPS => place(&same),
-            (Verb::Fence, Answer::Released { tag: Some(tag) }) => {
-                let tagged = |w: &Waiting| same(w) && w.tag.unwrap_or(0) == tag;
+        match reply.answer {
+            Answer::Released { tag: Some(tag) } if parts::GROUPS && reply.to == Verb::Fence => {
+                let tagged = |w: &Waiting| fits(w) && w.tag.unwrap_or(0) == tag;
                 // Some servers count in the tag of a fence that was asked for without one.
-                let untagged = |w: &Waiting| same(w) && w.tag.is_none();
-                place(&tagged).or_else(|| place(&untagged))
+                let untagged = |w: &Waiting| fits(w) && w.tag.is_none();
+                self.0.iter().position(tagged).or_else(|| self.0.iter().position(untagged))
             }
-            _ => place(&same),
-        }?;
-        if parts::CIRCLES && matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
-            return self.0.get(at).copied();
+            _ => self.0.iter().position(fits),
         }
-        // Those behind it move up, since the order is what tells the oldest.
-        let mut out = self.0.pop()?;
-        for place in self.0.iter_mut().skip(at).rev() {
-            core::mem::swap(place, &mut out);
+    }
+
+    /// Takes a question out. Those behind it move up, since the order is what tells the oldest.
+    fn forget(&mut self, at: usize) {
+        let Some(mut last) = self.0.pop() else { return };
+        if N > 1 {
+            for place in self.0.iter_mut().skip(at).rev() {
+                core::mem::swap(place, &mut last);
+            }
         }
-        Some(out)
     }
 
     /// The oldest question of this kind.

@@ -1,7 +1,7 @@
 //! What a client knows about its server, as far as it has asked.
 
 use crate::command::{Answer, Identity, Maxes, Reply};
-use crate::error::{Malformed, PeerError};
+use crate::error::Malformed;
 use crate::ids::KvsName;
 use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
 use crate::parts;
@@ -9,7 +9,8 @@ use crate::parts;
 /// What the server has said about itself, as far as it was asked.
 #[derive(Debug)]
 pub(super) struct Learnt {
-    pub(super) kvsname: Option<KvsName>,
+    /// The name of the caller's own space; [`KvsName::NONE`] while it is not known.
+    kvsname: KvsName,
     pub(super) maxes: Maxes,
     pub(super) identity: Option<Identity<'static>>,
     /// Whether another job has spawned this one, as `fullinit` says it.
@@ -18,23 +19,27 @@ pub(super) struct Learnt {
 
 impl Learnt {
     pub(super) const fn new() -> Self {
-        Self { kvsname: None, maxes: MAXES_UNASKED, identity: None, spawned: false }
+        Self { kvsname: KvsName::NONE, maxes: MAXES_UNASKED, identity: None, spawned: false }
     }
 
     /// The caller's own space; empty while it is not known.
     pub(super) fn name(&self) -> &[u8] {
-        self.kvsname.as_ref().map_or(b"", KvsName::as_bytes)
+        self.kvsname.as_bytes()
     }
 
-    /// Takes over what an answer says.
-    ///
-    /// Errors: [`PeerError::Malformed`] for a name that cannot be said back.
-    pub(super) fn learn(&mut self, reply: &Reply<'_>) -> Result<(), PeerError> {
+    /// The same, once it is known.
+    pub(super) fn kvsname(&self) -> Option<&KvsName> {
+        if self.name().is_empty() { None } else { Some(&self.kvsname) }
+    }
+
+    /// Takes over what an answer says; nothing, if a name cannot be said back.
+    pub(super) fn learn(&mut self, reply: &Reply<'_>) -> Result<(), Malformed> {
         match reply.answer {
             Answer::Name(name) => {
-                let bad = PeerError::Malformed(Malformed::new(0, "the name of a space"));
-                let name = name.as_plain().ok_or(bad)?;
-                self.kvsname = Some(KvsName::new(name).map_err(|_| bad)?);
+                let learnt = name.as_plain().map(|name| self.kvsname.become_name(name));
+                if !matches!(learnt, Some(Ok(()))) {
+                    return Err(Malformed::new(0, "the name of a space"));
+                }
             }
             Answer::Maxes(maxes) => self.maxes = maxes,
             Answer::Identity(identity) if parts::FRAMES || parts::DIAL => {

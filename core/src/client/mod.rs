@@ -54,11 +54,12 @@ pub mod state;
 mod tests;
 
 use self::dialect::Dialect;
-use self::inflight::{Inflight, Waiting};
+use self::inflight::{Heard, Inflight, Waiting};
 use self::kept::Kept;
 use self::learnt::Learnt;
 pub use self::listener::{LISTENER_BYTES, Listener, Told};
 pub use self::proof::prove;
+use self::state::Course;
 pub use self::state::State;
 use crate::command::{Identity, Maxes, Reply, Request, Text, Verb, Version};
 use crate::error::Misuse;
@@ -89,9 +90,11 @@ pub const PMI2_BUFFER_BYTES: usize =
 pub struct Client<B, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
     buffer: B,
     hold: Hold,
+    /// Which question the answer in the buffer is for.
+    heard: Heard,
     owed: Option<(Ticket, Kept)>,
     inflight: Inflight<SLOTS>,
-    state: State,
+    course: Course,
     dialect: Dialect,
     learnt: Learnt,
     serial: u32,
@@ -134,7 +137,7 @@ enum Hold {
     /// For the texts of the request that is owed.
     Outgoing,
     /// For an answer that the owner has not seen.
-    Whole(Waiting),
+    Whole,
     /// For an answer that was lent; the next call lets it go.
     Lent,
 }
@@ -152,9 +155,10 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Self {
             buffer,
             hold: Hold::Incoming,
+            heard: Heard { ticket: Ticket(0), verb: Verb::Unknown },
             owed: None,
             inflight: Inflight::new(),
-            state: State::Fresh { greeted: false },
+            course: Course::new(),
             dialect: Dialect::Lines,
             learnt: Learnt::new(),
             serial: 0,
@@ -185,13 +189,14 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         request: &Request<'_>,
         out: &mut [u8],
     ) -> Result<(Ticket, usize), Unwritten> {
-        let next = self.admit(request, false)?;
+        let verb = request.verb();
+        self.admit(request, verb, false)?;
         let len = self.write(request, self.next_ticket(), out)?;
-        if next == State::Aborting {
+        if verb == Verb::Abort {
             self.forget_exchanges();
         }
-        let ticket = self.begin(request)?;
-        self.state = next.sent();
+        let ticket = self.begin(request, verb)?;
+        self.course.sent();
         Ok((ticket, len))
     }
 
@@ -206,52 +211,55 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     pub fn start(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
         let kept = Kept::new(request, self.learnt.name());
         let has_texts = kept.is_some_and(|(_, texts)| texts.iter().any(|text| !text.is_empty()));
-        let next = self.admit(request, has_texts)?;
+        let verb = request.verb();
+        self.admit(request, verb, has_texts)?;
         let (mut kept, texts) = kept.ok_or(UNSAYABLE)?;
         self.message_bytes(request)?;
-        let is_abort = next == State::Aborting;
+        let is_abort = verb == Verb::Abort;
         if is_abort {
             self.forget_exchanges();
         }
         self.keep(&mut kept, texts, is_abort)?;
-        let ticket = self.begin(request)?;
+        let ticket = self.begin(request, verb)?;
         self.owed = Some((ticket, kept));
-        self.state = next;
         Ok(ticket)
     }
 
-    /// Whether `request` may be asked now, and where the conversation stands then.
-    fn admit(&mut self, request: &Request<'_>, has_texts: bool) -> Result<State, Misuse> {
+    /// Whether `request` may be asked now.
+    fn admit(&mut self, request: &Request<'_>, verb: Verb, has_texts: bool) -> Result<(), Misuse> {
         self.let_go();
-        let next = self.state.start(request, self.inflight.is_empty())?;
+        self.course.may_start(verb, self.inflight.is_empty())?;
         self.check(request)?;
-        if next == State::Aborting {
-            return Ok(next);
-        }
-        let is_crowded = match request {
-            Request::PutPair { .. } => self.announced().map(|_| false)?,
-            _ => self.is_crowded(request),
+        let is_crowded = match verb {
+            Verb::Abort => return Ok(()),
+            Verb::PutPair if parts::CIRCLES => {
+                self.announced()?;
+                false
+            }
+            _ => self.is_crowded(verb),
         };
         if is_crowded || self.is_busy(has_texts) {
             return Err(Misuse::Busy);
         }
-        Ok(next)
+        Ok(())
     }
 
     /// Takes a place for what is asked, if it will be answered.
-    fn begin(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
-        match request {
-            Request::PutPair { .. } => {
+    fn begin(&mut self, request: &Request<'_>, verb: Verb) -> Result<Ticket, Misuse> {
+        self.course.started(verb);
+        match *request {
+            Request::PutPair { .. } if parts::CIRCLES => {
                 let announced = self.announced();
                 self.pairs_left = self.pairs_left.saturating_sub(1);
                 return announced;
             }
-            Request::PutAll { pairs, .. } => self.pairs_left = *pairs,
+            Request::PutAll { pairs, .. } if parts::CIRCLES => self.pairs_left = pairs,
+            Request::Init { version } => self.course.asked_for(version),
             _ => {}
         }
         let ticket = self.ticket();
-        if !matches!(request, Request::Abort { .. }) {
-            self.inflight.push(Waiting::new(ticket, request))?;
+        if verb != Verb::Abort {
+            self.inflight.push(Waiting::new(ticket, verb, request))?;
         }
         Ok(ticket)
     }
@@ -264,23 +272,27 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         out: &mut [u8],
     ) -> Result<usize, Unwritten> {
         let mut digits = [0; TICKET_DIGITS];
-        let name = self.exchange_name(ticket, &mut digits);
+        let name = match request {
+            // Nobody will answer it.
+            Request::Abort { .. } => b"",
+            _ => self.exchange_name(ticket, &mut digits),
+        };
         self.dialect().write(request, name, self.learnt.name(), out)
     }
 
     /// Where the conversation stands.
     pub const fn state(&self) -> State {
-        self.state
+        self.course.state()
     }
 
     /// The version that is spoken, once `init` was answered.
     pub const fn version(&self) -> Option<Version> {
-        self.state.version()
+        self.course.version()
     }
 
     /// The name of the caller's own space, once it was asked for.
-    pub const fn kvsname(&self) -> Option<&KvsName> {
-        self.learnt.kvsname.as_ref()
+    pub fn kvsname(&self) -> Option<&KvsName> {
+        self.learnt.kvsname()
     }
 
     /// The longest name, key and value; the usual ones until they were asked for.
@@ -337,16 +349,19 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     /// Whether anything new has to wait, with texts to keep or without.
     fn is_busy(&self, has_texts: bool) -> bool {
         self.owed.is_some()
-            || matches!(self.hold, Hold::Whole(_))
+            || self.hold == Hold::Whole
             || (has_texts && !self.buffer.as_slice().is_empty())
     }
 
     /// Whether a new exchange has to wait for the end of another.
-    fn is_crowded(&self, request: &Request<'_>) -> bool {
-        let slots = if self.version().is_some_and(|v| v > Version::V1_1) { SLOTS } else { 1 };
+    fn is_crowded(&self, verb: Verb) -> bool {
+        let slots = match self.version() {
+            Some(version) if SLOTS > 1 && version > Version::V1_1 => SLOTS,
+            _ => 1,
+        };
         // Pairs do not say for which announcement they are.
-        let is_second = matches!(request, Request::PutAll { .. })
-            && self.inflight.oldest(Verb::PutAll).is_some();
+        let is_second =
+            parts::CIRCLES && verb == Verb::PutAll && self.inflight.oldest(Verb::PutAll).is_some();
         self.inflight.len() >= slots || is_second
     }
 

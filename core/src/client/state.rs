@@ -18,8 +18,13 @@
 //! answer to an ordinary question may say no; only the openings fail with it, because there is no
 //! way on. A caller who wants an older version then opens again, with a client that is new.
 
-use crate::command::{Answer, Reply, Request, Version};
+//!
+//! What the client itself holds is a [`Course`]: the stage, and beside it the version and the fault
+//! that stages have to do with. So a transition is one byte on a board, and not a value that moves.
+
+use crate::command::{Answer, Reply, Verb, Version};
 use crate::error::{Misuse, PeerError};
+use crate::parts;
 
 /// Where a conversation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,93 +75,182 @@ pub enum State {
     Failed(PeerError),
 }
 
-impl State {
+/// How far a conversation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the variant of `State` of the same name")]
+pub(super) enum Stage {
+    Fresh,
+    /// Fresh, and the server has been told who dialled in.
+    Greeted,
+    Greeting,
+    Opening,
+    Agreed,
+    Joining,
+    Challenged,
+    Open,
+    Finalizing,
+    Aborting,
+    Ended,
+}
+
+/// Where a conversation stands, as the client holds it.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) stage: Stage,
+    /// What was asked for, then what is spoken.
+    version: Version,
+    /// Why it is over; the first one stays.
+    pub(super) fault: Option<PeerError>,
+}
+
+impl Course {
+    pub(super) const fn new() -> Self {
+        Self { stage: Stage::Fresh, version: Version::V1_1, fault: None }
+    }
+
+    /// The same for others.
+    pub(super) const fn state(&self) -> State {
+        let version = self.version;
+        match (self.fault, self.stage) {
+            (Some(error), _) => State::Failed(error),
+            (_, Stage::Fresh) => State::Fresh { greeted: false },
+            (_, Stage::Greeted) => State::Fresh { greeted: true },
+            (_, Stage::Greeting) => State::Greeting,
+            (_, Stage::Opening) => State::Opening { asked: version },
+            (_, Stage::Agreed) => State::Agreed { version },
+            (_, Stage::Joining) => State::Joining { version },
+            (_, Stage::Challenged) => State::Challenged { version },
+            (_, Stage::Open) => State::Open { version },
+            (_, Stage::Finalizing) => State::Finalizing { version },
+            (_, Stage::Aborting) => State::Aborting,
+            (_, Stage::Ended) => State::Ended,
+        }
+    }
+
     /// The version that is spoken.
-    pub const fn version(&self) -> Option<Version> {
-        match *self {
-            Self::Agreed { version }
-            | Self::Joining { version }
-            | Self::Challenged { version }
-            | Self::Open { version }
-            | Self::Finalizing { version } => Some(version),
+    pub(super) const fn version(&self) -> Option<Version> {
+        match self.stage {
+            _ if self.fault.is_some() => None,
+            Stage::Agreed
+            | Stage::Joining
+            | Stage::Challenged
+            | Stage::Open
+            | Stage::Finalizing => Some(self.version),
             _ => None,
         }
     }
 
-    /// The caller starts an exchange; `alone` if no other is open.
-    pub(super) fn start(self, request: &Request<'_>, alone: bool) -> Result<Self, Misuse> {
-        let needs = |needed| Err(Misuse::WrongState { needed });
-        match (self, request) {
-            (Self::Finalizing { .. } | Self::Aborting | Self::Ended | Self::Failed(_), _) => {
-                needs("the conversation is not over")
+    /// Whether exchanges have names: the openings are alone.
+    pub(super) const fn is_open(&self) -> bool {
+        self.fault.is_none() && matches!(self.stage, Stage::Open | Stage::Finalizing)
+    }
+
+    /// Whether nothing that comes can matter any more.
+    pub(super) const fn is_over(&self) -> bool {
+        self.fault.is_some() || matches!(self.stage, Stage::Aborting | Stage::Ended)
+    }
+
+    /// Whether the caller may start an exchange; `alone` if no other is open.
+    pub(super) fn may_start(&self, verb: Verb, alone: bool) -> Result<(), Misuse> {
+        let is_fine = match self.stage {
+            _ if self.is_over() || self.stage == Stage::Finalizing => false,
+            _ if verb == Verb::Abort => true,
+            Stage::Fresh | Stage::Greeted => match verb {
+                Verb::Init => true,
+                Verb::InitAck => parts::DIAL && self.stage == Stage::Fresh,
+                _ => false,
+            },
+            Stage::Agreed => verb == Verb::FullInit,
+            Stage::Challenged => verb == Verb::Proof,
+            Stage::Open => match verb {
+                Verb::Init | Verb::InitAck => false,
+                Verb::FullInit | Verb::Proof if parts::FRAMES => self.version.major != 2,
+                Verb::Finalize if !alone => return Err(Misuse::Busy),
+                _ => true,
+            },
+            _ => false,
+        };
+        if is_fine { Ok(()) } else { Err(Misuse::WrongState { needed: self.needed(verb) }) }
+    }
+
+    /// What has to be so for `verb` to be started.
+    const fn needed(&self, verb: Verb) -> &'static str {
+        match self.stage {
+            _ if self.fault.is_some() => OVER,
+            Stage::Fresh | Stage::Greeted => "init was answered",
+            Stage::Greeting | Stage::Opening | Stage::Joining => "the opening was answered",
+            Stage::Agreed => "fullinit was answered",
+            Stage::Challenged => "the challenge was answered",
+            Stage::Open if matches!(verb, Verb::Init | Verb::InitAck) => {
+                "the conversation is fresh"
             }
-            (_, Request::Abort { .. }) => Ok(Self::Aborting),
-            (Self::Fresh { greeted: false }, Request::InitAck { .. }) => Ok(Self::Greeting),
-            (Self::Fresh { .. }, Request::Init { version }) => {
-                if !SPOKEN.contains(version) {
-                    return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
-                }
-                Ok(Self::Opening { asked: *version })
-            }
-            (Self::Fresh { .. }, _) => needs("init was answered"),
-            (Self::Agreed { version }, Request::FullInit { .. })
-            | (Self::Challenged { version }, Request::Proof { .. }) => {
-                Ok(Self::Joining { version })
-            }
-            (Self::Agreed { .. }, _) => needs("fullinit was answered"),
-            (Self::Challenged { .. }, _) => needs("the challenge was answered"),
-            (Self::Greeting | Self::Opening { .. } | Self::Joining { .. }, _) => {
-                needs("the opening was answered")
-            }
-            (Self::Open { .. }, Request::Init { .. } | Request::InitAck { .. }) => {
-                needs("the conversation is fresh")
-            }
-            (
-                Self::Open { version: Version { major: 2, .. } },
-                Request::FullInit { .. } | Request::Proof { .. },
-            ) => needs("fullinit was not answered"),
-            (Self::Open { .. }, Request::Finalize) if !alone => Err(Misuse::Busy),
-            (Self::Open { version }, Request::Finalize) => Ok(Self::Finalizing { version }),
-            (Self::Open { .. }, _) => Ok(self),
+            Stage::Open => "fullinit was not answered",
+            Stage::Finalizing | Stage::Aborting | Stage::Ended => OVER,
         }
     }
 
+    /// The caller has started an exchange.
+    pub(super) const fn started(&mut self, verb: Verb) {
+        self.stage = match verb {
+            Verb::InitAck if parts::DIAL => Stage::Greeting,
+            Verb::Init => Stage::Opening,
+            Verb::FullInit | Verb::Proof if parts::FRAMES => Stage::Joining,
+            Verb::Finalize => Stage::Finalizing,
+            Verb::Abort => Stage::Aborting,
+            _ => return,
+        };
+    }
+
+    /// The caller has asked for this version.
+    pub(super) const fn asked_for(&mut self, version: Version) {
+        self.version = version;
+    }
+
     /// The oldest fitting question is answered.
-    pub(super) fn answered(self, reply: &Reply<'_>) -> Result<Self, PeerError> {
-        match self {
-            Self::Greeting if !reply.code.is_success() => Err(PeerError::Refused(reply.code)),
-            Self::Greeting => Ok(Self::Fresh { greeted: true }),
-            Self::Opening { asked } => agree(asked, reply).map(|version| match version.major {
-                2 => Self::Agreed { version },
-                _ => Self::Open { version },
-            }),
-            Self::Joining { .. } if !reply.code.is_success() => Err(PeerError::Refused(reply.code)),
-            Self::Joining { version } => Ok(match reply.answer {
-                Answer::Challenge(_) => Self::Challenged { version },
-                _ => Self::Open { version },
-            }),
-            Self::Finalizing { .. } => Ok(Self::Ended),
-            _ => Ok(self),
+    pub(super) fn answered(&mut self, reply: &Reply<'_>) {
+        let code = reply.code;
+        match self.stage {
+            Stage::Opening => match agree(self.version, reply) {
+                Ok(version) => {
+                    self.version = version;
+                    let is_two = parts::FRAMES && version.major == 2;
+                    self.stage = if is_two { Stage::Agreed } else { Stage::Open };
+                }
+                Err(error) => self.fault = Some(error),
+            },
+            Stage::Greeting | Stage::Joining
+                if (parts::DIAL || parts::FRAMES) && !code.is_success() =>
+            {
+                self.fault = Some(PeerError::Refused(code));
+            }
+            Stage::Greeting => self.stage = Stage::Greeted,
+            Stage::Joining => {
+                let is_challenge = matches!(reply.answer, Answer::Challenge(_));
+                self.stage = if is_challenge { Stage::Challenged } else { Stage::Open };
+            }
+            Stage::Finalizing => self.stage = Stage::Ended,
+            _ => {}
         }
     }
 
     /// What was owed is on its way.
-    pub(super) const fn sent(self) -> Self {
-        match self {
-            Self::Aborting => Self::Ended,
-            other => other,
+    pub(super) const fn sent(&mut self) {
+        if matches!(self.stage, Stage::Aborting) {
+            self.stage = Stage::Ended;
         }
     }
 
     /// The peer sends no more.
-    pub(super) const fn ended(self) -> Result<Self, PeerError> {
-        match self {
-            Self::Aborting | Self::Ended => Ok(Self::Ended),
-            Self::Failed(error) => Err(error),
-            _ => Err(PeerError::LeftEarly),
+    pub(super) const fn ended(&mut self) {
+        match self.stage {
+            _ if self.fault.is_some() => {}
+            Stage::Aborting | Stage::Ended => self.stage = Stage::Ended,
+            _ => self.fault = Some(PeerError::LeftEarly),
         }
     }
 }
+
+const OVER: &str = "the conversation is not over";
 
 /// What will be spoken: the lower of what was asked for and what the server answers.
 ///
@@ -177,7 +271,3 @@ pub(super) fn agree(asked: Version, reply: &Reply<'_>) -> Result<Version, PeerEr
     }
     Ok(asked.min(answered))
 }
-
-/// The versions that a client can ask for.
-const SPOKEN: [Version; 5] =
-    [Version { major: 1, minor: 0 }, Version::V1_1, Version::V1_2, Version::V2_0, Version::OWN];

@@ -205,10 +205,17 @@ impl Service {
                     Purpose::Fence => What::ListedFence,
                     Purpose::Connect => What::Connect(others),
                     Purpose::Disconnect => What::Disconnect(others),
+                    Purpose::Construct | Purpose::Bootstrap => What::GroupMade(self.group(at)),
+                    Purpose::Destruct => What::GroupEnd(self.group(at)),
                 };
                 (what, whom)
             }
         }
+    }
+
+    /// What a group is called that is made or ended.
+    fn group(&self, at: usize) -> String {
+        self.desk.pmix.group_name(at).map(printable).unwrap_or_default()
     }
 
     /// What a job is called for people: as its key-value space.

@@ -105,6 +105,10 @@ pub enum What {
     Connect(Vec<String>),
     /// That those come who shall be connected no more: the names of the other jobs.
     Disconnect(Vec<String>),
+    /// That all come who are to be in the group of this name, in PMIx.
+    GroupMade(String),
+    /// That all members come for the end of the group of this name, in PMIx.
+    GroupEnd(String),
     /// That somebody publishes something under this key, in PMIx.
     Published(String),
 }

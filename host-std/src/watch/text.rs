@@ -95,6 +95,8 @@ fn sentence(job: &Job, wait: &Wait) -> String {
         What::ListedFence => format!("{who} in a fence of some ranks{whom}"),
         What::Connect(jobs) => format!("{who} in a connect with {}{whom}", named(jobs)),
         What::Disconnect(jobs) => format!("{who} in a disconnect from {}{whom}", named(jobs)),
+        What::GroupMade(name) => format!("{who} in the making of group '{name}'{whom}"),
+        What::GroupEnd(name) => format!("{who} in the end of group '{name}'{whom}"),
         What::Published(key) => format!("{who} until somebody publishes '{key}'"),
     }
 }
@@ -223,6 +225,7 @@ fn place(what: &What) -> String {
         What::ListedFence => "in a fence of some".to_owned(),
         What::Connect(_) => "in a connect".to_owned(),
         What::Disconnect(_) => "in a disconnect".to_owned(),
+        What::GroupMade(_) | What::GroupEnd(_) => "in a group".to_owned(),
         What::Published(_) => "in a lookup".to_owned(),
     }
 }
@@ -309,6 +312,13 @@ mod tests {
         );
         let text = told(What::Disconnect(jobs), &[], &[]);
         assert_eq!(text, format!("{who} in a disconnect from job kvs_9_1"));
+        let text = told(What::GroupMade("even".to_owned()), &[3], &[]);
+        assert_eq!(text, format!("{who} in the making of group 'even' for rank 3"));
+        let text = told(What::GroupEnd("even".to_owned()), &[3], &[("kvs_9_1", 0)]);
+        assert_eq!(
+            text,
+            format!("{who} in the end of group 'even' for rank 3 and rank 0 of kvs_9_1")
+        );
         let text = told(What::Published("ocean".to_owned()), &[], &[]);
         assert_eq!(text, format!("{who} until somebody publishes 'ocean'"));
     }

@@ -1,10 +1,10 @@
 //! What several processes do together, of one job or of several.
 //!
-//! Two requests belong together if they are of the same kind and name the same processes, in
-//! whatever order and whether one by one or as a whole job. The processes are kept as the first one
-//! has listed them, and as a sum over all of them by which lists are compared.
+//! Two requests belong together if they are of the same kind, for the same group if it is about one, and
+//! name the same processes, in whatever order and whether one by one or as a whole job. The processes
+//! are kept as the first one has listed them, and as a sum over all of them by which lists are compared.
 
-use super::block::{Block, packed};
+use super::block::{Block, copied, packed};
 use super::connection::{Connection, Owed, Talk};
 use super::info;
 use super::state::{Reach, Told};
@@ -12,7 +12,7 @@ use super::{ConnectionId, Memory, Pmix};
 use crate::ids::{JobId, Rank};
 use crate::server::member::Member;
 use crate::server::{Job, Server, Storage};
-use crate::storage::{Slots, copy};
+use crate::storage::Slots;
 use crate::time::Instant;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{List, Proc, Type, WILDCARD};
@@ -20,7 +20,9 @@ use crate::wire::pmix::{List, Proc, Type, WILDCARD};
 /// Something that several processes do together, and who has come to it.
 #[derive(Clone, Debug)]
 pub struct Collective<B> {
-    purpose: Purpose,
+    pub(super) purpose: Purpose,
+    /// The group that it is about.
+    pub(super) name: Option<B>,
     /// Who takes part: numbers of jobs and ranks, eight bytes each; a rank may stand for all.
     who: B,
     sum: Sum,
@@ -37,6 +39,34 @@ pub enum Purpose {
     Connect,
     /// A fence, after which they do not.
     Disconnect,
+    /// A group that all its processes list is made.
+    Construct,
+    /// A group is made of leaders and those that they add.
+    Bootstrap,
+    /// A group ends.
+    Destruct,
+}
+
+/// What a process asks to take part in.
+pub(super) struct Meeting<'a, B> {
+    pub(super) purpose: Purpose,
+    /// The group that it is about.
+    pub(super) name: Option<&'a [u8]>,
+    pub(super) who: Who<'a>,
+    /// Until when it waits.
+    pub(super) until: Option<Instant>,
+    /// What it has asked, if that matters to the others.
+    pub(super) brought: Option<B>,
+}
+
+/// Who takes part.
+#[derive(Clone, Copy)]
+pub(super) enum Who<'a> {
+    Listed(&'a List<'a>),
+    /// The members of a group.
+    Members(&'a [u8]),
+    /// That is found out when they have come.
+    Anybody,
 }
 
 /// A set of processes, as a number that does not depend on their order.
@@ -56,7 +86,7 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
             return false;
         }
         let is_all = |proc: Proc<'_>| proc.rank == WILDCARD;
-        procs.procs().any(is_all) || self.sum(procs) == Some(whole(job, size))
+        procs.procs().any(is_all) || self.sum(Who::Listed(procs)) == Some(whole(job, size))
     }
 
     /// A process takes part in something with others.
@@ -65,11 +95,10 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         talk: &mut Talk<P::Block, P::Pendings>,
         tag: u32,
         (job, rank): (JobId, Rank),
-        purpose: Purpose,
-        procs: &List<'_>,
-        until: Option<Instant>,
+        meeting: Meeting<'_, P::Block>,
     ) -> Told {
-        let Some(sum) = self.sum(procs) else {
+        let Meeting { purpose, name, who, until, brought } = meeting;
+        let Some(sum) = self.sum(who) else {
             talk.owe(tag, Owed::Status(Status::NOT_FOUND));
             return Told::Nothing;
         };
@@ -80,16 +109,20 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         // Whoever is in one of them already begins, or joins, the next.
         let open = (0..self.collectives.end()).find(|at| {
             let open = self.collectives.get(*at);
-            open.is_some_and(|open| open.purpose == purpose && open.sum == sum) && !is_in(*at)
+            open.is_some_and(|open| open.is(purpose, name) && open.sum == sum) && !is_in(*at)
         });
         let at = match open {
             Some(at) => at,
             None => {
-                let Some(who) = self.listed(procs) else {
+                let name = match name.map(copied) {
+                    Some(None) => None,
+                    known => Some(known.flatten()),
+                };
+                let Some((name, who)) = name.zip(self.listed(who)) else {
                     talk.owe(tag, Owed::Status(Status::NOMEM));
                     return Told::Nothing;
                 };
-                match self.collectives.insert(Collective { purpose, who, sum, inside: 0 }) {
+                match self.collectives.insert(Collective { purpose, name, who, sum, inside: 0 }) {
                     Ok(at) => at,
                     Err(_) => {
                         talk.owe(tag, Owed::Status(Status::OUT_OF_RESOURCE));
@@ -99,7 +132,7 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
             }
         };
         let Some(open) = self.collectives.get_mut(at) else { return Told::Nothing };
-        if !open.has(job, rank) {
+        if purpose != Purpose::Bootstrap && !open.has(job, rank) {
             talk.owe(tag, Owed::Status(Status::BAD_PARAM));
             if open.inside == 0 {
                 self.collectives.remove(at);
@@ -107,12 +140,31 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
             return Told::Nothing;
         }
         open.inside = open.inside.saturating_add(1);
-        talk.owe(tag, Owed::Collective { at, until });
+        talk.owe(tag, Owed::Collective { at, until, brought });
         Told::Entered(at)
     }
 
+    /// Somebody has left a group of these `members`: those that end it do not wait for it.
+    pub(super) fn shrink_meetings(&mut self, name: &[u8], members: &P::Block, rest: &P::Block) {
+        let sum = self.sum(Who::Members(rest.as_ref())).unwrap_or_default();
+        for at in 0..self.collectives.end() {
+            let Some(open) = self.collectives.get_mut(at) else { continue };
+            if open.is(Purpose::Destruct, Some(name)) && open.who.as_ref() == members.as_ref() {
+                (open.who, open.sum) = (rest.clone(), sum);
+            }
+        }
+    }
+
     /// The sum over all processes that a list names; `None` if there is one that does not exist.
-    fn sum(&self, procs: &List<'_>) -> Option<Sum> {
+    fn sum(&self, who: Who<'_>) -> Option<Sum> {
+        let procs = match who {
+            Who::Listed(procs) => procs,
+            Who::Members(members) => {
+                let each = pairs(members).map(|(job, rank)| one(job, rank));
+                return Some(each.fold(Sum::default(), Sum::and));
+            }
+            Who::Anybody => return Some(Sum::default()),
+        };
         procs.procs().try_fold(Sum::default(), |sum, proc| {
             let job = info::named(self.jobs, self.server, proc.nspace)?;
             let size = self.server.job(job).map_or(0, Job::size);
@@ -124,12 +176,17 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         })
     }
 
-    fn listed(&self, procs: &List<'_>) -> Option<P::Block> {
+    fn listed(&self, who: Who<'_>) -> Option<P::Block> {
+        let procs = match who {
+            Who::Listed(procs) => procs,
+            Who::Members(members) => return copied(members),
+            Who::Anybody => return copied(b""),
+        };
         P::Block::make(procs.count as usize * PROC_BYTES, |bytes| {
-            for (to, proc) in bytes.chunks_exact_mut(PROC_BYTES).zip(procs.procs()) {
-                let job =
-                    info::named(self.jobs, self.server, proc.nspace).map_or(u32::MAX, |id| id.0);
-                copy(to, &(u64::from(job) << 32 | u64::from(proc.rank)).to_be_bytes());
+            let (places, _) = bytes.as_chunks_mut::<PROC_BYTES>();
+            for (place, proc) in places.iter_mut().zip(procs.procs()) {
+                let job = info::named(self.jobs, self.server, proc.nspace);
+                write_pair(place, (job.unwrap_or(JobId(u32::MAX)), proc.rank));
             }
         })
     }
@@ -139,6 +196,9 @@ impl<P: Memory> Pmix<P> {
     /// Ends what all have come to, or all but those that are gone.
     pub(super) fn look_at_collective<S: Storage>(&mut self, at: usize, server: &Server<S>) {
         let Some(open) = self.collectives.get(at) else { return };
+        if open.purpose == Purpose::Bootstrap {
+            return self.look_at_bootstrap(at, server);
+        }
         let mut missing = open.sum.count.saturating_sub(open.inside);
         let mut gone = 0;
         if missing > 0 {
@@ -162,14 +222,25 @@ impl<P: Memory> Pmix<P> {
     /// Answers all who are in it, and forgets it.
     pub(super) fn end<S: Storage>(&mut self, at: usize, status: Status, server: &Server<S>) {
         let Some(ended) = self.collectives.remove(at) else { return };
+        let made = match ended.purpose {
+            Purpose::Construct | Purpose::Bootstrap => {
+                Some(self.make_group(at, &ended, status, server))
+            }
+            _ => None,
+        };
+        if ended.purpose == Purpose::Destruct && status != Status::TIMEOUT {
+            self.forget_group(&ended);
+        }
         for number in 0..self.connections.end() {
             let Some(connection) = self.connections.get(number) else { continue };
             let Some(place) = connection.talk.in_collective(at) else { continue };
             let id = ConnectionId(u32::try_from(number).unwrap_or(u32::MAX));
-            let owed = match (ended.purpose, connection.talk.peer) {
-                (Purpose::Connect, Some((own, _))) if status == Status::SUCCESS => {
+            let owed = match (ended.purpose, connection.talk.peer, &made) {
+                (Purpose::Connect, Some((own, _)), _) if status == Status::SUCCESS => {
                     self.introduce(&ended, own, &connection.talk, server)
                 }
+                (_, _, Some(Ok(made))) => Self::welcome(made, &connection.talk, server),
+                (_, _, Some(Err(status))) => Owed::Status(*status),
                 _ => Owed::Status(status),
             };
             self.settle(id, place, owed);
@@ -236,7 +307,18 @@ impl<P: Memory> Pmix<P> {
     }
 }
 
+impl<'a, B> Meeting<'a, B> {
+    /// Something that is about no group.
+    pub(super) const fn of(purpose: Purpose, procs: &'a List<'a>, until: Option<Instant>) -> Self {
+        Self { purpose, name: None, who: Who::Listed(procs), until, brought: None }
+    }
+}
+
 impl<B: Block> Collective<B> {
+    fn is(&self, purpose: Purpose, name: Option<&[u8]>) -> bool {
+        self.purpose == purpose && self.name.as_ref().map(AsRef::as_ref) == name
+    }
+
     /// What the processes do.
     pub(super) const fn purpose(&self) -> Purpose {
         self.purpose
@@ -262,12 +344,8 @@ impl<B: Block> Collective<B> {
     }
 
     /// Jobs and ranks, as they were listed.
-    fn listed(&self) -> impl Iterator<Item = (JobId, u32)> {
-        let (pairs, _) = self.who.as_ref().as_chunks::<PROC_BYTES>();
-        pairs.iter().map(|pair| {
-            let [a, b, c, d, e, f, g, h] = *pair;
-            (JobId(u32::from_be_bytes([a, b, c, d])), u32::from_be_bytes([e, f, g, h]))
-        })
+    pub(super) fn listed(&self) -> impl Iterator<Item = (JobId, u32)> {
+        pairs(self.who.as_ref())
     }
 }
 
@@ -291,4 +369,19 @@ const fn one(job: JobId, rank: u32) -> Sum {
     Sum { sum: (spread ^ spread >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9), count: 1 }
 }
 
-const PROC_BYTES: usize = 8;
+/// Jobs and ranks that are kept in a block.
+pub(super) fn pairs(block: &[u8]) -> impl Iterator<Item = (JobId, u32)> + Clone {
+    let (pairs, _) = block.as_chunks::<PROC_BYTES>();
+    pairs.iter().map(|pair| {
+        let [a, b, c, d, e, f, g, h] = *pair;
+        (JobId(u32::from_be_bytes([a, b, c, d])), u32::from_be_bytes([e, f, g, h]))
+    })
+}
+
+/// Keeps a job and a rank in a block.
+pub(super) fn write_pair(place: &mut [u8; PROC_BYTES], (job, rank): (JobId, u32)) {
+    *place = (u64::from(job.0) << 32 | u64::from(rank)).to_be_bytes();
+}
+
+/// What a process takes in a block.
+pub(super) const PROC_BYTES: usize = 8;

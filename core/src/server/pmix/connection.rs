@@ -108,7 +108,7 @@ pub(super) enum Owed<B> {
     /// The same, for a process that is in an earlier fence of the job and enters the next one later.
     LaterFence { until: Option<Instant> },
     /// What several processes do together.
-    Collective { at: usize, until: Option<Instant> },
+    Collective { at: usize, until: Option<Instant>, brought: Option<B> },
     /// What a process posts under a key; under any, if there is none.
     Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, until: Option<Instant> },
     /// What is published under the keys of this request.

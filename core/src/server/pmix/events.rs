@@ -157,24 +157,7 @@ impl<P: Memory> Pmix<P> {
         server: &Server<S>,
         write: impl Fn(&mut Packer<'_>),
     ) {
-        let job = info::named(&self.jobs, server, news.source.nspace);
-        let infos = packed::<P::Block>(Format::PLAIN, write);
-        let Some((nspace, infos)) = copied(news.source.nspace).zip(infos) else { return };
-        let mut happening = Happening {
-            code: news.code.0,
-            nspace,
-            rank: news.source.rank,
-            source: job.map(|job| (job, Rank(news.source.rank))),
-            range: news.range,
-            later: news.later,
-            is_special: false,
-            infos,
-            count: news.infos,
-            format: Format::PLAIN,
-            serial: 0,
-        };
-        happening.is_special = happening.list().is_set(keys::EVENT_NON_DEFAULT);
-        if let Some(at) = keep::<P>(&mut self.events, happening) {
+        if let Some(at) = kept::<P, S>(&mut self.events, &self.jobs, server, news, write) {
             self.spread(at, None, server);
         }
     }
@@ -376,6 +359,32 @@ impl<B: Block> Happening<B> {
         self.list().write(to);
         to.one(Type::DATA_RANGE).u8(self.range);
     }
+}
+
+/// Keeps what the server itself tells of. Gives where.
+pub(super) fn kept<P: Memory, S: Storage>(
+    events: &mut P::Events,
+    jobs: &P::Jobs,
+    server: &Server<S>,
+    news: &News<'_>,
+    write: impl Fn(&mut Packer<'_>),
+) -> Option<usize> {
+    let job = info::named(jobs, server, news.source.nspace);
+    let mut happening = Happening {
+        code: news.code.0,
+        nspace: copied(news.source.nspace)?,
+        rank: news.source.rank,
+        source: job.map(|job| (job, Rank(news.source.rank))),
+        range: news.range,
+        later: news.later,
+        is_special: false,
+        infos: packed(Format::PLAIN, write)?,
+        count: news.infos,
+        format: Format::PLAIN,
+        serial: 0,
+    };
+    happening.is_special = happening.list().is_set(keys::EVENT_NON_DEFAULT);
+    keep::<P>(events, happening)
 }
 
 /// Keeps something that has happened, in place of the oldest if there is no room.

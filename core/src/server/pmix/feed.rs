@@ -74,14 +74,14 @@ impl<P: Memory> Pmix<P> {
         now: Instant,
         (rest, is_held, len): (&[u8], bool, usize),
     ) -> Result<Told, PeerError> {
-        let Self { connections, jobs, collectives, names, events, .. } = self;
+        let Self { connections, jobs, collectives, names, events, groups, .. } = self;
         let Some(connection) = connections.get_mut(id.0 as usize) else {
             return Ok(Told::Nothing);
         };
         let Connection { inbox, talk } = connection;
         let fresh = rest.get(..len).unwrap_or(b"");
         let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
-        let mut reach = Reach::<P, S> { jobs, collectives, names, events, server, now };
+        let mut reach = Reach::<P, S> { jobs, collectives, names, events, groups, server, now };
         let told = state::message(talk, &mut reach, message);
         if let Ok(Told::Asked(_)) = told {
             if !is_held && inbox.extend(fresh).is_err() {
@@ -106,6 +106,12 @@ impl<P: Memory> Pmix<P> {
             Told::Published => return self.look_at_lookups(server),
             Told::Registered => return self.catch_up(id, server),
             Told::Happened(at) => return self.spread(at, Some(id), server),
+            Told::LeftGroup(happened) => {
+                if let Some(at) = happened {
+                    self.spread(at, Some(id), server);
+                }
+                return self.look_at_collectives(server);
+            }
             Told::Fenced => return self.look_at_fence(job, server),
             Told::Entered(at) => return self.look_at_collective(at, server),
             Told::Left => {

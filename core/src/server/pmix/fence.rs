@@ -3,7 +3,7 @@
 //! What is different for PMIx: a process may enter several fences without waiting for their ends;
 //! nobody waits longer than was asked for; and a fence ends without those that are gone, and says so.
 
-use super::collective::Purpose;
+use super::collective::{Meeting, Purpose};
 use super::connection::{Connection, Owed, Talk};
 use super::get::until;
 use super::state::{Reach, Told};
@@ -29,7 +29,8 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
     ) -> Told {
         let until = until(&fence.infos, self.now, None);
         if !self.is_world(job, &fence.procs) {
-            return self.join(talk, tag, (job, rank), Purpose::Fence, &fence.procs, until);
+            let meeting = Meeting::of(Purpose::Fence, &fence.procs, until);
+            return self.join(talk, tag, (job, rank), meeting);
         }
         let entered = enter(self.server, (job, rank), self.now);
         talk.owe(

@@ -42,6 +42,9 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
     ) -> Owed<P::Block> {
         let not_found = Owed::Status(Status::NOT_FOUND);
         let Some(job) = info::named(self.jobs, self.server, get.nspace) else { return not_found };
+        if let Some(owed) = self.find_brought(talk.format, job, get) {
+            return owed;
+        }
         if let Some(owed) = self.get_realm(talk, (own, rank), job, get) {
             return owed;
         }

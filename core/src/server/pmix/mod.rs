@@ -27,7 +27,9 @@ mod events;
 mod feed;
 mod fence;
 mod get;
+mod groups;
 mod info;
+mod making;
 mod monitor;
 mod names;
 mod post;
@@ -41,6 +43,7 @@ pub use block::Block;
 pub use collective::{Collective, Purpose};
 pub use connection::{Connection, Pending};
 pub use events::{Happening, News};
+pub use groups::Group;
 pub use info::JobView;
 pub use names::Published;
 pub use post::{Post, Posted};
@@ -80,6 +83,8 @@ pub trait Memory {
     type Names: Slots<Published<Self::Block>>;
     /// Holds what has happened, for those that want to know of it later.
     type Events: Slots<Happening<Self::Block>>;
+    /// Holds groups of processes.
+    type Groups: Slots<Group<Self::Block>>;
 }
 
 /// The memory of a [`Pmix`], all of it empty at first.
@@ -95,6 +100,8 @@ pub struct Tables<P: Memory> {
     pub names: P::Names,
     /// See [`Memory::Events`].
     pub events: P::Events,
+    /// See [`Memory::Groups`].
+    pub groups: P::Groups,
 }
 
 /// Which connection. Used again after the connection was closed.
@@ -109,6 +116,9 @@ pub struct Pmix<P: Memory> {
     collectives: P::Collectives,
     names: P::Names,
     events: P::Events,
+    groups: P::Groups,
+    /// The number that was given to a group last.
+    contexts: u32,
     /// Connections that have something to send or to take up.
     ready: Queue,
     /// Connections that have something to tell the owner.
@@ -175,9 +185,20 @@ pub enum Event {
 impl<P: Memory> Pmix<P> {
     /// Makes it without connections and jobs.
     pub fn new(tables: Tables<P>) -> Self {
-        let Tables { connections, jobs, collectives, names, events } = tables;
+        let Tables { connections, jobs, collectives, names, events, groups } = tables;
         let (ready, noted) = (Queue::new(), Queue::new());
-        Self { connections, jobs, collectives, names, events, ready, noted, asked: 0 }
+        Self {
+            connections,
+            jobs,
+            collectives,
+            names,
+            events,
+            groups,
+            contexts: 0,
+            ready,
+            noted,
+            asked: 0,
+        }
     }
 
     /// Lets PMIx clients into a job of the server. `info` is what they are told about it: KVALs as
@@ -195,6 +216,7 @@ impl<P: Memory> Pmix<P> {
     pub fn remove_job<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
         self.forget_published(job, None, server);
         self.forget_events(job);
+        self.forget_members(job);
         if let Some(at) = info::place(&self.jobs, job) {
             self.jobs.remove(at);
         }
@@ -302,6 +324,7 @@ impl<P: Memory> Pmix<P> {
         }
         self.give_up_gets(job, rank);
         self.forget_published(job, Some(rank), server);
+        self.mourn((job, rank), server);
         self.look_at_fence(job, server);
         self.look_at_collectives(server);
     }

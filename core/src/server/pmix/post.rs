@@ -2,11 +2,13 @@
 
 use super::Memory;
 use super::block::{Block, packed};
+use super::connection::Owed;
 use super::info;
 use super::state::Reach;
 use crate::ids::{JobId, Rank};
 use crate::server::Storage;
-use crate::wire::pmix::names::{Status, scope};
+use crate::wire::pmix::names::{Status, flags, scope};
+use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{Format, Kval, Kvals, Packer, Proc, Scopes, Type, Unpacker};
 
 /// What a rank has posted, by who may see it, and how many connections it has.
@@ -16,6 +18,8 @@ use crate::wire::pmix::{Format, Kval, Kvals, Packer, Proc, Scopes, Type, Unpacke
 pub struct Post<B> {
     pub(super) local: Option<Posted<B>>,
     pub(super) remote: Option<Posted<B>>,
+    /// What it has brought into groups: KVALs in [`Format::PLAIN`], the latest last.
+    pub(super) brought: Option<B>,
     /// How many connections speak for the rank.
     pub(super) links: u32,
     /// Some connection has.
@@ -33,7 +37,7 @@ pub struct Posted<B> {
 
 impl<B> Default for Post<B> {
     fn default() -> Self {
-        Self { local: None, remote: None, links: 0, has_spoken: false }
+        Self { local: None, remote: None, brought: None, links: 0, has_spoken: false }
     }
 }
 
@@ -41,6 +45,27 @@ impl<B: Block> Post<B> {
     /// What is seen on the rank's own node, or on others.
     pub(super) const fn seen(&self, is_local: bool) -> Option<&Posted<B>> {
         if is_local { self.local.as_ref() } else { self.remote.as_ref() }
+    }
+
+    /// Keeps what it brings into a group, instead of the oldest if it is too much.
+    pub(super) fn bring(&mut self, write: impl Fn(&mut Packer<'_>)) {
+        let Some(fresh) = packed::<B>(Format::PLAIN, write) else { return };
+        let room = BROUGHT_BYTES.saturating_sub(fresh.as_ref().len());
+        let mut old = Kvals::new(self.brought.as_ref().map_or(b"", AsRef::as_ref), Format::PLAIN);
+        while old.rest().len() > room && old.next().is_some() {}
+        let both = packed(Format::PLAIN, |to| {
+            to.raw(old.rest()).raw(fresh.as_ref());
+        });
+        self.brought = both.or(Some(fresh));
+    }
+
+    /// The values under a key that it has brought into groups.
+    pub(super) fn brought(&self, key: &[u8]) -> impl Iterator<Item = Kval<'_>> {
+        let all = Kvals::new(self.brought.as_ref().map_or(b"", AsRef::as_ref), Format::PLAIN);
+        all.map_while(Result::ok).filter(move |kval| {
+            let first = kval.value.array().and_then(|array| array.infos().next());
+            first.is_some_and(|first| first.key == key)
+        })
     }
 }
 
@@ -105,6 +130,40 @@ impl<B: Block> Posted<B> {
 }
 
 impl<P: Memory, S: Storage> Reach<'_, P, S> {
+    /// What a process has brought into groups, if that is what a get asks for: of one group, if the get
+    /// says of which.
+    pub(super) fn find_brought(
+        &self,
+        format: Format,
+        job: JobId,
+        get: &Get<'_>,
+    ) -> Option<Owed<P::Block>> {
+        let post = info::view(self.jobs, job)?.post(Rank(get.rank))?;
+        let key = get.key?;
+        let wanted = get.infos.infos().find(|info| info.flags & flags::QUALIFIER != 0);
+        let found = || {
+            post.brought(key).filter(|kval| {
+                wanted.is_none_or(|wanted| {
+                    let own = kval.value.array().and_then(|array| array.find(wanted.key));
+                    let number = own.and_then(|value| value.number());
+                    number.is_some() && number == wanted.value.number()
+                })
+            })
+        };
+        found().next()?;
+        let owner = Proc { nspace: self.server.job(job)?.name().as_bytes(), rank: get.rank };
+        let answer = packed(format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
+                owner.write(to.one(Type::PROC));
+                for kval in found() {
+                    // It was written by us.
+                    let _ = kval.write(to);
+                }
+            });
+        });
+        Some(answer.map_or(Owed::Status(Status::NOMEM), Owed::Body))
+    }
+
     /// Takes up what a rank has put since the last time.
     pub(super) fn commit(
         &mut self,
@@ -177,6 +236,9 @@ fn merged<B: Block>(
     })?;
     Some(Posted { answer, format })
 }
+
+/// How much of what a rank brings into groups is kept: that of a thousand groups and more.
+const BROUGHT_BYTES: usize = 64 << 10;
 
 /// How many pairs of keys are compared at most.
 const REPLACED_MAX: usize = 1 << 16;

@@ -12,7 +12,7 @@
 //! | Open | a body that is no request | status -27 | Open |
 //! | Leaving, Broken, Ended | anything | thrown away | |
 
-use super::collective::Purpose;
+use super::collective::{Meeting, Purpose};
 use super::connection::{Owed, Stage, Talk};
 use super::get::until;
 use super::{Memory, directives, info};
@@ -33,6 +33,7 @@ pub(super) struct Reach<'a, P: Memory, S: Storage> {
     pub(super) collectives: &'a mut P::Collectives,
     pub(super) names: &'a mut P::Names,
     pub(super) events: &'a mut P::Events,
+    pub(super) groups: &'a mut P::Groups,
     pub(super) server: &'a mut Server<S>,
     pub(super) now: Instant,
 }
@@ -52,6 +53,8 @@ pub(super) enum Told {
     Registered,
     /// It has said that something has happened, which is kept here.
     Happened(usize),
+    /// Its rank has left a group, and where it is kept that it has.
+    LeftGroup(Option<usize>),
     /// Its rank is in the fence of its job.
     Fenced,
     /// Its rank takes part in something with others.
@@ -139,11 +142,23 @@ fn answer<P: Memory, S: Storage>(
         }
         Request::Connect(with) => {
             let until = until(&with.infos, reach.now, None);
-            return reach.join(talk, tag, (job, rank), Purpose::Connect, &with.procs, until);
+            let meeting = Meeting::of(Purpose::Connect, &with.procs, until);
+            return reach.join(talk, tag, (job, rank), meeting);
         }
         Request::Disconnect(from) => {
             let until = until(&from.infos, reach.now, None);
-            return reach.join(talk, tag, (job, rank), Purpose::Disconnect, &from.procs, until);
+            let meeting = Meeting::of(Purpose::Disconnect, &from.procs, until);
+            return reach.join(talk, tag, (job, rank), meeting);
+        }
+        Request::GroupConstruct { name, group } => {
+            return reach.construct(talk, (tag, body), (job, rank), (name, group));
+        }
+        Request::GroupDestruct { name, rest } => {
+            return reach.destruct(talk, tag, (job, rank), (name, *rest));
+        }
+        Request::GroupLeave { name, .. } => {
+            let (status, told) = reach.leave_group((job, rank), name);
+            (Owed::Status(status), told)
         }
         Request::Notify { code, range, infos } => {
             match reach.notify(talk.format, (job, rank), (*code, *range), infos) {

@@ -1,6 +1,6 @@
 //! Who waits for whom, as [`Server::waits`] tells it of the other generations.
 
-use super::collective::Purpose;
+use super::collective::{PROC_BYTES, Purpose, pairs};
 use super::connection::{Connection, Owed};
 use super::{Memory, Pmix};
 use crate::ids::{JobId, Rank};
@@ -78,8 +78,18 @@ impl<P: Memory> Pmix<P> {
         server: &Server<S>,
     ) -> impl Iterator<Item = ((JobId, Rank), bool)> {
         let open = self.collectives.get(at);
-        open.into_iter().flat_map(move |open| {
-            open.members(server).map(move |member| (member, self.is_in(at, member)))
-        })
+        let is_bootstrap = open.is_some_and(|open| open.purpose() == Purpose::Bootstrap);
+        // Who that is, those say that have come.
+        let named = is_bootstrap.then(|| self.named_by_leaders(at, server)).flatten();
+        let count = named.as_ref().map_or(0, |named| named.as_ref().len() / PROC_BYTES);
+        let named = (0..count).filter_map(move |place| pairs(named.as_ref()?.as_ref()).nth(place));
+        let named = named.map(|(job, rank)| (job, Rank(rank)));
+        let members = open.into_iter().flat_map(move |open| open.members(server)).chain(named);
+        members.map(move |member| (member, self.is_in(at, member)))
+    }
+
+    /// The name of the group that processes make or end together.
+    pub fn group_name(&self, at: usize) -> Option<&[u8]> {
+        self.collectives.get(at)?.name.as_ref().map(AsRef::as_ref)
     }
 }

@@ -170,6 +170,10 @@ numbers! { Status:
     QUERY_PARTIAL_SUCCESS = -104, "QUERY_PARTIAL_SUCCESS";
     /// A job has ended.
     JOB_END = -145, "EVENT_JOB_END";
+    /// A process has left a group.
+    GROUP_LEFT = -160, "GROUP_LEFT";
+    /// A process of a group has ended.
+    GROUP_MEMBER_FAILED = -170, "GROUP_MEMBER_FAILED";
     /// All processes of a job run.
     LAUNCH_COMPLETE = -174, "LAUNCH_COMPLETE";
     /// A job has begun.
@@ -435,6 +439,26 @@ pub mod keys {
         CLEANUP_IGNORE = b"pmix.clnup.ignore";
         /// The topmost folder stays. BOOL.
         CLEANUP_LEAVE_TOPDIR = b"pmix.clnup.lvtop";
+        /// What tells one of several values from the others stands with it. DATA_ARRAY of INFO.
+        QUALIFIED_VALUE = b"pmix.qual.val";
+        /// The name of a group. STRING.
+        GROUP_NAME = b"pmix.grp.id";
+        /// A group gets a number. BOOL.
+        GROUP_ASSIGN_CONTEXT_ID = b"pmix.grp.actxid";
+        /// The number of a group. SIZE.
+        GROUP_CONTEXT_ID = b"pmix.grp.ctxid";
+        /// What a process brings into a group. DATA_ARRAY of INFO.
+        GROUP_INFO = b"pmix.grp.info";
+        /// How many leaders a group has. SIZE.
+        GROUP_BOOTSTRAP = b"pmix.grp.btstrp";
+        /// Whom a leader adds to a group. DATA_ARRAY of PROC.
+        GROUP_ADD_MEMBERS = b"pmix.grp.add";
+        /// A group is made without those that have ended. BOOL.
+        GROUP_OPTIONAL = b"pmix.grp.opt";
+        /// What is done together is done without those that have ended. BOOL.
+        GROUP_FT_COLLECTIVE = b"pmix.grp.ftcoll";
+        /// Members learn when one of them ends. BOOL.
+        GROUP_NOTIFY_TERMINATION = b"pmix.grp.notterm";
         /// The process that an event affects, or that is asked about. PROC.
         EVENT_AFFECTED_PROC = b"pmix.evproc";
         /// Such processes. DATA_ARRAY of PROC.

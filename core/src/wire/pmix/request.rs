@@ -128,6 +128,13 @@ pub enum Request<'a> {
         /// The rest, which differs by version: SIZE, PROCs (from 4.2.4), SIZE, INFOs.
         rest: Unpacker<'a>,
     },
+    /// Out of a group.
+    GroupLeave {
+        /// Its name. Wire: STRING.
+        name: &'a [u8],
+        /// How. Wire: SIZE, INFOs.
+        infos: List<'a>,
+    },
     /// The processes of a job on a node.
     ResolvePeers {
         /// The node; every one if there is none. Wire: STRING.
@@ -251,6 +258,9 @@ impl<'a> Request<'a> {
                 Self::GroupConstruct { name: name(from)?, group: Collective::read(from)? }
             }
             Command::GROUP_DESTRUCT => Self::GroupDestruct { name: name(from)?, rest: *from },
+            Command::GROUP_LEAVE => {
+                Self::GroupLeave { name: name(from)?, infos: List::read(from, Type::INFO)? }
+            }
             Command::RESOLVE_PEERS => Self::ResolvePeers {
                 node: from.one(Type::STRING)?.text()?,
                 nspace: from.one(Type::STRING)?.text()?,
@@ -287,6 +297,7 @@ impl<'a> Request<'a> {
             Self::RefreshCache { .. } => Command::REFRESH_CACHE,
             Self::GroupConstruct { .. } => Command::GROUP_CONSTRUCT,
             Self::GroupDestruct { .. } => Command::GROUP_DESTRUCT,
+            Self::GroupLeave { .. } => Command::GROUP_LEAVE,
             Self::ResolvePeers { .. } => Command::RESOLVE_PEERS,
             Self::ResolveNodes(_) => Command::RESOLVE_NODES,
             Self::Other(command, _) => *command,

@@ -44,6 +44,7 @@ impl Desk {
             collectives: Table::new(COLLECTIVES_MAX),
             names: Table::new(NAMES_MAX),
             events: Table::new(EVENTS_MAX),
+            groups: Table::new(GROUPS_MAX),
         };
         Self {
             pmix: Pmix::new(tables),
@@ -259,6 +260,9 @@ const NAMES_MAX: usize = 1 << 16;
 
 /// How much of what has happened is kept for those that ask later.
 const EVENTS_MAX: usize = 512;
+
+/// A bound on groups that there are at once.
+const GROUPS_MAX: usize = 1 << 16;
 
 /// How many answers one client may wait for at once.
 const PENDINGS_MAX: usize = 1024;

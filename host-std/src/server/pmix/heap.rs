@@ -2,7 +2,7 @@
 
 use crate::server::storage::Table;
 use pmi_core::server::pmix::{
-    Block, Collective, Connection, Happening, JobView, Memory, Pending, Post, Published,
+    Block, Collective, Connection, Group, Happening, JobView, Memory, Pending, Post, Published,
 };
 use pmi_std::Bounded;
 use std::rc::Rc;
@@ -25,6 +25,7 @@ impl Memory for Heap {
     type Collectives = Table<Collective<Shared>>;
     type Names = Table<Published<Shared>>;
     type Events = Table<Happening<Shared>>;
+    type Groups = Table<Group<Shared>>;
 }
 
 impl Block for Shared {

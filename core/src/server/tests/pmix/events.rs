@@ -6,10 +6,10 @@ use crate::wire::pmix::List;
 use crate::wire::pmix::header::TAG_EVENT;
 
 /// An info of a request, by its key and what writes its type and value.
-type Said<'a> = (&'a [u8], &'a dyn Fn(&mut Packer<'_>));
+pub(super) type Said<'a> = (&'a [u8], &'a dyn Fn(&mut Packer<'_>));
 
 impl Hall {
-    fn register(&mut self, client: usize, codes: &[i32], infos: &[Said<'_>]) -> Status {
+    pub(super) fn register(&mut self, client: usize, codes: &[i32], infos: &[Said<'_>]) -> Status {
         self.ask(client, Command::REGISTER_EVENTS, &|to| {
             to.one(Type::SIZE).size(codes.len() as u64);
             if !codes.is_empty() {
@@ -37,7 +37,7 @@ impl Hall {
     }
 
     /// The events that a client was told of: code, rank of the source, and keys of the infos.
-    fn told(&mut self, client: usize) -> Vec<(i32, u32, Vec<String>)> {
+    pub(super) fn told(&mut self, client: usize) -> Vec<(i32, u32, Vec<String>)> {
         let mut all = Vec::new();
         self.heard.retain(|(of, heard)| {
             if *of == client {
@@ -69,7 +69,7 @@ impl Hall {
     }
 }
 
-fn write_infos(infos: &[Said<'_>], to: &mut Packer<'_>) {
+pub(super) fn write_infos(infos: &[Said<'_>], to: &mut Packer<'_>) {
     to.one(Type::SIZE).size(infos.len() as u64);
     if !infos.is_empty() {
         to.op(Type::INFO, count(infos.len()));
@@ -79,16 +79,16 @@ fn write_infos(infos: &[Said<'_>], to: &mut Packer<'_>) {
     }
 }
 
-fn yes(to: &mut Packer<'_>) {
+pub(super) fn yes(to: &mut Packer<'_>) {
     to.of(Type::BOOL).u8(1);
 }
 
-fn procs(ranks: &[u32], to: &mut Packer<'_>) {
+pub(super) fn procs(ranks: &[u32], to: &mut Packer<'_>) {
     to.of(Type::DATA_ARRAY).of(Type::PROC).size(ranks.len() as u64);
     ranks.iter().for_each(|rank| Proc { nspace: NSPACE, rank: *rank }.write(to));
 }
 
-fn one_proc(rank: u32, to: &mut Packer<'_>) {
+pub(super) fn one_proc(rank: u32, to: &mut Packer<'_>) {
     Proc { nspace: NSPACE, rank }.write(to.of(Type::PROC));
 }
 

@@ -3,6 +3,7 @@
 mod asking;
 mod events;
 mod fences;
+mod groups;
 mod limits;
 mod names;
 mod opening;
@@ -12,8 +13,8 @@ mod waits;
 
 use super::*;
 use crate::server::pmix::{
-    Collective, Connection, ConnectionId, Event as PmixEvent, Happening, JobView, Memory, Pending,
-    Pmix, Post, Published, Tables,
+    Collective, Connection, ConnectionId, Event as PmixEvent, Group, Happening, JobView, Memory,
+    Pending, Pmix, Post, Published, Tables,
 };
 use crate::time::Duration;
 use crate::wire::pmix::greeting::{Greeting, Kind, read_welcome};
@@ -40,6 +41,7 @@ impl Memory for Lent {
     type Collectives = Vec8<Collective<Block>>;
     type Names = Vec8<Published<Block>>;
     type Events = Vec8<Happening<Block>>;
+    type Groups = Vec8<Group<Block>>;
 }
 
 type Vec8<T> = heapless::Vec<Option<T>, 8>;
@@ -80,6 +82,7 @@ impl Hall {
             collectives: Vec8::new(),
             names: Vec8::new(),
             events: Vec8::new(),
+            groups: Vec8::new(),
         }));
         let info = packed(Format::PLAIN, &|to| describe(size, to));
         let posts = (0..size).map(|_| Post::default()).collect();
@@ -94,9 +97,16 @@ impl Hall {
     }
 
     fn join(&mut self, rank: u32, format: Format) -> usize {
+        let version = if format.family == Family::Fixed { &b"3.2.3"[..] } else { b"4.2.2" };
+        self.join_with(rank, format, version)
+    }
+
+    /// A client whose library has this version.
+    fn join_with(&mut self, rank: u32, format: Format, version: &[u8]) -> usize {
         let id = self.open();
         self.clients.push((id, format));
-        let greeting = greeting(NSPACE, rank, format);
+        let native = greeting(NSPACE, rank, format);
+        let greeting = said(&Greeting { version, ..Greeting::read(&native).unwrap() });
         self.hand_in(id, &greeting).unwrap();
         let event = self.pmix.poll_event();
         let (job, claimed) = (self.world.job, Rank(rank));

@@ -1,0 +1,261 @@
+//! Groups of processes: who asks for one, who goes, and what is left of it.
+//!
+//! A group is made when all who belong to it have asked for it ([`making`](super::making)). Invitations
+//! are events that clients send each other, and no group of ours.
+
+use super::block::{Block, copied};
+use super::collective::{Collective, Meeting, PROC_BYTES, Purpose, Who, pairs, write_pair};
+use super::connection::{Owed, Pending, Talk};
+use super::events::{News, kept};
+use super::get::until;
+use super::making::leaders;
+use super::state::{Reach, Told};
+use super::{Memory, Pmix};
+use crate::ids::{JobId, Rank};
+use crate::server::member::Member;
+use crate::server::{Server, Storage};
+use crate::storage::Slots;
+use crate::wire::pmix::names::{Status, keys, range};
+use crate::wire::pmix::request;
+use crate::wire::pmix::{List, Packer, Proc, Release, Type, Unpacker};
+
+/// Processes that have a name together.
+#[derive(Clone, Debug)]
+pub struct Group<B> {
+    pub(super) name: B,
+    /// Numbers of jobs and ranks.
+    pub(super) members: B,
+    /// Members learn when one of them ends.
+    pub(super) is_watched: bool,
+}
+
+impl<P: Memory, S: Storage> Reach<'_, P, S> {
+    /// A process wants to be in a group that is to be made.
+    pub(super) fn construct(
+        &mut self,
+        talk: &mut Talk<P::Block, P::Pendings>,
+        (tag, body): (u32, &[u8]),
+        (job, rank): (JobId, Rank),
+        (name, group): (&[u8], &request::Collective<'_>),
+    ) -> Told {
+        let refused = match copied(body) {
+            _ if group_of(self.groups, (job, rank), name).is_some() => Status::EXISTS,
+            _ if name.len() > NAME_BYTES => Status::BAD_PARAM,
+            _ if brought_bytes(talk) + body.len() > REQUESTS_BYTES => Status::OUT_OF_RESOURCE,
+            None => Status::NOMEM,
+            Some(brought) => {
+                let is_listed = leaders(group).is_none() && !group.procs.is_empty();
+                let (purpose, who) = match is_listed {
+                    true => (Purpose::Construct, Who::Listed(&group.procs)),
+                    false => (Purpose::Bootstrap, Who::Anybody),
+                };
+                let until = until(&group.infos, self.now, None);
+                let meeting =
+                    Meeting { purpose, name: Some(name), who, until, brought: Some(brought) };
+                return self.join(talk, tag, (job, rank), meeting);
+            }
+        };
+        talk.owe(tag, Owed::Status(refused));
+        Told::Nothing
+    }
+
+    /// A process wants a group to end that it is in.
+    pub(super) fn destruct(
+        &mut self,
+        talk: &mut Talk<P::Block, P::Pendings>,
+        tag: u32,
+        (job, rank): (JobId, Rank),
+        (name, rest): (&[u8], Unpacker<'_>),
+    ) -> Told {
+        let found = group_of(self.groups, (job, rank), name);
+        let members = found.and_then(|at| Some(self.groups.get(at)?.members.clone()));
+        let (Some(members), Some(infos)) = (&members, directives(talk.release, rest)) else {
+            let status = if members.is_none() { Status::NOT_FOUND } else { Status::BAD_PARAM };
+            talk.owe(tag, Owed::Status(status));
+            return Told::Nothing;
+        };
+        let meeting = Meeting {
+            purpose: Purpose::Destruct,
+            name: Some(name),
+            who: Who::Members(members.as_ref()),
+            until: until(&infos, self.now, None),
+            brought: None,
+        };
+        self.join(talk, tag, (job, rank), meeting)
+    }
+
+    /// A process goes out of a group, which the others are told of.
+    pub(super) fn leave_group(
+        &mut self,
+        (job, rank): (JobId, Rank),
+        name: &[u8],
+    ) -> (Status, Told) {
+        let found = group_of(self.groups, (job, rank), name);
+        let Some((at, group)) = found.and_then(|at| Some((at, self.groups.get(at)?))) else {
+            return (Status::NOT_FOUND, Told::Nothing);
+        };
+        let (old, rest) =
+            (group.members.clone(), without(&group.members, |pair| pair == (job, rank)));
+        let Some(rest) = rest else { return (Status::NOMEM, Told::Nothing) };
+        // Those that end it already do not wait for whoever has left.
+        self.shrink_meetings(name, &old, &rest);
+        let happened = depart::<P, S>(
+            self.events,
+            self.jobs,
+            self.server,
+            (job, rank),
+            (name, &rest),
+            Status::GROUP_LEFT,
+        );
+        replace(self.groups, at, rest);
+        (Status::SUCCESS, Told::LeftGroup(happened))
+    }
+}
+
+impl<P: Memory> Pmix<P> {
+    /// A member is gone: those that want to know of it are told, and a group of which all are gone is
+    /// forgotten.
+    pub(super) fn mourn<S: Storage>(&mut self, gone: (JobId, Rank), server: &Server<S>) {
+        for at in 0..self.groups.end() {
+            let Some(group) = self.groups.get(at).filter(|group| group.has(gone)) else { continue };
+            let is_gone = |(job, rank): (JobId, Rank)| {
+                let member = server.job(job).and_then(|job| job.member(rank));
+                member.is_none_or(Member::is_gone)
+            };
+            if group.members().all(is_gone) {
+                self.groups.remove(at);
+                continue;
+            }
+            if !group.is_watched {
+                continue;
+            }
+            let Some(rest) = without(&group.members, |pair| pair == gone) else { continue };
+            let left = (group.name.as_ref(), &rest);
+            let (events, jobs) = (&mut self.events, &self.jobs);
+            let happened =
+                depart::<P, S>(events, jobs, server, gone, left, Status::GROUP_MEMBER_FAILED);
+            replace(&mut self.groups, at, rest);
+            if let Some(happened) = happened {
+                self.spread(happened, None, server);
+            }
+        }
+    }
+
+    /// A group has ended.
+    pub(super) fn forget_group(&mut self, ended: &Collective<P::Block>) {
+        let name = ended.name.as_ref().map(AsRef::as_ref);
+        let member = ended.listed().next().map(|(job, rank)| (job, Rank(rank)));
+        if let Some((name, member)) = name.zip(member)
+            && let Some(at) = group_of(&self.groups, member, name)
+        {
+            self.groups.remove(at);
+        }
+    }
+
+    /// Nobody of this job is in any group any more.
+    pub(super) fn forget_members(&mut self, job: JobId) {
+        for at in 0..self.groups.end() {
+            let Some(group) = self.groups.get(at) else { continue };
+            if group.members().any(|(of, _)| of == job) {
+                match without(&group.members, |(of, _)| of == job) {
+                    Some(rest) => replace(&mut self.groups, at, rest),
+                    None => drop(self.groups.remove(at)),
+                }
+            }
+        }
+    }
+}
+
+impl<B: Block> Group<B> {
+    fn has(&self, member: (JobId, Rank)) -> bool {
+        self.members().any(|other| other == member)
+    }
+
+    fn members(&self) -> impl Iterator<Item = (JobId, Rank)> {
+        pairs(self.members.as_ref()).map(|(job, rank)| (job, Rank(rank)))
+    }
+}
+
+/// How much is kept of what a connection has asked to take part in.
+fn brought_bytes<B: Block, X: Slots<Pending<B>>>(talk: &Talk<B, X>) -> usize {
+    let brought = talk.pendings().filter_map(|(_, pending)| match &pending.owed {
+        Owed::Collective { brought, .. } => brought.as_ref(),
+        _ => None,
+    });
+    brought.map(|brought| brought.as_ref().len()).sum()
+}
+
+/// Where the group of this name is that a process is in.
+fn group_of<B: Block>(
+    groups: &impl Slots<Group<B>>,
+    member: (JobId, Rank),
+    name: &[u8],
+) -> Option<usize> {
+    (0..groups.end()).find(|at| {
+        groups.get(*at).is_some_and(|group| group.name.as_ref() == name && group.has(member))
+    })
+}
+
+/// Tells those that are left of a group who is not in it any more. Gives where that is kept.
+fn depart<P: Memory, S: Storage>(
+    events: &mut P::Events,
+    jobs: &P::Jobs,
+    server: &Server<S>,
+    (job, rank): (JobId, Rank),
+    (name, rest): (&[u8], &P::Block),
+    code: Status,
+) -> Option<usize> {
+    let nspace = server.job(job)?.name().clone();
+    let source = Proc { nspace: nspace.as_bytes(), rank: rank.0 };
+    let range = range::CUSTOM;
+    let news = News { code, source, range, later: Some(range), infos: 3 };
+    kept::<P, S>(events, jobs, server, &news, |to| {
+        to.text(Some(keys::EVENT_CUSTOM_RANGE)).u32(0).of(Type::DATA_ARRAY).of(Type::PROC);
+        to.size((rest.as_ref().len() / PROC_BYTES) as u64);
+        write_members(rest.as_ref(), server, to);
+        to.text(Some(keys::GROUP_NAME)).u32(0).of(Type::STRING).text(Some(name));
+        source.write(to.text(Some(keys::EVENT_AFFECTED_PROC)).u32(0).of(Type::PROC));
+    })
+}
+
+/// Writes members of a group, as they stand inside other values.
+pub(super) fn write_members<S: Storage>(members: &[u8], server: &Server<S>, to: &mut Packer<'_>) {
+    for (job, rank) in pairs(members) {
+        let name = server.job(job).map_or(&b""[..], |job| job.name().as_bytes());
+        Proc { nspace: name, rank }.write(to);
+    }
+}
+
+/// Members without those that `is_out`.
+fn without<B: Block>(members: &B, is_out: impl Fn((JobId, Rank)) -> bool) -> Option<B> {
+    let rest = || pairs(members.as_ref()).filter(|(job, rank)| !is_out((*job, Rank(*rank))));
+    B::make(rest().count() * PROC_BYTES, |bytes| {
+        let (places, _) = bytes.as_chunks_mut::<PROC_BYTES>();
+        places.iter_mut().zip(rest()).for_each(|(place, pair)| write_pair(place, pair));
+    })
+}
+
+/// Changes the members of a group, which is none without any.
+fn replace<B: Block>(groups: &mut impl Slots<Group<B>>, at: usize, members: B) {
+    match groups.get_mut(at) {
+        Some(group) if !members.as_ref().is_empty() => group.members = members,
+        _ => drop(groups.remove(at)),
+    }
+}
+
+/// How a group is to end. Clients before 4.2.4 do not list its members in front.
+fn directives(release: Release, mut rest: Unpacker<'_>) -> Option<List<'_>> {
+    if release >= LISTS_MEMBERS {
+        List::read(&mut rest, Type::PROC).ok()?;
+    }
+    List::read(&mut rest, Type::INFO).ok()
+}
+
+/// The oldest one whose clients list the members of a group that they want to end.
+const LISTS_MEMBERS: Release = Release::new(4, 2, 4);
+
+/// How long the name of a group may be; that of a job may not be longer either.
+const NAME_BYTES: usize = 255;
+
+/// How long all requests of one connection may be to make groups: they are kept until all have come.
+const REQUESTS_BYTES: usize = 4 << 20;

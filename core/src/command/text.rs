@@ -74,10 +74,14 @@ impl<'a> Text<'a> {
         if digits.is_empty() || digits.len() > 10 {
             return None;
         }
-        let value = digits.iter().try_fold(0i64, |sum, byte| {
-            let digit = byte.checked_sub(b'0').filter(|d| *d < 10)?;
-            Some(sum * 10 + i64::from(digit))
-        })?;
+        let mut value = 0;
+        for byte in digits {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            value = value * 10 + i64::from(digit);
+        }
         Some(if minus { -value } else { value })
     }
 

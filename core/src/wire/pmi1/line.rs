@@ -11,12 +11,15 @@ pub(super) struct Line<'a>(&'a [u8]);
 impl<'a> Line<'a> {
     /// Takes the first line of `bytes`; a carriage return before its end is dropped.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        let end = bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len());
-        let bytes = bytes.get(..end).unwrap_or(b"");
-        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        let start = bytes.iter().position(|b| *b != b' ').unwrap_or(bytes.len());
-        let end = bytes.iter().rposition(|b| *b != b' ').map_or(start, |last| last + 1);
-        Self(bytes.get(start..end).unwrap_or(b""))
+        let line = up_to(bytes, b'\n');
+        let mut line = line.strip_suffix(b"\r").unwrap_or(line);
+        while let [b' ', rest @ ..] = line {
+            line = rest;
+        }
+        while let [rest @ .., b' '] = line {
+            line = rest;
+        }
+        Self(line)
     }
 
     /// True when nothing is left of it.
@@ -95,9 +98,14 @@ impl<'a> Line<'a> {
 }
 
 /// What of `bytes` stands before the first blank.
-#[inline(never)]
 fn token(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().position(|b| *b == b' ').unwrap_or(bytes.len());
+    up_to(bytes, b' ')
+}
+
+/// What of `bytes` stands before the first `byte`; all of it, if that is not there.
+#[inline(never)]
+pub(super) fn up_to(bytes: &[u8], byte: u8) -> &[u8] {
+    let end = bytes.iter().position(|b| *b == byte).unwrap_or(bytes.len());
     bytes.get(..end).unwrap_or(bytes)
 }
 

@@ -8,7 +8,7 @@ mod line;
 mod singleton;
 mod spawn;
 
-use self::line::{Line, LineWriter};
+use self::line::{Line, LineWriter, up_to};
 pub use self::singleton::Greeting;
 use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn, write_spawn};
 use super::{Framed, Unwritten, has_codes, is_list, names, quirks};
@@ -256,16 +256,22 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
     line.finish()
 }
 
+/// How many of `bytes` belong to the line in front, with its end if that is there.
+pub(crate) fn line_bytes(bytes: &[u8]) -> usize {
+    (up_to(bytes, b'\n').len() + 1).min(bytes.len())
+}
+
 fn frame_line(bytes: &[u8], from: usize) -> Result<Framed, Malformed> {
     let rest = bytes.get(from..).unwrap_or(b"");
-    if let Some(end) = rest.iter().position(|b| *b == b'\n') {
+    let end = up_to(rest, b'\n').len();
+    if end < rest.len() {
         return Ok(Framed::Whole(from + end + 1));
     }
     // Garbage is told from a slow peer by its first bytes: a line begins with `cmd=` or `mcmd=`.
     let start = rest.iter().position(|b| !matches!(b, b' ' | b'\r')).unwrap_or(rest.len());
     let front = rest.get(start..).unwrap_or(b"");
     let could_be = |word: &[u8]| front.iter().zip(word).all(|(a, b)| a == b);
-    if could_be(b"cmd=") || could_be(SPAWN_START) {
+    if could_be(b"cmd=") || (parts::SPAWN && could_be(SPAWN_START)) {
         Ok(Framed::Partial)
     } else {
         Err(Malformed::new(from + start, "cmd="))

@@ -1,10 +1,11 @@
 //! A client's whole life over a serial line.
 
 use pmi_core::client::{Client, Event, FixedBuffer};
-use pmi_core::command::{Group, Place, Request, Text, Version};
+use pmi_core::command::{Answer, Group, Place, Request, Text, Version};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
+use pmi_core::wire::Unwritten;
 
 use crate::mcu::{self, Late};
 
@@ -34,6 +35,7 @@ pub(crate) fn run() {
         },
         Request::Maxes,
         Request::AppNum,
+        Request::UniverseSize,
         Request::KvsName,
         Request::Put { place: own, key, value },
         Request::Fence { group: Group::World, tag: None },
@@ -45,25 +47,56 @@ pub(crate) fn run() {
         Request::Finalize,
     ];
     for request in &life {
-        if ask(client, request).is_none() {
-            let abort = Request::Abort { code: Some(1), world: true, message: key };
-            ask(client, &abort);
+        if let Err(failed) = ask(client, request) {
+            mcu::send(&[failed as u8]);
+            let abort = Request::Abort { code: Some(failed as i32), world: true, message: key };
+            let _nothing_more_can_be_done = ask(client, &abort);
             return;
         }
     }
 }
 
+/// Why a board stops, as the number it shows.
+#[derive(Clone, Copy)]
+enum Failed {
+    /// The call was wrong.
+    Misuse = 1,
+    /// The slice is too small.
+    Full,
+    /// The server broke the protocol, refused the opening, or left.
+    Peer,
+    /// The server said no.
+    Refused,
+}
+
 #[inline(never)]
-fn ask(client: &mut Own, request: &Request<'_>) -> Option<()> {
+fn ask(client: &mut Own, request: &Request<'_>) -> Result<(), Failed> {
     let mut line = [0; PMI1_LINE];
-    let (_, len) = client.say(request, &mut line).ok()?;
-    mcu::send(line.get(..len)?);
+    let (_, len) = client.say(request, &mut line).map_err(|unwritten| match unwritten {
+        Unwritten::Full(_) => Failed::Full,
+        Unwritten::Misuse(_) => Failed::Misuse,
+    })?;
+    mcu::send(line.get(..len).unwrap_or(b""));
     while !client.is_finished() {
-        client.handle_input(Instant::ZERO, &[mcu::receive()]).ok()?;
+        let input = [mcu::receive()];
+        client.handle_input(Instant::ZERO, &input).map_err(|_| Failed::Peer)?;
         if let Some(Event::Reply { reply, .. }) = client.poll_event() {
-            mcu::send(&[u8::from(reply.code.is_success())]);
-            return Some(());
+            let is_fine = reply.code.is_success() || reply.answer == Answer::Missing;
+            show(reply.answer);
+            return if is_fine { Ok(()) } else { Err(Failed::Refused) };
         }
     }
-    None
+    // The line is dead, or an abort was said.
+    client.handle_end(Instant::ZERO).map_err(|_| Failed::Peer)
+}
+
+/// Shows what was asked for.
+fn show(answer: Answer<'_>) {
+    match answer {
+        Answer::Number(number) => mcu::send(&number.to_le_bytes()),
+        Answer::Name(text) | Answer::Value(text) | Answer::Told(text) => {
+            mcu::send(text.as_plain().unwrap_or(b""));
+        }
+        _ => {}
+    }
 }

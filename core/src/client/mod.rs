@@ -1,15 +1,23 @@
 //! The client's side of one conversation.
 //!
 //! ```text
+//!   caller ── say ─────────────────────────────▶ caller's slice ─▶ wire
 //!   caller ── start ──▶ Kept (what is asked) ──▶ poll_transmit ──▶ wire
 //!   caller ◀─ poll_event ── Reply (lent) ◀────── handle_input ◀─── wire
 //! ```
+//!
+//! # Two ways to ask
+//!
+//! [`Client::say`] writes the message at once into a slice that the caller sends; that is all a
+//! board needs that waits for each answer. [`Client::start`] keeps what is asked until
+//! [`poll_transmit`], for an owner who has a machine and a link to drive and no place for a message.
+//! What is not called is not linked.
 //!
 //! # One buffer
 //!
 //! A client owns one buffer and uses it for one thing at a time: for the texts of a request until
 //! [`poll_transmit`] has rendered it, then for the bytes of the answer. Whoever finds it taken is
-//! told so and loses nothing: [`Client::start`] says [`Misuse::Busy`], [`handle_input`] takes
+//! told so and loses nothing: both ways to ask say [`Misuse::Busy`], [`handle_input`] takes
 //! nothing. What `handle_input` takes never reaches beyond the end of an answer, so an answer can
 //! be lent where it lies.
 //!
@@ -122,7 +130,7 @@ pub enum Event<'a> {
     /// ([`Answer::Count`](crate::command::Answer::Count)), one for each pair
     /// ([`Answer::Pair`](crate::command::Answer::Pair)), and a last one that is neither.
     Reply {
-        /// What [`Client::start`] gave for it.
+        /// What [`Client::say`] or [`Client::start`] gave for it.
         ticket: Ticket,
         /// The answer, lent until the next call.
         reply: Reply<'a>,

@@ -19,8 +19,8 @@
 //! way on. A caller who wants an older version then opens again, with a client that is new.
 
 //!
-//! What the client itself holds is a [`Course`]: the stage, and beside it the version and the fault
-//! that stages have to do with. So a transition is one byte on a board, and not a value that moves.
+//! What the client itself holds is the stage, one byte, and beside it the version and the fault. So a
+//! transition does not move a value, which costs a small board more than deciding on it.
 
 use crate::command::{Answer, Reply, Verb, Version};
 use crate::error::{Misuse, PeerError};

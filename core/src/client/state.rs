@@ -17,7 +17,6 @@
 //! An answer that belongs to no question, or to another one, leads to Failed from everywhere. The
 //! answer to an ordinary question may say no; only the openings fail with it, because there is no
 //! way on. A caller who wants an older version then opens again, with a client that is new.
-
 //!
 //! What the client itself holds is the stage, one byte, and beside it the version and the fault. So a
 //! transition does not move a value, which costs a small board more than deciding on it.

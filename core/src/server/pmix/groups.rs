@@ -6,9 +6,10 @@
 use super::block::{Block, copied};
 use super::collective::{Collective, Meeting, PROC_BYTES, Purpose, Who, pairs, write_pair};
 use super::connection::{Owed, Pending, Talk};
-use super::events::{News, kept};
 use super::get::until;
+use super::happening::{News, kept};
 use super::making::leaders;
+use super::query::Question;
 use super::state::{Reach, Told};
 use super::{Memory, Pmix};
 use crate::ids::{JobId, Rank};
@@ -174,6 +175,37 @@ impl<B: Block> Group<B> {
     fn members(&self) -> impl Iterator<Item = (JobId, Rank)> {
         pairs(self.members.as_ref()).map(|(job, rank)| (job, Rank(rank)))
     }
+}
+
+/// Answers what is asked about groups: writes the type of a value and the value.
+pub(super) fn answer<B: Block, S: Storage>(
+    groups: &impl Slots<Group<B>>,
+    server: &Server<S>,
+    question: &Question<'_>,
+    to: &mut Packer<'_>,
+) -> Result<(), Status> {
+    let all = || (0..groups.end()).filter_map(|at| groups.get(at));
+    let count = all().count() as u64;
+    match question.key {
+        keys::QUERY_NUM_GROUPS => {
+            to.of(Type::SIZE).size(count);
+        }
+        keys::QUERY_GROUP_NAMES => {
+            to.of(Type::DATA_ARRAY).of(Type::STRING).size(count);
+            for group in all() {
+                to.text(Some(group.name.as_ref()));
+            }
+        }
+        _ => {
+            let name = question.qualifiers.find(keys::GROUP_NAME).and_then(|name| name.text());
+            let name = name.ok_or(Status::BAD_PARAM)?;
+            let group = all().find(|group| group.name.as_ref() == name);
+            let members = group.ok_or(Status::NOT_FOUND)?.members.as_ref();
+            to.of(Type::DATA_ARRAY).of(Type::PROC).size((members.len() / PROC_BYTES) as u64);
+            write_members(members, server, to);
+        }
+    }
+    Ok(())
 }
 
 /// How much is kept of what a connection has asked to take part in.

@@ -5,6 +5,7 @@
 
 use super::block::{Block, packed};
 use super::connection::{Connection, Owed, Talk};
+use super::groups;
 use super::info::{self, JobView};
 use super::post::Post;
 use super::state::Reach;
@@ -36,6 +37,7 @@ pub struct Question<'a> {
 /// Where answers are looked for.
 struct Known<'a, P: Memory, S: Storage> {
     jobs: &'a P::Jobs,
+    groups: &'a P::Groups,
     server: &'a Server<S>,
 }
 
@@ -52,7 +54,7 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         if let Err(status) = check(queries) {
             return Some(Owed::Status(status));
         }
-        let known = Known::<P, S> { jobs: self.jobs, server: self.server };
+        let known = Known::<P, S> { jobs: self.jobs, groups: self.groups, server: self.server };
         let mut is_all_known = true;
         known.each(queries, asker, |question| {
             let mut counted = Packer::new(&mut [], talk.format);
@@ -81,7 +83,7 @@ impl<P: Memory> Pmix<P> {
         let Connection { talk, .. } = self.connections.get(id.0 as usize).ok_or(missing)?;
         let (place, asker) = talk.asked(pending).zip(talk.peer).ok_or(missing)?;
         let Some(Request::Query(queries)) = self.request(id) else { return Err(missing) };
-        let known = Known::<P, S> { jobs: &self.jobs, server };
+        let known = Known::<P, S> { jobs: &self.jobs, groups: &self.groups, server };
         let owed = known.owed(&queries, asker, talk.format, own);
         self.settle(id, place, owed);
         Ok(())
@@ -190,6 +192,9 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
                 to.of(Type::STRING).text(None);
             }
             keys::QUERY_PSET_MEMBERSHIP => return Err(Status::NOT_FOUND),
+            keys::QUERY_NUM_GROUPS | keys::QUERY_GROUP_NAMES | keys::QUERY_GROUP_MEMBERSHIP => {
+                return groups::answer(self.groups, self.server, question, to);
+            }
             key if keys::is_reserved(key) => return self.described(question, to),
             _ => return self.posted(question, to),
         }
@@ -359,6 +364,7 @@ const fn unknown() -> Result<(), Status> {
 
 /// What may restrict a question.
 const QUALIFIERS: &[&[u8]] = &[
+    keys::GROUP_NAME,
     keys::NSPACE,
     keys::RANK,
     keys::PROC_ID,

@@ -369,6 +369,12 @@ pub mod keys {
         QUERY_PSET_NAMES = b"pmix.qry.psets";
         /// The processes of one of them. DATA_ARRAY of PROC.
         QUERY_PSET_MEMBERSHIP = b"pmix.qry.pmems";
+        /// How many groups there are. SIZE.
+        QUERY_NUM_GROUPS = b"pmix.qry.pgrpnum";
+        /// Their names. DATA_ARRAY of STRING.
+        QUERY_GROUP_NAMES = b"pmix.qry.pgrp";
+        /// The processes of one of them. DATA_ARRAY of PROC.
+        QUERY_GROUP_MEMBERSHIP = b"pmix.qry.pgrpmems";
         /// The memory that processes have. DATA_ARRAY.
         QUERY_MEMORY_USAGE = b"pmix.qry.mem";
         /// What was known is asked again. BOOL.

@@ -38,7 +38,7 @@ impl Hall {
         hall
     }
 
-    fn query(&mut self, client: usize, queries: &[(&[&[u8]], Texts<'_>)]) {
+    pub(super) fn query(&mut self, client: usize, queries: &[(&[&[u8]], Texts<'_>)]) {
         self.ask(client, Command::QUERY, &|to| {
             to.one(Type::SIZE).size(queries.len() as u64).op(Type::QUERY, count(queries.len()));
             for (keys, qualifiers) in queries {
@@ -55,7 +55,7 @@ impl Hall {
     }
 
     /// The status of the answer to a query, and its entries as text.
-    fn entries(&mut self, client: usize) -> (Status, Vec<String>) {
+    pub(super) fn entries(&mut self, client: usize) -> (Status, Vec<String>) {
         let (body, format) = (self.answer(client), self.clients[client].1);
         let mut from = Unpacker::new(&body, format);
         let status = Status(from.one(Type::STATUS).unwrap().i32().unwrap());
@@ -104,6 +104,10 @@ fn shown(info: &Info<'_>) -> String {
         (_, Some(number), _) => std::format!("{number}"),
         (.., Some(array)) if array.of == Type::PROC => {
             array.procs().map(|proc| std::format!("[{}]", proc.rank)).collect()
+        }
+        (.., Some(array)) if array.of == Type::STRING => {
+            let texts = array.each(Type::STRING, |from| from.text());
+            texts.map(|text| std::format!("'{}'", String::from_utf8_lossy(text.unwrap()))).collect()
         }
         (.., Some(array)) => array.infos().map(|info| std::format!("({})", shown(&info))).collect(),
         _ => String::new(),

@@ -249,6 +249,19 @@ fn a_group_that_waits_too_long_is_none() {
 }
 
 #[test]
+fn groups_and_their_members_are_known_to_whoever_asks() {
+    let mut hall = Hall::new(3);
+    hall.construct(0, &[0, 2], &[]);
+    hall.construct(2, &[0, 2], &[]);
+    let keys = [keys::QUERY_NUM_GROUPS, keys::QUERY_GROUP_NAMES, keys::QUERY_GROUP_MEMBERSHIP];
+    hall.query(1, &[(&keys, &[(keys::GROUP_NAME, "ours")])]);
+    let known = ["pmix.qry.pgrpnum=1", "pmix.qry.pgrp='ours'", "pmix.qry.pgrpmems=[0][2]"];
+    assert_eq!(hall.entries(1), (Status::SUCCESS, known.map(String::from).to_vec()));
+    hall.query(1, &[(&keys[2..], &[(keys::GROUP_NAME, "theirs")])]);
+    assert_eq!(hall.entries(1).0, Status::NOT_FOUND);
+}
+
+#[test]
 fn members_learn_who_leaves_and_who_ends() {
     let mut hall = Hall::new(4);
     let watched: [Said<'_>; 1] = [(keys::GROUP_NOTIFY_TERMINATION, &yes)];

@@ -50,7 +50,7 @@ impl Key {
     /// Errors: [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for NUL and LF.
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
         Self::check(bytes)?;
-        Ok(Self(copy("key", bytes)?))
+        Ok(Self(front(bytes.iter().copied())))
     }
 
     /// Says whether `bytes` would be a key.

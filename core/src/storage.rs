@@ -41,10 +41,8 @@ pub trait Slots<T> {
     /// The thing at `index`, to change it.
     fn get_mut(&mut self, index: usize) -> Option<&mut T>;
 
-    /// Puts `item` into the lowest free place and gives its number.
-    ///
-    /// Errors: gives `item` back when no place is free.
-    fn insert(&mut self, item: T) -> Result<usize, T>;
+    /// Puts `item` into the lowest free place and gives its number; drops it when no place is free.
+    fn insert(&mut self, item: T) -> Option<usize>;
 
     /// Takes the thing at `index` out.
     fn remove(&mut self, index: usize) -> Option<T>;
@@ -94,14 +92,10 @@ impl<T> Slots<T> for [Option<T>] {
         <[Option<T>]>::get_mut(self, index)?.as_mut()
     }
 
-    fn insert(&mut self, item: T) -> Result<usize, T> {
-        match self.iter().position(Option::is_none) {
-            Some(free) => {
-                self[free] = Some(item);
-                Ok(free)
-            }
-            None => Err(item),
-        }
+    fn insert(&mut self, item: T) -> Option<usize> {
+        let free = self.iter().position(Option::is_none)?;
+        *<[Option<T>]>::get_mut(self, free)? = Some(item);
+        Some(free)
     }
 
     fn remove(&mut self, index: usize) -> Option<T> {
@@ -126,7 +120,7 @@ impl<T, const N: usize> Slots<T> for [Option<T>; N] {
         Slots::get_mut(&mut self[..], index)
     }
 
-    fn insert(&mut self, item: T) -> Result<usize, T> {
+    fn insert(&mut self, item: T) -> Option<usize> {
         self[..].insert(item)
     }
 
@@ -154,16 +148,16 @@ impl<T, const N: usize> Slots<T> for heapless::Vec<Option<T>, N> {
         Slots::get_mut(&mut self[..], index)
     }
 
-    fn insert(&mut self, item: T) -> Result<usize, T> {
-        let free = self.len();
-        match self[..].insert(item) {
-            Ok(index) => Ok(index),
-            Err(item) => match self.push(Some(item)) {
-                Ok(()) => Ok(free),
-                // What was pushed was something.
-                Err(item) => item.map_or(Ok(free), Err),
-            },
-        }
+    fn insert(&mut self, item: T) -> Option<usize> {
+        let free = match self.iter().position(Option::is_none) {
+            Some(free) => free,
+            None => {
+                self.push(None).ok()?;
+                self.len() - 1
+            }
+        };
+        *self[..].get_mut(free)? = Some(item);
+        Some(free)
     }
 
     fn remove(&mut self, index: usize) -> Option<T> {
@@ -189,7 +183,7 @@ impl<T, S: Slots<T> + ?Sized> Slots<T> for &mut S {
         (**self).get_mut(index)
     }
 
-    fn insert(&mut self, item: T) -> Result<usize, T> {
+    fn insert(&mut self, item: T) -> Option<usize> {
         (**self).insert(item)
     }
 
@@ -235,22 +229,22 @@ mod tests {
     #[test]
     fn a_place_keeps_its_number_until_it_is_freed() {
         let mut slots = [const { None::<u8> }; 2];
-        assert_eq!(Slots::insert(&mut slots, 7), Ok(0));
-        assert_eq!(Slots::insert(&mut slots, 8), Ok(1));
-        assert_eq!(Slots::insert(&mut slots, 9), Err(9));
+        assert_eq!(Slots::insert(&mut slots, 7), Some(0));
+        assert_eq!(Slots::insert(&mut slots, 8), Some(1));
+        assert_eq!(Slots::insert(&mut slots, 9), None);
         assert_eq!(Slots::remove(&mut slots, 0), Some(7));
         assert_eq!(
             (slots.end(), Slots::get(&slots, 0), Slots::get(&slots, 1)),
             (2, None, Some(&8))
         );
         let mut growing = heapless::Vec::<Option<u8>, 2>::new();
-        assert_eq!(Slots::insert(&mut growing, 7), Ok(0));
-        assert_eq!(Slots::insert(&mut growing, 8), Ok(1));
-        assert_eq!(Slots::insert(&mut growing, 9), Err(9));
+        assert_eq!(Slots::insert(&mut growing, 7), Some(0));
+        assert_eq!(Slots::insert(&mut growing, 8), Some(1));
+        assert_eq!(Slots::insert(&mut growing, 9), None);
         assert_eq!(Slots::remove(&mut growing, 0), Some(7));
-        assert_eq!((Slots::insert(&mut growing, 9), growing.end()), (Ok(0), 2));
+        assert_eq!((Slots::insert(&mut growing, 9), growing.end()), (Some(0), 2));
         let mut lent: &mut [Option<u8>] = &mut slots;
-        assert_eq!(Slots::insert(&mut lent, 9), Ok(0));
+        assert_eq!(Slots::insert(&mut lent, 9), Some(0));
         assert_eq!(Slots::get(&lent, 5), None);
     }
 }

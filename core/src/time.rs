@@ -4,6 +4,8 @@
 ///
 /// Machines compare instants and add durations to them; they never ask for one.
 /// Units: microseconds. A `u64` of them lasts 584 000 years.
+// Boards have 32 bits: aligned to them, "no instant" is told by one word and not by two.
+#[repr(Rust, packed(4))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 

@@ -4,7 +4,7 @@ mod transcript;
 mod wording;
 
 use pmi_core::command::{
-    Answer, Identity, Maxes, Place, Reason, Reply, Request, Text, Verb, Version,
+    Answer, Identity, Limited, Maxes, Place, Reason, Reply, Request, Text, Verb, Version,
 };
 use pmi_core::error::{Code, Full};
 use pmi_core::ids::{Excerpt, Key, KvsName, Tag, Value, Word};
@@ -103,7 +103,7 @@ fn the_longest_replies_fit_what_is_kept_for_one() {
     let version = Version { major: u16::MAX, minor: u16::MAX };
     let who = Identity { rank: u32::MAX, size: u32::MAX, appnum: i32::MIN, spawner: Some(name) };
     let too_long = Reason::Length {
-        what: "value",
+        what: Limited::Value,
         key: &KEY,
         len_bytes: usize::MAX,
         limit_bytes: usize::MAX,

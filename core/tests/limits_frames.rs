@@ -1,7 +1,7 @@
 //! Every size at its limit in frames, where each `;` may take two bytes.
 
 use pmi_core::command::{
-    Answer, Identity, Notice, Pair, Place, Reason, Reply, Request, Text, Verb, Version,
+    Answer, Identity, Limited, Notice, Pair, Place, Reason, Reply, Request, Text, Verb, Version,
 };
 use pmi_core::error::{Code, Full};
 use pmi_core::limits;
@@ -64,7 +64,7 @@ fn the_longest_replies_fit_what_is_kept_for_one() {
     let most = |to, answer| Reply { to, tag: &TAG, code: Code(i32::MIN), answer };
     let who = Identity { rank: u32::MAX, size: u32::MAX, appnum: i32::MIN, spawner: Some(name) };
     let too_long = Reason::Length {
-        what: "value",
+        what: Limited::Value,
         key: &KEY,
         len_bytes: usize::MAX,
         limit_bytes: usize::MAX,

@@ -9,7 +9,8 @@ mod reason;
 mod spawn;
 mod text;
 
-pub use reason::{Piece, Reason};
+pub(crate) use reason::Sentence;
+pub use reason::{Limited, Reason};
 pub use spawn::{Argument, Field, InfoList, Pair, Program, Programs, Spawn, SpawnText, SpawnWords};
 pub use text::Text;
 
@@ -383,6 +384,7 @@ pub struct Maxes {
 
 impl Request<'_> {
     /// What the request is about.
+    #[inline(never)]
     pub const fn verb(&self) -> Verb {
         match self {
             Self::Init { .. } => Verb::Init,

@@ -4,15 +4,16 @@ use crate::error::Code;
 
 /// Why a server refused a request.
 ///
-/// The codecs render it with [`Reason::pieces`]: PMI-1 allows one word without blanks, PMI-2 a
-/// sentence without `;`. Nothing is formatted until there is room for it on the wire.
+/// The codecs render it with [`Writer::sentence`](crate::wire::Writer::sentence): PMI-1 allows one word
+/// without blanks, PMI-2 a sentence without `;`. Nothing is formatted until there is room for it on the
+/// wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason<'a> {
     /// A field is longer than the limit, or empty.
     Length {
         /// Which field.
-        what: &'static str,
+        what: Limited,
         /// The key it belongs to, as far as it is known.
         key: &'a [u8],
         /// How long it is.
@@ -59,6 +60,8 @@ pub enum Reason<'a> {
     },
     /// The caller has not proved who it is.
     Unproven,
+    /// Without its line feeds the value would be another one, and a line has none.
+    LineFeed,
     /// The versions do not meet.
     Version {
         /// The newest version that the server speaks.
@@ -80,79 +83,94 @@ pub enum Reason<'a> {
     },
 }
 
-/// A part of a sentence: words, or a number.
+/// A field whose length is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
-    /// Words of ours; blanks separate them.
-    Words(&'static str),
+#[allow(missing_docs, reason = "each is called as it is")]
+pub enum Limited {
+    Key,
+    Value,
+    Service,
+    Port,
+}
+
+/// What a reason says, before it is written.
+pub(crate) struct Sentence<'a> {
+    /// Its words, with `%` where [`what`](Self::what) belongs, `&` where the peer's own word does, and
+    /// `#` where the next number does.
+    pub(crate) form: &'static str,
+    /// Words of ours.
+    pub(crate) what: &'static str,
     /// Bytes of the peer's own message.
-    Quoted(&'a [u8]),
-    /// A number.
-    Number(u64),
+    pub(crate) quoted: &'a [u8],
+    pub(crate) numbers: [usize; 3],
+}
+
+impl Limited {
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Value => "value",
+            Self::Service => "service",
+            Self::Port => "port",
+        }
+    }
 }
 
 impl<'a> Reason<'a> {
     /// The code that goes with the reason.
     pub const fn code(&self) -> Code {
         match self {
-            Self::Length { what, .. } => match what.as_bytes() {
-                b"key" => Code::INVALID_KEY_LENGTH,
-                b"value" => Code::INVALID_VAL_LENGTH,
-                _ => Code::INVALID_LENGTH,
-            },
+            Self::Length { what: Limited::Key, .. } => Code::INVALID_KEY_LENGTH,
+            Self::Length { what: Limited::Value, .. } => Code::INVALID_VAL_LENGTH,
+            Self::Length { .. } => Code::INVALID_LENGTH,
             Self::Lacking { .. } => Code::INVALID_ARG,
             Self::NoRoom { .. } => Code::NOMEM,
             Self::NoSuch { .. } | Self::Exists { .. } => Code::INIT,
-            Self::NotOffered { .. } | Self::Gone { .. } => Code::OTHER,
+            Self::NotOffered { .. } | Self::Gone { .. } | Self::LineFeed => Code::OTHER,
             _ => Code::FAIL,
         }
     }
 
-    /// The sentence, piece by piece; a blank belongs between any two.
-    pub fn pieces(&self) -> impl Iterator<Item = Piece<'a>> + use<'a> {
-        use Piece::{Number, Quoted, Words};
-        let none = [None; 7];
-        let mut list = none;
-        let mut fill = |pieces: &[Piece<'a>]| {
-            list.iter_mut().zip(pieces).for_each(|(to, piece)| *to = Some(*piece));
+    /// What it says.
+    pub(crate) const fn sentence(&self) -> Sentence<'a> {
+        let form = match self {
+            Self::Length { .. } => "% & # bytes over limit # at rank #",
+            Self::Lacking { .. } => "% is missing or wrong",
+            Self::NotSupported { .. } => "not supported &",
+            Self::NotOffered { .. } => "% is not offered here",
+            Self::NoRoom { .. } => "no room for %",
+            Self::NoSuch { .. } => "no such %",
+            Self::Exists { .. } => "% exists already",
+            Self::OutOfOrder { .. } => "expected %",
+            Self::Unproven => "the shared secret is not proven",
+            Self::LineFeed => "the value holds a line feed, which a line cannot carry",
+            Self::Version { rank: None, .. } => "newest version here is # #",
+            Self::Version { rank: Some(_), .. } => "newest version here is # # for rank #",
+            Self::Malformed { .. } => "expected % at byte #",
+            Self::Gone { .. } => "rank # has left the job",
         };
+        let (mut what, mut quoted, mut numbers): (_, &[u8], _) = ("", b"", [0; 3]);
         match *self {
-            Self::Length { what, key, len_bytes, limit_bytes, rank } => fill(&[
-                Words(what),
-                Quoted(key),
-                Number(len_bytes as u64),
-                Words("bytes over limit"),
-                Number(limit_bytes as u64),
-                Words("at rank"),
-                Number(u64::from(rank)),
-            ]),
-            Self::Lacking { field } => fill(&[Words(field), Words("is missing or wrong")]),
-            Self::NotSupported { word } => fill(&[Words("not supported"), Quoted(word)]),
-            Self::NotOffered { what } => fill(&[Words(what), Words("is not offered here")]),
-            Self::NoRoom { what } => fill(&[Words("no room for"), Words(what)]),
-            Self::NoSuch { what } => fill(&[Words("no such"), Words(what)]),
-            Self::Exists { what } => fill(&[Words(what), Words("exists already")]),
-            Self::OutOfOrder { expected } => fill(&[Words("expected"), Words(expected)]),
-            Self::Unproven => fill(&[Words("the shared secret is not proven")]),
-            Self::Version { newest, rank: None } => fill(&[
-                Words("newest version here is"),
-                Number(newest.0.into()),
-                Number(newest.1.into()),
-            ]),
-            Self::Version { newest, rank: Some(rank) } => fill(&[
-                Words("newest version here is"),
-                Number(newest.0.into()),
-                Number(newest.1.into()),
-                Words("for rank"),
-                Number(rank.into()),
-            ]),
-            Self::Malformed { at, expected } => {
-                fill(&[Words("expected"), Words(expected), Words("at byte"), Number(at as u64)]);
+            Self::Length { what: field, key, len_bytes, limit_bytes, rank } => {
+                (what, quoted) = (field.name(), key);
+                numbers = [len_bytes, limit_bytes, rank as usize];
             }
-            Self::Gone { rank } => {
-                fill(&[Words("rank"), Number(rank.into()), Words("has left the job")]);
+            Self::NotSupported { word } => quoted = word,
+            Self::Lacking { field: words }
+            | Self::NotOffered { what: words }
+            | Self::NoRoom { what: words }
+            | Self::NoSuch { what: words }
+            | Self::Exists { what: words }
+            | Self::OutOfOrder { expected: words } => what = words,
+            Self::Malformed { at, expected } => (what, numbers[0]) = (expected, at),
+            Self::Version { newest: (major, minor), rank } => {
+                let rank = if let Some(rank) = rank { rank } else { 0 };
+                numbers = [major as usize, minor as usize, rank as usize];
             }
+            Self::Gone { rank } => numbers[0] = rank as usize,
+            Self::Unproven | Self::LineFeed => {}
         }
-        list.into_iter().flatten()
+        Sentence { form, what, quoted, numbers }
     }
 }

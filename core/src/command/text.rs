@@ -43,6 +43,12 @@ impl<'a> Text<'a> {
         })
     }
 
+    /// Whether `byte`, which is no `;`, is among them.
+    #[allow(clippy::manual_contains, reason = "a search by words is too long for a board")]
+    pub(crate) fn has(self, byte: u8) -> bool {
+        self.raw.iter().any(|b| *b == byte)
+    }
+
     /// How many bytes are meant.
     pub fn len(self) -> usize {
         if self.is_doubled() { self.bytes().count() } else { self.raw.len() }

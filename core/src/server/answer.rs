@@ -37,50 +37,46 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
     ///
     /// Errors: [`Full`].
     pub(super) fn write(&self, exchange: &Exchange, out: &mut [u8]) -> Result<usize, Full> {
-        let (code, answer) = self.answer(&exchange.owed);
+        let Question { verb, tag, dialect } = &exchange.question;
+        let (code, answer) = (Code::SUCCESS, self.answer(&exchange.owed));
+        let mut reply = Reply { to: *verb, tag: tag.as_bytes(), code, answer };
+        reply.code = match (&reply.answer, &exchange.owed) {
+            (Answer::Missing, _) => Code::INIT,
+            (Answer::Refused(reason), _) => reason.code(),
+            (_, Owed::Spawned(Err(code), _)) if parts::SPAWN => *code,
+            _ => Code::SUCCESS,
+        };
         let word: &[u8] = match &exchange.owed {
             Owed::Refused(Reason::NotSupported { .. }, word) => word.as_bytes(),
             _ => b"",
         };
-        let Question { verb, tag, dialect } = &exchange.question;
-        dialect.write_reply(&Reply { to: *verb, tag: tag.as_bytes(), code, answer }, word, out)
+        dialect.write_reply(&reply, word, out)
     }
 
-    fn answer<'o>(&'o self, owed: &'o Owed) -> (Code, Answer<'o>) {
-        let missing = (Code::INIT, Answer::Missing);
-        let answer = match owed {
-            Owed::Done => Answer::Nothing,
+    fn answer<'o>(&'o self, owed: &'o Owed) -> Answer<'o> {
+        match owed {
             Owed::Version(version) => Answer::Version(*version),
-            Owed::Identity => Answer::Identity(self.identity()),
+            Owed::Identity if parts::DIAL || parts::FRAMES => Answer::Identity(self.identity()),
             Owed::Challenge if parts::DIAL => Answer::Challenge(Text::plain(self.nonce)),
             Owed::Maxes => Answer::Maxes(MAXES),
             Owed::AppNum => Answer::Number(self.appnum()),
             Owed::UniverseSize => Answer::Number(self.job.universe_size()),
             Owed::KvsName => Answer::Name(Text::plain(self.job.name().as_bytes())),
-            Owed::Value(id) => match self.job.kvs.entry(*id) {
-                Some(entry) => Answer::Value(Text::plain(entry.value)),
-                None => return missing,
+            Owed::Value(id) => value(&self.job.kvs, Some(*id)),
+            Owed::Foreign(_, id) if parts::CIRCLES => match self.other {
+                Some(job) => value(&job.kvs, Some(*id)),
+                None => Answer::Missing,
             },
-            Owed::Foreign(_, id) if parts::CIRCLES => {
-                match self.other.and_then(|job| job.kvs.entry(*id)) {
-                    Some(entry) => Answer::Value(Text::plain(entry.value)),
-                    None => return missing,
-                }
-            }
-            Owed::Port(id) if parts::NAMES => match self.names.entry(*id) {
-                Some(entry) => Answer::Value(Text::plain(entry.value)),
+            Owed::Port(id) if parts::NAMES => match value(self.names, Some(*id)) {
                 // Unpublished in between.
-                None => return refused(Reason::NoSuch { what: "service" }),
+                Answer::Missing => Answer::Refused(Reason::NoSuch { what: "service" }),
+                port => port,
             },
-            Owed::Attribute(_, key) if parts::FRAMES => match self.attribute(key.as_bytes()) {
-                Some(Owed::Value(id)) => match self.job.kvs.entry(id) {
-                    Some(entry) => Answer::Value(Text::plain(entry.value)),
-                    None => return missing,
-                },
-                _ => return missing,
-            },
-            Owed::Missing => return missing,
-            Owed::Refused(reason, word) => return refused(about(*reason, word.as_bytes())),
+            Owed::Attribute(_, key) if parts::FRAMES => {
+                value(&self.job.kvs, self.attribute(key.as_bytes()))
+            }
+            Owed::Missing => Answer::Missing,
+            Owed::Refused(reason, own) => Answer::Refused(about(*reason, own.as_bytes())),
             // Since 1.2 a fence without a tag has the tag 0.
             Owed::Fence(_) | Owed::Group(_) => Answer::Released { tag: self.has_tags.then_some(0) },
             Owed::Released(tag) if parts::GROUPS => Answer::Released { tag: Some(*tag) },
@@ -89,16 +85,13 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
                 Answer::Ring { count: self.rank.0, left, right }
             }
             Owed::Notice(notice) if parts::DIAL => Answer::Notice(*notice),
-            Owed::All(listing) if parts::CIRCLES => return self.listed(listing),
-            Owed::Spawn(_) if parts::SPAWN => Answer::Nothing,
-            Owed::Spawned(made, codes) if parts::SPAWN => {
+            Owed::All(listing) if parts::CIRCLES => self.listed(listing),
+            Owed::Spawned(_, codes) if parts::SPAWN => {
                 let job = self.other.map(|job| Text::plain(job.name().as_bytes()));
-                let code = made.err().unwrap_or(Code::SUCCESS);
-                return (code, Answer::Made { job, codes: codes.runs() });
+                Answer::Made { job, codes: codes.runs() }
             }
             _ => Answer::Nothing,
-        };
-        (Code::SUCCESS, answer)
+        }
     }
 
     /// What is owed when the answer was written; most questions have one answer.
@@ -111,20 +104,20 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
         Some(Owed::All(Listing { left: listing.left - 1, last: Some(last), ..*listing }))
     }
 
-    fn listed(&self, listing: &Listing) -> (Code, Answer<'_>) {
+    fn listed(&self, listing: &Listing) -> Answer<'_> {
         if !listing.is_announced {
-            return (Code::SUCCESS, Answer::Count(listing.left));
+            return Answer::Count(listing.left);
         }
         if listing.left == 0 {
-            return (Code::SUCCESS, Answer::Nothing);
+            return Answer::Nothing;
         }
         match self.pair(listing).and_then(|id| self.other?.kvs.entry(id)) {
             Some(entry) => {
                 let [key, value] = [entry.key, entry.value].map(Text::plain);
-                (Code::SUCCESS, Answer::Pair(Pair { key, value }))
+                Answer::Pair(Pair { key, value })
             }
             // Fewer than announced: somebody replaced a pair meanwhile, and is not seen yet.
-            None => refused(Reason::NoSuch { what: "pair any more" }),
+            None => Answer::Refused(Reason::NoSuch { what: "pair any more" }),
         }
     }
 
@@ -145,24 +138,22 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
         self.job.member(self.rank).map_or(-1, |member| member.appnum)
     }
 
-    fn attribute(&self, key: &[u8]) -> Option<Owed> {
+    fn attribute(&self, key: &[u8]) -> Option<EntryId> {
         self.job.look_up(self.rank, Place::Node, key)
     }
 }
 
-fn refused(reason: Reason<'_>) -> (Code, Answer<'_>) {
-    (reason.code(), Answer::Refused(reason))
+fn value<K: Kvs>(kvs: &K, id: Option<EntryId>) -> Answer<'_> {
+    let entry = id.and_then(|id| kvs.entry(id));
+    entry.map_or(Answer::Missing, |entry| Answer::Value(Text::plain(entry.value)))
 }
 
 /// Puts the peer's own word back into the reason.
-fn about<'a>(reason: Reason<'a>, word: &'a [u8]) -> Reason<'a> {
-    match reason {
-        Reason::Length { what, len_bytes, limit_bytes, rank, .. } => {
-            Reason::Length { what, key: word, len_bytes, limit_bytes, rank }
-        }
-        Reason::NotSupported { .. } => Reason::NotSupported { word },
-        other => other,
+const fn about<'a>(mut reason: Reason<'a>, own: &'a [u8]) -> Reason<'a> {
+    if let Reason::Length { key: word, .. } | Reason::NotSupported { word } = &mut reason {
+        *word = own;
     }
+    reason
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "three small constants")]

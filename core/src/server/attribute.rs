@@ -7,7 +7,7 @@
 use super::member::Member;
 use super::owed::{Exchange, Owed};
 use super::session::Talk;
-use super::{Server, Session, Storage, ready_link};
+use super::{READY, Server, Session, Storage, push};
 use crate::ids::{JobId, Rank};
 use crate::storage::Slots;
 use crate::store::{Kvs, Shelf};
@@ -58,7 +58,7 @@ impl<S: Storage> Server<S> {
         {
             exchange.owed = Owed::Missing;
         }
-        self.ready.push(&mut self.sessions, id.0, ready_link::<S>);
+        push::<S>(&mut self.queues, &mut self.sessions, READY, id.0);
     }
 
     /// The node of a rank that waits for an attribute which nobody has put, and does nothing else.

@@ -3,10 +3,10 @@
 use super::answer::Facts;
 use super::job::Effect;
 use super::member::Member;
-use super::owed::{GroupFence, Listing, Owed, Question};
+use super::owed::{Exchange, Listing, Owed, Question};
 use super::session::{Appetite, Session, Stage};
 use super::state::{self, Reach, Told};
-use super::{Event, Server, Storage, noted_link, ready_link};
+use super::{Event, NOTED, READY, Server, Storage, push};
 use crate::command::{Verb, Version};
 use crate::error::{Full, PeerError};
 use crate::ids::{JobId, Rank, SessionId};
@@ -38,10 +38,9 @@ impl<S: Storage> Server<S> {
             let is_held = !session.inbox.as_slice().is_empty();
             let source = if is_held { session.inbox.as_slice() } else { rest };
             let dialect = Dialect::of(source, session.talk.version);
-            let unread = Question::unread(Verb::Unknown, dialect);
             match dialect.frame_request(source) {
                 Ok(Framed::Whole(len)) => {
-                    let told = self.take_up(id, now, rest, is_held, (dialect, len))?;
+                    let told = self.take_up(id, now, rest, is_held, (dialect, len));
                     if !is_held {
                         rest = rest.get(len..).unwrap_or(b"");
                     }
@@ -53,12 +52,11 @@ impl<S: Storage> Server<S> {
                     rest = rest.get(len..).unwrap_or(b"");
                     if len == 0 {
                         let limit_bytes = session.inbox.as_slice().len();
-                        let error = PeerError::MessageTooLong { limit_bytes };
-                        return Err(session.talk.break_off(unread, error));
+                        session.talk.give_up(dialect, PeerError::MessageTooLong { limit_bytes });
                     }
                 }
                 Err(bad) => {
-                    return Err(session.talk.break_off(unread, PeerError::Malformed(bad)));
+                    session.talk.give_up(dialect, PeerError::Malformed(bad));
                 }
             }
         }
@@ -72,21 +70,20 @@ impl<S: Storage> Server<S> {
         rest: &[u8],
         is_held: bool,
         (dialect, len): (Dialect, usize),
-    ) -> Result<Told, PeerError> {
-        let Some(session) = self.sessions.get_mut(id.0 as usize) else { return Ok(Told::Nothing) };
+    ) -> Told {
+        let Some(session) = self.sessions.get_mut(id.0 as usize) else { return Told::NOTHING };
         let Session { inbox, talk } = session;
         let fresh = rest.get(..len).unwrap_or(b"");
         let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
-        let reach = Reach { id, jobs: &mut self.jobs, names: &mut self.names, now };
+        let (jobs, names, spawns) = (&mut self.jobs, &mut self.names, &mut self.spawns);
+        let reach = Reach { id, jobs, names, spawns, now };
         let told = state::message(talk, reach, dialect, message);
-        if parts::SPAWN
-            && let Ok(Told::Spawn(_)) = told
-        {
+        if parts::SPAWN && talk.held.is_some() {
             if !is_held && inbox.extend(fresh).is_err() {
+                (talk.held, talk.note) = (None, None);
                 let error = PeerError::MessageTooLong { limit_bytes: inbox.room() };
-                return Err(talk.break_off(Question::unread(Verb::Spawn, dialect), error));
+                talk.break_off(Question::unread(Verb::Spawn, dialect), error);
             }
-            talk.held = Some(len);
         } else if is_held {
             inbox.drop_front(len);
         }
@@ -95,48 +92,23 @@ impl<S: Storage> Server<S> {
 
     /// Does for others, and for the owner, what a message means for them.
     fn settle(&mut self, id: SessionId, told: Told) {
-        let Some((job, Some(rank))) = self.peer(id) else { return };
-        let note = match told {
-            Told::Nothing | Told::Job(Effect::None) => return,
-            Told::Joined => Event::Joined { job, rank },
-            Told::Spawn(place) => Event::Spawn { session: id, exchange: self.number(id, place) },
-            Told::Job(Effect::FenceEnded) => return self.release(job),
-            Told::Job(Effect::RingEnded) if !parts::CIRCLES => return,
-            Told::Job(Effect::RingEnded) => {
+        let Some(Session { talk, .. }) = self.sessions.get(id.0 as usize) else { return };
+        let job = talk.job;
+        if talk.note.is_some() {
+            push::<S>(&mut self.queues, &mut self.sessions, NOTED, id.0);
+        }
+        match told.effect {
+            Effect::FenceEnded => self.release(job),
+            Effect::RingEnded if parts::CIRCLES => {
                 if let Some(job) = self.jobs.get_mut(job.0 as usize) {
                     job.end_ring();
                 }
-                return self.wake_all(job);
+                self.wake_all(job);
             }
-            Told::Job(Effect::GroupEntered(_)) if !parts::GROUPS => return,
-            Told::Job(Effect::GroupEntered(group)) => return self.release_group(job, group),
-            Told::Job(Effect::NodePut) if !parts::FRAMES => return,
-            Told::Job(Effect::NodePut) => return self.wake_all(job),
-            Told::Job(Effect::FenceHandedUp) => {
-                let generation = self.job(job).map_or(0, |job| job.fence().generation());
-                Event::FenceHandedUp { job, generation }
-            }
-            Told::Job(Effect::PutTwice { key, first }) => {
-                Event::PutTwice { job, key, first, second: rank }
-            }
-            Told::Job(Effect::Abort { code, world, message }) => {
-                Event::Aborted { job, rank, code, world, message }
-            }
-        };
-        if let Some(session) = self.sessions.get_mut(id.0 as usize) {
-            session.talk.note = Some(note);
+            Effect::GroupEntered if parts::GROUPS => self.release_group(job, id, told.at),
+            Effect::NodePut if parts::FRAMES => self.wake_all(job),
+            _ => {}
         }
-        self.noted.push(&mut self.sessions, id.0, noted_link::<S>);
-    }
-
-    /// Numbers a spawn. The number of its session and its place in it are soon somebody else's.
-    fn number(&mut self, id: SessionId, place: usize) -> usize {
-        self.spawns = self.spawns.wrapping_add(1);
-        let session = self.sessions.get_mut(id.0 as usize);
-        if let Some(waits) = session.and_then(|session| session.talk.exchanges.get_mut(place)) {
-            waits.owed = Owed::Spawn(self.spawns);
-        }
-        self.spawns as usize
     }
 
     pub(super) fn release(&mut self, id: JobId) {
@@ -146,9 +118,11 @@ impl<S: Storage> Server<S> {
         self.wake_all(id);
     }
 
-    /// Ends the fence of a group if everybody is in it: its members are found by what they are
-    /// owed, so a fence of any group needs no memory of its own.
-    fn release_group(&mut self, id: JobId, group: GroupFence) {
+    /// Ends the fence of the group that a session has entered if everybody is in it: its members are
+    /// found by what they are owed, so a fence of any group needs no memory of its own.
+    fn release_group(&mut self, id: JobId, session: SessionId, at: usize) {
+        let entered = self.sessions.get(session.0 as usize).and_then(|s| s.talk.exchanges.get(at));
+        let Some(&Exchange { owed: Owed::Group(group), .. }) = entered else { return };
         let Some(job) = self.jobs.get_mut(id.0 as usize) else { return };
         let sessions = &self.sessions;
         let is_in = |session: Option<SessionId>| {
@@ -171,14 +145,14 @@ impl<S: Storage> Server<S> {
             if let Some(waits) = talk.exchanges.get_mut(at) {
                 waits.owed = Owed::Released(group.tag);
             }
-            self.ready.push(&mut self.sessions, session.0, ready_link::<S>);
+            push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
         }
     }
 
     fn wake_all(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(id.0 as usize) else { return };
         for session in job.members().iter().filter_map(Member::session) {
-            self.ready.push(&mut self.sessions, session.0, ready_link::<S>);
+            push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
         }
     }
 
@@ -194,7 +168,7 @@ impl<S: Storage> Server<S> {
         let rank = talk.rank.unwrap_or(Rank(u32::MAX));
         let nonce =
             talk.challenge.as_ref().map_or(&b""[..], |challenge| challenge.nonce().as_bytes());
-        let has_tags = talk.version == Some(Version::V1_2);
+        let has_tags = parts::GROUPS && talk.version == Some(Version::V1_2);
         let mut facts = Facts { job, names: &self.names, rank, nonce, has_tags, other: None };
         let due = talk.exchanges().find(|(_, exchange)| facts.is_due(&exchange.owed));
         let Some((at, exchange)) = due else { return Ok(None) };
@@ -219,7 +193,7 @@ impl<S: Storage> Server<S> {
         }
         if signal.is_some() {
             talk.note = signal;
-            self.noted.push(&mut self.sessions, id.0, noted_link::<S>);
+            push::<S>(&mut self.queues, &mut self.sessions, NOTED, id.0);
         }
         Ok(Some(len))
     }

@@ -1,9 +1,10 @@
 //! A job: its members, its store, its fence. It knows no bytes and no dialect.
 
+use super::Event;
 use super::member::{Listener, Member, Phase};
 use super::owed::{GroupFence, Owed};
-use crate::command::{Group, Place, Reason, Request, Text, Verb};
-use crate::ids::{Excerpt, JobId, Key, KvsName, Rank, SessionId, Word};
+use crate::command::{Group, Limited, Place, Reason, Request, Text, Verb};
+use crate::ids::{JobId, Key, KvsName, Rank, SessionId};
 use crate::limits::{JOB_LINKS, KEY_BYTES, VALUE_BYTES};
 use crate::parts;
 use crate::store::{EntryId, Fence, Kvs, NoRoom, Shelf, Stamp};
@@ -51,40 +52,29 @@ pub struct JobSpec {
     pub has_uplink: bool,
 }
 
-/// What a request leads to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Outcome {
-    /// What the member is owed now or later.
-    pub(super) owed: Option<Owed>,
-    /// What it means for others.
-    pub(super) effect: Effect,
+/// A question of a member, and where the job puts what it leads to.
+pub(super) struct Turn<'a> {
+    pub(super) job: JobId,
+    pub(super) rank: Rank,
+    pub(super) now: Instant,
+    /// What the member is owed now or later: that it worked, unless the job says something else.
+    pub(super) owed: &'a mut Owed,
+    /// What the owner shall know.
+    pub(super) note: &'a mut Option<Event>,
 }
 
 /// What a request means for others than the member that made it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     None,
     /// The job's fence is complete.
     FenceEnded,
-    /// The job's fence is complete as far as this node goes.
-    FenceHandedUp,
     /// Somebody entered the fence of a group.
-    GroupEntered(GroupFence),
+    GroupEntered,
     /// The ring is complete.
     RingEnded,
     /// An attribute of a node was put.
     NodePut,
-    /// Two members put the same key between two fences.
-    PutTwice {
-        key: Key,
-        first: Rank,
-    },
-    /// The job shall end.
-    Abort {
-        code: Option<i32>,
-        world: bool,
-        message: Excerpt,
-    },
 }
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
@@ -112,27 +102,24 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     }
 
     /// Answers what a member asks, as far as it is about the job.
-    pub(super) fn request(&mut self, rank: Rank, request: &Request<'_>, now: Instant) -> Outcome {
-        match *request {
-            Request::Maxes => Outcome::owed(Owed::Maxes),
-            Request::AppNum => Outcome::owed(Owed::AppNum),
-            Request::UniverseSize => Outcome::owed(Owed::UniverseSize),
-            Request::KvsName => Outcome::owed(Owed::KvsName),
-            Request::Put { place, key, value } => self.put(rank, place, key, value),
-            Request::Get { place, key, wait } => Outcome::owed(self.get(rank, place, key, wait)),
-            Request::Fence { group: Group::World, tag: None } => self.enter(rank, now),
+    pub(super) fn request(&mut self, turn: Turn<'_>, request: &Request<'_>) -> Effect {
+        *turn.owed = match *request {
+            Request::Maxes => Owed::Maxes,
+            Request::AppNum => Owed::AppNum,
+            Request::UniverseSize => Owed::UniverseSize,
+            Request::KvsName => Owed::KvsName,
+            Request::Get { place, key, wait } => self.get(turn.rank, place, key, wait),
+            Request::Put { place, key, value } => return self.put(turn, place, key, value),
+            Request::Fence { group: Group::World, tag: None } => return self.enter(turn),
             Request::Fence { group, tag } if parts::GROUPS => {
-                self.enter_group(rank, group, tag.unwrap_or(0))
+                return self.enter_group(turn, group, tag.unwrap_or(0));
             }
             Request::Ring { left, right } if parts::CIRCLES => {
-                self.enter_ring(rank, left, right, now)
+                return self.enter_ring(turn, left, right);
             }
-            Request::Abort { code, world, message } => {
-                let message = Excerpt::new(message.bytes());
-                Outcome { owed: None, effect: Effect::Abort { code, world, message } }
-            }
-            _ => Outcome::owed(Owed::refused(Reason::NotOffered { what: "this request" })),
-        }
+            _ => Owed::refused(Reason::NotOffered { what: "this request" }),
+        };
+        Effect::None
     }
 
     /// Stores what the process manager says about the job; members read it as a key of their space
@@ -193,8 +180,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         change(member);
         let is_gone = member.is_gone();
         self.gone = (self.gone + u32::from(is_gone)).saturating_sub(u32::from(was_gone));
-        self.is_group_suspect |= is_gone && !was_gone;
-        self.is_node_suspect |= is_gone && !was_gone;
+        self.is_group_suspect |= parts::GROUPS && is_gone && !was_gone;
+        self.is_node_suspect |= parts::FRAMES && is_gone && !was_gone;
     }
 
     /// Notes that `rank` listens on a second connection; the last one counts.
@@ -270,93 +257,93 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         if self.gone == 0 {
             return None;
         }
-        if let Some(gone) = self.stuck_ring() {
+        if parts::CIRCLES
+            && let Some(gone) = self.stuck_ring()
+        {
             return Some(gone);
         }
         if self.fence.inside() == 0 || self.stuck_told {
             return None;
         }
         let generation = self.fence.generation();
-        let mut inside = self.members().iter().filter(|member| member.fences != generation);
-        if inside.all(|member| member.is_forgiving) {
+        let members = self.members();
+        let mut inside = members.iter().filter(|member| member.fences != generation);
+        if cfg!(feature = "pmix") && inside.all(|member| member.is_forgiving) {
             return None;
         }
-        let gone = self.missing().find(|rank| self.member(*rank).is_some_and(Member::is_gone))?;
+        let is_lost = |member: &Member| member.fences == generation && member.is_gone();
+        let gone = u32::try_from(members.iter().position(is_lost)?).ok()?;
         self.stuck_told = true;
-        Some(gone)
+        Some(Rank(gone))
     }
 
     /// Finds the entry that `rank` would read.
-    pub(super) fn look_up(&self, rank: Rank, place: Place<'_>, key: &[u8]) -> Option<Owed> {
+    pub(super) fn look_up(&self, rank: Rank, place: Place<'_>, key: &[u8]) -> Option<EntryId> {
         let seen = |shelf| {
             let id = self.kvs.find(shelf, key)?;
             let stamp = self.kvs.entry(id)?.stamp;
-            stamp.is_visible(rank, self.fence.generation()).then_some(Owed::Value(id))
+            stamp.is_visible(rank, self.fence.generation()).then_some(id)
         };
         match place {
-            Place::Node => seen(Shelf::Node(self.member(rank)?.node)),
-            Place::Attributes => seen(Shelf::Attributes),
+            Place::Node if parts::FRAMES => seen(Shelf::Node(self.member(rank)?.node)),
+            Place::Attributes if parts::FRAMES => seen(Shelf::Attributes),
             // What the process manager says cannot be replaced by a put.
-            Place::Job(_) => seen(Shelf::Attributes).or_else(|| seen(Shelf::Space)),
+            _ => seen(Shelf::Attributes).or_else(|| seen(Shelf::Space)),
         }
     }
 
-    fn put(&mut self, rank: Rank, place: Place<'_>, key: Text<'_>, value: Text<'_>) -> Outcome {
+    fn put(&mut self, turn: Turn<'_>, place: Place<'_>, key: Text<'_>, value: Text<'_>) -> Effect {
+        let Turn { rank, owed, .. } = turn;
         if key.is_empty() && crate::wire::quirks::EMPTY_PUT_IS_NOTHING {
-            return Outcome::owed(Owed::Done);
+            return Effect::None;
         }
-        let (key_len, value_len) = (key.len(), value.len());
-        let about = Word::new(key.as_plain().unwrap_or(b""));
-        let too_long = |what, len_bytes, limit_bytes| {
-            let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: rank.0 };
-            Outcome::owed(Owed::Refused(reason, about.clone()))
-        };
         let (mut key_room, mut value_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
-        let Ok(key) = key.resolve(&mut key_room) else {
-            return too_long("key", key_len, KEY_BYTES);
+        let mut too_long = |what, len_bytes, limit_bytes| {
+            let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: rank.0 };
+            owed.refuse_about(&reason, key.as_plain().unwrap_or(b""));
+            Effect::None
         };
-        if key.len() > KEY_BYTES {
-            return too_long("key", key_len, KEY_BYTES);
-        }
-        if Key::check(key).is_err() {
-            return Outcome::owed(Owed::refused(Reason::Lacking { field: "key" }));
-        }
-        let value = match value.resolve(&mut value_room) {
-            Ok(value) if value.len() <= VALUE_BYTES => value,
-            _ => return too_long("value", value_len, VALUE_BYTES),
+        let bytes = match meant(key, &mut key_room) {
+            Some(bytes) if bytes.len() <= KEY_BYTES => bytes,
+            _ => return too_long(Limited::Key, key.len(), KEY_BYTES),
+        };
+        let value = match meant(value, &mut value_room) {
+            Some(value) if value.len() <= VALUE_BYTES => value,
+            _ => return too_long(Limited::Value, value.len(), VALUE_BYTES),
+        };
+        let Ok(key) = Key::new(bytes) else {
+            owed.refuse(&Reason::Lacking { field: "key" });
+            return Effect::None;
         };
         let (shelf, epoch) = match place {
-            Place::Node => (Shelf::Node(self.member(rank).map_or(0, |member| member.node)), 0),
+            Place::Node if parts::FRAMES => {
+                (Shelf::Node(self.member(rank).map_or(0, |member| member.node)), 0)
+            }
             _ => (Shelf::Space, self.fence.generation().wrapping_add(1)),
         };
-        let stored = self.kvs.put(shelf, key, value, Stamp { by: rank, epoch });
-        if let Ok(Some(old)) = stored
-            && shelf == Shelf::Space
-        {
-            self.keep_visible(key, old, rank);
+        let Ok((id, old)) = self.kvs.put(shelf, key.as_bytes(), value, Stamp { by: rank, epoch })
+        else {
+            owed.refuse(&Reason::NoRoom { what: "values" });
+            return Effect::None;
+        };
+        if parts::FRAMES && shelf != Shelf::Space {
+            return Effect::NodePut;
         }
-        match stored {
-            Err(NoRoom) => Outcome::owed(Owed::refused(Reason::NoRoom { what: "values" })),
-            Ok(_) if shelf != Shelf::Space => {
-                Outcome { owed: Some(Owed::Done), effect: Effect::NodePut }
+        if let Some(old) = old {
+            self.keep_visible(id, old, rank);
+            if old.by != rank && old.epoch == epoch {
+                let (first, second) = (old.by, rank);
+                *turn.note = Some(Event::PutTwice { job: turn.job, key, first, second });
             }
-            Ok(Some(old)) if old.by != rank && old.epoch == epoch => {
-                let effect = match Key::new(key) {
-                    Ok(key) => Effect::PutTwice { key, first: old.by },
-                    Err(_) => Effect::None,
-                };
-                Outcome { owed: Some(Owed::Done), effect }
-            }
-            Ok(_) => Outcome::owed(Owed::Done),
         }
+        Effect::None
     }
 
     /// What others could read before a put they can read after it: the new value is seen at once,
     /// since the old one is gone. A fence promises that puts are seen, not that later ones are not.
-    fn keep_visible(&mut self, key: &[u8], old: Stamp, by: Rank) {
+    fn keep_visible(&mut self, id: EntryId, old: Stamp, by: Rank) {
         let generation = self.fence.generation();
-        let is_others = old.by != by || old.is_visible(Stamp::MANAGER.by, generation);
-        if is_others && let Some(id) = self.kvs.find(Shelf::Space, key) {
+        if old.by != by || old.is_visible(Stamp::MANAGER.by, generation) {
             self.kvs.restamp(id, Stamp { by, epoch: generation });
         }
     }
@@ -396,16 +383,17 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     }
 
     fn get(&mut self, rank: Rank, place: Place<'_>, key: Text<'_>, wait: bool) -> Owed {
+        // A name has no byte that is ever doubled.
         if let Place::Job(Some(name)) = place
-            && name != *self.name.as_bytes()
+            && name.as_plain() != Some(self.name.as_bytes())
         {
             return Owed::Missing;
         }
         let mut room = [0; KEY_BYTES];
-        let Ok(key) = key.resolve(&mut room) else { return Owed::Missing };
+        let Some(key) = meant(key, &mut room) else { return Owed::Missing };
         match self.look_up(rank, place, key) {
-            Some(found) => found,
-            None if wait => match (Key::new(key), self.member(rank)) {
+            Some(found) => Owed::Value(found),
+            None if parts::FRAMES && wait => match (Key::new(key), self.member(rank)) {
                 (Ok(key), Some(member)) => {
                     let node = member.node;
                     self.is_node_suspect = true;
@@ -417,31 +405,34 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    fn enter(&mut self, rank: Rank, now: Instant) -> Outcome {
+    fn enter(&mut self, turn: Turn<'_>) -> Effect {
+        let Turn { rank, now, owed, .. } = turn;
         let generation = self.fence.generation();
         let all = self.size();
         let Some(member) = self.member_mut(rank) else {
-            return Outcome::owed(Owed::refused(Reason::NoSuch { what: "rank" }));
+            owed.refuse(&Reason::NoSuch { what: "rank" });
+            return Effect::None;
         };
         if member.fences != generation {
-            let expected = "the end of the fence it is in";
-            return Outcome::owed(Owed::refused(Reason::OutOfOrder { expected }));
+            owed.refuse(&Reason::OutOfOrder { expected: "the end of the fence it is in" });
+            return Effect::None;
         }
         member.fences = generation.wrapping_add(1);
         self.moved = Some(now);
-        let complete = self.fence.enter(now, all);
-        let effect = match (complete, self.has_uplink) {
-            (false, _) => Effect::None,
-            (true, false) => Effect::FenceEnded,
-            (true, true) => {
-                self.fence.hand_up();
-                Effect::FenceHandedUp
-            }
-        };
-        Outcome { owed: Some(Owed::Fence(generation)), effect }
+        *owed = Owed::Fence(generation);
+        if !self.fence.enter(now, all) {
+            return Effect::None;
+        }
+        if self.has_uplink {
+            self.fence.hand_up();
+            *turn.note = Some(Event::FenceHandedUp { job: turn.job, generation });
+            return Effect::None;
+        }
+        Effect::FenceEnded
     }
 
-    fn enter_group(&mut self, rank: Rank, asked: Group<'_>, tag: u32) -> Outcome {
+    fn enter_group(&mut self, turn: Turn<'_>, asked: Group<'_>, tag: u32) -> Effect {
+        let Turn { rank, owed, .. } = turn;
         let node = self.member(rank).map(|member| member.node);
         let ranks = (0u32..).zip(self.members.as_ref());
         let (group, has_caller) = match asked {
@@ -452,20 +443,22 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             Group::Ranks(list) => {
                 let named = list.split(|b| *b == b',').filter_map(|n| Text::plain(n).number());
                 if named.clone().any(|named| named >= self.size()) {
-                    return Outcome::owed(Owed::refused(Reason::NoSuch { what: "rank" }));
+                    owed.refuse(&Reason::NoSuch { what: "rank" });
+                    return Effect::None;
                 }
                 sum(named, tag, rank)
             }
         };
         if !has_caller {
-            let field = "the caller's own rank in group";
-            return Outcome::owed(Owed::refused(Reason::Lacking { field }));
+            owed.refuse(&Reason::Lacking { field: "the caller's own rank in group" });
+            return Effect::None;
         }
         self.is_group_suspect |= self.gone > 0;
         if let Group::Ranks(list) = asked {
             self.list_group(&group, list);
         }
-        Outcome { owed: Some(Owed::Group(group)), effect: Effect::GroupEntered(group) }
+        *owed = Owed::Group(group);
+        Effect::GroupEntered
     }
 
     pub(super) fn member_mut(&mut self, rank: Rank) -> Option<&mut Member> {
@@ -542,10 +535,9 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
     }
 }
 
-impl Outcome {
-    pub(super) const fn owed(owed: Owed) -> Self {
-        Self { owed: Some(owed), effect: Effect::None }
-    }
+/// The bytes that a text means. Only frames double bytes, and need room to read through them.
+fn meant<'s, 'a: 's>(text: Text<'a>, room: &'s mut [u8]) -> Option<&'s [u8]> {
+    if parts::FRAMES { text.resolve(room).ok() } else { text.as_plain() }
 }
 
 /// The fence of these ranks, and whether `own` is among them.

@@ -71,10 +71,8 @@ pub struct Server<S: Storage> {
     sessions: S::Sessions,
     jobs: S::Jobs,
     names: S::Kvs,
-    /// Sessions that have something to send or to take up.
-    ready: Queue,
-    /// Sessions that have something to tell the owner.
-    noted: Queue,
+    /// Sessions that are [`READY`] and [`NOTED`].
+    queues: [Queue; 2],
     /// How many spawns were asked for.
     spawns: u32,
 }
@@ -157,7 +155,7 @@ pub enum Event {
 impl<S: Storage> Server<S> {
     /// Makes a server without sessions and jobs; `names` holds what is published.
     pub const fn new(sessions: S::Sessions, jobs: S::Jobs, names: S::Kvs) -> Self {
-        Self { sessions, jobs, names, ready: Queue::new(), noted: Queue::new(), spawns: 0 }
+        Self { sessions, jobs, names, queues: [Queue::new(); 2], spawns: 0 }
     }
 
     /// Adds a job; its ranks are the indexes of `members`.
@@ -170,7 +168,7 @@ impl<S: Storage> Server<S> {
         kvs: S::Kvs,
     ) -> Result<JobId, Misuse> {
         let full = Misuse::NoRoom { what: "job" };
-        let at = self.jobs.insert(Job::new(spec, members, kvs)).map_err(|_| full)?;
+        let at = self.jobs.insert(Job::new(spec, members, kvs)).ok_or(full)?;
         let id = JobId(u32::try_from(at).map_err(|_| full)?);
         circle::begin(&mut self.jobs, id);
         Ok(id)
@@ -236,7 +234,7 @@ impl<S: Storage> Server<S> {
         }
         let session = Session::new(peer, inbox, exchanges);
         let full = Misuse::NoRoom { what: "session" };
-        let at = self.sessions.insert(session).map_err(|_| full)?;
+        let at = self.sessions.insert(session).ok_or(full)?;
         let id = SessionId(u32::try_from(at).map_err(|_| full)?);
         if let (Some(rank), Some(job)) = (rank, self.jobs.get_mut(job.0 as usize)) {
             job.connect(rank, id);
@@ -259,8 +257,8 @@ impl<S: Storage> Server<S> {
     /// Forgets a session whose link is closed, and gives what it had not told its owner yet: an
     /// abort counts even if its sender is gone.
     pub fn close(&mut self, id: SessionId) -> Option<Event> {
-        self.ready.remove(&mut self.sessions, id.0, ready_link::<S>);
-        self.noted.remove(&mut self.sessions, id.0, noted_link::<S>);
+        remove::<S>(&mut self.queues, &mut self.sessions, READY, id.0);
+        remove::<S>(&mut self.queues, &mut self.sessions, NOTED, id.0);
         let Session { talk, .. } = self.sessions.remove(id.0 as usize)?;
         let Some(job) = self.jobs.get_mut(talk.job.0 as usize) else { return talk.note };
         if talk.stage == Stage::Listening || talk.rank.is_none() {
@@ -293,10 +291,10 @@ impl<S: Storage> Server<S> {
     /// [`end_fence`](Self::end_fence), [`answer_spawn`](Self::answer_spawn),
     /// [`member_gone`](Self::member_gone), [`handle_timeout`](Self::handle_timeout).
     pub fn next_ready(&mut self) -> Option<SessionId> {
-        let mut next = self.ready.pop(&mut self.sessions, ready_link::<S>);
+        let mut next = self.pop(READY);
         if parts::FRAMES && next.is_none() {
             self.give_up_attributes();
-            next = self.ready.pop(&mut self.sessions, ready_link::<S>);
+            next = self.pop(READY);
         }
         next.map(SessionId)
     }
@@ -305,11 +303,11 @@ impl<S: Storage> Server<S> {
     ///
     /// Changes after: any call on any session, [`member_gone`](Self::member_gone).
     pub fn poll_event(&mut self) -> Option<Event> {
-        while let Some(id) = self.noted.pop(&mut self.sessions, noted_link::<S>) {
+        while let Some(id) = self.pop(NOTED) {
             let note = self.sessions.get_mut(id as usize).and_then(|s| s.talk.note.take());
             if note.is_some() {
                 // The session held its bytes back until now.
-                self.ready.push(&mut self.sessions, id, ready_link::<S>);
+                push::<S>(&mut self.queues, &mut self.sessions, READY, id);
                 return note;
             }
         }
@@ -339,7 +337,7 @@ impl<S: Storage> Server<S> {
                 let question = Question::unread(Verb::InitAck, Dialect::Lines);
                 talk.break_off(question, PeerError::TimedOut);
                 let id = u32::try_from(at).unwrap_or(u32::MAX);
-                self.ready.push(&mut self.sessions, id, ready_link::<S>);
+                push::<S>(&mut self.queues, &mut self.sessions, READY, id);
             }
         }
     }
@@ -372,7 +370,7 @@ impl<S: Storage> Server<S> {
         };
         if let Some(len) = talk.held.take() {
             inbox.drop_front(len);
-            self.ready.push(&mut self.sessions, session.0, ready_link::<S>);
+            push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
         }
     }
 
@@ -398,7 +396,7 @@ impl<S: Storage> Server<S> {
         };
         let place = talk.exchanges().find(waits).ok_or(missing)?.0;
         talk.exchanges.get_mut(place).ok_or(missing)?.owed = Owed::Spawned(made, codes);
-        self.ready.push(&mut self.sessions, session.0, ready_link::<S>);
+        push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
         Ok(())
     }
 
@@ -417,8 +415,8 @@ impl<S: Storage> Server<S> {
         let exchange = Exchange { question, owed: Owed::Notice(notice) };
         let open =
             self.sessions.get_mut(session.0 as usize).ok_or(Misuse::NoSuch { what: "session" })?;
-        open.talk.exchanges.insert(exchange).map_err(|_| Misuse::Busy)?;
-        self.ready.push(&mut self.sessions, session.0, ready_link::<S>);
+        open.talk.exchanges.insert(exchange).ok_or(Misuse::Busy)?;
+        push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
         Ok(())
     }
 
@@ -431,6 +429,13 @@ impl<S: Storage> Server<S> {
     pub fn jobs(&self) -> impl Iterator<Item = JobId> {
         let ids = 0..u32::try_from(self.jobs.end()).unwrap_or(u32::MAX);
         ids.map(JobId).filter(|id| self.job(*id).is_some())
+    }
+
+    /// Takes the first session out of a queue.
+    #[inline(never)]
+    fn pop(&mut self, which: usize) -> Option<u32> {
+        let queue = self.queues.get_mut(which)?;
+        queue.pop(&mut self.sessions, |sessions, id| link::<S>(sessions, which, id))
     }
 
     fn store(&mut self, job: JobId, shelf: Shelf, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
@@ -480,8 +485,8 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
     fn poll_event(&mut self) -> Option<Event> {
         let server = &mut *self.server;
         let note = server.sessions.get_mut(self.id.0 as usize)?.talk.note.take()?;
-        server.noted.remove(&mut server.sessions, self.id.0, noted_link::<S>);
-        server.ready.push(&mut server.sessions, self.id.0, ready_link::<S>);
+        remove::<S>(&mut server.queues, &mut server.sessions, NOTED, self.id.0);
+        push::<S>(&mut server.queues, &mut server.sessions, READY, self.id.0);
         Some(note)
     }
 
@@ -498,12 +503,28 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
     }
 }
 
-fn ready_link<S: Storage>(sessions: &mut S::Sessions, id: u32) -> Option<&mut Link> {
-    Some(&mut sessions.get_mut(id as usize)?.talk.ready)
+/// Puts a session into a queue.
+#[inline(never)]
+fn push<S: Storage>(queues: &mut [Queue; 2], sessions: &mut S::Sessions, which: usize, id: u32) {
+    if let Some(queue) = queues.get_mut(which) {
+        queue.push(sessions, id, |sessions, id| link::<S>(sessions, which, id));
+    }
 }
 
-fn noted_link<S: Storage>(sessions: &mut S::Sessions, id: u32) -> Option<&mut Link> {
-    Some(&mut sessions.get_mut(id as usize)?.talk.noted)
+/// Takes a session out of a queue.
+fn remove<S: Storage>(queues: &mut [Queue; 2], sessions: &mut S::Sessions, which: usize, id: u32) {
+    if let Some(queue) = queues.get_mut(which) {
+        queue.remove(sessions, id, |sessions, id| link::<S>(sessions, which, id));
+    }
 }
+
+fn link<S: Storage>(sessions: &mut S::Sessions, which: usize, id: u32) -> Option<&mut Link> {
+    sessions.get_mut(id as usize)?.talk.links.get_mut(which)
+}
+
+/// The queue of the sessions that have something to send or to take up.
+const READY: usize = 0;
+/// The queue of the sessions that have something to tell the owner.
+const NOTED: usize = 1;
 
 const NO_JOB: Misuse = Misuse::NoSuch { what: "job" };

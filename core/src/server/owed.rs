@@ -122,6 +122,17 @@ impl Owed {
     pub fn refused(reason: Reason<'static>) -> Self {
         Self::Refused(reason, Word::default())
     }
+
+    /// Turns what is owed into a refusal whose reason needs no word of the peer's.
+    pub(super) fn refuse(&mut self, reason: &Reason<'static>) {
+        self.refuse_about(reason, b"");
+    }
+
+    /// Turns what is owed into a refusal, and keeps what of the peer's own word the reason is about.
+    #[inline(never)]
+    pub(super) fn refuse_about(&mut self, reason: &Reason<'static>, own: &[u8]) {
+        *self = Self::Refused(*reason, Word::new(own));
+    }
 }
 
 impl Codes {

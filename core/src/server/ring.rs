@@ -1,14 +1,13 @@
 //! A ring: everybody waits for everybody and gets the values of both neighbours. Slurm's addition
 //! to PMI-2.
 
-use super::job::{Effect, Job, Outcome};
+use super::job::{Effect, Job, Turn};
 use super::member::Member;
 use super::owed::Owed;
 use crate::command::{Reason, Text};
 use crate::ids::Rank;
 use crate::limits::VALUE_BYTES;
 use crate::store::{Kvs, Shelf, Stamp};
-use crate::time::Instant;
 use crate::wire::Writer;
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
@@ -30,39 +29,34 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         u32::try_from(gone).ok().map(Rank)
     }
 
-    /// Puts the values of `rank` into the ring.
-    pub(super) fn enter_ring(
-        &mut self,
-        rank: Rank,
-        left: Text<'_>,
-        right: Text<'_>,
-        now: Instant,
-    ) -> Outcome {
+    /// Puts the values of a member into the ring.
+    pub(super) fn enter_ring(&mut self, turn: Turn<'_>, left: Text<'_>, right: Text<'_>) -> Effect {
+        let Turn { rank, now, owed, .. } = turn;
         let generation = self.ring.generation();
         let all = self.size();
         if self.member(rank).is_none_or(|member| member.rings != generation) {
-            let expected = "the end of the ring it is in";
-            return Outcome::owed(Owed::refused(Reason::OutOfOrder { expected }));
+            owed.refuse(&Reason::OutOfOrder { expected: "the end of the ring it is in" });
+            return Effect::None;
         }
         for (side, value) in [(LEFT, left), (RIGHT, right)] {
             let mut room = [0; VALUE_BYTES];
             let stored = value.resolve(&mut room).ok().filter(|value| value.len() <= VALUE_BYTES);
             let Some(value) = stored else {
-                return Outcome::owed(Owed::refused(Reason::Lacking {
-                    field: "a value within the limit",
-                }));
+                owed.refuse(&Reason::Lacking { field: "a value within the limit" });
+                return Effect::None;
             };
             let (shelf, key) = (ring_shelf(generation), RingKey::new(side, rank));
             let stamp = Stamp { by: rank, epoch: 0 };
             if self.kvs.put(shelf, key.as_bytes(), value, stamp).is_err() {
-                return Outcome::owed(Owed::refused(Reason::NoRoom { what: "values" }));
+                owed.refuse(&Reason::NoRoom { what: "values" });
+                return Effect::None;
             }
         }
         if let Some(member) = self.member_mut(rank) {
             member.rings = generation.wrapping_add(1);
         }
-        let effect = if self.ring.enter(now, all) { Effect::RingEnded } else { Effect::None };
-        Outcome { owed: Some(Owed::Ring(generation)), effect }
+        *owed = Owed::Ring(generation);
+        if self.ring.enter(now, all) { Effect::RingEnded } else { Effect::None }
     }
 
     /// What the neighbours of `rank` passed on in a ring: from the left and from the right.

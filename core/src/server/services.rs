@@ -4,7 +4,7 @@ use super::circle;
 use super::job::Job;
 use super::member::Member;
 use super::owed::{Listing, Owed};
-use crate::command::{Place, Reason, Text};
+use crate::command::{Limited, Place, Reason, Text};
 use crate::ids::{JobId, Key, Rank};
 use crate::limits::{KEY_BYTES, VALUE_BYTES};
 use crate::storage::Slots;
@@ -22,14 +22,14 @@ pub(super) fn publish<K: Kvs>(
     };
     let lens = (service.len(), port.len());
     let Ok(service) = service.resolve(&mut service_room) else {
-        return too_long("service", lens.0, KEY_BYTES);
+        return too_long(Limited::Service, lens.0, KEY_BYTES);
     };
     if Key::check(service).is_err() {
-        return too_long("service", lens.0, KEY_BYTES);
+        return too_long(Limited::Service, lens.0, KEY_BYTES);
     }
     let port = match port.resolve(&mut port_room) {
         Ok(port) if port.len() <= VALUE_BYTES => port,
-        _ => return too_long("port", lens.1, VALUE_BYTES),
+        _ => return too_long(Limited::Port, lens.1, VALUE_BYTES),
     };
     if names.find(Shelf::Names, service).is_some() {
         return Owed::refused(Reason::Exists { what: "service" });
@@ -88,14 +88,10 @@ pub(super) fn get_foreign<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
         .and_then(|other| {
             let key = key.resolve(&mut room).ok()?;
             // A rank that no job has sees what everybody sees.
-            let owed =
-                jobs.get(other.0 as usize)?.look_up(Stamp::MANAGER.by, Place::Job(None), key)?;
-            Some((other, owed))
+            let job = jobs.get(other.0 as usize)?;
+            Some(Owed::Foreign(other, job.look_up(Stamp::MANAGER.by, Place::Job(None), key)?))
         });
-    match found {
-        Some((other, Owed::Value(id))) => Owed::Foreign(other, id),
-        _ => Owed::Missing,
-    }
+    found.unwrap_or(Owed::Missing)
 }
 
 /// Begins to list the space of a job, own or connected.

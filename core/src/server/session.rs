@@ -7,6 +7,7 @@ use crate::auth::Challenge;
 use crate::command::Version;
 use crate::error::PeerError;
 use crate::ids::{JobId, Rank};
+use crate::parts;
 use crate::storage::{Buffer, Slots};
 use crate::time::Instant;
 
@@ -42,8 +43,8 @@ pub(super) struct Talk<X> {
     pub(super) note: Option<Event>,
     /// Length of a spawn at the front of the inbox that the owner has not read yet.
     pub(super) held: Option<usize>,
-    pub(super) ready: Link,
-    pub(super) noted: Link,
+    /// For the queues of those that are [`READY`](super::READY) and [`NOTED`](super::NOTED).
+    pub(super) links: [Link; 2],
 }
 
 /// How far a conversation has come. The table of transitions is in [`state`](super::state).
@@ -126,8 +127,7 @@ impl<I: Buffer, X: Slots<Exchange>> Session<I, X> {
             announced: None,
             note: None,
             held: None,
-            ready: Link::default(),
-            noted: Link::default(),
+            links: [Link::default(); 2],
         };
         Self { inbox, talk }
     }
@@ -154,13 +154,10 @@ impl<X: Slots<Exchange>> Talk<X> {
     }
 
     /// Notes what is owed, and where.
-    pub(super) fn owe(&mut self, question: Question, owed: Owed) -> usize {
-        match self.exchanges.insert(Exchange { question, owed }) {
-            Ok(at) => at,
-            // Only an explanation can find no place, since `appetite` waits for one before it
-            // takes a question up; the peer then learns from the end of the stream.
-            Err(_) => self.exchanges.capacity(),
-        }
+    pub(super) fn owe(&mut self, exchange: Exchange) -> usize {
+        // Only an explanation can find no place, since `appetite` waits for one before it takes a
+        // question up; the peer then learns from the end of the stream.
+        self.exchanges.insert(exchange).unwrap_or_else(|| self.exchanges.capacity())
     }
 
     pub(super) fn exchanges(&self) -> impl Iterator<Item = (usize, &Exchange)> {
@@ -176,6 +173,7 @@ impl<X: Slots<Exchange>> Talk<X> {
     }
 
     fn may_overlap(&self) -> bool {
-        self.version.is_some_and(|version| version > Version::V1_1)
+        let is_spoken = parts::GROUPS || parts::FRAMES || parts::OWN_FRAMES;
+        is_spoken && self.version.is_some_and(|version| version > Version::V1_1)
     }
 }

@@ -79,36 +79,41 @@ where
         self.places.as_ref().get(index).filter(|place| place.state == State::Used)
     }
 
-    fn key(&self, place: &Place) -> &[u8] {
+    /// Key and value of an entry.
+    fn pair(&self, place: &Place) -> Option<(&[u8], &[u8])> {
         let start = place.offset + HEADER;
-        self.bytes.as_ref().get(start..start + place.key_len).unwrap_or(b"")
+        let end = start + place.key_len + place.value_len;
+        self.bytes.as_ref().get(start..end)?.split_at_checked(place.key_len)
     }
 
-    fn value(&self, place: &Place) -> &[u8] {
-        let start = place.offset + HEADER + place.key_len;
-        self.bytes.as_ref().get(start..start + place.value_len).unwrap_or(b"")
-    }
-
-    /// The place of `key`, or else the first one that could take it.
-    fn search(&self, shelf: Shelf, key: &[u8]) -> Result<usize, Option<usize>> {
+    /// The place of `key` and true, or else the first one that could take it: none of the table if
+    /// there is none.
+    #[inline(never)]
+    fn search(&self, shelf: Shelf, key: &[u8], hash: u32) -> (usize, bool) {
         let places = self.places.as_ref();
-        let hash = hash(shelf, key);
-        let start = (hash as usize).checked_rem(places.len()).unwrap_or(0);
-        let mut free = None;
-        let (front, back) = places.split_at_checked(start).unwrap_or((places, &[]));
-        for (index, place) in (start..).zip(back).chain((0..).zip(front)) {
-            match place.state {
-                State::Used
-                    if place.hash == hash && place.shelf == shelf && self.key(place) == key =>
-                {
-                    return Ok(index);
+        let mut index = (hash as usize).checked_rem(places.len()).unwrap_or(0);
+        let mut free = places.len();
+        for _ in places {
+            let Some(place) = places.get(index) else { break };
+            if place.state != State::Used {
+                if free == places.len() {
+                    free = index;
                 }
-                State::Used => {}
-                State::Left => free = free.or(Some(index)),
-                State::Free => return Err(free.or(Some(index))),
+                if place.state == State::Free {
+                    break;
+                }
+            } else if place.hash == hash
+                && place.shelf == shelf
+                && self.pair(place).is_some_and(|(own, _)| own == key)
+            {
+                return (index, true);
+            }
+            index += 1;
+            if index == places.len() {
+                index = 0;
             }
         }
-        Err(free)
+        (free, false)
     }
 
     /// Length of key and value that the record at `offset` has room for.
@@ -174,52 +179,45 @@ where
         key: &[u8],
         value: &[u8],
         stamp: Stamp,
-    ) -> Result<Option<Stamp>, NoRoom> {
-        let found = self.search(shelf, key);
-        let index = found.or_else(|free| free.ok_or(NoRoom))?;
-        let old = self.place(index).copied();
+    ) -> Result<(EntryId, Option<Stamp>), NoRoom> {
+        let hash = hash(shelf, key);
+        let (index, is_found) = self.search(shelf, key, hash);
+        let place = *self.places.as_ref().get(index).ok_or(NoRoom)?;
+        let number = u32::try_from(index).map_err(|_| NoRoom)?;
+        let old_bytes = if is_found { HEADER + self.room_at(place.offset) } else { 0 };
         let needed = Self::record_bytes(key.len(), value.len());
-        let old_bytes = old.map_or(0, |old| HEADER + self.room_at(old.offset));
-        let mut new = Place {
-            state: State::Used,
-            hash: hash(shelf, key),
-            shelf,
-            stamp,
-            offset: 0,
-            key_len: key.len(),
-            value_len: value.len(),
-        };
-        if let Some(old) = old.filter(|_| old_bytes >= needed) {
-            let start = old.offset + HEADER + key.len();
-            let to = self.bytes.as_mut().get_mut(start..start + value.len()).ok_or(NoRoom)?;
-            copy(to, value);
-            new.offset = old.offset;
+        let offset = if old_bytes >= needed {
+            let start = place.offset + HEADER + key.len();
+            copy(self.bytes.as_mut().get_mut(start..).ok_or(NoRoom)?, value);
+            place.offset
         } else {
             // Nothing is given up before it is sure that the new record fits.
-            if self.used_bytes() - old_bytes + needed > self.bytes.as_ref().len() {
+            let len = self.bytes.as_ref().len();
+            if self.used_bytes() - old_bytes + needed > len {
                 return Err(NoRoom);
             }
-            if let Some(old) = old {
-                self.kill(old.offset);
+            if is_found {
+                self.kill(place.offset);
             }
-            if self.tail + needed > self.bytes.as_ref().len() {
+            if self.tail + needed > len {
                 self.squeeze();
             }
-            let number = u32::try_from(index).map_err(|_| NoRoom)?;
-            new.offset = self.append(number, key, value).ok_or(NoRoom)?;
-        }
-        *self.places.as_mut().get_mut(index).ok_or(NoRoom)? = new;
-        Ok(old.map(|old| old.stamp))
+            self.append(number, key, value).ok_or(NoRoom)?
+        };
+        let (state, key_len, value_len) = (State::Used, key.len(), value.len());
+        *self.places.as_mut().get_mut(index).ok_or(NoRoom)? =
+            Place { state, hash, shelf, stamp, offset, key_len, value_len };
+        Ok((EntryId(number), is_found.then_some(place.stamp)))
     }
 
     fn find(&self, shelf: Shelf, key: &[u8]) -> Option<EntryId> {
-        let index = self.search(shelf, key).ok()?;
-        Some(EntryId(u32::try_from(index).ok()?))
+        let (index, is_found) = self.search(shelf, key, hash(shelf, key));
+        if is_found { Some(EntryId(u32::try_from(index).ok()?)) } else { None }
     }
 
     fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
         let place = self.place(id.0 as usize)?;
-        let (key, value) = (self.key(place), self.value(place));
+        let (key, value) = self.pair(place)?;
         Some(Entry { shelf: place.shelf, key, value, stamp: place.stamp })
     }
 

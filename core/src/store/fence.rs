@@ -37,8 +37,10 @@ impl Fence {
 
     /// Lets one more member in; true if that makes `all` of them.
     pub fn enter(&mut self, now: Instant, all: u32) -> bool {
+        if self.inside == 0 {
+            self.since = Some(now);
+        }
         self.inside += 1;
-        self.since = self.since.or(Some(now));
         self.inside >= all
     }
 

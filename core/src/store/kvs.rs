@@ -10,7 +10,7 @@ use crate::ids::Rank;
 /// Shape: keys and values are copied in. An [`EntryId`] stays good until its entry is removed,
 /// also when the value changes; so a reply can be owed as a number and rendered later.
 pub trait Kvs {
-    /// Stores `value` under `key`, and tells who had stored there before.
+    /// Stores `value` under `key`, and tells where, and who had stored there before.
     ///
     /// Errors: [`NoRoom`], and what was there before is still there.
     fn put(
@@ -19,7 +19,7 @@ pub trait Kvs {
         key: &[u8],
         value: &[u8],
         stamp: Stamp,
-    ) -> Result<Option<Stamp>, NoRoom>;
+    ) -> Result<(EntryId, Option<Stamp>), NoRoom>;
 
     /// Finds the entry of `key`.
     fn find(&self, shelf: Shelf, key: &[u8]) -> Option<EntryId>;

@@ -31,11 +31,14 @@ fn a_key_is_found_on_its_own_shelf_only() {
 #[test]
 fn a_second_put_replaces_and_tells_of_the_first() {
     let mut kvs = small();
-    assert_eq!(kvs.put(Shelf::Space, b"k", b"long value", BY), Ok(None));
-    let id = kvs.find(Shelf::Space, b"k").unwrap();
+    let (id, old) = kvs.put(Shelf::Space, b"k", b"long value", BY).unwrap();
+    assert_eq!((kvs.find(Shelf::Space, b"k"), old), (Some(id), None));
     let other = Stamp { by: Rank(4), epoch: 1 };
-    assert_eq!(kvs.put(Shelf::Space, b"k", b"", other), Ok(Some(BY)));
-    assert_eq!(kvs.put(Shelf::Space, b"k", b"a value that is much longer", BY), Ok(Some(other)));
+    assert_eq!(kvs.put(Shelf::Space, b"k", b"", other), Ok((id, Some(BY))));
+    assert_eq!(
+        kvs.put(Shelf::Space, b"k", b"a value that is much longer", BY),
+        Ok((id, Some(other)))
+    );
     assert_eq!(kvs.find(Shelf::Space, b"k"), Some(id));
     assert_eq!(kvs.entry(id).unwrap().value, b"a value that is much longer");
 }

@@ -36,7 +36,7 @@ impl Dialect {
     pub fn of(bytes: &[u8], version: Option<Version>) -> Self {
         let has_frames = parts::FRAMES && version.is_some_and(|version| version.major == 2);
         match bytes.first() {
-            _ if version == Some(Version::OWN) => Self::Own,
+            _ if parts::OWN_FRAMES && version == Some(Version::OWN) => Self::Own,
             Some(&frames::MAGIC) if parts::OWN_FRAMES && version.is_none() => Self::Own,
             Some(b'c' | b'm') => Self::Lines,
             _ if has_frames => Self::Frames(pmi2::habit(bytes)),

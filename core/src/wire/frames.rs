@@ -12,7 +12,7 @@
 
 use super::{Framed, Unwritten, Writer};
 use crate::command::{
-    Answer, Group, Identity, Maxes, Pair, Piece, Place, Reason, Reply, Request, Text, Verb, Version,
+    Answer, Group, Identity, Maxes, Pair, Place, Reason, Reply, Request, Text, Verb, Version,
 };
 use crate::error::{Code, Full, Malformed, Misuse};
 use postcard::ser_flavors::Flavor;
@@ -451,16 +451,7 @@ fn write(
 /// The words of a reason, as far as they fit.
 fn sentence<'r>(reason: Reason<'_>, room: &'r mut [u8; SENTENCE_BYTES]) -> &'r [u8] {
     let mut writer = Writer::new(room);
-    for (at, piece) in reason.pieces().enumerate() {
-        if at > 0 {
-            writer.byte(b' ');
-        }
-        match piece {
-            Piece::Words(words) => writer.bytes(words.as_bytes()),
-            Piece::Quoted(bytes) => writer.bytes(bytes),
-            Piece::Number(number) => writer.unsigned(number),
-        };
-    }
+    writer.sentence(&reason, |byte| byte);
     let len = writer.len().min(SENTENCE_BYTES);
     room.get(..len).unwrap_or(b"")
 }

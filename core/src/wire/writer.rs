@@ -1,6 +1,6 @@
 //! Writes bytes into a lent slice, whole or not at all.
 
-use crate::command::{CodeRun, Text};
+use crate::command::{CodeRun, Reason, Sentence, Text};
 use crate::error::Full;
 
 /// Bytes on their way into a lent slice.
@@ -94,6 +94,28 @@ impl<'a> Writer<'a> {
                     self.byte(b',');
                 }
                 self.number(run.code.0);
+            }
+        }
+        self
+    }
+
+    /// Appends what a reason says, with every byte of its words as `say` gives it.
+    pub fn sentence(&mut self, reason: &Reason<'_>, say: impl Fn(u8) -> u8) -> &mut Self {
+        let Sentence { form, what, quoted, numbers: [mut number, mut second, third] } =
+            reason.sentence();
+        for place in form.as_bytes() {
+            let words = match place {
+                b'%' => what.as_bytes(),
+                b'&' => quoted,
+                b'#' => {
+                    self.number(i64::try_from(number).unwrap_or(i64::MAX));
+                    (number, second) = (second, third);
+                    continue;
+                }
+                _ => core::slice::from_ref(place),
+            };
+            for byte in words {
+                self.byte(say(*byte));
             }
         }
         self

@@ -34,17 +34,18 @@ impl Kvs for MapKvs {
         key: &[u8],
         value: &[u8],
         stamp: Stamp,
-    ) -> Result<Option<Stamp>, NoRoom> {
-        if let Some(record) = self.find(shelf, key).and_then(|id| self.record_mut(id)) {
+    ) -> Result<(EntryId, Option<Stamp>), NoRoom> {
+        let found = self.find(shelf, key);
+        if let Some((id, record)) = found.and_then(|id| Some((id, self.record_mut(id)?))) {
             record.value = value.into();
-            return Ok(Some(std::mem::replace(&mut record.stamp, stamp)));
+            return Ok((id, Some(std::mem::replace(&mut record.stamp, stamp))));
         }
         let number = self.following;
         self.following = number.checked_add(1).ok_or(NoRoom)?;
         let key: Rc<[u8]> = key.into();
         self.numbers.entry(shelf).or_default().insert(Rc::clone(&key), number);
         self.records.insert(number, Record { shelf, key, value: value.into(), stamp });
-        Ok(None)
+        Ok((EntryId(number), None))
     }
 
     fn find(&self, shelf: Shelf, key: &[u8]) -> Option<EntryId> {
@@ -106,11 +107,11 @@ mod tests {
     #[test]
     fn a_second_put_replaces_tells_of_the_first_and_keeps_the_number() {
         let mut kvs = MapKvs::default();
-        assert_eq!(kvs.put(Shelf::Space, b"k", b"long value", BY), Ok(None));
-        let id = kvs.find(Shelf::Space, b"k").unwrap();
+        let (id, old) = kvs.put(Shelf::Space, b"k", b"long value", BY).unwrap();
+        assert_eq!((kvs.find(Shelf::Space, b"k"), old), (Some(id), None));
         let other = Stamp { by: Rank(4), epoch: 1 };
-        assert_eq!(kvs.put(Shelf::Space, b"k", b"", other), Ok(Some(BY)));
-        assert_eq!(kvs.put(Shelf::Space, b"k", &[7; 5000], BY), Ok(Some(other)));
+        assert_eq!(kvs.put(Shelf::Space, b"k", b"", other), Ok((id, Some(BY))));
+        assert_eq!(kvs.put(Shelf::Space, b"k", &[7; 5000], BY), Ok((id, Some(other))));
         assert_eq!(kvs.find(Shelf::Space, b"k"), Some(id));
         assert_eq!(value(&kvs, Shelf::Space, "k").unwrap(), [7; 5000]);
         kvs.restamp(id, other);

@@ -92,11 +92,11 @@ impl<T> Slots<T> for Table<T> {
         self.things.get_mut(index)?.as_mut()
     }
 
-    fn insert(&mut self, item: T) -> Result<usize, T> {
+    fn insert(&mut self, item: T) -> Option<usize> {
         let above = self.things.get(self.first_free..).unwrap_or_default();
         let index = self.first_free + above.iter().take_while(|thing| thing.is_some()).count();
         if index >= self.max {
-            return Err(item);
+            return None;
         }
         match self.things.get_mut(index) {
             Some(free) => *free = Some(item),
@@ -109,7 +109,7 @@ impl<T> Slots<T> for Table<T> {
             }
         }
         self.first_free = index + 1;
-        Ok(index)
+        Some(index)
     }
 
     fn remove(&mut self, index: usize) -> Option<T> {
@@ -157,18 +157,18 @@ mod tests {
         let mut table = Table::new(3);
         assert_eq!(
             (table.insert('a'), table.insert('b'), table.insert('c')),
-            (Ok(0), Ok(1), Ok(2))
+            (Some(0), Some(1), Some(2))
         );
-        assert_eq!(table.insert('d'), Err('d'));
+        assert_eq!(table.insert('d'), None);
         assert_eq!((table.remove(1), table.remove(1)), (Some('b'), None));
         assert_eq!((table.remove(0), table.end()), (Some('a'), 3));
         assert_eq!(
             (table.insert('e'), table.insert('f'), table.insert('g')),
-            (Ok(0), Ok(1), Err('g'))
+            (Some(0), Some(1), None)
         );
         assert_eq!((table.remove(2), table.remove(1), table.end()), (Some('c'), Some('f'), 1));
         assert_eq!((table.get(0), table.get(7)), (Some(&'e'), None));
-        assert_eq!(table.insert('h'), Ok(1));
+        assert_eq!(table.insert('h'), Some(1));
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl<T> Slots<T> for Table<T> {
         self.things.get_mut(index)
     }
 
-    fn insert(&mut self, item: T) -> Result<usize, T> {
+    fn insert(&mut self, item: T) -> Option<usize> {
         let before = self.things.memory_bytes();
         let placed = self.things.insert(item);
         self.meter.change(before, self.things.memory_bytes());

@@ -187,7 +187,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         let ticket = Ticket(self.tag);
         let waiting = Waiting { ticket, command: kept.command() };
         // There is a free one, or it is an abort, for which all were freed.
-        Slots::insert(&mut self.inflight, waiting).map_err(|_| Misuse::Busy)?;
+        Slots::insert(&mut self.inflight, waiting).ok_or(Misuse::Busy)?;
         self.owed = Some(match kept {
             Kept::Job => Owed::Greeting(ticket),
             kept => Owed::Request(ticket, kept),

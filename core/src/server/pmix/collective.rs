@@ -123,8 +123,8 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
                     return Told::Nothing;
                 };
                 match self.collectives.insert(Collective { purpose, name, who, sum, inside: 0 }) {
-                    Ok(at) => at,
-                    Err(_) => {
+                    Some(at) => at,
+                    None => {
                         talk.owe(tag, Owed::Status(Status::OUT_OF_RESOURCE));
                         return Told::Nothing;
                     }

@@ -163,7 +163,7 @@ impl<B: Block, X: Slots<Pending<B>>> Talk<B, X> {
     pub(super) fn owe(&mut self, tag: u32, owed: Owed<B>) -> usize {
         self.turn = self.turn.wrapping_add(1);
         let pending = Pending { tag, owed, turn: self.turn };
-        self.pendings.insert(pending).unwrap_or_else(|_| self.pendings.capacity())
+        self.pendings.insert(pending).unwrap_or_else(|| self.pendings.capacity())
     }
 
     /// What was waited for has come.

@@ -10,7 +10,7 @@ use super::state::{Reach, Told};
 use super::{ConnectionId, Memory, Pmix, info};
 use crate::command::{Group, Request};
 use crate::ids::{JobId, Rank};
-use crate::server::job::Effect;
+use crate::server::job::{Effect, Turn};
 use crate::server::member::Member;
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
@@ -147,7 +147,10 @@ fn enter<S: Storage>(
     let generation = job.fence().generation();
     job.member(rank).filter(|member| member.fences == generation)?;
     let fence = Request::Fence { group: Group::World, tag: None };
-    if job.request(rank, &fence, now).effect == Effect::FenceEnded {
+    // A connection remembers what it is owed in its own words.
+    let (mut owed, mut note) = (crate::server::Owed::Done, None);
+    let turn = Turn { job: id, rank, now, owed: &mut owed, note: &mut note };
+    if job.request(turn, &fence) == Effect::FenceEnded {
         server.release(id);
     }
     Some(generation)

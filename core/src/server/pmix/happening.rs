@@ -127,7 +127,7 @@ pub(super) fn keep<P: Memory>(events: &mut P::Events, event: Happening<P::Block>
     if let Some((_, at)) = oldest.filter(|_| count >= events.capacity().min(KEPT_MAX)) {
         events.remove(at);
     }
-    events.insert(Happening { serial: latest + 1, ..event }).ok()
+    events.insert(Happening { serial: latest + 1, ..event })
 }
 
 /// Whom an event affects, or whom somebody wants to be told about.

@@ -97,7 +97,7 @@ impl<P: Memory> Pmix<P> {
 
         let name = ended.name.clone().ok_or(Status::BAD_PARAM)?;
         let group = Group { name, members: members.clone(), is_watched };
-        self.groups.insert(group).map_err(|_| Status::OUT_OF_RESOURCE)?;
+        self.groups.insert(group).ok_or(Status::OUT_OF_RESOURCE)?;
         let context = has_context.then(|| {
             self.contexts = self.contexts.wrapping_add(1);
             self.contexts

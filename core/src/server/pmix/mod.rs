@@ -209,7 +209,7 @@ impl<P: Memory> Pmix<P> {
     /// Errors: [`Misuse::NoRoom`].
     pub fn add_job(&mut self, job: JobId, info: P::Block, posts: P::Posts) -> Result<(), Misuse> {
         let view = JobView::new(job, info, posts);
-        self.jobs.insert(view).map(drop).map_err(|_| Misuse::NoRoom { what: "job" })
+        self.jobs.insert(view).map(drop).ok_or(Misuse::NoRoom { what: "job" })
     }
 
     /// Forgets a job, what its ranks have posted, and what they have published for no longer. Its
@@ -234,7 +234,7 @@ impl<P: Memory> Pmix<P> {
     ) -> Result<ConnectionId, Misuse> {
         let full = Misuse::NoRoom { what: "connection" };
         let connection = Connection::new(inbox, pendings, deadline);
-        let at = self.connections.insert(connection).map_err(|_| full)?;
+        let at = self.connections.insert(connection).ok_or(full)?;
         u32::try_from(at).map(ConnectionId).map_err(|_| full)
     }
 

@@ -86,7 +86,7 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
                 persistence,
                 is_name,
             };
-            if self.names.insert(published).is_err() {
+            if self.names.insert(published).is_none() {
                 return Status::OUT_OF_RESOURCE;
             }
         }

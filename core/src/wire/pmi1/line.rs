@@ -1,7 +1,7 @@
 //! A line of PMI-1 as `key=value` pairs with blanks between: reader and writer.
 
 use super::super::{Unwritten, Writer};
-use crate::command::{CodeRun, Piece, Text};
+use crate::command::{CodeRun, Reason, Text};
 use crate::error::{Full, Misuse};
 
 /// One line, without its end and without blanks around it.
@@ -189,28 +189,14 @@ impl<'a> LineWriter<'a> {
     }
 
     /// A sentence as one word, since clients up to MPICH 4.0 drop a message with bare words.
-    pub(super) fn token<'p>(
-        &mut self,
-        key: &str,
-        pieces: impl Iterator<Item = Piece<'p>>,
-    ) -> &mut Self {
-        let writer = self.key(key);
-        for (at, piece) in pieces.enumerate() {
-            if at > 0 {
-                writer.byte(b'_');
-            }
-            match piece {
-                Piece::Words(words) => joined(writer, words.bytes()),
-                Piece::Quoted(bytes) => joined(writer, bytes.iter().copied()),
-                Piece::Number(number) => writer.unsigned(number),
-            };
-        }
+    pub(super) fn reason(&mut self, key: &str, reason: &Reason<'_>) -> &mut Self {
+        self.key(key).sentence(reason, in_word);
         self
     }
 
     /// Somebody else's sentence as one word.
     pub(super) fn one_word(&mut self, key: &str, text: Text<'_>) -> &mut Self {
-        joined(self.key(key), text.bytes());
+        text.bytes().fold(self.key(key), |writer, byte| writer.byte(in_word(byte)));
         self
     }
 
@@ -235,12 +221,9 @@ impl<'a> LineWriter<'a> {
     }
 }
 
-/// Appends words with `_` for everything that could end one.
-fn joined<'w, 'a>(
-    writer: &'w mut Writer<'a>,
-    bytes: impl Iterator<Item = u8>,
-) -> &'w mut Writer<'a> {
-    bytes.fold(writer, |writer, b| writer.byte(if b <= b' ' { b'_' } else { b }))
+/// A byte as it can stand in a word: `_` for everything that could end one.
+const fn in_word(byte: u8) -> u8 {
+    if byte <= b' ' { b'_' } else { byte }
 }
 
 /// Why a field cannot stand in a line as one word.

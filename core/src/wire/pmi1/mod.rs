@@ -175,42 +175,44 @@ pub fn write_request(
 /// Writes one answer to a client. `word` is the command of a request that we do not know.
 ///
 /// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
+#[inline(never)]
 pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usize, Full> {
-    match reply.answer {
-        Answer::Notice(notice) if parts::DIAL => return write_notice(notice, out),
-        Answer::Value(value) if value.bytes().any(|b| b == b'\n') => {
-            // Without its line feeds it would be another value.
-            let answer = Answer::Told(Text::from(UNREADABLE_VALUE));
-            return write_reply(&Reply { code: Code::OTHER, answer, ..*reply }, word, out);
+    let (code, answer) = match &reply.answer {
+        Answer::Notice(notice) if parts::DIAL => return write_notice(*notice, out),
+        Answer::Value(value) if value.has(b'\n') => {
+            (Code::OTHER, &Answer::Refused(Reason::LineFeed))
         }
-        _ => {}
-    }
-    let known = names::of(reply.to).map_or("", |words| words.line_reply);
-    let mut line = match (known, word) {
-        ("", b"") => LineWriter::new(out, quirks::UNREADABLE),
-        ("", _) => LineWriter::with_suffix(out, word, b"_result"),
-        _ => LineWriter::new(out, known.as_bytes()),
+        answer => (reply.code, answer),
     };
-    line.number("rc", reply.code.0);
-    match reply.answer {
-        Answer::Version(version) => {
-            line.number("pmi_version", version.major).number("pmi_subversion", version.minor);
-        }
+    let known = names::of(reply.to).map_or("", |words| words.line_reply);
+    let (front, suffix): (_, &[u8]) = match (known.is_empty(), word.is_empty()) {
+        (false, _) => (known.as_bytes(), b""),
+        (true, false) => (word, b"_result"),
+        (true, true) => (quirks::UNREADABLE, b""),
+    };
+    let mut line = LineWriter::with_suffix(out, front, suffix);
+    line.number("rc", code.0);
+    let version = match answer {
+        Answer::Version(Version { major, minor }) => Some((*major, *minor)),
+        Answer::Refused(Reason::Version { newest, .. }) => Some(*newest),
+        _ => None,
+    };
+    if let Some((major, minor)) = version {
+        line.number("pmi_version", major).number("pmi_subversion", minor);
+    }
+    match *answer {
         Answer::Identity(identity) if parts::DIAL => return write_identity(line, identity),
         Answer::Maxes(maxes) => {
             line.number("kvsname_max", maxes.kvsname).number("keylen_max", maxes.key);
             line.number("vallen_max", maxes.value);
         }
-        Answer::Number(number) if reply.to == Verb::UniverseSize => {
-            line.number("size", number);
-        }
         Answer::Number(number) => {
-            line.number("appnum", number);
+            line.number(if reply.to == Verb::UniverseSize { "size" } else { "appnum" }, number);
         }
         Answer::Name(name) => {
             line.pair("kvsname", name);
         }
-        Answer::Released { tag: Some(tag) } => {
+        Answer::Released { tag: Some(tag) } if parts::GROUPS => {
             line.number("tag", tag);
         }
         Answer::Spawned { job, codes } if parts::SPAWN => {
@@ -222,18 +224,15 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
                 line.codes("errcodes", codes);
             }
         }
-        Answer::Refused(reason) => {
-            if let Reason::Version { newest, .. } = reason {
-                line.number("pmi_version", newest.0).number("pmi_subversion", newest.1);
-            }
-            line.token("msg", reason.pieces());
+        Answer::Refused(ref reason) => {
+            line.reason("msg", reason);
         }
         Answer::Told(text) => {
             line.one_word("msg", text);
         }
         Answer::Nothing
         | Answer::Missing
-        | Answer::Released { tag: None }
+        | Answer::Version(_)
         | Answer::Value(_)
         // Frames only.
         | Answer::Challenge(_)
@@ -241,17 +240,18 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         | Answer::Pair(_)
         | Answer::Ring { .. }
         | Answer::Notice(_)
-        // Of parts that this build leaves out.
+        // Without a tag, or of parts that this build leaves out.
+        | Answer::Released { .. }
         | Answer::Identity(_)
         | Answer::Spawned { .. }
         | Answer::Made { .. } => {}
     }
     if parts::NAMES && matches!(reply.to, Verb::Publish | Verb::Unpublish | Verb::Lookup) {
-        let info = if reply.code.is_success() { "ok" } else { "fail" };
+        let info = if code.is_success() { "ok" } else { "fail" };
         line.pair(quirks::INFO, Text::from(info));
     }
-    if let Answer::Value(value) = reply.answer {
-        line.free(if reply.to == Verb::Lookup { "port" } else { "value" }, value);
+    if let Answer::Value(value) = *answer {
+        line.pair(if reply.to == Verb::Lookup { "port" } else { "value" }, value);
     }
     line.finish()
 }
@@ -503,5 +503,3 @@ fn write_identity(mut line: LineWriter<'_>, identity: Identity<'_>) -> Result<us
     writer.bytes(b"\ncmd=set debug=0");
     line.finish()
 }
-
-const UNREADABLE_VALUE: &str = "the value holds a line feed, which a line cannot carry";

@@ -1,7 +1,7 @@
 //! A frame of PMI-2 as `key=value;` fields: reader and writer.
 
 use super::super::{Writer, quirks};
-use crate::command::{CodeRun, Field, Piece, Text};
+use crate::command::{CodeRun, Field, Reason, Text};
 use crate::error::{Full, Misuse};
 use crate::limits::PMI2_LENGTH_DIGITS;
 
@@ -197,28 +197,10 @@ impl<'a> FrameWriter<'a> {
     }
 
     /// A sentence.
-    pub(super) fn sentence<'p>(
-        &mut self,
-        key: &str,
-        pieces: impl Iterator<Item = Piece<'p>>,
-    ) -> &mut Self {
+    pub(super) fn reason(&mut self, key: &str, reason: &Reason<'_>) -> &mut Self {
+        let in_field = |byte| if matches!(byte, b';' | 0) { b'_' } else { byte };
         self.key(key);
-        for (at, piece) in pieces.enumerate() {
-            if at > 0 {
-                self.writer.byte(b' ');
-            }
-            let bytes = match piece {
-                Piece::Words(words) => words.as_bytes(),
-                Piece::Quoted(bytes) => bytes,
-                Piece::Number(number) => {
-                    self.writer.unsigned(number);
-                    continue;
-                }
-            };
-            for byte in bytes {
-                self.writer.byte(if matches!(byte, b';' | 0) { b'_' } else { *byte });
-            }
-        }
+        self.writer.sentence(reason, in_field);
         self.writer.byte(b';');
         self
     }

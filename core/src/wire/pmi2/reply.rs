@@ -114,7 +114,7 @@ pub fn write_reply(
             }
         }
         Answer::Refused(reason) => {
-            frame.sentence("errmsg", reason.pieces());
+            frame.reason("errmsg", &reason);
             if let Reason::NoSuch { .. } = reason
                 && reply.to == Verb::Lookup
             {

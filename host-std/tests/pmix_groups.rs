@@ -52,7 +52,12 @@ fn mpi_sessions_make_communicators_of_groups() {
             let sum = count * (count - 1) / 2;
             format!("rank {rank} is one of {count} even ones, which sum up to {sum}")
         });
-        let mut expected: Vec<String> = of_all.chain(of_even).collect();
+        let half = size / 2;
+        let of_halves = (0..size).filter(|_| size > 1).map(|rank| {
+            let others = if rank < half { half..size } else { 0..half };
+            format!("rank {rank} is told {} by the other half", others.sum::<u32>())
+        });
+        let mut expected: Vec<String> = of_all.chain(of_even).chain(of_halves).collect();
         expected.sort_unstable();
         assert_eq!(ran.lines(), expected);
     }

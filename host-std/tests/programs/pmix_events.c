@@ -70,6 +70,17 @@ static void wait_for(int *what, int count)
     pthread_mutex_unlock(&lock);
 }
 
+static void is_answered(pmix_status_t status, void *data)
+{
+    (void)data;
+    pthread_mutex_lock(&lock);
+    printf("rank %u is answered %d\n", self.rank, status);
+    fflush(stdout);
+    heard++;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
 static void listen_for(pmix_status_t *codes, size_t count)
 {
     int before = registered;
@@ -100,6 +111,8 @@ static void fence(void)
 static int saying(void)
 {
     pmix_status_t one = -3001, other = -3003;
+    static char large[70000];
+    pmix_info_t info;
 
     if (self.rank == 0)
         listen_for(&one, 1);
@@ -111,6 +124,10 @@ static int saying(void)
         say(-3002, 1, "to one");
         say(-3002, 0, "to one who has not asked for it");
         say(-3003, 0, "to one who asks later");
+        memset(large, 'x', sizeof large - 1);
+        PMIX_INFO_LOAD(&info, "my.key", large, PMIX_STRING);
+        check(PMIx_Notify_event(-3001, &self, PMIX_RANGE_SESSION, &info, 1, is_answered, NULL), "notify");
+        wait_for(&heard, 1);
     }
     if (self.rank == 1)
         wait_for(&heard, 2);

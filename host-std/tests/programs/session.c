@@ -1,5 +1,5 @@
 /* MPI sessions: no MPI_Init. Communicators are made of the process set of all, twice at once and one after the other,
- * and of the even ranks alone; each is used. */
+ * and of the even ranks alone; each is used. The two halves meet through a communicator between them. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +50,22 @@ int main(void)
     }
     fflush(stdout);
     MPI_Barrier(comm);
+
+    if (size > 1) {
+        int is_upper = rank >= size / 2, sum;
+        int ranges[2][1][3] = {{{0, size / 2 - 1, 1}}, {{size / 2, size - 1, 1}}};
+        MPI_Group halves[2];
+        MPI_Group_range_incl(all, 1, ranges[0], &halves[0]);
+        MPI_Group_range_incl(all, 1, ranges[1], &halves[1]);
+        MPI_Intercomm_create_from_groups(halves[is_upper], 0, halves[!is_upper], 0, "halves", MPI_INFO_NULL,
+                                         MPI_ERRORS_ARE_FATAL, &other);
+        MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, other);
+        printf("rank %d is told %d by the other half\n", rank, sum);
+        fflush(stdout);
+        MPI_Comm_free(&other);
+        MPI_Group_free(&halves[0]);
+        MPI_Group_free(&halves[1]);
+    }
     MPI_Comm_free(&comm);
     MPI_Group_free(&even);
     MPI_Group_free(&all);

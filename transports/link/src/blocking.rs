@@ -69,9 +69,9 @@ use pmi_core::ids::KvsName;
 use pmi_core::limits::{PMI1_LINE, PMI2_FRAME};
 use pmi_core::storage::Buffer;
 
-use crate::{CallError, task};
+use crate::{CallError, SpawnError, task};
 
-pub use crate::task::{Opened, Opening, Prover, Ring, Spawned};
+pub use crate::task::{Codes, Opened, Opening, Prover, Ring, Spawned};
 
 /// A conversation with a PMI server, in which every call waits for its answer.
 ///
@@ -201,7 +201,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         &mut self,
         spawn: Spawn<'_>,
         scratch: &'s mut [u8],
-    ) -> Answered<Spawned<'s>, IO> {
+    ) -> Result<Spawned<'s>, SpawnError<Codes<'s>, IO::Error>> {
         finish(self.0.spawn(spawn, scratch))
     }
 

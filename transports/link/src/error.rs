@@ -33,6 +33,21 @@ pub enum CallError<E> {
     },
 }
 
+/// Why a spawn has made no job. `C` holds codes, `E` is the error of the transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpawnError<C, E> {
+    /// As for every other call.
+    Call(CallError<E>),
+    /// The server said no; the conversation goes on.
+    Refused {
+        /// Its reason, as a number.
+        code: Code,
+        /// What it has said of each process that was asked for: nothing, or a code for each, of which those
+        /// that would have been started are [`Code::SUCCESS`].
+        codes: C,
+    },
+}
+
 /// Why a link does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -90,6 +105,33 @@ impl<E> From<Unwritten> for CallError<E> {
     }
 }
 
+impl<C, E> From<CallError<E>> for SpawnError<C, E> {
+    fn from(error: CallError<E>) -> Self {
+        Self::Call(error)
+    }
+}
+
+/// For who does not want to know which process it was.
+impl<C, E> From<SpawnError<C, E>> for CallError<E> {
+    fn from(error: SpawnError<C, E>) -> Self {
+        match error {
+            SpawnError::Call(error) => error,
+            SpawnError::Refused { code, .. } => Self::Refused { verb: Verb::Spawn, code },
+        }
+    }
+}
+
+impl<C, E: fmt::Display> fmt::Display for SpawnError<C, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(error) => error.fmt(f),
+            Self::Refused { code, .. } => {
+                write!(f, "the server refused spawn with code {}", code.0)
+            }
+        }
+    }
+}
+
 impl<E: fmt::Display> fmt::Display for CallError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -127,6 +169,7 @@ impl fmt::Display for PumpError {
     }
 }
 
+impl<C: fmt::Debug, E: fmt::Debug + fmt::Display> core::error::Error for SpawnError<C, E> {}
 impl core::error::Error for LinkError {}
 impl core::error::Error for PumpError {}
 impl<E: fmt::Debug + fmt::Display> core::error::Error for CallError<E> {}

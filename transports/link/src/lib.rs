@@ -26,7 +26,7 @@ mod link;
 mod pump;
 pub mod task;
 
-pub use error::{CallError, LinkError, PumpError};
+pub use error::{CallError, LinkError, PumpError, SpawnError};
 pub use link::{Link, Read, Wrote};
 pub use pump::{Carry, Progress, flush, pump};
 

@@ -25,7 +25,7 @@ use pmi_core::time::Instant;
 
 pub use self::more::Ring;
 pub use self::opening::{Opened, Opening, Prover};
-pub use self::read::Spawned;
+pub use self::read::{Codes, Spawned};
 use crate::{CallError, Carry, Link, Progress, PumpError};
 
 /// A conversation with a PMI server.

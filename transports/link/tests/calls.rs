@@ -10,7 +10,7 @@ use std::task::Poll;
 use futures_lite::future::{block_on, poll_once, yield_now, zip};
 use pmi_core::command::{Argument, Group, InfoList, Maxes, Program, Spawn, Text, Verb, Version};
 use pmi_core::error::{Code, Full, Misuse, PeerError};
-use pmi_link::{CallError, blocking, task};
+use pmi_link::{CallError, SpawnError, blocking, task};
 
 /// A peer that waits for a line and says the next answer of its list, cut into pieces.
 struct Script {
@@ -289,16 +289,28 @@ fn a_spawn_uses_the_room_that_is_lent_for_it() {
         answers[8] = answer;
         let mut pmi = open(&answers);
         let needed = CallError::Full(Full { needed: 320 });
-        assert_eq!(pmi.spawn(spawn, &mut [0; 319]), Err(needed));
+        assert_eq!(pmi.spawn(spawn, &mut [0; 319]), Err(SpawnError::Call(needed)));
         let mut scratch = [0; 320];
         let spawned = pmi.spawn(spawn, &mut scratch).unwrap();
         assert_eq!(spawned.job, job, "{answer}");
         assert!(spawned.codes().eq(codes.iter().map(|code| Code(*code))), "{answer}");
         assert!(pmi.into_inner().0.asked().contains("mcmd=spawn\nnprocs=2\nexecname=./child\n"));
     }
-    answers[8] = "cmd=spawn_result rc=5\n";
-    let refused = CallError::Refused { verb: Verb::Spawn, code: Code(5) };
-    assert_eq!(open(&answers).spawn(spawn, &mut [0; 320]), Err(refused));
+    for (answer, code, expected) in [
+        ("cmd=spawn_result rc=5\n", 5, &[][..]),
+        ("cmd=spawn_result rc=-1 msg=no_room\n", -1, &[]),
+        ("cmd=spawn_result rc=3 errcodes=0,14\n", 3, &[0, 14]),
+    ] {
+        answers[8] = answer;
+        let mut scratch = [0; 320];
+        let mut pmi = open(&answers);
+        let error = pmi.spawn(spawn, &mut scratch).unwrap_err();
+        let SpawnError::Refused { code: told, codes } = error else { panic!("{error:?}") };
+        assert_eq!(told, Code(code), "{answer}");
+        assert!(codes.iter().eq(expected.iter().map(|code| Code(*code))), "{answer}");
+        let refused = CallError::Refused { verb: Verb::Spawn, code: Code(code) };
+        assert_eq!(CallError::from(error), refused);
+    }
 }
 
 #[test]

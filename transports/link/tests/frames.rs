@@ -8,13 +8,13 @@ use futures_lite::future::{block_on, yield_now, zip};
 use pmi_core::auth::{Challenge, Nonce, Secret};
 use pmi_core::client::FixedBuffer;
 use pmi_core::client::prove;
-use pmi_core::command::{Argument, InfoList, Pair, Program, Spawn, Text, Verb, Version};
+use pmi_core::command::{Argument, CodeRun, InfoList, Pair, Program, Spawn, Text, Verb, Version};
 use pmi_core::error::{Code, Full, Misuse, PeerError};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::limits::PMI2_FRAME;
 use pmi_core::server::{Event, Peer};
-use pmi_link::CallError;
 use pmi_link::task::{Opening, Pmi, Pmi1};
+use pmi_link::{CallError, SpawnError};
 
 const PIECES: [usize; 4] = [1, 3, 100, usize::MAX];
 
@@ -282,11 +282,18 @@ fn a_spawn_gives_the_new_job_and_what_it_has_been_given() {
             let spawned = pmi.spawn(spawn, &mut scratch).await.unwrap();
             assert_eq!(spawned.job, Some(&b"kvs_2"[..]));
             assert_eq!(spawned.codes().count(), 0);
-            let refused = CallError::Refused { verb: Verb::Spawn, code: Code(10) };
-            assert_eq!(pmi.spawn(spawn, &mut scratch).await, Err(refused));
+            let error = pmi.spawn(spawn, &mut scratch).await.unwrap_err();
+            let SpawnError::Refused { code, codes } = error else { panic!("{error:?}") };
+            assert_eq!((code, codes.iter().next()), (Code(10), None));
+            let error = pmi.spawn(spawn, &mut scratch).await.unwrap_err();
+            let SpawnError::Refused { code, codes } = error else { panic!("{error:?}") };
+            assert!(code == Code(14) && codes.iter().eq([Code(0), Code(14)]), "{codes:?}");
         };
         let host = async {
-            for answer in [Ok(()), Err(Code(10))] {
+            let run = |code| CodeRun { count: 1, code: Code(code) };
+            for (answer, codes) in
+                [(Ok(()), &[][..]), (Err(Code(10)), &[]), (Err(Code(14)), &[run(0), run(14)])]
+            {
                 let (session, exchange) = loop {
                     let event = server.borrow_mut().poll_event();
                     if let Some(Event::Spawn { session, exchange }) = event {
@@ -298,7 +305,7 @@ fn a_spawn_gives_the_new_job_and_what_it_has_been_given() {
                 assert!(asked);
                 let made = answer.map(|()| add_job(&server, "kvs_2", 1, Some("kvs_1")));
                 server.borrow_mut().spawn_read(session);
-                server.borrow_mut().answer_spawn(session, exchange, made, &[]).unwrap();
+                server.borrow_mut().answer_spawn(session, exchange, made, codes).unwrap();
                 if let Ok(child) = made {
                     let mut pmi = Pmi::new(Stream::member(&server, child, 0, piece));
                     let mut spawner = [0; 5];

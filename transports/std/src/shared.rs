@@ -30,8 +30,8 @@ use pmi_core::command::{
 };
 use pmi_core::error::{Code, Misuse, PeerError};
 use pmi_core::ids::KvsName;
-use pmi_link::CallError;
 use pmi_link::blocking::Opening;
+use pmi_link::{CallError, SpawnError};
 
 use self::heard::{Heard, Joined};
 use self::talk::Wire;
@@ -210,7 +210,9 @@ impl Shared {
 
     /// Asks for new processes and waits until they run; see [`spawn`](pmi_link::task::Pmi::spawn).
     /// In PMI-2 no other thread waits with this one.
-    pub fn spawn(&self, spawn: Spawn<'_>) -> Answered<Spawned> {
+    ///
+    /// Errors: [`SpawnError::Refused`] with the codes of the processes.
+    pub fn spawn(&self, spawn: Spawn<'_>) -> Result<Spawned, SpawnError<Vec<Code>, io::Error>> {
         let ticket = self.0.say(&Request::Spawn(spawn))?;
         self.0.hear(ticket)?.spawned()
     }

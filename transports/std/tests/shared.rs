@@ -8,14 +8,16 @@ use std::thread::{self, JoinHandle};
 
 use pmi_core::auth::{Challenge, Nonce, Secret};
 use pmi_core::client::prove;
-use pmi_core::command::{Argument, InfoList, Pair, Program, Reply, Spawn, Text, Verb, Version};
+use pmi_core::command::{
+    Argument, CodeRun, InfoList, Pair, Program, Reply, Spawn, Text, Verb, Version,
+};
 use pmi_core::error::{Code, Misuse, PeerError};
 use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::server::{Event, Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
 use pmi_core::store::{Arena, Place};
 use pmi_link::blocking::Opening;
-use pmi_link::{CallError, Carry, PumpError, pump};
+use pmi_link::{CallError, Carry, PumpError, SpawnError, pump};
 use pmi_std::{Bounded, Clock, NonBlocking, Shared, Stream};
 
 #[derive(Debug)]
@@ -42,7 +44,8 @@ fn spec(name: &str) -> JobSpec {
     JobSpec { name, spawner: None, universe_size: None, has_uplink: false }
 }
 
-/// Serves one rank for each stream until all have left; spawns are answered once `may_spawn`.
+/// Serves one rank for each stream until all have left; spawns are answered once `may_spawn`, all but the first
+/// with a refusal.
 fn serve(streams: Vec<UnixStream>, asks: Option<Challenge>, may_spawn: Arc<AtomicBool>) {
     let mut server = Server::<Heap>::new([const { None }; 4], [const { None }; 4], store());
     let job = server.add_job(spec("kvs_1"), vec![Member::new(0, 0); streams.len()], store());
@@ -61,6 +64,8 @@ fn serve(streams: Vec<UnixStream>, asks: Option<Challenge>, may_spawn: Arc<Atomi
     }
     let (clock, mut scratch) = (Clock::start(), vec![0; 1 << 15]);
     let mut spawns = Vec::new();
+    let mut made = Ok(JobId(1));
+    let refused = [0, 12].map(|code| CodeRun { count: 1, code: Code(code) });
     while !links.is_empty() {
         links.retain_mut(|(id, link, carry)| {
             let mut session = server.session(*id).unwrap();
@@ -78,7 +83,9 @@ fn serve(streams: Vec<UnixStream>, asks: Option<Challenge>, may_spawn: Arc<Atomi
         }
         if may_spawn.load(Ordering::SeqCst) {
             for (session, exchange) in spawns.drain(..) {
-                server.answer_spawn(session, exchange, Ok(JobId(1)), &[]).unwrap();
+                let codes = if made.is_ok() { &[][..] } else { &refused };
+                server.answer_spawn(session, exchange, made, codes).unwrap();
+                made = Err(Code(12));
             }
         }
         thread::yield_now();
@@ -153,6 +160,10 @@ fn a_spawn_that_is_pending_keeps_no_other_thread_from_its_calls() {
     world.may_spawn.store(true, Ordering::SeqCst);
     let spawned = spawns.join().unwrap().unwrap();
     assert_eq!((spawned.job, spawned.codes), (Some(b"kvs_2".to_vec()), Vec::new()));
+    // The next one is refused, and says which process it was.
+    let spawn = Spawn::Given { programs: &[child(&[])], preputs: &[] };
+    let Err(SpawnError::Refused { code, codes }) = pmi.spawn(spawn) else { panic!("spawned") };
+    assert_eq!((code, codes), (Code(12), vec![Code(0), Code(12)]));
     world.end();
 }
 

@@ -7,10 +7,10 @@ use pmi_core::ids::KvsName;
 use pmi_core::storage::Buffer;
 
 use super::read::{
-    SPAWNED_BYTES, Spawned, Unfit, done, learnt, lend, maxes, name, number, spawned, value,
+    Codes, SPAWNED_BYTES, Spawned, Unfit, done, learnt, lend, maxes, name, number, spawned, value,
 };
 use super::{Answered, Pmi};
-use crate::CallError;
+use crate::{CallError, SpawnError};
 
 impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
     Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
@@ -143,22 +143,23 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Wire: one `mcmd=spawn` block for each program; in PMI-2 one frame.
     /// Shape: `scratch` is lent for the request, which has no bound, and then for the answer:
     /// 320 bytes or more, so that there is room for the id. Of the codes it holds as many as fit.
-    /// Errors: [`CallError::Full`] says how long `scratch` must be; nothing was sent then.
+    /// Errors: [`SpawnError::Refused`] with the codes of the processes; [`CallError::Full`] says how long
+    /// `scratch` must be, and nothing was sent then.
     pub async fn spawn<'s>(
         &mut self,
         spawn: Spawn<'_>,
         scratch: &'s mut [u8],
-    ) -> Answered<Spawned<'s>, IO> {
+    ) -> Result<Spawned<'s>, SpawnError<Codes<'s>, IO::Error>> {
         self.hear_out().await?;
         self.still_good()?;
         if scratch.len() < SPAWNED_BYTES {
-            return Err(CallError::Full(Full { needed: SPAWNED_BYTES }));
+            return Err(CallError::Full(Full { needed: SPAWNED_BYTES }).into());
         }
-        let (_, len) = self.client.say(&Request::Spawn(spawn), scratch)?;
+        let (_, len) = self.client.say(&Request::Spawn(spawn), scratch).map_err(CallError::from)?;
         self.write(scratch.get(..len).unwrap_or(b"")).await?;
         let mut found = Err(Unfit::Unanswered);
         self.answer(&mut |reply| found = spawned(reply, scratch)).await?;
-        Ok(lend(found?, scratch))
+        lend(found.map_err(CallError::from)?, scratch)
     }
 
     /// Ends the whole job with `code`. There is no answer: the caller should exit.

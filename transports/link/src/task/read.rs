@@ -4,7 +4,7 @@ use pmi_core::command::{Answer, Maxes, Reply, Text, Verb};
 use pmi_core::error::{Code, Full, PeerError};
 use pmi_core::ids::KvsName;
 
-use crate::CallError;
+use crate::{CallError, SpawnError};
 
 /// What a call gives back, before the errors of a transport come in.
 pub(super) type Found<T> = Result<T, Unfit>;
@@ -24,20 +24,38 @@ pub(super) enum Unfit {
 pub struct Spawned<'s> {
     /// Its id; some servers do not say it.
     pub job: Option<&'s [u8]>,
-    /// The list as it came.
-    codes: &'s [u8],
+    codes: Codes<'s>,
 }
 
-impl Spawned<'_> {
+impl<'s> Spawned<'s> {
     /// One code for each process, as far as the server has said them and there was room; none at
     /// all means success for all.
-    pub fn codes(&self) -> impl Iterator<Item = Code> + Clone {
-        let list = self.codes.split(|b| *b == b',').filter(|code| !code.is_empty());
+    pub fn codes(&self) -> impl Iterator<Item = Code> + Clone + use<'s> {
+        self.codes.iter()
+    }
+}
+
+/// What a server says of the processes of a spawn: the list as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codes<'s>(&'s [u8]);
+
+impl<'s> Codes<'s> {
+    /// One code for each process, as far as the server has said them and there was room.
+    pub fn iter(&self) -> impl Iterator<Item = Code> + Clone + use<'s> {
+        let list = self.0.split(|b| *b == b',').filter(|code| !code.is_empty());
         list.map(|code| {
             let code = Text::plain(code.trim_ascii()).signed().and_then(|n| i32::try_from(n).ok());
             code.map_or(Code::FAIL, Code)
         })
     }
+}
+
+/// An answer to a spawn, copied: whether it says yes, and how long the parts are.
+#[derive(Clone, Copy)]
+pub(super) struct Copied {
+    code: Code,
+    job_bytes: Option<usize>,
+    codes_bytes: usize,
 }
 
 pub(super) fn done(reply: &Reply<'_>) -> Found<()> {
@@ -102,12 +120,14 @@ pub(super) fn numbers(reply: &Reply<'_>, out: &mut [i32]) -> Found<Option<usize>
     Ok(Some(count))
 }
 
-/// Copies what a spawn has answered: the id whole, of the codes as many as fit.
-///
-/// Gives the lengths of both.
-pub(super) fn spawned(reply: &Reply<'_>, out: &mut [u8]) -> Found<(Option<usize>, usize)> {
-    done(reply)?;
-    let Answer::Spawned { job, codes } = reply.answer else { return Err(refused(reply)) };
+/// Copies what a spawn has answered: the id whole, of the codes as many as fit. A refusal has codes too.
+pub(super) fn spawned(reply: &Reply<'_>, out: &mut [u8]) -> Found<Copied> {
+    let code = reply.code;
+    let (job, codes) = match reply.answer {
+        Answer::Spawned { job, codes } => (job, codes),
+        _ if code.is_success() => return Err(refused(reply)),
+        _ => (None, None),
+    };
     let job_bytes = job.map(|job| copy(job, out)).transpose()?;
     let out = out.get_mut(job_bytes.unwrap_or(0)..).unwrap_or(&mut []);
     let codes = codes.unwrap_or_default();
@@ -121,7 +141,7 @@ pub(super) fn spawned(reply: &Reply<'_>, out: &mut [u8]) -> Found<(Option<usize>
         let written = out.get(..codes_bytes).unwrap_or(b"");
         codes_bytes = written.iter().rposition(|b| *b == b',').unwrap_or(0);
     }
-    Ok((job_bytes, codes_bytes))
+    Ok(Copied { code, job_bytes, codes_bytes })
 }
 
 pub(super) fn copy(text: Text<'_>, out: &mut [u8]) -> Found<usize> {
@@ -136,9 +156,16 @@ pub(super) const fn refused(reply: &Reply<'_>) -> Unfit {
 }
 
 /// Lends the parts of what [`spawned`] has copied.
-pub(super) fn lend((job_bytes, codes_bytes): (Option<usize>, usize), copied: &[u8]) -> Spawned<'_> {
+pub(super) fn lend<E>(
+    Copied { code, job_bytes, codes_bytes }: Copied,
+    copied: &[u8],
+) -> Result<Spawned<'_>, SpawnError<Codes<'_>, E>> {
     let (job, rest) = copied.split_at(job_bytes.unwrap_or(0).min(copied.len()));
-    Spawned { job: job_bytes.map(|_| job), codes: rest.get(..codes_bytes).unwrap_or(b"") }
+    let codes = Codes(rest.get(..codes_bytes).unwrap_or(b""));
+    match code.is_success() {
+        true => Ok(Spawned { job: job_bytes.map(|_| job), codes }),
+        false => Err(SpawnError::Refused { code, codes }),
+    }
 }
 
 /// How much a caller must lend for the answer to a spawn: an id, and the codes of a few processes.

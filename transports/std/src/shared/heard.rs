@@ -4,7 +4,7 @@ use std::io;
 
 use pmi_core::command::{Answer, Maxes, Reply, Text, Verb};
 use pmi_core::error::{Code, PeerError};
-use pmi_link::CallError;
+use pmi_link::{CallError, SpawnError};
 
 use super::{Neighbours, Spawned};
 
@@ -109,10 +109,12 @@ impl Heard {
         }
     }
 
-    pub(super) fn spawned(self) -> Found<Spawned> {
-        match self.words {
-            Words::Spawned(spawned) if self.code.is_success() => Ok(spawned),
-            _ => Err(self.refused()),
+    pub(super) fn spawned(self) -> Result<Spawned, SpawnError<Vec<Code>, io::Error>> {
+        let Self { code, words, .. } = self;
+        match words {
+            Words::Spawned(spawned) if code.is_success() => Ok(spawned),
+            Words::Spawned(Spawned { codes, .. }) => Err(SpawnError::Refused { code, codes }),
+            _ => Err(SpawnError::Refused { code, codes: Vec::new() }),
         }
     }
 

@@ -54,7 +54,7 @@ impl Machine for Answers {
 
 fn tracer(ring: usize, file: Option<&str>) -> Tracer {
     let mut tracer = Tracer::new(ring);
-    let settings = Tracing { file: file.map(Into::into), ring };
+    let settings = Tracing { file: file.map(Into::into), ring, shows_messages: false };
     tracer.start(&settings, Head::default()).expect("the bit bucket takes everything");
     let facts = JobFacts { job: 0, name: "kvs_4711_0".into(), ranks: RANKS, spawner: None };
     tracer.add_job(facts, false);

@@ -302,6 +302,17 @@ fn it_says_more_when_asked_to() {
     }
     let mut quiet = mpiexec(["-n", "1", "true"]);
     run(quiet.env("HYDRA_DEBUG", "0")).exits_with(0).says_nothing();
+    // Messages as they pass, where Hydra has 'got pmi command' and 'PMI response'.
+    let script = "for line in 'cmd=init pmi_version=1 pmi_subversion=1' cmd=finalize; do
+                  echo $line >&$PMI_FD; read answer <&$PMI_FD; done";
+    let ran = run(&mut mpiexec(["-verbose", "-n", "2", "sh", "-c", script])).exits_with(0);
+    for rank in 0..2 {
+        let of_rank = |line: &&str| line.starts_with(&format!("pmi-host: rank {rank} "));
+        let told = Vec::from_iter(ran.err.lines().filter(of_rank));
+        let words = told.iter().map(|line| line.split(' ').skip(3).take(2).collect::<Vec<_>>());
+        let expected = [["→", "init"], ["←", "init"], ["→", "finalize"], ["←", "finalize"]];
+        assert_eq!(Vec::from_iter(words), expected, "{}", ran.err);
+    }
 }
 
 #[test]

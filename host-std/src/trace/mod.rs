@@ -7,11 +7,14 @@
 pub mod command;
 mod file;
 mod ring;
+mod shown;
 mod tap;
 
 pub use file::TraceFile;
 pub use ring::{Last, Ring};
 pub use tap::Tap;
+
+use shown::Shown;
 
 use crate::settings;
 use pmi_trace::file::{write_head, write_record};
@@ -31,6 +34,8 @@ pub struct Tracer {
     streams: [Vec<Splitter>; 2],
     /// What was recorded for those who watch, and how many records that is; none if nobody does.
     for_watchers: Option<(Vec<u8>, u64)>,
+    /// Messages that are to be written for people; none if nobody wants them.
+    shown: Option<Shown>,
     /// The record that is being written.
     frame: Vec<u8>,
 }
@@ -73,6 +78,7 @@ impl Tracer {
             file: None,
             streams: Default::default(),
             for_watchers: None,
+            shown: None,
             frame: Vec::new(),
         }
     }
@@ -85,6 +91,7 @@ impl Tracer {
         let mut start = Vec::new();
         write_head(&head, &mut start);
         self.head = head;
+        self.shown = settings.shows_messages.then(Shown::default);
         self.file =
             settings.file.as_deref().map(|path| TraceFile::create(path, &start)).transpose()?;
         Ok(())
@@ -146,6 +153,9 @@ impl Tracer {
         if let Some(rank) = who.rank {
             self.ring.note((who.job, rank), Last::new(time_ns, direction, bytes));
         }
+        if let Some(shown) = &mut self.shown {
+            shown.push(who, direction, bytes);
+        }
         self.record(who, time_ns, What::Message { direction, bytes });
     }
 
@@ -182,6 +192,12 @@ impl Tracer {
     /// The last message of a rank, or to it.
     pub fn last(&self, job: u32, rank: u32) -> Option<&Last> {
         self.ring.last(job, rank)
+    }
+
+    /// Messages that passed since this was asked last, each as a line for people, if they are wanted.
+    /// `is_read` says whether our reader has everything that was said before.
+    pub fn take_shown(&mut self, is_read: bool) -> Vec<String> {
+        self.shown.as_mut().map_or_else(Vec::new, |shown| shown.take(is_read))
     }
 
     /// Keeps what is recorded from now on for those who watch, or does not any more.

@@ -171,9 +171,12 @@ impl<'a> Reader<'a> {
             },
             Does::ConfigFile => self.config_file = Some(value.to_owned()),
             Does::Verbose => {
-                for (ours, value) in
-                    [("env-report", "true"), ("display", "map"), ("print-all-exitcodes", "true")]
-                {
+                for (ours, value) in [
+                    ("env-report", "true"),
+                    ("display", "map"),
+                    ("show-messages", "true"),
+                    ("print-all-exitcodes", "true"),
+                ] {
                     let said = self.said(ours, value.into(), &wrong)?;
                     self.args.said.push(said);
                 }

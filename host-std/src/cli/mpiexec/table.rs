@@ -209,7 +209,9 @@ impl HydraOption {
             Does::ConfigFile => {
                 "reads further words from a file, with a line for each program".to_owned()
             }
-            Does::Verbose => "--env-report --display map --print-all-exitcodes".to_owned(),
+            Does::Verbose => {
+                "--env-report --display map --show-messages --print-all-exitcodes".to_owned()
+            }
             Does::Only(values, _) if values == &[""] => "as it is anyway".to_owned(),
             Does::Only(values, why) => format!("{} as it is anyway; else {why}", values.join(", ")),
             Does::RankMap => "all ranks on node 0 as it is anyway".to_owned(),

@@ -13,6 +13,13 @@ pub(super) const ROWS: &[Opt] = &[
         |settings| shown_path(settings.tracing.file.as_ref()),
     )
     .common(),
+    Opt::switch(
+        Tracing,
+        "show-messages",
+        "write every message between ranks and server to standard error as it passes",
+        |settings, on| settings.tracing.shows_messages = on,
+        |settings| settings.tracing.shows_messages,
+    ),
     Opt::value(
         Tracing,
         "trace-ring",

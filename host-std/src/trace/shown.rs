@@ -1,0 +1,85 @@
+//! Messages as people see them pass.
+
+use super::Who;
+use pmi_trace::Direction;
+use pmi_trace::describe::describe;
+
+/// Lines that nobody was given yet.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    lines: Vec<String>,
+    /// How many were given since our reader last had everything.
+    unread_count: usize,
+    /// How many had no room.
+    lost_count: u64,
+}
+
+impl Shown {
+    /// Adds a message that has passed.
+    pub(super) fn push(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
+        if self.unread_count + self.lines.len() >= UNREAD_MAX {
+            self.lost_count += 1;
+            return;
+        }
+        let rank = who.rank.map_or("a caller".to_owned(), |rank| format!("rank {rank}"));
+        let job = if who.job == 0 { String::new() } else { format!(" of job {}", who.job) };
+        let arrow = if direction == Direction::ToServer { '→' } else { '←' };
+        let meaning = describe(direction, bytes);
+        self.lines.push(format!("{rank}{job} {arrow} {}", meaning.line(VALUE_MAX)));
+    }
+
+    /// Gives the lines that there are. If our reader has not everything, so many more are kept for it and no
+    /// more; how many were left out is said when it has.
+    pub(super) fn take(&mut self, is_read: bool) -> Vec<String> {
+        let mut lines = std::mem::take(&mut self.lines);
+        if is_read {
+            self.unread_count = 0;
+            let lost_count = std::mem::take(&mut self.lost_count);
+            if lost_count > 0 {
+                lines.push(format!("{lost_count} messages passed faster than they were read"));
+            }
+        }
+        self.unread_count += lines.len();
+        lines
+    }
+}
+
+/// How many characters of a value are shown.
+const VALUE_MAX: usize = 48;
+
+/// How many lines are kept for a reader that is slow.
+const UNREAD_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_a_line_with_its_rank_and_its_direction() {
+        let mut shown = Shown::default();
+        shown.push(Who::rank(0, 3), Direction::ToServer, b"cmd=put kvsname=k key=a value=b\n");
+        shown.push(Who::rank(2, 0), Direction::ToClient, b"cmd=put_result rc=0\n");
+        let lines = shown.take(true);
+        assert!(lines[0].starts_with("rank 3 → put "), "{lines:?}");
+        assert!(lines[0].contains("key=a value=b"), "{lines:?}");
+        assert_eq!(lines[1], "rank 0 of job 2 ← put rc=0");
+        assert_eq!(shown.take(true), [""; 0]);
+    }
+
+    #[test]
+    fn a_reader_that_is_slow_loses_messages_and_learns_how_many() {
+        let mut shown = Shown::default();
+        let pass = |shown: &mut Shown, count: usize| {
+            for _ in 0..count {
+                shown.push(Who::rank(0, 0), Direction::ToServer, b"cmd=get_maxes\n");
+            }
+        };
+        pass(&mut shown, UNREAD_MAX);
+        assert_eq!(shown.take(false).len(), UNREAD_MAX);
+        pass(&mut shown, 7);
+        assert_eq!(shown.take(false), [""; 0]);
+        assert_eq!(shown.take(true), ["7 messages passed faster than they were read"]);
+        pass(&mut shown, 1);
+        assert_eq!(shown.take(true).len(), 1);
+    }
+}

@@ -2,7 +2,7 @@
 //! what the failure of one does to the others.
 
 mod common;
-use common::{Ran, host, mpi_program, run, shell, start};
+use common::{Ran, host, mpi_program, openmpi_program, run, shell, start};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -172,13 +172,17 @@ fn a_version_that_nobody_speaks_is_refused_and_the_rank_named() {
 
 #[test]
 fn a_rank_of_a_real_mpi_program_is_in_the_report() {
-    let Some(hello) = mpi_program("hello") else { return };
-    let file = file("mpi.json");
-    let mut command = host(["run", "-n", "3", "--result", file.to_str().unwrap()]);
-    run(command.arg(hello)).exits_with(0);
-    for rank in json(&file)["jobs"][0]["ranks"].as_array().unwrap() {
-        assert_eq!(rank["finalized"], true);
-        assert!(rank["requests"].as_u64().unwrap() >= 5, "{rank}");
+    // Of PMI, and of PMIx.
+    for hello in [mpi_program("hello"), openmpi_program("hello")].into_iter().flatten() {
+        let file = file("mpi.json");
+        let mut command = host(["run", "-n", "3", "--result", file.to_str().unwrap()]);
+        run(command.arg(hello)).exits_with(0);
+        for rank in json(&file)["jobs"][0]["ranks"].as_array().unwrap() {
+            assert_eq!(rank["finalized"], true);
+            assert!(rank["requests"].as_u64().unwrap() >= 5, "{rank}");
+            assert!(rank["bytes_in"].as_u64().unwrap() > 100, "{rank}");
+            assert!(rank["bytes_out"].as_u64().unwrap() > 100, "{rank}");
+        }
     }
 }
 

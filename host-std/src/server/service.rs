@@ -55,7 +55,8 @@ pub(super) struct Seat {
     pub(super) is_local: bool,
     /// How far it had come when it was given up.
     pub(super) last_phase: Option<Phase>,
-    /// What had gone through its connection then.
+    /// What has gone through connections of it that are closed: until it was given up those of PMIx, of which
+    /// it may have several.
     pub(super) last_traffic: Traffic,
 }
 
@@ -253,18 +254,20 @@ impl Service {
         let session = seat.session.take();
         if let Some(connection) = session.and_then(|session| self.connection(session)) {
             let traffic = connection.traffic;
-            self.seat_mut(job, rank).into_iter().for_each(|seat| seat.last_traffic = traffic);
+            self.seat_mut(job, rank).into_iter().for_each(|seat| seat.last_traffic.add(traffic));
         }
         session.into_iter().for_each(|session| self.close(session));
         self.server.member_gone(job, Rank(rank));
         self.set_pmix_gone(job, rank);
     }
 
-    /// What has gone through the connection of a rank.
+    /// What has gone through the connections of a rank.
     pub fn traffic(&self, job: JobId, rank: u32) -> Traffic {
         let seat = self.seat(job, rank).copied().unwrap_or_default();
+        let mut traffic = seat.last_traffic;
         let connection = seat.session.and_then(|session| self.connection(session));
-        let traffic = connection.map_or(seat.last_traffic, |connection| connection.traffic);
+        connection.into_iter().for_each(|connection| traffic.add(connection.traffic));
+        self.pmix_traffic(job, rank).for_each(|open| traffic.add(open));
         let member = self.server.job(job).and_then(|job| job.member(Rank(rank)));
         Traffic { requests: member.map_or(0, Member::asked_count), ..traffic }
     }

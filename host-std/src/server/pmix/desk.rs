@@ -4,7 +4,7 @@ use super::credential::Credentials;
 use super::facts;
 use super::heap::Heap;
 use crate::launch::plan::Plan;
-use crate::server::flush::{Connection, Occasion, Served};
+use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::news::{News, nonsense, printable};
 use crate::server::ready::{Poller, Token};
 use crate::server::service::Service;
@@ -223,10 +223,25 @@ impl Service {
 
     fn close_pmix(&mut self, id: ConnectionId) {
         let place = self.desk.connections.get_mut(index(id.0));
-        if place.and_then(Option::take).is_some() {
+        if let Some(connection) = place.and_then(Option::take) {
             self.tracer.event(who(&self.desk.pmix, id), What::Closed);
+            let peer = self.desk.pmix.peer(id);
+            if let Some(seat) = peer.and_then(|(job, rank)| self.seat_mut(job, rank.0)) {
+                seat.last_traffic.add(connection.traffic);
+            }
         }
         self.desk.events.extend(self.desk.pmix.close(id, &mut self.server));
+    }
+
+    /// What has gone through each of the connections that a rank has open.
+    pub(in crate::server) fn pmix_traffic(
+        &self,
+        job: JobId,
+        rank: u32,
+    ) -> impl Iterator<Item = Traffic> {
+        let open = self.pmix_connections(job, rank).into_iter();
+        let open = open.filter_map(|id| self.desk.connections.get(index(id.0))?.as_ref());
+        open.map(|connection| connection.traffic)
     }
 
     fn pmix_connections(&self, job: JobId, rank: u32) -> Vec<ConnectionId> {

@@ -36,7 +36,9 @@ fn skip(what: &str) {
 
 #[test]
 fn our_own_launcher_is_as_recorded() {
-    let launcher = format!("'{}' run -n {{n}} {{prog}}", own());
+    // With a port, so that second connections can be made, and TLS over it.
+    let options = "--listen 127.0.0.1:0 --expect 0 --tls";
+    let launcher = format!("'{}' run {options} -n {{n}} {{prog}}", own());
     let file = recorded("pmi-host.txt");
     let ran = check(&launcher, &["--expect", file.to_str().unwrap()]).exits_with(0);
     assert!(ran.out.lines().count() > 100, "{}", ran.out);
@@ -54,6 +56,9 @@ fn hydra_of_mpich_4_is_as_recorded() {
     // The same server, dialled: the address, and who one is, come by other variables.
     let launcher = "mpiexec.hydra -pmi-port -n {n} {prog}";
     let words = ["--only", "pmi1-put-get", "--only", "pmi1-maxes", "--only", "pmi1-mapping"];
+    // A second connection is none that it knows.
+    let ran = check(launcher, &["--only", "oob-lines"]).exits_with(0);
+    assert!(ran.out.contains("Unrecognized PMI command: init_oob"), "{}", ran.out);
     let ran = check(launcher, &[&words[..], &["--expect", file.to_str().unwrap()]].concat());
     assert_eq!(ran.exits_with(0).out.lines().count(), 4);
 }

@@ -330,6 +330,14 @@ mod out_of_band {
     }
 
     #[test]
+    fn a_port_for_second_connections_alone_waits_for_nobody() {
+        let words = ["run", "--listen", "127.0.0.1:0", "--expect", "0", "-n", "2"];
+        let script = "echo ${PMI_PORT%:*} $PMI_ID";
+        let ran = run(host(words).args(["sh", "-c", script])).exits_with(0).says_nothing();
+        assert_eq!(ran.lines(), ["127.0.0.1 0", "127.0.0.1 1"]);
+    }
+
+    #[test]
     fn ranks_of_spawned_jobs_listen_as_well_with_numbers_of_their_own() {
         // Rank 0 spawns two who say where they could dial in; all wait for their end.
         let child = "trap 'exit 0' TERM; echo child $PMI_RANK $PMI_PORT $PMI_ID; \

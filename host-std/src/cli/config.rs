@@ -77,7 +77,7 @@ impl Config {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let job = &settings.job;
         let secret_file = job.secret_file.as_ref().map(|file| file.as_os_str());
-        let gate = (callers > 0).then(|| {
+        let gate = (callers > 0 || job.listen.is_some()).then(|| {
             let is_secured = job.is_secured && job.listen.is_some();
             Gate::resolve(job.listen.as_deref(), callers, secret_file, is_secured)
         });
@@ -224,8 +224,11 @@ mod tests {
         let config = resolved("--listen localhost:0 --expect 3").unwrap();
         assert_eq!((config.ranks, config.parts.len()), (0, 0));
         assert_eq!(config.gate.map(|gate| gate.expected), Some(3));
+        let config = resolved("-n 2 --listen localhost:0 --expect 0 sh").unwrap();
+        assert_eq!((config.ranks, config.gate.map(|gate| gate.expected)), (2, Some(0)));
         for line in [
             "-n 1 --listen localhost:0 sh",
+            "--listen localhost:0 --expect 0",
             "-n 1 --expect 2 sh",
             "-n 1 --secret-file f sh",
             "-n 1 --tls sh",

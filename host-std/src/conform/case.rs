@@ -3,7 +3,8 @@
 use super::frames::Frames;
 use super::lines::Lines;
 use super::verdict::{Finding, Verdict};
-use super::{pmi1, pmi2};
+use super::{alone, pmi1, pmi2, second};
+use std::time::Duration;
 
 /// One thing to try, in a launch of its own: a launcher may end the job for it.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,8 @@ pub(super) type Played = Result<Finding, Finding>;
 pub(super) enum Play {
     Lines(fn(&mut Lines) -> Played),
     Frames(fn(&mut Frames) -> Played),
+    /// Of a program that nobody has started: the launcher's name, and how long it is waited for.
+    Alone(fn(&str, Duration) -> Played),
 }
 
 impl Case {
@@ -63,13 +66,27 @@ impl Case {
         Self { name, ranks, tries, ends: Ends::Well, play: Play::Frames(play) }
     }
 
+    pub(super) const fn alone(
+        name: &'static str,
+        tries: &'static str,
+        play: fn(&str, Duration) -> Played,
+    ) -> Self {
+        Self { name, ranks: 1, tries, ends: Ends::Well, play: Play::Alone(play) }
+    }
+
+    /// Whether nobody starts its rank.
+    pub(super) const fn is_alone(&self) -> bool {
+        matches!(self.play, Play::Alone(_))
+    }
+
     pub(super) const fn ending(self, ends: Ends) -> Self {
         Self { ends, ..self }
     }
 
     /// Every case, in the order in which they are tried.
     pub fn all() -> impl Iterator<Item = &'static Self> {
-        pmi1::CASES.iter().chain(pmi2::CASES).copied().flatten()
+        let both = pmi1::CASES.iter().chain(pmi2::CASES);
+        both.chain(second::CASES).chain(alone::CASES).copied().flatten()
     }
 
     /// The case of that name.

@@ -62,6 +62,10 @@ impl LauncherLine {
             case.name.to_owned(),
             inner.as_millis().to_string(),
         ];
+        if case.is_alone() {
+            // Nobody starts it, and it starts the launcher.
+            return program.into_iter().chain(self.words.first().cloned()).collect();
+        }
         let quoted = program.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
         let quoted = quoted.collect::<Vec<_>>().join(" ");
         let mut filled = Vec::new();
@@ -118,6 +122,10 @@ fn judge(case: &Case, code: Option<i32>, output: &str, limit: Duration) -> Findi
 fn run(words: &[String], limit: Duration) -> Result<Ran, ConformError> {
     let (name, rest) = words.split_first().ok_or(ConformError::NoPlace(PROGRAM))?;
     let mut command = Command::new(name);
+    // A launcher starts afresh, and so does a program that wants one.
+    for variable in ["PMI_FD", "PMI_PORT"] {
+        command.env_remove(variable);
+    }
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // In a group of its own, so that nothing of a launcher that hangs is left.
     let mut child = command
@@ -204,6 +212,8 @@ mod tests {
         let line = LauncherLine::new("sh -c 'run {n} {prog}'").unwrap();
         let words = line.filled(case("pmi1-maxes"), Duration::from_secs(10));
         assert!(words[2].starts_with("run 1 '/") && words[2].ends_with(" 'pmi1-maxes' '9000'"));
+        let words = line.filled(case("pmi1-singleton"), Duration::from_secs(10));
+        assert_eq!(words[1..], [RANK, "pmi1-singleton", "9000", "sh"]);
         assert!(LauncherLine::new("mpiexec {prog}").is_err());
         assert!(LauncherLine::new("mpiexec -n {n}").is_err());
     }

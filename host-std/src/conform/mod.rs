@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! args, error      what was asked for, and why it cannot be done
-//! case             what a case is, and the list of all: pmi1, pmi2
+//! case             what a case is, and the list of all: pmi1, pmi2, second (connections), alone
 //! talk             raw bytes with a bound on every wait; lines, frames: requests made of them
 //! player           one rank of one case, as a launcher starts it
 //! launcher         one launch for each case, and what it comes to
@@ -13,9 +13,11 @@
 //! Nothing here uses the project's own client, so that a mistake of ours cannot hide behind its
 //! mirror image; the server that a client meets is the real one, and only its bytes are changed.
 
+mod alone;
 mod args;
 mod case;
 mod client;
+mod codes;
 mod error;
 mod frames;
 mod launcher;
@@ -25,6 +27,7 @@ mod matrix;
 mod player;
 mod pmi1;
 mod pmi2;
+mod second;
 mod space;
 mod talk;
 mod verdict;

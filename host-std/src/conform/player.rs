@@ -13,7 +13,7 @@ use pmi_std::env::{Environment, Way};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 use std::io::{self, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -28,7 +28,8 @@ pub(super) struct Report {
     pub finding: Finding,
 }
 
-/// Plays a rank of the case that the words name: case, milliseconds, and perhaps [`ON_STDIN`].
+/// Plays a rank of the case that the words name: case, milliseconds, and perhaps [`ON_STDIN`], or the name of
+/// the launcher that a rank starts which nobody has started.
 pub(super) fn run(words: &[String]) -> ExitCode {
     let Some((case, limit)) = words
         .first()
@@ -43,6 +44,11 @@ pub(super) fn run(words: &[String]) -> ExitCode {
         std::thread::sleep(limit);
         std::process::exit(1);
     });
+    if let Play::Alone(play) = case.play {
+        let launcher = words.get(2).map_or("", String::as_str);
+        report(case, 0, play(launcher, limit * 2 / 5).unwrap_or_else(|finding| finding));
+        return ExitCode::SUCCESS;
+    }
     let is_on_stdin = words.get(2).is_some_and(|word| word == ON_STDIN);
     let reached = reach(is_on_stdin, limit * 2 / 5);
     let (rank, finding, after) = match reached {
@@ -72,6 +78,8 @@ fn play(case: &Case, talk: Talk, rank: u32, size: u32) -> (u32, Finding, Option<
             let goodbye: Goodbye = Box::new(move || drop(lines.bye()));
             (rank, finding, goes_on.then_some(goodbye))
         }
+        // It has no conversation to begin with.
+        Play::Alone(_) => (rank, Verdict::Wrong.on("somebody has started it"), None),
         Play::Frames(play) => {
             let mut frames = Frames::new(talk, rank, size);
             let finding = play(&mut frames);
@@ -96,13 +104,11 @@ fn reach(is_on_stdin: bool, patience: Duration) -> Result<(Talk, u32, u32), Find
                 inherited(fd)
             };
             let stream = stream.map_err(|error| lost(&format_args!("PMI_FD={fd}: {error}")))?;
-            Ok((Talk::new(stream, patience), rank, size))
+            Ok((Talk::new(stream.into(), patience), rank, size))
         }
         Way::Dial { host, port, id } => {
             let stream = TcpStream::connect((host.as_str(), port)).map_err(|error| lost(&error))?;
-            // Every kind of stream socket is read and written alike.
-            let stream = UnixStream::from(OwnedFd::from(stream));
-            greet(Talk::new(stream, patience), id)
+            greet(Talk::new(stream.into(), patience), id)
         }
         Way::Singleton => Err(lost(&"neither PMI_FD nor PMI_PORT is set")),
     }

@@ -4,9 +4,10 @@
 //! exactly these bytes, and nothing here may repair them.
 
 use super::verdict::{Finding, Verdict, shown};
+use pmi_std::Stream;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use signal_hook::consts::SIGTERM;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 /// One connection to a server.
 #[derive(Debug)]
 pub(super) struct Talk {
-    stream: UnixStream,
+    stream: Stream,
     inbox: Vec<u8>,
     patience: Duration,
     /// What was sent last, for reports.
@@ -34,11 +35,16 @@ pub(super) struct Reply {
 impl Talk {
     /// Takes over a stream. No answer is waited for longer than `patience`, nor when the launcher
     /// asks for the end of the process, which it shall be able to tell of.
-    pub(super) fn new(stream: UnixStream, patience: Duration) -> Self {
+    pub(super) fn new(stream: Stream, patience: Duration) -> Self {
         let is_asked_to_end = Arc::default();
         // Where it cannot be had, the signal ends the process as it does every other.
         let _ = signal_hook::flag::register(SIGTERM, Arc::clone(&is_asked_to_end));
         Self { stream, inbox: Vec::new(), patience, sent: String::new(), is_asked_to_end }
+    }
+
+    /// How long an answer is waited for.
+    pub(super) const fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// Sends bytes as they are, in one piece.
@@ -109,7 +115,7 @@ impl Talk {
         }
         // What came before the signal counts: a launcher may answer and end the job at once.
         let is_last = self.is_asked_to_end.load(Ordering::Relaxed);
-        let _ = self.stream.set_read_timeout(Some(SLICE));
+        let _ = set_socket_timeout(&self.stream, Timeout::Recv, Some(SLICE));
         let mut piece = [0; 4096];
         match self.stream.read(&mut piece) {
             Ok(0) => Err(self.closed("end of stream")),
@@ -210,10 +216,11 @@ const INBOX_MAX: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixStream;
 
     fn pair() -> (Talk, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        (Talk::new(ours, Duration::from_millis(50)), theirs)
+        (Talk::new(ours.into(), Duration::from_millis(50)), theirs)
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Door {
         let certificate = gate.certificate()?;
         let now = Instant::now();
         let (absent_count, left_count) = (gate.expected, gate.expected);
-        let table_at = Some(now + FIRST_TABLE);
+        let table_at = (gate.expected > 0).then_some(now + FIRST_TABLE);
         Ok(Self {
             listener,
             gate,
@@ -67,6 +67,11 @@ impl Door {
             given: BTreeSet::new(),
             given_count: 0,
         })
+    }
+
+    /// Whether anybody is to dial in who was not started here.
+    pub(super) fn has_callers(&self) -> bool {
+        self.gate.expected > 0
     }
 
     /// How ranks of the first job dial in.

@@ -206,11 +206,12 @@ impl Run {
             all_have_ended: false,
             is_abandoned: false,
         };
-        if let Some(dial) = &plan.dial {
+        let has_callers = run.door.as_ref().is_some_and(Door::has_callers);
+        if let Some(dial) = plan.dial.as_ref().filter(|_| has_callers) {
             run.outputs.say(report::listening(&plan, dial));
         }
         if let Some(web) = &run.web {
-            run.outputs.say(report::for_pages(&web.url(), run.door.is_some()));
+            run.outputs.say(report::for_pages(&web.url(), has_callers));
         }
         run.enqueue((first, FIRST_GROUP), plan, None);
         Ok(run)
@@ -298,8 +299,11 @@ impl Run {
         ends.into_iter().try_for_each(|process| self.take_end(process))
     }
 
-    /// Lets the trace be written.
+    /// Lets the trace be written, and messages be shown.
     fn flush_trace(&mut self) {
+        for message in self.service.tracer.take_shown(self.outputs.is_flushed()) {
+            self.outputs.say(message);
+        }
         if let Some(trouble) = self.service.tracer.flush() {
             self.outputs.say(trouble);
         }

@@ -28,7 +28,7 @@ pub struct Connection {
     watched_for: Option<Interest>,
 }
 
-/// What has gone through the connection of a rank.
+/// What has gone through the connections of a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// How many messages the rank has sent.
@@ -37,6 +37,15 @@ pub struct Traffic {
     pub heard_bytes: u64,
     /// How many bytes went to it.
     pub said_bytes: u64,
+}
+
+impl Traffic {
+    /// Adds what has gone through another connection of the same rank.
+    pub fn add(&mut self, other: Self) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.heard_bytes = self.heard_bytes.saturating_add(other.heard_bytes);
+        self.said_bytes = self.said_bytes.saturating_add(other.said_bytes);
+    }
 }
 
 /// Why a connection is served.
@@ -221,7 +230,11 @@ fn wide(bytes: usize) -> u64 {
 
 /// What a client that speaks in the clear is answered, to the question it has opened with.
 fn refuse_plain(heard: &[u8], out: &mut [u8]) -> usize {
-    let to = if heard.starts_with(b"cmd=init ") { Verb::Init } else { Verb::InitAck };
+    let to = match heard.get(..13).unwrap_or(heard) {
+        b"cmd=init_oob " => Verb::OutOfBand,
+        start if start.starts_with(b"cmd=init ") => Verb::Init,
+        _ => Verb::InitAck,
+    };
     let answer = Answer::Told(Text::from("this port speaks TLS"));
     let reply = Reply { to, tag: b"", code: Code::FAIL, answer };
     Dialect::Lines.write_reply(&reply, b"", out).unwrap_or(0)

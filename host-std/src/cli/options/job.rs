@@ -1,6 +1,6 @@
 //! Options of the job: ranks, programs, and who dials in.
 
-use super::value::{add, path, put, ranks, shown_path, text};
+use super::value::{add, path, put, ranks, shown_path, some_ranks, text};
 use super::{Opt, Topic::Job};
 use crate::settings::Universe;
 use pmi_core::ids::Key;
@@ -82,8 +82,9 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "expect",
         "N",
-        "how many ranks dial in; they come behind those that are started",
-        |settings, value| put(&mut settings.job.expected, ranks(value).map(Some)),
+        "how many ranks dial in; they come behind those that are started. With 0, ranks can open second \
+         connections (PMI-2's 'init_oob') and nobody else comes",
+        |settings, value| put(&mut settings.job.expected, some_ranks(value).map(Some)),
         |settings| settings.job.expected.map(|expected| expected.to_string()),
     ),
     Opt::value(

@@ -31,6 +31,11 @@ pub(super) fn ranks(value: &OsStr) -> Result<u32, String> {
     Err(format!("{why}; try '4'"))
 }
 
+/// A number of ranks, or none.
+pub(super) fn some_ranks(value: &OsStr) -> Result<u32, String> {
+    if text(value) == "0" { Ok(0) } else { ranks(value) }
+}
+
 /// A time in seconds, with a fraction if wanted; 0 means never.
 pub(super) fn seconds(value: &OsStr) -> Result<Option<Duration>, String> {
     let parsed = text(value).parse().ok().map(Duration::try_from_secs_f64);

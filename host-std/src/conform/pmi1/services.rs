@@ -1,10 +1,12 @@
 //! Names, spawn, and what the launcher knows about the job.
 
 use super::super::case::{Case, Played};
+use super::super::codes;
 use super::super::lines::{Lines, value_of};
 use super::super::mapping;
 use super::super::space::Space;
 use super::super::talk::Reply;
+use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
@@ -18,6 +20,19 @@ pub(super) const CASES: &[Case] = &[
     Case::lines("pmi1-spawn", 1, "spawn of one process", |lines| spawn(lines, 1)),
     Case::lines("pmi1-spawn-two", 1, "spawn of two programs with arguments and info", |lines| {
         spawn(lines, 2)
+    }),
+    Case::lines(
+        "pmi1-spawn-codes",
+        1,
+        "a spawn that works says so of every process, or of none",
+        |lines| {
+            let reply = start(lines, &[("/bin/true", 2)])?;
+            Ok(codes::judged_good(&reply, 2))
+        },
+    ),
+    Case::lines("pmi1-spawn-one-bad", 1, "a spawn whose second program is missing", |lines| {
+        let reply = start(lines, &[("/bin/true", 1), ("/no/such/program", 1)])?;
+        Ok(codes::judged_bad(&reply, &[0], 2))
     }),
 ];
 
@@ -102,20 +117,27 @@ fn unpublish_missing(lines: &mut Lines) -> Played {
     Ok(reply.judged(if is_failure(&reply) { AsSpecified } else { Tolerated }))
 }
 
-fn spawn(lines: &mut Lines, programs: u32) -> Played {
+fn spawn(lines: &mut Lines, programs: usize) -> Played {
+    let reply = start(lines, &[("/bin/true", 1); 2][..programs])?;
+    Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }))
+}
+
+/// Asks for these programs, so many processes of each.
+fn start(lines: &mut Lines, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
     lines.open()?;
     let mut block = String::new();
-    for program in 1..=programs {
+    let count = programs.len();
+    for ((program, processes), number) in programs.iter().zip(1..) {
         // As MPICH 4.0 writes it, whose form every server reads.
         block.push_str(&format!(
-            "mcmd=spawn\nnprocs=1\nexecname=/bin/true\ntotspawns={programs}\nspawnssofar={program}\n\
-             arg1=a b=c\nargcnt=1\npreput_num=1\npreput_key_0=PARENT_ROOT_PORT_NAME\n\
-             preput_val_0=tag#0$\ninfo_num=1\ninfo_key_0=wdir\ninfo_val_0=/\nendcmd\n"
+            "mcmd=spawn\nnprocs={processes}\nexecname={program}\ntotspawns={count}\n\
+             spawnssofar={number}\narg1=a b=c\nargcnt=1\npreput_num=1\n\
+             preput_key_0=PARENT_ROOT_PORT_NAME\npreput_val_0=tag#0$\ninfo_num=1\n\
+             info_key_0=wdir\ninfo_val_0=/\nendcmd\n"
         ));
     }
     lines.talk.send(block.as_bytes())?;
-    let reply = lines.talk.line()?.expect("spawn_result")?;
-    Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }))
+    lines.talk.line()?.expect("spawn_result")
 }
 
 const PORT: &str = "tag#0$description#node0$port#1234$";

@@ -1,9 +1,11 @@
 //! Names, spawn, other jobs, the ring.
 
 use super::super::case::{Case, Played};
+use super::super::codes;
 use super::super::frames::Frames;
 use super::super::space::Space;
 use super::super::talk::Reply;
+use super::super::verdict::Finding;
 use super::super::verdict::Verdict::{self, AsSpecified, Refused, Tolerated, Wrong};
 
 pub(super) const CASES: &[Case] = &[
@@ -15,6 +17,19 @@ pub(super) const CASES: &[Case] = &[
     Case::frames("pmi2-spawn", 1, "spawn of one process", |frames| spawn(frames, 1)),
     Case::frames("pmi2-spawn-two", 1, "spawn of two programs with arguments and info", |frames| {
         spawn(frames, 2)
+    }),
+    Case::frames(
+        "pmi2-spawn-codes",
+        1,
+        "a spawn that works says so of every process, or of none",
+        |frames| {
+            let reply = start(frames, &[("/bin/true", 2)])?;
+            Ok(codes::judged_good(&reply, 2))
+        },
+    ),
+    Case::frames("pmi2-spawn-one-bad", 1, "a spawn whose second program is missing", |frames| {
+        let reply = start(frames, &[("/bin/true", 1), ("/no/such/program", 1)])?;
+        Ok(codes::judged_bad(&reply, &[0], 2))
     }),
     Case::frames("pmi2-connect", 1, "job-connect to a job that is none", |frames| {
         refused(frames, "job-connect;jobid=nosuchjob;")
@@ -84,16 +99,23 @@ fn lookup_missing(frames: &mut Frames) -> Played {
     Ok(reply.judged(if reply.is_good() { Wrong } else { AsSpecified }))
 }
 
-fn spawn(frames: &mut Frames, programs: u32) -> Played {
+/// Asks for these programs, so many processes of each.
+fn start(frames: &mut Frames, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
     frames.open()?;
+    let count = programs.len();
     let mut request =
-        format!("spawn;ncmds={programs};preputcount=1;ppkey0=PARENT_ROOT_PORT_NAME;ppval0=tag#0$;");
-    for _ in 0..programs {
-        request.push_str(
-            "subcmd=/bin/true;maxprocs=1;argc=1;argv0=a b=c;infokeycount=1;infokey0=wdir;infoval0=/;",
-        );
+        format!("spawn;ncmds={count};preputcount=1;ppkey0=PARENT_ROOT_PORT_NAME;ppval0=tag#0$;");
+    for (program, processes) in programs {
+        request.push_str(&format!(
+            "subcmd={program};maxprocs={processes};argc=1;argv0=a b=c;infokeycount=1;\
+             infokey0=wdir;infoval0=/;"
+        ));
     }
-    let reply = frames.ask(&request)?;
+    frames.ask(&request)
+}
+
+fn spawn(frames: &mut Frames, programs: usize) -> Played {
+    let reply = start(frames, &[("/bin/true", 1); 2][..programs])?;
     Ok(reply.judged(match (reply.is_good(), reply.field("jobid")) {
         (false, _) => Refused,
         (true, Some(job)) if !job.is_empty() => AsSpecified,

@@ -40,7 +40,9 @@ impl Calls {
                 }
             } else if let Some((instruction, operands)) = instruction(line) {
                 match callee(operands) {
-                    Some(name) if name != here && jumps(instruction) => {
+                    Some(name)
+                        if name != here && jumps(instruction) && !fills(instruction, operands) =>
+                    {
                         calls.callees.entry(here.clone()).or_default().insert(name.into());
                     }
                     None if calls_register(instruction, operands) => {
@@ -116,6 +118,12 @@ fn jumps(instruction: &str) -> bool {
     word.starts_with('b') && word.len() <= 3 || word.starts_with("cb")
 }
 
+/// The linker fills gaps between functions with bytes `d4`, and two of them read as this branch, which
+/// sometimes meets the beginning of a function.
+fn fills(instruction: &str, operands: &str) -> bool {
+    instruction == "bmi" && operands.trim_end().ends_with("#-0x58")
+}
+
 fn calls_register(instruction: &str, operands: &str) -> bool {
     match instruction {
         "blx" => true,
@@ -155,6 +163,16 @@ mod tests {
         assert_eq!(calls.worst("reset"), Ok(Worst { bytes: 8 + 16 + 16, unfollowed: 1 }));
         assert_eq!(calls.worst("c"), Ok(Worst { bytes: 100 + 16, unfollowed: 1 }));
         assert!(calls.worst("d").is_err());
+    }
+
+    #[test]
+    fn what_fills_a_gap_calls_nobody() {
+        let gap = "08000020 <b>:\n";
+        for (displacement, calls_itself) in [("-0x58", false), ("-0x56", true)] {
+            let branch = format!("bmi\t0x8000000 <reset> @ imm = #{displacement}");
+            let code = CODE.replace(gap, &format!(" 8000018:      \t{branch}\n{gap}"));
+            assert_eq!(Calls::read(FRAMES, &code).worst("reset").is_err(), calls_itself, "{code}");
+        }
     }
 
     #[test]

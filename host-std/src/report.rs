@@ -184,6 +184,26 @@ pub fn refused(from: SocketAddr, why: &str) -> String {
     format!("a caller from {from} {why}; it was sent away, and the job goes on")
 }
 
+/// A caller that is no rank: which process holds its socket, if the system says, and as which user; and how
+/// many before it nothing was said of.
+pub fn refused_caller(
+    from: SocketAddr,
+    holder: Option<(Option<i32>, u32)>,
+    why: &str,
+    untold: u64,
+) -> String {
+    let holder = match holder {
+        Some((Some(pid), user)) => format!(" (pid {pid}, user {user})"),
+        Some((None, user)) => format!(" (user {user})"),
+        None => String::new(),
+    };
+    let untold = match untold {
+        0 => String::new(),
+        _ => format!(", and so were {untold} before it"),
+    };
+    format!("a caller from {from}{holder} {why}; it was sent away{untold}, and the job goes on")
+}
+
 /// How many ranks there are, and in which job if that is not the first.
 fn size(plan: &Plan) -> String {
     match plan.spawner {

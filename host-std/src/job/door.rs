@@ -195,6 +195,9 @@ impl Run {
         if self.service.tick() {
             self.settle()?;
         }
+        if let Some(listener) = &mut self.pmix {
+            listener.tick(now, &self.poller)?;
+        }
         let Some(door) = &mut self.door else { return Ok(()) };
         if let Some(listener) = &mut door.listener {
             listener.tick(now, &self.poller)?;

@@ -20,6 +20,7 @@ mod ends;
 mod pages;
 mod pmix;
 mod query;
+mod refusals;
 mod silent;
 mod singleton;
 mod start;
@@ -47,6 +48,7 @@ use door::Door;
 use ends::Ends;
 use pmi_core::ids::JobId;
 use pmi_trace::{Head, JobFacts};
+use refusals::Refusals;
 use rustix::process::Signal;
 pub use singleton::serve;
 use start::Start;
@@ -92,6 +94,8 @@ struct Run {
     door: Option<Door>,
     /// Where PMIx clients dial in, if there may be any.
     pmix: Option<Listener>,
+    /// Who was sent away there, as far as it was told.
+    refusals: Refusals,
     /// What goes when a rank has ended, or all have.
     cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
     /// Processes that a rank has asked to end, with the moment at which they are ended.
@@ -186,6 +190,7 @@ impl Run {
             first,
             door,
             pmix,
+            refusals: Refusals::default(),
             cleanups: Vec::new(),
             condemned: VecDeque::new(),
             web,
@@ -329,6 +334,9 @@ impl Run {
                 News::Spawn { job, rank, order, asked } => {
                     self.take_spawn((job, rank), order, asked)
                 }
+                News::PmixRefused { from, socket, why } => {
+                    self.say_refused(from, Some(socket), &why);
+                }
                 News::PmixDialled { connection, job, rank, user } => {
                     self.take_pmix_dialled(connection, (job, rank), user);
                 }
@@ -393,7 +401,8 @@ impl Run {
         let ends = [self.ladder.deadline(), closed, self.linger_until, self.sweep_at, overdue];
         let streams = [self.inputs.deadline(), self.outputs.deadline()];
         let web = self.web.as_ref().and_then(Web::deadline);
-        let others = [door, web, service, self.watch.deadline(), condemned];
+        let pmix = self.pmix.as_ref().and_then(|listener| listener.paused_until);
+        let others = [door, web, service, self.watch.deadline(), condemned, pmix];
         ends.into_iter().chain(streams).chain(others).flatten().min()
     }
 

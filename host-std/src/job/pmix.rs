@@ -16,7 +16,7 @@ use pmi_core::ids::JobId;
 use pmi_core::server::pmix::ConnectionId;
 use pmi_core::wire::pmix::names::Status;
 use rustix::process::getuid;
-use std::io;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 
@@ -44,40 +44,63 @@ impl Run {
         Ok(())
     }
 
-    /// Lets everybody in who waits outside; who they are is found out when they say it.
+    /// Lets everybody of our user in who waits outside; who they are is found out when they say it.
     pub(super) fn take_pmix_callers(&mut self) -> io::Result<()> {
-        let Some(listener) = &mut self.pmix else { return Ok(()) };
-        while let Some(caller) = listener.accept(&self.poller)? {
-            self.service.add_pmix_caller(caller, &self.poller)?;
+        let ours = getuid().as_raw();
+        let most = self.running_count + STRANGERS_MAX;
+        // Those who are left are told again, after others had their turn.
+        for _ in 0..CALLERS_AT_ONCE {
+            let Some(listener) = &mut self.pmix else { return Ok(()) };
+            let Some((mut link, from)) = listener.accept(&self.poller)? else { return Ok(()) };
+            let socket = who::socket(from, listener.address).ok().flatten();
+            match socket {
+                Some(socket) if socket.user == ours => {
+                    self.service.add_pmix_caller((link, from), socket, most, &self.poller)?;
+                }
+                Some(socket) => {
+                    // It need not be told; what it cannot take at once it is not.
+                    let _ = link.write(&Status::NO_PERMISSIONS.0.to_be_bytes());
+                    let user = socket.user;
+                    let why = format!("belongs to user {user}, and this job to user {ours}");
+                    self.say_refused(from, Some(socket), &why);
+                }
+                // It has hung up.
+                None => {}
+            }
         }
         Ok(())
     }
 
-    /// Somebody claims to be a rank. It is, if its socket belongs to our user and is held by the process
-    /// of the rank or one that comes from it.
+    /// Somebody claims to be a rank. It is, if its socket is held by the process of the rank or one that
+    /// comes from it.
     pub(super) fn take_pmix_dialled(
         &mut self,
         connection: ConnectionId,
         (job, rank): (JobId, u32),
         user: Option<u32>,
     ) {
-        let Some((from, to)) = self.service.pmix_socket(connection) else { return };
-        let ours = getuid().as_raw();
+        let Some((from, socket)) = self.service.pmix_caller(connection) else { return };
         let process = self.process_of(job, rank).map(|process| &self.processes[index(process)]);
         let running = process.filter(|started| started.process.is_some());
-        let socket = who::socket(from, to).ok().flatten();
-        let is_it = running.zip(socket).is_some_and(|(started, socket)| {
-            socket.user == ours
-                && user.is_none_or(|user| user == ours)
-                && who::is_held_below(started.pid, socket)
-        });
-        if is_it {
-            self.service.admit_pmix(connection);
-            return;
-        }
-        self.service.refuse_pmix(connection, Status::NO_PERMISSIONS);
-        let why = format!("claimed to be rank {rank}, which it is not");
-        self.outputs.say(report::refused(from, &why));
+        let is_it = running.is_some_and(|started| who::is_held_below(started.pid, socket));
+        let (status, why) = match (is_it, user) {
+            (true, Some(user)) if user != socket.user => {
+                (Status::INVALID_CRED, format!("claimed to be of user {user}, which it is not"))
+            }
+            (true, _) if self.service.pmix_count(job, rank) >= CONNECTIONS_MAX => {
+                let why = format!(
+                    "is one too many for rank {rank}, for which {CONNECTIONS_MAX} may speak"
+                );
+                (Status::OUT_OF_RESOURCE, why)
+            }
+            (true, _) => return self.service.admit_pmix(connection),
+            (false, _) => {
+                let why = format!("claimed to be rank {rank}, which it is not");
+                (Status::NO_PERMISSIONS, why)
+            }
+        };
+        self.service.refuse_pmix(connection, status);
+        self.say_refused(from, Some(socket), &why);
     }
 
     /// A PMIx client asks for what only we can do.
@@ -150,3 +173,12 @@ impl Run {
         self.cleanups.drain(..).for_each(|(_, _, cleanup)| cleanup.run());
     }
 }
+
+/// How many callers are let in before others have their turn.
+const CALLERS_AT_ONCE: usize = 64;
+
+/// How many may call, besides all ranks, who have not said who they are.
+const STRANGERS_MAX: usize = 64;
+
+/// How many processes may speak for one rank at once. Each may have much on its way.
+const CONNECTIONS_MAX: usize = 64;

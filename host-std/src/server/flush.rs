@@ -98,14 +98,6 @@ impl Connection {
         })
     }
 
-    /// Where its peer has dialled in from, and where it has dialled.
-    pub fn ends(&self) -> Option<(SocketAddr, SocketAddr)> {
-        let Some(Stream::Tcp(socket)) = self.link.as_ref().map(NonBlocking::get_ref) else {
-            return None;
-        };
-        Some((self.from?, socket.local_addr().ok()?))
-    }
-
     /// True when our end is closed.
     pub const fn is_closed(&self) -> bool {
         self.link.is_none()

@@ -1,5 +1,6 @@
 //! What the protocol server tells, as far as the rest of the launcher must know it.
 
+use super::pmix::who::Socket;
 use super::service::Service;
 use crate::launch::order::Order;
 use crate::verdict::Failure;
@@ -63,6 +64,15 @@ pub enum News {
         why: String,
         /// It may be trying to find the secret.
         is_guess: bool,
+    },
+    /// Somebody has dialled in as PMIx clients do, and was sent away before it was anybody.
+    PmixRefused {
+        /// Where from.
+        from: SocketAddr,
+        /// The socket there.
+        socket: Socket,
+        /// What it did, as the rest of a sentence about it.
+        why: String,
     },
     /// Somebody claims to be a rank, and waits.
     PmixDialled {

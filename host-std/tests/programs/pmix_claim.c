@@ -1,4 +1,4 @@
-/* Calls itself the rank that it is given, whoever it is; 1 if it is not let in.
+/* Calls itself the rank that it is given, of the job that it is given, whoever it is; 1 if it is not let in.
  *
  * The library waits for ever now and then after it has read that it is refused (seen with 4.2.2: one of its
  * threads has closed the connection, the other waits for it); then the alarm says the same. */
@@ -16,8 +16,9 @@ static void not_let_in(int signal)
 int main(int argc, char **argv)
 {
     pmix_proc_t self;
-    (void)argc;
     setenv("PMIX_RANK", argv[1], 1);
+    if (argc > 2)
+        setenv("PMIX_NAMESPACE", argv[2], 1);
     signal(SIGALRM, not_let_in);
     alarm(3);
     return PMIx_Init(&self, NULL, 0) == PMIX_SUCCESS ? 0 : 1;

@@ -3,6 +3,7 @@
 use super::block::{Block, packed};
 use super::events::Ear;
 use super::monitor::Pulse;
+use super::state::Told;
 use super::{ConnectionId, Event};
 use crate::error::{Full, PeerError};
 use crate::ids::{JobId, Rank};
@@ -181,6 +182,13 @@ impl<B: Block, X: Slots<Pending<B>>> Talk<B, X> {
         if write_welcome(id.0, &mut bytes).is_ok() {
             self.owe_bare(&bytes);
         }
+    }
+
+    /// The peer cannot be what it says. It is not told before the owner had a look at it: whoever is told
+    /// hangs up, and then nobody finds out any more who it was.
+    pub(super) fn doubt(&mut self, status: Status, why: PeerError) -> Told {
+        self.stage = Stage::Claimed;
+        Told::Doubted { status, why }
     }
 
     /// Sends a peer away that was not let in, with a status.

@@ -14,7 +14,9 @@ use crate::wire::pmix::greeting::Greeting;
 use crate::wire::pmix::header::Header;
 
 impl<P: Memory> Pmix<P> {
-    /// Takes up as many messages as it may, and holds what is left if there is room.
+    /// Takes up as many messages as it may, and holds the beginning of the next one if that is all there is.
+    /// What it may not take up yet it leaves to whoever reads, who then reads no more: nothing is held that
+    /// could as well wait in the peer.
     pub(super) fn feed<S: Storage>(
         &mut self,
         id: ConnectionId,
@@ -31,7 +33,7 @@ impl<P: Memory> Pmix<P> {
             match (connection.talk.appetite(), connection.talk.stage) {
                 (Appetite::Deaf, Stage::Broken(error)) => return Err(error),
                 (Appetite::Deaf, _) => return Ok(bytes.len()),
-                (Appetite::Full, _) => return Ok(taken + connection.hold(rest)),
+                (Appetite::Full, _) => return Ok(taken),
                 (Appetite::Ready, _) => {}
             }
             let is_held = !connection.inbox.as_slice().is_empty();
@@ -50,7 +52,9 @@ impl<P: Memory> Pmix<P> {
                 }
                 Ok(Framed::Partial) if rest.is_empty() => return Ok(bytes.len()),
                 Ok(Framed::Partial) => {
-                    let len = connection.hold(rest);
+                    // No more than it lacks: what stands behind it would have to be moved again and again.
+                    let lacks = connection.lacks().min(rest.len());
+                    let len = connection.hold(rest.get(..lacks).unwrap_or(b""));
                     rest = rest.get(len..).unwrap_or(b"");
                     // A message that will never fit is not worth waiting for.
                     if len == 0 || connection.is_beyond_inbox() {
@@ -98,9 +102,12 @@ impl<P: Memory> Pmix<P> {
     /// Does for others, and for the owner, what a message means for them.
     fn act<S: Storage>(&mut self, id: ConnectionId, server: &mut Server<S>, told: Told) {
         let Some(Connection { talk, .. }) = self.connections.get(id.0 as usize) else { return };
+        if let Told::Doubted { status, why } = told {
+            return self.note(id, Event::Doubted { connection: id, status, why });
+        }
         let Some((job, rank)) = talk.peer else { return };
         let note = match told {
-            Told::Nothing => return,
+            Told::Nothing | Told::Doubted { .. } => return,
             Told::Claimed { user } => Event::Dialled { connection: id, job, rank, user },
             Told::Committed => return self.look_at_gets((job, rank), server),
             Told::Published => return self.look_at_lookups(server),
@@ -121,6 +128,10 @@ impl<P: Memory> Pmix<P> {
             Told::Asked(place) => Event::Asked { connection: id, pending: self.number(id, place) },
             Told::Aborted { code, message } => Event::Aborted { job, rank, code, message },
         };
+        self.note(id, note);
+    }
+
+    fn note(&mut self, id: ConnectionId, note: Event) {
         if let Some(Connection { talk, .. }) = self.connections.get_mut(id.0 as usize) {
             talk.note = Some(note);
         }
@@ -179,6 +190,18 @@ impl<P: Memory> Pmix<P> {
 }
 
 impl<B, I: Buffer, X> Connection<B, I, X> {
+    /// How many bytes are missing to the end of the message that is held, or of its header. A greeting is
+    /// held with whatever comes with it.
+    fn lacks(&self) -> usize {
+        let held = self.inbox.as_slice();
+        let whole = match (self.talk.stage, Header::read(held)) {
+            (Stage::Greeting, _) => return usize::MAX,
+            (_, None) => Header::BYTES,
+            (_, Some(header)) => Header::BYTES.saturating_add(header.body_bytes as usize),
+        };
+        whole.saturating_sub(held.len())
+    }
+
     /// Whether the message at the front says that it is longer than what can be held.
     fn is_beyond_inbox(&self) -> bool {
         let held = self.inbox.as_slice();

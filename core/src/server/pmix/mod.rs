@@ -151,6 +151,15 @@ pub enum Event {
         /// The user it claims to run as, if it says so.
         user: Option<u32>,
     },
+    /// Somebody says what cannot be. Call [`Pmix::refuse`] with this status; it waits for that.
+    Doubted {
+        /// The connection.
+        connection: ConnectionId,
+        /// What to tell it.
+        status: Status,
+        /// What it did.
+        why: PeerError,
+    },
     /// A rank wants processes to end. The answer is on its way.
     Aborted {
         /// Its job.

@@ -45,6 +45,11 @@ pub(super) enum Told {
     Claimed {
         user: Option<u32>,
     },
+    /// A caller cannot be what it says.
+    Doubted {
+        status: Status,
+        why: PeerError,
+    },
     /// Its rank has posted something.
     Committed,
     /// Its rank has published something.
@@ -223,25 +228,25 @@ fn greet<P: Memory, S: Storage>(
     (talk.format, talk.release) = (greeting.format, greeting.release());
     let (Kind::Client, Some((nspace, rank))) = (greeting.kind, greeting.identity) else {
         let what = "a service to tools";
-        return Err(talk.send_away(Status::NOT_SUPPORTED, PeerError::NotOffered { what }));
+        return Ok(talk.doubt(Status::NOT_SUPPORTED, PeerError::NotOffered { what }));
     };
     let job = info::named(reach.jobs, reach.server, nspace);
     let size = |job: JobId| reach.server.job(job).map_or(0, crate::server::Job::size);
     let Some(job) = job.filter(|job| rank < size(*job)) else {
         let error = PeerError::UnknownPeer { id: u64::from(rank) };
-        return Err(talk.send_away(Status::NOT_FOUND, error));
+        return Ok(talk.doubt(Status::NOT_FOUND, error));
     };
     if greeting.store != STORE {
         let what = "a store but `hash`: PMIX_GDS_MODULE=hash is missing in its environment";
-        return Err(talk.send_away(Status::NOT_SUPPORTED, PeerError::NotOffered { what }));
+        return Ok(talk.doubt(Status::NOT_SUPPORTED, PeerError::NotOffered { what }));
     }
     let user = match greeting.credential_type {
         b"native" => match Credential::read(greeting.credential) {
             Some(credential) => Some(credential.user),
-            None => return Err(talk.send_away(Status::INVALID_CRED, PeerError::Unproven)),
+            None => return Ok(talk.doubt(Status::INVALID_CRED, PeerError::Unproven)),
         },
         b"none" => None,
-        _ => return Err(talk.send_away(Status::INVALID_CRED, PeerError::Unproven)),
+        _ => return Ok(talk.doubt(Status::INVALID_CRED, PeerError::Unproven)),
     };
     talk.stage = Stage::Claimed;
     talk.peer = Some((job, Rank(rank)));

@@ -3,6 +3,7 @@
 use super::credential::Credentials;
 use super::facts;
 use super::heap::Heap;
+use super::who::Socket;
 use crate::launch::plan::Plan;
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::news::{News, nonsense, printable};
@@ -31,6 +32,8 @@ pub struct Desk {
     /// What connections had not told when they were closed.
     events: VecDeque<Event>,
     pub(super) credentials: Credentials,
+    /// Who has not been let in, with the sockets at their ends; whoever waits longest comes first.
+    strangers: VecDeque<(ConnectionId, Socket)>,
     /// One buffer for whichever connection is served. Answers are long here.
     scratch: Box<[u8]>,
 }
@@ -51,6 +54,7 @@ impl Desk {
             connections: Vec::new(),
             events: VecDeque::new(),
             credentials: Credentials::default(),
+            strangers: VecDeque::new(),
             scratch: Box::default(),
         }
     }
@@ -72,14 +76,25 @@ impl Service {
         self.desk.pmix.add_job(job, info, posts).map_err(io::Error::other)
     }
 
-    /// Takes over the connection of somebody who has to say who it is.
+    /// Takes over the connection of somebody who has to say who it is, with the socket at its end. If more
+    /// than `most` have not been let in, whoever has waited longest goes: ranks say at once who they are.
     ///
     /// Errors: those of the system.
     pub fn add_pmix_caller(
         &mut self,
         (link, from): (Stream, SocketAddr),
+        socket: Socket,
+        most: usize,
         poller: &Poller,
     ) -> io::Result<()> {
+        if self.desk.strangers.len() >= most
+            && let Some((oldest, _)) = self.desk.strangers.front().copied()
+        {
+            let why = "said nothing while too many others called".to_owned();
+            let refused = self.refused(oldest, why);
+            self.news.extend(refused);
+            self.close_pmix(oldest);
+        }
         let desk = &mut self.desk;
         if desk.scratch.is_empty() {
             desk.scratch = vec![0; SCRATCH].into();
@@ -93,6 +108,7 @@ impl Service {
         let place = index(id.0);
         desk.connections.resize_with(desk.connections.len().max(place + 1), || None);
         desk.connections[place] = Some(connection);
+        desk.strangers.push_back((id, socket));
         let from = Some(from.to_string());
         self.tracer.event(who(&desk.pmix, id), What::Connected { from });
         Ok(())
@@ -134,6 +150,7 @@ impl Service {
 
     /// Lets a caller in, who is who it says.
     pub fn admit_pmix(&mut self, connection: ConnectionId) {
+        self.desk.strangers.retain(|(stranger, _)| *stranger != connection);
         // It may have hung up meanwhile.
         let _ = self.desk.pmix.admit(connection, &mut self.server);
     }
@@ -143,9 +160,17 @@ impl Service {
         self.desk.pmix.refuse(connection, status);
     }
 
-    /// Where a caller dials in from, and to.
-    pub fn pmix_socket(&self, connection: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
-        self.desk.connections.get(index(connection.0))?.as_ref()?.ends()
+    /// Where a caller dials in from, and the socket at its end.
+    pub fn pmix_caller(&self, connection: ConnectionId) -> Option<(SocketAddr, Socket)> {
+        let from = self.desk.connections.get(index(connection.0))?.as_ref()?.from?;
+        let mut strangers = self.desk.strangers.iter();
+        let (_, socket) = strangers.find(|(stranger, _)| *stranger == connection)?;
+        Some((from, *socket))
+    }
+
+    /// How many connections speak for a rank.
+    pub fn pmix_count(&self, job: JobId, rank: u32) -> usize {
+        self.pmix_connections(job, rank).len()
     }
 
     /// True when a rank has spoken PMIx.
@@ -172,6 +197,11 @@ impl Service {
                 let message = printable(message.as_bytes());
                 News::Failed { job, failure: Failure::Abort { rank: rank.0, code, message } }
             }
+            Event::Doubted { connection, status, why } => {
+                let refused = self.refused(connection, nonsense(why, b""));
+                self.refuse_pmix(connection, status);
+                return refused.or_else(|| self.next_pmix_news());
+            }
             Event::Silent { job, rank, code, after } => {
                 News::PmixSilent { job, rank: rank.0, code, after }
             }
@@ -195,7 +225,6 @@ impl Service {
         let mut machine = self.tracer.tap(machine, who);
         let wire = (Token::Pmix(id.0), poller);
         let served = connection.serve(&mut machine, now, &mut desk.scratch, occasion, wire)?;
-        let from = connection.from;
         let peer = desk.pmix.peer(id);
         match (served, peer) {
             (Served::Waiting, _) => return Ok(()),
@@ -206,8 +235,7 @@ impl Service {
             // Whoever the launcher has refused was told of already.
             (Served::Broken(PeerError::Unproven, _), None) => {}
             (Served::Broken(error, _), None) => {
-                let why = nonsense(error, b"");
-                let refused = from.map(|from| News::Refused { from, why, is_guess: false });
+                let refused = self.refused(id, nonsense(error, b""));
                 self.news.extend(refused);
             }
             (_, Some((job, Rank(rank))))
@@ -221,7 +249,14 @@ impl Service {
         Ok(())
     }
 
+    /// Tells that somebody was sent away who has not said who it is.
+    fn refused(&self, id: ConnectionId, why: String) -> Option<News> {
+        let (from, socket) = self.pmix_caller(id)?;
+        Some(News::PmixRefused { from, socket, why })
+    }
+
     fn close_pmix(&mut self, id: ConnectionId) {
+        self.desk.strangers.retain(|(stranger, _)| *stranger != id);
         let place = self.desk.connections.get_mut(index(id.0));
         if let Some(connection) = place.and_then(Option::take) {
             self.tracer.event(who(&self.desk.pmix, id), What::Closed);

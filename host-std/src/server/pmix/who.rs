@@ -36,8 +36,8 @@ pub fn socket(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Socket>> {
 
 /// Asks the system for one socket.
 ///
-/// Wire: a netlink header (`u32` length, `u16` type, `u16` flags, `u32` number, `u32` zero) and the question of
-/// `sock_diag(7)`, all in the order of the machine but ports and addresses.
+/// Wire: a netlink header (`u32` length, `u16` type, `u16` flags, `u32` number, `u32` zero) and the question
+/// of `sock_diag(7)`, all in the order of the machine but ports and addresses.
 fn ask(from: SocketAddrV4, to: SocketAddrV4) -> io::Result<Option<Socket>> {
     let socket = socket_with(
         AddressFamily::NETLINK,
@@ -167,7 +167,7 @@ const IPPROTO_TCP: u8 = 6;
 const HEADER_BYTES: usize = 16;
 const QUESTION_BYTES: u32 = 16 + 56;
 
-/// Where ports and addresses of both ends stand in an answer and in a question, and how many bytes they have.
+/// Where ports and addresses of both ends stand in an answer and in a question, and how long they are.
 const ENDS_AT: usize = HEADER_BYTES + 4;
 const ASKED_ENDS_AT: usize = HEADER_BYTES + 8;
 const ENDS_BYTES: usize = 36;

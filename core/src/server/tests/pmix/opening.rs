@@ -25,13 +25,18 @@ fn a_greeting_may_come_in_pieces_and_with_requests_behind_it() {
         to.one(Type::COMMAND).u8(Command::FINALIZE.0);
     });
     let all = [greeting(NSPACE, 0, Format::PLAIN), message(id.0, 101, &request)].concat();
-    for byte in &all {
+    let (said, asked) = all.split_at(all.len() - 18);
+    for byte in said {
         assert_eq!(hall.hand_in(id, &[*byte]), Ok(1));
     }
+    // What stands behind waits in the peer.
+    assert_eq!(hall.hand_in(id, asked), Ok(0));
     assert!(matches!(hall.pmix.poll_event(), Some(PmixEvent::Dialled { .. })));
     hall.pmix.admit(id, &mut hall.world.server).unwrap();
     assert_eq!(hall.bytes(id), [0, 0, 0, 0, 0, 0, 0, 0]);
-    hall.hand_in(id, b"").unwrap();
+    for byte in asked {
+        assert_eq!(hall.hand_in(id, &[*byte]), Ok(1));
+    }
     assert_eq!(hall.bytes(id), message(0, 101, &[2, 0]));
     assert_eq!(hall.world.phase(0), Phase::Finalized);
 }
@@ -54,9 +59,16 @@ fn who_claims_what_cannot_be_is_sent_away_with_a_status() {
     let mut hall = Hall::empty(2);
     for (greeting, status) in cases {
         let id = hall.open();
-        hall.hand_in(id, &greeting).unwrap_err();
+        hall.hand_in(id, &greeting).unwrap();
+        assert_eq!(hall.bytes(id), b"", "it hangs up when it is told");
+        let Some(PmixEvent::Doubted { connection, status: said, .. }) = hall.pmix.poll_event()
+        else {
+            panic!("the owner may look at it")
+        };
+        assert_eq!((connection, said), (id, status));
+        hall.pmix.refuse(id, status);
         assert_eq!(read_welcome(&hall.bytes(id)), Some((Err(status.0), 4)));
-        assert_eq!(hall.pmix.poll_event(), None);
+        assert!(hall.pmix.connection(id, &mut hall.world.server).unwrap().is_finished());
         hall.pmix.close(id, &mut hall.world.server);
     }
     let id = hall.open();

@@ -1,0 +1,98 @@
+//! Callers at the place of PMIx clients that are not what they say, or say too much. They are sent away and told
+//! of; the ranks of the job notice nothing.
+
+mod common;
+use common::{job, pmix_program, run};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// A job of two ranks that post, meet and get; rank 1 first runs `script`, where `$CLAIM` and `$PMIX` are programs.
+#[track_caller]
+fn beside_a_job(script: &str) -> Option<(Vec<String>, String)> {
+    let pmix = pmix_program("pmix_fence")?;
+    let claim = pmix_program("pmix_claim").expect("the other one was built");
+    let (pmix, claim) = (for_everybody(&pmix), for_everybody(&claim));
+    let script = format!(
+        "PMIX={}; CLAIM={}; if [ $PMIX_RANK = 1 ]; then {script}; fi; exec $PMIX",
+        pmix.display(),
+        claim.display()
+    );
+    let ran = run(&mut job(2, ["sh", "-c", &script])).exits_with(0);
+    let mut lines: Vec<String> = ran.lines().into_iter().map(str::to_owned).collect();
+    for rank in 0..2 {
+        let said = format!("pmix {rank} of 2");
+        let at = lines.iter().position(|line| *line == said);
+        lines.remove(at.unwrap_or_else(|| panic!("no {said:?}\n{}\n{}", ran.out, ran.err)));
+    }
+    Some((lines, ran.err))
+}
+
+/// A copy that other users can run, whatever the folder of the tests is.
+fn for_everybody(program: &Path) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("pmi-host-tests-{}", std::process::id()));
+    let _ = fs::create_dir(&folder);
+    let open = || fs::Permissions::from_mode(0o755);
+    fs::set_permissions(&folder, open()).unwrap();
+    let copy = folder.join(program.file_name().unwrap());
+    // Tests run side by side: what is there is the same program.
+    if !copy.exists() {
+        let fresh = copy.with_extension(format!("{:?}", std::thread::current().id()));
+        fs::copy(program, &fresh).unwrap();
+        fs::set_permissions(&fresh, open()).unwrap();
+        fs::rename(fresh, &copy).unwrap();
+    }
+    copy
+}
+
+/// The one line of the launcher, which names a process.
+#[track_caller]
+fn refusal(err: &str) -> &str {
+    let mut own = err.lines().filter(|line| line.starts_with("pmi-host: "));
+    let line = own.next().unwrap_or_else(|| panic!("nothing was said: {err}"));
+    assert_eq!(own.next(), None, "{err}");
+    assert!(line.contains("a caller from 127.0.0.1:") && line.contains("(pid "), "{line}");
+    assert!(line.ends_with("it was sent away, and the job goes on"), "{line}");
+    line
+}
+
+#[test]
+fn whoever_claims_another_rank_is_sent_away() {
+    let Some((lines, err)) = beside_a_job("$CLAIM 0; echo claim $?") else { return };
+    assert_eq!(lines, ["claim 1"]);
+    assert!(refusal(&err).contains("claimed to be rank 0, which it is not"), "{err}");
+}
+
+#[test]
+fn whoever_claims_another_job_is_sent_away() {
+    let Some((lines, err)) = beside_a_job("$CLAIM 0 kvs_1_0; echo claim $?") else { return };
+    assert_eq!(lines, ["claim 1"]);
+    assert!(refusal(&err).contains("cannot be served"), "{err}");
+}
+
+#[test]
+fn whoever_runs_as_another_user_is_sent_away() {
+    if !rustix::process::getuid().is_root() {
+        assert!(std::env::var_os("CI").is_none(), "CI runs as root");
+        eprintln!("skipped: only root can run something as another user");
+        return;
+    }
+    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups $CLAIM 1; echo claim $?";
+    let Some((lines, err)) = beside_a_job(nobody) else { return };
+    assert_eq!(lines, ["claim 1"]);
+    let line = refusal(&err);
+    assert!(line.contains(", user 65534) belongs to user 65534, and this job to user 0"), "{line}");
+}
+
+#[test]
+fn a_flood_hurts_nobody_and_fills_no_memory_and_no_log() {
+    let flood = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/pmix_flood.py");
+    let script = format!("/usr/bin/python3 {} || exit 9", flood.display());
+    let Some((lines, err)) = beside_a_job(&script) else { return };
+    let peak = lines.first().and_then(|line| line.strip_prefix("launcher ")?.parse::<u64>().ok());
+    assert!(peak.is_some_and(|kib| kib < 100 << 10), "{lines:?}\n{err}");
+    let own: Vec<&str> = err.lines().filter(|line| line.starts_with("pmi-host: ")).collect();
+    assert!(!own.is_empty() && own.len() < 100, "{} lines:\n{err}", own.len());
+    assert!(own.iter().all(|line| line.contains("a caller from 127.0.0.1:")), "{err}");
+    assert!(own.iter().any(|line| line.contains("(pid ")), "{err}");
+}

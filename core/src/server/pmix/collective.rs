@@ -26,7 +26,7 @@ pub struct Collective<B> {
     /// Who takes part: numbers of jobs and ranks, eight bytes each; a rank may stand for all.
     who: B,
     sum: Sum,
-    /// How many have come.
+    /// How many have come, by their connections.
     inside: u32,
 }
 
@@ -208,6 +208,13 @@ impl<P: Memory> Pmix<P> {
         if missing > 0 {
             return;
         }
+        if self.has_twins(at) {
+            let absent = open.members(server).filter(|member| !self.is_in(at, *member)).count();
+            gone = self.gone_from(open, at, server);
+            if u32::try_from(absent).unwrap_or(u32::MAX) > gone {
+                return;
+            }
+        }
         let status = if gone > 0 { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
         self.end(at, status, server);
     }
@@ -296,6 +303,16 @@ impl<P: Memory> Pmix<P> {
         });
         let count = gone.filter(|member| !self.is_in(at, *member)).count();
         u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a rank with several connections has come, which may then be counted more than once.
+    fn has_twins(&self, at: usize) -> bool {
+        let all = (0..self.connections.end()).filter_map(|number| self.connections.get(number));
+        { all }.filter(|connection| connection.talk.in_collective(at).is_some()).any(|connection| {
+            let peer = connection.talk.peer;
+            let post = peer.and_then(|(job, rank)| info::view(&self.jobs, job)?.post(rank));
+            post.is_some_and(|post| post.links > 1)
+        })
     }
 
     /// Whether a process has come to what several do together.

@@ -95,6 +95,32 @@ fn a_fence_of_some_is_told_apart_by_who_takes_part() {
 }
 
 #[test]
+fn a_child_that_comes_for_its_rank_as_well_is_no_other_process() {
+    let mut hall = Hall::new(3);
+    let child = hall.join(0, Format::PLAIN);
+    hall.fence(0, &[0, 1], 0);
+    hall.fence(child, &[0, 1], 0);
+    assert_eq!((hall.answers(0), hall.answers(child)), (vec![], vec![]));
+    hall.fence(1, &[0, 1], 0);
+    assert_eq!(hall.status(1), Status::SUCCESS);
+    assert_eq!((hall.answers(0).len(), hall.answers(child).len()), (1, 1));
+    // The same beside one that is gone.
+    hall.end(2);
+    let fence = |hall: &mut Hall, client| {
+        hall.ask(client, Command::CONNECT, &|to| {
+            to.one(Type::SIZE).size(1).one(Type::PROC);
+            Proc { nspace: NSPACE, rank: WILDCARD }.write(to);
+            to.one(Type::SIZE).size(0);
+        });
+    };
+    fence(&mut hall, 0);
+    fence(&mut hall, child);
+    assert_eq!((hall.answers(0), hall.answers(child)), (vec![], vec![]));
+    fence(&mut hall, 1);
+    assert_eq!(hall.status(1), Status::PARTIAL_SUCCESS);
+}
+
+#[test]
 fn jobs_that_connect_learn_of_each_other() {
     let mut hall = Hall::new(1);
     let name = crate::ids::KvsName::new(b"kvs_2").unwrap();

@@ -7,6 +7,7 @@
 
 mod common;
 
+use common::slurm::Slurm;
 use common::{Ran, host, run};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -63,45 +64,12 @@ fn hydra_of_mpich_4_is_as_recorded() {
     assert_eq!(ran.exits_with(0).out.lines().count(), 4);
 }
 
-/// A controller and a node of Slurm, until it goes out of scope.
-struct Slurm {
-    folder: PathBuf,
-}
-
-impl Slurm {
-    fn start() -> Self {
-        let slurm = Self { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join("slurm-daemons") };
-        assert!(slurm.script("start"), "see the logs in {}", slurm.folder.display());
-        slurm
-    }
-
-    fn script(&self, word: &str) -> bool {
-        // Two checkouts may be tested at once on one machine.
-        let port = 20_000 + std::process::id() % 6_000;
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm.sh");
-        let mut script = Command::new(script);
-        script.env("SLURM_TEST_PORT", port.to_string()).arg(word).arg(&self.folder);
-        script.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
-    }
-
-    fn conf(&self) -> PathBuf {
-        self.folder.join("slurm.conf")
-    }
-}
-
-impl Drop for Slurm {
-    fn drop(&mut self) {
-        // A test that fails must not leave daemons behind; what is left is found by the next start.
-        self.script("stop");
-    }
-}
-
 #[test]
 fn slurm_is_as_recorded_and_serves_our_client() {
-    if !says(&["/usr/sbin/slurmctld", "-V"], "22.05") || !says(&["id", "-u"], "0\n") {
+    if !Slurm::is_there() {
         return skip("needs root, and Debian's packages slurm-wlm 22.05 and munge");
     }
-    let slurm = Slurm::start();
+    let slurm = Slurm::start("conform");
     let conf = slurm.conf();
     let launcher = format!("env SLURM_CONF='{}' srun --mpi=pmi2 -n {{n}} {{prog}}", conf.display());
     // Only what is answered: waiting for the rest takes minutes.

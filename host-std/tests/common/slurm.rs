@@ -1,0 +1,49 @@
+//! Slurm on this machine, for tests.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A controller and a node of Slurm, until it goes out of scope.
+pub struct Slurm {
+    folder: PathBuf,
+}
+
+impl Slurm {
+    /// Whether it can be started: as root, where Debian's packages are.
+    pub fn is_there() -> bool {
+        let says = |words: [&str; 2], part: &str| {
+            let output = Command::new(words[0]).arg(words[1]).stdin(Stdio::null()).output();
+            output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(part))
+        };
+        says(["/usr/sbin/slurmctld", "-V"], "22.05") && says(["id", "-u"], "0\n")
+    }
+
+    /// Starts it in a folder of that name.
+    pub fn start(name: &str) -> Self {
+        let folder = format!("slurm-of-{name}");
+        let slurm = Self { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder) };
+        assert!(slurm.script("start"), "see the logs in {}", slurm.folder.display());
+        slurm
+    }
+
+    fn script(&self, word: &str) -> bool {
+        // Two checkouts may be tested at once on one machine.
+        let port = 20_000 + std::process::id() % 6_000;
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm.sh");
+        let mut script = Command::new(script);
+        script.env("SLURM_TEST_PORT", port.to_string()).arg(word).arg(&self.folder);
+        script.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+
+    /// What `SLURM_CONF` is for its clients.
+    pub fn conf(&self) -> PathBuf {
+        self.folder.join("slurm.conf")
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // A test that fails must not leave daemons behind; what is left is found by the next start.
+        self.script("stop");
+    }
+}

@@ -86,6 +86,19 @@ impl Connection {
         token: Token,
         poller: &Poller,
     ) -> io::Result<Self> {
+        Self::carrying(CARRY_MAX, (stream, from), token, poller)
+    }
+
+    /// The same for a connection of long messages: `carry_max` bytes may wait in each direction, and no
+    /// more are written at once.
+    ///
+    /// Errors: those of the system.
+    pub fn carrying(
+        carry_max: usize,
+        (stream, from): (Stream, Option<SocketAddr>),
+        token: Token,
+        poller: &Poller,
+    ) -> io::Result<Self> {
         poller.add(token, &stream, Interest::Read)?;
         Ok(Self {
             from,
@@ -93,7 +106,7 @@ impl Connection {
             certificate: None,
             traffic: Traffic::default(),
             link: Some(NonBlocking::of(stream)),
-            carry: Carry::new(Bounded::new(CARRY_MAX), Bounded::new(CARRY_MAX)),
+            carry: Carry::new(Bounded::new(carry_max), Bounded::new(carry_max)),
             watched_for: Some(Interest::Read),
         })
     }

@@ -38,6 +38,10 @@ impl Splitter {
             kept.extend(bytes);
             let taken = split((version, pmix), direction, kept, &mut each);
             kept.drain(..taken);
+            if kept.is_empty() && kept.capacity() > KEPT_MAX {
+                // Thousands of connections may each have had one long message.
+                *kept = Vec::new();
+            }
         }
         if kept.len() > if pmix.is_pmix { PMIX_MAX } else { MESSAGE_MAX } {
             each(kept);
@@ -108,6 +112,9 @@ fn frame(
         (Direction::ToClient, Dialect::Own) => frames::frame(bytes),
     }
 }
+
+/// How much memory a connection keeps for the start of its next message.
+const KEPT_MAX: usize = 4096;
 
 /// Longer than what a server takes up.
 const MESSAGE_MAX: usize = 1 << 20;

@@ -104,7 +104,8 @@ impl Service {
             desk.pmix.open(Bounded::new(INBOX_MAX), Table::new(PENDINGS_MAX), Some(deadline));
         // Too many are sent away.
         let Ok(id) = opened else { return Ok(()) };
-        let connection = Connection::new(link, Some(from), Token::Pmix(id.0), poller)?;
+        let token = Token::Pmix(id.0);
+        let connection = Connection::carrying(SCRATCH / 2, (link, Some(from)), token, poller)?;
         let place = index(id.0);
         desk.connections.resize_with(desk.connections.len().max(place + 1), || None);
         desk.connections[place] = Some(connection);

@@ -179,7 +179,11 @@ impl Pmix {
     fn known(&self, of: &(Vec<u8>, u32), key: &[u8]) -> Option<Value<'_>> {
         let (nspace, rank) = of;
         let own = if nspace.is_empty() { self.client.known(*rank, key) } else { None };
-        own.or_else(|| Kvals::new(self.received.get(of)?, self.format()).find(key))
+        own.or_else(|| {
+            // Of several values under one key the last one counts.
+            let kvals = Kvals::new(self.received.get(of)?, self.format()).map_while(Result::ok);
+            kvals.filter(|kval| kval.key == key).last().map(|kval| kval.value)
+        })
     }
 
     /// Asks one question and waits for its answer.

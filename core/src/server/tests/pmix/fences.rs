@@ -160,3 +160,23 @@ fn jobs_that_connect_learn_of_each_other() {
         }
     }
 }
+
+#[test]
+fn every_fence_ends_without_a_rank_that_never_came() {
+    let mut hall = Hall::empty(3);
+    for rank in [1, 2] {
+        hall.join(rank, Format::PLAIN);
+    }
+    hall.world.server.member_gone(hall.world.job, Rank(0));
+    hall.pmix.member_gone(hall.world.job, Rank(0), &mut hall.world.server);
+    for _ in 0..3 {
+        let tags = [0, 1].map(|client| hall.fence(client, &[WILDCARD], 0));
+        for (client, tag) in tags.into_iter().enumerate() {
+            let answers = hall.answers(client);
+            assert_eq!(answers.len(), 1, "{answers:?}");
+            assert_eq!(answers[0].0, tag);
+            assert_eq!(status_of(&answers[0].1, Format::PLAIN), Status::PARTIAL_SUCCESS);
+        }
+        assert_eq!(hall.world.missing(), [0, 1, 2]);
+    }
+}

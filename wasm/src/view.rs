@@ -1,9 +1,9 @@
 //! How everything stands at one moment, for the page.
 
 use crate::json::Json;
-use pmi_core::command::Version;
 use pmi_sim::World;
 use pmi_sim::actor::{Habits, Life};
+use pmi_sim::scenario::Dialect;
 use pmi_sim::snapshot::{PipeView, RankView, Snapshot};
 
 /// Writes how `world` stands.
@@ -14,8 +14,8 @@ pub(crate) fn view(world: &World) -> String {
         json.plain("step", snapshot.steps);
         json.plain("quiet", snapshot.is_quiet);
         json.list("ranks", &snapshot.ranks, |json, rank| {
-            let version = world.scenario().plan(rank.rank).dialect;
-            json.object(|json| write_rank(json, rank, version));
+            let dialect = world.scenario().plan(rank.rank).dialect;
+            json.object(|json| write_rank(json, rank, dialect));
         });
         json.list("keys", &snapshot.keys, |json, key| {
             json.object(|json| {
@@ -52,7 +52,7 @@ pub(crate) fn view(world: &World) -> String {
     })
 }
 
-fn write_rank(json: &mut Json, rank: &RankView, version: Version) {
+fn write_rank(json: &mut Json, rank: &RankView, dialect: Dialect) {
     json.plain("rank", rank.rank);
     json.plain("node", rank.node);
     json.text("life", life(rank));
@@ -66,7 +66,7 @@ fn write_rank(json: &mut Json, rank: &RankView, version: Version) {
     json.part("down", |json| write_pipe(json, &rank.down));
     json.plain("untaken", rank.host_untaken_bytes);
     json.plain("owed", rank.host_unsent_bytes);
-    json.list("may", legal(rank, version), |json, order| json.word(order));
+    json.list("may", legal(rank, dialect), |json, order| json.word(order));
 }
 
 fn write_pipe(json: &mut Json, pipe: &PipeView) {
@@ -93,12 +93,13 @@ const fn life(rank: &RankView) -> &'static str {
 }
 
 /// What the client of a rank may be ordered to ask now, as it is written in a script.
-fn legal(rank: &RankView, version: Version) -> &'static [&'static str] {
+fn legal(rank: &RankView, dialect: Dialect) -> &'static [&'static str] {
     let is_free = rank.life == Life::Running && rank.asks.is_empty() && !rank.habits.is_rude;
     match rank.client {
         _ if !is_free || rank.habits.has_left => &[],
         "fresh" => &["open", "init"],
-        "open" if version.major == 2 => &FRAMES,
+        "open" if dialect == Dialect::Pmix => &PMIX,
+        "open" if dialect.is_pmi(2) => &FRAMES,
         "open" => &LINES,
         _ => &[],
     }
@@ -116,6 +117,17 @@ const LINES: [&str; 12] = [
     "publish SERVICE PORT",
     "lookup SERVICE",
     "unpublish SERVICE",
+    "abort 1 TEXT",
+];
+
+const PMIX: [&str; 8] = [
+    "put KEY VALUE",
+    "put-local KEY VALUE",
+    "put-remote KEY VALUE",
+    "commit",
+    "fence",
+    "get-of 0 KEY",
+    "finalize",
     "abort 1 TEXT",
 ];
 
@@ -160,12 +172,12 @@ mod tests {
 
     #[test]
     fn whatever_is_called_legal_is_not_refused() {
-        for version in ["1.1", "1.2", "2.0"] {
+        for version in ["1.1", "1.2", "2.0", "pmix"] {
             let text = format!("ranks 1\nall dialect {version}\nscript all\n open\n manual\nend");
             let start = world(&text);
             let rank = Snapshot::new(&start).ranks.remove(0);
             let orders = legal(&rank, start.scenario().plan(0).dialect);
-            assert!(orders.len() > 10);
+            assert!(orders.len() >= 8);
             for order in orders {
                 let mut world = start.clone();
                 world.inject(Injection::order(0, order).unwrap());
@@ -179,11 +191,12 @@ mod tests {
     #[test]
     fn nothing_is_legal_for_who_waits_or_is_gone() {
         let text = "ranks 2\nscript 0\n open\n fence\nend\nscript 1\n open\n die\nend";
-        let snapshot = Snapshot::new(&world(text));
+        let world = world(text);
+        let (snapshot, dialect) = (Snapshot::new(&world), world.scenario().plan(0).dialect);
         for rank in &snapshot.ranks {
-            assert!(legal(rank, Version::V1_1).is_empty() || rank.client == "open");
+            assert!(legal(rank, dialect).is_empty() || rank.client == "open");
         }
-        assert!(legal(&snapshot.ranks[1], Version::V1_1).is_empty());
+        assert!(legal(&snapshot.ranks[1], dialect).is_empty());
         assert_eq!(life(&snapshot.ranks[1]), "killed");
     }
 }

@@ -18,6 +18,8 @@ pub struct Mutant {
     /// Ranks whose next release was forged already, so that the true one must not follow.
     released: LiteMap<u32, ()>,
     kept: LiteMap<u32, Vec<u8>>,
+    /// Ranks that speak PMIx, whose messages are left as they are.
+    binary: LiteMap<u32, ()>,
     /// A port that was found once.
     port: Option<Vec<u8>>,
     has_acted: bool,
@@ -62,6 +64,8 @@ pub enum MutantKind {
     EarlyRing,
     /// Finds a name whose job is forgotten.
     KeepName,
+    /// Takes all nodes for one.
+    OneNode,
     /// Panics at a lookup.
     Crash,
 }
@@ -74,6 +78,7 @@ impl Mutant {
             forged: LiteMap::new(),
             released: LiteMap::new(),
             kept: LiteMap::new(),
+            binary: LiteMap::new(),
             port: None,
             has_acted: false,
         }
@@ -81,6 +86,13 @@ impl Mutant {
 
     /// What goes to the server of what came from `rank`.
     pub(crate) fn input(&mut self, rank: u32, bytes: &[u8]) -> Vec<u8> {
+        let begins = self.partial.get(&rank).is_none_or(Vec::is_empty);
+        if begins && bytes.first() == Some(&0xff) {
+            self.binary.insert(rank, ());
+        }
+        if self.binary.contains_key(&rank) {
+            return bytes.into();
+        }
         let mut out = Vec::new();
         let mut pending = self.partial.remove(&rank).unwrap_or_default();
         pending.extend(bytes);
@@ -140,6 +152,11 @@ impl Mutant {
         let says = |word: &[u8]| message.starts_with(word);
         let same = vec![message.to_vec()];
         let kind = self.kind;
+        if self.binary.contains_key(&rank) {
+            let is_status = (HEADER_BYTES + 1..=HEADER_BYTES + 8).contains(&message.len());
+            let is_lost = kind == MutantKind::SwallowReply && is_status && self.acts();
+            return if is_lost { vec![] } else { same };
+        }
         match kind {
             MutantKind::EarlyFence
                 if says(b"cmd=barrier_out") && self.released.remove(&rank).is_some() =>
@@ -210,6 +227,11 @@ impl Mutant {
         }
     }
 
+    /// Whether the server is told that all ranks share a node.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.kind == MutantKind::OneNode
+    }
+
     pub(crate) fn is_greedy(&self) -> bool {
         self.kind == MutantKind::Greedy
     }
@@ -245,6 +267,9 @@ fn framed(body: &[u8]) -> Vec<u8> {
     [format!("{:<6}", body.len()).as_bytes(), body].concat()
 }
 
+/// In front of every message of PMIx but the first.
+const HEADER_BYTES: usize = 16;
+
 /// The message with another last letter.
 fn changed(message: &[u8]) -> Vec<Vec<u8>> {
     let mut changed = message.to_vec();
@@ -256,7 +281,7 @@ fn changed(message: &[u8]) -> Vec<Vec<u8>> {
 
 impl MutantKind {
     /// All there are.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::EarlyFence,
         Self::LosePut,
         Self::WrongValue,
@@ -275,6 +300,7 @@ impl MutantKind {
         Self::WrongNeighbour,
         Self::EarlyRing,
         Self::KeepName,
+        Self::OneNode,
         Self::Crash,
     ];
 
@@ -299,6 +325,7 @@ impl MutantKind {
             Self::WrongNeighbour => "wrong-neighbour",
             Self::EarlyRing => "early-ring",
             Self::KeepName => "keep-name",
+            Self::OneNode => "one-node",
             Self::Crash => "crash",
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::dice::{Dice, Percent, Span};
 use crate::scenario::{
-    Fault, GroupPhrase, HostPlan, Phrase, Scenario, Script, Step, Traits, Trouble, Way, Who,
+    Dialect, Fault, GroupPhrase, HostPlan, Phrase, Scenario, Script, Step, Traits, Trouble, Way,
+    Who,
 };
 use litemap::LiteMap;
 use pmi_core::command::Version;
@@ -16,10 +17,11 @@ pub fn scenario(seed: u64) -> Scenario {
     let mut only = LiteMap::new();
     let mut scripts = Vec::new();
     for rank in 0..ranks {
-        let dialect = match program.needs {
+        let version = match program.needs {
             Some(version) => version,
             None => [Version::V1_1, Version::V1_1, Version::V1_2, Version::V2_0][dice.index(4)],
         };
+        let dialect = Dialect::Pmi(version);
         let dials = dice.chance(Percent(20));
         only.insert(
             rank,

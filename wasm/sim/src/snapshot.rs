@@ -5,7 +5,6 @@ use crate::pipe::{Pipe, Segment};
 use crate::scenario::{Act, Ask, Way};
 use crate::storage::Store;
 use crate::world::World;
-use pmi_core::client::State;
 use pmi_core::server::{Job, Member, Phase};
 use pmi_core::store::{Kvs, Shelf, Stamp};
 
@@ -41,8 +40,6 @@ pub struct RankView {
     pub habits: Habits,
     /// The state of its client, by name.
     pub client: &'static str,
-    /// The state of its client, with everything in it.
-    pub client_detail: String,
     /// How far the server says it has come, by name.
     pub member: &'static str,
     /// Whether the server has a session with it.
@@ -143,8 +140,7 @@ fn rank(world: &World, actor: &Actor) -> RankView {
         node: world.scenario().node(rank),
         life: actor.life(),
         habits: actor.habits(),
-        client: client_name(&actor.client_state()),
-        client_detail: format!("{:?}", actor.client_state()),
+        client: actor.client_state(),
         member: member.map_or("unknown", |member| phase_name(member.phase())),
         has_session: line.is_some_and(|line| line.is_open()),
         asks: actor.waiting().iter().map(|waiting| waiting.ask.to_string()).collect(),
@@ -233,22 +229,6 @@ impl PipeView {
 impl Default for PipeView {
     fn default() -> Self {
         Self { flying: Vec::new(), landed: Vec::new(), is_over: true }
-    }
-}
-
-/// The name of a client's state.
-fn client_name(state: &State) -> &'static str {
-    match state {
-        State::Fresh { .. } => "fresh",
-        State::Greeting => "greeting",
-        State::Opening { .. } => "opening",
-        State::Open { .. } => "open",
-        State::Finalizing { .. } => "finalizing",
-        State::Aborting => "aborting",
-        State::Ended => "ended",
-        State::Failed(_) => "failed",
-        // States of later protocols open the conversation, too.
-        _ => "joining",
     }
 }
 

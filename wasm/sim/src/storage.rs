@@ -1,6 +1,7 @@
 //! What the server is made of here: vectors that grow to a bound and say how much they hold.
 
 use pmi_core::error::Full;
+use pmi_core::server::pmix;
 use pmi_core::server::{Exchange, Job, Member, Session, Storage};
 use pmi_core::storage::{Buffer, Slots};
 use pmi_core::store::{Arena, Place};
@@ -22,6 +23,41 @@ impl Storage for Metered {
     type Kvs = Store;
     type Members = Vec<Member>;
     type Jobs = Table<Job<Store, Vec<Member>>>;
+}
+
+/// The memory of PMIx sessions of a simulated server.
+#[derive(Debug)]
+pub struct MeteredPmix;
+
+/// Bytes that are made once and shared.
+#[derive(Clone, Debug)]
+pub struct Shared(Rc<[u8]>);
+
+impl pmix::Memory for MeteredPmix {
+    type Block = Shared;
+    type Inbox = Bytes;
+    type Pendings = Table<pmix::Pending<Shared>>;
+    type Connections = Table<pmix::Connection<Shared, Bytes, Table<pmix::Pending<Shared>>>>;
+    type Posts = Vec<pmix::Post<Shared>>;
+    type Jobs = Table<pmix::JobView<Shared, Vec<pmix::Post<Shared>>>>;
+    type Collectives = Table<pmix::Collective<Shared>>;
+    type Names = Table<pmix::Published<Shared>>;
+    type Groups = Table<pmix::Group<Shared>>;
+    type Events = Table<pmix::Happening<Shared>>;
+}
+
+impl pmix::Block for Shared {
+    fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self> {
+        let mut bytes = vec![0; len];
+        fill(&mut bytes);
+        Some(Self(bytes.into()))
+    }
+}
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// Counts the bytes that all who share it hold.

@@ -2,17 +2,15 @@
 
 use crate::mutant::Mutant;
 use crate::note::Note;
-use crate::storage::Metered;
 use pmi_core::error::{Full, PeerError};
 use pmi_core::limits::REPLY_BYTES;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Event, SessionMut};
 use pmi_core::time::Instant;
 use std::collections::VecDeque;
 
 /// A session whose bytes are noted, and perhaps changed by a mutant.
-pub(crate) struct Watched<'a, 'n> {
-    pub(crate) session: SessionMut<'a, Metered>,
+pub(crate) struct Watched<'a, 'n, M> {
+    pub(crate) session: M,
     pub(crate) rank: u32,
     pub(crate) mutant: Option<&'a mut Mutant>,
     pub(crate) stage: &'a mut Stage,
@@ -28,7 +26,7 @@ pub(crate) struct Stage {
     output: VecDeque<Vec<u8>>,
 }
 
-impl Watched<'_, '_> {
+impl<M: Machine> Watched<'_, '_, M> {
     /// Gives the server what a mutant lets through. A mutant takes everything, so that it can look at
     /// whole lines.
     fn through_mutant(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
@@ -53,9 +51,9 @@ impl Watched<'_, '_> {
     }
 }
 
-impl Machine for Watched<'_, '_> {
+impl<M: Machine> Machine for Watched<'_, '_, M> {
     type Event<'e>
-        = Event
+        = M::Event<'e>
     where
         Self: 'e;
 
@@ -107,7 +105,7 @@ impl Machine for Watched<'_, '_> {
         Ok(len)
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<M::Event<'_>> {
         self.session.poll_event()
     }
 

@@ -107,6 +107,15 @@ fn a_ring_that_is_wrong_or_lets_go_early_is_seen() {
 }
 
 #[test]
+fn what_is_wrong_with_pmix_is_seen() {
+    breaks("pmix", MutantKind::OneNode, "scope");
+    breaks("pmix", MutantKind::SwallowReply, "waits");
+    breaks("pmix-mixed", MutantKind::EarlyFence, "fence");
+    breaks("pmix-mixed-dead", MutantKind::ForgetReport, "named");
+    breaks("pmix-dead", MutantKind::BlameAnother, "blamed");
+}
+
+#[test]
 fn a_name_that_outlives_its_job_is_seen() {
     breaks("publisher-gone", MutantKind::KeepName, "name");
 }

@@ -9,12 +9,12 @@ impl Story {
     pub(crate) fn of_world(world: &World) -> Self {
         let scenario = world.scenario();
         let lane = |rank: u32| {
-            let version = scenario.plan(rank).dialect;
+            let dialect = scenario.plan(rank).dialect;
             Lane {
                 name: rank.to_string(),
                 job: u32::try_from(scenario.home(rank).job).unwrap_or(0),
                 group: scenario.node(rank),
-                dialect: format!("{}.{}", version.major, version.minor),
+                dialect: dialect.to_string(),
             }
         };
         let mut story = Self { lanes: (0..scenario.ranks).map(lane).collect(), ..Self::default() };

@@ -1,20 +1,21 @@
 //! A rank: a process with the shipped client, a script, and ways to misbehave.
 
+mod speaker;
 mod turn;
 
+use self::speaker::{Speaker, Token};
 use crate::dice::Dice;
 use crate::net::Net;
 use crate::note::{Note, Turn};
-use crate::scenario::{Act, Ask, RankPlan, Way};
-use crate::storage::{Bytes, Meter};
-use pmi_core::client::{BUFFER_BYTES, Client, State, Ticket};
+use crate::scenario::{Act, Ask, RankPlan, Scenario, Way};
+use crate::storage::Meter;
 use std::collections::VecDeque;
 
 /// One process of the job.
 #[derive(Debug)]
 pub struct Actor {
     rank: u32,
-    client: Client<Bytes, SLOTS>,
+    client: Speaker,
     life: Life,
     acts: Vec<Act>,
     next_act: usize,
@@ -68,7 +69,7 @@ pub enum Life {
 /// A question without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    ticket: Ticket,
+    ticket: Token,
     /// Numbers the questions of a rank.
     pub number: u32,
     /// What was asked.
@@ -78,10 +79,16 @@ pub struct Waiting {
 }
 
 impl Actor {
-    pub(crate) fn new(rank: u32, acts: Vec<Act>, plan: RankPlan, seed: u64, meter: Meter) -> Self {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        rank: u32,
+        acts: Vec<Act>,
+        seed: u64,
+        meter: &Meter,
+    ) -> Self {
         Self {
             rank,
-            client: Client::new(Bytes::new(BUFFER_BYTES, meter)),
+            client: Speaker::new(scenario, rank, meter),
             life: Life::Unborn,
             acts,
             next_act: 0,
@@ -92,7 +99,7 @@ impl Actor {
             questions: 0,
             ready_at: 0,
             dice: Dice::new(seed, ACTORS_STREAM + u64::from(rank)),
-            plan,
+            plan: scenario.plan(rank),
             habits: Habits::default(),
             lines_heard: 0,
         }
@@ -184,8 +191,8 @@ impl Actor {
         self.habits
     }
 
-    /// The state of its client.
-    pub const fn client_state(&self) -> State {
+    /// The state of its client, by name.
+    pub fn client_state(&self) -> &'static str {
         self.client.state()
     }
 
@@ -204,9 +211,6 @@ impl Actor {
         self.unsent.iter().map(|(bytes, _)| bytes.len()).sum()
     }
 }
-
-/// How many questions a client may have open where its version allows it.
-const SLOTS: usize = 4;
 
 /// Actors draw from streams above this one; links from higher ones.
 const ACTORS_STREAM: u64 = 1 << 32;

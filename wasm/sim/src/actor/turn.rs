@@ -2,12 +2,9 @@
 
 use super::{Actor, Life, Waiting};
 use crate::net::Net;
-use crate::note::{Got, Note, Turn};
+use crate::note::{Got, Note, Said, Turn};
 use crate::scenario::{Act, Ask, Way};
-use pmi_core::client;
 use pmi_core::error::Misuse;
-use pmi_core::limits::MESSAGE_BYTES;
-use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 
 /// What a look at the script led to.
@@ -60,10 +57,9 @@ impl Actor {
             if self.habits.is_rude {
                 return has_moved;
             }
-            let mut out = [0; MESSAGE_BYTES];
-            match self.client.poll_transmit(&mut out) {
-                Ok(Some(len)) => self.unsent.push_back((out[..len].into(), false)),
-                _ => return has_moved,
+            match self.client.transmit() {
+                Some(bytes) => self.unsent.push_back((bytes, false)),
+                None => return has_moved,
             }
         }
     }
@@ -128,10 +124,7 @@ impl Actor {
 
     /// Takes the answer that the client has, if it has one.
     fn hear(&mut self, now: u64, notes: &mut Vec<Note>) -> bool {
-        let (ticket, got) = match self.client.poll_event() {
-            Some(client::Event::Reply { ticket, reply }) => (ticket, Got::new(&reply)),
-            _ => return false,
-        };
+        let Some((ticket, got)) = self.client.hear(&self.waiting) else { return false };
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.ticket == ticket) {
             let Waiting { number, ask, .. } = self.waiting.remove(at);
             notes.push(Note::Answered { rank: self.rank, number, ask, got });
@@ -212,7 +205,11 @@ impl Actor {
         let started = if self.habits.is_rude || self.habits.has_left {
             Err(Misuse::WrongState { needed: "the client has the link to itself" })
         } else {
-            ask.start(&mut self.client)
+            if let Some(put) = self.client.put(ask) {
+                self.note_put(ask, put, notes);
+                return true;
+            }
+            self.client.start(ask)
         };
         match started {
             Ok((ticket, bytes)) => {
@@ -234,6 +231,22 @@ impl Actor {
                 notes.push(Note::Refused { rank, ask: ask.clone(), misuse });
                 true
             }
+        }
+    }
+}
+
+impl Actor {
+    /// A put of PMIx is answered by the client itself.
+    fn note_put(&mut self, ask: &Ask, put: Result<(), Misuse>, notes: &mut Vec<Note>) {
+        let (rank, number, ask) = (self.rank, self.questions, ask.clone());
+        match put {
+            Ok(()) => {
+                self.questions += 1;
+                let got = Got { code: 0, said: Said::Nothing };
+                notes.push(Note::Asked { rank, number, ask: ask.clone() });
+                notes.push(Note::Answered { rank, number, ask, got });
+            }
+            Err(misuse) => notes.push(Note::Refused { rank, ask, misuse }),
         }
     }
 }

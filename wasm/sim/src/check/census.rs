@@ -3,7 +3,7 @@
 use super::Found;
 use crate::net::Mishap;
 use crate::note::{Note, Turn};
-use crate::scenario::{Ask, Scenario, Trouble, Way};
+use crate::scenario::{Ask, Dialect, Scenario, Trouble, Way};
 
 /// All ranks.
 #[derive(Clone, Debug)]
@@ -38,6 +38,8 @@ pub struct Facts {
     pub has_broken: bool,
     /// It dials in.
     pub dials: bool,
+    /// It speaks PMIx.
+    pub speaks_pmix: bool,
     /// It has dialled in and said who it is.
     pub has_joined: bool,
     /// It knows that its `init` was taken.
@@ -52,7 +54,11 @@ pub struct Facts {
 
 impl Census {
     pub(super) fn new(scenario: &Scenario) -> Self {
-        let facts = |rank| Facts { dials: scenario.plan(rank).dials, ..Facts::default() };
+        let facts = |rank| {
+            let plan = scenario.plan(rank);
+            let speaks_pmix = plan.dialect == Dialect::Pmix;
+            Facts { dials: plan.dials, speaks_pmix, ..Facts::default() }
+        };
         Self { ranks: (0..scenario.ranks).map(facts).collect(), is_wild: false }
     }
 
@@ -94,7 +100,7 @@ impl Census {
             Note::Answered { ask, got, .. } if got.is_success() => match ask {
                 // A caller of PMI-2 says who it is only after the versions are agreed on.
                 Ask::Init(version) => facts.is_open = version.major < 2 || !facts.dials,
-                Ask::FullInit { .. } => facts.is_open = true,
+                Ask::FullInit { .. } | Ask::JoinPmix => facts.is_open = true,
                 Ask::Finalize => facts.is_finished = true,
                 _ => {}
             },

@@ -3,6 +3,7 @@
 use super::{Census, Found};
 use crate::note::Note;
 use crate::scenario::{Ask, Group, Home, Scenario};
+use pmi_core::wire::pmix::names::Status;
 
 /// All fences so far, by who takes part.
 #[derive(Clone, Debug)]
@@ -92,6 +93,12 @@ impl Fences {
         }
     }
 
+    /// The ranks that a fence has inside.
+    pub fn inside(&self, id: FenceId) -> impl Iterator<Item = u32> {
+        let round = &self.groups[id.circle].rounds[id.round];
+        (0..).zip(&round.inside).filter(|(_, is_inside)| **is_inside).map(|(rank, _)| rank)
+    }
+
     /// Whether somebody has left a fence already.
     pub fn is_open(&self, id: FenceId) -> bool {
         self.groups[id.circle].rounds[id.round].left > 0
@@ -122,11 +129,13 @@ impl Fences {
                 if census.of(*rank).is_tainted() {
                     return None;
                 }
-                if !got.is_success() {
+                // PMIx: it has ended without those that are gone.
+                let is_partial = got.code == Status::PARTIAL_SUCCESS.0;
+                if !got.is_success() && !is_partial {
                     self.withdraw(*rank, id);
                     return None;
                 }
-                self.leave(*rank, id, census, found);
+                self.leave((*rank, is_partial), id, census, found);
                 (self.groups[id.circle].kind == Kind::Fence).then_some(Passage::Left(id))
             }
             _ => None,
@@ -178,7 +187,13 @@ impl Fences {
         *count = count.saturating_sub(1);
     }
 
-    fn leave(&mut self, rank: u32, id: FenceId, census: &Census, found: &mut Vec<Found>) {
+    fn leave(
+        &mut self,
+        (rank, is_partial): (u32, bool),
+        id: FenceId,
+        census: &Census,
+        found: &mut Vec<Found>,
+    ) {
         self.groups[id.circle].rounds[id.round].left += 1;
         let circle = &self.groups[id.circle];
         let all = circle.members.as_ref().map_or(index(circle.home.size), Vec::len);
@@ -189,6 +204,8 @@ impl Fences {
         let outside = self.missing(id);
         let outside: Vec<u32> =
             outside.into_iter().filter(|rank| census.of(*rank).speaks_true()).collect();
+        let is_missed = |rank: &u32| !(is_partial && census.of(*rank).is_done());
+        let outside: Vec<u32> = outside.into_iter().filter(is_missed).collect();
         if !outside.is_empty() {
             let round = id.round;
             found.push((

@@ -184,7 +184,12 @@ impl Jobs {
         let is_right = !is_yes || codes.clone().all(|code| code == b"0");
         let is_all = u32::try_from(codes.count()) == Ok(size);
         (!(is_right && is_all)).then(|| {
-            ("spawn", format!("rank {rank} has spawned {size} processes of {job}, not {said:?}"))
+            (
+                "spawn",
+                format!(
+                    "rank {rank} has spawned {size} processes of {job}, and not as many codes of 0"
+                ),
+            )
         })
     }
 }

@@ -9,6 +9,7 @@
 //! | `fence` | nobody leaves a fence before all have entered it |
 //! | `value` | a get sees every put that lies before it, by fences and by order; nothing that was overwritten |
 //! | `ring` | a ring tells everybody what its neighbours passed on |
+//! | `scope` | what a PMIx rank puts for its node, or for others, is found there only |
 //! | `name` | a published name is found until it is taken back or its job is forgotten, and nothing else is |
 //! | `apart` | a job reads in another's space only while they are connected |
 //! | `spawn` | a job starts when it was spawned, and whoever spawned it is told the truth |
@@ -27,6 +28,7 @@ mod expects;
 mod fences;
 mod jobs;
 mod names;
+mod posts;
 mod quiet;
 mod replies;
 mod reports;
@@ -38,6 +40,7 @@ pub use fences::Fences;
 
 use self::jobs::Jobs;
 use self::names::Names;
+use self::posts::Posts;
 use self::replies::Replies;
 use self::reports::Reports;
 use self::rings::Rings;
@@ -46,7 +49,7 @@ use crate::actor::Actor;
 use crate::host::Host;
 use crate::net::Net;
 use crate::note::{Entry, Got, Note};
-use crate::scenario::{Ask, Expect, Scenario, Wanted};
+use crate::scenario::{Ask, Expect, PMIX, Scenario, Wanted};
 
 /// All rules, and what is known about the run.
 #[derive(Debug)]
@@ -57,6 +60,7 @@ pub struct Checks {
     jobs: Jobs,
     rings: Rings,
     names: Names,
+    posts: Option<Posts>,
     values: Option<Values>,
     replies: Option<Replies>,
     expects: Vec<Expect>,
@@ -90,6 +94,7 @@ impl Checks {
             jobs: Jobs::new(scenario),
             rings: Rings::new(scenario),
             names: Names::default(),
+            posts: (PMIX && all).then(|| Posts::new(scenario)),
             values: all.then(|| Values::new(scenario)),
             replies: all.then(|| Replies::new(scenario)),
             expects: scenario.expects.clone(),
@@ -111,6 +116,9 @@ impl Checks {
         self.rings.observe(&entry.note, &self.census, &mut found);
         let known = (&self.census, &self.jobs);
         self.names.observe(&entry.note, known, &mut found);
+        if PMIX && let Some(posts) = &mut self.posts {
+            posts.observe(&entry.note, fence, &self.census, &mut found);
+        }
         if let Some(values) = &mut self.values {
             values.observe(&entry.note, fence, known, &mut found);
         }
@@ -174,7 +182,9 @@ impl Checks {
 /// What a script wants of an answer.
 fn unwanted(ask: &Ask, got: &Got) -> Option<Found> {
     let wanted = match ask {
-        Ask::Get { wanted, .. } | Ask::Lookup { wanted, .. } => wanted.as_ref()?,
+        Ask::Get { wanted, .. } | Ask::GetOf { wanted, .. } | Ask::Lookup { wanted, .. } => {
+            wanted.as_ref()?
+        }
         _ => return None,
     };
     let is_met = match wanted {

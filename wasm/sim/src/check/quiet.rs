@@ -1,5 +1,6 @@
 //! When all is quiet, nobody waits for somebody who is done, unless that was reported.
 
+use super::posts::Posts;
 use super::{Checks, Found};
 use crate::actor::{Actor, Life, Waiting};
 use crate::host::Host;
@@ -56,6 +57,11 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
     let ask = &waiting.ask;
     let fence = match ask {
         Ask::Fence { .. } | Ask::Ring { .. } => checks.fences.entered(rank, waiting.number)?,
+        Ask::GetOf { rank: of, key, .. } => {
+            let is_settled = |posts: &Posts| posts.is_settled(rank, *of, key, &checks.census);
+            let what = format!("rank {rank} waits for `{ask}`, which is there or never comes");
+            return checks.posts.as_ref().is_some_and(is_settled).then_some(what);
+        }
         Ask::Get { wait: true, .. } => return waits_for_nobody(actors, rank, checks),
         _ => return Some(format!("rank {rank} waits for the answer to `{ask}`")),
     };
@@ -72,6 +78,13 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
         // Somebody's question may not have come through.
         let is_odd = !census.all().any(|(rank, _)| doubtful(rank));
         return is_odd.then(|| format!("rank {rank} is in a fence that all have entered"));
+    }
+    // A fence of PMIx ends without those that are gone, whoever has reported them.
+    let is_gone = |rank: u32| census.of(rank).is_done() && !census.of(rank).is_tainted();
+    let all_gone = missing.iter().all(|rank| is_gone(*rank));
+    let is_forgiving = |rank: u32| census.of(rank).speaks_pmix && !doubtful(rank);
+    if all_gone && checks.fences.inside(fence).all(is_forgiving) {
+        return Some(format!("rank {rank} is in a fence of PMIx that waits for {missing:?}, gone"));
     }
     let done: Vec<u32> = missing.into_iter().filter(|rank| census.of(*rank).is_done()).collect();
     // A fence may wait for somebody whose last words did not come through, too.

@@ -6,7 +6,7 @@
 use super::{Census, Facts, Found};
 use crate::host::{CARRY_BYTES, EXCHANGES, INBOX_BYTES};
 use crate::note::Note;
-use crate::scenario::Scenario;
+use crate::scenario::{Dialect, Scenario};
 use pmi_core::limits::MESSAGE_BYTES;
 use std::collections::VecDeque;
 
@@ -29,6 +29,10 @@ struct Link {
     /// The server has explained itself; it does so once.
     has_explained: bool,
     has_overflowed: bool,
+    /// The link of a rank that speaks PMIx: what was said of an answer that is not whole yet.
+    pmix: Option<Vec<u8>>,
+    /// It has greeted, and was greeted.
+    has_greeted: [bool; 2],
 }
 
 /// What a message asks for, or what it answers to.
@@ -40,11 +44,17 @@ enum Word {
     Unknown,
     /// No message at all.
     Unreadable,
+    /// A question of PMIx, by its tag.
+    Tag(u32),
 }
 
 impl Replies {
     pub(super) fn new(scenario: &Scenario) -> Self {
-        Self { links: (0..scenario.ranks).map(|_| Link::default()).collect() }
+        let link = |rank| Link {
+            pmix: (scenario.plan(rank).dialect == Dialect::Pmix).then(Vec::new),
+            ..Link::default()
+        };
+        Self { links: (0..scenario.ranks).map(link).collect() }
     }
 
     pub(super) fn observe(&mut self, note: &Note, census: &Census, found: &mut Vec<Found>) {
@@ -53,6 +63,9 @@ impl Replies {
         let Some(link) = self.links.get_mut(at) else { return };
         match note {
             Note::ServerHeard { bytes, .. } => {
+                if link.pmix.is_some() {
+                    return link.hear_pmix(bytes);
+                }
                 link.hear(bytes);
                 let held: usize = link.pending.iter().map(|(_, len)| len).sum();
                 let held = held + link.partial.len();
@@ -76,7 +89,11 @@ impl Replies {
             }
             Note::ServerSaid { bytes, .. } => {
                 let facts = census.of(rank);
-                if let Err(what) = link.say(bytes, facts) {
+                let said = match link.pmix.is_some() {
+                    true => link.say_pmix(bytes, facts),
+                    false => link.say(bytes, facts),
+                };
+                if let Err(what) = said {
                     let text = bytes.escape_ascii();
                     found.push(("reply", format!("the server told rank {rank} `{text}`: {what}")));
                 }
@@ -84,6 +101,7 @@ impl Replies {
             Note::ServerLeft { .. } => {
                 link.pending.clear();
                 link.partial.clear();
+                link.pmix.as_mut().map(Vec::clear);
             }
             _ => {}
         }
@@ -166,6 +184,7 @@ impl Link {
                 word.ends_with("_result") || word.ends_with("-response") || is_unreadable
             }
             Word::Unreadable => is_unreadable,
+            Word::Tag(_) => false,
         };
         let place = self.pending.iter().position(|(asked, _)| fits(asked));
         match place {
@@ -193,6 +212,61 @@ impl Link {
         Ok(())
     }
 }
+
+/// PMIx: every answer has the tag of its question, in any order.
+impl Link {
+    fn hear_pmix(&mut self, bytes: &[u8]) {
+        self.partial.extend_from_slice(bytes);
+        while let Some((tag, len)) = pmix_message(&self.partial, !self.has_greeted[0]) {
+            self.partial.drain(..len);
+            let word = if self.has_greeted[0] { Word::Tag(tag) } else { Word::Tag(GREETING_TAG) };
+            self.pending.push_back((word, len));
+            self.has_greeted[0] = true;
+        }
+    }
+
+    fn say_pmix(&mut self, bytes: &[u8], facts: Facts) -> Result<(), String> {
+        let mut told = self.pmix.take().unwrap_or_default();
+        told.extend_from_slice(bytes);
+        let mut wrong = None;
+        loop {
+            let is_welcome = !self.has_greeted[1];
+            let whole = match is_welcome {
+                // A status, and the number of the connection if that is a yes.
+                true => (told.len() >= 4).then(|| {
+                    let is_yes = told.iter().take(4).all(|byte| *byte == 0);
+                    (GREETING_TAG, if is_yes { 8 } else { 4 })
+                }),
+                false => pmix_message(&told, false),
+            };
+            let Some((tag, len)) = whole.filter(|(_, len)| *len <= told.len()) else { break };
+            told.drain(..len);
+            self.has_greeted[1] = true;
+            let asked = self.pending.iter().position(|(word, _)| *word == Word::Tag(tag));
+            match asked {
+                Some(at) => drop(self.pending.remove(at)),
+                // Tag 0 is for what is said unasked, and changed bytes may have asked anything.
+                None if tag == 0 || facts.is_tainted() => {}
+                None => wrong = Some(format!("nobody asked with tag {tag}")),
+            }
+        }
+        self.pmix = Some(told);
+        wrong.map_or(Ok(()), Err)
+    }
+}
+
+/// The tag of the message in front, and how long it is, once it is whole. The length of a greeting is in
+/// the order of its sender's machine, which is this one.
+fn pmix_message(bytes: &[u8], is_greeting: bool) -> Option<(u32, usize)> {
+    let number = |at: usize| bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
+    let (tag, body): ([u8; 4], [u8; 4]) = (number(4)?, number(8)?);
+    let body = if is_greeting { u32::from_ne_bytes(body) } else { u32::from_be_bytes(body) };
+    let len = usize::try_from(body).ok()?.checked_add(16)?;
+    (len <= bytes.len()).then_some((u32::from_be_bytes(tag), len))
+}
+
+/// Stands for the greeting, which has no tag; requests have small ones.
+const GREETING_TAG: u32 = u32::MAX;
 
 /// Which word answers which; nothing answers an abort.
 const WORDS: [(&str, &str); 14] = [

@@ -1,12 +1,14 @@
 //! The jobs of the host: those that are there from the start, and those that ranks spawn.
 
+use super::pmix::describe;
 use super::store;
 use crate::dice::Span;
-use crate::scenario::{JobPlan, Scenario, ScenarioError};
-use crate::storage::Metered;
+use crate::scenario::{Dialect, JobPlan, PMIX, Scenario, ScenarioError};
+use crate::storage::{Metered, MeteredPmix};
 use pmi_core::command::{Spawn, Text};
 use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
+use pmi_core::server::pmix::{Pmix, Post};
 use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 
@@ -21,6 +23,8 @@ pub(super) struct Jobs {
     left: Vec<u32>,
     pub(super) orders: Vec<Order>,
     store_bytes: usize,
+    /// A mutant, which takes all nodes for one.
+    is_blind: bool,
 }
 
 /// Keys and their values.
@@ -46,7 +50,9 @@ impl Jobs {
     /// Errors: a job that the server cannot hold.
     pub(super) fn new(
         scenario: &Scenario,
+        is_blind: bool,
         server: &mut Server<Metered>,
+        pmix: &mut Pmix<MeteredPmix>,
     ) -> Result<Self, ScenarioError> {
         scenario.check_jobs()?;
         let plans: Vec<JobPlan> = scenario.all_jobs().collect();
@@ -62,10 +68,11 @@ impl Jobs {
             plans,
             orders: Vec::new(),
             store_bytes,
+            is_blind,
         };
         for at in 0..jobs.plans.len() {
             if !jobs.plans[at].is_spawned {
-                let added = jobs.add(at, None, &[], server);
+                let added = jobs.add(at, None, &[], (server, pmix));
                 added.map_err(|misuse| ScenarioError { line: 0, what: misuse.to_string() })?;
             }
         }
@@ -80,7 +87,7 @@ impl Jobs {
         at: usize,
         spawner: Option<KvsName>,
         preputs: &[(Vec<u8>, Vec<u8>)],
-        server: &mut Server<Metered>,
+        (server, pmix): (&mut Server<Metered>, &mut Pmix<MeteredPmix>),
     ) -> Result<JobId, Misuse> {
         let plan = &self.plans[at];
         let spec = JobSpec {
@@ -90,7 +97,8 @@ impl Jobs {
             has_uplink: false,
         };
         let nodes = (plan.first..plan.first + plan.size).map(|rank| self.scenario.node(rank));
-        let members = nodes.clone().map(|node| Member::new(0, node)).collect();
+        let member = |node| Member::new(0, if self.is_blind { 0 } else { node });
+        let members = nodes.clone().map(member).collect();
         let job = server.add_job(spec, members, store(self.store_bytes))?;
         let mut mapping = [0; 256];
         // A mapping that is too long is left out, as the core advises.
@@ -99,6 +107,10 @@ impl Jobs {
         }
         for (key, value) in preputs {
             server.preput(job, key, value)?;
+        }
+        if PMIX {
+            let info = describe(&self.scenario, plan).ok_or(Misuse::NoRoom { what: "job" })?;
+            pmix.add_job(job, info, (0..plan.size).map(|_| Post::default()).collect())?;
         }
         self.ids[at] = Some(job);
         Ok(job)
@@ -140,13 +152,21 @@ impl Jobs {
     }
 
     /// Forgets a job whose processes have all ended, if the host does that; its name.
-    pub(super) fn forget(&mut self, server: &mut Server<Metered>) -> Option<String> {
+    pub(super) fn forget(
+        &mut self,
+        server: &mut Server<Metered>,
+        pmix: &mut Pmix<MeteredPmix>,
+    ) -> Option<String> {
         let is_over = |at: &usize| self.left[*at] == 0 && self.ids[*at].is_some();
         let mut over = (0..self.ids.len()).filter(is_over);
         // While a session of it is open, it stays.
         let is_removed = |at: &usize| self.ids[*at].is_some_and(|id| server.remove_job(id).is_ok());
         let at = if self.scenario.host.forgets { over.find(is_removed)? } else { return None };
-        self.ids[at] = None;
+        if let Some(id) = self.ids[at].take()
+            && PMIX
+        {
+            pmix.remove_job(id, server);
+        }
         Some(self.plans[at].name.clone())
     }
 
@@ -175,6 +195,11 @@ impl Jobs {
     /// How long it takes to start what is spawned.
     pub(super) const fn spawns(&self) -> Span {
         self.scenario.host.spawns
+    }
+
+    /// Whether a rank speaks PMIx.
+    pub(super) fn speaks_pmix(&self, rank: u32) -> bool {
+        self.scenario.plan(rank).dialect == Dialect::Pmix
     }
 
     /// Whether a rank dials in.

@@ -1,20 +1,22 @@
 //! The process manager: the shipped server, and an owner that drives it by the run loop of the core.
 
 mod jobs;
+mod pmix;
 
 use self::jobs::{Jobs, Order};
 use crate::dice::{Dice, Span};
 use crate::mutant::Mutant;
 use crate::net::Net;
 use crate::note::{Failure, Note};
-use crate::scenario::{Scenario, ScenarioError, Way};
-use crate::storage::{Bytes, Meter, Metered, Store, Table};
+use crate::scenario::{PMIX, Scenario, ScenarioError, Way};
+use crate::storage::{Bytes, Meter, Metered, MeteredPmix, Store, Table};
 use crate::watch::{Stage, Watched};
 use litemap::LiteMap;
 use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
-use pmi_core::ids::SessionId;
+use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::limits::{MESSAGE_BYTES, REPLY_BYTES};
+use pmi_core::server::pmix::{ConnectionId, Pmix};
 use pmi_core::server::{Event, Job, Member, Peer, Phase, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_core::time::Instant;
@@ -25,9 +27,11 @@ use pmi_link::{Carry, PumpError};
 pub struct Host {
     server: Server<Metered>,
     jobs: Jobs,
+    pmix: Pmix<MeteredPmix>,
     lines: Vec<Line>,
-    /// Which rank's line a session is on.
+    /// Which rank's line a session is on, and a connection of PMIx.
     ranks: LiteMap<u32, u32>,
+    dialled: LiteMap<u32, u32>,
     /// Lines on which something came or went, in any order, some of them more than once.
     attention: Vec<u32>,
     /// Ranks whose process has ended, and the server was not told.
@@ -44,10 +48,17 @@ pub struct Host {
 /// The host's end of the link of one rank.
 #[derive(Debug)]
 pub struct Line {
-    session: Option<SessionId>,
+    talk: Option<Talk>,
     carry: Carry<Bytes>,
     /// Where a mutant keeps messages.
     stage: Stage,
+}
+
+/// With whom the server talks on a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Talk {
+    Pmi(SessionId),
+    Pmix(ConnectionId),
 }
 
 impl Host {
@@ -62,12 +73,16 @@ impl Host {
         let sessions = Table::new(count, meter.clone());
         let tables = Table::new(scenario.all_jobs().count(), meter.clone());
         let mut server = Server::new(sessions, tables, store(16_384));
-        let jobs = Jobs::new(scenario, &mut server)?;
+        let mut pmix = pmix::tables(scenario, &meter);
+        let is_blind = mutant.as_ref().is_some_and(Mutant::is_blind);
+        let jobs = Jobs::new(scenario, is_blind, &mut server, &mut pmix)?;
         Ok(Self {
             server,
             jobs,
+            pmix,
             lines: (0..count).map(|_| line(&meter)).collect(),
             ranks: LiteMap::new(),
+            dialled: LiteMap::new(),
             attention: Vec::new(),
             gone: LiteMap::new(),
             dice: Dice::new(seed, HOST_STREAM),
@@ -82,6 +97,9 @@ impl Host {
 
     /// Opens the session of a rank: one that inherited its end, or one that dials in.
     pub(crate) fn open(&mut self, rank: u32, dials: bool, now: u64) {
+        if PMIX && self.jobs.speaks_pmix(rank) {
+            return self.open_pmix(rank, now);
+        }
         let Some((job, own)) = self.jobs.seat(rank) else { return };
         let peer = match dials {
             false => Peer::Member { job, rank: own },
@@ -97,7 +115,7 @@ impl Host {
         if let Ok(session) = self.server.open(peer, inbox, exchanges)
             && let Some(line) = self.lines.get_mut(index(rank))
         {
-            line.session = Some(session);
+            line.talk = Some(Talk::Pmi(session));
             self.ranks.insert(session.0, rank);
             self.attention.push(rank);
         }
@@ -125,6 +143,9 @@ impl Host {
         let is_event_first = self.dice.below(4) == 0;
         if self.timeout().is_some_and(|time| time <= now) {
             self.server.handle_timeout(instant(now));
+            if PMIX {
+                self.pmix.handle_timeout(instant(now), &mut self.server);
+            }
         }
         loop {
             let mut ranks = std::mem::take(&mut self.attention);
@@ -139,6 +160,7 @@ impl Host {
                     && let Some((job, own)) = self.jobs.seat(rank)
                 {
                     self.server.member_gone(job, own);
+                    self.tell_pmix_gone(job, own);
                 }
             }
             let mut has_moved = is_event_first && self.events(now, notes);
@@ -148,12 +170,18 @@ impl Host {
                     self.serve(rank, false, now, net, notes);
                 }
             }
+            while PMIX && let Some(connection) = self.pmix.next_ready(&mut self.server) {
+                has_moved = true;
+                if let Some(rank) = self.dialled.get(&connection.0).copied() {
+                    self.serve(rank, false, now, net, notes);
+                }
+            }
             has_moved |= self.events(now, notes);
             for order in self.jobs.due(now) {
                 has_moved = true;
                 self.start(order, now, notes);
             }
-            while let Some(job) = self.jobs.forget(&mut self.server) {
+            while let Some(job) = self.jobs.forget(&mut self.server, &mut self.pmix) {
                 notes.push(Note::Forgotten { job });
             }
             if !has_moved && self.attention.is_empty() {
@@ -165,8 +193,11 @@ impl Host {
     /// When the server wants to be told the time.
     pub(crate) fn timeout(&self) -> Option<u64> {
         // The server looks through all its sessions for it, which only callers are worth.
-        let callers = self.has_callers.then(|| self.server.poll_timeout()).flatten();
-        callers.map(Instant::as_micros).into_iter().chain(self.jobs.timeout()).min()
+        let callers = self.has_callers.then(|| {
+            let pmix = if PMIX { self.pmix.poll_timeout() } else { None };
+            self.server.poll_timeout().into_iter().chain(pmix).min()
+        });
+        callers.flatten().map(Instant::as_micros).into_iter().chain(self.jobs.timeout()).min()
     }
 
     /// Starts nothing any more.
@@ -198,15 +229,28 @@ impl Host {
     /// Moves bytes between a rank's session and its link; `reads` also what the rank has said.
     fn serve(&mut self, rank: u32, reads: bool, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
         let Some(line) = self.lines.get_mut(index(rank)) else { return };
-        let Some(id) = line.session else { return };
-        let Some(session) = self.server.session(id) else { return };
+        let Some(talk) = line.talk else { return };
         let mutant = self.mutant.as_mut();
         let Line { carry, stage, .. } = line;
-        let mut watched = Watched { session, rank, mutant, stage, notes };
-        let (mut end, instant) = (net.end(rank, now), instant(now));
-        let moved = match reads {
-            true => pmi_link::pump(instant, &mut watched, &mut end, carry, &mut self.scratch),
-            false => pmi_link::flush(instant, &mut watched, &mut end, carry, &mut self.scratch),
+        let (mut end, now_core, scratch) = (net.end(rank, now), instant(now), &mut self.scratch);
+        let moved = match talk {
+            Talk::Pmi(id) => {
+                let Some(session) = self.server.session(id) else { return };
+                let mut watched = Watched { session, rank, mutant, stage, notes };
+                match reads {
+                    true => pmi_link::pump(now_core, &mut watched, &mut end, carry, scratch),
+                    false => pmi_link::flush(now_core, &mut watched, &mut end, carry, scratch),
+                }
+            }
+            Talk::Pmix(_) if !PMIX => return,
+            Talk::Pmix(id) => {
+                let Some(session) = self.pmix.connection(id, &mut self.server) else { return };
+                let mut watched = Watched { session, rank, mutant, stage, notes };
+                match reads {
+                    true => pmi_link::pump(now_core, &mut watched, &mut end, carry, scratch),
+                    false => pmi_link::flush(now_core, &mut watched, &mut end, carry, scratch),
+                }
+            }
         };
         let (untaken, unsent) = (carry.untaken_bytes(), carry.unsent_bytes());
         notes.push(Note::HostHolds { rank, untaken, unsent });
@@ -220,7 +264,7 @@ impl Host {
                 return;
             }
             Err(PumpError::Peer { error, .. }) => Some(Failure::Peer(error)),
-            Err(PumpError::Link(error)) => self.has_begun(id).then_some(Failure::Link(error)),
+            Err(PumpError::Link(error)) => self.has_begun(talk).then_some(Failure::Link(error)),
             Err(error) => {
                 let what = format!("the driver cannot serve rank {rank}: {error}");
                 notes.push(Note::Violation { rule: "full-is-honest", what });
@@ -228,7 +272,7 @@ impl Host {
             }
         };
         if let Some(failure) = failure {
-            let named = self.server.peer(id).and_then(|(job, rank)| self.jobs.rank(job, rank?));
+            let named = self.peer(talk).and_then(|(job, rank)| self.jobs.rank(job, rank));
             self.tell(named, failure, notes);
         }
         self.close(rank, now, net, notes);
@@ -241,7 +285,8 @@ impl Host {
         let begun = asked.and_then(|(job, preputs)| {
             let rank = *self.ranks.get(&session.0)?;
             let spawner = self.server.job(self.server.peer(session)?.0)?.name().clone();
-            self.jobs.add(job, Some(spawner), &preputs, &mut self.server).ok()?;
+            let to = (&mut self.server, &mut self.pmix);
+            self.jobs.add(job, Some(spawner), &preputs, to).ok()?;
             let at = now + self.dice.within(self.jobs.spawns());
             Some(Order { at, rank, session, exchange, job })
         });
@@ -272,20 +317,44 @@ impl Host {
 
     fn close(&mut self, rank: u32, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
         let Some(line) = self.lines.get_mut(index(rank)) else { return };
-        let Some(id) = line.session.take() else { return };
-        self.ranks.remove(&id.0);
+        let Some(talk) = line.talk.take() else { return };
         net.close(rank, Way::Down, now);
         notes.push(Note::ServerLeft { rank });
-        if let Some(event) = self.server.close(id) {
-            self.event(event, now, notes);
+        match talk {
+            Talk::Pmi(id) => {
+                self.ranks.remove(&id.0);
+                if let Some(event) = self.server.close(id) {
+                    self.event(event, now, notes);
+                }
+                // Whoever speaks PMIx may wait for it.
+                if let Some((job, own)) = self.jobs.seat(rank) {
+                    self.tell_pmix_gone(job, own);
+                }
+            }
+            Talk::Pmix(_) if !PMIX => {}
+            Talk::Pmix(id) => {
+                self.dialled.remove(&id.0);
+                if let Some(event) = self.pmix.close(id, &mut self.server) {
+                    self.pmix_event(event, notes);
+                }
+            }
         }
     }
 
     /// Whether a broken link is a failure of the peer: it has begun and not said goodbye.
-    fn has_begun(&self, id: SessionId) -> bool {
-        let peer = self.server.peer(id);
-        let member = peer.and_then(|(job, rank)| self.server.job(job)?.member(rank?));
+    fn has_begun(&self, talk: Talk) -> bool {
+        let peer = self.peer(talk);
+        let member = peer.and_then(|(job, rank)| self.server.job(job)?.member(rank));
         member.is_some_and(|member| matches!(member.phase(), Phase::Open | Phase::Lost))
+    }
+
+    /// Who is known to be at the other end.
+    fn peer(&self, talk: Talk) -> Option<(JobId, Rank)> {
+        match talk {
+            Talk::Pmi(id) => self.server.peer(id).and_then(|(job, rank)| Some((job, rank?))),
+            Talk::Pmix(id) if PMIX => self.pmix.peer(id),
+            Talk::Pmix(_) => None,
+        }
     }
 
     fn tell(&mut self, rank: Option<u32>, failure: Failure, notes: &mut Vec<Note>) {
@@ -302,6 +371,10 @@ impl Host {
         while let Some(event) = self.server.poll_event() {
             has_moved = true;
             self.event(event, now, notes);
+        }
+        while PMIX && let Some(event) = self.pmix.poll_event() {
+            has_moved = true;
+            self.pmix_event(event, notes);
         }
         has_moved
     }
@@ -332,7 +405,7 @@ impl Host {
 impl Line {
     /// Whether the server has a session for it.
     pub const fn is_open(&self) -> bool {
-        self.session.is_some()
+        self.talk.is_some()
     }
 
     /// How many bytes the link had no room for.
@@ -348,7 +421,7 @@ impl Line {
 
 fn line(meter: &Meter) -> Line {
     let carried = || Bytes::new(CARRY_BYTES, meter.clone());
-    Line { session: None, carry: Carry::new(carried(), carried()), stage: Stage::default() }
+    Line { talk: None, carry: Carry::new(carried(), carried()), stage: Stage::default() }
 }
 
 fn store(bytes: usize) -> Store {

@@ -1,8 +1,9 @@
 //! Steps as they are done: loops unrolled, names filled in.
 
-use super::words::{Phrase, Scope};
-use super::{GroupPhrase, Scenario, ScenarioError, Step};
+use super::words::{Meaning, Phrase};
+use super::{Dialect, GroupPhrase, Scenario, ScenarioError, Step};
 use crate::dice::Span;
+use pmi_core::client::pmix::Scope;
 use pmi_core::client::{Client, Ticket};
 use pmi_core::command::{
     Argument, Group as CoreGroup, InfoList, Pair, Place, Program, Request, Spawn, Text, Version,
@@ -50,6 +51,10 @@ pub enum Ask {
     Name,
     Put { node: bool, key: Vec<u8>, value: Vec<u8> },
     Get { node: bool, key: Vec<u8>, of: Option<String>, wait: bool, wanted: Option<Wanted> },
+    JoinPmix,
+    PutFor { scope: Scope, key: Vec<u8>, value: Vec<u8> },
+    Commit,
+    GetOf { rank: u32, key: Vec<u8>, now: bool, wanted: Option<Wanted> },
     Fence { group: Group, tag: Option<u32> },
     Publish { service: Vec<u8>, port: Vec<u8> },
     Unpublish { service: Vec<u8> },
@@ -101,7 +106,7 @@ pub fn acts_of(scenario: &Scenario, rank: u32, steps: &[Step]) -> Result<Vec<Act
         rank,
         dialect: plan.dialect,
         dials: plan.dials,
-        scope: Scope { rank: home.own(rank), size: home.size, loops: Vec::new() },
+        scope: Meaning { rank: home.own(rank), size: home.size, loops: Vec::new() },
         acts: Vec::new(),
     };
     let done = unroller.all(steps);
@@ -114,9 +119,9 @@ struct Unroller<'a> {
     scenario: &'a Scenario,
     /// As it is numbered through all jobs.
     rank: u32,
-    dialect: Version,
+    dialect: Dialect,
     dials: bool,
-    scope: Scope,
+    scope: Meaning,
     acts: Vec<Act>,
 }
 
@@ -133,10 +138,12 @@ impl Unroller<'_> {
             Step::Open => {
                 self.init();
                 // PMI-2 has its sizes in its interface.
-                if self.dialect.major < 2 {
+                if self.dialect.is_pmi(1) {
                     self.asks([Ask::Maxes]);
                 }
-                self.asks([Ask::Name]);
+                if self.dialect != Dialect::Pmix {
+                    self.asks([Ask::Name]);
+                }
                 return Ok(());
             }
             Step::Init => {
@@ -178,11 +185,14 @@ impl Unroller<'_> {
 
     fn init(&mut self) {
         let rank = self.scope.rank;
-        if self.dials && self.dialect.major < 2 {
+        let Dialect::Pmi(version) = self.dialect else {
+            return self.asks([Ask::JoinPmix]);
+        };
+        if self.dials && version.major < 2 {
             self.asks([Ask::InitAck(rank.into())]);
         }
-        self.asks([Ask::Init(self.dialect)]);
-        if self.dialect.major == 2 {
+        self.asks([Ask::Init(version)]);
+        if version.major == 2 {
             let threaded = self.scenario.steps(self.rank).iter().any(Step::has_threads);
             self.asks([Ask::FullInit { rank, threaded }]);
         }
@@ -204,6 +214,19 @@ impl Unroller<'_> {
             Step::AppNum => Ask::AppNum,
             Step::Universe => Ask::Universe,
             Step::Name => Ask::Name,
+            Step::Put { node: false, key, value } if self.dialect == Dialect::Pmix => {
+                Ask::PutFor { scope: Scope::Global, key: fill(key)?, value: fill(value)? }
+            }
+            Step::PutFor { scope, key, value } => {
+                Ask::PutFor { scope: *scope, key: fill(key)?, value: fill(value)? }
+            }
+            Step::Commit => Ask::Commit,
+            Step::GetOf { rank, key, now, wanted: want } => Ask::GetOf {
+                rank: Text::plain(&fill(rank)?).number().ok_or("a process is a number")?,
+                key: fill(key)?,
+                now: *now,
+                wanted: wanted(want)?,
+            },
             Step::Put { node, key, value } => {
                 Ask::Put { node: *node, key: fill(key)?, value: fill(value)? }
             }
@@ -252,7 +275,13 @@ impl Unroller<'_> {
                 let ranks = text.split(|b| *b == b',').map(|rank| Text::plain(rank).number());
                 let ranks: Option<Vec<u32>> = ranks.collect();
                 let what = "a group is `world`, `node` or ranks with commas between";
-                Group::Ranks(ranks.ok_or(what)?, text)
+                let ranks = ranks.ok_or(what)?;
+                // In PMIx a fence of all is that of the job, however it is written.
+                let has = |rank| ranks.contains(&rank);
+                if self.dialect == Dialect::Pmix && (0..self.scope.size).all(has) {
+                    return Ok(Group::Job);
+                }
+                Group::Ranks(ranks, text)
             }
         })
     }
@@ -267,7 +296,8 @@ impl Ask {
         client: &mut Client<B, N>,
     ) -> Result<(Ticket, Vec<u8>), Misuse> {
         let Self::Spawn { job, size, preputs } = self else {
-            let request = self.request().ok_or(Misuse::NoSuch { what: "request" })?;
+            let what = "what only PMIx has";
+            let request = self.request().ok_or(Misuse::NotSayable { what })?;
             return client.start(&request).map(|ticket| (ticket, Vec::new()));
         };
         let pairs: Vec<Pair<'_>> = preputs
@@ -294,10 +324,14 @@ impl Ask {
         }
     }
 
-    /// The same as the client takes it. A spawn has its own way, since nothing bounds its length.
+    /// The same as the client takes it; nothing for what only PMIx asks. A spawn has its own way, since
+    /// nothing bounds its length.
     fn request(&self) -> Option<Request<'_>> {
         let place = |node| if node { Place::Node } else { Place::Job(None) };
         Some(match self {
+            Self::JoinPmix | Self::PutFor { .. } | Self::Commit | Self::GetOf { .. } => {
+                return None;
+            }
             Self::Init(version) => Request::Init { version: *version },
             Self::InitAck(id) => Request::InitAck { id: *id },
             Self::FullInit { rank, threaded } => Request::FullInit {
@@ -358,6 +392,19 @@ impl fmt::Display for Ask {
             Self::Init(version) => write!(f, "init {}.{}", version.major, version.minor),
             Self::InitAck(id) => write!(f, "initack {id}"),
             Self::FullInit { rank, .. } => write!(f, "fullinit {rank}"),
+            Self::JoinPmix => f.write_str("init pmix"),
+            Self::PutFor { scope, key, value } => {
+                let word = match scope {
+                    Scope::Local => "put-local",
+                    Scope::Remote => "put-remote",
+                    Scope::Global => "put",
+                };
+                write!(f, "{word} {} {}", text(key), text(value))
+            }
+            Self::Commit => f.write_str("commit"),
+            Self::GetOf { rank, key, now, .. } => {
+                write!(f, "get-of {rank} {}{}", text(key), if *now { " now" } else { "" })
+            }
             Self::Maxes => f.write_str("maxes"),
             Self::AppNum => f.write_str("appnum"),
             Self::Universe => f.write_str("universe"),

@@ -1,6 +1,6 @@
 //! Which ranks are a job.
 
-use super::{Scenario, ScenarioError};
+use super::{Dialect, PMIX, Scenario, ScenarioError};
 use pmi_core::ids::KvsName;
 
 /// A job besides the first one.
@@ -47,11 +47,15 @@ impl Scenario {
         }
     }
 
-    /// Whether the jobs share the ranks among them.
+    /// Whether the jobs share the ranks among them, and all of them can be played.
     ///
     /// Errors: the job that is wrong, and how it would be right.
     pub(crate) fn check_jobs(&self) -> Result<(), ScenarioError> {
         let error = |what| Err(ScenarioError { line: 0, what });
+        let speaks_pmix = |rank: u32| self.plan(rank).dialect == Dialect::Pmix;
+        if !PMIX && (0..self.ranks).any(speaks_pmix) {
+            return error("there is no PMIx in this build".into());
+        }
         let mut next = self.jobs.first().map_or(self.ranks, |job| job.first);
         if next == 0 {
             return error("the first job has no ranks; the others begin behind it".into());

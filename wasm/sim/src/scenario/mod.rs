@@ -15,6 +15,7 @@ pub use words::Phrase;
 
 use crate::dice::{Percent, Span};
 use litemap::LiteMap;
+use pmi_core::client::pmix::Scope;
 use pmi_core::command::Version;
 use std::fmt;
 use std::str::FromStr;
@@ -72,8 +73,8 @@ pub struct HostPlan {
 /// How a rank and its link are, as far as it is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
-    /// The version it asks for.
-    pub dialect: Option<Version>,
+    /// What it speaks.
+    pub dialect: Option<Dialect>,
     /// Whether it dials in and has to say who it is.
     pub dials: Option<bool>,
     /// When it starts.
@@ -100,7 +101,7 @@ pub struct Traits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the field of `Traits` of the same name")]
 pub struct RankPlan {
-    pub dialect: Version,
+    pub dialect: Dialect,
     pub dials: bool,
     pub start: Span,
     pub pace: Span,
@@ -111,6 +112,19 @@ pub struct RankPlan {
     pub stall: (Percent, Span),
     pub flip: Percent,
     pub reset: Percent,
+}
+
+/// Whether this build has PMIx. It is a constant and not a condition of compilation, because a match
+/// then names every case in every build; a branch that cannot be taken leaves nothing behind.
+pub const PMIX: bool = cfg!(feature = "pmix");
+
+/// What a rank speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// PMI, and the version it asks for.
+    Pmi(Version),
+    /// PMIx. Its ranks always dial in.
+    Pmix,
 }
 
 /// What some ranks do.
@@ -145,6 +159,9 @@ pub enum Step {
     Name,
     Put { node: bool, key: Phrase, value: Phrase },
     Get { node: bool, key: Phrase, of: Option<String>, wait: bool, wanted: Option<Option<Phrase>> },
+    PutFor { scope: Scope, key: Phrase, value: Phrase },
+    Commit,
+    GetOf { rank: Phrase, key: Phrase, now: bool, wanted: Option<Option<Phrase>> },
     Fence { group: GroupPhrase, tag: Option<u32> },
     Publish { service: Phrase, port: Phrase },
     Unpublish { service: Phrase },
@@ -256,9 +273,10 @@ impl Scenario {
     pub fn plan(&self, rank: u32) -> RankPlan {
         let only = self.only.get(&rank).copied().unwrap_or_default();
         let all = &self.all;
+        let dialect = only.dialect.or(all.dialect).unwrap_or(Dialect::Pmi(Version::V1_1));
         RankPlan {
-            dialect: only.dialect.or(all.dialect).unwrap_or(Version::V1_1),
-            dials: only.dials.or(all.dials).unwrap_or(false),
+            dialect,
+            dials: only.dials.or(all.dials).unwrap_or(false) || dialect == Dialect::Pmix,
             start: only.start.or(all.start).unwrap_or(Span::just(0)),
             pace: only.pace.or(all.pace).unwrap_or(Span::just(1)),
             latency: only.latency.or(all.latency).unwrap_or(Span::just(10)),
@@ -281,6 +299,22 @@ impl Scenario {
     pub fn steps(&self, rank: u32) -> &[Step] {
         let named = self.scripts.iter().rfind(|script| script.who.has(rank));
         named.map_or(&[], |script| &script.steps)
+    }
+}
+
+impl Dialect {
+    /// Whether it is PMI of this generation.
+    pub fn is_pmi(self, generation: u16) -> bool {
+        matches!(self, Self::Pmi(version) if version.major == generation)
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pmi(version) => write!(f, "{}.{}", version.major, version.minor),
+            Self::Pmix => f.write_str("pmix"),
+        }
     }
 }
 

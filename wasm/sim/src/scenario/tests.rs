@@ -77,7 +77,7 @@ fn a_scenario_is_written_as_it_was_read() {
     let text = scenario.to_string();
     assert_eq!(text.parse::<Scenario>().unwrap(), scenario, "{text}");
     assert_eq!((scenario.ranks, scenario.nodes, scenario.seed), (4, 2, Some(7)));
-    assert_eq!(scenario.plan(1).dialect, Version::V1_2);
+    assert_eq!(scenario.plan(1).dialect, Dialect::Pmi(Version::V1_2));
     assert!(scenario.plan(1).dials && !scenario.plan(3).dials && !scenario.plan(0).dials);
     assert_eq!([0, 1, 2, 3].map(|rank| scenario.node(rank)), [0, 0, 1, 1]);
     assert_eq!(scenario.steps(2).len(), 29);

@@ -9,7 +9,7 @@ pub struct Phrase(pub Vec<u8>);
 
 /// What the names in a phrase stand for.
 #[derive(Clone, Debug)]
-pub(super) struct Scope {
+pub(super) struct Meaning {
     pub(super) rank: u32,
     pub(super) size: u32,
     pub(super) loops: Vec<(String, u32)>,
@@ -93,7 +93,7 @@ impl Phrase {
     /// Fills in what the names stand for.
     ///
     /// Errors: the name that stands for nothing.
-    pub(super) fn fill(&self, scope: &Scope) -> Result<Vec<u8>, String> {
+    pub(super) fn fill(&self, scope: &Meaning) -> Result<Vec<u8>, String> {
         let mut filled = Vec::new();
         let mut rest = &self.0[..];
         while let Some((first, after)) = rest.split_first() {
@@ -130,7 +130,7 @@ impl Phrase {
     }
 }
 
-impl Scope {
+impl Meaning {
     fn number(&self, name: &[u8]) -> Result<u32, String> {
         match name {
             b"r" => return Ok(self.rank),
@@ -166,8 +166,8 @@ const LETTERS_MAX: usize = 1 << 20;
 mod tests {
     use super::*;
 
-    fn scope() -> Scope {
-        Scope { rank: 3, size: 4, loops: vec![("p".into(), 9)] }
+    fn scope() -> Meaning {
+        Meaning { rank: 3, size: 4, loops: vec![("p".into(), 9)] }
     }
 
     #[test]

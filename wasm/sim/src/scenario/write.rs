@@ -6,7 +6,7 @@ use super::{
     Way, Who,
 };
 use crate::dice::Percent;
-use pmi_core::command::Version;
+use pmi_core::client::pmix::Scope;
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Scenario {
@@ -92,6 +92,19 @@ impl Display for Step {
                 }
                 write_wanted(f, wanted)
             }
+            Self::PutFor { scope, key, value } => {
+                let word = match scope {
+                    Scope::Local => "put-local",
+                    Scope::Remote => "put-remote",
+                    Scope::Global => "put",
+                };
+                write!(f, "{word} {key} {value}")
+            }
+            Self::Commit => f.write_str("commit"),
+            Self::GetOf { rank, key, now, wanted } => {
+                write!(f, "get-of {rank} {key}{}", if *now { " now" } else { "" })?;
+                write_wanted(f, wanted)
+            }
             Self::Fence { group, tag } => {
                 f.write_str("fence")?;
                 match group {
@@ -174,8 +187,8 @@ impl Display for HostPlan {
 
 impl Display for Traits {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if let Some(Version { major, minor }) = self.dialect {
-            write!(f, " dialect {major}.{minor}")?;
+        if let Some(dialect) = self.dialect {
+            write!(f, " dialect {dialect}")?;
         }
         match self.dials {
             Some(true) => f.write_str(" dials")?,

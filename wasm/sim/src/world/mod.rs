@@ -75,7 +75,7 @@ impl World {
         let host = Host::new(scenario, seed, options.mutant.map(Mutant::new), meter)?;
         let actor = |rank| {
             let acts = acts(scenario, rank)?;
-            Ok(Actor::new(rank, acts, scenario.plan(rank), seed, clients.clone()))
+            Ok(Actor::new(scenario, rank, acts, seed, &clients))
         };
         let actors: Result<Vec<Actor>, ScenarioError> = (0..scenario.ranks).map(actor).collect();
         let mut world = Self {

@@ -9,8 +9,8 @@ use self::steps::steps;
 
 use super::words::Word;
 use super::{
-    Expect, Fault, HostPlan, JobPlan, RANKS_MAX, Scenario, ScenarioError, Script, Traits, Trouble,
-    Way, Who,
+    Dialect, Expect, Fault, HostPlan, JobPlan, RANKS_MAX, Scenario, ScenarioError, Script, Traits,
+    Trouble, Way, Who,
 };
 use crate::dice::Percent;
 use pmi_core::command::Version;
@@ -161,10 +161,11 @@ fn traits(traits: &mut Traits, line: &mut Line) -> Result<(), String> {
         match word.as_str() {
             "dialect" => {
                 traits.dialect = Some(match line.word("the dialect")?.as_str() {
-                    "1.1" => Version::V1_1,
-                    "1.2" => Version::V1_2,
-                    "2.0" => Version::V2_0,
-                    other => return Err(format!("dialects are 1.1 1.2 2.0, not `{other}`")),
+                    "1.1" => Dialect::Pmi(Version::V1_1),
+                    "1.2" => Dialect::Pmi(Version::V1_2),
+                    "2.0" => Dialect::Pmi(Version::V2_0),
+                    "pmix" => Dialect::Pmix,
+                    other => return Err(format!("dialects are 1.1 1.2 2.0 pmix, not `{other}`")),
                 });
             }
             "dials" => traits.dials = Some(true),

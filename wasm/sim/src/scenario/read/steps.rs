@@ -3,6 +3,7 @@
 use super::lines::{Line, Lines};
 use crate::scenario::words::Phrase;
 use crate::scenario::{GroupPhrase, ScenarioError, Step};
+use pmi_core::client::pmix::Scope;
 
 /// Reads one step, on one line.
 ///
@@ -61,6 +62,18 @@ fn step(line: &mut Line) -> Result<Step, String> {
             node: word == "node-put",
             key: line.phrase("the key")?,
             value: line.phrase("the value")?,
+        },
+        "put-local" | "put-remote" => Step::PutFor {
+            scope: if word == "put-local" { Scope::Local } else { Scope::Remote },
+            key: line.phrase("the key")?,
+            value: line.phrase("the value")?,
+        },
+        "commit" => Step::Commit,
+        "get-of" => Step::GetOf {
+            rank: line.phrase("the rank")?,
+            key: line.phrase("the key")?,
+            now: line.is("now"),
+            wanted: wanted(line)?,
         },
         "get" | "node-get" => Step::Get {
             node: word == "node-get",
@@ -121,6 +134,7 @@ fn step(line: &mut Line) -> Result<Step, String> {
             | Step::Universe
             | Step::Put { .. }
             | Step::Get { .. }
+            | Step::GetOf { .. }
             | Step::Fence { .. }
             | Step::Publish { .. }
             | Step::Unpublish { .. }

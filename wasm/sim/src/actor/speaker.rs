@@ -1,0 +1,224 @@
+//! The shipped client of a rank: of PMI, or of PMIx.
+
+use super::Waiting;
+use crate::note::{Got, Said};
+use crate::scenario::{Ask, Dialect, Group, Home, PMIX, Scenario};
+use crate::storage::{Bytes, Meter};
+use pmi_core::client::pmix::{Datum, Identity, Memory, Object, Request};
+use pmi_core::client::{self, BUFFER_BYTES, Client, State, pmix};
+use pmi_core::error::{Full, Misuse, PeerError};
+use pmi_core::ids::KvsName;
+use pmi_core::machine::Machine;
+use pmi_core::time::Instant;
+use pmi_core::wire::pmix::greeting::Credential;
+use pmi_core::wire::pmix::{Family, Format, Proc};
+
+/// A client.
+#[derive(Debug)]
+pub(super) enum Speaker {
+    Pmi(Box<Client<Bytes, SLOTS>>),
+    Pmix(Box<pmix::Client<Bytes, SLOTS>>),
+}
+
+/// Tells questions of one client apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    Pmi(client::Ticket),
+    Pmix(pmix::Ticket),
+}
+
+impl Speaker {
+    /// The client of `rank`, which has said nothing.
+    pub(super) fn new(scenario: &Scenario, rank: u32, meter: &Meter) -> Self {
+        let bytes = |max| Bytes::new(max, meter.clone());
+        if !PMIX || scenario.plan(rank).dialect != Dialect::Pmix {
+            return Self::Pmi(Box::new(Client::new(bytes(BUFFER_BYTES))));
+        }
+        let home: Home = scenario.home(rank);
+        let name = scenario.all_jobs().nth(home.job).map(|job| job.name).unwrap_or_default();
+        // Libraries of several releases meet in one job, and what one has packed the other unpacks.
+        let family = if home.own(rank).is_multiple_of(2) { Family::Flex } else { Family::Fixed };
+        let identity = Identity {
+            nspace: KvsName::new(name.as_bytes()).expect("names were checked with the scenario"),
+            rank: home.own(rank),
+            credential: Some(Credential { user: 0, group: 0 }),
+            format: Format { family, is_described: false },
+        };
+        let memory = Memory {
+            said: bytes(PMIX_BYTES),
+            heard: bytes(PMIX_BYTES),
+            posts: bytes(PMIX_BYTES),
+            job: bytes(PMIX_BYTES),
+        };
+        Self::Pmix(Box::new(pmix::Client::new(identity, memory)))
+    }
+
+    /// Starts an exchange; some bytes may have to be said before all that comes later.
+    ///
+    /// Errors: those of the client.
+    pub(super) fn start(&mut self, ask: &Ask) -> Result<(Token, Vec<u8>), Misuse> {
+        let client = match self {
+            Self::Pmi(client) => {
+                let started = ask.start(client);
+                return started.map(|(ticket, bytes)| (Token::Pmi(ticket), bytes));
+            }
+            Self::Pmix(client) if PMIX => client,
+            Self::Pmix(_) => return Err(Misuse::NotSayable { what: "PMIx" }),
+        };
+        let own = client.identity().nspace.clone();
+        let proc = |rank| Proc { nspace: own.as_bytes(), rank };
+        let unsayable =
+            Err(Misuse::NotSayable { what: "this in PMIx, as far as the simulator goes" });
+        let started = match ask {
+            Ask::JoinPmix => client.start(&Request::Init),
+            Ask::Commit => client.start(&Request::Commit),
+            Ask::Fence { group: Group::Job, tag: None } => {
+                client.start(&Request::Fence { procs: &[], collect: true, timeout_s: None })
+            }
+            Ask::Fence { group: Group::Ranks(ranks, _), tag: None } => {
+                let procs: Vec<Proc<'_>> = ranks.iter().map(|rank| proc(*rank)).collect();
+                client.start(&Request::Fence { procs: &procs, collect: true, timeout_s: None })
+            }
+            Ask::GetOf { rank, key, now, .. } => client.start(&Request::Get {
+                of: proc(*rank),
+                key: Some(key),
+                immediate: *now,
+                timeout_s: None,
+            }),
+            Ask::Finalize => client.start(&Request::Finalize),
+            Ask::Abort { code, message } => client.start(&Request::Abort { code: *code, message }),
+            _ => return unsayable,
+        };
+        started.map(|ticket| (Token::Pmix(ticket), Vec::new()))
+    }
+
+    /// Keeps what is put until it is committed, if this is that; nothing is said for it.
+    pub(super) fn put(&mut self, ask: &Ask) -> Option<Result<(), Misuse>> {
+        match (self, ask) {
+            (Self::Pmix(client), Ask::PutFor { scope, key, value }) if PMIX => {
+                Some(client.put(*scope, key, Datum::Text(value)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes bytes, and says how many.
+    ///
+    /// Errors: what is wrong with the conversation.
+    pub(super) fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
+        match self {
+            Self::Pmi(client) => client.handle_input(now, bytes),
+            Self::Pmix(client) if PMIX => client.handle_input(now, bytes),
+            Self::Pmix(_) => Ok(bytes.len()),
+        }
+    }
+
+    /// The other end says no more.
+    ///
+    /// Errors: if that is too early.
+    pub(super) fn handle_end(&mut self, now: Instant) -> Result<(), PeerError> {
+        match self {
+            Self::Pmi(client) => client.handle_end(now),
+            Self::Pmix(client) if PMIX => client.handle_end(now),
+            Self::Pmix(_) => Ok(()),
+        }
+    }
+
+    /// The next message.
+    pub(super) fn transmit(&mut self) -> Option<Vec<u8>> {
+        let mut out = vec![0; BUFFER_BYTES];
+        loop {
+            let sent = match self {
+                Self::Pmi(client) => client.poll_transmit(&mut out),
+                Self::Pmix(client) if PMIX => client.poll_transmit(&mut out),
+                Self::Pmix(_) => return None,
+            };
+            match sent {
+                Ok(len) => {
+                    out.truncate(len?);
+                    return Some(out);
+                }
+                Err(Full { needed }) => out.resize(needed.max(out.len() + 1), 0),
+            }
+        }
+    }
+
+    /// The next answer; `waiting` are the questions.
+    pub(super) fn hear(&mut self, waiting: &[Waiting]) -> Option<(Token, Got)> {
+        match self {
+            Self::Pmi(client) => match client.poll_event()? {
+                client::Event::Reply { ticket, reply } => {
+                    Some((Token::Pmi(ticket), Got::new(&reply)))
+                }
+                _ => None,
+            },
+            Self::Pmix(_) if !PMIX => None,
+            Self::Pmix(client) => match client.poll_event()? {
+                pmix::Event::Reply { ticket, status, mut objects, .. } => {
+                    let token = Token::Pmix(ticket);
+                    let asked = waiting.iter().find(|waiting| waiting.ticket == token);
+                    let said = match asked.map(|waiting| &waiting.ask) {
+                        Some(Ask::GetOf { rank, key, .. }) if status.0 == 0 => {
+                            let value = objects.find_map(|object| found(object, *rank, key));
+                            value.map_or(Said::Missing, Said::Text)
+                        }
+                        _ => Said::Nothing,
+                    };
+                    Some((token, Got { code: status.0, said }))
+                }
+                _ => None,
+            },
+        }
+    }
+
+    /// Where the conversation stands, by name.
+    pub(super) fn state(&self) -> &'static str {
+        match self {
+            Self::Pmi(client) => pmi_name(client.state()),
+            Self::Pmix(_) if !PMIX => "fresh",
+            Self::Pmix(client) => pmix_name(client.state()),
+        }
+    }
+}
+
+/// The value under `key`, if it is of this process.
+fn found(mut object: Object<'_>, rank: u32, key: &[u8]) -> Option<Vec<u8>> {
+    let kval = object.kvals.find_map(|kval| kval.ok().filter(|kval| kval.key == key))?;
+    (object.of.rank == rank).then(|| kval.value.text().unwrap_or_default().to_vec())
+}
+
+/// The name of a state of the client of PMI.
+const fn pmi_name(state: State) -> &'static str {
+    match state {
+        State::Fresh { .. } => "fresh",
+        State::Greeting => "greeting",
+        State::Opening { .. } => "opening",
+        State::Open { .. } => "open",
+        State::Finalizing { .. } => "finalizing",
+        State::Aborting => "aborting",
+        State::Ended => "ended",
+        State::Failed(_) => "failed",
+        // States of later protocols open the conversation, too.
+        _ => "joining",
+    }
+}
+
+/// The name of a state of the client of PMIx.
+const fn pmix_name(state: pmix::State) -> &'static str {
+    match state {
+        pmix::State::Fresh => "fresh",
+        pmix::State::Greeting => "greeting",
+        pmix::State::Open { .. } => "open",
+        pmix::State::Finalizing { .. } => "finalizing",
+        pmix::State::Aborting { .. } => "aborting",
+        pmix::State::Ended => "ended",
+        pmix::State::Failed(_) => "failed",
+        _ => "joining",
+    }
+}
+
+/// How many questions a client may have open where its version allows it.
+const SLOTS: usize = 4;
+
+/// Far above the description of the largest job and the longest commit here.
+const PMIX_BYTES: usize = 1 << 24;

@@ -1,0 +1,180 @@
+//! What PMIx ranks commit: seen by those it is for, by nobody else, and by all of them after a fence.
+//!
+//! Each rank carries a clock of how many commits of every rank lie before it, as with puts of PMI.
+
+use super::fences::{FenceId, Passage};
+use super::{Census, Found};
+use crate::note::{Got, Note};
+use crate::scenario::{Ask, Home, Scenario};
+use litemap::LiteMap;
+use pmi_core::client::pmix::Scope;
+
+/// What was put, committed and asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Posts {
+    homes: Vec<Home>,
+    nodes: Vec<u32>,
+    /// What each rank has put, in order.
+    posts: Vec<Vec<Post>>,
+    /// How many commits of a rank were asked, and how many answered.
+    commits: Vec<(u32, u32)>,
+    clocks: Vec<Vec<u32>>,
+    fences: LiteMap<FenceId, Vec<u32>>,
+    /// What lay before a get when it was asked, by rank and number.
+    asked: LiteMap<(u32, u32), Vec<u32>>,
+}
+
+/// One value that was put.
+#[derive(Clone, Debug)]
+struct Post {
+    scope: Scope,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    /// Which commit of its rank takes it along, from 1.
+    commit: u32,
+}
+
+impl Posts {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let ranks = 0..scenario.ranks;
+        let count = usize::try_from(scenario.ranks).unwrap_or(0);
+        Self {
+            homes: ranks.clone().map(|rank| scenario.home(rank)).collect(),
+            nodes: ranks.map(|rank| scenario.node(rank)).collect(),
+            posts: vec![Vec::new(); count],
+            commits: vec![(0, 0); count],
+            clocks: vec![vec![0; count]; count],
+            fences: LiteMap::new(),
+            asked: LiteMap::new(),
+        }
+    }
+
+    pub(super) fn observe(
+        &mut self,
+        note: &Note,
+        passage: Option<Passage>,
+        census: &Census,
+        found: &mut Vec<Found>,
+    ) {
+        match note {
+            Note::Asked { rank, number, ask } => {
+                self.ask(*rank, *number, ask);
+                if let Some(Passage::Entered(id)) = passage {
+                    let clock = &self.clocks[index(*rank)];
+                    join(self.fences.entry(id).or_insert_with(|| vec![0; clock.len()]), clock);
+                }
+            }
+            Note::Answered { rank, number, ask, got } => {
+                if let Some(Passage::Left(id)) = passage
+                    && let Some(clock) = self.fences.get(&id)
+                {
+                    join(&mut self.clocks[index(*rank)], clock);
+                }
+                self.answer((*rank, *number), ask, got, census, found);
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, rank: u32, number: u32, ask: &Ask) {
+        match ask {
+            Ask::PutFor { scope, key, value } => {
+                let (scope, key, value) = (*scope, key.clone(), value.clone());
+                let commit = self.commits[index(rank)].0 + 1;
+                self.posts[index(rank)].push(Post { scope, key, value, commit });
+            }
+            Ask::Commit => self.commits[index(rank)].0 += 1,
+            Ask::GetOf { .. } => {
+                self.asked.insert((rank, number), self.clocks[index(rank)].clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(
+        &mut self,
+        (rank, number): (u32, u32),
+        ask: &Ask,
+        got: &Got,
+        census: &Census,
+        found: &mut Vec<Found>,
+    ) {
+        match ask {
+            Ask::Commit if got.is_success() && !census.of(rank).is_tainted() => {
+                let done = &mut self.commits[index(rank)].1;
+                *done += 1;
+                self.clocks[index(rank)][index(rank)] = *done;
+            }
+            Ask::GetOf { rank: of, key, .. } => {
+                let Some(clock) = self.asked.remove(&(rank, number)) else { return };
+                // Bytes that were changed on their way may have become anything.
+                if !census.is_wild && !census.of(rank).is_tainted() {
+                    let of = self.homes[index(rank)].first.saturating_add(*of);
+                    found.extend(self.judge(rank, of, key, &clock, got));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn judge(&self, rank: u32, of: u32, key: &[u8], before: &[u32], got: &Got) -> Option<Found> {
+        let text = key.escape_ascii();
+        let commits = self.commits.get(index(of)).map_or(0, |(asked, _)| *asked);
+        let own = self.posts.get(index(of)).map_or(&[][..], |posts| posts);
+        let posts = || own.iter().filter(|post| post.key == key && post.commit <= commits);
+        let is_sure = |post: &&Post| post.commit <= before[index(of)];
+        let Some(value) = got.value() else {
+            let lost = posts().filter(is_sure).find(|post| self.may_see(rank, of, post.scope))?;
+            let value = lost.value.escape_ascii();
+            let what = format!(
+                "rank {rank} did not find `{text}` of rank {of}, committed before as `{value}`"
+            );
+            return Some(("value", what));
+        };
+        // What is sure to be overwritten cannot be the answer; of the later ones any may be.
+        let visible = || posts().filter(|post| self.may_see(rank, of, post.scope));
+        let last = visible().rfind(is_sure).map(|post| post.commit);
+        let is_over = |post: &&Post| last.is_some_and(|last| post.commit < last);
+        if visible().any(|post| post.value == value && !is_over(&post)) {
+            return None;
+        }
+        let value = value.escape_ascii();
+        let leaks = posts().any(|post| Some(&post.value[..]) == got.value());
+        let what = format!("rank {rank} found `{value}` under `{text}` of rank {of}");
+        Some(match leaks && visible().next().is_none() {
+            true => ("scope", format!("{what}, which is not for it")),
+            false => ("value", format!("{what}, which nobody can have committed")),
+        })
+    }
+
+    /// Whether what `of` puts with this scope is for `rank`.
+    fn may_see(&self, rank: u32, of: u32, scope: Scope) -> bool {
+        let is_local = self.nodes.get(index(rank)) == self.nodes.get(index(of));
+        match scope {
+            Scope::Local => is_local,
+            Scope::Remote => !is_local,
+            Scope::Global => true,
+        }
+    }
+
+    /// Whether a get can never be answered otherwise than it is: what is asked for is there, or never
+    /// comes.
+    pub(super) fn is_settled(&self, rank: u32, of: u32, key: &[u8], census: &Census) -> bool {
+        let Some(home) = self.homes.get(index(rank)) else { return false };
+        let of = home.first.saturating_add(of);
+        let done = self.commits.get(index(of)).map_or(0, |(_, answered)| *answered);
+        let own = self.posts.get(index(of)).map_or(&[][..], |posts| posts);
+        let is_there = |post: &Post| {
+            post.key == key && post.commit <= done && self.may_see(rank, of, post.scope)
+        };
+        own.iter().any(is_there) || census.of(of).is_done()
+    }
+}
+
+fn join(into: &mut [u32], other: &[u32]) {
+    into.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
+}
+
+fn index(rank: u32) -> usize {
+    usize::try_from(rank).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,101 @@
+//! What the host does for ranks that speak PMIx.
+
+use super::{EXCHANGES, Host, Talk, index, instant};
+use crate::note::{Failure, Note};
+use crate::scenario::{JobPlan, PMIX, Scenario};
+use crate::storage::{Bytes, Meter, MeteredPmix, Shared, Table};
+use pmi_core::ids::{JobId, Rank};
+use pmi_core::server::pmix::{Block, Event, Pmix, Tables};
+use pmi_core::wire::pmix::names::{Status, keys};
+use pmi_core::wire::pmix::{Format, Packer, Type};
+
+/// The memory of PMIx sessions of this scenario.
+pub(super) fn tables(scenario: &Scenario, meter: &Meter) -> Pmix<MeteredPmix> {
+    let ranks = index(scenario.ranks);
+    Pmix::new(Tables {
+        connections: Table::new(ranks, meter.clone()),
+        jobs: Table::new(scenario.all_jobs().count(), meter.clone()),
+        collectives: Table::new(ranks * EXCHANGES, meter.clone()),
+        names: Table::new(ranks * EXCHANGES, meter.clone()),
+        groups: Table::new(ranks * EXCHANGES, meter.clone()),
+        events: Table::new(EVENTS, meter.clone()),
+    })
+}
+
+/// What the ranks of a job are told about it.
+pub(super) fn describe(scenario: &Scenario, plan: &JobPlan) -> Option<Shared> {
+    let write = |to: &mut Packer<'_>| {
+        to.one(Type::KVAL).text(Some(keys::JOB_SIZE)).of(Type::UINT32).u32(plan.size);
+        to.one(Type::KVAL).text(Some(keys::SESSION_ARRAY)).of(Type::DATA_ARRAY).of(Type::INFO);
+        to.size(1).text(Some(keys::UNIV_SIZE)).u32(0).of(Type::UINT32).u32(scenario.ranks);
+        for rank in 0..plan.size {
+            to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT).nested(|to| {
+                let node = scenario.node(plan.first + rank);
+                to.one(Type::PROC_RANK).u32(rank);
+                to.one(Type::KVAL).text(Some(keys::NODEID)).of(Type::UINT32).u32(node);
+            });
+        }
+    };
+    let mut counted = Packer::new(&mut [], Format::PLAIN);
+    write(&mut counted);
+    Shared::make(counted.len(), |bytes| write(&mut Packer::new(bytes, Format::PLAIN)))
+}
+
+impl Host {
+    /// Opens the connection of a rank that speaks PMIx.
+    pub(super) fn open_pmix(&mut self, rank: u32, now: u64) {
+        self.has_callers = true;
+        let inbox = Bytes::new(INBOX_BYTES, self.meter.clone());
+        let pendings = Table::new(EXCHANGES, self.meter.clone());
+        let deadline = Some(instant(now + self.patience));
+        // There is a place for the connection of every rank, and each has one.
+        if let Ok(id) = self.pmix.open(inbox, pendings, deadline)
+            && let Some(line) = self.lines.get_mut(index(rank))
+        {
+            line.talk = Some(Talk::Pmix(id));
+            self.dialled.insert(id.0, rank);
+            self.attention.push(rank);
+        }
+    }
+
+    /// Whoever speaks PMIx may wait for somebody who is gone.
+    pub(super) fn tell_pmix_gone(&mut self, job: JobId, rank: Rank) {
+        if PMIX {
+            self.pmix.member_gone(job, rank, &mut self.server);
+        }
+    }
+
+    /// Acts on what is told of a rank that speaks PMIx.
+    pub(super) fn pmix_event(&mut self, event: Event, notes: &mut Vec<Note>) {
+        match event {
+            Event::Dialled { connection, job, rank, .. } => {
+                // A host knows by the process at the other end who that is.
+                let own = self.dialled.get(&connection.0).copied();
+                let claimed = self.jobs.rank(job, rank);
+                if own.is_some() && own == claimed {
+                    let admitted = self.pmix.admit(connection, &mut self.server);
+                    notes.extend(admitted.ok().and(own).map(|rank| Note::Joined { rank }));
+                } else {
+                    self.pmix.refuse(connection, Status::INVALID_CRED);
+                }
+            }
+            Event::Aborted { job, rank, code, .. } => {
+                let named = self.jobs.rank(job, rank);
+                self.tell(named, Failure::Aborted(Some(code)), notes);
+            }
+            Event::Asked { connection, pending } => {
+                self.pmix.request_read(connection);
+                let status = Status::NOT_SUPPORTED;
+                // The connection waits for exactly this answer.
+                let _ = self.pmix.answer(connection, pending, status, |_| {});
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Bytes of a message that the server holds for one rank: a commit must fit.
+const INBOX_BYTES: usize = 1 << 20;
+
+/// Events that are kept for those who ask later.
+const EVENTS: usize = 64;

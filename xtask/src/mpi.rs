@@ -34,6 +34,9 @@ const COMPILER: &str = "mpicc.mpich";
 const LAUNCHER: &str = "mpiexec.hydra";
 const OPEN_MPI_COMPILER: &str = "mpicc.openmpi";
 
+/// Where Debian's package `libpmix-dev` has its headers.
+pub(crate) const PMIX_HEADERS: &str = "/usr/lib/x86_64-linux-gnu/pmix2/include";
+
 /// A C program of nothing but what is included.
 const EMPTY: &str = "/dev/null";
 
@@ -47,9 +50,9 @@ pub(crate) fn find() -> Result<String, String> {
     .map_err(shorten)?;
     let version = version(&header).ok_or("its mpi.h is not MPICH's")?;
     for [compiler, header] in [[OPEN_MPI_COMPILER, "mpi.h"], ["cc", "pmix.h"]] {
-        let arguments = ["-E", "-include", header, "-I/usr/lib/x86_64-linux-gnu/pmix2/include"];
-        process::output(Command::new(compiler).args(arguments).args(["-x", "c"]).arg(EMPTY))
-            .map_err(shorten)?;
+        let include = format!("-I{PMIX_HEADERS}");
+        let arguments = ["-E", "-include", header, &include, "-x", "c", EMPTY];
+        process::output(Command::new(compiler).args(arguments)).map_err(shorten)?;
     }
     process::output(
         Command::new("cc").args(["-E", "-include", "slurm/pmi2.h", "-x", "c"]).arg(EMPTY),

@@ -29,14 +29,14 @@ pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
 
 /// All processes between a rank and us, together.
 #[derive(Debug, Default, PartialEq)]
-struct Peak {
-    kib: u32,
-    names: Vec<String>,
+pub(super) struct Peak {
+    pub(super) kib: u32,
+    pub(super) names: Vec<String>,
 }
 
 /// Adds up the lines `ancestor pid=5 name=x peak_kib=7` of rank 0, nearest first, up to the launcher we have
 /// started; what is above that are we.
-fn peak(outcome: &Outcome) -> Peak {
+pub(super) fn peak(outcome: &Outcome) -> Peak {
     let mut peak = Peak::default();
     for line in outcome.output.lines() {
         let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: `pmi-host` beside Debian's `mpiexec.hydra` and a bare spawn-and-wait floor.
+//! `cargo xtask bench`: `pmi-host` beside Debian's `mpiexec.hydra`, both of Open MPI's launchers, and a bare
+//! spawn-and-wait floor.
 //!
 //! What is compared takes turns (A B C A B C …), so that whatever else the machine does falls on all alike;
 //! figures are medians, and a ratio is the median of the ratios within one turn. Nothing here fails because
@@ -7,8 +8,10 @@
 mod kvs;
 mod launch;
 mod memory;
+mod open_mpi;
 mod output;
 mod page;
+mod pmix;
 mod run;
 mod stats;
 mod tools;
@@ -47,6 +50,16 @@ const SECTIONS: &[Section] = &[
     Section { name: "kvs", about: "put, get and fence, per operation", measure: kvs::measure },
     Section { name: "memory", about: "peak memory of the server", measure: memory::measure },
     Section { name: "output", about: "passing on what ranks write", measure: output::measure },
+    Section {
+        name: "pmix",
+        about: "PMIx: init, put, fence and get, per operation, beside Open MPI",
+        measure: pmix::measure,
+    },
+    Section {
+        name: "pmix-memory",
+        about: "peak memory of who serves PMIx",
+        measure: pmix::measure_memory,
+    },
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
@@ -109,6 +122,8 @@ impl Table {
 mod tests {
     use super::*;
 
+    const ALL: [&str; 6] = ["launch", "kvs", "memory", "output", "pmix", "pmix-memory"];
+
     fn names(arguments: &[&str]) -> Result<(Vec<&'static str>, bool), String> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let (sections, write) = parse(&arguments)?;
@@ -117,11 +132,8 @@ mod tests {
 
     #[test]
     fn sections_are_chosen_by_name_and_all_when_none_is_named() {
-        assert_eq!(names(&[]), Ok((vec!["launch", "kvs", "memory", "output"], false)));
-        assert_eq!(
-            names(&["all", "--write"]),
-            Ok((vec!["launch", "kvs", "memory", "output"], true))
-        );
+        assert_eq!(names(&[]), Ok((ALL.to_vec(), false)));
+        assert_eq!(names(&["all", "--write"]), Ok((ALL.to_vec(), true)));
         assert_eq!(names(&["--write", "memory"]), Ok((vec!["memory"], true)));
         assert!(names(&["lunch"]).is_err_and(|why| why.contains("launch")));
     }

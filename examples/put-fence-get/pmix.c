@@ -1,0 +1,216 @@
+/* One rank of a job over PMIx that tells how long init, put with commit, get and fence with data took. It uses
+   the library and nothing else, so that the same program runs under any launcher of PMIx.
+
+   pmix time COUNT: every rank puts a value under a new key and commits it, fences, and gets that key of another
+   rank, COUNT times; then it fences with all that data COUNT times more. A new key each time, because the
+   library asks for none twice. Rank 0 prints one line per operation: how many there were, median and mean in
+   nanoseconds; of init those of all ranks, and as `ready` when the last of them was through, counted from
+   LAUNCHER_STARTED_NS, a time of day.
+
+   pmix memory: every rank commits one value, all fence, and rank 0 prints the peak memory of the processes it
+   descends from, the launcher among them. */
+#include <pmix.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { VALUE_BYTES = 64, WARMING = 3, COUNT_MAX = 1000 };
+
+static pmix_proc_t self, job;
+static uint32_t size;
+
+static void check(pmix_status_t status, const char *what)
+{
+    if (status == PMIX_SUCCESS)
+        return;
+    fprintf(stderr, "rank %u: %s: %s\n", self.rank, what, PMIx_Error_string(status));
+    exit(3);
+}
+
+static uint64_t now_by(clockid_t clock)
+{
+    struct timespec at;
+    clock_gettime(clock, &at);
+    return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
+}
+
+static uint64_t now(void)
+{
+    return now_by(CLOCK_MONOTONIC);
+}
+
+static int by_size(const void *one, const void *other)
+{
+    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return (a > b) - (a < b);
+}
+
+static void report(const char *name, uint64_t *took, size_t count)
+{
+    uint64_t total = 0;
+    for (size_t at = 0; at < count; at++)
+        total += took[at];
+    qsort(took, count, sizeof *took, by_size);
+    printf("%s count=%zu median_ns=%llu mean_ns=%llu\n", name, count,
+           (unsigned long long)took[count / 2], (unsigned long long)(total / count));
+}
+
+static void fence(void)
+{
+    pmix_info_t collect;
+    bool yes = true;
+    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+    check(PMIx_Fence(&job, 1, &collect, 1), "fence");
+}
+
+static void put(const char *key, const char *text)
+{
+    pmix_value_t value = {.type = PMIX_STRING, .data.string = (char *)text};
+    check(PMIx_Put(PMIX_GLOBAL, key, &value), "put");
+    check(PMIx_Commit(), "commit");
+}
+
+/* The value that `rank` has put under `key`, to be released. */
+static pmix_value_t *get(uint32_t rank, const char *key)
+{
+    pmix_proc_t of;
+    pmix_value_t *found;
+    PMIX_PROC_LOAD(&of, self.nspace, rank);
+    check(PMIx_Get(&of, key, NULL, 0, &found), "get");
+    if (found->type != PMIX_STRING) {
+        fprintf(stderr, "rank %u: the value of rank %u is no text\n", self.rank, rank);
+        exit(4);
+    }
+    return found;
+}
+
+/* A text that tells who has put it. */
+static void fill(char *text, uint32_t rank)
+{
+    memset(text, 'v', VALUE_BYTES);
+    text[VALUE_BYTES] = 0;
+    text[snprintf(text, VALUE_BYTES, "%08u", rank)] = 'v';
+}
+
+static void measure(uint64_t init, uint64_t ready, unsigned count)
+{
+    static uint64_t puts[COUNT_MAX], fences[COUNT_MAX], gets[COUNT_MAX];
+    char key[32], text[VALUE_BYTES + 1], expected[VALUE_BYTES + 1];
+    /* Ranks are started one after the other; time only what happens when all are there. */
+    for (int turn = 0; turn < WARMING; turn++)
+        fence();
+    fill(text, self.rank);
+    for (unsigned turn = 0; turn < count; turn++) {
+        snprintf(key, sizeof key, "card-%u", turn);
+        uint64_t start = now();
+        put(key, text);
+        uint64_t committed = now();
+        fence();
+        uint64_t met = now();
+        uint32_t of = (self.rank + 1 + turn) % size;
+        pmix_value_t *found = get(of, key);
+        gets[turn] = now() - met;
+        puts[turn] = committed - start;
+        fill(expected, of);
+        if (strcmp(found->data.string, expected) != 0) {
+            fprintf(stderr, "rank %u: the value of rank %u is another\n", self.rank, of);
+            exit(4);
+        }
+        PMIX_VALUE_RELEASE(found);
+    }
+    /* Nobody does anything else meanwhile, so that nobody waits for what is no fence. */
+    fence();
+    for (unsigned turn = 0; turn < count; turn++) {
+        uint64_t start = now();
+        fence();
+        fences[turn] = now() - start;
+    }
+    snprintf(text, sizeof text, "%llu %llu", (unsigned long long)init, (unsigned long long)ready);
+    put("init", text);
+    fence();
+    if (self.rank == 0) {
+        uint64_t *inits = calloc(size, sizeof *inits);
+        for (uint32_t rank = 0; rank < size; rank++) {
+            pmix_value_t *found = get(rank, "init");
+            char *rest;
+            inits[rank] = strtoull(found->data.string, &rest, 10);
+            uint64_t other = strtoull(rest, NULL, 10);
+            ready = other > ready ? other : ready;
+            PMIX_VALUE_RELEASE(found);
+        }
+        report("init", inits, size);
+        report("ready", &ready, 1);
+        report("put", puts, count);
+        report("fence", fences, count);
+        report("get", gets, count);
+        free(inits);
+    }
+}
+
+/* Prints pid, name and peak resident memory of all ancestors that may be looked at, nearest first. */
+static void report_ancestors(void)
+{
+    char path[64] = "/proc/self/status", line[256], name[64];
+    unsigned long pid = 0, parent, peak;
+    do {
+        FILE *status = fopen(path, "r");
+        if (status == NULL)
+            return;
+        parent = peak = 0;
+        name[0] = 0;
+        while (fgets(line, sizeof line, status) != NULL) {
+            sscanf(line, "Name: %63s", name);
+            sscanf(line, "PPid: %lu", &parent);
+            sscanf(line, "VmHWM: %lu", &peak);
+        }
+        fclose(status);
+        if (pid != 0 && peak != 0)
+            printf("ancestor pid=%lu name=%s peak_kib=%lu\n", pid, name, peak);
+        pid = parent;
+        snprintf(path, sizeof path, "/proc/%lu/status", pid);
+    } while (pid != 0);
+}
+
+static void measure_memory(void)
+{
+    char text[VALUE_BYTES + 1];
+    fill(text, self.rank);
+    put("card", text);
+    fence();
+    pmix_value_t *found = get((self.rank + 1) % size, "card");
+    PMIX_VALUE_RELEASE(found);
+    fence();
+    if (self.rank == 0)
+        report_ancestors();
+    /* Nobody leaves, and gives memory back, before rank 0 has looked. */
+    fence();
+}
+
+int main(int argc, char **argv)
+{
+    pmix_value_t *found;
+    unsigned count = argc == 3 && strcmp(argv[1], "time") == 0 ? strtoul(argv[2], NULL, 10) : 0;
+    bool is_memory = argc == 2 && strcmp(argv[1], "memory") == 0;
+    if (!is_memory && (count == 0 || count > COUNT_MAX)) {
+        fprintf(stderr, "usage: pmix time COUNT | pmix memory\n");
+        return 2;
+    }
+    uint64_t start = now();
+    check(PMIx_Init(&self, NULL, 0), "init");
+    uint64_t init = now() - start;
+    const char *started = getenv("LAUNCHER_STARTED_NS");
+    uint64_t ready = started ? now_by(CLOCK_REALTIME) - strtoull(started, NULL, 10) : 0;
+    PMIX_PROC_LOAD(&job, self.nspace, PMIX_RANK_WILDCARD);
+    check(PMIx_Get(&job, PMIX_JOB_SIZE, NULL, 0, &found), "job size");
+    size = found->data.uint32;
+    PMIX_VALUE_RELEASE(found);
+    if (is_memory)
+        measure_memory();
+    else
+        measure(init, ready, count);
+    fflush(stdout);
+    check(PMIx_Finalize(NULL, 0), "finalize");
+    return 0;
+}

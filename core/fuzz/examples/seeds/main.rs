@@ -3,7 +3,8 @@
 //! The files that are committed are what libFuzzer's `-merge=1` keeps of them, and of what was found
 //! since.
 
-#[path = "../../tests/transcript/mod.rs"]
+mod pmix;
+#[path = "../../../tests/transcript/mod.rs"]
 mod transcript;
 
 use pmi_core::command::{Request, Version};
@@ -34,6 +35,14 @@ fn main() {
             write("session_bytes", &name(0), &session(scenario, false));
             write("session_bytes", &name(1), &session(scenario, true));
             write("client_bytes", &name(0), &client(scenario));
+        }
+    }
+    for way in 0..4 {
+        write("session_pmix", &format!("asked-{way}"), &pmix::session(way, false));
+        write("session_pmix", &format!("refused-{way}"), &pmix::session(way, true));
+        for (number, body) in pmix::requests(way).into_iter().enumerate() {
+            // A kind of thing: a request, in this format.
+            write("decode_pmix", &format!("{way}-{number}"), &[&[4 + way][..], &body].concat());
         }
     }
 }

@@ -1,0 +1,112 @@
+//! The two that must hear what they ask for, whatever the others do.
+
+use super::memory::Bounded;
+use super::world::World;
+use pmi_core::client::pmix::{Client, Datum, Event, Identity, Memory, Request, Scope};
+use pmi_core::ids::KvsName;
+use pmi_core::machine::Machine;
+use pmi_core::server::pmix::ConnectionId;
+use pmi_core::time::Instant;
+use pmi_core::wire::pmix::greeting::Credential;
+use pmi_core::wire::pmix::names::Status;
+use pmi_core::wire::pmix::{Family, Format, Proc};
+
+/// One of them.
+pub(super) struct Healthy {
+    pub(super) id: ConnectionId,
+    client: Client<Bounded>,
+    /// Not taken by the server yet.
+    said: Vec<u8>,
+}
+
+impl Healthy {
+    pub(super) fn new(nspace: KvsName, rank: u32, id: ConnectionId) -> Self {
+        let (family, is_described) = [(Family::Flex, false), (Family::Fixed, true)][rank as usize];
+        let format = Format { family, is_described };
+        let credential = Some(Credential { user: 1, group: 1 });
+        let lent = Bounded::default;
+        let memory = Memory { said: lent(), heard: lent(), posts: lent(), job: lent() };
+        let identity = Identity { nspace, rank, credential, format };
+        Self { id, client: Client::new(identity, memory), said: Vec::new() }
+    }
+}
+
+impl World {
+    /// Lets both say something, and looks at the answers.
+    pub(super) fn check_healthy(&mut self) {
+        self.check_rest();
+        if self.round == 0 {
+            self.ask(&[&Request::Init, &Request::Init], &[]);
+        }
+        let key = format!("key-{}", self.round % 3);
+        let value = |rank: usize| format!("{rank} in {}", self.round);
+        let values = [value(0), value(1)];
+        for (healthy, value) in self.healthy.iter_mut().zip(&values) {
+            let text = Datum::Text(value.as_bytes());
+            healthy.client.put(Scope::Global, key.as_bytes(), text).expect("room for a value");
+        }
+        self.ask(&[&Request::Commit, &Request::Commit], &[]);
+        let fence = Request::Fence { procs: &[], collect: true, timeout_s: None };
+        self.ask(&[&fence, &fence], &[]);
+        let get = |rank| Request::Get {
+            of: Proc { nspace: b"", rank },
+            key: Some(key.as_bytes()),
+            immediate: false,
+            timeout_s: None,
+        };
+        self.ask(&[&get(1), &get(0)], &[(&key, &values[1]), (&key, &values[0])]);
+        self.round += 1;
+    }
+
+    /// Both ask, and are answered with success; and what they get has these values.
+    fn ask(&mut self, requests: &[&Request<'_>], expected: &[(&String, &String)]) {
+        for (healthy, request) in self.healthy.iter_mut().zip(requests) {
+            healthy.client.start(request).expect("nothing else is asked");
+        }
+        // One of them after the other, and once more for what the first waits for.
+        for _ in 0..3 {
+            for at in 0..self.healthy.len() {
+                self.serve_healthy(at);
+            }
+            self.settle();
+        }
+        for (at, healthy) in self.healthy.iter_mut().enumerate() {
+            let Some(Event::Reply { status, mut objects, .. }) = healthy.client.poll_event() else {
+                panic!("rank {at} of the healthy ones has no answer")
+            };
+            assert_eq!(status, Status::SUCCESS, "for rank {at} of the healthy ones");
+            if let Some((key, value)) = expected.get(at) {
+                let object = objects.next().expect("the process and its values");
+                let found = object.kvals.find(key.as_bytes()).expect("what was committed");
+                assert_eq!(found.text(), Some(value.as_bytes()));
+            }
+        }
+    }
+
+    /// Moves the bytes of one of them, as long as any move.
+    pub(super) fn serve_healthy(&mut self, at: usize) {
+        let now = self.now;
+        loop {
+            let Healthy { id, client, said } = &mut self.healthy[at];
+            let mut out = [0; 2048];
+            while let Some(len) = client.poll_transmit(&mut out).expect("room for a request") {
+                said.extend(&out[..len]);
+            }
+            let mut connection =
+                self.pmix.connection(*id, &mut self.server).expect("a healthy one stays");
+            let taken = connection.handle_input(now, said).expect("a healthy one is heard");
+            said.drain(..taken);
+            let mut has_moved = taken > 0;
+            let mut piece = [0; 37];
+            while let Some(len) = connection.poll_transmit(&mut piece).expect("any room will do") {
+                let heard = client.handle_input(Instant::ZERO, &piece[..len]);
+                assert_eq!(heard, Ok(len), "a healthy one understands");
+                has_moved = true;
+            }
+            self.hear_owner();
+            if !has_moved {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Memory that counts what is made of it.
+
+use pmi_core::error::Full;
+use pmi_core::server::pmix::{
+    Block, Collective, Connection, Group, Happening, JobView, Memory, Pending, Post, Published,
+};
+use pmi_core::server::{Exchange, Job, Member, Session, Storage};
+use pmi_core::storage::Buffer;
+use pmi_core::store::{Arena, Place};
+use std::cell::Cell;
+use std::rc::Rc;
+
+thread_local! {
+    static LIVE_BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How many bytes there are in blocks.
+pub(super) fn live_bytes() -> usize {
+    LIVE_BYTES.get()
+}
+
+/// Bytes that several have, and that are counted once.
+#[derive(Clone, Debug)]
+pub(super) struct Counted(Rc<Bytes>);
+
+#[derive(Debug)]
+struct Bytes(Vec<u8>);
+
+impl Block for Counted {
+    fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self> {
+        let mut bytes = vec![0; len];
+        fill(&mut bytes);
+        LIVE_BYTES.set(LIVE_BYTES.get() + len);
+        Some(Self(Rc::new(Bytes(bytes))))
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.0
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        LIVE_BYTES.set(LIVE_BYTES.get() - self.0.len());
+    }
+}
+
+/// Bytes of one message, of which nobody can make more than the owner wants to hold.
+#[derive(Debug, Default)]
+pub(super) struct Bounded(Vec<u8>);
+
+impl Buffer for Bounded {
+    fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn room(&self) -> usize {
+        INBOX_BYTES - self.0.len()
+    }
+
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        let needed = self.0.len() + bytes.len();
+        if needed > INBOX_BYTES {
+            return Err(Full { needed });
+        }
+        self.0.extend(bytes);
+        Ok(())
+    }
+
+    fn drop_front(&mut self, len: usize) {
+        self.0.drain(..len.min(self.0.len()));
+    }
+}
+
+/// What the sessions of PMIx are made of.
+#[derive(Debug)]
+pub(super) struct Lent;
+
+pub(super) type Pendings = [Option<Pending<Counted>>; PENDINGS];
+
+impl Memory for Lent {
+    type Block = Counted;
+    type Inbox = Bounded;
+    type Pendings = Pendings;
+    type Connections = [Option<Connection<Counted, Bounded, Pendings>>; CONNECTIONS];
+    type Posts = Vec<Post<Counted>>;
+    type Jobs = [Option<JobView<Counted, Vec<Post<Counted>>>>; 2];
+    type Collectives = [Option<Collective<Counted>>; 4];
+    type Names = [Option<Published<Counted>>; 4];
+    type Events = [Option<Happening<Counted>>; 4];
+    type Groups = [Option<Group<Counted>>; 4];
+}
+
+/// What the server behind them is made of.
+#[derive(Debug)]
+pub(super) struct Vectors;
+
+type Exchanges = [Option<Exchange>; 1];
+pub(super) type Store = Arena<Vec<Place>, Vec<u8>>;
+
+impl Storage for Vectors {
+    type Inbox = Bounded;
+    type Exchanges = Exchanges;
+    type Sessions = [Option<Session<Bounded, Exchanges>>; 1];
+    type Kvs = Store;
+    type Members = Vec<Member>;
+    type Jobs = [Option<Job<Store, Vec<Member>>>; 2];
+}
+
+/// Seven callers, and two that are healthy.
+pub(super) const CONNECTIONS: usize = 9;
+pub(super) const PENDINGS: usize = 4;
+/// Less than some messages are long.
+pub(super) const INBOX_BYTES: usize = 1024;

@@ -234,7 +234,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     /// Ends the fence. Puts made so far are visible from now on.
     pub(super) fn end_fence(&mut self) {
         let ended = self.fence.generation();
-        let is_partial = self.fence.inside() < self.size();
+        let is_partial = cfg!(feature = "pmix") && self.fence.inside() < self.size();
         self.fence.end();
         // Whoever was not in it is not in the next one either.
         for member in self.members.as_mut().iter_mut().filter(|_| is_partial) {

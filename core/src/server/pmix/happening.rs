@@ -30,7 +30,7 @@ pub struct Happening<B> {
     pub(super) serial: u64,
 }
 
-/// Something that the owner of a [`Pmix`] wants clients to know.
+/// Something that the owner of a [`Pmix`](super::Pmix) wants clients to know.
 #[derive(Clone, Copy, Debug)]
 pub struct News<'a> {
     /// What has happened.

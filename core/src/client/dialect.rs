@@ -1,11 +1,13 @@
 //! Which codec reads and writes, as agreed at run time.
 //!
 //! A conversation opens with lines whatever it goes on with, so the dialect follows from the
-//! version that `init` has agreed on and is a value, never a type.
+//! version that `init` has agreed on and is a value, never a type. What a build leaves out is left out here,
+//! where its codec would be called, and everything that leads here need not be known to.
 
 use crate::command::{Reply, Request, Version};
 use crate::error::Malformed;
 use crate::limits::PMI2_LENGTH_DIGITS;
+use crate::parts;
 use crate::wire::{Framed, Unwritten, frames, pmi1, pmi2};
 
 /// How bytes and meaning belong together.
@@ -57,18 +59,18 @@ impl Dialect {
     /// Finds the end of the answer in front.
     pub(super) fn frame(self, bytes: &[u8]) -> Result<Framed, Malformed> {
         match self {
-            Self::Lines => pmi1::frame_reply(bytes),
-            Self::Frames => pmi2::frame(bytes),
-            Self::Own => frames::frame(bytes),
+            Self::Frames if parts::FRAMES => pmi2::frame(bytes),
+            Self::Own if parts::OWN_FRAMES => frames::frame(bytes),
+            _ => pmi1::frame_reply(bytes),
         }
     }
 
     /// Reads one whole answer.
     pub(super) fn read(self, message: &[u8]) -> Result<Reply<'_>, Malformed> {
         match self {
-            Self::Lines => pmi1::read_reply(message),
-            Self::Frames => pmi2::read_reply(message),
-            Self::Own => frames::read_reply(message),
+            Self::Frames if parts::FRAMES => pmi2::read_reply(message),
+            Self::Own if parts::OWN_FRAMES => frames::read_reply(message),
+            _ => pmi1::read_reply(message),
         }
     }
 
@@ -82,9 +84,9 @@ impl Dialect {
         out: &mut [u8],
     ) -> Result<usize, Unwritten> {
         match self {
-            Self::Lines => pmi1::write_request(request, space, out),
-            Self::Frames => pmi2::write_request(request, tag, space, out),
-            Self::Own => frames::write_request(request, tag, out),
+            Self::Frames if parts::FRAMES => pmi2::write_request(request, tag, space, out),
+            Self::Own if parts::OWN_FRAMES => frames::write_request(request, tag, out),
+            _ => pmi1::write_request(request, space, out),
         }
     }
 }

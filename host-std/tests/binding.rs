@@ -27,9 +27,16 @@ fn the_launcher_itself_stays_where_it_was() {
     // Between two ranks it takes its own processors back, or the second one would have none to choose from.
     let mut command =
         host(["run", "--bind-to", "hwthread", ":", "-n", "1", "true", ":", "-n", "1"]);
-    let pid = "grep Cpus_allowed_list: /proc/$PPID/status | cut -f 2";
-    let ran = run(command.args(["sh", "-c", pid])).exits_with(0);
-    assert_eq!(ran.out, run(&mut job(1, TELL)).exits_with(0).out);
+    let all = run(&mut job(1, TELL)).exits_with(0).out;
+    // A rank may be there before its launcher is back.
+    let wait = "for _ in $(seq 500); do
+        now=$(grep Cpus_allowed_list: /proc/$PPID/status | cut -f 2)
+        if [ \"$now\" = \"$1\" ]; then break; fi
+        sleep 0.01
+    done
+    echo \"$now\"";
+    let ran = run(command.args(["sh", "-c", wait, "sh", all.trim()])).exits_with(0);
+    assert_eq!(ran.out, all);
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn at(path: &Path, error: impl std::fmt::Display) -> String {
 
 /// The modules of the page, which are features of the package, and how many bytes each may have when it
 /// is compressed. The second is loaded when somebody opens a file.
-const PARTS: &[(&str, usize)] = &[("played", 160 * 1024), ("recorded", 110 * 1024)];
+const PARTS: &[(&str, usize)] = &[("played", 150 * 1024), ("recorded", 110 * 1024)];
 
 /// Logs that lessons are about, among those that the importers are tested with, and their names there.
 const LOGS: &[(&str, &str)] =

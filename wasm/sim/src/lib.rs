@@ -11,6 +11,7 @@ pub mod net;
 pub mod note;
 pub mod pipe;
 pub mod random;
+mod ranks;
 pub mod scale;
 pub mod scenario;
 pub mod shipped;

@@ -8,6 +8,9 @@ use pmi_core::wire::{Framed, pmi2};
 use std::fmt;
 use std::str::FromStr;
 
+/// Whether this build has any: they are a sixtieth of a page that never asks for one.
+pub const MUTANTS: bool = cfg!(feature = "mutants");
+
 /// A server with one fault.
 #[derive(Clone, Debug)]
 pub struct Mutant {

@@ -1,6 +1,6 @@
 //! A session as the driver loop sees it, with somebody looking over its shoulder.
 
-use crate::mutant::Mutant;
+use crate::mutant::{MUTANTS, Mutant};
 use crate::note::Note;
 use pmi_core::error::{Full, PeerError};
 use pmi_core::limits::REPLY_BYTES;
@@ -58,10 +58,10 @@ impl<M: Machine> Machine for Watched<'_, '_, M> {
         Self: 'e;
 
     fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
-        let is_changed = self.mutant.is_some();
+        let is_changed = MUTANTS && self.mutant.is_some();
         // A mutant that is greedy takes what it does not answer; any other waits for its turn.
         let is_patient = self.mutant.as_ref().is_some_and(|mutant| !mutant.is_greedy());
-        if is_patient && !self.stage.input.is_empty() {
+        if MUTANTS && is_patient && !self.stage.input.is_empty() {
             let taken = self.session.handle_input(now, &self.stage.input)?;
             self.stage.input.drain(..taken);
             return Ok(0);
@@ -87,7 +87,7 @@ impl<M: Machine> Machine for Watched<'_, '_, M> {
     }
 
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
-        let len = match self.mutant.is_some() {
+        let len = match MUTANTS && self.mutant.is_some() {
             false => self.session.poll_transmit(out)?,
             true => match self.next_of_mutant() {
                 None => None,

@@ -2,6 +2,7 @@
 
 use super::{Census, Found};
 use crate::note::Note;
+use crate::ranks::in_order;
 use crate::scenario::{Ask, Group, Home, Scenario};
 use pmi_core::wire::pmix::names::Status;
 
@@ -152,10 +153,7 @@ impl Fences {
                 Some(home.ranks().filter(|rank| self.nodes.get(index(*rank)) == own).collect())
             }
             Group::Ranks(ranks, _) => {
-                let mut ranks: Vec<u32> =
-                    ranks.iter().map(|rank| home.first.saturating_add(*rank)).collect();
-                ranks.sort_unstable();
-                Some(ranks)
+                Some(in_order(ranks.iter().map(|rank| home.first.saturating_add(*rank))))
             }
         };
         // A group without a tag has tag 0.

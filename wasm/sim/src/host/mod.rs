@@ -5,9 +5,10 @@ mod pmix;
 
 use self::jobs::{Jobs, Order};
 use crate::dice::{Dice, Span};
-use crate::mutant::Mutant;
+use crate::mutant::{MUTANTS, Mutant};
 use crate::net::Net;
 use crate::note::{Failure, Note};
+use crate::ranks::in_order;
 use crate::scenario::{PMIX, Scenario, ScenarioError, Way};
 use crate::storage::{Bytes, Meter, Metered, MeteredPmix, Store, Table};
 use crate::watch::{Stage, Watched};
@@ -148,9 +149,7 @@ impl Host {
             }
         }
         loop {
-            let mut ranks = std::mem::take(&mut self.attention);
-            ranks.sort_unstable();
-            ranks.dedup();
+            let mut ranks = in_order(std::mem::take(&mut self.attention));
             if self.dice.below(2) == 0 {
                 ranks.reverse();
             }
@@ -359,8 +358,8 @@ impl Host {
 
     fn tell(&mut self, rank: Option<u32>, failure: Failure, notes: &mut Vec<Note>) {
         let told = match &mut self.mutant {
-            Some(mutant) => mutant.report(rank),
-            None => Some(rank),
+            Some(mutant) if MUTANTS => mutant.report(rank),
+            _ => Some(rank),
         };
         notes.extend(told.map(|rank| Note::Reported { rank, failure }));
     }

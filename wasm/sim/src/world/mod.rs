@@ -9,7 +9,7 @@ use crate::actor::Actor;
 use crate::check::{Checks, Violation};
 use crate::dice::Dice;
 use crate::host::Host;
-use crate::mutant::{Mutant, MutantKind};
+use crate::mutant::{MUTANTS, Mutant, MutantKind};
 use crate::net::Net;
 use crate::note::{Entry, Note};
 use crate::scenario::{Fault, Scenario, ScenarioError, Trouble, acts, acts_of};
@@ -71,8 +71,13 @@ impl World {
     ///
     /// Errors: as for [`new`](Self::new).
     pub fn with(scenario: &Scenario, seed: u64, options: Options) -> Result<Self, ScenarioError> {
+        if !MUTANTS && options.mutant.is_some() {
+            let what = "there are no mutants in this build".into();
+            return Err(ScenarioError { line: 0, what });
+        }
         let (meter, clients) = (Meter::default(), Meter::default());
-        let host = Host::new(scenario, seed, options.mutant.map(Mutant::new), meter)?;
+        let mutant = options.mutant.filter(|_| MUTANTS).map(Mutant::new);
+        let host = Host::new(scenario, seed, mutant, meter)?;
         let actor = |rank| {
             let acts = acts(scenario, rank)?;
             Ok(Actor::new(scenario, rank, acts, seed, &clients))

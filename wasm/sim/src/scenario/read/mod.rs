@@ -13,6 +13,7 @@ use super::{
     Trouble, Way, Who,
 };
 use crate::dice::Percent;
+use crate::ranks::in_order;
 use pmi_core::command::Version;
 
 /// Reads a scenario.
@@ -229,9 +230,7 @@ fn who(line: &mut Line) -> Result<Who, String> {
             Some((from, to)) => ranks.extend(number(from)?..=number(to)?),
         }
     }
-    ranks.sort_unstable();
-    ranks.dedup();
-    Ok(Who::These(ranks))
+    Ok(Who::These(in_order(ranks)))
 }
 
 fn way(line: &mut Line) -> Result<Way, String> {

@@ -1,12 +1,14 @@
 //! A message as fields, each with the place of its bytes.
 
+pub(crate) mod pmix;
+
 use pmi_core::command::Verb;
 use pmi_core::wire::{Framed, names, pmi2};
 
 /// What a message says, field by field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
-    /// How it is written: `lines` or `frames`; empty if it is neither.
+    /// How it is written: `lines`, `frames` or `pmix`; empty if it is none of them.
     pub(crate) dialect: &'static str,
     /// Its fields, in their order.
     pub(crate) fields: Vec<Field>,
@@ -27,10 +29,13 @@ pub(crate) struct Field {
 
 impl Fields {
     /// Cuts a message into fields. What has no name belongs to the value before it.
-    pub(crate) fn of(message: &[u8]) -> Self {
+    pub(crate) fn of(message: &[u8], is_request: bool) -> Self {
         let is_line = [&b"cmd="[..], b"mcmd="].iter().any(|word| message.starts_with(word));
         if is_line {
             return Self { dialect: "lines", fields: lines(message) };
+        }
+        if PMIX && let Some(fields) = pmix::of(message, is_request) {
+            return fields;
         }
         match pmi2::frame(message) {
             Ok(Framed::Whole(_)) => Self { dialect: "frames", fields: frames(message) },
@@ -44,8 +49,16 @@ impl Fields {
         message.get(field.value..field.end)
     }
 
+    /// What an answer of PMIx has in common with its question.
+    pub(crate) fn tag(&self, message: &[u8]) -> Option<u32> {
+        (PMIX && self.dialect == pmix::DIALECT).then(|| pmix::tag(message)).flatten()
+    }
+
     /// The name by which people know the exchange; nothing if the message belongs to none.
     pub(crate) fn spoken(&self, message: &[u8], is_request: bool) -> Option<&'static str> {
+        if PMIX && self.dialect == pmix::DIALECT {
+            return pmix::spoken(message, is_request);
+        }
         let word = self.value(message, "cmd").or_else(|| self.value(message, "mcmd"))?;
         let asked = word.strip_suffix(names::RESPONSE).unwrap_or(word);
         let found = match (self.dialect, is_request) {
@@ -57,6 +70,9 @@ impl Fields {
         found.or_else(other).map(names::spoken)
     }
 }
+
+/// Whether messages of PMIx are among what is read: not in what the page begins with.
+pub(crate) const PMIX: bool = cfg!(any(feature = "pmix", feature = "recorded"));
 
 fn lines(message: &[u8]) -> Vec<Field> {
     let mut fields: Vec<Field> = Vec::new();
@@ -102,7 +118,7 @@ mod tests {
     use super::*;
 
     fn cut(message: &[u8]) -> Vec<(String, String)> {
-        let fields = Fields::of(message);
+        let fields = Fields::of(message, true);
         let pair = |field: &Field| {
             let value = String::from_utf8_lossy(&message[field.value..field.end]).into_owned();
             (field.name.clone(), value)
@@ -125,8 +141,8 @@ mod tests {
             ("b", "c"),
         ]);
         assert_eq!(cut(message), expected);
-        assert_eq!(Fields::of(message).dialect, "lines");
-        assert_eq!(Fields::of(message).spoken(message, false), Some("get"));
+        assert_eq!(Fields::of(message, true).dialect, "lines");
+        assert_eq!(Fields::of(message, true).spoken(message, false), Some("get"));
     }
 
     #[test]
@@ -136,15 +152,15 @@ mod tests {
         assert_eq!(cut(b"    27cmd=kvs-put;key=k;value=v;"), [], "it has not ended yet");
         let message = b"    26cmd=kvs-put;key=k;value=v;";
         assert_eq!(cut(message), expected);
-        assert_eq!(Fields::of(message).spoken(message, true), Some("put"));
+        assert_eq!(Fields::of(message, true).spoken(message, true), Some("put"));
         let answer = b"    26cmd=kvs-put-response;rc=0;";
-        assert_eq!(Fields::of(answer).spoken(answer, false), Some("put"));
+        assert_eq!(Fields::of(answer, false).spoken(answer, false), Some("put"));
     }
 
     #[test]
     fn what_is_no_message_has_no_fields() {
         for bytes in [&b""[..], b"hello\n", b"\xff\x00", b"     9cmd"] {
-            assert_eq!(Fields::of(bytes), Fields::default());
+            assert_eq!(Fields::of(bytes, true), Fields::default());
         }
     }
 }

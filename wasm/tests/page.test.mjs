@@ -108,6 +108,26 @@ test("one scenario is seen in three dialects", () => open(async (page) => {
   await page.getByRole("rowheader", { name: "length how many bytes follow" }).waitFor();
 }));
 
+test("ranks speak PMIx, which is loaded when one does, and a message of it has its fields", () => open(async (page) => {
+  const loaded = [];
+  page.on("request", (request) => loaded.push(new URL(request.url()).pathname));
+  await page.getByLabel("Scenario").selectOption("pmix-dead");
+  await page.getByRole("region", { name: "Run The run" }).getByRole("button", { name: /^rank 4/ }).waitFor();
+  assert.ok(loaded.some((path) => path.endsWith("pmix/pmi_playground_bg.wasm")), loaded.join(" "));
+  await page.keyboard.press("End");
+  await tab(page, "Events");
+  await press(page, /rank 2 → server: greeting/);
+  await page.getByText("PMIx: the client says which rank it is").waitFor();
+  await tab(page, "Events");
+  await page.getByRole("button", { name: /rank 2 → server: fence/ }).first().click();
+  await page.getByRole("row", { name: "command what is asked 3" }).waitFor();
+  await page.getByLabel("Dialect").selectOption("all");
+  await page.getByRole("region", { name: "Run PMIx" }).waitFor();
+  await page.getByRole("region", { name: "Run PMI 2.0" }).getByRole("button", { name: /^rank 4/ }).click();
+  await tab(page, "Events");
+  await page.getByRole("button", { name: /rank \d → server: get card-/ }).first().waitFor();
+}));
+
 test("equal ranks are folded, and one is followed", () => open(async (page) => {
   await page.keyboard.press("End");
   await press(page, "Fold ranks that go through the same");

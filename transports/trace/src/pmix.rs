@@ -10,7 +10,7 @@ use pmi_core::wire::Framed;
 use pmi_core::wire::pmix::greeting::{Greeting, read_welcome};
 use pmi_core::wire::pmix::header::{Header, TAG_REQUESTS};
 use pmi_core::wire::pmix::names::{Command, Status};
-use pmi_core::wire::pmix::{Family, Format, Type, Unpacker};
+use pmi_core::wire::pmix::{Family, Format, Request, Type, Unpacker};
 
 /// Where a connection of PMIx stands: each side begins with a message that has no header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -175,8 +175,7 @@ pub(crate) fn describe(direction: Direction, message: &[u8]) -> Option<Meaning> 
 const GREETING_NAME: &str = "pmix greeting";
 
 fn command(body: &[u8]) -> Option<Command> {
-    let read = |from: &mut Unpacker<'_>| Some(Command(from.one(Type::COMMAND).ok()?.u8().ok()?));
-    in_any_format(body, |from| read(from).filter(|command| command.name().is_some()))
+    Request::command_of(body).map(|(command, _)| command)
 }
 
 /// Reads the front of a message in each way that values are written until one fits.

@@ -1,6 +1,6 @@
 //! What happened, as the page draws it: messages with the time they took, fences, and events.
 
-use crate::fields::Fields;
+use crate::fields::{Fields, PMIX, pmix};
 use crate::json::Json;
 use pmi_core::command::{Group, Request};
 use pmi_core::wire::{Framed, pmi1, pmi2};
@@ -157,11 +157,17 @@ impl Story {
 
     /// Finds the fences in the messages.
     pub(crate) fn find_fences(&mut self) {
-        // For each lane, the visits that have not ended: which fence, and which visit of it.
-        let mut open: Vec<VecDeque<(usize, usize)>> = vec![VecDeque::new(); self.lanes.len()];
+        // For each lane, the visits that have not ended: which fence, which visit of it, and what the answer
+        // will share with the question if it is not known by a name.
+        let mut open: Vec<VecDeque<(usize, usize, Option<u32>)>> =
+            vec![VecDeque::new(); self.lanes.len()];
         for message in &self.messages {
-            let fields = Fields::of(&message.bytes);
-            if fields.spoken(&message.bytes, message.is_up) != Some("barrier_in") {
+            let fields = Fields::of(&message.bytes, message.is_up);
+            let tag_shared = fields.tag(&message.bytes);
+            let is_named = fields.spoken(&message.bytes, message.is_up) == Some("barrier_in");
+            let is_awaited = |(.., tag): &(usize, usize, Option<u32>)| *tag == tag_shared;
+            let answered = open[message.lane].iter().position(is_awaited);
+            if !is_named && (message.is_up || tag_shared.is_none() || answered.is_none()) {
                 continue;
             }
             if message.is_up {
@@ -178,10 +184,12 @@ impl Story {
                     self.fences.len() - 1
                 });
                 let visits = &mut self.fences[at].inside;
-                open[message.lane].push_back((at, visits.len()));
+                open[message.lane].push_back((at, visits.len(), tag_shared));
                 let visit = Visit { lane: message.lane, asked: message.sent, ..Visit::default() };
                 visits.push(Visit { came: message.arrival(), ..visit });
-            } else if let Some((fence, visit)) = open[message.lane].pop_front() {
+            } else if let Some((fence, visit, _)) =
+                answered.and_then(|at| open[message.lane].remove(at))
+            {
                 let visit = &mut self.fences[fence].inside[visit];
                 (visit.freed, visit.left) = (Some(message.sent), message.arrival());
             }
@@ -233,7 +241,7 @@ impl Message {
                 json.plain("had", had);
             });
         });
-        let fields = Fields::of(&self.bytes);
+        let fields = Fields::of(&self.bytes, self.is_up);
         json.text("dialect", fields.dialect);
         let spoken = fields.spoken(&self.bytes, self.is_up);
         json.text("name", spoken.unwrap_or_default());
@@ -299,6 +307,9 @@ impl Pipes {
 
 /// Whether a message has its end.
 fn is_whole(bytes: &[u8]) -> bool {
+    if PMIX && let Some(is_whole) = pmix::is_whole(bytes) {
+        return is_whole;
+    }
     match pmi2::frame(bytes) {
         Ok(framed) => framed != Framed::Partial,
         Err(_) => bytes.ends_with(b"\n"),

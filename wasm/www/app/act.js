@@ -3,7 +3,7 @@
 import { button, h, icon } from "./dom.js";
 import { notice } from "./notice.js";
 import { stateOf } from "./pane.js";
-import { quoted, typed } from "./source.js";
+import { quoted, titled, typed } from "./source.js";
 
 /// Faults: what the button says, what it means, and what is done to a rank.
 const FAULTS = [
@@ -39,7 +39,7 @@ export function actView(app, session) {
   const choice = h("select", { "aria-label": "Rank to act on", onchange: () => app.choose(Number(choice.value)) },
     view.ranks.map((other) => h("option", { value: other.rank, selected: other.rank === lane }, `rank ${other.rank}`)));
   return h("div", { class: "act" },
-    h("div", { class: "row" }, choice, h("span", { class: "aside" }, `${word}, PMI ${dialect}`)),
+    h("div", { class: "row" }, choice, h("span", { class: "aside" }, `${word}, ${titled(dialect)}`)),
     hand(session, rank),
     h("section", {}, h("h3", {}, "Make something go wrong"),
       h("div", { class: "grid" }, FAULTS.map(([name, about, what]) =>

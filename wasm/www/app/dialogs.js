@@ -20,9 +20,9 @@ export function edit(session) {
   area.value = source.text;
   const wrong = h("p", { class: "warn", role: "status" });
   const box = dialog("The scenario", h("p", { class: "aside" }, "One sentence to a line. The grammar is on the page of pmi-sim."), area, wrong,
-    h("button", { type: "button", class: "primary", onclick: () => {
+    h("button", { type: "button", class: "primary", onclick: async () => {
       try {
-        session.play({ name: null, text: area.value, seed: source.seed });
+        await session.play({ name: null, text: area.value, seed: source.seed });
         box.close();
       } catch (error) {
         wrong.textContent = error.message;

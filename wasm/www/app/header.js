@@ -3,7 +3,7 @@
 import { button, h, icon } from "./dom.js";
 import { LESSONS } from "./lessons.js";
 import { notice } from "./notice.js";
-import { ranksOf } from "./source.js";
+import { DIALECTS, ranksOf, titled } from "./source.js";
 import { theme } from "./theme.js";
 
 export class Header {
@@ -27,8 +27,9 @@ export class Header {
       onchange: tried(() => session.vary({ ranks: Math.min(Math.max(Math.trunc(Number(this.ranks.value)) || 1, 1), RANKS_MAX) })) });
     this.dialect = h("select", { "aria-label": "Dialect", onchange: tried(() => session.vary({ dialect: this.dialect.value })) },
       h("option", { value: "", hidden: true }, "as written"),
-      ["1.1", "1.2", "2.0"].map((dialect) => h("option", { value: dialect }, `PMI ${dialect}`)),
-      h("option", { value: "all" }, "all three, side by side"));
+      DIALECTS.map((dialect) => h("option", { value: dialect }, titled(dialect))),
+      this.pmix = h("option", { value: "pmix", hidden: true }, titled("pmix")),
+      h("option", { value: "all" }, "all, side by side"));
     this.file = h("input", { type: "file", hidden: true, "aria-label": "File to open", onchange: tried(async () => {
       const [file] = this.file.files;
       if (file) await session.load(file.name, new Uint8Array(await file.arrayBuffer()));
@@ -75,6 +76,8 @@ export class Header {
     this.seed.value = source.text ? String(source.seed) : "";
     this.ranks.value = source.text ? ranksOf(source.text) : story.lanes.length;
     const dialects = new Set(story.lanes.map((lane) => lane.dialect));
+    // Nothing becomes PMIx that was not written for it: who is asked for a value is not said in PMI.
+    this.pmix.hidden = !dialects.has("pmix");
     this.dialect.value = source.dialects ? "all" : dialects.size === 1 ? [...dialects][0] : "";
     for (const field of [this.seed, this.ranks, this.dialect]) field.disabled = !source.text;
     this.about.textContent = source.lesson ? "" : story.about.map((line) => (story.recorded ? `${line[0].toUpperCase()}${line.slice(1).replace(/\.$/, "")}.` : line)).join(" ");

@@ -27,7 +27,7 @@ export function messageView(app) {
   const rows = picked.fields.map((field, index) => {
     const row = h("tr", { "data-field": index, tabindex: "0", ...light(index) },
       h("th", { scope: "row" }, field.name, FIELD[field.name] && h("small", {}, FIELD[field.name])),
-      h("td", {}, shown(picked.bytes.slice(field.value, field.end))));
+      h("td", {}, value(picked, field)));
     cells.push(row);
     return row;
   });
@@ -58,6 +58,13 @@ export function messageView(app) {
       : h("p", { class: "warn" }, "These bytes are no message of PMI."),
     h("h4", {}, "Bytes"), dump,
     picked.bytes.length > BYTES_MAX && h("p", { class: "aside" }, `and ${picked.bytes.length - BYTES_MAX} more`));
+}
+
+/// What a field holds: in PMIx a number if it is short, else text.
+function value(message, { value, end }) {
+  const bytes = message.bytes.slice(value, end);
+  if (message.dialect !== "pmix" || bytes.length > 4) return shown(bytes);
+  return String([...bytes].reduce((number, letter) => (number << 8) | letter.charCodeAt(0), 0));
 }
 
 function eventView(story, event) {

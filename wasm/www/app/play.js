@@ -3,16 +3,32 @@
 import { Play } from "../played/pmi_playground.js";
 import { spoken } from "./axis.js";
 
+/// What plays ranks that speak PMIx, once somebody wants that.
+let pmix = null;
+
+/// Loads what this scenario needs, if it is not there yet.
+export async function ready(text) {
+  if (pmix || !speaksPmix(text)) return;
+  const module = await import("../pmix/pmi_playground.js");
+  await module.default();
+  pmix = module.Play;
+}
+
+/// Whether ranks of this scenario speak PMIx.
+export const speaksPmix = (text) => /\bdialect pmix\b/.test(text);
+const player = (text) => (speaksPmix(text) ? pmix : Play);
+
 /// A run of the simulator.
 export class Run {
   /// `what`: the scenario's text, the seed as a BigInt, and what was done, a line each.
   constructor({ text, seed, done = "" }) {
-    this.#take(new Play(text, seed, done));
+    this.#take(new (player(text))(text, seed, done));
   }
 
   /// The run that a trace of the simulator is of.
-  static ofTrace(trace) {
-    const play = Play.of_trace(trace);
+  static async ofTrace(trace) {
+    await ready(trace);
+    const play = player(trace).of_trace(trace);
     return new Run({ text: play.scenario(), seed: BigInt(JSON.parse(play.story()).seed), done: play.done() });
   }
 
@@ -62,7 +78,7 @@ export class Run {
     const last = lines.at(-1).split(" ")[0];
     // What came with a link is taken back step by step.
     const before = this.#before.pop() ?? lines.filter((line) => line.split(" ")[0] !== last).join("\n");
-    this.#take(new Play(this.text, this.seed, before));
+    this.#take(new (player(this.text))(this.text, this.seed, before));
   }
 
   /// The same run once more.
@@ -149,6 +165,8 @@ export function value(message, name) {
 
 /// What a message says, in a word or two.
 function label(message) {
+  // An answer of PMIx does not say what it answers.
+  if (message.dialect === "pmix") return SPOKEN[message.name] ?? (message.name || (message.up ? "?" : "answer"));
   const word = value(message, "cmd") ?? value(message, "mcmd");
   if (!word) return message.raw ? "bytes" : "?";
   if (message.up) {

@@ -5,7 +5,7 @@ import { watch } from "./live.js";
 import { notice } from "./notice.js";
 import { Recorded, Run } from "./play.js";
 import * as share from "./share.js";
-import { ranksOf, runs, shipped, withDialect, withRanks } from "./source.js";
+import { DIALECTS, ranksOf, runs, shipped, withDialect, withRanks } from "./source.js";
 
 export class Session {
   /// `parts` are told what is shown: the tabs, and the teacher.
@@ -18,12 +18,12 @@ export class Session {
   /// Plays a scenario that comes with the page.
   async open(name, more = {}) {
     const text = await shipped(name);
-    this.play({ name, text, seed: 0n, ...more });
+    await this.play({ name, text, seed: 0n, ...more });
   }
 
-  /// Plays a scenario: `name` if it comes with the page, its `text`, the `seed`; `dialects` for all three.
-  play(source, at = {}) {
-    const all = runs(source);
+  /// Plays a scenario: `name` if it comes with the page, its `text`, the `seed`; `dialects` for all there are.
+  async play(source, at = {}) {
+    const all = await runs(source);
     this.watched?.close();
     this.watched = null;
     this.source = { dialects: false, lesson: null, ...source };
@@ -34,7 +34,7 @@ export class Session {
   }
 
   /// Plays a change of what is played: another seed, another number of ranks, another dialect.
-  vary({ seed, ranks, dialect }) {
+  async vary({ seed, ranks, dialect }) {
     const source = { ...this.source, lesson: null, done: undefined };
     if (!source.text) throw new Error("a recording cannot be played another way");
     if (seed !== undefined) source.seed = seed;
@@ -43,9 +43,10 @@ export class Session {
     }
     if (dialect !== undefined) {
       source.dialects = dialect === "all";
-      if (!source.dialects) Object.assign(source, { text: withDialect(source.text, dialect), name: null });
+      // What speaks PMIx was written for it.
+      if (DIALECTS.includes(dialect)) Object.assign(source, { text: withDialect(source.text, dialect), name: null });
     }
-    this.play(source);
+    await this.play(source);
   }
 
   /// Begins a lesson.
@@ -57,7 +58,7 @@ export class Session {
       await this.load(lesson.title, new Uint8Array(await answer.arrayBuffer()), id);
       return;
     }
-    this.play({ name: null, text: lesson.text, seed: 1n, lesson: id });
+    await this.play({ name: null, text: lesson.text, seed: 1n, lesson: id });
     this.app.choose(lesson.rank);
   }
 
@@ -72,7 +73,7 @@ export class Session {
     const text = link.text ?? (await shipped(link.scenario));
     const { view } = link;
     const dialects = view.dialects === "all";
-    this.play({ name: link.scenario, text, seed: link.seed, dialects, done: link.done, lesson: view.lesson }, { step: link.at });
+    await this.play({ name: link.scenario, text, seed: link.seed, dialects, done: link.done, lesson: view.lesson }, { step: link.at });
     const { app } = this;
     if (view.fold) app.fold(true);
     if (view.pane) app.activate(app.panes[Number(view.pane)] ?? app.active);
@@ -159,7 +160,7 @@ export class Session {
   /// Shows what a file holds: a trace of the simulator, or a recording.
   async load(name, bytes, lesson = null) {
     const isOurs = new TextDecoder().decode(bytes.slice(0, 16)).startsWith("pmi-sim trace");
-    const run = isOurs ? Run.ofTrace(new TextDecoder().decode(bytes)) : await Recorded.of(bytes);
+    const run = isOurs ? await Run.ofTrace(new TextDecoder().decode(bytes)) : await Recorded.of(bytes);
     this.watch(run, name, lesson);
     if (!isOurs) this.app.seekIndex(Infinity);
   }

@@ -1,6 +1,6 @@
 // The scenario that is played: its text, where it is from, and small changes to it.
 
-import { Run } from "./play.js";
+import { Run, ready, speaksPmix } from "./play.js";
 
 /// Reads the text of a scenario that comes with the page.
 export async function shipped(name) {
@@ -15,9 +15,11 @@ export function withRanks(text, count) {
   return /^ranks /m.test(text) ? text.replace(/^ranks .*$/m, `ranks ${count}`) : `ranks ${count}\n${text}`;
 }
 
-/// The same scenario with all ranks in one dialect.
+/// The same scenario with all ranks in one dialect of PMI. What only PMIx has words for is said in those of PMI:
+/// there a put needs no commit and is for everybody, and a get does not say whose value it wants.
 export function withDialect(text, dialect) {
-  const bare = text.replace(/^(all|rank [^\s]+)((?: .*)?) dialect \S+(.*)$/gm, "$1$2$3").replace(/^(all|rank \S+)\s*$/gm, "");
+  const plain = text.replace(/^\s*commit\s*\n/gm, "").replace(/^(\s*)get-of \S+ (\S+)(?: now)?(?: missing)?/gm, "$1get $2").replace(/^(\s*)put-(?:local|remote) /gm, "$1put ");
+  const bare = plain.replace(/^(all|rank [^\s]+)((?: .*)?) dialect \S+(.*)$/gm, "$1$2$3").replace(/^(all|rank \S+)\s*$/gm, "");
   return `${bare.trimEnd()}\nall dialect ${dialect}\n`;
 }
 
@@ -26,12 +28,20 @@ export function ranksOf(text) {
   return Number(/^ranks (\d+)/m.exec(text)?.[1] ?? 1);
 }
 
-/// The three dialects, the older first.
+/// The dialects of PMI, the older first.
 export const DIALECTS = ["1.1", "1.2", "2.0"];
 
-/// Runs of a scenario, and what each is called: one, or one in each dialect.
-export function runs({ text, seed, dialects, done = [""] }) {
-  if (dialects) return DIALECTS.map((dialect) => [new Run({ text: withDialect(text, dialect), seed }), `PMI ${dialect}`]);
+/// What people call a dialect.
+export const titled = (dialect) => (dialect === "pmix" ? "PMIx" : `PMI ${dialect}`);
+
+/// Runs of a scenario, and what each is called: one, or one in each dialect of PMI, and in PMIx if it was
+/// written for that.
+export async function runs({ text, seed, dialects, done = [""] }) {
+  await ready(text);
+  if (dialects) {
+    const all = DIALECTS.map((dialect) => [new Run({ text: withDialect(text, dialect), seed }), titled(dialect)]);
+    return speaksPmix(text) ? [...all, [new Run({ text, seed }), titled("pmix")]] : all;
+  }
   return done.map((done, at) => [new Run({ text, seed, done }), at === 0 ? "The run" : `Branch ${at}`]);
 }
 

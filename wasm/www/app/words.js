@@ -20,6 +20,10 @@ export const MEANING = {
   unpublish_name: "Takes a published name back.",
   spawn: "Asks the process manager to start more processes.",
   abort: "Asks for the end of the whole job.",
+  greeting: "PMIx: the client says which rank it is, and how it writes values.",
+  REQ: "PMIx: asks for the description of the job.",
+  COMMIT: "PMIx: hands over what was put. Others find it when they ask.",
+  notice: "PMIx: what the server tells without being asked.",
   finalize: "Says goodbye. Whoever ends without it is reported.",
 };
 
@@ -30,7 +34,9 @@ export const FIELD = {
   kvsname: "the space of keys", kvsname_max: "longest name of a space", keylen_max: "longest key",
   vallen_max: "longest value", msg: "why not", errmsg: "why not", found: "whether there is one", pmiid: "who the client is",
   pmirank: "which rank the client is", pmijobid: "its job", threaded: "whether threads of it ask", appnum: "number of the program",
-  size: "how many", rank: "which rank", thrid: "names the exchange", group: "who takes part, and the tag", tag: "names the fence",
+  size: "how many", rank: "which rank", thrid: "names the exchange", group: "who takes part, and the tag", tag: "names the fence, in PMIx the exchange",
+  connection: "which connection; servers send 0", greeting: "who asks, and how it writes values", command: "what is asked",
+  body: "values, as the greeting says they are written", status: "0: it worked", index: "the number of the connection",
   service: "the service", port: "where it is reached", name: "the name", wait: "whether to wait until it is there",
 };
 

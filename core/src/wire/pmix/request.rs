@@ -1,5 +1,6 @@
 //! What a client asks, command by command.
 
+use super::format::{Family, Format};
 use super::names::Command;
 use super::parts::{Info, List, Scopes};
 use super::types::Type;
@@ -193,6 +194,21 @@ pub struct Names<'a> {
 pub struct Codes<'a>(Unpacker<'a>);
 
 impl<'a> Request<'a> {
+    /// Which command a body begins with, and where the command ends, whatever way its connection writes
+    /// values: for whoever sees one message by itself.
+    pub fn command_of(body: &[u8]) -> Option<(Command, usize)> {
+        let read = |format| {
+            let mut from = Unpacker::new(body, format);
+            let command = Command(from.one(Type::COMMAND).ok()?.u8().ok()?);
+            command.name().map(|_| (command, from.at()))
+        };
+        // Where types are named, a wrong way is seen at once.
+        [true, false].into_iter().find_map(|is_described| {
+            let families = [Family::Flex, Family::Fixed].into_iter();
+            families.map(|family| Format { family, is_described }).find_map(read)
+        })
+    }
+
     /// Reads the body of a message.
     ///
     /// Errors: [`Malformed`].

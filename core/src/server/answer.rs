@@ -95,8 +95,12 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
     }
 
     /// What is owed when the answer was written; most questions have one answer.
-    pub(super) fn rest(&self, owed: &Owed) -> Option<Owed> {
-        let Owed::All(listing) = owed else { return None };
+    pub(super) fn rest(&self, exchange: &Exchange) -> Option<Owed> {
+        let Owed::All(listing) = &exchange.owed else { return None };
+        if !exchange.question.dialect.carries(&self.listed(listing)) {
+            // The list ended with a refusal: a pair left out would be taken for one that nobody put.
+            return None;
+        }
         if !listing.is_announced {
             return Some(Owed::All(Listing { is_announced: true, ..*listing }));
         }

@@ -180,7 +180,7 @@ impl<S: Storage> Server<S> {
             facts.other = self.jobs.get(other.0 as usize);
         }
         let len = facts.write(exchange, out)?;
-        let rest = if parts::CIRCLES { facts.rest(&exchange.owed) } else { None };
+        let rest = if parts::CIRCLES { facts.rest(exchange) } else { None };
         let signal = match exchange.owed {
             Owed::Notice(_) if parts::DIAL => job.listener(id).and_then(|(rank, listener)| {
                 Some(Event::Signal { job: talk.job, rank, signal: listener.signal.clone()? })

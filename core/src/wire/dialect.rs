@@ -2,7 +2,7 @@
 
 use super::pmi2::{self, Semicolons};
 use super::{Framed, frames, pmi1};
-use crate::command::{Reply, Request, Version};
+use crate::command::{Answer, Reply, Request, Version};
 use crate::error::{Full, Malformed};
 use crate::parts;
 
@@ -77,6 +77,14 @@ impl Dialect {
                 let (tag, request) = pmi2::read_request(message)?;
                 Ok(Said { tag, request: Some(request) })
             }
+        }
+    }
+
+    /// Whether every text of an answer can be said whole.
+    pub(crate) fn carries(self, answer: &Answer<'_>) -> bool {
+        match self {
+            Self::Frames(semicolons) if parts::FRAMES => pmi2::carries(answer, semicolons),
+            _ => true,
         }
     }
 

@@ -70,6 +70,36 @@ fn a_semicolon_is_stored_as_one_and_told_in_the_habit_of_the_reader() {
 }
 
 #[test]
+fn what_a_client_has_no_way_to_read_is_refused_wherever_it_stands() {
+    let refusal = |word: &str| {
+        right(&format!(
+            "cmd={word}-response;rc=14;errmsg=the value holds a semicolon, which this client has no \
+             way to read;"
+        ))
+    };
+    let mut ring = world(2);
+    let value = "ring-count=1;ring-left=a;;b;ring-right=c;";
+    assert_eq!(ring.say(0, &left(&format!("cmd=ring;{value}"))), "");
+    let heard = ring.say(1, &right("cmd=ring;ring-count=1;ring-left=d;ring-right=e;"));
+    assert_eq!(heard, refusal("ring"));
+    let heard = "cmd=ring-response;rc=0;ring-count=0;ring-left=e;ring-right=d;";
+    assert_eq!(ring.hear(0), right(heard));
+
+    let mut space = world(2);
+    for pair in ["key=a;value=1", "key=b;value=x;;y", "key=c;value=2"] {
+        space.say(0, &left(&format!("cmd=kvs-put;{pair};")));
+    }
+    let heard = space.say(0, &right("cmd=kvs-getall;jobid=kvs_1;"));
+    // The list ends there: a pair left out would be taken for one that nobody put.
+    let listed = right("cmd=kvs-getall-paircount-response;npair=3;")
+        + &right("cmd=kvs-getall-pair-response;key=a;val=1;")
+        + &refusal("kvs-getall");
+    assert_eq!(heard, listed);
+    let listed = space.say(0, &left("cmd=kvs-getall;jobid=kvs_1;"));
+    assert!(listed.contains("key=b;val=x;;y;"), "{listed}");
+}
+
+#[test]
 fn lines_are_still_answered_after_frames_were_agreed_on() {
     let mut world = world(1);
     assert!(world.say(0, "cmd=get_maxes\n").starts_with("cmd=maxes rc=0"));

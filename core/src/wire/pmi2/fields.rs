@@ -205,6 +205,19 @@ impl<'a> FrameWriter<'a> {
         self
     }
 
+    /// A sentence that somebody else wrote: for people, so that a byte of it may change.
+    pub(super) fn told(&mut self, key: &str, text: Text<'_>) -> &mut Self {
+        if self.semicolons == Semicolons::Doubled {
+            return self.text(key, text);
+        }
+        self.key(key);
+        for byte in text.bytes() {
+            self.writer.byte(if byte == b';' { b'_' } else { byte });
+        }
+        self.writer.byte(b';');
+        self
+    }
+
     /// Fills in the length.
     pub(super) fn finish(mut self) -> Result<usize, Full> {
         let body = self.writer.len().saturating_sub(PMI2_LENGTH_DIGITS);

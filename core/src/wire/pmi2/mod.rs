@@ -12,6 +12,7 @@ mod spawn;
 
 use self::fields::Body;
 pub use self::fields::Semicolons;
+pub(super) use self::reply::carries;
 pub use self::reply::{read_reply, write_reply};
 pub use self::request::{read_request, write_request};
 use super::{Framed, names, quirks};

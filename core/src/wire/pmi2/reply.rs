@@ -35,7 +35,25 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     Ok(Reply { to, tag, code, answer })
 }
 
+/// Whether a client of this habit can be given every text of an answer whole.
+pub(in crate::wire) fn carries(answer: &Answer<'_>, semicolons: Semicolons) -> bool {
+    let none = Text::default();
+    let texts = match *answer {
+        Answer::Value(text) | Answer::Name(text) | Answer::Challenge(text) => [text, none],
+        Answer::Pair(pair) => [pair.key, pair.value],
+        Answer::Ring { left, right, .. } => [left, right],
+        Answer::Identity(Identity { spawner: text, .. }) | Answer::Made { job: text, .. } => {
+            [text.unwrap_or_default(), none]
+        }
+        Answer::Spawned { job, codes } => [job.unwrap_or_default(), codes.unwrap_or_default()],
+        _ => return true,
+    };
+    texts.iter().all(|text| sayable(*text, semicolons).is_ok())
+}
+
 /// Writes one answer to a client. `word` is the command of a request that we do not know.
+///
+/// An answer that a client of this habit would misread is refused instead.
 ///
 /// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
 pub fn write_reply(
@@ -47,6 +65,13 @@ pub fn write_reply(
     let known = names::of(reply.to).map_or("", |words| words.frame);
     let name = if known.is_empty() { word } else { known.as_bytes() };
     let name = if name.is_empty() { quirks::UNREADABLE } else { name };
+    let response = [name, names::RESPONSE];
+    if !carries(&reply.answer, semicolons) {
+        // Cutting a text short would be taken for the text.
+        let mut frame = FrameWriter::new(out, &response, reply.tag, semicolons);
+        frame.number("rc", Code::OTHER.0).text("errmsg", Text::from(UNREADABLE_TEXT));
+        return frame.finish();
+    }
     let unnamed = match reply.answer {
         Answer::Challenge(_) if parts::DIAL => names::CHALLENGE,
         Answer::Count(_) if parts::CIRCLES => names::GETALL_COUNT,
@@ -66,22 +91,13 @@ pub fn write_reply(
         };
         return frame.finish();
     }
-    let mut frame = FrameWriter::new(out, &[name, names::RESPONSE], reply.tag, semicolons);
-    let reads = quirks::MISSING_BY_CODE.contains(&reply.to);
-    let answer = match reply.answer {
-        Answer::Value(value) if sayable(value, semicolons).is_err() => {
-            // Cutting the value short would be taken for the value.
-            frame.number("rc", Code::OTHER.0).text("errmsg", Text::from(UNREADABLE_VALUE));
-            return frame.finish();
-        }
-        Answer::Missing if reads => {
-            frame.number("rc", quirks::MISSING.0).flag("found", false);
-            return frame.finish();
-        }
-        answer => answer,
-    };
+    let mut frame = FrameWriter::new(out, &response, reply.tag, semicolons);
+    if reply.answer == Answer::Missing && quirks::MISSING_BY_CODE.contains(&reply.to) {
+        frame.number("rc", quirks::MISSING.0).flag("found", false);
+        return frame.finish();
+    }
     frame.number("rc", reply.code.0);
-    match answer {
+    match reply.answer {
         Answer::Identity(identity) => write_identity(&mut frame, identity),
         Answer::Name(name) => {
             frame.text("jobid", name);
@@ -122,7 +138,7 @@ pub fn write_reply(
             }
         }
         Answer::Told(text) => {
-            frame.text("errmsg", text);
+            frame.told("errmsg", text);
         }
         Answer::Nothing
             if parts::CIRCLES && reply.to == Verb::Connect && reply.code.is_success() =>
@@ -219,4 +235,4 @@ fn write_identity(frame: &mut FrameWriter<'_>, identity: Identity<'_>) {
     frame.optional("spawner-jobid", identity.spawner);
 }
 
-const UNREADABLE_VALUE: &str = "the value holds a semicolon, which this client has no way to read";
+const UNREADABLE_TEXT: &str = "the value holds a semicolon, which this client has no way to read";

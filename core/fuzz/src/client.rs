@@ -1,13 +1,13 @@
 //! A client whose caller asks anything at any time, and whose server says anything.
 
 use super::script::{self, Step};
+
 use pmi_core::client::{BUFFER_BYTES, Client, Event, LISTENER_BYTES, Listener, Ticket};
 use pmi_core::command::{
     Answer, Argument, Group, InfoList, Pair, Place, Program, Request, Spawn, Text, Version,
 };
 use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
-use pmi_core::storage::Buffer;
 use pmi_core::time::Instant;
 use pmi_core::wire::{Framed, Unwritten, frames, pmi1, pmi2};
 
@@ -31,8 +31,8 @@ pub fn client_bytes(script: &[u8]) {
 /// The second connection of a process, to whose opening the server says anything.
 fn listener_bytes(script: &[u8]) {
     for version in [Version::V1_1, Version::V2_0] {
-        let buffer = Bounded(Vec::new());
-        let mut listener = Listener::new(buffer, 1, None, version).expect("a version we speak");
+        let mut listener =
+            Listener::new(Buffer::new(), 1, None, version).expect("a version we speak");
         let opening = listener.poll_transmit(&mut [0; LISTENER_BYTES]);
         assert!(matches!(opening, Ok(Some(1..))), "{opening:?}");
         let Version { major, minor } = version;
@@ -61,7 +61,7 @@ fn listener_bytes(script: &[u8]) {
 
 /// A client and what its owner knows about it.
 struct Caller {
-    client: Client<Bounded, SLOTS>,
+    client: Client<Buffer, SLOTS>,
     /// What was asked and has no answer.
     open: Vec<Ticket>,
     failed: Option<PeerError>,
@@ -71,7 +71,7 @@ struct Caller {
 
 impl Caller {
     fn new() -> Self {
-        let client = Client::new(Bounded(Vec::new()));
+        let client = Client::new(Buffer::new());
         Self { client, open: Vec::new(), failed: None, is_new: true }
     }
 
@@ -251,32 +251,8 @@ impl Caller {
     }
 }
 
-/// Bytes that nobody can make more of than a client needs.
-#[derive(Debug)]
-struct Bounded(Vec<u8>);
-
-impl Buffer for Bounded {
-    fn as_slice(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn room(&self) -> usize {
-        BUFFER_BYTES - self.0.len()
-    }
-
-    fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        let needed = self.0.len() + bytes.len();
-        if needed > BUFFER_BYTES {
-            return Err(Full { needed });
-        }
-        self.0.extend(bytes);
-        Ok(())
-    }
-
-    fn drop_front(&mut self, len: usize) {
-        self.0.drain(..len.min(self.0.len()));
-    }
-}
+/// As many bytes as a client needs, and no more.
+type Buffer = heapless::Vec<u8, BUFFER_BYTES>;
 
 fn place(number: u8) -> Place<'static> {
     match number / 2 % 4 {

@@ -1,6 +1,6 @@
 //! The two that must hear what they ask for, whatever the others do.
 
-use super::memory::Bounded;
+use super::memory::Inbox;
 use super::world::World;
 use pmi_core::client::pmix::{Client, Datum, Event, Identity, Memory, Request, Scope};
 use pmi_core::ids::KvsName;
@@ -14,7 +14,7 @@ use pmi_core::wire::pmix::{Family, Format, Proc};
 /// One of them.
 pub(super) struct Healthy {
     pub(super) id: ConnectionId,
-    client: Client<Bounded>,
+    client: Client<Inbox>,
     /// Not taken by the server yet.
     said: Vec<u8>,
 }
@@ -24,7 +24,7 @@ impl Healthy {
         let (family, is_described) = [(Family::Flex, false), (Family::Fixed, true)][rank as usize];
         let format = Format { family, is_described };
         let credential = Some(Credential { user: 1, group: 1 });
-        let lent = Bounded::default;
+        let lent = Inbox::new;
         let memory = Memory { said: lent(), heard: lent(), posts: lent(), job: lent() };
         let identity = Identity { nspace, rank, credential, format };
         Self { id, client: Client::new(identity, memory), said: Vec::new() }

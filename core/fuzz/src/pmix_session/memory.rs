@@ -1,11 +1,9 @@
 //! Memory that counts what is made of it.
 
-use pmi_core::error::Full;
 use pmi_core::server::pmix::{
     Block, Collective, Connection, Group, Happening, JobView, Memory, Pending, Post, Published,
 };
 use pmi_core::server::{Exchange, Job, Member, Session, Storage};
-use pmi_core::storage::Buffer;
 use pmi_core::store::{Arena, Place};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -48,31 +46,7 @@ impl Drop for Bytes {
 }
 
 /// Bytes of one message, of which nobody can make more than the owner wants to hold.
-#[derive(Debug, Default)]
-pub(super) struct Bounded(Vec<u8>);
-
-impl Buffer for Bounded {
-    fn as_slice(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn room(&self) -> usize {
-        INBOX_BYTES - self.0.len()
-    }
-
-    fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        let needed = self.0.len() + bytes.len();
-        if needed > INBOX_BYTES {
-            return Err(Full { needed });
-        }
-        self.0.extend(bytes);
-        Ok(())
-    }
-
-    fn drop_front(&mut self, len: usize) {
-        self.0.drain(..len.min(self.0.len()));
-    }
-}
+pub(super) type Inbox = heapless::Vec<u8, INBOX_BYTES>;
 
 /// What the sessions of PMIx are made of.
 #[derive(Debug)]
@@ -82,9 +56,9 @@ pub(super) type Pendings = [Option<Pending<Counted>>; PENDINGS];
 
 impl Memory for Lent {
     type Block = Counted;
-    type Inbox = Bounded;
+    type Inbox = Inbox;
     type Pendings = Pendings;
-    type Connections = [Option<Connection<Counted, Bounded, Pendings>>; CONNECTIONS];
+    type Connections = [Option<Connection<Counted, Inbox, Pendings>>; CONNECTIONS];
     type Posts = Vec<Post<Counted>>;
     type Jobs = [Option<JobView<Counted, Vec<Post<Counted>>>>; 2];
     type Collectives = [Option<Collective<Counted>>; 4];
@@ -101,9 +75,9 @@ type Exchanges = [Option<Exchange>; 1];
 pub(super) type Store = Arena<Vec<Place>, Vec<u8>>;
 
 impl Storage for Vectors {
-    type Inbox = Bounded;
+    type Inbox = Inbox;
     type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Bounded, Exchanges>>; 1];
+    type Sessions = [Option<Session<Inbox, Exchanges>>; 1];
     type Kvs = Store;
     type Members = Vec<Member>;
     type Jobs = [Option<Job<Store, Vec<Member>>>; 2];

@@ -2,7 +2,7 @@
 
 use super::healthy::Healthy;
 use super::memory::{
-    Bounded, CONNECTIONS, Counted, INBOX_BYTES, Lent, PENDINGS, Store, Vectors, live_bytes,
+    CONNECTIONS, Counted, INBOX_BYTES, Inbox, Lent, PENDINGS, Store, Vectors, live_bytes,
 };
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, KvsName, Rank};
@@ -69,7 +69,7 @@ impl World {
             let posts = nodes.iter().map(|_| Post::default()).collect();
             pmix.add_job(job, info, posts).expect("room for a job");
         }
-        let mut open = || pmix.open(Bounded::default(), [const { None }; PENDINGS], None);
+        let mut open = || pmix.open(Inbox::new(), [const { None }; PENDINGS], None);
         let callers = (0..CONNECTIONS - 2).map(|_| Caller::new(open().expect("room for all")));
         let callers: Vec<Caller> = callers.collect();
         let healthy =
@@ -300,7 +300,7 @@ impl World {
         let id = self.callers[who].id;
         self.asked.retain(|(asker, _)| *asker != id);
         let _ = self.pmix.close(id, &mut self.server);
-        let opened = self.pmix.open(Bounded::default(), [const { None }; PENDINGS], None);
+        let opened = self.pmix.open(Inbox::new(), [const { None }; PENDINGS], None);
         self.callers[who] = Caller::new(opened.expect("one was closed"));
     }
 }

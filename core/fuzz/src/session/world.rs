@@ -2,13 +2,13 @@
 
 use super::healthy::{ALONE, AMONG_OTHERS, Healthy};
 use super::link::Link;
+
 use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
 use pmi_core::command::{CodeRun, Notice};
-use pmi_core::error::{Code, Full};
+use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::machine::Machine;
 use pmi_core::server::{Event, Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
-use pmi_core::storage::Buffer;
 use pmi_core::store::{Arena, Place};
 use pmi_core::time::{Duration, Instant};
 
@@ -28,43 +28,17 @@ pub(super) struct World {
 
 struct Vectors;
 
+pub(super) type Inbox = heapless::Vec<u8, INBOX_BYTES>;
 type Exchanges = [Option<Exchange>; EXCHANGES];
 type Store = Arena<Vec<Place>, Vec<u8>>;
 
 impl Storage for Vectors {
-    type Inbox = Bounded;
+    type Inbox = Inbox;
     type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Bounded, Exchanges>>; 10];
+    type Sessions = [Option<Session<Inbox, Exchanges>>; 10];
     type Kvs = Store;
     type Members = Vec<Member>;
     type Jobs = [Option<Job<Store, Vec<Member>>>; 4];
-}
-
-/// Bytes that nobody can make more of than the owner wants to hold.
-#[derive(Debug, Default)]
-pub(super) struct Bounded(Vec<u8>);
-
-impl Buffer for Bounded {
-    fn as_slice(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn room(&self) -> usize {
-        INBOX_BYTES - self.0.len()
-    }
-
-    fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
-        let needed = self.0.len() + bytes.len();
-        if needed > INBOX_BYTES {
-            return Err(Full { needed });
-        }
-        self.0.extend(bytes);
-        Ok(())
-    }
-
-    fn drop_front(&mut self, len: usize) {
-        self.0.drain(..len.min(self.0.len()));
-    }
 }
 
 impl World {
@@ -234,8 +208,7 @@ impl World {
     /// Opens what is closed; the rank of a caller may be in use, and then it waits.
     fn open_all(&mut self) {
         for link in self.links.iter_mut().filter(|link| link.id.is_none()) {
-            let opened =
-                self.server.open(link.peer, Bounded::default(), [const { None }; EXCHANGES]);
+            let opened = self.server.open(link.peer, Inbox::new(), [const { None }; EXCHANGES]);
             link.id = opened.ok();
         }
     }

@@ -10,7 +10,7 @@ use pmi_core::error::Code;
 use pmi_core::ids::{KvsName, Rank, SessionId};
 use pmi_core::limits::{KEY_BYTES, KVSNAME_BYTES, MESSAGE_BYTES, REPLY_BYTES, VALUE_BYTES};
 use pmi_core::machine::Machine;
-use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place as Cell};
 use pmi_core::time::Instant;
 use pmi_core::wire::pmi2::{self, Semicolons};
@@ -163,7 +163,7 @@ fn they_do_the_same_in_frames_without_memory() {
 
 /// Asks one thing after the other, and hears these answers.
 fn converse(exchanges: &[(Request<'_>, Answer<'_>)]) {
-    let mut server = Server::<Arrays>::new([const { None }; 1], [const { None }; 1], store());
+    let mut server = Server::<Board>::new([const { None }; 1], [const { None }; 1], store());
     let name = KvsName::new(b"kvs_1").unwrap();
     let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
     let job = server.add_job(spec, [Member::new(0, 0)], store()).unwrap();
@@ -179,21 +179,12 @@ fn converse(exchanges: &[(Request<'_>, Answer<'_>)]) {
     assert!(client.is_finished() && server.session(session).unwrap().is_finished());
 }
 
-/// Arrays only: what a board lends.
-struct Arrays;
-
 type Store = Arena<[Cell; 8], [u8; 2048]>;
 type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
 type Mirror = Client<heapless::Vec<u8, PMI2_BUFFER_BYTES>>;
 
-impl Storage for Arrays {
-    type Inbox = Inbox;
-    type Exchanges = [Option<Exchange>; 1];
-    type Sessions = [Option<Session<Inbox, [Option<Exchange>; 1]>>; 1];
-    type Kvs = Store;
-    type Members = [Member; 1];
-    type Jobs = [Option<Job<Store, [Member; 1]>>; 1];
-}
+/// Arrays only: what a board lends.
+type Board = Arrays<Inbox, Store, [Member; 1], 1, 1, 1>;
 
 fn store() -> Store {
     Arena::new([Cell::FREE; 8], [0; 2048])
@@ -201,7 +192,7 @@ fn store() -> Store {
 
 /// One question and its answer, from end to end.
 fn exchange(
-    server: &mut Server<Arrays>,
+    server: &mut Server<Board>,
     session: SessionId,
     client: &mut Mirror,
     request: &Request<'_>,

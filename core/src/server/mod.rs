@@ -24,6 +24,7 @@ mod ring;
 mod services;
 mod session;
 mod state;
+mod storage;
 mod stuck;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ pub use job::{Job, JobSpec};
 pub use member::{Member, Phase};
 pub use owed::{Codes, Exchange, GroupFence, Listing, Owed, Question};
 pub use session::{Peer, Session};
+pub use storage::{Arrays, Storage};
 pub use waiting::Wait;
 
 use self::member::Listener;
@@ -47,23 +49,6 @@ use crate::storage::{Buffer, Slots};
 use crate::store::{Kvs, Shelf};
 use crate::time::Instant;
 use crate::wire::{Dialect, pmi2::Semicolons};
-
-/// What the memory of a server is made of. An owner names its kinds once.
-pub trait Storage {
-    /// Holds a message of one session that has not ended yet. Its size bounds what a peer can make
-    /// the server hold; [`MESSAGE_BYTES`](crate::limits::MESSAGE_BYTES) is enough for all but spawn.
-    type Inbox: Buffer + 'static;
-    /// Holds what one session is owed: one place for PMI-1.1, one for each thread of later ones.
-    type Exchanges: Slots<Exchange> + 'static;
-    /// Holds the sessions.
-    type Sessions: Slots<Session<Self::Inbox, Self::Exchanges>>;
-    /// Holds the keys and values of a job, and the published names.
-    type Kvs: Kvs;
-    /// Holds the members of a job.
-    type Members: AsRef<[Member]> + AsMut<[Member]>;
-    /// Holds the jobs.
-    type Jobs: Slots<Job<Self::Kvs, Self::Members>>;
-}
 
 /// Sessions and jobs, without I/O.
 #[derive(Debug)]

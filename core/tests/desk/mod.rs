@@ -6,25 +6,15 @@ use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_core::time::Instant;
 
-/// Everything in arrays and vectors.
-pub(crate) struct Small;
-
 pub(crate) type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-pub(crate) type Exchanges = [Option<Exchange>; 4];
 type Store = Arena<Vec<Place>, Vec<u8>>;
 
-impl Storage for Small {
-    type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Inbox, Exchanges>>; 4];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 1];
-}
+/// Everything in arrays and vectors.
+pub(crate) type Small = Arrays<Inbox, Store, Vec<Member>, 4, 4, 1>;
 
 pub(crate) struct Desk {
     pub(crate) server: Server<Small>,

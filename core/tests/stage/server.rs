@@ -7,7 +7,7 @@ use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Event, Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_core::time::Instant;
 use std::collections::VecDeque;
@@ -62,21 +62,11 @@ struct Connection {
     is_over: bool,
 }
 
-/// Everything in plain vectors.
-struct Vectors;
-
 type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-type Exchanges = [Option<Exchange>; 4];
 type Store = Arena<Vec<Place>, Vec<u8>>;
 
-impl Storage for Vectors {
-    type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Inbox, Exchanges>>; 8];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 4];
-}
+/// Everything in plain vectors.
+type Vectors = Arrays<Inbox, Store, Vec<Member>, 8, 4, 4>;
 
 impl Stage {
     /// `@ job NAME`, with `nodes=0,0,1` for where its ranks are, `universe=N`, `secret=TEXT`, and

@@ -10,7 +10,7 @@ use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
-use pmi_core::server::{self, Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::server::{self, Arrays, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place as Cell};
 use pmi_core::time::Instant;
 use pmi_link::{Carry, PumpError, flush, pump, task};
@@ -19,20 +19,9 @@ const NOW: Instant = Instant::from_micros(7);
 const SIZE: u32 = 5;
 
 type Message = heapless::Vec<u8, MESSAGE_BYTES>;
-type Exchanges = [Option<Exchange>; 2];
 type Store = Arena<Vec<Cell>, Vec<u8>>;
 
-#[derive(Debug)]
-struct Small;
-
-impl Storage for Small {
-    type Inbox = Message;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Message, Exchanges>>; 8];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 1];
-}
+type Small = Arrays<Message, Store, Vec<Member>, 8, 2, 1>;
 
 fn store() -> Store {
     Arena::new(vec![Cell::FREE; 64], vec![0; 16384])

@@ -11,26 +11,15 @@ use pmi_core::command::Version;
 use pmi_core::ids::{KvsName, Rank};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_link::{CallError, Carry, Link, PumpError, pump};
 use pmi_std::env::{Environment, Sockets, Speaks, Way};
 use pmi_std::{Bounded, Clock, ConnectError, NonBlocking, Stream, connect_by, connect_shared_by};
 
-#[derive(Debug)]
-struct Heap;
-
 type Store = Arena<Vec<Place>, Vec<u8>>;
-type Exchanges = [Option<Exchange>; 1];
 
-impl Storage for Heap {
-    type Inbox = Bounded;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Bounded, Exchanges>>; 4];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 1];
-}
+type Heap = Arrays<Bounded, Store, Vec<Member>, 4, 1, 1>;
 
 /// Serves one peer until it has said goodbye, with a job of one, or of four if it dials in.
 fn serve(stream: Stream, dials: bool) {

@@ -14,26 +14,15 @@ use pmi_core::command::{
 use pmi_core::error::{Code, Misuse, PeerError};
 use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::limits::MESSAGE_BYTES;
-use pmi_core::server::{Event, Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_link::blocking::Opening;
 use pmi_link::{CallError, Carry, PumpError, SpawnError, pump};
 use pmi_std::{Bounded, Clock, NonBlocking, Shared, Stream};
 
-#[derive(Debug)]
-struct Heap;
-
 type Store = Arena<Vec<Place>, Vec<u8>>;
-type Exchanges = [Option<Exchange>; 4];
 
-impl Storage for Heap {
-    type Inbox = Bounded;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Bounded, Exchanges>>; 4];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 4];
-}
+type Heap = Arrays<Bounded, Store, Vec<Member>, 4, 4, 4>;
 
 fn store() -> Store {
     Arena::new(vec![Place::FREE; 256], vec![0; 1 << 18])

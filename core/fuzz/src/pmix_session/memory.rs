@@ -3,7 +3,7 @@
 use pmi_core::server::pmix::{
     Block, Collective, Connection, Group, Happening, JobView, Memory, Pending, Post, Published,
 };
-use pmi_core::server::{Exchange, Job, Member, Session, Storage};
+use pmi_core::server::{Arrays, Member};
 use pmi_core::store::{Arena, Place};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -67,21 +67,10 @@ impl Memory for Lent {
     type Groups = [Option<Group<Counted>>; 4];
 }
 
-/// What the server behind them is made of.
-#[derive(Debug)]
-pub(super) struct Vectors;
-
-type Exchanges = [Option<Exchange>; 1];
 pub(super) type Store = Arena<Vec<Place>, Vec<u8>>;
 
-impl Storage for Vectors {
-    type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Inbox, Exchanges>>; 1];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 2];
-}
+/// What the server behind them is made of.
+pub(super) type Vectors = Arrays<Inbox, Store, Vec<Member>, 1, 1, 2>;
 
 /// Seven callers, and two that are healthy.
 pub(super) const CONNECTIONS: usize = 9;

@@ -8,7 +8,7 @@ use pmi_core::command::{CodeRun, Notice};
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::machine::Machine;
-use pmi_core::server::{Event, Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_core::time::{Duration, Instant};
 
@@ -26,20 +26,10 @@ pub(super) struct World {
     pub(super) secret_word: String,
 }
 
-struct Vectors;
-
 pub(super) type Inbox = heapless::Vec<u8, INBOX_BYTES>;
-type Exchanges = [Option<Exchange>; EXCHANGES];
 type Store = Arena<Vec<Place>, Vec<u8>>;
 
-impl Storage for Vectors {
-    type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Inbox, Exchanges>>; 10];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 4];
-}
+type Vectors = Arrays<Inbox, Store, Vec<Member>, 10, EXCHANGES, 4>;
 
 impl World {
     pub(super) fn new(script: &[u8]) -> Self {

@@ -13,22 +13,11 @@ use std::vec::Vec;
 use super::*;
 use crate::store::{Arena, Place as Cell};
 
-/// Everything in plain vectors: what a host lends.
-#[derive(Debug)]
-struct Vectors;
-
 type Inbox = heapless::Vec<u8, 4096>;
-type Exchanges = [Option<Exchange>; 4];
 type Store = Arena<Vec<Cell>, Vec<u8>>;
 
-impl Storage for Vectors {
-    type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Inbox, Exchanges>>; 8];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 4];
-}
+/// Everything in plain vectors: what a host lends.
+type Vectors = Arrays<Inbox, Store, Vec<Member>, 8, 4, 4>;
 
 fn store() -> Store {
     Arena::new(vec![Cell::FREE; 64], vec![0; 8192])

@@ -10,28 +10,16 @@ use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
 use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
-use pmi_core::server::{
-    Event, Exchange, Job, JobSpec, Member, Peer, Phase, Server, Session, Storage,
-};
+use pmi_core::server::{Arrays, Event, Job, JobSpec, Member, Peer, Phase, Server};
 use pmi_core::store::{Arena, Kvs, Place};
 use pmi_link::{Carry, pump};
 use pmi_std::{Bounded, Clock, NonBlocking};
 
-/// What a host lends.
-struct Host;
-
 type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-type Exchanges = [Option<Exchange>; 4];
 type Store = Arena<Vec<Place>, Vec<u8>>;
 
-impl Storage for Host {
-    type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Inbox, Exchanges>>; SESSIONS];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 1];
-}
+/// What a host lends.
+type Host = Arrays<Inbox, Store, Vec<Member>, SESSIONS, 4, 1>;
 
 /// Somebody who has dialled in.
 struct Caller {

@@ -9,25 +9,14 @@ use futures_lite::future::yield_now;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place as Cell};
 use pmi_core::time::Instant;
 
 type Message = heapless::Vec<u8, MESSAGE_BYTES>;
-type Exchanges = [Option<Exchange>; 4];
 type Store = Arena<Vec<Cell>, Vec<u8>>;
 
-#[derive(Debug)]
-pub(crate) struct Desk;
-
-impl Storage for Desk {
-    type Inbox = Message;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Message, Exchanges>>; 8];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 4];
-}
+pub(crate) type Desk = Arrays<Message, Store, Vec<Member>, 8, 4, 4>;
 
 /// A server that its clients share.
 pub(crate) type Shared = Rc<RefCell<Server<Desk>>>;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use pmi_core::ids::{JobId, KvsName};
-use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_core::time::{Duration, Instant as CoreInstant};
 use pmi_smoltcp::{Desk, Line, Notice, core_time};
@@ -161,21 +161,11 @@ pub(crate) fn server_at() -> IpEndpoint {
     IpEndpoint::new(local(), PORT)
 }
 
-/// What a board with eight callers lends.
-pub(crate) struct Board;
-
 pub(crate) type Inbox = Line<2048>;
-pub(crate) type Exchanges = [Option<Exchange>; 1];
 pub(crate) type Store = Arena<[Place; 32], [u8; 4096]>;
 
-impl Storage for Board {
-    type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = [Option<Session<Inbox, Exchanges>>; 8];
-    type Kvs = Store;
-    type Members = Vec<Member>;
-    type Jobs = [Option<Job<Store, Vec<Member>>>; 1];
-}
+/// What a board with eight callers lends.
+pub(crate) type Board = Arrays<Inbox, Store, Vec<Member>, 8, 1, 1>;
 
 /// A server with its sockets.
 pub(crate) struct Office {

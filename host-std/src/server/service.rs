@@ -139,12 +139,11 @@ impl Service {
     /// Forgets a job whose ranks have all been given up.
     pub fn remove_job(&mut self, job: JobId) {
         // It is refused only while a rank may still speak; the job then stays, which costs memory only.
-        if self.server.remove_job(job).is_ok() {
-            self.desk.pmix.remove_job(job, &mut self.server);
-            if let Some(seats) = self.seats.get_mut(index(job.0)) {
-                *seats = Vec::new();
-                self.tracer.remove_job(job.0);
-            }
+        if self.desk.pmix.remove_job(job, &mut self.server).is_ok()
+            && let Some(seats) = self.seats.get_mut(index(job.0))
+        {
+            *seats = Vec::new();
+            self.tracer.remove_job(job.0);
         }
     }
 

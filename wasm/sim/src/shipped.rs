@@ -29,6 +29,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("pmix", include_str!("../scenarios/pmix.txt")),
     ("pmix-wait", include_str!("../scenarios/pmix-wait.txt")),
     ("pmix-dead", include_str!("../scenarios/pmix-dead.txt")),
+    ("pmix-forgotten", include_str!("../scenarios/pmix-forgotten.txt")),
     ("pmix-mixed", include_str!("../scenarios/pmix-mixed.txt")),
     ("pmix-mixed-dead", include_str!("../scenarios/pmix-mixed-dead.txt")),
     ("dialling", include_str!("../scenarios/dialling.txt")),

@@ -221,15 +221,29 @@ impl<P: Memory> Pmix<P> {
         self.jobs.insert(view).map(drop).ok_or(Misuse::NoRoom { what: "job" })
     }
 
-    /// Forgets a job, what its ranks have posted, and what they have published for no longer. Its
-    /// connections must be closed.
-    pub fn remove_job<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
+    /// Forgets a job, here and in the server: what its ranks have posted, and what they have published for no
+    /// longer.
+    ///
+    /// Errors: [`Misuse::WrongState`] while a session or a connection of the job is open, or somebody claims
+    /// to be a rank of it: the next job may get its number. Nothing has changed then. Otherwise those of
+    /// [`Server::remove_job`].
+    pub fn remove_job<S: Storage>(
+        &mut self,
+        job: JobId,
+        server: &mut Server<S>,
+    ) -> Result<(), Misuse> {
+        let mut open = (0..self.connections.end()).filter_map(|at| self.connections.get(at));
+        if open.any(|connection| connection.talk.peer.is_some_and(|(of, _)| of == job)) {
+            return Err(Misuse::WrongState { needed: "no connection of the job is open" });
+        }
+        server.remove_job(job)?;
         self.forget_published(job, None, server);
         self.forget_events(job);
         self.forget_members(job);
         if let Some(at) = info::place(&self.jobs, job) {
             self.jobs.remove(at);
         }
+        Ok(())
     }
 
     /// Opens a connection to a caller that has until `deadline` to say who it is.

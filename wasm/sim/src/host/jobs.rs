@@ -160,13 +160,15 @@ impl Jobs {
         let is_over = |at: &usize| self.left[*at] == 0 && self.ids[*at].is_some();
         let mut over = (0..self.ids.len()).filter(is_over);
         // While a session of it is open, it stays.
-        let is_removed = |at: &usize| self.ids[*at].is_some_and(|id| server.remove_job(id).is_ok());
+        let is_removed = |at: &usize| {
+            let removed = self.ids[*at].map(|id| match PMIX {
+                true => pmix.remove_job(id, server),
+                false => server.remove_job(id),
+            });
+            removed.is_some_and(|removed| removed.is_ok())
+        };
         let at = if self.scenario.host.forgets { over.find(is_removed)? } else { return None };
-        if let Some(id) = self.ids[at].take()
-            && PMIX
-        {
-            pmix.remove_job(id, server);
-        }
+        self.ids[at] = None;
         Some(self.plans[at].name.clone())
     }
 

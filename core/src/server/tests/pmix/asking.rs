@@ -10,7 +10,6 @@ type Texts<'a> = &'a [(&'a [u8], &'a str)];
 impl Hall {
     /// Four ranks on two nodes, `near` and `far`, which the description of the job tells of.
     fn on_two_nodes() -> Self {
-        let mut hall = Self::empty(4);
         let info = packed(Format::PLAIN, &|to| {
             describe(4, to);
             for (number, name, alias) in [(0, "near", "here"), (1, "far", "there")] {
@@ -28,10 +27,7 @@ impl Hall {
                     .for_each(|rank| Proc { nspace: NSPACE, rank }.write(to));
             }
         });
-        let job = hall.world.job;
-        hall.pmix.remove_job(job, &mut hall.world.server);
-        let posts = (0..4).map(|_| Post::default()).collect();
-        hall.pmix.add_job(job, Block::from_slice(&info).unwrap(), posts).unwrap();
+        let mut hall = Self::described(4, &info);
         (0..4).for_each(|rank| {
             hall.join(rank, if rank == 3 { FIXED } else { Format::PLAIN });
         });

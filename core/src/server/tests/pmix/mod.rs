@@ -75,6 +75,11 @@ impl Hall {
     }
 
     fn empty(size: u32) -> Self {
+        Self::described(size, &packed(Format::PLAIN, &|to| describe(size, to)))
+    }
+
+    /// Nobody is in yet; `info` is what clients are told about the job.
+    fn described(size: u32, info: &[u8]) -> Self {
         let world = World::without_sessions(size, false);
         let mut pmix = Box::new(Pmix::new(Tables {
             connections: Vec8::new(),
@@ -84,9 +89,8 @@ impl Hall {
             events: Vec8::new(),
             groups: Vec8::new(),
         }));
-        let info = packed(Format::PLAIN, &|to| describe(size, to));
         let posts = (0..size).map(|_| Post::default()).collect();
-        pmix.add_job(world.job, Block::from_slice(&info).unwrap(), posts).unwrap();
+        pmix.add_job(world.job, Block::from_slice(info).unwrap(), posts).unwrap();
         Self { world, pmix, clients: Vec::new(), tag: 100, heard: Vec::new() }
     }
 

@@ -95,3 +95,22 @@ fn a_child_may_speak_for_its_rank_and_go_before_it() {
     hall.join(0, Format::PLAIN);
     assert_eq!(hall.world.phase(0), Phase::Open);
 }
+
+#[test]
+fn a_job_stays_while_somebody_speaks_for_it_or_claims_to() {
+    let mut hall = Hall::empty(2);
+    let claims = hall.open();
+    hall.hand_in(claims, &greeting(NSPACE, 0, Format::PLAIN)).unwrap();
+    hall.pmix.poll_event().unwrap();
+    let speaks = hall.join(1, Format::PLAIN);
+    let job = hall.world.job;
+    let refused = Err(Misuse::WrongState { needed: "no connection of the job is open" });
+    for id in [claims, hall.clients[speaks].0] {
+        assert_eq!(hall.pmix.remove_job(job, &mut hall.world.server), refused);
+        assert!(hall.world.server.job(job).is_some());
+        hall.pmix.close(id, &mut hall.world.server);
+    }
+    assert_eq!(hall.pmix.remove_job(job, &mut hall.world.server), Ok(()));
+    assert!(hall.world.server.job(job).is_none());
+    assert!(hall.pmix.remove_job(job, &mut hall.world.server).is_err());
+}

@@ -57,6 +57,8 @@ pub enum MutantKind {
     Greedy,
     /// Says that nothing was spawned when it was.
     DenySpawn,
+    /// Says that something was spawned when nothing was.
+    GrantSpawn,
     /// Lets a job begin without what it should find.
     ForgetPreput,
     /// Finds a key of a job that is not connected.
@@ -69,6 +71,8 @@ pub enum MutantKind {
     KeepName,
     /// Takes all nodes for one.
     OneNode,
+    /// Does not hear that a process which has said goodbye has ended.
+    MissEnd,
     /// Panics at a lookup.
     Crash,
 }
@@ -184,6 +188,9 @@ impl Mutant {
             MutantKind::DenySpawn if says(b"cmd=spawn_result rc=0") => {
                 vec![b"cmd=spawn_result rc=1 msg=no\n".to_vec()]
             }
+            MutantKind::GrantSpawn if says(b"cmd=spawn_result rc=-1") => {
+                vec![b"cmd=spawn_result rc=0 spawned_kvsname=kids errcodes=0,0\n".to_vec()]
+            }
             MutantKind::ForgetPreput if says(b"cmd=get_result rc=0") && self.acts() => {
                 vec![b"cmd=get_result rc=1 msg=no_such_key\n".to_vec()]
             }
@@ -235,6 +242,11 @@ impl Mutant {
         self.kind == MutantKind::OneNode
     }
 
+    /// Whether it hears that a process has ended.
+    pub(crate) fn hears_ends(&self) -> bool {
+        self.kind != MutantKind::MissEnd
+    }
+
     pub(crate) fn is_greedy(&self) -> bool {
         self.kind == MutantKind::Greedy
     }
@@ -284,7 +296,7 @@ fn changed(message: &[u8]) -> Vec<Vec<u8>> {
 
 impl MutantKind {
     /// All there are.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::EarlyFence,
         Self::LosePut,
         Self::WrongValue,
@@ -298,12 +310,14 @@ impl MutantKind {
         Self::HarmAnother,
         Self::Greedy,
         Self::DenySpawn,
+        Self::GrantSpawn,
         Self::ForgetPreput,
         Self::Leak,
         Self::WrongNeighbour,
         Self::EarlyRing,
         Self::KeepName,
         Self::OneNode,
+        Self::MissEnd,
         Self::Crash,
     ];
 
@@ -323,12 +337,14 @@ impl MutantKind {
             Self::HarmAnother => "harm-another",
             Self::Greedy => "greedy",
             Self::DenySpawn => "deny-spawn",
+            Self::GrantSpawn => "grant-spawn",
             Self::ForgetPreput => "forget-preput",
             Self::Leak => "leak",
             Self::WrongNeighbour => "wrong-neighbour",
             Self::EarlyRing => "early-ring",
             Self::KeepName => "keep-name",
             Self::OneNode => "one-node",
+            Self::MissEnd => "miss-end",
             Self::Crash => "crash",
         }
     }

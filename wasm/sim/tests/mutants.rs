@@ -91,6 +91,7 @@ fn a_neighbour_that_is_harmed_is_seen() {
 fn a_spawn_that_is_denied_or_comes_half_is_seen() {
     breaks("spawn", MutantKind::DenySpawn, "spawn");
     breaks("spawn", MutantKind::ForgetPreput, "value");
+    breaks("spawn-twice", MutantKind::GrantSpawn, "spawn");
 }
 
 #[test]
@@ -113,6 +114,7 @@ fn what_is_wrong_with_pmix_is_seen() {
     breaks("pmix-mixed", MutantKind::EarlyFence, "fence");
     breaks("pmix-mixed-dead", MutantKind::ForgetReport, "named");
     breaks("pmix-dead", MutantKind::BlameAnother, "blamed");
+    breaks("pmix-finalize-early", MutantKind::MissEnd, "waits");
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub struct Facts {
     pub dials: bool,
     /// It speaks PMIx.
     pub speaks_pmix: bool,
+    /// It has said that several threads of it ask.
+    pub has_threads: bool,
     /// It has dialled in and said who it is.
     pub has_joined: bool,
     /// It knows that its `init` was taken.
@@ -95,6 +97,9 @@ impl Census {
         };
         match note {
             Note::Started { .. } => facts.has_started = true,
+            Note::Asked { ask: Ask::FullInit { threaded: true, .. }, .. } => {
+                facts.has_threads = true;
+            }
             Note::Asked { ask: Ask::Finalize, .. } => facts.has_finalized = true,
             Note::Asked { ask: Ask::Abort { .. }, .. } => facts.has_aborted = true,
             Note::Answered { ask, got, .. } if got.is_success() => match ask {
@@ -150,13 +155,20 @@ impl Facts {
     }
 
     /// Whether it will never say anything more, as far as anybody but itself can know: a caller that
-    /// has not said who it is may dial again while it lives.
+    /// has not said who it is may dial again while it lives, and a rank of PMIx that has said goodbye may
+    /// begin anew.
     pub const fn is_done(&self) -> bool {
         let is_known = !self.dials || self.has_joined;
-        let has_hung_up = self.has_left || self.is_reset;
+        let may_return = self.speaks_pmix && self.has_finalized;
+        let has_hung_up = (self.has_left || self.is_reset) && !may_return;
         // A goodbye that was changed on its way is none.
-        let has_said_goodbye = self.has_finalized && !self.is_flipped_up;
+        let has_said_goodbye = self.has_finalized && !self.is_flipped_up && !may_return;
         self.has_ended || has_said_goodbye || self.has_broken || is_known && has_hung_up
+    }
+
+    /// Whether the server may take it for gone: a goodbye of PMIx may be lost on a link that breaks.
+    pub const fn may_be_gone(&self) -> bool {
+        self.is_done() || self.has_finalized && (self.has_left || self.is_reset)
     }
 
     /// Whether it may have told the server that it is somebody else.

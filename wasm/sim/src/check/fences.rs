@@ -202,7 +202,7 @@ impl Fences {
         let outside = self.missing(id);
         let outside: Vec<u32> =
             outside.into_iter().filter(|rank| census.of(*rank).speaks_true()).collect();
-        let is_missed = |rank: &u32| !(is_partial && census.of(*rank).is_done());
+        let is_missed = |rank: &u32| !(is_partial && census.of(*rank).may_be_gone());
         let outside: Vec<u32> = outside.into_iter().filter(is_missed).collect();
         if !outside.is_empty() {
             let round = id.round;

@@ -9,11 +9,21 @@ use crate::scenario::{Ask, JobPlan, Scenario};
 pub(super) struct Jobs {
     plans: Vec<JobPlan>,
     homes: Vec<usize>,
-    /// The rank that a job was spawned for, when the host began to start it.
-    begun: Vec<Option<u32>>,
+    /// For whom a job was spawned, when the host began to start it.
+    begun: Vec<Option<Begun>>,
+    /// Spawns without an answer: who wants which job.
+    asked: Vec<(u32, String)>,
     links: Vec<Link>,
     /// Counts what may take a connection away.
     changes: u32,
+}
+
+/// A job that was spawned.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    by: u32,
+    /// It knows.
+    is_told: bool,
 }
 
 /// Two jobs that somebody wanted to connect.
@@ -43,6 +53,7 @@ impl Jobs {
             homes: (0..scenario.ranks).map(|rank| scenario.home(rank).job).collect(),
             begun: vec![None; plans.len()],
             plans,
+            asked: Vec::new(),
             links: Vec::new(),
             changes: 0,
         }
@@ -52,7 +63,7 @@ impl Jobs {
         match note {
             Note::Spawned { rank, job } => {
                 if let Some(at) = self.named(job) {
-                    self.begun[at] = Some(*rank);
+                    self.begun[at] = Some(Begun { by: *rank, is_told: false });
                 }
             }
             Note::Started { rank } => {
@@ -70,6 +81,9 @@ impl Jobs {
                     self.changes += 1;
                     self.links.retain(|link| link.jobs.0 != at && link.jobs.1 != at);
                 }
+            }
+            Note::Asked { rank, ask: Ask::Spawn { job, .. }, .. } => {
+                self.asked.push((*rank, job.clone()));
             }
             Note::Asked { rank, ask: Ask::Connect { job }, .. } => {
                 if let Some(link) = self.link(*rank, job) {
@@ -162,18 +176,30 @@ impl Jobs {
         known.contains(&other)
     }
 
+    /// A rank that wants one job several times is told of one of its spawns that it has worked, of any.
     fn judge_spawn(
-        &self,
+        &mut self,
         rank: u32,
         job: &str,
         size: u32,
         is_yes: bool,
         said: &Said,
     ) -> Option<Found> {
-        let is_begun = self.named(job).is_some_and(|at| self.begun[at] == Some(rank));
-        if is_yes != is_begun {
+        let is_its = |(by, wanted): &(u32, String)| *by == rank && wanted == job;
+        if let Some(at) = self.asked.iter().position(is_its) {
+            self.asked.remove(at);
+        }
+        let may_come = self.asked.iter().any(is_its);
+        let begun = self.named(job).and_then(|at| self.begun.get_mut(at));
+        let begun = begun.filter(|begun| begun.is_some_and(|begun| begun.by == rank));
+        let is_untold = match begun {
+            Some(Some(begun)) if is_yes => !std::mem::replace(&mut begun.is_told, true),
+            Some(Some(begun)) => !begun.is_told && !may_come,
+            _ => false,
+        };
+        if is_yes != is_untold {
             let told = if is_yes { "has spawned" } else { "could not spawn" };
-            let truth = if is_begun { "it was started" } else { "it was not started" };
+            let truth = if is_yes { "it was not started for that" } else { "it was started" };
             return Some((
                 "spawn",
                 format!("rank {rank} was told that it {told} {job}, and {truth}"),

@@ -79,12 +79,18 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
         let is_odd = !census.all().any(|(rank, _)| doubtful(rank));
         return is_odd.then(|| format!("rank {rank} is in a fence that all have entered"));
     }
-    // A fence of PMIx ends without those that are gone, whoever has reported them.
+    // A fence of PMIx ends without those that are gone, whoever has reported them, and waits for the others.
     let is_gone = |rank: u32| census.of(rank).is_done() && !census.of(rank).is_tainted();
-    let all_gone = missing.iter().all(|rank| is_gone(*rank));
-    let is_forgiving = |rank: u32| census.of(rank).speaks_pmix && !doubtful(rank);
-    if all_gone && checks.fences.inside(fence).all(is_forgiving) {
-        return Some(format!("rank {rank} is in a fence of PMIx that waits for {missing:?}, gone"));
+    let inside = || checks.fences.inside(fence);
+    if inside().all(|rank| census.of(rank).speaks_pmix) {
+        if !missing.iter().all(|rank| is_gone(*rank)) {
+            return None;
+        }
+        if !inside().any(doubtful) {
+            return Some(format!(
+                "rank {rank} is in a fence of PMIx that waits for {missing:?}, gone"
+            ));
+        }
     }
     let done: Vec<u32> = missing.into_iter().filter(|rank| census.of(*rank).is_done()).collect();
     // A fence may wait for somebody whose last words did not come through, too.
@@ -99,13 +105,14 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
 /// Why nobody who shares the node of a rank is left to put what it waits for.
 fn waits_for_nobody(actors: &[Actor], rank: u32, checks: &Checks) -> Option<String> {
     let census = &checks.census;
-    // Another thread of a rank may put what one waits for.
+    // Another thread of a rank may put what one waits for, and nobody can know that it will not.
     let waits = |actor: &Actor| {
         let is_silent = |waiting: &Waiting| {
             !waiting.also && matches!(waiting.ask, Ask::Get { node: true, wait: true, .. })
         };
         let own = actor.waiting();
-        actor.life() == Life::Running && own.len() == 1 && own.iter().all(is_silent)
+        let is_one = own.len() == 1 && !census.of(actor.rank()).has_threads;
+        actor.life() == Life::Running && is_one && own.iter().all(is_silent)
     };
     let is_gone = |rank: u32| {
         let facts = census.of(rank);

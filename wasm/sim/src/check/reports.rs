@@ -69,6 +69,6 @@ fn is_just(rank: u32, failure: &Failure, census: &Census) -> bool {
     match failure {
         Failure::Peer(_) | Failure::Link(_) => facts.is_blamable(),
         Failure::Aborted(_) => facts.has_aborted || facts.is_tainted(),
-        Failure::Stuck => facts.is_done() || facts.has_aborted || facts.is_tainted(),
+        Failure::Stuck => facts.may_be_gone() || facts.has_aborted || facts.is_tainted(),
     }
 }

@@ -21,10 +21,19 @@ pub(super) struct Values {
     shown: Vec<Clock>,
     /// By job and key.
     puts: LiteMap<(usize, Vec<u8>), Vec<Put>>,
-    /// Spawns that were asked for, with what the job shall find.
-    spawns: Vec<(u32, String, Pairs)>,
+    /// Spawns that were asked for and not refused.
+    spawns: Vec<Spawn>,
     /// Gets without an answer, by rank and number.
     asked: LiteMap<(u32, u32), Asked>,
+}
+
+/// A spawn, and what the job shall find.
+#[derive(Clone, Debug)]
+struct Spawn {
+    rank: u32,
+    number: u32,
+    job: String,
+    preputs: Pairs,
 }
 
 /// Keys and their values.
@@ -123,7 +132,8 @@ impl Values {
                 self.asked.insert((rank, number), asked);
             }
             Ask::Spawn { job, preputs, .. } => {
-                self.spawns.push((rank, job.clone(), preputs.clone()));
+                let (job, preputs) = (job.clone(), preputs.clone());
+                self.spawns.push(Spawn { rank, number, job, preputs });
             }
             _ => {}
         }
@@ -131,9 +141,9 @@ impl Values {
 
     /// A job begins with what was asked for it.
     fn begin(&mut self, rank: u32, job: &str, jobs: &Jobs) {
-        let at = self.spawns.iter().rposition(|(by, name, _)| *by == rank && name == job);
+        let at = self.spawns.iter().position(|spawn| spawn.rank == rank && spawn.job == job);
         let (Some(at), Some(job)) = (at, jobs.named(job)) else { return };
-        let (_, _, preputs) = self.spawns.remove(at);
+        let Spawn { preputs, .. } = self.spawns.remove(at);
         for (key, value) in preputs {
             let clock = vec![0; self.clocks.len()];
             let put = Put { rank, number: 0, value, index: None, clock, is_first: true };
@@ -164,6 +174,9 @@ impl Values {
                     *clock += 1;
                     put.index = Some(*clock);
                 }
+            }
+            Ask::Spawn { .. } if !got.is_success() => {
+                self.spawns.retain(|spawn| (spawn.rank, spawn.number) != (rank, number));
             }
             Ask::Get { node: false, key, .. } => {
                 let Some(asked) = self.asked.remove(&(rank, number)) else { return };

@@ -155,7 +155,9 @@ impl Host {
             }
             for rank in ranks {
                 self.serve(rank, true, now, net, notes);
+                let hears = !MUTANTS || self.mutant.as_ref().is_none_or(Mutant::hears_ends);
                 if self.gone.remove(&rank).is_some()
+                    && hears
                     && let Some((job, own)) = self.jobs.seat(rank)
                 {
                     self.server.member_gone(job, own);

@@ -1,4 +1,8 @@
 //! Scenarios made of a seed: programs that nobody would write, in worlds that nobody wants.
+//!
+//! An even seed makes one job of PMI, an odd one jobs that meet each other, in which ranks may speak PMIx.
+
+mod jobs;
 
 use crate::dice::{Dice, Percent, Span};
 use crate::scenario::{
@@ -10,6 +14,10 @@ use pmi_core::command::Version;
 
 /// Makes a scenario of `seed`. The same seed makes the same one everywhere.
 pub fn scenario(seed: u64) -> Scenario {
+    if seed % 2 == 1 { jobs::scenario(seed) } else { one_job(seed) }
+}
+
+fn one_job(seed: u64) -> Scenario {
     let mut dice = Dice::new(seed, STREAM);
     let ranks = 1 + u32::try_from(dice.below(5)).unwrap_or(0);
     let nodes = 1 + u32::try_from(dice.below(u64::from(ranks))).unwrap_or(0);
@@ -201,7 +209,7 @@ mod tests {
 
     #[test]
     fn random_scenarios_can_be_written_and_read() {
-        for seed in 0..200 {
+        for seed in 0..400 {
             let made = scenario(seed);
             let text = made.to_string();
             assert_eq!(text.parse::<Scenario>().as_ref(), Ok(&made), "{text}");

@@ -81,6 +81,39 @@ fn a_get_waits_for_the_value_or_for_its_time_or_for_the_end_of_its_owner() {
     assert_eq!(hall.object(1), Err(Status::NOT_FOUND));
 }
 
+/// Whoever comes from PMI does not say whose value it wants.
+#[test]
+fn a_get_of_any_rank_finds_whoever_has_put_the_key() {
+    // Ranks 0 and 1 share a node, 2 is elsewhere.
+    let mut hall = Hall::new(3);
+    let any = |hall: &mut Hall, client, key, now| {
+        hall.get(client, ranks::UNDEF, Some(key), now);
+        hall.object(client)
+    };
+    assert_eq!(any(&mut hall, 0, "k", true), Err(Status::NOT_FOUND));
+    assert_eq!(hall.commit(2, "k", &[scope::GLOBAL]), Status::SUCCESS);
+    assert_eq!(any(&mut hall, 0, "k", false), Ok((2, vec!["k".into()])));
+    // Whoever has put it finds it, too.
+    assert_eq!(any(&mut hall, 2, "k", false), Ok((2, vec!["k".into()])));
+    // Of several the answer is one, and only one that is for who asks.
+    assert_eq!(hall.commit(1, "k", &[scope::LOCAL]), Status::SUCCESS);
+    assert_eq!(any(&mut hall, 0, "k", false), Ok((1, vec!["k".into()])));
+    assert_eq!(any(&mut hall, 2, "k", false), Ok((2, vec!["k".into()])));
+    // What nobody has put yet may come from anybody who is left, and is waited for as long as any other value.
+    hall.get(1, ranks::UNDEF, Some("later"), false);
+    hall.end(0);
+    assert_eq!(hall.answers(1), []);
+    assert_eq!(hall.commit(2, "later", &[scope::GLOBAL]), Status::SUCCESS);
+    let answers = hall.answers(1);
+    assert_eq!(object(&answers[0].1, Format::PLAIN).0, 2);
+    hall.get(2, ranks::UNDEF, Some("never"), false);
+    hall.late(2);
+    assert_eq!(hall.object(2), Err(Status::TIMEOUT));
+    // Without a key nothing says what is wanted; what there is will do.
+    hall.get(1, ranks::UNDEF, None, false);
+    assert!(hall.object(1).is_ok());
+}
+
 #[test]
 fn what_the_launcher_says_is_found_for_ranks_and_jobs() {
     let mut hall = Hall::new(2);

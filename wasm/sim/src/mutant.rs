@@ -3,6 +3,8 @@
 //! A mutant stands between the shipped server and the links, and changes messages: nothing of the
 //! core has to be broken for it.
 
+mod pmix;
+
 use litemap::LiteMap;
 use pmi_core::wire::{Framed, pmi2};
 use std::fmt;
@@ -21,8 +23,8 @@ pub struct Mutant {
     /// Ranks whose next release was forged already, so that the true one must not follow.
     released: LiteMap<u32, ()>,
     kept: LiteMap<u32, Vec<u8>>,
-    /// Ranks that speak PMIx, whose messages are left as they are.
-    binary: LiteMap<u32, ()>,
+    /// What is known of ranks that speak PMIx.
+    binary: LiteMap<u32, pmix::Talk>,
     /// A port that was found once.
     port: Option<Vec<u8>>,
     has_acted: bool,
@@ -95,10 +97,12 @@ impl Mutant {
     pub(crate) fn input(&mut self, rank: u32, bytes: &[u8]) -> Vec<u8> {
         let begins = self.partial.get(&rank).is_none_or(Vec::is_empty);
         if begins && bytes.first() == Some(&0xff) {
-            self.binary.insert(rank, ());
+            self.binary.entry(rank).or_default();
         }
-        if self.binary.contains_key(&rank) {
-            return bytes.into();
+        if let Some(talk) = self.binary.get_mut(&rank) {
+            let (out, answers) = talk.input(self.kind, bytes, &mut self.has_acted);
+            self.forged.entry(rank).or_default().extend(answers);
+            return out;
         }
         let mut out = Vec::new();
         let mut pending = self.partial.remove(&rank).unwrap_or_default();
@@ -159,10 +163,8 @@ impl Mutant {
         let says = |word: &[u8]| message.starts_with(word);
         let same = vec![message.to_vec()];
         let kind = self.kind;
-        if self.binary.contains_key(&rank) {
-            let is_status = (HEADER_BYTES + 1..=HEADER_BYTES + 8).contains(&message.len());
-            let is_lost = kind == MutantKind::SwallowReply && is_status && self.acts();
-            return if is_lost { vec![] } else { same };
+        if let Some(talk) = self.binary.get_mut(&rank) {
+            return talk.output(kind, message, &mut self.has_acted);
         }
         match kind {
             MutantKind::EarlyFence
@@ -281,9 +283,6 @@ fn field<'a>(message: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 fn framed(body: &[u8]) -> Vec<u8> {
     [format!("{:<6}", body.len()).as_bytes(), body].concat()
 }
-
-/// In front of every message of PMIx but the first.
-const HEADER_BYTES: usize = 16;
 
 /// The message with another last letter.
 fn changed(message: &[u8]) -> Vec<Vec<u8>> {

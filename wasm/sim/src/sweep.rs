@@ -48,15 +48,19 @@ pub struct Summary {
 }
 
 impl Case {
-    /// Everything there is to sweep: the scenarios that come with this crate, and random ones.
+    /// Everything there is to sweep: the scenarios that come with this crate, those that PMIx ranks can play
+    /// as well played by them, and random ones.
     ///
     /// Errors: a scenario that cannot be read, with its name.
     pub fn all() -> Result<Vec<Self>, (String, ScenarioError)> {
-        let shipped = SHIPPED.iter().map(|(name, text)| {
-            let scenario = text.parse().map_err(|error| (String::from(*name), error))?;
-            Ok(Self::Fixed(Box::new(scenario)))
-        });
-        shipped.chain([Ok(Self::Random)]).collect()
+        let mut all = Vec::new();
+        for (name, text) in SHIPPED {
+            let scenario: Scenario = text.parse().map_err(|error| (String::from(*name), error))?;
+            let as_pmix = scenario.in_pmix().ok().filter(|as_pmix| *as_pmix != scenario);
+            all.extend([Some(scenario), as_pmix].into_iter().flatten());
+        }
+        let fixed = all.into_iter().map(|scenario| Self::Fixed(Box::new(scenario)));
+        Ok(fixed.chain([Self::Random]).collect())
     }
 
     /// Its name.

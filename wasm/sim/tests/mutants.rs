@@ -117,6 +117,30 @@ fn what_is_wrong_with_pmix_is_seen() {
     breaks("pmix-finalize-early", MutantKind::MissEnd, "waits");
 }
 
+/// Scenarios of PMI that are played by PMIx ranks: whatever they are held to, a fault is seen.
+#[test]
+fn what_is_wrong_with_pmix_ranks_that_play_what_was_written_for_pmi_is_seen() {
+    for (name, mutant, rule) in [
+        ("put-fence-get", MutantKind::EarlyFence, "fence"),
+        ("group-fences", MutantKind::EarlyFence, "fence"),
+        ("put-fence-get", MutantKind::LosePut, "value"),
+        ("put-again", MutantKind::WrongValue, "value"),
+        ("put-fence-get", MutantKind::WrongValue, "wanted"),
+        ("put-fence-get", MutantKind::AnswerTwice, "reply"),
+        ("put-fence-get", MutantKind::AnswerTwice, "harmed"),
+        ("put-fence-get", MutantKind::SwallowReply, "waits"),
+        ("put-fence-get", MutantKind::SwallowRelease, "waits"),
+        ("put-fence-get", MutantKind::SwallowRelease, "expected"),
+        ("leave-early", MutantKind::ForgetReport, "named"),
+        ("abort", MutantKind::ForgetReport, "named"),
+        ("leave-early", MutantKind::BlameAnother, "blamed"),
+    ] {
+        let scenario: Scenario = shipped::text(name).unwrap().parse().unwrap();
+        let rules = rules(&scenario.in_pmix().unwrap(), mutant);
+        assert!(rules.contains(rule), "{mutant} in {name} breaks {rules:?}");
+    }
+}
+
 #[test]
 fn a_name_that_outlives_its_job_is_seen() {
     breaks("publisher-gone", MutantKind::KeepName, "name");

@@ -11,7 +11,8 @@ use pmi_core::ids::KvsName;
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_core::wire::pmix::greeting::Credential;
-use pmi_core::wire::pmix::{Family, Format, Proc};
+use pmi_core::wire::pmix::names::keys;
+use pmi_core::wire::pmix::{Family, Format, Proc, ranks};
 
 /// A client.
 #[derive(Debug)]
@@ -80,7 +81,7 @@ impl Speaker {
                 client.start(&Request::Fence { procs: &procs, collect: true, timeout_s: None })
             }
             Ask::GetOf { rank, key, now, .. } => client.start(&Request::Get {
-                of: proc(*rank),
+                of: proc(rank.unwrap_or(ranks::UNDEF)),
                 key: Some(key),
                 immediate: *now,
                 timeout_s: None,
@@ -92,14 +93,27 @@ impl Speaker {
         started.map(|ticket| (Token::Pmix(ticket), Vec::new()))
     }
 
-    /// Keeps what is put until it is committed, if this is that; nothing is said for it.
-    pub(super) fn put(&mut self, ask: &Ask) -> Option<Result<(), Misuse>> {
-        match (self, ask) {
-            (Self::Pmix(client), Ask::PutFor { scope, key, value }) if PMIX => {
-                Some(client.put(*scope, key, Datum::Text(value)))
+    /// Does what the client does without asking anybody, if this is such: it keeps what is put until it is
+    /// committed, and knows what it was told of its job.
+    pub(super) fn answer(&mut self, ask: &Ask) -> Option<Result<Got, Misuse>> {
+        let client = match self {
+            Self::Pmix(client) if PMIX => client,
+            _ => return None,
+        };
+        let said = match ask {
+            Ask::PutFor { scope, key, value } => {
+                client.put(*scope, key, Datum::Text(value)).map(|()| Said::Nothing)
             }
-            _ => None,
-        }
+            Ask::AppNum => Ok(told(client, keys::APPNUM)),
+            Ask::Universe => Ok(told(client, keys::UNIV_SIZE)),
+            _ => return None,
+        };
+        let needed = "the server has told about the job";
+        let said = match client.state() {
+            pmix::State::Open { .. } => said,
+            _ => Err(Misuse::WrongState { needed }),
+        };
+        Some(said.map(|said| Got { code: 0, said }))
     }
 
     /// Takes bytes, and says how many.
@@ -181,10 +195,17 @@ impl Speaker {
     }
 }
 
-/// The value under `key`, if it is of this process.
-fn found(mut object: Object<'_>, rank: u32, key: &[u8]) -> Option<Vec<u8>> {
+/// The value under `key`, if it is of this process, or if any will do.
+fn found(mut object: Object<'_>, rank: Option<u32>, key: &[u8]) -> Option<Vec<u8>> {
     let kval = object.kvals.find_map(|kval| kval.ok().filter(|kval| kval.key == key))?;
-    (object.of.rank == rank).then(|| kval.value.text().unwrap_or_default().to_vec())
+    let is_meant = rank.is_none_or(|rank| object.of.rank == rank);
+    is_meant.then(|| kval.value.text().unwrap_or_default().to_vec())
+}
+
+/// What the description of the job says of the client under `key`.
+fn told(client: &pmix::Client<Bytes, SLOTS>, key: &[u8]) -> Said {
+    let number = client.known(client.identity().rank, key).and_then(|value| value.number());
+    number.map_or(Said::Missing, Said::Number)
 }
 
 /// The name of a state of the client of PMI.

@@ -2,7 +2,7 @@
 
 use super::{Actor, Life, Waiting};
 use crate::net::Net;
-use crate::note::{Got, Note, Said, Turn};
+use crate::note::{Got, Note, Turn};
 use crate::scenario::{Act, Ask, Way};
 use pmi_core::error::Misuse;
 use pmi_core::time::Instant;
@@ -205,8 +205,8 @@ impl Actor {
         let started = if self.habits.is_rude || self.habits.has_left {
             Err(Misuse::WrongState { needed: "the client has the link to itself" })
         } else {
-            if let Some(put) = self.client.put(ask) {
-                self.note_put(ask, put, notes);
+            if let Some(answer) = self.client.answer(ask) {
+                self.note_answer(ask, answer, notes);
                 return true;
             }
             self.client.start(ask)
@@ -236,13 +236,12 @@ impl Actor {
 }
 
 impl Actor {
-    /// A put of PMIx is answered by the client itself.
-    fn note_put(&mut self, ask: &Ask, put: Result<(), Misuse>, notes: &mut Vec<Note>) {
+    /// A client of PMIx answers by itself what it need not ask the server.
+    fn note_answer(&mut self, ask: &Ask, answer: Result<Got, Misuse>, notes: &mut Vec<Note>) {
         let (rank, number, ask) = (self.rank, self.questions, ask.clone());
-        match put {
-            Ok(()) => {
+        match answer {
+            Ok(got) => {
                 self.questions += 1;
-                let got = Got { code: 0, said: Said::Nothing };
                 notes.push(Note::Asked { rank, number, ask: ask.clone() });
                 notes.push(Note::Answered { rank, number, ask, got });
             }

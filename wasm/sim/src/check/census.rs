@@ -131,7 +131,8 @@ impl Census {
             Note::Broke { rank, error } => {
                 facts.has_broken = true;
                 // A caller that is slow to say who it is may be sent away.
-                if !facts.is_tainted() && !facts.is_reset && !facts.dials {
+                let is_known = !facts.dials || facts.has_joined;
+                if !facts.is_tainted() && !facts.is_reset && is_known {
                     found.push((
                         "harmed",
                         format!("rank {rank} did nothing wrong, and its client says: {error}"),

@@ -109,42 +109,65 @@ impl Posts {
                 let Some(clock) = self.asked.remove(&(rank, number)) else { return };
                 // Bytes that were changed on their way may have become anything.
                 if !census.is_wild && !census.of(rank).is_tainted() {
-                    let of = self.homes[index(rank)].first.saturating_add(*of);
-                    found.extend(self.judge(rank, of, key, &clock, got));
+                    found.extend(self.judge((rank, *of), key, &clock, got));
                 }
             }
             _ => {}
         }
     }
 
-    fn judge(&self, rank: u32, of: u32, key: &[u8], before: &[u32], got: &Got) -> Option<Found> {
+    /// Judges what `rank` was told of one rank of its job, or of whichever has put the key.
+    fn judge(
+        &self,
+        (rank, of): (u32, Option<u32>),
+        key: &[u8],
+        before: &[u32],
+        got: &Got,
+    ) -> Option<Found> {
         let text = key.escape_ascii();
-        let commits = self.commits.get(index(of)).map_or(0, |(asked, _)| *asked);
-        let own = self.posts.get(index(of)).map_or(&[][..], |posts| posts);
-        let posts = || own.iter().filter(|post| post.key == key && post.commit <= commits);
-        let is_sure = |post: &&Post| post.commit <= before[index(of)];
+        let home = self.homes[index(rank)];
+        let owners = || match of {
+            Some(own) => home.first.saturating_add(own)..home.first.saturating_add(own + 1),
+            None => home.ranks(),
+        };
+        let whose = of.map_or("some rank".into(), |own| format!("rank {}", home.first + own));
+        let visible =
+            |of: u32| self.posts_of(of, key).filter(move |post| self.may_see(rank, of, post.scope));
+        let is_sure = |of: u32, post: &Post| post.commit <= before[index(of)];
         let Some(value) = got.value() else {
-            let lost = posts().filter(is_sure).find(|post| self.may_see(rank, of, post.scope))?;
+            let sure = |of: u32| visible(of).find(|post| is_sure(of, post)).map(|post| (of, post));
+            let (by, lost) = owners().find_map(sure)?;
             let value = lost.value.escape_ascii();
             let what = format!(
-                "rank {rank} did not find `{text}` of rank {of}, committed before as `{value}`"
+                "rank {rank} did not find `{text}` of {whose}, which rank {by} had committed before as \
+                 `{value}`"
             );
             return Some(("value", what));
         };
         // What is sure to be overwritten cannot be the answer; of the later ones any may be.
-        let visible = || posts().filter(|post| self.may_see(rank, of, post.scope));
-        let last = visible().rfind(is_sure).map(|post| post.commit);
-        let is_over = |post: &&Post| last.is_some_and(|last| post.commit < last);
-        if visible().any(|post| post.value == value && !is_over(&post)) {
+        let is_fine = |of: u32| {
+            let last = visible(of).filter(|post| is_sure(of, post)).last().map(|post| post.commit);
+            let is_over = |post: &Post| last.is_some_and(|last| post.commit < last);
+            visible(of).any(|post| post.value == value && !is_over(post))
+        };
+        if owners().any(is_fine) {
             return None;
         }
+        let leaks = owners().any(|of| self.posts_of(of, key).any(|post| post.value == value));
+        let is_hidden = owners().all(|of| visible(of).next().is_none());
         let value = value.escape_ascii();
-        let leaks = posts().any(|post| Some(&post.value[..]) == got.value());
-        let what = format!("rank {rank} found `{value}` under `{text}` of rank {of}");
-        Some(match leaks && visible().next().is_none() {
+        let what = format!("rank {rank} found `{value}` under `{text}` of {whose}");
+        Some(match leaks && is_hidden {
             true => ("scope", format!("{what}, which is not for it")),
             false => ("value", format!("{what}, which nobody can have committed")),
         })
+    }
+
+    /// What a rank has put under a key and asked to commit.
+    fn posts_of(&self, of: u32, key: &[u8]) -> impl Iterator<Item = &Post> {
+        let commits = self.commits.get(index(of)).map_or(0, |(asked, _)| *asked);
+        let own = self.posts.get(index(of)).map_or(&[][..], |posts| posts);
+        own.iter().filter(move |post| post.key == key && post.commit <= commits)
     }
 
     /// Whether what `of` puts with this scope is for `rank`.
@@ -155,19 +178,6 @@ impl Posts {
             Scope::Remote => !is_local,
             Scope::Global => true,
         }
-    }
-
-    /// Whether a get can never be answered otherwise than it is: what is asked for is there, or never
-    /// comes.
-    pub(super) fn is_settled(&self, rank: u32, of: u32, key: &[u8], census: &Census) -> bool {
-        let Some(home) = self.homes.get(index(rank)) else { return false };
-        let of = home.first.saturating_add(of);
-        let done = self.commits.get(index(of)).map_or(0, |(_, answered)| *answered);
-        let own = self.posts.get(index(of)).map_or(&[][..], |posts| posts);
-        let is_there = |post: &Post| {
-            post.key == key && post.commit <= done && self.may_see(rank, of, post.scope)
-        };
-        own.iter().any(is_there) || census.of(of).is_done()
     }
 }
 

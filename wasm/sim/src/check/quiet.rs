@@ -1,6 +1,5 @@
 //! When all is quiet, nobody waits for somebody who is done, unless that was reported.
 
-use super::posts::Posts;
 use super::{Checks, Found};
 use crate::actor::{Actor, Life, Waiting};
 use crate::host::Host;
@@ -57,11 +56,6 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
     let ask = &waiting.ask;
     let fence = match ask {
         Ask::Fence { .. } | Ask::Ring { .. } => checks.fences.entered(rank, waiting.number)?,
-        Ask::GetOf { rank: of, key, .. } => {
-            let is_settled = |posts: &Posts| posts.is_settled(rank, *of, key, &checks.census);
-            let what = format!("rank {rank} waits for `{ask}`, which is there or never comes");
-            return checks.posts.as_ref().is_some_and(is_settled).then_some(what);
-        }
         Ask::Get { wait: true, .. } => return waits_for_nobody(actors, rank, checks),
         _ => return Some(format!("rank {rank} waits for the answer to `{ask}`")),
     };

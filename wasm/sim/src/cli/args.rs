@@ -29,9 +29,10 @@ Runs PMI jobs in a world of its own: the real server, the real clients, one seed
   pmi-sim list                                        the scenarios that are built in
   pmi-sim show SCENARIO [--seed S]                    the text of a scenario
 
-SCENARIO is a file, a built-in one, or `random`, which is another for every seed. With --mutant NAME
-the server has a fault, which run, sweep and shrink should find. The exit code is 0 if every rule
-held, 1 if one did not, and 2 if there was nothing to run.
+SCENARIO is a file, a built-in one, or `random`, which is another for every seed; with `-as-pmix`
+behind it, its ranks speak PMIx. With --mutant NAME the server has a fault, which run, sweep and
+shrink should find. The exit code is 0 if every rule held, 1 if one did not, and 2 if there
+was nothing to run.
 ";
 
 /// Takes the words of a command line.

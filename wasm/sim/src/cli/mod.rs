@@ -6,6 +6,7 @@ use self::args::{Command, USAGE};
 use pmi_sim::link::{Link, Told};
 use pmi_sim::mutant::MutantKind;
 use pmi_sim::scale::{SESSION_BYTES, scale};
+use pmi_sim::scenario::AS_PMIX;
 use pmi_sim::shrink::shrink;
 use pmi_sim::sweep::{self, Broken, Case, sweep};
 use pmi_sim::{Scenario, World, random, shipped, trace};
@@ -219,6 +220,10 @@ fn link(scenario: &Scenario, seed: u64) -> Link {
 fn scenario(name: &str, seed: u64) -> Result<Scenario, String> {
     if name == "random" {
         return Ok(random::scenario(seed));
+    }
+    if let Some(plain) = name.strip_suffix(AS_PMIX) {
+        let of_pmi = scenario(plain, seed)?;
+        return of_pmi.in_pmix().map_err(|what| format!("{plain} {what}"));
     }
     let read;
     let text = match shipped::text(name) {

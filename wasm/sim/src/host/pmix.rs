@@ -33,6 +33,7 @@ pub(super) fn describe(scenario: &Scenario, plan: &JobPlan) -> Option<Shared> {
                 let node = scenario.node(plan.first + rank);
                 to.one(Type::PROC_RANK).u32(rank);
                 to.one(Type::KVAL).text(Some(keys::NODEID)).of(Type::UINT32).u32(node);
+                to.one(Type::KVAL).text(Some(keys::APPNUM)).of(Type::UINT32).u32(0);
             });
         }
     };

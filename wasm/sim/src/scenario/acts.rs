@@ -1,7 +1,7 @@
 //! Steps as they are done: loops unrolled, names filled in.
 
 use super::words::{Meaning, Phrase};
-use super::{Dialect, GroupPhrase, Scenario, ScenarioError, Step};
+use super::{Dialect, GroupPhrase, PMIX, Scenario, ScenarioError, Step};
 use crate::dice::Span;
 use pmi_core::client::pmix::Scope;
 use pmi_core::client::{Client, Ticket};
@@ -54,7 +54,7 @@ pub enum Ask {
     JoinPmix,
     PutFor { scope: Scope, key: Vec<u8>, value: Vec<u8> },
     Commit,
-    GetOf { rank: u32, key: Vec<u8>, now: bool, wanted: Option<Wanted> },
+    GetOf { rank: Option<u32>, key: Vec<u8>, now: bool, wanted: Option<Wanted> },
     Fence { group: Group, tag: Option<u32> },
     Publish { service: Vec<u8>, port: Vec<u8> },
     Unpublish { service: Vec<u8> },
@@ -141,7 +141,7 @@ impl Unroller<'_> {
                 if self.dialect.is_pmi(1) {
                     self.asks([Ask::Maxes]);
                 }
-                if self.dialect != Dialect::Pmix {
+                if !self.speaks_pmix() {
                     self.asks([Ask::Name]);
                 }
                 return Ok(());
@@ -183,6 +183,10 @@ impl Unroller<'_> {
         Ok(())
     }
 
+    const fn speaks_pmix(&self) -> bool {
+        PMIX && matches!(self.dialect, Dialect::Pmix)
+    }
+
     fn init(&mut self) {
         let rank = self.scope.rank;
         let Dialect::Pmi(version) = self.dialect else {
@@ -214,15 +218,19 @@ impl Unroller<'_> {
             Step::AppNum => Ask::AppNum,
             Step::Universe => Ask::Universe,
             Step::Name => Ask::Name,
-            Step::Put { node: false, key, value } if self.dialect == Dialect::Pmix => {
+            Step::Put { node: false, key, value } if self.speaks_pmix() => {
                 Ask::PutFor { scope: Scope::Global, key: fill(key)?, value: fill(value)? }
             }
             Step::PutFor { scope, key, value } => {
                 Ask::PutFor { scope: *scope, key: fill(key)?, value: fill(value)? }
             }
             Step::Commit => Ask::Commit,
+            // PMI does not say whose value it wants; in PMIx that is whoever has put it.
+            Step::Get { node: false, key, of: None, wanted: want, .. } if self.speaks_pmix() => {
+                Ask::GetOf { rank: None, key: fill(key)?, now: false, wanted: wanted(want)? }
+            }
             Step::GetOf { rank, key, now, wanted: want } => Ask::GetOf {
-                rank: Text::plain(&fill(rank)?).number().ok_or("a process is a number")?,
+                rank: Some(Text::plain(&fill(rank)?).number().ok_or("a process is a number")?),
                 key: fill(key)?,
                 now: *now,
                 wanted: wanted(want)?,
@@ -237,8 +245,8 @@ impl Unroller<'_> {
                 wait: *wait,
                 wanted: wanted(want)?,
             },
-            // Only the form without a group has no tag.
-            Step::Fence { group: GroupPhrase::World, tag: None } => {
+            // Only the form without a group has no tag; PMIx has none.
+            Step::Fence { group: GroupPhrase::World, tag: None } if !self.speaks_pmix() => {
                 Ask::Fence { group: Group::World, tag: Some(0) }
             }
             Step::Fence { group, tag } => Ask::Fence { group: self.group(group)?, tag: *tag },
@@ -266,25 +274,45 @@ impl Unroller<'_> {
     }
 
     fn group(&self, group: &GroupPhrase) -> Result<Group, String> {
+        if self.speaks_pmix() {
+            return self.group_of_pmix(group);
+        }
         Ok(match group {
             GroupPhrase::Job => Group::Job,
             GroupPhrase::World => Group::World,
             GroupPhrase::Node => Group::Node,
             GroupPhrase::Ranks(list) => {
                 let text = list.fill(&self.scope)?;
-                let ranks = text.split(|b| *b == b',').map(|rank| Text::plain(rank).number());
-                let ranks: Option<Vec<u32>> = ranks.collect();
-                let what = "a group is `world`, `node` or ranks with commas between";
-                let ranks = ranks.ok_or(what)?;
-                // In PMIx a fence of all is that of the job, however it is written.
-                let has = |rank| ranks.contains(&rank);
-                if self.dialect == Dialect::Pmix && (0..self.scope.size).all(has) {
-                    return Ok(Group::Job);
-                }
-                Group::Ranks(ranks, text)
+                Group::Ranks(ranks(&text)?, text)
             }
         })
     }
+
+    /// PMIx lists the processes of a fence, and a fence of all is that of the job, however it is written.
+    fn group_of_pmix(&self, group: &GroupPhrase) -> Result<Group, String> {
+        let list = match group {
+            GroupPhrase::Job | GroupPhrase::World => return Ok(Group::Job),
+            GroupPhrase::Node => {
+                let first = self.rank - self.scope.rank;
+                let node = |own: u32| self.scenario.node(first + own);
+                let mates = (0..self.scope.size).filter(|own| node(*own) == node(self.scope.rank));
+                mates.collect()
+            }
+            GroupPhrase::Ranks(list) => ranks(&list.fill(&self.scope)?)?,
+        };
+        if (0..self.scope.size).all(|own| list.contains(&own)) {
+            return Ok(Group::Job);
+        }
+        let text: Vec<String> = list.iter().map(u32::to_string).collect();
+        Ok(Group::Ranks(list, text.join(",").into()))
+    }
+}
+
+/// The ranks of a list with commas between.
+fn ranks(list: &[u8]) -> Result<Vec<u32>, String> {
+    let ranks = list.split(|b| *b == b',').map(|rank| Text::plain(rank).number());
+    let ranks: Option<Vec<u32>> = ranks.collect();
+    Ok(ranks.ok_or("a group is `world`, `node` or ranks with commas between")?)
 }
 
 impl Ask {
@@ -403,7 +431,11 @@ impl fmt::Display for Ask {
             }
             Self::Commit => f.write_str("commit"),
             Self::GetOf { rank, key, now, .. } => {
-                write!(f, "get-of {rank} {}{}", text(key), if *now { " now" } else { "" })
+                match rank {
+                    Some(rank) => write!(f, "get-of {rank} {}", text(key))?,
+                    None => write!(f, "get {}", text(key))?,
+                }
+                f.write_str(if *now { " now" } else { "" })
             }
             Self::Maxes => f.write_str("maxes"),
             Self::AppNum => f.write_str("appnum"),

@@ -5,12 +5,14 @@
 
 mod acts;
 mod jobs;
+mod pmix;
 mod read;
 mod words;
 mod write;
 
 pub use acts::{Act, Ask, Group, Wanted, acts, acts_of};
 pub use jobs::{FIRST_JOB, Home, JobPlan};
+pub use pmix::AS_PMIX;
 pub use words::Phrase;
 
 use crate::dice::{Percent, Span};

@@ -126,6 +126,72 @@ fn ranks_of_several_jobs_are_numbered_in_each() {
 }
 
 #[test]
+fn what_pmi_says_is_said_in_pmix_with_commits_and_without_tags() {
+    let text = "name x\nranks 3\nall dialect 2.0 pace 5\nrank 1 dials\nrank 2 dialect pmix latency 9\n\
+                script all\n open\n maxes\n put a 1\n also put b 2\n repeat 2\n  put c 3\n  get a is 1\n end\n \
+                also fence node tag 4\n wait\n put d 4\nend\n\
+                script 2\n open\n put e 5\n put-local f 6\n commit\n fence\nend\n\
+                expect finish all\nexpect report nobody\nexpect report 1";
+    let scenario: Scenario = text.parse().unwrap();
+    let wanted = "name x-as-pmix\nranks 3\nall dialect pmix pace 5\nrank 2 latency 9\n\
+                  script all\n open\n put a 1\n also put b 2\n commit\n repeat 2\n  put c 3\n  commit\n  \
+                  get a is 1\n end\n also fence node\n wait\n put d 4\n commit\nend\n\
+                  script 2\n open\n put e 5\n put-local f 6\n commit\n fence\nend\n\
+                  expect finish all\nexpect report nobody";
+    let as_pmix = scenario.in_pmix().unwrap();
+    assert_eq!(as_pmix, wanted.parse().unwrap(), "{as_pmix}");
+    assert_eq!(as_pmix.in_pmix(), Ok(as_pmix.clone()));
+    let words: Vec<String> = acts(&as_pmix, 0)
+        .unwrap()
+        .iter()
+        .filter_map(|act| match act {
+            Act::Ask { ask, .. } => Some(ask.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        words,
+        [
+            "init pmix",
+            "put a 1",
+            "put b 2",
+            "commit",
+            "put c 3",
+            "commit",
+            "get a",
+            "put c 3",
+            "commit",
+            "get a",
+            "fence",
+            "put d 4",
+            "commit"
+        ]
+    );
+}
+
+#[test]
+fn what_pmix_ranks_cannot_say_is_named() {
+    for (text, part) in [
+        ("script all\n each p\n  ring a b\n end\nend", "asks for a ring, which PMIx"),
+        ("script all\n also node-get a\nend", "attributes of a node"),
+        ("script all\n node-put a b\nend", "attributes of a node"),
+        ("script all\n say x\nend", "bytes of PMI"),
+        ("script all\n await 3\nend", "bytes of PMI"),
+        ("fault at 5 say 0 x", "bytes of PMI"),
+        ("host store 500", "store"),
+        ("script all\n put k ~1024\nend", "too long for PMI"),
+        ("script all\n put ~64 v\nend", "too long for PMI"),
+        ("script all\n get k of sea\nend", "connects jobs"),
+    ] {
+        let scenario: Scenario = text.parse().unwrap();
+        let what = scenario.in_pmix().unwrap_err();
+        assert!(what.contains(part), "{text}: {what}");
+    }
+    let longest: Scenario = "script all\n put ~63 ~1023\nend".parse().unwrap();
+    assert!(longest.in_pmix().is_ok());
+}
+
+#[test]
 fn an_error_names_its_line_and_the_way_out() {
     for (text, line, part) in [
         ("\nfoo", 2, "lines begin with"),

@@ -1,0 +1,114 @@
+//! Faults in what the server says to ranks that speak PMIx.
+//!
+//! An answer of PMIx has the number of its question and nothing else that says what it answers, so a mutant
+//! remembers what was asked.
+
+use super::{MutantKind, changed};
+use litemap::LiteMap;
+use pmi_core::wire::Framed;
+use pmi_core::wire::pmix::greeting::Greeting;
+use pmi_core::wire::pmix::header::Header;
+use pmi_core::wire::pmix::names::{Command, Status};
+use pmi_core::wire::pmix::{Format, Packer, Request, Type};
+
+/// What a mutant knows of one connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Talk {
+    /// What came and is no whole message yet.
+    partial: Vec<u8>,
+    /// How the client writes, once it has greeted.
+    format: Option<Format>,
+    /// What was asked, by the number of the question.
+    asked: LiteMap<u32, Command>,
+    /// Questions whose answer was forged already, so that the true one must not follow.
+    forged: LiteMap<u32, ()>,
+}
+
+impl Talk {
+    /// What goes to the server of what came, and what the server is made to say at once.
+    pub(super) fn input(
+        &mut self,
+        kind: MutantKind,
+        bytes: &[u8],
+        has_acted: &mut bool,
+    ) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let (mut out, mut answers) = (Vec::new(), Vec::new());
+        self.partial.extend(bytes);
+        while let Some(len) = self.message_len() {
+            let rest = self.partial.split_off(len);
+            let message = std::mem::replace(&mut self.partial, rest);
+            let Some(format) = self.format else {
+                self.format = Greeting::read(&message).ok().map(|greeting| greeting.format);
+                out.extend(message);
+                continue;
+            };
+            let header = Header::read(&message);
+            let body = message.get(Header::BYTES..).unwrap_or(b"");
+            let asked = header.zip(Request::command_of(body).map(|(command, _)| command));
+            match (kind, asked) {
+                (MutantKind::EarlyFence, Some((header, Command::FENCE))) => {
+                    answers.push(yes(header.tag, format));
+                    self.forged.insert(header.tag, ());
+                }
+                (MutantKind::LosePut, Some((header, Command::COMMIT))) if !*has_acted => {
+                    *has_acted = true;
+                    answers.push(yes(header.tag, format));
+                    continue;
+                }
+                _ => {}
+            }
+            if let Some((header, command)) = asked {
+                self.asked.insert(header.tag, command);
+            }
+            out.extend(message);
+        }
+        (out, answers)
+    }
+
+    /// What goes on the link for a message of the server.
+    pub(super) fn output(
+        &mut self,
+        kind: MutantKind,
+        message: &[u8],
+        has_acted: &mut bool,
+    ) -> Vec<Vec<u8>> {
+        let same = vec![message.to_vec()];
+        let tag = Header::read(message).map(|header| header.tag);
+        let Some((tag, asked)) = tag.and_then(|tag| Some((tag, *self.asked.get(&tag)?))) else {
+            return same;
+        };
+        let is_status = (Header::BYTES + 1..=Header::BYTES + 8).contains(&message.len());
+        let mut acts = || !std::mem::replace(has_acted, true);
+        match kind {
+            MutantKind::EarlyFence if self.forged.remove(&tag).is_some() => vec![],
+            MutantKind::WrongValue if asked == Command::GET && !is_status => changed(message),
+            MutantKind::AnswerTwice if asked == Command::COMMIT => [same.clone(), same].concat(),
+            MutantKind::SwallowReply if is_status && acts() => vec![],
+            MutantKind::SwallowRelease if asked == Command::FENCE && acts() => vec![],
+            _ => same,
+        }
+    }
+
+    /// The length of the whole message in front.
+    fn message_len(&self) -> Option<usize> {
+        let framed = match self.format {
+            None => Greeting::frame(&self.partial).ok()?,
+            Some(_) => Header::frame(&self.partial),
+        };
+        match framed {
+            Framed::Whole(len) => Some(len),
+            _ => None,
+        }
+    }
+}
+
+/// An answer that says no more than that it worked.
+fn yes(tag: u32, format: Format) -> Vec<u8> {
+    let mut body = [0; 16];
+    let mut to = Packer::new(&mut body, format);
+    to.one(Type::STATUS).i32(Status::SUCCESS.0);
+    let len = to.len();
+    let body_bytes = u32::try_from(len).unwrap_or(0);
+    let header = Header { index: 0, tag, body_bytes }.bytes();
+    [&header[..], body.get(..len).unwrap_or(b"")].concat()
+}

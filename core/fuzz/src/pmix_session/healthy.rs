@@ -71,12 +71,12 @@ impl World {
             self.settle();
         }
         for (at, healthy) in self.healthy.iter_mut().enumerate() {
-            let Some(Event::Reply { status, mut objects, .. }) = healthy.client.poll_event() else {
+            let Some(Event::Reply { status, answer, .. }) = healthy.client.poll_event() else {
                 panic!("rank {at} of the healthy ones has no answer")
             };
             assert_eq!(status, Status::SUCCESS, "for rank {at} of the healthy ones");
             if let Some((key, value)) = expected.get(at) {
-                let object = objects.next().expect("the process and its values");
+                let object = answer.objects().next().expect("the process and its values");
                 let found = object.kvals.find(key.as_bytes()).expect("what was committed");
                 assert_eq!(found.text(), Some(value.as_bytes()));
             }

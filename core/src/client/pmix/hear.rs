@@ -1,5 +1,6 @@
 //! What comes in and goes out: the client as a machine.
 
+use super::answer::{Answer, read_all, read_event, read_status};
 use super::kept::Kept;
 use super::{Client, Owed, State, Ticket, VERSION, Waiting};
 use crate::error::{Code, Full, Malformed, PeerError};
@@ -7,9 +8,9 @@ use crate::machine::Machine;
 use crate::storage::Buffer;
 use crate::time::Instant;
 use crate::wire::pmix::greeting::{Credential, Greeting, Kind, read_welcome};
-use crate::wire::pmix::header::{Header, TAG_REQUESTS};
+use crate::wire::pmix::header::{Header, TAG_EVENT, TAG_REQUESTS};
 use crate::wire::pmix::names::{Command, Status};
-use crate::wire::pmix::{Family, Format, Kvals, Packer, Proc, Type, Unpacker};
+use crate::wire::pmix::{Family, Format, List, Packer, Proc, Type, Unpacker};
 
 /// What a client tells its owner.
 #[derive(Clone, Debug)]
@@ -23,24 +24,20 @@ pub enum Event<'a> {
         command: Command,
         /// How it went.
         status: Status,
-        /// What a get has found, lent until the next call; nothing for all other questions.
-        objects: Objects<'a>,
+        /// What else it says, lent until the next call.
+        answer: Answer<'a>,
     },
-}
-
-/// What processes have committed, process by process.
-///
-/// Wire: BYTE_OBJECT, over and over; in each PROC, then KVALs.
-#[derive(Clone, Debug)]
-pub struct Objects<'a>(Unpacker<'a>);
-
-/// What one process has committed, or what is known of a job.
-#[derive(Clone, Debug)]
-pub struct Object<'a> {
-    /// The process; [`WILDCARD`](crate::wire::pmix::WILDCARD) for the job.
-    pub of: Proc<'a>,
-    /// All of it that the client may see, not only what was asked for.
-    pub kvals: Kvals<'a>,
+    /// Something has happened that this client wants to be told of.
+    Happened {
+        /// What.
+        code: Status,
+        /// To whom.
+        source: Proc<'a>,
+        /// Whom it reaches: one of [`range`](crate::wire::pmix::names::range).
+        range: u8,
+        /// More about it.
+        infos: List<'a>,
+    },
 }
 
 /// What the buffer for answers is in use for.
@@ -50,7 +47,9 @@ pub(super) enum Hold {
     Incoming,
     /// For an answer that the owner has not seen.
     Whole(Waiting, Status),
-    /// For an answer that was lent; the next call lets it go.
+    /// For an event that the owner has not seen.
+    News,
+    /// For what was lent; the next call lets it go.
     Lent,
 }
 
@@ -112,15 +111,23 @@ impl<B: Buffer, const SLOTS: usize> Machine for Client<B, SLOTS> {
 
     fn poll_event(&mut self) -> Option<Event<'_>> {
         self.let_go();
-        let Hold::Whole(Waiting { ticket, command }, status) = self.hold else { return None };
+        let (hold, format) = (self.hold, self.identity.format);
+        if matches!(hold, Hold::Incoming | Hold::Lent) {
+            return None;
+        }
         self.hold = Hold::Lent;
         let body = self.heard.as_slice().get(Header::BYTES..).unwrap_or(b"");
-        let mut from = Unpacker::new(body, self.identity.format);
-        let objects = match (command, read_status(&mut from)) {
-            (Command::GET, Ok(_)) => Objects(from),
-            _ => Objects(Unpacker::new(b"", self.identity.format)),
+        let mut from = Unpacker::new(body, format);
+        let Hold::Whole(Waiting { ticket, command }, status) = hold else {
+            // It was read when it came.
+            return read_event(from).ok();
         };
-        Some(Event::Reply { ticket, command, status, objects })
+        let answer = match (command, read_status(&mut from)) {
+            // Its description is kept elsewhere.
+            (Command::REQ, _) | (_, Err(_)) => Answer::nothing(command, format),
+            _ => Answer::new(command, from, self.identity.rank),
+        };
+        Some(Event::Reply { ticket, command, status, answer })
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -129,17 +136,6 @@ impl<B: Buffer, const SLOTS: usize> Machine for Client<B, SLOTS> {
 
     fn is_finished(&self) -> bool {
         matches!(self.state, State::Ended | State::Failed(_))
-    }
-}
-
-impl<'a> Iterator for Objects<'a> {
-    type Item = Object<'a>;
-
-    fn next(&mut self) -> Option<Object<'a>> {
-        if self.0.is_empty() {
-            return None;
-        }
-        read_object(&mut self.0).ok()
     }
 }
 
@@ -238,8 +234,14 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
             waiting.is_some_and(|waiting| waiting.ticket.0 == header.tag && self.is_sent(waiting))
         });
         let Some(place) = place else {
-            // Events were not asked for, and answers that an abort has made pointless are not missed.
-            if header.tag >= TAG_REQUESTS && !matches!(self.state, State::Aborting { .. }) {
+            let is_aborting = matches!(self.state, State::Aborting { .. });
+            let whole = Header::BYTES.saturating_add(body_bytes);
+            let fits = whole <= self.heard.room().saturating_add(held.len());
+            if header.tag == TAG_EVENT && self.is_listening && !is_aborting && fits {
+                return if held.len() < whole { Ok(()) } else { self.take_news() };
+            }
+            // Answers that an abort has made pointless are not missed.
+            if header.tag >= TAG_REQUESTS && !is_aborting {
                 return Err(unasked("the answer to a question"));
             }
             // Some of it may have come before the abort.
@@ -270,13 +272,19 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
             Status::SUCCESS
         } else {
             let status = read_status(&mut from)?;
-            while waiting.command == Command::GET && !from.is_empty() {
-                read_object(&mut from)?;
-            }
+            read_all(waiting.command, from)?;
             status
         };
         self.hold = Hold::Whole(waiting, status);
         self.state = self.state.answered(waiting.command);
+        Ok(())
+    }
+
+    /// Reads a whole event.
+    fn take_news(&mut self) -> Result<(), PeerError> {
+        let body = self.heard.as_slice().get(Header::BYTES..).unwrap_or(b"");
+        read_event(Unpacker::new(body, self.identity.format))?;
+        self.hold = Hold::News;
         Ok(())
     }
 
@@ -290,7 +298,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
 
     fn fail(&mut self, error: PeerError) -> PeerError {
         // An answer that came whole before the fault is still the owner's to read.
-        if !matches!(self.hold, Hold::Whole(..)) {
+        if !matches!(self.hold, Hold::Whole(..) | Hold::News) {
             self.heard.clear();
         }
         self.forget_exchanges();
@@ -310,17 +318,6 @@ fn check_job(mut from: Unpacker<'_>, nspace: &[u8]) -> Result<(), PeerError> {
             Err(PeerError::Refused(Code(status.0)))
         }
     }
-}
-
-fn read_status(from: &mut Unpacker<'_>) -> Result<Status, Malformed> {
-    Ok(Status(from.one(Type::STATUS)?.i32()?))
-}
-
-fn read_object<'a>(from: &mut Unpacker<'a>) -> Result<Object<'a>, Malformed> {
-    let format = from.format();
-    let mut inside = Unpacker::new(from.one(Type::BYTE_OBJECT)?.blob()?, format);
-    let of = Proc::read(inside.one(Type::PROC)?)?;
-    Ok(Object { of, kvals: Kvals::after(inside) })
 }
 
 const fn unasked(expected: &'static str) -> PeerError {

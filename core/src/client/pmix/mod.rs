@@ -20,9 +20,11 @@
 //! # Order
 //!
 //! [`state`] has the table of transitions. As many questions may be out at once as there are slots, and a
-//! server answers them in any order: an answer has the number of its question. What the server
-//! says unasked, which is events, is not kept: this client asks for none.
+//! server answers them in any order: an answer has the number of its question. What the server says
+//! unasked is events. Whoever has asked to be told of some finds them between the answers, one at a time;
+//! until then, and where one is longer than the room for answers, they are not kept.
 
+mod answer;
 mod hear;
 mod job;
 mod kept;
@@ -31,8 +33,9 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
+pub use self::answer::{Answer, Jobs, Object, Objects, Published, PublishedData};
+pub use self::hear::Event;
 use self::hear::Hold;
-pub use self::hear::{Event, Object, Objects};
 pub use self::job::JobInfo;
 use self::kept::Kept;
 use self::posts::Posts;
@@ -43,7 +46,7 @@ use crate::ids::KvsName;
 use crate::storage::{Buffer, Slots};
 use crate::wire::pmix::greeting::Credential;
 use crate::wire::pmix::header::TAG_REQUESTS;
-use crate::wire::pmix::names::Command;
+use crate::wire::pmix::names::{Command, Status};
 use crate::wire::pmix::{Format, Proc, Value};
 
 /// Who a client says it is, as the launcher has told it in its environment.
@@ -99,6 +102,61 @@ pub enum Request<'a> {
         /// After how many seconds the server gives up; a server has a limit of its own otherwise.
         timeout_s: Option<u32>,
     },
+    /// That every job of the launcher finds a text under a key, until this job has ended.
+    Publish {
+        /// The key.
+        key: &'a [u8],
+        /// The text.
+        text: &'a [u8],
+    },
+    /// What somebody has published under a key.
+    Lookup {
+        /// The key.
+        key: &'a [u8],
+        /// Whether what is not there yet is waited for.
+        wait: bool,
+        /// After how many seconds the server gives up; never if it is not said.
+        timeout_s: Option<u32>,
+    },
+    /// To take back what this process has published under a key.
+    Unpublish {
+        /// The key.
+        key: &'a [u8],
+    },
+    /// That a program is started, as a job of its own.
+    Spawn {
+        /// What to start, without arguments.
+        command: &'a [u8],
+        /// How many processes.
+        processes: u32,
+    },
+    /// A fence, after which the processes know each other's jobs.
+    Connect {
+        /// Who takes part, this process among them.
+        procs: &'a [Proc<'a>],
+        /// After how many seconds the server gives up; never if it is not said.
+        timeout_s: Option<u32>,
+    },
+    /// A fence, after which they do not.
+    Disconnect {
+        /// Who takes part, this process among them.
+        procs: &'a [Proc<'a>],
+        /// After how many seconds the server gives up; never if it is not said.
+        timeout_s: Option<u32>,
+    },
+    /// To be told when this happens, by [`Event::Happened`]; whatever happens, if it is nothing in
+    /// particular.
+    Register {
+        /// What.
+        code: Option<Status>,
+    },
+    /// That others are told of something that has happened to this process.
+    Notify {
+        /// What.
+        code: Status,
+        /// Whom to tell: one of [`range`](crate::wire::pmix::names::range).
+        range: u8,
+    },
     /// To leave.
     Finalize,
     /// The end of the whole job, with an exit code and something to say about it.
@@ -125,6 +183,8 @@ pub struct Client<B, const SLOTS: usize = 4> {
     tag: u32,
     /// How much of a message that nobody asked for is still to come.
     unasked_bytes: usize,
+    /// It has asked to be told of events.
+    is_listening: bool,
 }
 
 /// Tells one question of a client from its others.
@@ -162,6 +222,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
             state: State::Fresh,
             tag: TAG_REQUESTS,
             unasked_bytes: 0,
+            is_listening: false,
         }
     }
 
@@ -188,6 +249,7 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         let waiting = Waiting { ticket, command: kept.command() };
         // There is a free one, or it is an abort, for which all were freed.
         Slots::insert(&mut self.inflight, waiting).ok_or(Misuse::Busy)?;
+        self.is_listening |= matches!(request, Request::Register { .. });
         self.owed = Some(match kept {
             Kept::Job => Owed::Greeting(ticket),
             kept => Owed::Request(ticket, kept),

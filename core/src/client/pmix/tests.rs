@@ -1,5 +1,7 @@
 //! The client of PMIx against a scripted server, cut and bent in every way.
 
+mod services;
+
 use std::vec::Vec;
 
 use super::*;
@@ -69,13 +71,13 @@ fn hear(client: &mut Client<Lent>, bytes: &[u8]) {
 
 /// What the owner is told.
 fn reply(client: &mut Client<Lent>) -> (Ticket, Status, Found) {
-    let Some(Event::Reply { ticket, status, objects, .. }) = client.poll_event() else {
+    let Some(Event::Reply { ticket, status, answer, .. }) = client.poll_event() else {
         panic!("nothing to tell")
     };
     let keys = |kvals: crate::wire::pmix::Kvals<'_>| {
         kvals.map(|kval| kval.unwrap().key.to_vec()).collect::<Vec<_>>()
     };
-    let objects = objects.map(|object| (object.of.rank, keys(object.kvals))).collect();
+    let objects = answer.objects().map(|object| (object.of.rank, keys(object.kvals))).collect();
     assert!(client.poll_event().is_none());
     (ticket, status, objects)
 }

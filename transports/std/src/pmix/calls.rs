@@ -239,10 +239,10 @@ impl Pmix {
     /// Keeps what an answer has brought; `None` if there is none yet.
     fn take_up(&mut self, is_reserved: bool) -> Option<Result<(), CallError>> {
         let own = self.client.identity().nspace.clone();
-        let Event::Reply { command, status, objects, .. } = self.client.poll_event()? else {
+        let Event::Reply { command, status, answer, .. } = self.client.poll_event()? else {
             return None;
         };
-        for Object { of, kvals } in objects {
+        for Object { of, kvals } in answer.objects() {
             let nspace = if of.nspace == own.as_bytes() { b"" } else { of.nspace };
             let received = self.received.entry((nspace.to_vec(), of.rank)).or_default();
             // What a process has posted comes whole; of what the launcher says only what was asked for.

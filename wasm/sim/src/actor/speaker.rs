@@ -168,11 +168,12 @@ impl Speaker {
             },
             Self::Pmix(_) if !PMIX => None,
             Self::Pmix(client) => match client.poll_event()? {
-                pmix::Event::Reply { ticket, status, mut objects, .. } => {
+                pmix::Event::Reply { ticket, status, answer, .. } => {
                     let token = Token::Pmix(ticket);
                     let asked = waiting.iter().find(|waiting| waiting.ticket == token);
                     let said = match asked.map(|waiting| &waiting.ask) {
                         Some(Ask::GetOf { rank, key, .. }) if status.0 == 0 => {
+                            let mut objects = answer.objects();
                             let value = objects.find_map(|object| found(object, *rank, key));
                             value.map_or(Said::Missing, Said::Text)
                         }

@@ -1,0 +1,206 @@
+//! What answers and events say behind their heads.
+
+use super::JobInfo;
+use super::hear::Event;
+use crate::error::Malformed;
+use crate::wire::pmix::names::{Command, Status};
+use crate::wire::pmix::{Format, Kvals, List, Proc, Type, Unpacker, Value};
+
+/// What stands behind the status of an answer. To a question that is answered otherwise, each of these is
+/// empty.
+#[derive(Clone, Debug)]
+pub struct Answer<'a> {
+    command: Command,
+    from: Unpacker<'a>,
+    own_rank: u32,
+}
+
+/// What was published, under the keys that were asked for.
+///
+/// Wire: SIZE, then as many PDATAs in one pack operation: process, key, value.
+#[derive(Clone, Debug)]
+pub struct PublishedData<'a> {
+    from: Unpacker<'a>,
+    left: u32,
+}
+
+/// Something that was published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published<'a> {
+    /// By whom.
+    pub of: Proc<'a>,
+    /// The key.
+    pub key: &'a [u8],
+    /// What stands under it.
+    pub value: Value<'a>,
+}
+
+/// The descriptions of jobs.
+///
+/// Wire: BYTE_OBJECT, over and over; in each what stands in the answer to REQ.
+#[derive(Clone, Debug)]
+pub struct Jobs<'a> {
+    from: Unpacker<'a>,
+    own_rank: u32,
+}
+
+/// What processes have committed, process by process.
+///
+/// Wire: BYTE_OBJECT, over and over; in each PROC, then KVALs.
+#[derive(Clone, Debug)]
+pub struct Objects<'a>(Unpacker<'a>);
+
+/// What one process has committed, or what is known of a job.
+#[derive(Clone, Debug)]
+pub struct Object<'a> {
+    /// The process; [`WILDCARD`](crate::wire::pmix::WILDCARD) for the job.
+    pub of: Proc<'a>,
+    /// All of it that the client may see, not only what was asked for.
+    pub kvals: Kvals<'a>,
+}
+
+impl<'a> Answer<'a> {
+    /// The answer to a command with this behind its status.
+    pub(super) const fn new(command: Command, from: Unpacker<'a>, own_rank: u32) -> Self {
+        Self { command, from, own_rank }
+    }
+
+    /// An answer that says nothing else.
+    pub(super) const fn nothing(command: Command, format: Format) -> Self {
+        Self::new(command, Unpacker::new(b"", format), 0)
+    }
+
+    /// What a get has found.
+    pub const fn objects(&self) -> Objects<'a> {
+        Objects(self.of(Command::GET))
+    }
+
+    /// What a lookup has found.
+    pub fn published(&self) -> PublishedData<'a> {
+        let mut from = self.of(Command::LOOKUP);
+        // It was read when it came.
+        let left = read_count(&mut from).unwrap_or(0);
+        PublishedData { from, left }
+    }
+
+    /// The name of the job that was spawned.
+    pub fn nspace(&self) -> Option<&'a [u8]> {
+        self.of(Command::SPAWN).one(Type::STRING).ok()?.text().ok()?
+    }
+
+    /// The jobs that this process is now connected with.
+    pub const fn jobs(&self) -> Jobs<'a> {
+        Jobs { from: self.of(Command::CONNECT), own_rank: self.own_rank }
+    }
+
+    const fn of(&self, command: Command) -> Unpacker<'a> {
+        if self.command.0 == command.0 {
+            return self.from;
+        }
+        Unpacker::new(b"", self.from.format())
+    }
+}
+
+impl<'a> Iterator for PublishedData<'a> {
+    type Item = Published<'a>;
+
+    fn next(&mut self) -> Option<Published<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        read_published(&mut self.from).ok()
+    }
+}
+
+impl<'a> Iterator for Jobs<'a> {
+    type Item = JobInfo<'a>;
+
+    fn next(&mut self) -> Option<JobInfo<'a>> {
+        if self.from.is_empty() {
+            return None;
+        }
+        let bytes = self.from.one(Type::BYTE_OBJECT).ok()?.blob().ok()?;
+        Some(JobInfo::new(bytes, self.from.format(), self.own_rank))
+    }
+}
+
+impl<'a> Iterator for Objects<'a> {
+    type Item = Object<'a>;
+
+    fn next(&mut self) -> Option<Object<'a>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        read_object(&mut self.0).ok()
+    }
+}
+
+/// How a question went.
+pub(super) fn read_status(from: &mut Unpacker<'_>) -> Result<Status, Malformed> {
+    Ok(Status(from.one(Type::STATUS)?.i32()?))
+}
+
+/// Reads all that stands behind the status of an answer, so that whoever reads it again finds no fault.
+pub(super) fn read_all(command: Command, mut from: Unpacker<'_>) -> Result<(), Malformed> {
+    match command {
+        _ if from.is_empty() => {}
+        Command::GET => {
+            while !from.is_empty() {
+                read_object(&mut from)?;
+            }
+        }
+        Command::LOOKUP => {
+            for _ in 0..read_count(&mut from)? {
+                read_published(&mut from)?;
+            }
+        }
+        Command::SPAWN => {
+            from.one(Type::STRING)?.text()?;
+        }
+        Command::CONNECT => {
+            while !from.is_empty() {
+                from.one(Type::BYTE_OBJECT)?.blob()?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// How much published data follows.
+fn read_count(from: &mut Unpacker<'_>) -> Result<u32, Malformed> {
+    let said = from.one(Type::SIZE)?.size()?;
+    if said == 0 {
+        return Ok(0);
+    }
+    let count = from.op(Type::PDATA)?;
+    if u64::from(count) == said {
+        Ok(count)
+    } else {
+        Err(Malformed::new(from.at(), "as much data as is said"))
+    }
+}
+
+fn read_published<'a>(from: &mut Unpacker<'a>) -> Result<Published<'a>, Malformed> {
+    let of = Proc::read(from)?;
+    let key = from.text()?.unwrap_or(b"");
+    Ok(Published { of, key, value: from.value()? })
+}
+
+/// Reads the body of an event.
+pub(super) fn read_event(mut from: Unpacker<'_>) -> Result<Event<'_>, Malformed> {
+    let from = &mut from;
+    if Command(from.one(Type::COMMAND)?.u8()?) != Command::NOTIFY {
+        return Err(Malformed::new(from.at(), "an event"));
+    }
+    let code = read_status(from)?;
+    let source = Proc::read(from.one(Type::PROC)?)?;
+    let infos = List::read(from, Type::INFO)?;
+    let range = from.one(Type::DATA_RANGE)?.u8()?;
+    Ok(Event::Happened { code, source, range, infos })
+}
+
+fn read_object<'a>(from: &mut Unpacker<'a>) -> Result<Object<'a>, Malformed> {
+    let format = from.format();
+    let mut inside = Unpacker::new(from.one(Type::BYTE_OBJECT)?.blob()?, format);
+    let of = Proc::read(inside.one(Type::PROC)?)?;
+    Ok(Object { of, kvals: Kvals::after(inside) })
+}

@@ -1,0 +1,255 @@
+//! Names, programs, other jobs and events: what a server reads of the questions, and the client of the answers.
+
+use super::*;
+use crate::error::Misuse;
+use crate::wire::pmix::names::range;
+use crate::wire::pmix::{App, List};
+
+/// Asks, and gives the tag and the body of the message.
+fn asked(client: &mut Client<Lent>, request: &Request<'_>) -> (u32, Vec<u8>) {
+    let ticket = client.start(request).unwrap();
+    let message = sent(client);
+    let header = Header::read(&message).unwrap();
+    assert_eq!((header.index, header.tag), (7, ticket.0));
+    (header.tag, message[Header::BYTES..].to_vec())
+}
+
+/// Hears an answer of status 0 with this behind it, and looks at it.
+fn answered<T>(
+    client: &mut Client<Lent>,
+    tag: u32,
+    body: &[u8],
+    look: impl FnOnce(Answer<'_>) -> T,
+) -> T {
+    hear(client, &message(tag, body));
+    match client.poll_event() {
+        Some(Event::Reply { status: Status::SUCCESS, answer, .. }) => look(answer),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn yes(format: Format, more: impl Fn(&mut Packer<'_>)) -> Vec<u8> {
+    packed(format, |to| {
+        to.one(Type::STATUS).i32(0);
+        more(to);
+    })
+}
+
+/// However the answer to `request` is cut, it is a status alone or none at all.
+fn is_nothing_when_cut(format: Format, request: &Request<'_>, body: &[u8]) {
+    let status_bytes = yes(format, |_| {}).len();
+    for len in (0..body.len()).filter(|len| *len != status_bytes) {
+        let mut client = open(format);
+        let (tag, _) = asked(&mut client, request);
+        let heard = client.handle_input(NOW, &message(tag, &body[..len]));
+        assert!(matches!(heard, Err(PeerError::Malformed(_))), "{request:?} cut at {len}");
+    }
+}
+
+#[test]
+fn a_name_is_published_found_and_taken_back() {
+    for format in FORMATS {
+        let mut client = open(format);
+        let (tag, body) = asked(&mut client, &Request::Publish { key: b"ocean", text: b"port 7" });
+        let Ok(Heard::Publish { user: 0, infos }) = Heard::read(Unpacker::new(&body, format))
+        else {
+            panic!("a publish")
+        };
+        assert_eq!(infos.count, 1);
+        assert_eq!(infos.find(b"ocean").unwrap().text(), Some(&b"port 7"[..]));
+        answered(&mut client, tag, &yes(format, |_| {}), |answer| {
+            assert!(answer.published().next().is_none() && answer.objects().next().is_none());
+        });
+
+        let lookup = Request::Lookup { key: b"ocean", wait: true, timeout_s: Some(4) };
+        let (tag, body) = asked(&mut client, &lookup);
+        let Ok(Heard::Lookup(wanted)) = Heard::read(Unpacker::new(&body, format)) else {
+            panic!("a lookup")
+        };
+        assert!(wanted.keys().eq([b"ocean"]));
+        let directive = |key| wanted.infos.find(key).unwrap().number();
+        assert_eq!((directive(keys::WAIT), directive(keys::TIMEOUT)), (Some(0), Some(4)));
+        let by = Proc { nspace: b"shop", rank: 3 };
+        let found = yes(format, |to| {
+            to.one(Type::SIZE).size(1).one(Type::PDATA);
+            by.write(to);
+            to.text(Some(b"ocean")).of(Type::STRING).text(Some(b"port 7"));
+        });
+        answered(&mut client, tag, &found, |answer| {
+            let all: Vec<Published<'_>> = answer.published().collect();
+            assert_eq!((all.len(), all[0].of, all[0].key), (1, by, &b"ocean"[..]));
+            assert_eq!(all[0].value.text(), Some(&b"port 7"[..]));
+            assert!(answer.nspace().is_none() && answer.jobs().next().is_none());
+        });
+        is_nothing_when_cut(format, &lookup, &found);
+
+        let now = Request::Lookup { key: b"sea", wait: false, timeout_s: None };
+        let (tag, body) = asked(&mut client, &now);
+        let Ok(Heard::Lookup(wanted)) = Heard::read(Unpacker::new(&body, format)) else {
+            panic!("a lookup")
+        };
+        assert!(wanted.infos.is_empty());
+        hear(&mut client, &status(format, tag, Status::NOT_FOUND));
+        assert_eq!(reply(&mut client), (Ticket(tag), Status::NOT_FOUND, Vec::new()));
+
+        let (_, body) = asked(&mut client, &Request::Unpublish { key: b"ocean" });
+        let Ok(Heard::Unpublish(wanted)) = Heard::read(Unpacker::new(&body, format)) else {
+            panic!("an unpublish")
+        };
+        assert!(wanted.keys().eq([b"ocean"]) && wanted.infos.is_empty());
+    }
+}
+
+#[test]
+fn a_program_is_spawned_and_jobs_are_connected() {
+    for format in FORMATS {
+        let mut client = open(format);
+        let spawn = Request::Spawn { command: b"./kids", processes: 3 };
+        let (tag, body) = asked(&mut client, &spawn);
+        let Ok(Heard::Spawn { infos, apps }) = Heard::read(Unpacker::new(&body, format)) else {
+            panic!("a spawn")
+        };
+        let all: Vec<App<'_>> = apps.each(Type::APP, App::read).collect();
+        assert!(infos.is_empty() && all.len() == 1);
+        let App { command, words, variables, folder, processes, infos } = &all[0];
+        assert_eq!((*command, *folder, *processes), (&b"./kids"[..], None, 3));
+        assert!(words.iter().eq([b"./kids"]) && variables.iter().next().is_none());
+        assert!(infos.is_empty());
+        let made = yes(format, |to| {
+            to.one(Type::STRING).text(Some(b"job-2"));
+        });
+        answered(&mut client, tag, &made, |answer| {
+            assert_eq!(answer.nspace(), Some(&b"job-2"[..]));
+        });
+        is_nothing_when_cut(format, &spawn, &made);
+
+        let procs = [b"", &b"job-2"[..]].map(|nspace| Proc { nspace, rank: WILDCARD });
+        let listed = [NSPACE, b"job-2"].map(|nspace| Proc { nspace, rank: WILDCARD });
+        let connect = Request::Connect { procs: &procs, timeout_s: None };
+        let (tag, body) = asked(&mut client, &connect);
+        let Ok(Heard::Connect(with)) = Heard::read(Unpacker::new(&body, format)) else {
+            panic!("a connect")
+        };
+        assert!(with.procs.procs().eq(listed) && with.infos.is_empty());
+        let told = yes(format, |to| {
+            to.one(Type::BYTE_OBJECT).blob(&described(format));
+        });
+        answered(&mut client, tag, &told, |answer| {
+            let jobs: Vec<JobInfo<'_>> = answer.jobs().collect();
+            assert_eq!((jobs.len(), jobs[0].nspace(), jobs[0].size()), (1, Some(NSPACE), Some(4)));
+        });
+        is_nothing_when_cut(format, &connect, &told);
+
+        let disconnect = Request::Disconnect { procs: &procs, timeout_s: Some(1) };
+        let (_, body) = asked(&mut client, &disconnect);
+        let Ok(Heard::Disconnect(from)) = Heard::read(Unpacker::new(&body, format)) else {
+            panic!("a disconnect")
+        };
+        assert!(from.procs.procs().eq(listed));
+        assert_eq!(from.infos.find(keys::TIMEOUT).unwrap().number(), Some(1));
+    }
+}
+
+/// What a server says when something has happened.
+fn event(format: Format, code: i32, text: &[u8]) -> Vec<u8> {
+    message(
+        TAG_EVENT,
+        &packed(format, |to| {
+            to.one(Type::COMMAND).u8(Command::NOTIFY.0).one(Type::STATUS).i32(code);
+            Proc { nspace: b"shop", rank: 1 }.write(to.one(Type::PROC));
+            to.one(Type::SIZE).size(1).one(Type::INFO);
+            to.text(Some(b"why")).u32(0).of(Type::STRING).text(Some(text));
+            to.one(Type::DATA_RANGE).u8(range::SESSION);
+        }),
+    )
+}
+
+#[test]
+fn whoever_wants_to_be_told_of_events_finds_them_between_answers() {
+    for format in FORMATS {
+        let mut client = open(format);
+        // Nobody has asked for it, so it is not kept.
+        hear(&mut client, &event(format, -101, b"early"));
+        assert!(client.poll_event().is_none());
+        let (tag, body) = asked(&mut client, &Request::Register { code: Some(Status(-101)) });
+        let Ok(Heard::RegisterEvents { codes, infos }) = Heard::read(Unpacker::new(&body, format))
+        else {
+            panic!("a registration")
+        };
+        assert!(codes.codes().eq([-101]) && infos.is_empty());
+        // Two events, one of them longer than what is lent, and the answer behind them.
+        let all = [
+            event(format, -101, b"now"),
+            event(format, -102, &[b'x'; 1500]),
+            status(format, tag, Status::SUCCESS),
+        ]
+        .concat();
+        let mut rest = &all[..];
+        let mut heard = Vec::new();
+        while !rest.is_empty() {
+            let taken = client.handle_input(NOW, &rest[..rest.len().min(5)]).unwrap();
+            rest = &rest[taken..];
+            match client.poll_event() {
+                Some(Event::Happened { code, source, range: range::SESSION, infos }) => {
+                    assert_eq!((source.nspace, source.rank), (&b"shop"[..], 1));
+                    assert_eq!(infos.find(b"why").unwrap().text(), Some(&b"now"[..]));
+                    heard.push(code);
+                }
+                Some(Event::Reply { ticket, status, .. }) => {
+                    assert_eq!(ticket.0, tag);
+                    heard.push(status);
+                }
+                other => assert!(other.is_none() && taken > 0),
+            }
+        }
+        assert_eq!(heard, [Status(-101), Status::SUCCESS]);
+
+        let code = Status(-7);
+        let (_, body) = asked(&mut client, &Request::Notify { code, range: range::NAMESPACE });
+        let Ok(Heard::Notify { code: -7, range: range::NAMESPACE, infos }) =
+            Heard::read(Unpacker::new(&body, format))
+        else {
+            panic!("an event")
+        };
+        assert!(List::is_empty(&infos));
+        let bad = message(TAG_EVENT, &[1, 2, 3]);
+        assert!(matches!(client.handle_input(NOW, &bad), Err(PeerError::Malformed(_))));
+    }
+}
+
+#[test]
+fn everything_that_happens_can_be_asked_for() {
+    let mut client = open(Format::PLAIN);
+    let (_, body) = asked(&mut client, &Request::Register { code: None });
+    let Ok(Heard::RegisterEvents { codes, .. }) = Heard::read(Unpacker::new(&body, Format::PLAIN))
+    else {
+        panic!("a registration")
+    };
+    assert!(codes.is_empty());
+}
+
+#[test]
+fn what_cannot_be_published_or_started_is_refused_before_anything_is_said() {
+    let mut client = open(Format::PLAIN);
+    let long = [b'k'; KEY_BYTES_MAX + 1];
+    for request in [
+        Request::Publish { key: b"", text: b"x" },
+        Request::Publish { key: &long, text: b"x" },
+        Request::Publish { key: b"pmix.range", text: b"x" },
+        Request::Publish { key: b"k", text: b"a\0b" },
+        Request::Publish { key: b"k", text: &[b'x'; 1024] },
+        Request::Lookup { key: b"a\0b", wait: false, timeout_s: None },
+        Request::Unpublish { key: b"" },
+        Request::Spawn { command: b"", processes: 1 },
+        Request::Spawn { command: b"a\0b", processes: 1 },
+        Request::Spawn { command: b"a", processes: u32::MAX },
+    ] {
+        let refused = client.start(&request);
+        assert!(
+            matches!(refused, Err(Misuse::NotSayable { .. } | Misuse::Length { .. })),
+            "{request:?}"
+        );
+        assert_eq!(client.poll_transmit(&mut []), Ok(None));
+    }
+    assert_eq!(client.outstanding(), 0);
+}

@@ -102,6 +102,8 @@ pub(super) enum Owed<B> {
     Status(Status),
     /// This body.
     Body(B),
+    /// A body of two pieces: the first is the same for many.
+    Bodies(B, B),
     /// The answer to a greeting, which has no header.
     Bare(heapless::Vec<u8, 8>),
     /// The end of the job's fence with this number.
@@ -306,28 +308,31 @@ impl<B: Block> Pending<B> {
             }),
             _ => None,
         };
-        let body = match &self.owed {
-            Owed::Body(block) => block.as_ref(),
-            Owed::Bare(bytes) => bytes,
-            _ => status.as_deref().unwrap_or(b""),
+        let (body, more) = match &self.owed {
+            Owed::Body(block) => (block.as_ref(), &b""[..]),
+            Owed::Bodies(block, more) => (block.as_ref(), more.as_ref()),
+            Owed::Bare(bytes) => (&bytes[..], &b""[..]),
+            _ => (status.as_deref().unwrap_or(b""), &b""[..]),
         };
-        let body_bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let body_bytes = u32::try_from(body.len() + more.len()).unwrap_or(u32::MAX);
         let header = Header { index: 0, tag: self.tag, body_bytes }.bytes();
         let header = if matches!(self.owed, Owed::Bare(_)) { &b""[..] } else { &header };
-        let mut len = 0;
-        for part in [header.get(sent..), body.get(sent.saturating_sub(header.len())..)] {
-            let (part, room) = (part.unwrap_or(b""), out.get_mut(len..).unwrap_or_default());
-            copy(room, part);
-            len += part.len().min(room.len());
+        let (mut len, mut before) = (0, 0);
+        for part in [header, body, more] {
+            let rest = part.get(sent.saturating_sub(before)..).unwrap_or(b"");
+            let room = out.get_mut(len..).unwrap_or_default();
+            copy(room, rest);
+            len += rest.len().min(room.len());
+            before += part.len();
         }
-        (len, sent + len >= header.len() + body.len())
+        (len, sent + len >= before)
     }
 }
 
 impl<B> Owed<B> {
     /// Whether it can be sent.
     pub(super) const fn is_due(&self) -> bool {
-        matches!(self, Self::Status(_) | Self::Body(_) | Self::Bare(_))
+        matches!(self, Self::Status(_) | Self::Body(_) | Self::Bodies(..) | Self::Bare(_))
     }
 
     fn until(&self) -> Option<Instant> {

@@ -153,11 +153,20 @@ where
         let known = (wanted.rank < job.size()).then(|| view.find(wanted.rank, key)).flatten();
         let Some(value) = known else { return not_found };
         let owner = Proc { nspace, rank: wanted.rank };
+        // All that is known of the process, so that it is asked about once.
+        let of_rank = view.of_rank(wanted.rank).filter(|kvals| kvals.clone().find(key).is_some());
         let answer = packed(asker.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
                 owner.write(to.one(Type::PROC));
                 // Every value of a description is ours, so none is of an unknown type.
-                let _ = Kval { key, value }.write(to);
+                match &of_rank {
+                    Some(kvals) => kvals.clone().map_while(Result::ok).for_each(|kval| {
+                        let _ = kval.write(to);
+                    }),
+                    None => {
+                        let _ = Kval { key, value }.write(to);
+                    }
+                }
             });
         });
         return Some(body(answer));

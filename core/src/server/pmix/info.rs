@@ -24,7 +24,7 @@ pub struct JobView<B, M> {
     pub(super) generation: u32,
     /// How that fence ends, if not for all that should have come.
     pub(super) is_partial: bool,
-    /// Answers to REQ, one for each way to write it.
+    /// What stands first in answers to REQ, one for each way to write it.
     answers: heapless::Vec<(Manner, B), MANNERS_MAX>,
 }
 
@@ -32,8 +32,17 @@ pub struct JobView<B, M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Manner {
     format: Format,
-    /// Data of the session stands by itself and not in an array.
-    is_flat: bool,
+    era: Era,
+}
+
+/// What libraries make of a description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Era {
+    /// Before 4.2: data of the session stands by itself and not in an array, and nothing is asked for that
+    /// the description lacks.
+    Old,
+    /// What the description lacks of other ranks is asked for.
+    New,
 }
 
 impl<B: Block, M: AsMut<[Post<B>]>> JobView<B, M> {
@@ -42,20 +51,44 @@ impl<B: Block, M: AsMut<[Post<B>]>> JobView<B, M> {
         Self { job, info, posts, generation: 0, is_partial: false, answers }
     }
 
-    /// The description of the job as it is given to `release` in `format`. All ranks of a job mostly
-    /// have the same library, so that one is made for all of them.
-    fn describe(&mut self, nspace: &[u8], format: Format, release: Release) -> Option<B> {
-        let manner = Manner { format, is_flat: release < Release::V4_2 };
-        if let Some((_, answer)) = self.answers.iter().find(|(other, _)| *other == manner) {
-            return Some(answer.clone());
+    /// The description of the job as it is given to `rank` of this `release` in `format`. All ranks of a job
+    /// mostly have the same library, so that what is for all is made once for all of them.
+    ///
+    /// A library keeps what it is told value by value, which costs every rank more time for others than for
+    /// all else in the description. So of others it gets what MPI libraries ask of each peer, and the
+    /// rest when it asks.
+    fn describe(
+        &mut self,
+        nspace: &[u8],
+        rank: Rank,
+        (format, release): (Format, Release),
+    ) -> Option<Owed<B>> {
+        let manner = Manner { format, era: Era::of(release) };
+        let known = self.answers.iter().find(|(other, _)| *other == manner);
+        let answer = match known.map(|(_, answer)| answer.clone()) {
+            Some(answer) => answer,
+            None => {
+                let told: &[&[u8]] = &OF_OTHERS;
+                let only = (manner.era == Era::New).then_some(told);
+                let answer: B = packed(format, |to| {
+                    to.one(Type::STRING).text(Some(nspace));
+                    write_info(self.info.as_ref(), manner.era, only, to);
+                })?;
+                // With no place left it is made anew each time.
+                let _ = self.answers.push((manner, answer.clone()));
+                answer
+            }
+        };
+        if manner.era == Era::Old {
+            return Some(Owed::Body(answer));
         }
-        let answer: B = packed(format, |to| {
-            to.one(Type::STRING).text(Some(nspace));
-            write_info(self.info.as_ref(), manner.is_flat, to);
+        let own = blobs(self.info.as_ref()).find(|(of, _)| *of == rank.0);
+        let own = packed(format, |to| {
+            if let Some((rank, kvals)) = &own {
+                write_blob(*rank, kvals.clone(), None, to);
+            }
         })?;
-        // With no place left it is made anew each time.
-        let _ = self.answers.push((manner, answer.clone()));
-        Some(answer)
+        Some(Owed::Bodies(answer, own))
     }
 }
 
@@ -72,11 +105,7 @@ where
     /// application: the value of the process comes first.
     pub(super) fn find(&self, rank: u32, key: &[u8]) -> Option<crate::wire::pmix::Value<'_>> {
         let kvals = || Kvals::new(self.info.as_ref(), Format::PLAIN).map_while(Result::ok);
-        let of_rank = kvals().filter(|kval| kval.key == keys::PROC_BLOB).find_map(|blob| {
-            let mut from = Unpacker::new(blob.value.blob()?, Format::PLAIN);
-            let is_it = from.one(Type::PROC_RANK).ok()?.u32().ok()? == rank;
-            Kvals::after(from).find(key).filter(|_| is_it)
-        });
+        let of_rank = self.of_rank(rank).and_then(|kvals| kvals.find(key));
         let of_job = || kvals().find(|kval| kval.key == key).map(|kval| kval.value);
         let in_array = || {
             let arrays = kvals().filter_map(|kval| {
@@ -88,15 +117,20 @@ where
         of_rank.or_else(of_job).or_else(in_array)
     }
 
-    /// Writes the description of the job behind its name space, as REQ is answered.
+    /// All that the job's description says about one rank.
+    pub(super) fn of_rank(&self, rank: u32) -> Option<Kvals<'_>> {
+        blobs(self.info.as_ref()).find(|(of, _)| *of == rank).map(|(_, kvals)| kvals)
+    }
+
+    /// Writes the description of the job behind its name space, as those of other jobs are told it.
     pub(super) fn write_description(&self, nspace: &[u8], release: Release, to: &mut Packer<'_>) {
         to.one(Type::STRING).text(Some(nspace));
-        write_info(self.info.as_ref(), release < Release::V4_2, to);
+        write_info(self.info.as_ref(), Era::of(release), None, to);
     }
 
     /// Writes the description of the job without its name.
     pub(super) fn write_kvals(&self, to: &mut Packer<'_>) {
-        write_info(self.info.as_ref(), false, to);
+        write_info(self.info.as_ref(), Era::New, None, to);
     }
 
     /// Writes what is known of the job as one object of an answer.
@@ -113,14 +147,20 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
     pub(super) fn describe(
         &mut self,
         talk: &Talk<P::Block, P::Pendings>,
-        job: JobId,
+        (job, rank): (JobId, Rank),
     ) -> Owed<P::Block> {
         let name = self.server.job(job).map(|job| job.name().clone());
         let (Some(name), Some(view)) = (name, view_mut(self.jobs, job)) else {
             return Owed::Status(Status::NOT_FOUND);
         };
-        let answer = view.describe(name.as_bytes(), talk.format, talk.release);
-        answer.map_or(Owed::Status(Status::NOMEM), Owed::Body)
+        let answer = view.describe(name.as_bytes(), rank, (talk.format, talk.release));
+        answer.unwrap_or(Owed::Status(Status::NOMEM))
+    }
+}
+
+impl Era {
+    fn of(release: Release) -> Self {
+        if release < Release::V4_2 { Self::Old } else { Self::New }
     }
 }
 
@@ -158,19 +198,37 @@ pub(super) fn place<B, M>(jobs: &impl Slots<JobView<B, M>>, job: JobId) -> Optio
     (0..jobs.end()).find(|at| jobs.get(*at).is_some_and(|view| view.job == job))
 }
 
-/// Writes the description of a job, which is in [`Format::PLAIN`], as `to` is written. Every value
-/// of it is ours, so that none is of an unknown type.
-fn write_info(info: &[u8], is_flat: bool, to: &mut Packer<'_>) {
-    if to.format() == Format::PLAIN && !is_flat {
+/// What a description, which is in [`Format::PLAIN`], says about each rank.
+fn blobs(info: &[u8]) -> impl Iterator<Item = (u32, Kvals<'_>)> {
+    let kvals = Kvals::new(info, Format::PLAIN).map_while(Result::ok);
+    kvals.filter(|kval| kval.key == keys::PROC_BLOB).filter_map(|kval| blob(&kval))
+}
+
+/// The rank that a value is about, and what it says.
+fn blob<'a>(kval: &Kval<'a>) -> Option<(u32, Kvals<'a>)> {
+    let mut from = Unpacker::new(kval.value.blob()?, Format::PLAIN);
+    let rank = from.one(Type::PROC_RANK).and_then(|from| from.u32()).ok()?;
+    Some((rank, Kvals::after(from)))
+}
+
+/// Writes the description of a job, which is in [`Format::PLAIN`], as `to` is written; `only` these keys of
+/// ranks, if not all. Every value of it is ours, so that none is of an unknown type.
+fn write_info(info: &[u8], era: Era, only: Option<&[&[u8]]>, to: &mut Packer<'_>) {
+    if to.format() == Format::PLAIN && era == Era::New && only.is_none() {
         to.raw(info);
         return;
     }
     for kval in Kvals::new(info, Format::PLAIN).map_while(Result::ok) {
-        match kval.value.array().filter(|_| is_flat && kval.key == keys::SESSION_ARRAY) {
+        let is_flat = era == Era::Old && kval.key == keys::SESSION_ARRAY;
+        match kval.value.array().filter(|_| is_flat) {
             Some(session) => session.infos().for_each(|Info { key, value, .. }| {
                 let _ = Kval { key, value }.write(to);
             }),
-            None if kval.key == keys::PROC_BLOB => write_blob(&kval, to),
+            None if kval.key == keys::PROC_BLOB => {
+                if let Some((rank, kvals)) = blob(&kval) {
+                    write_blob(rank, kvals, only, to);
+                }
+            }
             None => {
                 let _ = kval.write(to);
             }
@@ -179,17 +237,19 @@ fn write_info(info: &[u8], is_flat: bool, to: &mut Packer<'_>) {
 }
 
 /// What holds for a process is packed once more inside, in the format of the connection.
-fn write_blob(kval: &Kval<'_>, to: &mut Packer<'_>) {
-    let Some(bytes) = kval.value.blob() else { return };
-    to.one(Type::KVAL).text(Some(kval.key)).of(Type::BYTE_OBJECT).nested(|to| {
-        let mut from = Unpacker::new(bytes, Format::PLAIN);
-        let Ok(rank) = from.one(Type::PROC_RANK).and_then(|from| from.u32()) else { return };
+fn write_blob(rank: u32, kvals: Kvals<'_>, only: Option<&[&[u8]]>, to: &mut Packer<'_>) {
+    to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT).nested(|to| {
         to.one(Type::PROC_RANK).u32(rank);
-        for kval in Kvals::after(from).map_while(Result::ok) {
+        let kvals = kvals.clone().map_while(Result::ok);
+        for kval in kvals.filter(|kval| only.is_none_or(|only| only.contains(&kval.key))) {
             let _ = kval.write(to);
         }
     });
 }
+
+/// What MPI libraries ask of each peer. Open MPI 4.1 and 5.0 take the name of its node only if it is known
+/// without asking, and 5.0 asks each peer's local rank to share memory with it.
+const OF_OTHERS: [&[u8]; 2] = [keys::HOSTNAME, keys::LOCAL_RANK];
 
 /// Two families, described or not, for old libraries and for new ones.
 const MANNERS_MAX: usize = 8;

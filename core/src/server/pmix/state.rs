@@ -122,7 +122,7 @@ fn answer<P: Memory, S: Storage>(
         return Told::Nothing;
     }
     let (owed, told) = match request {
-        Request::Req => (reach.describe(talk, job), Told::Nothing),
+        Request::Req => (reach.describe(talk, (job, rank)), Told::Nothing),
         Request::Commit(scopes) => {
             let status = reach.commit((job, rank), talk.format, scopes.clone());
             (Owed::Status(status), Told::Committed)

@@ -252,6 +252,7 @@ fn describe(size: u32, to: &mut Packer<'_>) {
                 .text(Some(keys::LOCAL_RANK))
                 .of(Type::UINT16)
                 .u16(u16::from(rank % 2 == 1));
+            to.one(Type::KVAL).text(Some(keys::GLOBAL_RANK)).of(Type::PROC_RANK).u32(rank);
         });
     }
 }

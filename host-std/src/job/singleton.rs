@@ -23,7 +23,7 @@ use std::path::PathBuf;
 pub fn serve(caller: Caller) -> u8 {
     let served = config(caller).and_then(|config| {
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank());
-        let mut run = Run::new(config, limit)?;
+        let mut run = Run::new(config, limit, 0)?;
         run.adopt(caller)?;
         Ok(run.run())
     });

@@ -2,6 +2,7 @@
 
 use super::{Job, Run, Started};
 use crate::launch::codes::Commands;
+use crate::launch::descriptors::Crowd;
 use crate::launch::order::Order;
 use crate::launch::plan::Plan;
 use crate::launch::process::{self, Exec, Process, start_code};
@@ -134,7 +135,10 @@ impl Run {
         if let Err(error) = Self::open_for(&mut self.pmix, &mut plan, &self.poller) {
             return self.refuse(who, (Code::FAIL, &[]), error);
         }
-        if let Err(error) = self.launcher.limit.raise_for(busy + plan.ranks) {
+        // Of those that run already any may speak PMIx if some may.
+        let pmix = plan.pmix_ranks() + self.pmix.as_ref().map_or(0, |_| busy);
+        let crowd = Crowd { ranks: busy + plan.ranks, pmix };
+        if let Err(error) = self.launcher.limit.raise_for(crowd) {
             return self.refuse(who, (Code::NOMEM, &[]), error);
         }
         if let Err(error) = self.outputs.prepare(count, plan.local()) {

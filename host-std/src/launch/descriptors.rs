@@ -14,13 +14,24 @@ pub struct DescriptorLimit {
     original: Rlimit,
     per_rank: u64,
     raised: Option<Rlimit>,
+    /// How many the ranks that there may be take at most, but for what [`spare`](Self::spare) tells.
+    needed: u64,
+}
+
+/// Ranks that there may be at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crowd {
+    /// All of them.
+    pub ranks: u32,
+    /// Those that may dial in at the PMIx port, besides the socket that every rank has.
+    pub pmix: u32,
 }
 
 /// The limit does not allow a job of this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooFewDescriptors {
-    /// How many ranks were asked for.
-    pub ranks: u32,
+    /// What was asked for.
+    pub crowd: Crowd,
     /// How many open files that takes.
     pub needed: u64,
     /// How many this process may ever have.
@@ -30,31 +41,46 @@ pub struct TooFewDescriptors {
 impl DescriptorLimit {
     /// Looks the limit up. `files` are open for each rank besides what every rank costs.
     pub fn new(files: u64) -> Self {
-        Self { original: getrlimit(Resource::Nofile), per_rank: PER_RANK + files, raised: None }
+        let per_rank = PER_RANK + files;
+        Self { original: getrlimit(Resource::Nofile), per_rank, raised: None, needed: SPARE }
     }
 
-    /// How many ranks there may be at once.
+    /// How many ranks there may be at once, if none of them speaks PMIx.
     pub fn most(&self) -> u32 {
         // "No limit" is how the system says that there is none.
         let ranks = |limit: u64| u32::try_from(limit.saturating_sub(SPARE) / self.per_rank);
         self.original.maximum.map_or(MOST, |limit| ranks(limit).unwrap_or(MOST).min(MOST))
     }
 
-    /// Makes room for `ranks` ranks at once. Room that was made stays.
+    /// How many connections there may be at the PMIx port besides one for each rank: of processes that
+    /// speak for a rank as well, and of callers that have not said who they are.
+    pub fn spare(&self) -> u64 {
+        let current = self.raised.as_ref().unwrap_or(&self.original).current;
+        current.map_or(u64::MAX, |current| current.saturating_sub(self.needed))
+    }
+
+    /// Makes room for so many ranks at once, and for more connections of those that may speak PMIx as
+    /// far as the hard limit allows. Room that was made stays.
     ///
     /// Errors: [`TooFewDescriptors`] when not even the hard limit is enough; nothing was changed then.
-    pub fn raise_for(&mut self, ranks: u32) -> Result<(), TooFewDescriptors> {
-        let needed = u64::from(ranks) * self.per_rank + SPARE;
-        let current = self.raised.as_ref().unwrap_or(&self.original).current;
-        if current.is_none_or(|current| current >= needed) {
-            return Ok(());
-        }
+    pub fn raise_for(&mut self, crowd: Crowd) -> Result<(), TooFewDescriptors> {
+        let Crowd { ranks, pmix } = crowd;
+        let needed = u64::from(ranks) * self.per_rank + u64::from(pmix) + SPARE;
         if let Some(limit) = self.original.maximum
             && limit < needed
         {
-            return Err(TooFewDescriptors { ranks, needed, limit });
+            return Err(TooFewDescriptors { crowd, needed, limit });
         }
-        let raised = Rlimit { current: Some(needed), ..self.original };
+        self.needed = self.needed.max(needed);
+        let more = u64::from(pmix) * u64::from(MORE_PER_RANK);
+        let more = if pmix > 0 { more + u64::from(CALLERS_MAX) } else { 0 };
+        let wanted = self.needed.saturating_add(more);
+        let wanted = self.original.maximum.map_or(wanted, |limit| wanted.min(limit));
+        let current = self.raised.as_ref().unwrap_or(&self.original).current;
+        if current.is_none_or(|current| current >= wanted) {
+            return Ok(());
+        }
+        let raised = Rlimit { current: Some(wanted), ..self.original };
         // Raising a soft limit up to the hard one is always allowed; should it fail, the start of a
         // rank will say so with the number at hand.
         if setrlimit(Resource::Nofile, raised).is_ok() {
@@ -77,10 +103,15 @@ impl DescriptorLimit {
 
 impl fmt::Display for TooFewDescriptors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ranks, needed, limit } = self;
+        let Self { crowd: Crowd { ranks, pmix }, needed, limit } = self;
+        let why = match pmix {
+            0 => String::new(),
+            all if all == ranks => ", with a PMIx connection for each,".to_owned(),
+            some => format!(", with PMIx connections for {some} of them,"),
+        };
         write!(
             f,
-            "{ranks} ranks need {needed} open files and this process may have {limit}; \
+            "{ranks} ranks{why} need {needed} open files and this process may have {limit}; \
              start fewer ranks or raise the hard limit ('ulimit -Hn', or LimitNOFILE of the service)"
         )
     }
@@ -90,6 +121,13 @@ impl std::error::Error for TooFewDescriptors {}
 
 /// More ranks than one kernel can hold; a table of them all would still fit.
 const MOST: u32 = 1 << 20;
+
+/// How many may call at the PMIx port, besides all ranks, who have not said who they are.
+pub const CALLERS_MAX: u8 = 64;
+
+/// How many connections a rank may have at the PMIx port besides its first one: processes that come from it
+/// may speak for it. There may be fewer where the limit is low.
+pub const MORE_PER_RANK: u8 = 63;
 
 /// Standard streams, readiness loops, signals, the ends that live only while a rank is started, and
 /// what this process may have inherited.

@@ -124,6 +124,12 @@ impl Plan {
         self.families.iter().any(|families| families.pmix)
     }
 
+    /// How many ranks may speak PMIx.
+    pub fn pmix_ranks(&self) -> u32 {
+        let parts = self.parts.iter().zip(&self.families).filter(|(_, families)| families.pmix);
+        parts.map(|(part, _)| part.ranks).sum()
+    }
+
     /// How many ranks are started here; the others dial in.
     pub fn local(&self) -> u32 {
         self.parts.iter().map(|part| part.ranks).sum()

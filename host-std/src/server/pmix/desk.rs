@@ -29,6 +29,8 @@ pub struct Desk {
     pub(in crate::server) pmix: Pmix<Heap>,
     /// By number of the connection.
     connections: Vec<Option<Connection>>,
+    /// How many of them are open.
+    links: usize,
     /// What connections had not told when they were closed.
     events: VecDeque<Event>,
     pub(super) credentials: Credentials,
@@ -52,6 +54,7 @@ impl Desk {
         Self {
             pmix: Pmix::new(tables),
             connections: Vec::new(),
+            links: 0,
             events: VecDeque::new(),
             credentials: Credentials::default(),
             strangers: VecDeque::new(),
@@ -109,6 +112,7 @@ impl Service {
         let place = index(id.0);
         desk.connections.resize_with(desk.connections.len().max(place + 1), || None);
         desk.connections[place] = Some(connection);
+        desk.links += 1;
         desk.strangers.push_back((id, socket));
         let from = Some(from.to_string());
         self.tracer.event(who(&desk.pmix, id), What::Connected { from });
@@ -172,6 +176,11 @@ impl Service {
     /// How many connections speak for a rank.
     pub fn pmix_count(&self, job: JobId, rank: u32) -> usize {
         self.pmix_connections(job, rank).len()
+    }
+
+    /// How many connections there are, of ranks and of callers.
+    pub fn pmix_links(&self) -> usize {
+        self.desk.links
     }
 
     /// True when a rank has spoken PMIx.
@@ -260,6 +269,7 @@ impl Service {
         self.desk.strangers.retain(|(stranger, _)| *stranger != id);
         let place = self.desk.connections.get_mut(index(id.0));
         if let Some(connection) = place.and_then(Option::take) {
+            self.desk.links -= 1;
             self.tracer.event(who(&self.desk.pmix, id), What::Closed);
             let peer = self.desk.pmix.peer(id);
             if let Some(seat) = peer.and_then(|(job, rank)| self.seat_mut(job, rank.0)) {

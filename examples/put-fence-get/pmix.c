@@ -4,8 +4,9 @@
    pmix time COUNT: every rank puts a value under a new key and commits it, fences, and gets that key of another
    rank, COUNT times; then it fences with all that data COUNT times more. A new key each time, because the
    library asks for none twice. Rank 0 prints one line per operation: how many there were, median and mean in
-   nanoseconds; of init those of all ranks, and as `ready` when the last of them was through, counted from
-   LAUNCHER_STARTED_NS, a time of day.
+   nanoseconds; of init those of all ranks, as `ready` when the last of them was through, counted from
+   LAUNCHER_STARTED_NS, a time of day, and as `load` and `work` how much processor time a rank had used before init,
+   and used in it.
 
    pmix memory: every rank commits one value, all fence, and rank 0 prints the peak memory of the processes it
    descends from, the launcher among them. */
@@ -94,7 +95,30 @@ static void fill(char *text, uint32_t rank)
     text[snprintf(text, VALUE_BYTES, "%08u", rank)] = 'v';
 }
 
-static void measure(uint64_t init, uint64_t ready, unsigned count)
+/* What init has taken of one rank. */
+typedef struct {
+    uint64_t init, ready, load, work;
+} start_t;
+
+static void report_starts(const start_t *starts)
+{
+    uint64_t *took = calloc(size, sizeof *took), last = 0;
+    for (uint32_t rank = 0; rank < size; rank++) {
+        took[rank] = starts[rank].init;
+        last = starts[rank].ready > last ? starts[rank].ready : last;
+    }
+    report("init", took, size);
+    report("ready", &last, 1);
+    for (uint32_t rank = 0; rank < size; rank++)
+        took[rank] = starts[rank].load;
+    report("load", took, size);
+    for (uint32_t rank = 0; rank < size; rank++)
+        took[rank] = starts[rank].work;
+    report("work", took, size);
+    free(took);
+}
+
+static void measure(start_t own, unsigned count)
 {
     static uint64_t puts[COUNT_MAX], fences[COUNT_MAX], gets[COUNT_MAX];
     char key[32], text[VALUE_BYTES + 1], expected[VALUE_BYTES + 1];
@@ -127,25 +151,26 @@ static void measure(uint64_t init, uint64_t ready, unsigned count)
         fence();
         fences[turn] = now() - start;
     }
-    snprintf(text, sizeof text, "%llu %llu", (unsigned long long)init, (unsigned long long)ready);
-    put("init", text);
+    snprintf(text, sizeof text, "%llu %llu %llu %llu", (unsigned long long)own.init,
+             (unsigned long long)own.ready, (unsigned long long)own.load, (unsigned long long)own.work);
+    put("start", text);
     fence();
     if (self.rank == 0) {
-        uint64_t *inits = calloc(size, sizeof *inits);
+        start_t *starts = calloc(size, sizeof *starts);
         for (uint32_t rank = 0; rank < size; rank++) {
-            pmix_value_t *found = get(rank, "init");
+            pmix_value_t *found = get(rank, "start");
             char *rest;
-            inits[rank] = strtoull(found->data.string, &rest, 10);
-            uint64_t other = strtoull(rest, NULL, 10);
-            ready = other > ready ? other : ready;
+            starts[rank].init = strtoull(found->data.string, &rest, 10);
+            starts[rank].ready = strtoull(rest, &rest, 10);
+            starts[rank].load = strtoull(rest, &rest, 10);
+            starts[rank].work = strtoull(rest, NULL, 10);
             PMIX_VALUE_RELEASE(found);
         }
-        report("init", inits, size);
-        report("ready", &ready, 1);
+        report_starts(starts);
+        free(starts);
         report("put", puts, count);
         report("fence", fences, count);
         report("get", gets, count);
-        free(inits);
     }
 }
 
@@ -197,11 +222,13 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: pmix time COUNT | pmix memory\n");
         return 2;
     }
+    start_t own = {.load = now_by(CLOCK_PROCESS_CPUTIME_ID)};
     uint64_t start = now();
     check(PMIx_Init(&self, NULL, 0), "init");
-    uint64_t init = now() - start;
+    own.init = now() - start;
+    own.work = now_by(CLOCK_PROCESS_CPUTIME_ID) - own.load;
     const char *started = getenv("LAUNCHER_STARTED_NS");
-    uint64_t ready = started ? now_by(CLOCK_REALTIME) - strtoull(started, NULL, 10) : 0;
+    own.ready = started ? now_by(CLOCK_REALTIME) - strtoull(started, NULL, 10) : 0;
     PMIX_PROC_LOAD(&job, self.nspace, PMIX_RANK_WILDCARD);
     check(PMIx_Get(&job, PMIX_JOB_SIZE, NULL, 0, &found), "job size");
     size = found->data.uint32;
@@ -209,7 +236,7 @@ int main(int argc, char **argv)
     if (is_memory)
         measure_memory();
     else
-        measure(init, ready, count);
+        measure(own, count);
     fflush(stdout);
     check(PMIx_Finalize(NULL, 0), "finalize");
     return 0;

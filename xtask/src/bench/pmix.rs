@@ -93,9 +93,9 @@ struct Operation {
     to_prterun: Option<f64>,
 }
 
-/// One run: what it took until all were through init, and the medians of init, put with commit, fence with
-/// data and get, in microseconds.
-type Run = [f64; 5];
+/// One run: what it took until all were through init, and the medians of the other [`OPERATIONS`], in
+/// microseconds.
+type Run = [f64; 7];
 
 /// Reads the lines `fence count=20 median_ns=683266 mean_ns=701412`, one for each operation.
 fn parse(output: &str) -> Result<Run, String> {
@@ -116,7 +116,7 @@ fn micros(micros: f64) -> String {
     if micros < 100.0 { format!("{micros:.1}") } else { format!("{micros:.0}") }
 }
 
-const OPERATIONS: [Operation; 5] = [
+const OPERATIONS: [Operation; 7] = [
     Operation {
         name: "start and init of all",
         word: "ready",
@@ -124,6 +124,13 @@ const OPERATIONS: [Operation; 5] = [
         to_prterun: None,
     },
     Operation { name: "init", word: "init", to_orterun: None, to_prterun: None },
+    Operation {
+        name: "before init, processor time",
+        word: "load",
+        to_orterun: None,
+        to_prterun: None,
+    },
+    Operation { name: "init, processor time", word: "work", to_orterun: None, to_prterun: None },
     Operation { name: "put and commit", word: "put", to_orterun: None, to_prterun: None },
     Operation {
         name: "fence with data",
@@ -148,9 +155,10 @@ mod tests {
     #[test]
     fn what_rank_0_says_is_read_line_by_line() {
         let output = "init count=2 median_ns=4000 mean_ns=1\nready count=1 median_ns=9000 mean_ns=9\n\
+                      load count=2 median_ns=2000 mean_ns=1\nwork count=2 median_ns=7000 mean_ns=1\n\
                       put count=1 median_ns=1500 mean_ns=2\nfence count=1 median_ns=5 mean_ns=6\n\
                       get count=1 median_ns=3000 mean_ns=4\n";
-        assert_eq!(parse(output), Ok([9.0, 4.0, 1.5, 0.005, 3.0]));
+        assert_eq!(parse(output), Ok([9.0, 4.0, 2.0, 7.0, 1.5, 0.005, 3.0]));
         assert!(parse("init count=1").is_err());
     }
 }

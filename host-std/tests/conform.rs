@@ -126,20 +126,130 @@ fn a_matrix_that_differs_from_the_recorded_one_is_a_failure() {
         .says(&["pmi1-maxes: as specified", "recorded as refused"]);
 }
 
+/// Checks a client, with more patience than a busy machine needs.
+fn check_client(client: &str, words: &[&str]) -> Ran {
+    run(host(["conform", "--timeout", "40", "--client", client]).args(words))
+}
+
+/// The rows of a check, as pairs of a case and of what was found.
+fn rows(ran: &Ran) -> Vec<(&str, &str)> {
+    let lines = ran.out.lines().filter(|line| line.starts_with("client-"));
+    lines
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(case, rest)| (case, rest.trim()))
+        .collect()
+}
+
 #[test]
-fn our_own_client_lives_through_every_manner_of_answering() {
-    let client = format!("'{}' demo-rank", own());
-    let ran = run(&mut host(["conform", "--client", &client, "-n", "3"])).exits_with(0);
-    assert_eq!(ran.out.matches("  as specified  ").count(), 10, "{}", ran.out);
-    assert!(ran.out.contains("rank 0 asks: init get_maxes"), "{}", ran.out);
+fn our_own_client_does_what_can_be_hoped_for_in_both_generations() {
+    let own = own();
+    for (client, asks) in [
+        (format!("'{own}' demo-rank"), "rank 0 asks: init get_maxes"),
+        (format!("env PMI_VERSION=2 '{own}' demo-rank"), "rank 0 asks: init fullinit"),
+    ] {
+        let ran = check_client(&client, &["-n", "3"]).exits_with(0);
+        let rows = rows(&ran);
+        assert!(rows.len() > 40, "{}", ran.out);
+        for (case, found) in &rows {
+            assert!(found.starts_with("as specified"), "{case} {found}");
+        }
+        let found = |case: &str| rows.iter().find(|row| row.0 == case).unwrap().1;
+        assert!(found("client-plain").contains(asks), "{}", ran.out);
+        // What breaks is said in words, and what can be lived with is lived with.
+        for case in
+            ["gone-init", "gone-half", "gone-fence", "endless", "nonsense", "no-put", "no-init"]
+        {
+            let found = found(&format!("client-{case}"));
+            assert!(found.contains("says so: exit code 1, 'pmi-host: "), "{case} {found}");
+        }
+        for case in ["split", "late-fence", "field-inside", "space-signs", "space-long", "dialled"]
+        {
+            assert!(found(&format!("client-{case}")).ends_with("goes on"), "{case}");
+        }
+        assert!(found("client-abort").ends_with("ends when it is told to"), "{}", ran.out);
+    }
+    // Asked for the newest, it goes back to what is offered.
+    let client = format!("env PMI_VERSION=newest '{own}' demo-rank");
+    let ran = check_client(&client, &["--only", "1.1-offered"]).exits_with(0);
+    assert!(rows(&ran)[0].1.ends_with("goes on"), "{}", ran.out);
+}
+
+#[test]
+fn each_fault_of_a_client_is_told_by_what_it_does() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/pmi_client.py");
+    let client = |fault: &str| format!("/usr/bin/python3 '{}' {fault}", program.display());
+    for (fault, only, verdict, does) in [
+        (
+            "sound",
+            "client-errors-text",
+            "as specified",
+            "says so: exit code 1, 'get_result says rc=7'",
+        ),
+        (
+            "sound",
+            "client-missing",
+            "as specified",
+            "says so: exit code 1, 'get_result says rc=-1'",
+        ),
+        ("sound", "client-dialled", "as specified", "goes on"),
+        ("sound", "client-alone", "as specified", "says so: exit code 1, 'there is no server'"),
+        ("searching", "client-field-inside", "wrong", "takes a wrong value"),
+        ("trusting", "client-missing", "wrong", "takes a wrong value"),
+        (
+            "trusting",
+            "client-errors-text",
+            "as specified",
+            "goes on: it writes 'None' in place of 'of-1'",
+        ),
+        ("careless", "client-no-put", "tolerated difference", "goes on, as if nothing were wrong"),
+        (
+            "careless",
+            "client-no-fence",
+            "tolerated difference",
+            "goes on, as if nothing were wrong",
+        ),
+        ("brittle", "client-errors-text", "wrong", "crashes: signal 11"),
+        ("threads", "client-overtaken", "as specified", "goes on"),
+        (
+            "threads",
+            "client-1.1-offered",
+            "as specified",
+            "says so: exit code 1, 'the server does not",
+        ),
+        (
+            "ordered",
+            "client-overtaken",
+            "wrong",
+            "takes a wrong value: it writes 'b a' in place of 'a b'",
+        ),
+    ] {
+        let ran = check_client(&client(fault), &["--only", only]);
+        let rows = rows(&ran);
+        let found = rows.iter().find(|row| row.0 == only).unwrap_or_else(|| panic!("{ran:?}")).1;
+        let rest = found.strip_prefix(verdict).map(str::trim_start);
+        assert!(rest.is_some_and(|rest| rest.starts_with(does)), "{fault} {only}: {found}");
+        assert_eq!(ran.code, i32::from(verdict == "wrong"), "{fault} {only}");
+    }
+    // It is waited for no longer than was said.
+    let words =
+        ["conform", "--timeout", "12", "--client", &client("patient"), "--only", "gone-fence"];
+    let ran = run(&mut host(words)).exits_with(0);
+    let found = "client-gone-fence          no answer             hangs; rank 0 asks: init get_my_kvsname put";
+    assert!(ran.out.starts_with(found), "{}", ran.out);
+}
+
+#[test]
+fn what_fails_under_a_good_server_is_not_tried_under_others() {
+    let ran = check_client("sh -c 'exit 3'", &["--only", "plain", "--only", "order"]).exits_with(0);
+    let found = rows(&ran);
+    assert!(found[0].1.contains("speaks no PMI that is offered here: exit code 3"), "{}", ran.out);
+    assert!(found[1].1.ends_with("not tried after client-plain"), "{}", ran.out);
 }
 
 #[test]
 fn clients_that_fail_crash_or_hang_are_told_apart() {
     let only = ["--only", "plain", "--only", "slow"];
     let client = |line: &str, words: &[&str]| run(host(["conform", "--client", line]).args(words));
-    let ran = client("sh -c 'exit 3'", &only).exits_with(0);
-    assert!(ran.out.contains("refused") && ran.out.contains("exit code 3"), "{}", ran.out);
     let ran = client("sh -c 'echo rubbish >&$PMI_FD; sleep 1'", &only).exits_with(1);
     assert!(ran.out.contains("  wrong  "), "{}", ran.out);
     let ran = client("sleep 600", &["--only", "plain", "--timeout", "1"]).exits_with(0);
@@ -160,10 +270,13 @@ fn wrong_usage_is_told_with_the_way_out() {
     ran.exits_with(1).says(&["no {n}", "mpiexec.hydra -n {n} {prog}"]);
     let ran = check("mpiexec {n} {prog}", &["--only", "no-such-case"]);
     ran.exits_with(1).says(&["no-such-case", "--list"]);
+    let ran = check_client("true", &["--only", "no-such-manner"]);
+    ran.exits_with(1).says(&["no-such-manner", "--list"]);
     let list = run(&mut host(["conform", "--list"])).exits_with(0);
     assert!(list.lines().len() > 100);
+    assert!(list.out.contains("client-split "), "{}", list.out);
     let json = run(&mut host(["conform", "--client", "true", "--only", "plain", "--json"]));
-    assert!(json.exits_with(0).out.contains("\"verdict\":\"as specified\""));
+    assert!(json.exits_with(0).out.contains("\"verdict\":\"refused\""));
 }
 
 #[test]

@@ -124,8 +124,7 @@ impl Matrix {
 impl Row {
     /// A row for a case that makes no sense after what came of `door`.
     pub fn not_tried(case: &Case, door: &Self) -> Self {
-        let seen = format!("{NOT_TRIED} {}", door.case);
-        let finding = door.finding.verdict.on(seen);
+        let finding = door.finding.verdict.on(not_tried(&door.case));
         Self { case: case.name.into(), tries: case.tries.into(), finding }
     }
 
@@ -157,9 +156,9 @@ pub(super) fn join(
     for case in cases {
         let verdicts = titled.iter().map(|(_, matrix)| {
             let row = matrix.rows.iter().find(|row| row.case == case);
-            row.map_or("", |row| short(row.finding.verdict))
+            row.map_or(String::new(), short)
         });
-        let verdicts: Vec<&str> = verdicts.collect();
+        let verdicts: Vec<String> = verdicts.collect();
         let what = tries(case).unwrap_or_default();
         // Writing to a string cannot fail.
         let _ = writeln!(text, "| `{case}` | {} | {} |", cell(what), verdicts.join(" | "));
@@ -178,16 +177,36 @@ pub(super) fn join(
     text
 }
 
+/// What is seen in a row that makes no sense after what came of the case `door`.
+pub(super) fn not_tried(door: &str) -> String {
+    format!("{NOT_TRIED} {door}")
+}
+
 const NOT_TRIED: &str = "not tried after";
 
-/// In a table of many columns, what is as it should be takes little room.
-const fn short(verdict: Verdict) -> &'static str {
-    match verdict {
+/// In a table of many columns, what is as it should be takes little room. Of a client it is said what it
+/// does, and of that, where it is not as it should be, the verdict.
+fn short(row: &Row) -> String {
+    let Finding { verdict, seen } = &row.finding;
+    let word = match verdict {
         Verdict::AsSpecified => "yes",
         Verdict::Tolerated => "differs",
         other => other.text(),
+    };
+    let does = seen.split([',', ':', ';']).next().unwrap_or_default();
+    match (row.case.starts_with(CLIENT), verdict) {
+        (true, _) if seen == UNTOUCHED => "–".to_owned(),
+        (true, Verdict::AsSpecified) if !seen.is_empty() => does.to_owned(),
+        (true, _) if !seen.is_empty() => format!("**{word}**: {does}"),
+        _ => word.to_owned(),
     }
 }
+
+/// What is seen of a client that never comes to what is changed.
+pub(super) const UNTOUCHED: &str = "asks for nothing that this changes";
+
+/// How the names of all cases of clients begin.
+const CLIENT: &str = "client-";
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
@@ -245,5 +264,11 @@ mod tests {
         let text = join(&columns, |_| Some("tries"));
         assert!(text.contains("| `b` | tries | refused |  |"), "{text}");
         assert!(text.contains("- `b` refused: `no`"), "{text}");
+        let client = |verdict: Verdict, seen: &str| {
+            short(&Row { case: "client-x".into(), tries: String::new(), finding: verdict.on(seen) })
+        };
+        assert_eq!(client(Verdict::AsSpecified, "goes on; rank 0 asks: x"), "goes on");
+        assert_eq!(client(Verdict::Wrong, "crashes: signal 11"), "**wrong**: crashes");
+        assert_eq!(client(Verdict::AsSpecified, UNTOUCHED), "–");
     }
 }

@@ -74,6 +74,10 @@ fn check(args: &Args) -> Result<bool, ConformError> {
             for Case { name, ranks, tries, .. } in Case::all() {
                 print(&format!("{name:<25}  {ranks}  {tries}\n"));
             }
+            // Clients are started as often as is asked for.
+            for client::Twist { name, tries, .. } in client::Twist::ALL {
+                print(&format!("{name:<25}  -  {tries}\n"));
+            }
             Ok(true)
         }
         Task::Join(files) => {
@@ -104,10 +108,13 @@ fn check(args: &Args) -> Result<bool, ConformError> {
         }
         Task::Client(line, ranks) => {
             let words = args::split(line)?;
-            let twists =
-                client::Twist::ALL.iter().filter(|twist| is_wanted(twist.name(), &args.only));
+            let is_wanted = |twist: &&client::Twist| is_wanted(twist.name, &args.only);
+            let twists: Vec<_> = client::Twist::ALL.iter().filter(is_wanted).collect();
+            if twists.is_empty() {
+                return Err(ConformError::NoCase(args.only.clone()));
+            }
             let mut subject = client::Subject::new(words, *ranks, args.limit);
-            finish(args, twists.map(|twist| subject.check(*twist)))
+            finish(args, twists.into_iter().map(|twist| subject.check(twist)))
         }
     }
 }
@@ -139,8 +146,8 @@ fn finish(
 }
 
 fn tried(case: &str) -> Option<&'static str> {
-    let twist = || client::Twist::ALL.iter().find(|twist| twist.name() == case);
-    Case::named(case).map(|case| case.tries).or_else(|| twist().map(|twist| twist.tries()))
+    let twist = || client::Twist::ALL.iter().find(|twist| twist.name == case);
+    Case::named(case).map(|case| case.tries).or_else(|| twist().map(|twist| twist.tries))
 }
 
 /// The first case of each protocol opens a session as every client does.

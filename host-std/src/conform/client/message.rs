@@ -5,6 +5,10 @@
 pub(super) struct Message {
     /// A frame of PMI-2, or else a line.
     pub(super) is_frame: bool,
+    /// Its length stands on the left.
+    pub(super) is_left: bool,
+    /// Whoever reads it takes `;;` in a value for one.
+    pub(super) doubles: bool,
     /// The fields, `cmd` first, without their separators.
     pub(super) fields: Vec<Field>,
 }
@@ -36,11 +40,16 @@ impl Message {
     /// Takes a whole message apart.
     pub(super) fn read(bytes: &[u8]) -> Self {
         match bytes.first() {
-            Some(b'c' | b'm') | None => {
-                Self { is_frame: false, fields: line_fields(bytes.trim_ascii_end()) }
-            }
-            _ => Self {
+            Some(b'c' | b'm') | None => Self {
+                is_frame: false,
+                is_left: false,
+                doubles: false,
+                fields: line_fields(bytes.trim_ascii_end()),
+            },
+            Some(_) => Self {
                 is_frame: true,
+                is_left: doubles(bytes),
+                doubles: false,
                 fields: frame_fields(bytes.get(LENGTH..).unwrap_or_default()),
             },
         }
@@ -54,12 +63,36 @@ impl Message {
         self.fields.iter().position(|field| field.is(name))
     }
 
+    pub(super) fn cmd_is(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.cmd() == name.as_bytes())
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.position(name).is_some()
+    }
+
+    /// Gives a field another value, if it is there.
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        for field in self.fields.iter_mut().filter(|field| field.is(name)) {
+            field.value = value.into();
+        }
+    }
+
+    /// Keeps only what says which answer to which question this is.
+    pub(super) fn clear(&mut self) {
+        self.fields.retain(|field| ["cmd", "thrid"].iter().any(|name| field.is(name)));
+    }
+
+    pub(super) fn push(&mut self, name: &str, value: &str) {
+        self.fields.push(Field::new(name, value));
+    }
+
     pub(super) fn is_success(&self) -> bool {
         self.position("rc").is_none_or(|at| self.fields[at].value == b"0")
     }
 
-    /// Puts it together. Lengths of frames are aligned to the right, or to the left.
-    pub(super) fn write(&self, is_left: bool) -> Vec<u8> {
+    /// Puts it together.
+    pub(super) fn write(&self) -> Vec<u8> {
         let pairs = self
             .fields
             .iter()
@@ -69,7 +102,7 @@ impl Message {
         }
         let body: Vec<u8> = pairs.flat_map(|pair| [pair, b";".to_vec()].concat()).collect();
         let length =
-            if is_left { format!("{:<6}", body.len()) } else { format!("{:6}", body.len()) };
+            if self.is_left { format!("{:<6}", body.len()) } else { format!("{:6}", body.len()) };
         [length.into_bytes(), body].concat()
     }
 }
@@ -104,6 +137,11 @@ fn frame_fields(body: &[u8]) -> Vec<Field> {
         }
     }
     fields
+}
+
+/// Whether whoever sent these bytes puts lengths on the left, and so writes a `;` in a value twice.
+pub(super) fn doubles(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(u8::is_ascii_digit) && bytes.get(LENGTH - 1) == Some(&b' ')
 }
 
 /// Takes the first whole message of a client from `bytes` and gives the name of what it asks.
@@ -143,13 +181,15 @@ mod tests {
             "cmd=get_result rc=0 value=a b=c\n",
             "cmd=finalize_ack rc=0\n",
             "    43cmd=kvs-get-response;rc=0;value=a;;b;x=abc;",
+            "18    cmd=a-response;x=;",
         ] {
-            let again = Message::read(text.as_bytes()).write(false);
+            let again = Message::read(text.as_bytes()).write();
             assert_eq!(String::from_utf8_lossy(&again), text);
         }
-        let message = Message::read(b"    26cmd=a-response;rc=0;x=1;;;");
+        let mut message = Message::read(b"    26cmd=a-response;rc=0;x=1;;;");
         assert_eq!(message.fields[2], Field::new("x", "1;;"));
-        assert_eq!(message.write(true), b"26    cmd=a-response;rc=0;x=1;;;");
+        message.is_left = true;
+        assert_eq!(message.write(), b"26    cmd=a-response;rc=0;x=1;;;");
         assert!(message.is_success());
     }
 

@@ -2,27 +2,21 @@
 
 use super::super::error::ConformError;
 use super::super::verdict::shown;
-use super::message::take_request;
-use super::twist::Twist;
-use crate::launch::env;
+use super::door::{self, Door};
+use super::rank::{Ended, Rank, Talk};
+use super::twist::{Deed, Twist, Way};
 use crate::server::storage::{Heap, Table};
 use pmi_core::error::Code;
-use pmi_core::ids::{JobId, KvsName, Rank as RankId, SessionId};
+use pmi_core::ids::{JobId, KvsName, Rank as RankId};
 use pmi_core::limits::REPLY_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Event, JobSpec, Member, Peer, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
-use pmi_std::{Bounded, Clock};
+use pmi_std::{Bounded, Clock, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::FdFlags;
-use rustix::process::{Pid, Signal, kill_process_group};
-use std::collections::VecDeque;
-use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, Stdio};
+use rustix::process::Signal;
+use std::io;
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 /// What came of a run.
@@ -32,49 +26,32 @@ pub(super) struct Ran {
     pub(super) ends: Vec<Ended>,
     /// What rank 0 asked, in its order.
     pub(super) asked: Vec<String>,
-    /// How many messages were changed.
+    /// How much was changed.
     pub(super) changed_count: usize,
     /// What a rank sent that ended its session.
     pub(super) fault: Option<String>,
-}
-
-/// How a rank ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// By itself.
-    Code(i32),
-    /// By a signal that was not ours.
-    Signal(i32),
-    /// By us, because it asked for the end of the job or another rank did.
-    Aborted,
-    /// By us, because time was up.
-    Late,
+    /// What a rank said when it failed.
+    pub(super) complaint: Option<String>,
+    /// A rank took a value that nobody has put.
+    pub(super) is_astray: bool,
+    /// By rank: what it wrote to standard output.
+    pub(super) outputs: Vec<String>,
 }
 
 struct Run {
     server: Server<Heap>,
     job: JobId,
     clock: Clock,
-    twist: Twist,
+    twist: &'static Twist,
     ranks: Vec<Rank>,
+    talks: Vec<Talk>,
+    listener: Option<TcpListener>,
     changed_count: usize,
     fault: Option<String>,
-}
-
-struct Rank {
-    child: Child,
-    session: SessionId,
-    link: Option<UnixStream>,
-    /// What the session has not taken.
-    untaken: Vec<u8>,
-    /// A copy of what is said, to take requests from.
-    heard: Vec<u8>,
-    asked: Vec<String>,
-    /// Everything was said; the link is closed when it is sent.
-    is_done: bool,
-    /// Pieces of answers, and when each may go.
-    pieces: VecDeque<(Instant, Vec<u8>)>,
-    ended: Option<Ended>,
+    /// What a rank said when it asked for the end of the job.
+    aborted: Option<String>,
+    /// Since when the job cannot end well.
+    failed: Option<Instant>,
 }
 
 /// Starts the program of `words` as `count` ranks and serves them until they end or `limit` is over.
@@ -83,7 +60,7 @@ struct Rank {
 pub(super) fn run(
     words: &[String],
     count: u32,
-    twist: Twist,
+    twist: &'static Twist,
     limit: Duration,
 ) -> Result<Ran, ConformError> {
     let mut run = Run::new(count, twist)?;
@@ -93,18 +70,19 @@ pub(super) fn run(
     // Whatever happened, nobody is left behind.
     run.end_all(Ended::Late);
     served?;
-    let Run { ranks, changed_count, fault, .. } = run;
-    let ends = ranks.iter().map(|rank| rank.ended.unwrap_or(Ended::Late)).collect();
-    let asked = ranks.into_iter().next().map(|rank| rank.asked).unwrap_or_default();
-    Ok(Ran { ends, asked, changed_count, fault })
+    Ok(run.told())
 }
 
 impl Run {
-    fn new(count: u32, twist: Twist) -> Result<Self, ConformError> {
+    fn new(count: u32, twist: &'static Twist) -> Result<Self, ConformError> {
         let members = usize::try_from(count).map_err(io::Error::other)?;
         let mut server = Server::new(Table::new(members), Table::new(1), Default::default());
+        let name = match twist.way {
+            Way::Space(name) => name(),
+            _ => b"kvs_conform_0".to_vec(),
+        };
         let spec = JobSpec {
-            name: KvsName::new(b"kvs_conform_0").map_err(io::Error::other)?,
+            name: KvsName::new(&name).map_err(io::Error::other)?,
             spawner: None,
             universe_size: Some(count),
             has_uplink: false,
@@ -113,64 +91,75 @@ impl Run {
             .add_job(spec, vec![Member::new(0, 0); members], Default::default())
             .map_err(io::Error::other)?;
         let mut mapping = [0; 64];
-        if let Ok(len) = write_mapping(std::iter::repeat_n(0, members), &mut mapping) {
+        let wants_mapping = !matches!(twist.way, Way::NoMapping);
+        if let Ok(len) = write_mapping(std::iter::repeat_n(0, members), &mut mapping)
+            && wants_mapping
+        {
             server.preset(job, PROCESS_MAPPING, &mapping[..len]).map_err(io::Error::other)?;
         }
-        let (clock, ranks) = (Clock::start(), Vec::new());
-        Ok(Self { server, job, clock, twist, ranks, changed_count: 0, fault: None })
+        for (key, value) in [("universeSize", count.to_string().as_str()), ("hasNameServ", "TRUE")]
+        {
+            server.preset(job, key.as_bytes(), value.as_bytes()).map_err(io::Error::other)?;
+        }
+        Ok(Self {
+            server,
+            job,
+            clock: Clock::start(),
+            twist,
+            ranks: Vec::new(),
+            talks: Vec::new(),
+            listener: Self::door(twist).listener()?,
+            // What no answer shows was done before the first.
+            changed_count: usize::from(matches!(twist.way, Way::NoMapping | Way::Door(_))),
+            fault: None,
+            aborted: None,
+            failed: None,
+        })
+    }
+
+    const fn door(twist: &Twist) -> Door {
+        match twist.way {
+            Way::Door(door) => door,
+            _ => Door::Socket,
+        }
     }
 
     fn start(&mut self, words: &[String], rank: u32, count: u32) -> Result<(), ConformError> {
-        let (ours, theirs) = UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        // This one end outlives the start of the program; nothing else is started meanwhile.
-        rustix::io::fcntl_setfd(&theirs, FdFlags::empty()).map_err(io::Error::from)?;
-        let fd = theirs.as_raw_fd().unsigned_abs();
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let (name, args) = words.split_first().ok_or(ConformError::NoPlace("program"))?;
-        let child = Command::new(name)
-            .args(args)
-            .env_clear()
-            .envs(env::inherited(std::env::vars_os()))
-            .envs(env::of_job(count, fd, &host))
-            .envs(env::of_rank(rank, rank))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .map_err(|error| ConformError::Start { name: name.clone(), error })?;
-        let peer = Peer::Member { job: self.job, rank: RankId(rank) };
-        let session = self
-            .server
-            .open(peer, Bounded::new(INBOX_MAX), Table::new(THREADS_MAX))
-            .map_err(io::Error::other)?;
-        self.ranks.push(Rank {
-            child,
-            session,
-            link: Some(ours),
-            untaken: Vec::new(),
-            heard: Vec::new(),
-            asked: Vec::new(),
-            is_done: false,
-            pieces: VecDeque::new(),
-            ended: None,
-        });
+        let mut entry = Self::door(self.twist).entry(self.listener.as_ref(), rank, count)?;
+        let (link, theirs) = (entry.link.take(), entry.theirs.take());
+        self.ranks.push(Rank::start(words, entry)?);
+        drop(theirs);
+        if let Some(link) = link {
+            let peer = Peer::Member { job: self.job, rank: RankId(rank) };
+            self.open(peer, Some(self.ranks.len() - 1), link)?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, peer: Peer, rank: Option<usize>, link: Stream) -> Result<(), ConformError> {
+        let opened = self.server.open(peer, Bounded::new(INBOX_MAX), Table::new(THREADS_MAX));
+        self.talks.push(Talk::new(opened.map_err(io::Error::other)?, rank, link));
         Ok(())
     }
 
     fn serve(&mut self, until: Instant) -> Result<(), ConformError> {
         while self.ranks.iter().any(|rank| rank.ended.is_none()) && Instant::now() < until {
             self.wait()?;
-            for rank in 0..self.ranks.len() {
-                self.read(rank);
-                self.converse(rank);
+            self.admit()?;
+            for talk in 0..self.talks.len() {
+                self.read(talk);
+                self.converse(talk);
             }
             self.settle();
-            for rank in &mut self.ranks {
-                rank.send(Instant::now());
-                rank.look_for_end()?;
+            for talk in &mut self.talks {
+                talk.send(Instant::now());
             }
+            for rank in &mut self.ranks {
+                // What it wrote before its end is there when the end is.
+                rank.look_for_end()?;
+                rank.listen();
+            }
+            self.end_with_the_failed();
         }
         Ok(())
     }
@@ -178,10 +167,9 @@ impl Run {
     /// Waits until somebody says something or a piece may go.
     fn wait(&self) -> Result<(), ConformError> {
         let now = Instant::now();
-        let due =
-            self.ranks.iter().filter_map(|rank| rank.pieces.front()).map(|(when, _)| *when).min();
+        let due = self.talks.iter().filter_map(Talk::due).min();
         let time = due.map_or(TURN, |due| due.saturating_duration_since(now).min(TURN));
-        let links = self.ranks.iter().filter_map(|rank| rank.link.as_ref());
+        let links = self.talks.iter().filter_map(|talk| talk.link.as_ref());
         let mut watched: Vec<_> = links.map(|link| PollFd::new(link, PollFlags::IN)).collect();
         let nanos = time.subsec_nanos().into();
         let time = Timespec { tv_sec: time.as_secs().try_into().unwrap_or(0), tv_nsec: nanos };
@@ -191,63 +179,72 @@ impl Run {
         }
     }
 
+    /// Takes in who comes to the port.
+    fn admit(&mut self) -> Result<(), ConformError> {
+        let Some(listener) = &self.listener else { return Ok(()) };
+        let room = 2 * self.ranks.len();
+        if let Some(link) = door::caller(listener)?.filter(|_| self.talks.len() < room) {
+            let peer = Peer::Caller { job: self.job, deadline: None, challenge: None };
+            self.open(peer, None, link)?;
+        }
+        Ok(())
+    }
+
     fn read(&mut self, at: usize) {
-        let rank = &mut self.ranks[at];
-        let Some(link) = &mut rank.link else { return };
-        let mut piece = [0; 4096];
-        loop {
-            match link.read(&mut piece) {
-                Ok(len) if len > 0 => {
-                    let bytes = &mut piece[..len];
-                    rank.heard.extend_from_slice(bytes);
-                    self.changed_count += usize::from(self.twist.request(bytes));
-                    rank.untaken.extend_from_slice(bytes);
-                    while let Some(word) = take_request(&mut rank.heard) {
-                        rank.asked.push(word);
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Ok(_) | Err(_) => {
-                    rank.link = None;
-                    if let Some(mut session) = self.server.session(rank.session) {
-                        // How the process ends says the same and more.
-                        let _ = session.handle_end(self.clock.now());
-                    }
-                    return;
-                }
-            }
+        let talk = &mut self.talks[at];
+        if talk.link.is_none() {
+            return;
+        }
+        if let Some(count) = talk.read(self.twist) {
+            self.changed_count += count;
+        } else if let Some(mut session) = self.server.session(talk.session) {
+            // How the process ends says the same and more.
+            let _ = session.handle_end(self.clock.now());
         }
     }
 
     /// Lets one session answer and listen in turn until neither goes on.
     fn converse(&mut self, at: usize) {
-        let rank = &mut self.ranks[at];
-        let Some(mut session) = self.server.session(rank.session) else { return };
+        let talk = &mut self.talks[at];
+        let Some(mut session) = self.server.session(talk.session) else { return };
         let mut out = [0; 2 * REPLY_BYTES];
+        let mut aborts = false;
         loop {
             let mut moves = false;
             while let Ok(Some(len)) = session.poll_transmit(&mut out) {
-                let (bytes, is_changed) = self.twist.answer(&out[..len]);
-                self.changed_count += usize::from(is_changed);
-                rank.queue(&bytes, self.twist);
                 moves = true;
+                match self.twist.deed(&out[..len], talk.doubles) {
+                    // Nothing is said behind the last.
+                    _ if talk.is_done => {}
+                    Deed::Send { bytes, is_changed, closes } => {
+                        let is_changed = talk.queue(&bytes, self.twist) || is_changed;
+                        self.changed_count += usize::from(is_changed);
+                        talk.is_done = closes;
+                    }
+                    Deed::Abort => aborts = true,
+                }
             }
-            match session.handle_input(self.clock.now(), &rank.untaken) {
+            match session.handle_input(self.clock.now(), &talk.untaken) {
                 Ok(len) => {
-                    rank.untaken.drain(..len);
+                    talk.untaken.drain(..len);
                     moves |= len > 0;
                 }
                 Err(error) => {
-                    let heard = shown(&rank.untaken);
-                    self.fault.get_or_insert(format!("rank {at}: {error}, in {heard}"));
-                    rank.untaken.clear();
+                    let whose = talk.rank.map_or("a rank".to_owned(), |at| format!("rank {at}"));
+                    let heard = shown(&talk.untaken);
+                    self.fault.get_or_insert(format!("{whose}: {error}, in {heard}"));
+                    talk.untaken.clear();
                 }
             }
             if !moves {
-                rank.is_done = session.is_finished();
-                return;
+                talk.is_done |= session.is_finished();
+                break;
             }
+        }
+        let known = self.server.peer(talk.session).and_then(|(_, rank)| rank);
+        talk.rank = talk.rank.or(known.map(RankId::index));
+        if aborts {
+            self.abort();
         }
     }
 
@@ -255,89 +252,82 @@ impl Run {
     fn settle(&mut self) {
         loop {
             while let Some(id) = self.server.next_ready() {
-                if let Some(at) = self.ranks.iter().position(|rank| rank.session == id) {
+                if let Some(at) = self.talks.iter().position(|talk| talk.session == id) {
                     self.converse(at);
                 }
             }
             match self.server.poll_event() {
-                Some(Event::Aborted { .. }) => self.end_all(Ended::Aborted),
+                Some(Event::Aborted { code, message, .. }) => {
+                    let code = code
+                        .map_or("without a code".to_owned(), |code| format!("with code {code}"));
+                    let text = shown(message.as_bytes());
+                    let gap = if text.is_empty() { "" } else { ": " };
+                    self.aborted.get_or_insert(format!("abort {code}{gap}{text}"));
+                    self.end_all(Ended::Aborted);
+                }
                 Some(Event::Spawn { session, exchange }) => {
                     self.server.spawn_read(session);
                     // It waits for exactly this answer.
                     let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL), &[]);
                 }
-                // A fence that cannot end is a run that does not, which is seen by the time.
+                Some(Event::FenceStuck { .. }) => {
+                    self.failed.get_or_insert_with(Instant::now);
+                }
                 Some(_) => {}
                 None => return,
             }
         }
     }
 
+    /// Aborts the job as a launcher does for whom a rank on another node has asked for it.
+    fn abort(&mut self) {
+        self.changed_count += 1;
+        for rank in &self.ranks {
+            rank.signal(Signal::TERM);
+        }
+    }
+
+    /// A launcher ends a job of which a rank has failed; the others have a moment to say why they do.
+    fn end_with_the_failed(&mut self) {
+        let has_failed = |rank: &Rank| {
+            matches!(rank.ended, Some(Ended::Signal(_)))
+                || matches!(rank.ended, Some(Ended::Code(1..)))
+        };
+        if self.failed.is_none() && self.ranks.iter().any(has_failed) {
+            self.failed = Some(Instant::now());
+        }
+        if self.failed.is_some_and(|since| since.elapsed() > GRACE) {
+            self.end_all(Ended::WithJob);
+        }
+    }
+
     fn end_all(&mut self, how: Ended) {
-        for rank in self.ranks.iter_mut().filter(|rank| rank.ended.is_none()) {
-            rank.ended = Some(how);
-            if let Some(group) = i32::try_from(rank.child.id()).ok().and_then(Pid::from_raw) {
-                // It may be gone by now.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-            let _ = rank.child.wait();
-        }
-    }
-}
-
-impl Rank {
-    fn queue(&mut self, bytes: &[u8], twist: Twist) {
-        let (size, pause) = twist.pace();
-        let mut when = self.pieces.back().map_or_else(Instant::now, |(when, _)| *when);
-        for piece in bytes.chunks(size.min(bytes.len()).max(1)) {
-            when += pause;
-            self.pieces.push_back((when, piece.to_vec()));
+        for rank in &mut self.ranks {
+            rank.end(how);
+            rank.listen();
         }
     }
 
-    /// Writes the pieces that may go, as far as the link takes them.
-    fn send(&mut self, now: Instant) {
-        let Some(link) = &mut self.link else { return };
-        while let Some((when, piece)) = self.pieces.front_mut() {
-            if *when > now {
-                return;
-            }
-            match link.write(piece) {
-                Ok(len) if len == piece.len() => drop(self.pieces.pop_front()),
-                Ok(len) => drop(piece.drain(..len)),
-                // Not now, or nobody is there: the next reading tells.
-                Err(_) => return,
-            }
-        }
-        if self.is_done {
-            self.link = None;
-        }
-    }
-
-    fn look_for_end(&mut self) -> Result<(), ConformError> {
-        if self.ended.is_none()
-            && let Some(status) = self.child.try_wait()?
-        {
-            let signal = status.signal().map(Ended::Signal);
-            self.ended = signal.or(Some(Ended::Code(status.code().unwrap_or(-1))));
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(f, "exit code {code}"),
-            Self::Signal(signal) => write!(f, "signal {signal}"),
-            Self::Aborted => f.write_str("abort"),
-            Self::Late => f.write_str("no end"),
+    fn told(self) -> Ran {
+        let of_first = self.talks.iter().find(|talk| talk.rank == Some(0));
+        let tells = self.ranks.iter().any(Rank::tells_strange);
+        Ran {
+            ends: self.ranks.iter().map(|rank| rank.ended.unwrap_or(Ended::Late)).collect(),
+            asked: of_first.map(|talk| talk.asked.clone()).unwrap_or_default(),
+            changed_count: self.changed_count,
+            fault: self.fault,
+            complaint: self.ranks.iter().find_map(Rank::complaint).or(self.aborted),
+            is_astray: tells || self.talks.iter().any(|talk| talk.is_astray),
+            outputs: self.ranks.iter().map(Rank::output).collect(),
         }
     }
 }
 
 /// How often ends of processes are looked for.
 const TURN: Duration = Duration::from_millis(5);
+
+/// How long the others may go on when a rank has failed.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Far above any message but a large spawn.
 const INBOX_MAX: usize = 256 * 1024;

@@ -1,211 +1,300 @@
-//! How the answers of a server are changed: each in a way that some known server has, or that the
-//! documents allow.
+//! How a server treats a client: each in a way that some known server has, that the documents allow, or
+//! that a client meets when something breaks.
 
-use super::message::{Field, Message};
+use super::answers;
+use super::door::Door;
+use super::message::Message;
 use std::time::Duration;
 
-/// One manner of answering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Twist {
-    /// Nothing is changed.
+/// One manner of serving.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Twist {
+    /// Its name in a matrix.
+    pub(crate) name: &'static str,
+    /// What it tries, in a few words.
+    pub(crate) tries: &'static str,
+    pub(super) way: Way,
+    pub(super) hope: Hope,
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// Nothing.
     Plain,
-    /// Every byte travels alone.
-    Split,
-    /// Every answer comes late.
-    Slow,
-    /// A field that nobody knows, in every answer.
-    Extra,
-    /// The fields behind `cmd` in reverse order; a value stays last on a line.
-    Order,
-    /// No `rc` where older servers send none.
-    NoCode,
-    /// 1.2 where 1.1 was asked for, as hydra from 5.0 answers.
-    Newer,
-    /// `found=TRUE` behind the value, as hydra 4.1 and 4.2 answer.
-    FoundBehind,
-    /// Lengths of frames aligned to the left, as Slurm writes them.
-    LengthLeft,
-    /// Every get and lookup fails, with a return code and nothing else.
-    Errors,
+    /// Answers travel in pieces of this size, with a pause before each.
+    Pace(usize, Duration),
+    /// The answer to a fence comes so much later.
+    Late(Duration),
+    /// Answers that several threads wait for overtake each other.
+    Overtaken,
+    /// A request is changed, in place and without changing its length.
+    Request(fn(&mut [u8]) -> bool),
+    /// An answer is changed.
+    Answer(fn(&mut Message)),
+    /// Other bytes are sent in place of an answer, and the link may be closed behind them.
+    Bytes { of: fn(&Message) -> Option<Vec<u8>>, closes: bool },
+    /// The link is closed in place of the answer to one of these, or behind half of it.
+    Gone { at: &'static [&'static str], is_half: bool },
+    /// The job is aborted while ranks wait in a fence: they are told by SIGTERM, as launchers do.
+    Abort,
+    /// The space has this name.
+    Space(fn() -> Vec<u8>),
+    /// Nobody says which rank is where.
+    NoMapping,
+    /// The server is found elsewhere.
+    Door(Door),
+}
+
+/// What a good client makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hope {
+    /// It goes on as if nothing were changed.
+    GoesOn,
+    /// It goes on, or says that it cannot.
+    Either,
+    /// It ends, and not with 0.
+    SaysSo,
+}
+
+/// What is done with one answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// These bytes are sent.
+    Send {
+        bytes: Vec<u8>,
+        /// They are not what the server has said, or not when it said them.
+        is_changed: bool,
+        /// They are the last.
+        closes: bool,
+    },
+    /// The job is aborted.
+    Abort,
 }
 
 impl Twist {
     /// All of them, in the order in which they are tried.
-    pub(crate) const ALL: [Self; 10] = [
-        Self::Plain,
-        Self::Split,
-        Self::Slow,
-        Self::Extra,
-        Self::Order,
-        Self::NoCode,
-        Self::Newer,
-        Self::FoundBehind,
-        Self::LengthLeft,
-        Self::Errors,
+    pub(crate) const ALL: &[Self] = &[
+        Self::good("client-plain", "what it asks, and whether it ends well", Way::Plain),
+        Self::good("client-split", "answers come byte by byte", Way::Pace(1, PAUSE)),
+        Self::good("client-slow", "answers come late", Way::Pace(usize::MAX, DELAY)),
+        Self::good("client-late-fence", "a fence takes two seconds", Way::Late(FENCE)),
+        Self::good("client-overtaken", "answers overtake each other", Way::Overtaken),
+        Self::answer(
+            "client-extra-field",
+            "answers with a field that nobody knows",
+            answers::extra,
+        ),
+        Self::answer(
+            "client-field-inside",
+            "in that field, what looks like other fields",
+            answers::inside,
+        ),
+        Self::answer("client-text", "answers with msg=success, as hydra has it", answers::text),
+        Self::answer("client-order", "answers with their fields in another order", answers::order),
+        Self::answer(
+            "client-no-rc",
+            "answers without rc where older servers send none",
+            answers::no_code,
+        ),
+        Self::good(
+            "client-1.2-offered",
+            "1.2 is offered where 1.1 was asked for",
+            Way::Request(answers::offer_1_2),
+        ),
+        Self::either(
+            "client-1.1-offered",
+            "1.1 is offered where 2.0 was asked for",
+            Way::Request(answers::offer_1_1),
+        ),
+        Self::either(
+            "client-2.1-offered",
+            "2.1 is offered where 2.0 was asked for",
+            Way::Answer(answers::offer_2_1),
+        ),
+        Self::answer(
+            "client-short-fullinit",
+            "fullinit is answered without versions, as hydra 5 does",
+            answers::short_fullinit,
+        ),
+        Self::answer("client-found-behind", "found=TRUE behind the value", answers::found_behind),
+        Self::answer("client-length-left", "lengths aligned to the left", answers::length_left),
+        Self::answer("client-no-thrid", "thrid is not given back, as by Slurm", answers::no_thrid),
+        Self::answer("client-unknown", "appnum and universe size are -1", answers::unknown),
+        Self::good("client-no-mapping", "there is no PMI_process_mapping", Way::NoMapping),
+        Self::answer("client-large-limits", "limits of 4096, as Intel MPI's", answers::large),
+        Self::answer("client-small-limits", "a name of 63 at most, as Flux's", answers::small),
+        Self::good("client-space-signs", "the space is called kvs_a=b/ƒ:c", Way::Space(signs)),
+        Self::good("client-space-long", "the name of the space has 255 bytes", Way::Space(long)),
+        Self::good("client-dialled", "PMI_PORT and PMI_ID in place of PMI_FD", DIALLED),
+        Self::either("client-alone", "no server at all", Way::Door(Door::Nowhere)),
+        Self::ending("client-closed-fd", "PMI_FD is not open", Way::Door(Door::Closed)),
+        Self::either(
+            "client-errors",
+            "every get and lookup fails with rc=1",
+            Way::Answer(answers::errors),
+        ),
+        Self::either(
+            "client-errors-text",
+            "the same with a code and a text",
+            Way::Answer(answers::errors_text),
+        ),
+        Self::either(
+            "client-missing",
+            "no key is there, and a value says so in words",
+            Way::Answer(answers::missing),
+        ),
+        Self::ending("client-no-init", "init is refused", Way::Answer(answers::no_init)),
+        Self::ending(
+            "client-no-fullinit",
+            "fullinit is refused",
+            Way::Answer(answers::no_fullinit),
+        ),
+        Self::ending("client-no-put", "every put is refused", Way::Answer(answers::no_put)),
+        Self::ending("client-no-fence", "every fence is refused", Way::Answer(answers::no_fence)),
+        Self::either(
+            "client-no-finalize",
+            "finalize is refused",
+            Way::Answer(answers::no_finalize),
+        ),
+        Self::ending(
+            "client-other-answer",
+            "a get is answered as if it were a put",
+            Way::Answer(answers::other),
+        ),
+        Self::ending(
+            "client-nonsense",
+            "a get is answered by bytes that mean nothing",
+            Way::Bytes { of: answers::nonsense, closes: false },
+        ),
+        Self::ending(
+            "client-endless",
+            "a get is answered by 100,000 bytes without an end",
+            Way::Bytes { of: answers::endless, closes: true },
+        ),
+        Self::ending("client-gone-init", "the link closes in place of init's answer", AT_INIT),
+        Self::ending("client-gone-half", "the link closes in the middle of an answer", IN_GET),
+        Self::ending("client-gone-fence", "the link closes during a fence", IN_FENCE),
+        Self::either("client-gone-end", "the link closes in place of finalize's answer", AT_END),
+        Self::ending("client-abort", "the job is aborted while it waits in a fence", Way::Abort),
     ];
 
-    /// Its name in a matrix.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "client-plain",
-            Self::Split => "client-split",
-            Self::Slow => "client-slow",
-            Self::Extra => "client-extra-field",
-            Self::Order => "client-order",
-            Self::NoCode => "client-no-rc",
-            Self::Newer => "client-1.2-offered",
-            Self::FoundBehind => "client-found-behind",
-            Self::LengthLeft => "client-length-left",
-            Self::Errors => "client-errors",
-        }
+    const fn good(name: &'static str, tries: &'static str, way: Way) -> Self {
+        Self { name, tries, way, hope: Hope::GoesOn }
     }
 
-    /// What it tries, in a few words.
-    pub(crate) const fn tries(self) -> &'static str {
-        match self {
-            Self::Plain => "what it asks, and whether it ends well",
-            Self::Split => "answers come byte by byte",
-            Self::Slow => "answers come late",
-            Self::Extra => "answers with a field that nobody knows",
-            Self::Order => "answers with their fields in another order",
-            Self::NoCode => "answers without rc where older servers send none",
-            Self::Newer => "1.2 is offered where 1.1 was asked for",
-            Self::FoundBehind => "found=TRUE behind the value",
-            Self::LengthLeft => "lengths aligned to the left",
-            Self::Errors => "every get and lookup fails with rc=1",
-        }
+    const fn answer(name: &'static str, tries: &'static str, change: fn(&mut Message)) -> Self {
+        Self::good(name, tries, Way::Answer(change))
+    }
+
+    const fn either(name: &'static str, tries: &'static str, way: Way) -> Self {
+        Self { name, tries, way, hope: Hope::Either }
+    }
+
+    const fn ending(name: &'static str, tries: &'static str, way: Way) -> Self {
+        Self { name, tries, way, hope: Hope::SaysSo }
     }
 
     /// Changes a request, in place and without changing its length.
-    pub(super) fn request(self, bytes: &mut [u8]) -> bool {
-        let asks = b"cmd=init pmi_version=1 pmi_subversion=1";
-        if self != Self::Newer || !bytes.starts_with(asks) {
-            return false;
+    pub(super) fn request(&self, bytes: &mut [u8]) -> bool {
+        match self.way {
+            Way::Request(change) => change(bytes),
+            _ => false,
         }
-        // The server then speaks 1.2, and its answer is the offer.
-        bytes[asks.len() - 1] = b'2';
-        true
     }
 
-    /// Changes an answer, and says whether it did.
-    pub(super) fn answer(self, bytes: &[u8]) -> (Vec<u8>, bool) {
-        let old = Message::read(bytes);
-        let mut new = old.clone();
-        match self {
-            Self::Plain | Self::Newer => return (bytes.to_vec(), false),
-            Self::Split | Self::Slow => return (bytes.to_vec(), true),
-            Self::LengthLeft => return (old.write(true), old.is_frame),
-            Self::Extra => new.fields.insert(1, Field::new("colour", "blue")),
-            Self::Order => reverse(&mut new),
-            Self::NoCode => {
-                if NEEDS_NO_CODE.iter().any(|cmd| old.cmd() == cmd.as_bytes()) && old.is_success() {
-                    new.fields.retain(|field| !field.is("rc"));
-                }
+    /// What is done with an answer of the server to a client that writes a `;` in a value twice, or not.
+    pub(super) fn deed(&self, bytes: &[u8], doubles: bool) -> Deed {
+        let old = Message { doubles, ..Message::read(bytes) };
+        let as_it_is = |is_changed| Deed::Send { bytes: bytes.to_vec(), is_changed, closes: false };
+        match self.way {
+            Way::Pace(..) => as_it_is(true),
+            Way::Late(_) => as_it_is(old.cmd_is(answers::FENCES)),
+            Way::Answer(change) => {
+                let mut new = old.clone();
+                change(&mut new);
+                let is_changed = new != old;
+                let bytes = if is_changed { new.write() } else { bytes.to_vec() };
+                Deed::Send { bytes, is_changed, closes: false }
             }
-            Self::FoundBehind => {
-                if GETS.iter().any(|cmd| old.cmd() == cmd.as_bytes())
-                    && old.position("value").is_some()
-                {
-                    new.fields.retain(|field| !field.is("found"));
-                    new.fields.push(Field::new("found", "TRUE"));
-                }
+            Way::Bytes { of, closes } => match of(&old) {
+                Some(bytes) => Deed::Send { bytes, is_changed: true, closes },
+                None => as_it_is(false),
+            },
+            Way::Gone { at, is_half } if old.cmd_is(at) => {
+                let len = if is_half { bytes.len() / 2 } else { 0 };
+                Deed::Send { bytes: bytes[..len].to_vec(), is_changed: true, closes: true }
             }
-            Self::Errors => {
-                if FAILING.iter().any(|cmd| old.cmd() == cmd.as_bytes()) {
-                    let kept = |field: &Field| field.is("cmd") || field.is("thrid");
-                    new.fields.retain(kept);
-                    new.fields.push(Field::new("rc", "1"));
-                }
-            }
+            Way::Abort if old.cmd_is(answers::FENCES) => Deed::Abort,
+            Way::Space(_) => as_it_is(old.has("kvsname") || old.has("jobid")),
+            Way::Plain
+            | Way::Overtaken
+            | Way::Request(_)
+            | Way::Gone { .. }
+            | Way::Abort
+            | Way::NoMapping
+            | Way::Door(_) => as_it_is(false),
         }
-        if new == old { (bytes.to_vec(), false) } else { (new.write(false), true) }
     }
 
-    /// How much of an answer travels at once, and how long the next piece waits for it.
-    pub(super) const fn pace(self) -> (usize, Duration) {
-        match self {
-            Self::Split => (1, Duration::from_micros(200)),
-            Self::Slow => (usize::MAX, Duration::from_millis(15)),
+    /// How much of an answer travels at once, and how long each piece waits.
+    pub(super) fn pace(&self, answer: &[u8]) -> (usize, Duration) {
+        match self.way {
+            Way::Pace(size, pause) => (size, pause),
+            Way::Late(time) if Message::read(answer).cmd_is(answers::FENCES) => (usize::MAX, time),
+            Way::Overtaken => (usize::MAX, DELAY),
             _ => (usize::MAX, Duration::ZERO),
         }
     }
-}
 
-fn reverse(message: &mut Message) {
-    let Message { is_frame, fields } = message;
-    let last = fields.iter().position(|field| field.is("value") || field.is("port"));
-    // The value of a line reaches to its end for some clients, so nothing may follow it.
-    let end = last.filter(|_| !*is_frame).unwrap_or(fields.len());
-    if let Some(turned) = fields.get_mut(1..end) {
-        turned.reverse();
+    /// Whether this answer may be overtaken: somebody can tell whose it is.
+    pub(super) fn overtakes(&self, answer: &[u8]) -> bool {
+        matches!(self.way, Way::Overtaken) && Message::read(answer).has("thrid")
     }
+
+    /// The first of all, which the others are compared with.
+    pub(super) const PLAIN: &Self = &Self::ALL[0];
 }
 
-/// Answers of PMI-1 that hydra up to 4.0 and gforker send without `rc`.
-const NEEDS_NO_CODE: &[&str] =
-    &["maxes", "appnum", "universe_size", "my_kvsname", "barrier_out", "finalize_ack"];
+/// A name with `=` and UTF-8 in it; Flux's own names have such.
+fn signs() -> Vec<u8> {
+    "kvs_a=b/ƒ:c".into()
+}
 
-/// Answers with a value that `found` may follow.
-const GETS: &[&str] =
-    &["get_result", "kvs-get-response", "info-getnodeattr-response", "info-getjobattr-response"];
+/// The longest name that C can hold.
+fn long() -> Vec<u8> {
+    [b"kvs_".as_slice(), &[b'n'; 251]].concat()
+}
 
-/// Answers that may say no at any time.
-const FAILING: &[&str] = &[
-    "get_result",
-    "lookup_result",
-    "kvs-get-response",
-    "info-getnodeattr-response",
-    "info-getjobattr-response",
-    "name-lookup-response",
-];
+const DIALLED: Way = Way::Door(Door::Port);
+const AT_INIT: Way = Way::Gone { at: &["response_to_init"], is_half: false };
+const IN_GET: Way = Way::Gone { at: answers::FAILING, is_half: true };
+const IN_FENCE: Way = Way::Gone { at: answers::FENCES, is_half: false };
+const AT_END: Way = Way::Gone { at: &["finalize_ack", "finalize-response"], is_half: false };
+
+const PAUSE: Duration = Duration::from_micros(200);
+const DELAY: Duration = Duration::from_millis(15);
+/// Longer than a client may wait that takes silence for the end.
+const FENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn changed(twist: Twist, answer: &str) -> Option<String> {
-        let (bytes, is_changed) = twist.answer(answer.as_bytes());
-        is_changed.then(|| String::from_utf8(bytes).unwrap())
+    #[test]
+    fn no_two_have_one_name_and_the_first_changes_nothing() {
+        let names: Vec<&str> = Twist::ALL.iter().map(|twist| twist.name).collect();
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[..at].contains(name) && name.starts_with("client-"), "{name}");
+        }
+        assert!(matches!(Twist::PLAIN.way, Way::Plain));
     }
 
     #[test]
-    fn answers_are_changed_as_the_name_says() {
-        let get = "cmd=get_result rc=0 value=a b\n";
-        assert_eq!(
-            changed(Twist::Extra, get).unwrap(),
-            "cmd=get_result colour=blue rc=0 value=a b\n"
-        );
-        assert_eq!(
-            changed(Twist::FoundBehind, get).unwrap(),
-            "cmd=get_result rc=0 value=a b found=TRUE\n"
-        );
-        assert_eq!(changed(Twist::Errors, get).unwrap(), "cmd=get_result rc=1\n");
-        assert_eq!(changed(Twist::Order, get), None);
-        let maxes = "cmd=maxes rc=0 kvsname_max=1 keylen_max=2\n";
-        assert_eq!(
-            changed(Twist::Order, maxes).unwrap(),
-            "cmd=maxes keylen_max=2 kvsname_max=1 rc=0\n"
-        );
-        assert_eq!(
-            changed(Twist::NoCode, maxes).unwrap(),
-            "cmd=maxes kvsname_max=1 keylen_max=2\n"
-        );
-        assert_eq!(changed(Twist::NoCode, get), None);
-        let frame = "    46cmd=kvs-get-response;rc=0;found=TRUE;value=v1;";
-        assert_eq!(
-            changed(Twist::FoundBehind, frame).unwrap(),
-            "    46cmd=kvs-get-response;rc=0;value=v1;found=TRUE;"
-        );
-        assert_eq!(changed(Twist::LengthLeft, frame).unwrap(), frame.replace("    46", "46    "));
-        assert_eq!(changed(Twist::LengthLeft, get), None);
-    }
-
-    #[test]
-    fn only_an_init_for_1_1_becomes_one_for_1_2() {
-        let mut init = b"cmd=init pmi_version=1 pmi_subversion=1\n".to_vec();
-        assert!(Twist::Newer.request(&mut init));
-        assert_eq!(init, b"cmd=init pmi_version=1 pmi_subversion=2\n");
-        assert!(!Twist::Newer.request(&mut b"cmd=init pmi_version=2 pmi_subversion=0\n".to_vec()));
-        assert!(!Twist::Plain.request(&mut b"cmd=init pmi_version=1 pmi_subversion=1\n".to_vec()));
+    fn names_of_spaces_are_such_as_a_server_may_give() {
+        for name in [signs(), long()] {
+            assert!(pmi_core::ids::KvsName::new(&name).is_ok());
+        }
+        assert_eq!(long().len(), 255);
     }
 }

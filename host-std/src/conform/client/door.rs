@@ -1,0 +1,96 @@
+//! How a client finds the server, and who comes to the port.
+
+use crate::launch::env;
+use pmi_std::Stream;
+use rustix::io::FdFlags;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// How a client finds the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// By a socket that it inherits: `PMI_FD`.
+    Socket,
+    /// By an address: `PMI_PORT` and `PMI_ID`.
+    Port,
+    /// By the number of a descriptor that is not open.
+    Closed,
+    /// Not at all.
+    Nowhere,
+}
+
+/// What one rank is given.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Our end of its socket, if it has one.
+    pub(super) link: Option<Stream>,
+    /// Its end, to be open until the rank is started.
+    pub(super) theirs: Option<OwnedFd>,
+    /// What it finds in its environment.
+    pub(super) variables: Vec<(&'static str, String)>,
+}
+
+impl Door {
+    /// A port on this machine, where ranks come by one.
+    pub(super) fn listener(self) -> io::Result<Option<TcpListener>> {
+        if self != Self::Port {
+            return Ok(None);
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        Ok(Some(listener))
+    }
+
+    /// What `rank` of `count` ranks is given.
+    pub(super) fn entry(
+        self,
+        listener: Option<&TcpListener>,
+        rank: u32,
+        count: u32,
+    ) -> io::Result<Entry> {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let named =
+            |fd: u32| env::of_job(count, fd, &host).into_iter().chain(env::of_rank(rank, rank));
+        let mut entry = Entry { link: None, theirs: None, variables: Vec::new() };
+        match (self, listener) {
+            (Self::Nowhere, _) => {}
+            (Self::Closed, _) => entry.variables.extend(named(CLOSED)),
+            (Self::Port, Some(listener)) => {
+                // Who is given an address is told there who it is, and so not here.
+                let told = ["PMI_FD", "PMI_RANK", "PMI_SIZE"];
+                entry.variables.extend(named(0).filter(|(name, _)| !told.contains(name)));
+                let address = listener.local_addr()?.to_string();
+                entry.variables.extend([("PMI_PORT", address), ("PMI_ID", rank.to_string())]);
+            }
+            (Self::Socket | Self::Port, _) => {
+                let (ours, theirs) = UnixStream::pair()?;
+                ours.set_nonblocking(true)?;
+                // This one end outlives the start of the program; nothing else is started meanwhile.
+                rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
+                entry.variables.extend(named(theirs.as_raw_fd().unsigned_abs()));
+                (entry.link, entry.theirs) = (Some(ours.into()), Some(theirs.into()));
+            }
+        }
+        Ok(entry)
+    }
+}
+
+/// Takes in the next caller at the port, if there is one.
+pub(super) fn caller(listener: &TcpListener) -> io::Result<Option<Stream>> {
+    match listener.accept() {
+        Ok((stream, _)) => {
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            Ok(Some(stream.into()))
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Above any descriptor that a program is started with.
+const CLOSED: u32 = 987;

@@ -1,0 +1,283 @@
+//! One process of the program, and one conversation with the server.
+
+use super::super::error::ConformError;
+use super::super::verdict::shown;
+use super::answers::STRANGE;
+use super::door::Entry;
+use super::message::{doubles, take_request};
+use super::twist::Twist;
+use crate::launch::env;
+use pmi_core::ids::SessionId;
+use pmi_std::Stream;
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+/// One process of the program.
+#[derive(Debug)]
+pub(super) struct Rank {
+    child: Child,
+    out: Written<ChildStdout>,
+    err: Written<ChildStderr>,
+    pub(super) ended: Option<Ended>,
+}
+
+/// How a rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// By itself.
+    Code(i32),
+    /// By a signal that was not ours, or by the one that tells it of an abort.
+    Signal(i32),
+    /// By us, because it asked for the end of the job or another rank did.
+    Aborted,
+    /// By us, because another rank had failed.
+    WithJob,
+    /// By us, because time was up.
+    Late,
+}
+
+/// One conversation.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) session: SessionId,
+    /// Whose it is, as far as is known.
+    pub(super) rank: Option<usize>,
+    pub(super) link: Option<Stream>,
+    /// What the session has not taken.
+    pub(super) untaken: Vec<u8>,
+    /// What the rank asked, in its order.
+    pub(super) asked: Vec<String>,
+    /// It was said, as its own or in a question: a value that nobody has put.
+    pub(super) is_astray: bool,
+    /// Nothing more is said; the link is closed when the rest is sent.
+    pub(super) is_done: bool,
+    /// It writes a `;` in a value twice.
+    pub(super) doubles: bool,
+    /// A copy of what is heard, to take requests from.
+    heard: Vec<u8>,
+    /// Pieces of answers, and when each may go.
+    pieces: VecDeque<(Instant, Vec<u8>)>,
+}
+
+/// The start of what a process writes to one of its streams.
+#[derive(Debug)]
+struct Written<R> {
+    from: R,
+    text: Vec<u8>,
+}
+
+impl Rank {
+    /// Starts `words` with what `entry` holds.
+    ///
+    /// Errors: it cannot be started.
+    pub(super) fn start(words: &[String], entry: Entry) -> Result<Self, ConformError> {
+        let (name, args) = words.split_first().ok_or(ConformError::NoPlace("program"))?;
+        let mut child = Command::new(name)
+            .args(args)
+            .env_clear()
+            .envs(env::inherited(std::env::vars_os()))
+            .envs(entry.variables)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| ConformError::Start { name: name.clone(), error })?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let (Some(out), Some(err)) = (out, err) else {
+            return Err(ConformError::System(ErrorKind::BrokenPipe.into()));
+        };
+        Ok(Self { child, out: Written::new(out)?, err: Written::new(err)?, ended: None })
+    }
+
+    /// Reads what it has written.
+    pub(super) fn listen(&mut self) {
+        self.out.read();
+        self.err.read();
+    }
+
+    /// Looks whether it has ended.
+    ///
+    /// Errors: what the system says.
+    pub(super) fn look_for_end(&mut self) -> Result<(), ConformError> {
+        if self.ended.is_none()
+            && let Some(status) = self.child.try_wait()?
+        {
+            let signal = status.signal().map(Ended::Signal);
+            self.ended = signal.or(Some(Ended::Code(status.code().unwrap_or(-1))));
+        }
+        Ok(())
+    }
+
+    /// Sends it and all it has started a signal, if it runs.
+    pub(super) fn signal(&self, signal: Signal) {
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(group) = group.filter(|_| self.ended.is_none()) {
+            // It may be gone by now.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// Ends it.
+    pub(super) fn end(&mut self, how: Ended) {
+        if self.ended.is_none() {
+            self.signal(Signal::KILL);
+            self.ended = Some(how);
+            let _ = self.child.wait();
+        }
+    }
+
+    /// The lines of its standard output, as far as they are kept.
+    pub(super) fn output(&self) -> String {
+        String::from_utf8_lossy(&self.out.text).into_owned()
+    }
+
+    /// The first line in which it says why it fails.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let mut lines = self.err.text.split(|byte| *byte == b'\n');
+        lines.find(|line| !line.trim_ascii().is_empty()).map(|line| shown(line.trim_ascii()))
+    }
+
+    /// Whether it tells of a value that nobody has put.
+    pub(super) fn tells_strange(&self) -> bool {
+        [&self.out.text, &self.err.text].into_iter().any(|text| holds_strange(text))
+    }
+}
+
+impl Talk {
+    pub(super) fn new(session: SessionId, rank: Option<usize>, link: Stream) -> Self {
+        Self {
+            session,
+            rank,
+            link: Some(link),
+            untaken: Vec::new(),
+            asked: Vec::new(),
+            is_astray: false,
+            is_done: false,
+            doubles: false,
+            heard: Vec::new(),
+            pieces: VecDeque::new(),
+        }
+    }
+
+    /// Reads what was said, lets `twist` change it, and says how much it changed; none if the link is closed.
+    pub(super) fn read(&mut self, twist: &Twist) -> Option<usize> {
+        let mut changed_count = 0;
+        let mut piece = [0; 4096];
+        while let Some(link) = &mut self.link {
+            match link.read(&mut piece) {
+                Ok(len) if len > 0 => {
+                    let bytes = &mut piece[..len];
+                    self.heard.extend_from_slice(bytes);
+                    self.is_astray |= holds_strange(&self.heard);
+                    changed_count += usize::from(twist.request(bytes));
+                    self.untaken.extend_from_slice(bytes);
+                    self.doubles |= doubles(&self.heard);
+                    while let Some(word) = take_request(&mut self.heard) {
+                        self.asked.push(word);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Ok(_) | Err(_) => {
+                    self.link = None;
+                    return None;
+                }
+            }
+        }
+        Some(changed_count)
+    }
+
+    /// Takes up an answer, and says whether it overtakes another.
+    pub(super) fn queue(&mut self, bytes: &[u8], twist: &Twist) -> bool {
+        let now = Instant::now();
+        let (size, pause) = twist.pace(bytes);
+        let waiting = self.pieces.front().map(|(when, _)| *when).filter(|when| *when > now);
+        if let Some(when) = waiting.filter(|_| twist.overtakes(bytes)) {
+            self.pieces.push_front((when, bytes.to_vec()));
+            return true;
+        }
+        let mut when = self.pieces.back().map_or(now, |(when, _)| (*when).max(now));
+        for piece in bytes.chunks(size.min(bytes.len()).max(1)) {
+            when += pause;
+            self.pieces.push_back((when, piece.to_vec()));
+        }
+        false
+    }
+
+    /// When the next piece may go.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.pieces.front().map(|(when, _)| *when).filter(|_| self.link.is_some())
+    }
+
+    /// Writes the pieces that may go, as far as the link takes them.
+    pub(super) fn send(&mut self, now: Instant) {
+        let Some(link) = &mut self.link else { return };
+        while let Some((when, piece)) = self.pieces.front_mut() {
+            if *when > now {
+                return;
+            }
+            match link.write(piece) {
+                Ok(len) if len == piece.len() => drop(self.pieces.pop_front()),
+                Ok(len) => drop(piece.drain(..len)),
+                // Not now, or nobody is there: the next reading tells.
+                Err(_) => return,
+            }
+        }
+        if self.is_done {
+            self.link = None;
+        }
+    }
+}
+
+impl<R: Read + AsFd> Written<R> {
+    fn new(from: R) -> Result<Self, ConformError> {
+        fcntl_setfl(&from, OFlags::NONBLOCK).map_err(|error| ConformError::System(error.into()))?;
+        Ok(Self { from, text: Vec::new() })
+    }
+
+    /// Reads what is there now: all of it, so that the process goes on, and keeps the start. Whoever writes
+    /// without end is read in turns.
+    fn read(&mut self) {
+        let mut piece = [0; 4096];
+        for _ in 0..READS {
+            match self.from.read(&mut piece) {
+                Ok(len) if len > 0 => {
+                    let room = WRITTEN_MAX - self.text.len();
+                    self.text.extend_from_slice(&piece[..len.min(room)]);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+}
+
+fn holds_strange(bytes: &[u8]) -> bool {
+    bytes.windows(STRANGE.len()).any(|window| window == STRANGE.as_bytes())
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Aborted => f.write_str("abort"),
+            Self::WithJob => f.write_str("ended with the others"),
+            Self::Late => f.write_str("no end"),
+        }
+    }
+}
+
+/// What is kept of a stream of a process: enough for a report and for a comparison.
+const WRITTEN_MAX: usize = 64 * 1024;
+
+/// Pieces that are read of a stream before others have their turn.
+const READS: usize = 64;

@@ -175,11 +175,19 @@ fn a_thousand_ranks_come_and_go() {
 }
 
 #[test]
+fn a_rank_that_kills_its_process_group_kills_itself_alone() {
+    // That is how the PMI library of Slurm aborts.
+    let script = "[ $PMI_RANK = 1 ] && kill -s KILL 0; exec sleep 600";
+    let ran = run(&mut job(3, shell(script))).exits_with(137);
+    ran.says(&["rank 1 of 3 (pid ", "was killed by signal 9 (SIGKILL)"]);
+}
+
+#[test]
 fn a_key_that_ends_the_launcher_does_not_reach_the_guard() {
     // The whole group of the launcher is killed, as a terminal or a batch system does it.
     let (variable, value) = mark("group");
     let entry = format!("{variable}={value}");
-    let mut command = host(["run", "-n", "2", "setsid", "sleep", "600"]);
+    let mut command = host(["run", "-n", "2", "sleep", "600"]);
     let mut launcher = command.env(variable, value).process_group(0).spawn().unwrap();
     assert!(come_to(3, &entry));
     let group = format!("-{}", launcher.id());

@@ -4,7 +4,7 @@ use super::{Job, Run, Started};
 use crate::launch::ladder::Step;
 use crate::launch::orphans;
 use crate::launch::process::{Ending, Process};
-use crate::launch::signal::{Arrived, Meaning};
+use crate::launch::signal::{self, Arrived, Meaning};
 use crate::report;
 use crate::stdio::index;
 use crate::trace::Who;
@@ -137,6 +137,7 @@ impl Run {
                 Meaning::End => self.take_interrupt(now, arrived),
                 Meaning::Tell => self.say_table(),
                 Meaning::Forward => self.pass_on(arrived),
+                Meaning::Stop => self.stand_still(arrived)?,
                 Meaning::Continue => self.watch.stall.forgive(now),
                 Meaning::Resized => {}
             }
@@ -272,15 +273,27 @@ impl Run {
         self.signal_running(Signal::CONT);
     }
 
-    /// Passes a signal on to all who run and are not left out. A key that was pressed reaches all of our
-    /// process group by itself, and nobody shall get it twice.
+    /// Passes a signal on to all who run and are not left out. A key reaches all of our process group by
+    /// itself, and nobody shall get it twice; it is meant for those too whom ranks have started.
     fn signal_but(&self, arrived: Arrived, leave_out: impl Fn(&Started) -> bool) {
-        let has_it = |process: &Process| arrived.is_for_group && process.is_in_our_group();
         for started in self.processes.iter().filter(|started| !leave_out(started)) {
-            if let Some(process) = started.process.as_ref().filter(|process| !has_it(process)) {
-                process.signal(arrived.signal);
+            match &started.process {
+                Some(process) if !arrived.is_for_group => process.signal(arrived.signal),
+                Some(process) if !process.is_in_our_group() => process.signal_group(arrived.signal),
+                _ => {}
             }
         }
+    }
+
+    /// Stops the ranks, and us with them until somebody lets us go on, as a shell expects of a job.
+    fn stand_still(&self, arrived: Arrived) -> io::Result<()> {
+        let processes = self.processes.iter().filter_map(|one| one.process.as_ref());
+        let ranks = processes.filter(|process| process.is_ours());
+        let has_it = |process: &Process| arrived.is_for_group && process.is_in_our_group();
+        ranks.clone().filter(|one| !has_it(one)).for_each(|one| one.signal_group(Signal::TSTP));
+        signal::stand_still()?;
+        ranks.for_each(|one| one.signal_group(Signal::CONT));
+        Ok(())
     }
 
     fn signal_running(&self, signal: Signal) {

@@ -34,9 +34,10 @@ use rustix::io::DupFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, fchdir, getpgid, getpgrp, pidfd_open,
-    pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, fchdir, getpgid, getpgrp, kill_process_group,
+    pidfd_open, pidfd_send_signal, waitid,
 };
+use rustix::termios::isatty;
 use std::ffi::{CString, OsStr};
 use std::fmt;
 use std::fs::OpenOptions;
@@ -52,6 +53,8 @@ pub const PER_RANK: u64 = 4;
 /// Starts ranks, rank 0 of the first job first.
 pub struct Launcher {
     attributes: PosixSpawnAttr,
+    /// For the rank that reads our terminal: the system lets nobody outside of our process group do that.
+    in_our_group: PosixSpawnAttr,
     /// The signals that ranks block.
     mask: SigSet,
     actions: PosixSpawnFileActions,
@@ -153,7 +156,8 @@ impl Launcher {
         // The signals that this process will take over are those of the user now.
         let mask = SigSet::thread_get_mask()?;
         Ok(Self {
-            attributes: attributes(PosixSpawnFlags::empty(), &mask)?,
+            attributes: attributes(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP, &mask)?,
+            in_our_group: attributes(PosixSpawnFlags::empty(), &mask)?,
             mask,
             actions,
             slots,
@@ -231,8 +235,11 @@ impl Launcher {
                     errors = Some(pipe_into(&mut self.slots.errors)?);
                 }
                 self.set_stdin(stdin.as_ref())?;
-                let pid =
-                    self.spawn(plan, exec, (rank, local_rank), &self.actions, &self.attributes);
+                let attributes = match stdin.as_ref().is_some_and(isatty) {
+                    true => &self.in_our_group,
+                    false => &self.attributes,
+                };
+                let pid = self.spawn(plan, exec, (rank, local_rank), &self.actions, attributes);
                 // Failed or not: nobody may wait for us to read it.
                 self.set_stdin(None)?;
                 pid?
@@ -298,7 +305,8 @@ impl Launcher {
     }
 }
 
-/// What is set for a rank besides `flags`.
+/// What is set for a rank besides `flags`. With `SETPGROUP` it leads a process group: what it sends to
+/// its own group, as the PMI library of Slurm does to abort, ends neither us nor other ranks.
 fn attributes(flags: PosixSpawnFlags, mask: &SigSet) -> io::Result<PosixSpawnAttr> {
     // This process ignores SIGPIPE, as all Rust programs do; a rank must not inherit that.
     let mut defaults = SigSet::empty();
@@ -377,6 +385,16 @@ impl Process {
     /// True when what is sent to our process group reaches it too.
     pub fn is_in_our_group(&self) -> bool {
         getpgid(Some(self.pid)).is_ok_and(|group| group == getpgrp())
+    }
+
+    /// Sends `signal` to it and, if it leads a process group, to all in it: to those whom it has started.
+    pub fn signal_group(&self, signal: Signal) {
+        if self.is_ours && getpgid(Some(self.pid)) == Ok(self.pid) {
+            // As for one process.
+            let _ = kill_process_group(self.pid, signal);
+        } else {
+            self.signal(signal);
+        }
     }
 
     /// Its number.

@@ -1,11 +1,12 @@
 //! Signals to this process, as events of the one loop.
 
 use nix::libc::{SI_KERNEL, signalfd_siginfo};
-use nix::sys::signal::{SigSet, Signal as NixSignal};
+use nix::sys::signal::{SigSet, Signal as NixSignal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{Signal, getpid, getsid};
 use signal_hook::consts::{
-    FORBIDDEN, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+    FORBIDDEN, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
+    SIGWINCH,
 };
 use std::fs;
 use std::io::{self, Read};
@@ -37,6 +38,8 @@ pub enum Meaning {
     Tell,
     /// It is meant for the ranks.
     Forward,
+    /// Somebody wants the job to stand still.
+    Stop,
     /// We were stopped, and go on.
     Continue,
     /// Our terminal has another size.
@@ -86,6 +89,7 @@ impl Signals {
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => Meaning::End,
             forwarded if self.forwarded.contains(&forwarded) => Meaning::Forward,
             SIGUSR1 => Meaning::Tell,
+            SIGTSTP => Meaning::Stop,
             SIGCONT => Meaning::Continue,
             SIGWINCH => Meaning::Resized,
             _ => Meaning::Forward,
@@ -103,6 +107,18 @@ fn is_for_group(info: &signalfd_siginfo) -> bool {
     let is_hangup = info.ssi_signo.cast_signed() == SIGHUP;
     let is_alone = || is_hangup && getsid(None).is_ok_and(|leader| leader == getpid());
     info.ssi_code == SI_KERNEL && !is_alone()
+}
+
+/// Stops this process, until it is told to go on. Where nobody could tell it, since no shell looks after
+/// our process group, the system does not stop it.
+///
+/// Errors: those of the system.
+pub fn stand_still() -> io::Result<()> {
+    let mut stop = SigSet::empty();
+    stop.add(NixSignal::SIGTSTP);
+    stop.thread_unblock()?;
+    raise(NixSignal::SIGTSTP)?;
+    Ok(stop.thread_block()?)
 }
 
 /// True for a signal that can be taken over and passed on: it says nothing about our own mistakes or our
@@ -148,7 +164,8 @@ fn is_in(mask: u64, signal: i32) -> bool {
     mask >> (signal - 1) & 1 == 1
 }
 
-const TAKEN_OVER: &[i32] = &[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH];
+const TAKEN_OVER: &[i32] =
+    &[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
 
 const NAMES: &[(i32, &str)] = &[
     (Signal::HUP.as_raw(), "SIGHUP"),

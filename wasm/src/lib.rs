@@ -24,6 +24,8 @@ mod story;
 #[cfg(feature = "played")]
 mod view;
 
+#[cfg(feature = "pmix")]
+pub use played::in_pmix;
 #[cfg(feature = "played")]
 pub use played::{Play, read_link, write_link};
 #[cfg(feature = "recorded")]

@@ -80,6 +80,17 @@ impl Play {
     }
 }
 
+/// The same scenario with all ranks in PMIx.
+///
+/// Errors: a scenario that cannot be read, or a sentence on what PMIx ranks cannot do of it.
+#[cfg(feature = "pmix")]
+#[wasm_bindgen]
+pub fn in_pmix(scenario: &str) -> Result<String, JsError> {
+    let scenario: Scenario = scenario.parse()?;
+    let sentence = |what| JsError::new(&format!("This scenario {what}."));
+    scenario.in_pmix().map(|as_pmix| as_pmix.to_string()).map_err(sentence)
+}
+
 /// What a link says, behind the `#` of an address.
 ///
 /// Errors: what is no link, and why.

@@ -120,13 +120,16 @@ const LINES: [&str; 12] = [
     "abort 1 TEXT",
 ];
 
-const PMIX: [&str; 8] = [
+const PMIX: [&str; 11] = [
     "put KEY VALUE",
     "put-local KEY VALUE",
     "put-remote KEY VALUE",
     "commit",
     "fence",
+    "get KEY",
     "get-of 0 KEY",
+    "appnum",
+    "universe",
     "finalize",
     "abort 1 TEXT",
 ];

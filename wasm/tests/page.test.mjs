@@ -98,15 +98,55 @@ test("a run goes two ways, and both are seen", () => open(async (page) => {
   await page.getByRole("region", { name: "Run The run" }).getByRole("button", { name: "rank 0: exited" }).waitFor();
 }));
 
-test("one scenario is seen in three dialects", () => open(async (page) => {
+test("one scenario is seen in four dialects", () => open(async (page) => {
   await page.getByLabel("Dialect").selectOption("all");
   await page.keyboard.press("End");
-  for (const dialect of ["1.1", "1.2", "2.0"]) await page.getByRole("region", { name: `Run PMI ${dialect}` }).waitFor();
+  for (const dialect of ["PMI 1.1", "PMI 1.2", "PMI 2.0", "PMIx"]) {
+    await page.getByRole("region", { name: `Run ${dialect}` }).getByRole("button", { name: "rank 3: exited" }).waitFor();
+  }
   await page.getByRole("region", { name: "Run PMI 2.0" }).getByRole("button", { name: /^rank 0/ }).click();
   await tab(page, "Events");
   await press(page, /rank 0 → server: put card-0/);
   await page.getByRole("rowheader", { name: "length how many bytes follow" }).waitFor();
 }));
+
+test("what was written for PMI is played by PMIx ranks, and lessons are", () => open(async (page) => {
+  const dialect = page.getByLabel("Dialect");
+  await dialect.selectOption("pmix");
+  await page.getByRole("img", { name: /^Sequence of put-fence-get-as-pmix/ }).waitFor();
+  assert.equal(await dialect.inputValue(), "pmix");
+  await page.keyboard.press("End");
+  await tab(page, "Events");
+  await press(page, /rank 2 → server: COMMIT/);
+  await page.getByText("PMIx: hands over what was put").waitFor();
+  await dialect.selectOption("2.0");
+  await page.getByRole("img", { name: "Sequence of put-fence-get: 4 ranks", exact: false }).waitFor();
+  await page.getByLabel("Scenario", { exact: true }).selectOption("lesson why-a-fence");
+  await dialect.selectOption("all");
+  await page.getByRole("region", { name: "Run PMIx" }).getByRole("button", { name: /^rank 1/ }).click();
+  await tab(page, "Act");
+  await page.keyboard.press("End");
+  // What was committed is found before any fence.
+  await page.getByLabel("get: key").fill("card-0");
+  await press(page, "get");
+  await tab(page, "Events");
+  await page.keyboard.press("End");
+  await page.getByRole("button", { name: "server → rank 1: answer" }).first().click();
+  await page.getByRole("row", { name: /^body .*tcp:\/\/10\.0\.0\.1/ }).waitFor();
+}));
+
+test("what has no words in PMIx is said in its place", () => open(async (page) => {
+  const why = "This scenario asks for a ring, which PMIx does not have.";
+  const dialect = page.getByLabel("Dialect");
+  await dialect.selectOption("all");
+  await page.getByRole("region", { name: "Run PMIx" }).getByText(why).waitFor();
+  await page.getByRole("region", { name: "Run PMI 2.0" }).waitFor();
+  await dialect.selectOption("2.0");
+  await page.getByRole("region", { name: "Run PMIx" }).waitFor({ state: "detached" });
+  await dialect.selectOption("pmix");
+  await page.getByRole("status").or(page.getByRole("alert")).getByText(why).waitFor();
+  assert.equal(await dialect.inputValue(), "2.0");
+}, { fragment: "#scenario=ring&seed=3" }));
 
 test("ranks speak PMIx, which is loaded when one does, and a message of it has its fields", () => open(async (page) => {
   const loaded = [];

@@ -1,11 +1,12 @@
 // What all parts of the page share: the runs, the moment, what is picked. Parts are told when it changes.
 
 import { Axis } from "./axis.js";
-import { Pane } from "./pane.js";
+import { gap, Pane } from "./pane.js";
 import { KINDS } from "./transport.js";
 
 export class App {
   panes = [];
+  gaps = [];
   active = null;
   now = 0;
   step = 0;
@@ -45,13 +46,15 @@ export class App {
     this.#isDirty = true;
   }
 
-  /// Shows these runs, each `[run, title]`, and nothing else.
+  /// Shows these runs, each `[run, title]`, and nothing else. In the place of a run may stand what is missing
+  /// for it.
   show(runs, at = {}) {
     this.isPlaying = false;
     this.picked = null;
     this.#followed = null;
     this.#chosen = 0;
-    this.panes = runs.map(([run, title]) => new Pane(this, run, title));
+    this.panes = runs.filter(([run]) => !run.lacks).map(([run, title]) => new Pane(this, run, title));
+    this.gaps = runs.filter(([run]) => run.lacks).map(([run, title]) => gap(run.lacks, title));
     this.active = this.panes[0];
     this.lay();
     this.measure();
@@ -94,7 +97,7 @@ export class App {
   }
 
   lay() {
-    this.stage.replaceChildren(...this.panes.map((pane) => pane.element));
+    this.stage.replaceChildren(...this.panes.map((pane) => pane.element), ...this.gaps);
     this.stage.classList.toggle("many", this.panes.length > 1);
     this.changed();
   }
@@ -147,7 +150,8 @@ export class App {
   seekIndex(index) {
     const { moments } = this.active.story;
     const moment = moments[Math.min(Math.max(index, 0), moments.length - 1)];
-    this.seek(moment.ns, moment.step);
+    // Beside a run that ends earlier, another may go on.
+    this.seek(index === Infinity ? this.axis.times.at(-1) : moment.ns, moment.step);
   }
 
   seekStep(step) {
@@ -230,8 +234,6 @@ export class App {
     if (place >= this.axis.length) {
       this.isPlaying = false;
       this.seekIndex(Infinity);
-      // Beside a run that ends earlier, another may go on.
-      this.now = this.axis.times.at(-1);
       return;
     }
     // Who wants no motion is shown one moment after the other instead.

@@ -28,7 +28,6 @@ export class Header {
     this.dialect = h("select", { "aria-label": "Dialect", onchange: tried(() => session.vary({ dialect: this.dialect.value })) },
       h("option", { value: "", hidden: true }, "as written"),
       DIALECTS.map((dialect) => h("option", { value: dialect }, titled(dialect))),
-      this.pmix = h("option", { value: "pmix", hidden: true }, titled("pmix")),
       h("option", { value: "all" }, "all, side by side"));
     this.file = h("input", { type: "file", hidden: true, "aria-label": "File to open", onchange: tried(async () => {
       const [file] = this.file.files;
@@ -76,8 +75,6 @@ export class Header {
     this.seed.value = source.text ? String(source.seed) : "";
     this.ranks.value = source.text ? ranksOf(source.text) : story.lanes.length;
     const dialects = new Set(story.lanes.map((lane) => lane.dialect));
-    // Nothing becomes PMIx that was not written for it: who is asked for a value is not said in PMI.
-    this.pmix.hidden = !dialects.has("pmix");
     this.dialect.value = source.dialects ? "all" : dialects.size === 1 ? [...dialects][0] : "";
     for (const field of [this.seed, this.ranks, this.dialect]) field.disabled = !source.text;
     this.about.textContent = source.lesson ? "" : story.about.map((line) => (story.recorded ? `${line[0].toUpperCase()}${line.slice(1).replace(/\.$/, "")}.` : line)).join(" ");

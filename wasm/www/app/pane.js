@@ -279,6 +279,11 @@ export class Pane {
   }
 }
 
+/// In the place of a run that there cannot be: what is missing.
+export function gap(why, title) {
+  return h("section", { class: "pane gap", "aria-label": `Run ${title}` }, h("div", { class: "pane-head" }, h("h2", { class: "pane-title" }, title)), h("p", {}, why));
+}
+
 /// The first message that was said at `ns` or later.
 function lower(messages, ns) {
   let [low, high] = [0, messages.length];

@@ -6,17 +6,26 @@ import { spoken } from "./axis.js";
 /// What plays ranks that speak PMIx, once somebody wants that.
 let pmix = null;
 
-/// Loads what this scenario needs, if it is not there yet.
-export async function ready(text) {
-  if (pmix || !speaksPmix(text)) return;
+async function loadPmix() {
+  if (pmix) return;
   const module = await import("../pmix/pmi_playground.js");
   await module.default();
-  pmix = module.Play;
+  pmix = module;
 }
 
-/// Whether ranks of this scenario speak PMIx.
-export const speaksPmix = (text) => /\bdialect pmix\b/.test(text);
-const player = (text) => (speaksPmix(text) ? pmix : Play);
+/// Loads what this scenario needs, if it is not there yet.
+export async function ready(text) {
+  if (speaksPmix(text)) await loadPmix();
+}
+
+/// The same scenario with all ranks in PMIx. What they cannot say of it is an error.
+export async function withPmix(text) {
+  await loadPmix();
+  return pmix.in_pmix(text);
+}
+
+const speaksPmix = (text) => /\bdialect pmix\b/.test(text);
+const player = (text) => (speaksPmix(text) ? pmix.Play : Play);
 
 /// A run of the simulator.
 export class Run {

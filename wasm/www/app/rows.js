@@ -42,12 +42,14 @@ export function listed(names) {
 export function geometry(rows, height) {
   const ruler = 26;
   const isLow = height < 320;
+  // Of four runs above each other on a laptop, every lane still has its name.
+  const isFlat = height < 160;
   const server = ruler + (isLow ? 28 : 40);
   const breaks = rows.filter((row, at) => at > 0 && row.group !== rows[at - 1].group).length;
-  const below = isLow ? 18 : 34;
+  const below = isFlat ? 8 : isLow ? 18 : 34;
   const room = height - server - below;
-  const spacing = Math.min(Math.max((room - (isLow ? 26 : 46)) / (rows.length + breaks * 0.35), 9), 132);
-  const first = server + Math.max(Math.min(spacing, 110), isLow ? 34 : 52);
+  const spacing = Math.min(Math.max((room - (isFlat ? 18 : isLow ? 26 : 46)) / (rows.length + breaks * 0.35), 9), 132);
+  const first = server + Math.max(Math.min(spacing, 110), isFlat ? 26 : isLow ? 34 : 52);
   let y = first;
   const ys = rows.map((row, at) => {
     if (at > 0) y += spacing * (row.group === rows[at - 1].group ? 1 : 1.35);

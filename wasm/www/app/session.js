@@ -43,8 +43,7 @@ export class Session {
     }
     if (dialect !== undefined) {
       source.dialects = dialect === "all";
-      // What speaks PMIx was written for it.
-      if (DIALECTS.includes(dialect)) Object.assign(source, { text: withDialect(source.text, dialect), name: null });
+      if (DIALECTS.includes(dialect)) Object.assign(source, { text: await withDialect(source.text, dialect), name: null });
     }
     await this.play(source);
   }

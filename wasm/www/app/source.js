@@ -1,6 +1,6 @@
 // The scenario that is played: its text, where it is from, and small changes to it.
 
-import { Run, ready, speaksPmix } from "./play.js";
+import { Run, ready, withPmix } from "./play.js";
 
 /// Reads the text of a scenario that comes with the page.
 export async function shipped(name) {
@@ -15,12 +15,13 @@ export function withRanks(text, count) {
   return /^ranks /m.test(text) ? text.replace(/^ranks .*$/m, `ranks ${count}`) : `ranks ${count}\n${text}`;
 }
 
-/// The same scenario with all ranks in one dialect of PMI. What only PMIx has words for is said in those of PMI:
-/// there a put needs no commit and is for everybody, and a get does not say whose value it wants.
-export function withDialect(text, dialect) {
+/// The same scenario with all ranks in one dialect. What only PMIx has words for is said in those of PMI: there a
+/// put needs no commit and is for everybody, and a get does not say whose value it wants.
+export async function withDialect(text, dialect) {
+  if (dialect === "pmix") return withPmix(text);
   const plain = text.replace(/^\s*commit\s*\n/gm, "").replace(/^(\s*)get-of \S+ (\S+)(?: now)?(?: missing)?/gm, "$1get $2").replace(/^(\s*)put-(?:local|remote) /gm, "$1put ");
   const bare = plain.replace(/^(all|rank [^\s]+)((?: .*)?) dialect \S+(.*)$/gm, "$1$2$3").replace(/^(all|rank \S+)\s*$/gm, "");
-  return `${bare.trimEnd()}\nall dialect ${dialect}\n`;
+  return `${bare.trimEnd().replace(/^(name \S+)-as-pmix$/m, "$1")}\nall dialect ${dialect}\n`;
 }
 
 /// How many ranks a scenario has.
@@ -28,21 +29,27 @@ export function ranksOf(text) {
   return Number(/^ranks (\d+)/m.exec(text)?.[1] ?? 1);
 }
 
-/// The dialects of PMI, the older first.
-export const DIALECTS = ["1.1", "1.2", "2.0"];
+/// The dialects, the older first.
+export const DIALECTS = ["1.1", "1.2", "2.0", "pmix"];
 
 /// What people call a dialect.
 export const titled = (dialect) => (dialect === "pmix" ? "PMIx" : `PMI ${dialect}`);
 
-/// Runs of a scenario, and what each is called: one, or one in each dialect of PMI, and in PMIx if it was
-/// written for that.
+/// Runs of a scenario, and what each is called: one, or one in each dialect. In the place of a run that there
+/// cannot be stands what is missing.
 export async function runs({ text, seed, dialects, done = [""] }) {
   await ready(text);
-  if (dialects) {
-    const all = DIALECTS.map((dialect) => [new Run({ text: withDialect(text, dialect), seed }), titled(dialect)]);
-    return speaksPmix(text) ? [...all, [new Run({ text, seed }), titled("pmix")]] : all;
-  }
+  if (dialects) return Promise.all(DIALECTS.map(async (dialect) => [await inDialect(text, seed, dialect), titled(dialect)]));
   return done.map((done, at) => [new Run({ text, seed, done }), at === 0 ? "The run" : `Branch ${at}`]);
+}
+
+async function inDialect(text, seed, dialect) {
+  if (dialect !== "pmix") return new Run({ text: await withDialect(text, dialect), seed });
+  try {
+    return new Run({ text: await withPmix(text), seed });
+  } catch (error) {
+    return { lacks: error.message };
+  }
 }
 
 /// Words as a scenario takes them: quoted, with everything escaped that has a meaning there.

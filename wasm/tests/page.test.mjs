@@ -119,6 +119,8 @@ test("what was written for PMI is played by PMIx ranks, and lessons are", () => 
   await tab(page, "Events");
   await press(page, /rank 2 → server: COMMIT/);
   await page.getByText("PMIx: hands over what was put").waitFor();
+  await tab(page, "Keys");
+  await page.getByRole("heading", { name: "Committed in PMIx" }).waitFor();
   await dialect.selectOption("2.0");
   await page.getByRole("img", { name: "Sequence of put-fence-get: 4 ranks", exact: false }).waitFor();
   await page.getByLabel("Scenario", { exact: true }).selectOption("lesson why-a-fence");

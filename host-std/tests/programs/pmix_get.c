@@ -60,6 +60,16 @@ int main(void)
         check(get(0, "later", NULL, 0, &found), "what came later");
         holds(found == 5, "it is there");
     }
+    /* As programs of PMI ask on top of PMIx: without saying whose value it is. */
+    if (self.rank == 0) {
+        usleep(200000);
+        post(PMIX_GLOBAL, "whosever", 6);
+        check(PMIx_Commit(), "commit at last");
+    } else {
+        check(get(PMIX_RANK_UNDEF, "whosever", NULL, 0, &found), "wait for whoever puts it");
+        holds(found == 6, "it is found without its owner");
+        expect(get(PMIX_RANK_UNDEF, "nobody's", PMIX_TIMEOUT, 1, NULL), PMIX_ERR_TIMEOUT, "what nobody puts");
+    }
     say("what is posted is found by whom it is for");
     meet();
     return finish();

@@ -156,7 +156,9 @@ export function keysView(app) {
     keys.length > KEYS_MAX && h("p", { class: "aside" }, `and ${keys.length - KEYS_MAX} more`));
   return h("div", {}, view.fences.map((fence) => gate(fence, many)),
     part("Before the fence", "put, and seen by nobody but who put it", view.keys.filter((key) => !key.visible)),
-    part("After the fence", "seen by everybody", view.keys.filter((key) => key.visible)));
+    part("After the fence", "seen by everybody", view.keys.filter((key) => key.visible)),
+    pane.story.lanes.some((lane) => lane.dialect === "pmix") && h("section", { class: "shelf" }, h("h3", {}, "Committed in PMIx"),
+      h("p", { class: "aside" }, "The server keeps it rank by rank, and not among these keys: pick the answer to a get to see what a rank has committed.")));
 }
 
 /// How full the fence of a job is.

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 /// A controller and a node of Slurm, until it goes out of scope.
 pub struct Slurm {
     folder: PathBuf,
+    /// Who sets up its processes.
+    tasks: &'static str,
 }
 
 impl Slurm {
@@ -20,8 +22,17 @@ impl Slurm {
 
     /// Starts it in a folder of that name.
     pub fn start(name: &str) -> Self {
+        Self::start_with(name, "task/none")
+    }
+
+    /// The same, with ranks that can be bound to processors.
+    pub fn start_binding(name: &str) -> Self {
+        Self::start_with(name, "task/affinity")
+    }
+
+    fn start_with(name: &str, tasks: &'static str) -> Self {
         let folder = format!("slurm-of-{name}");
-        let slurm = Self { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder) };
+        let slurm = Self { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder), tasks };
         assert!(slurm.script("start"), "see the logs in {}", slurm.folder.display());
         slurm
     }
@@ -31,7 +42,8 @@ impl Slurm {
         let port = 20_000 + std::process::id() % 6_000;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm.sh");
         let mut script = Command::new(script);
-        script.env("SLURM_TEST_PORT", port.to_string()).arg(word).arg(&self.folder);
+        script.env("SLURM_TEST_PORT", port.to_string()).env("SLURM_TEST_TASKS", self.tasks);
+        script.arg(word).arg(&self.folder);
         script.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
     }
 

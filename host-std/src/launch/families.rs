@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::program::Program;
 use super::variables::MPICH_SPEAKS;
 use super::{env, pmix};
-use crate::settings::environment::Offer;
+use crate::settings::environment::{Environment, Offer};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,9 +33,9 @@ impl Families {
     pub const PMI: Self = Self::pmi("nothing else is known of it");
 
     /// What `program` is offered, by what the user wants and by what it links.
-    pub fn of(program: &Program, offer: Offer) -> Self {
+    pub fn of(program: &Program, all: &Environment) -> Self {
         let said = |pmi, pmix, mpich_speaks| Self { pmi, pmix, mpich_speaks, why: "--pmi says so" };
-        match offer {
+        match all.offer {
             Offer::Pmi1 => said(true, false, Some("1")),
             Offer::Pmi2 => said(true, false, Some("2")),
             Offer::Pmix => said(false, true, Some("x")),
@@ -45,7 +45,16 @@ impl Families {
                     Some(folder) => folder.join(&program.path),
                     None => program.path.clone(),
                 };
-                Self::linked(&path)
+                let linked = Self::linked(&path);
+                let named = env::found_by(program, all, INTEL_LIBRARY).map(PathBuf::from);
+                let name = named.as_ref().and_then(|path| path.file_name()?.to_str());
+                let is_pmix = name.is_some_and(|name| is_one_of(name, SPEAK_PMIX));
+                match linked {
+                    Self { pmi: true, pmix: false, .. } if is_pmix => {
+                        Self::both("it is told to load a library that speaks PMIx")
+                    }
+                    _ => linked,
+                }
             }
         }
     }
@@ -146,7 +155,7 @@ impl Found {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            let is = |names: &[&str]| names.iter().any(|start| name.starts_with(start));
+            let is = |names| is_one_of(name, names);
             if is(SPEAK_PMIX) {
                 self.pmix = true;
             } else if is(SPEAK_PMI) {
@@ -157,6 +166,13 @@ impl Found {
         }
     }
 }
+
+fn is_one_of(name: &str, libraries: &[&str]) -> bool {
+    libraries.iter().any(|start| name.starts_with(start))
+}
+
+/// The variable by which Intel MPI is told which library to ask its process manager with.
+const INTEL_LIBRARY: &str = "I_MPI_PMI_LIBRARY";
 
 /// Libraries that ask a PMIx server: Open MPI's and its own parts, and the one of PMIx.
 const SPEAK_PMIX: &[&str] =
@@ -200,7 +216,8 @@ mod tests {
     fn what_the_user_says_holds() {
         let program = Program::new("/bin/true".into(), "true".into(), Vec::new());
         let of = |offer| {
-            let Families { pmi, pmix, mpich_speaks, .. } = Families::of(&program, offer);
+            let all = Environment { offer, ..Environment::default() };
+            let Families { pmi, pmix, mpich_speaks, .. } = Families::of(&program, &all);
             (pmi, pmix, mpich_speaks)
         };
         assert_eq!(of(Offer::Auto), (true, false, None));

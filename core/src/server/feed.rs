@@ -107,6 +107,8 @@ impl<S: Storage> Server<S> {
             }
             Effect::GroupEntered if parts::GROUPS => self.release_group(job, id, told.at),
             Effect::NodePut if parts::FRAMES => self.wake_all(job),
+            #[cfg(feature = "pmix")]
+            Effect::Published => self.has_new_names = true,
             _ => {}
         }
     }

@@ -75,6 +75,9 @@ pub(super) enum Effect {
     RingEnded,
     /// An attribute of a node was put.
     NodePut,
+    /// A name was published, which clients of PMIx may wait for.
+    #[cfg(feature = "pmix")]
+    Published,
 }
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {

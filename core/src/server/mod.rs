@@ -60,6 +60,9 @@ pub struct Server<S: Storage> {
     queues: [Queue; 2],
     /// How many spawns were asked for.
     spawns: u32,
+    /// Something was published since clients of PMIx were last told of it.
+    #[cfg(feature = "pmix")]
+    has_new_names: bool,
 }
 
 /// One session, lent, as a [`Machine`].
@@ -140,7 +143,15 @@ pub enum Event {
 impl<S: Storage> Server<S> {
     /// Makes a server without sessions and jobs; `names` holds what is published.
     pub const fn new(sessions: S::Sessions, jobs: S::Jobs, names: S::Kvs) -> Self {
-        Self { sessions, jobs, names, queues: [Queue::new(); 2], spawns: 0 }
+        Self {
+            sessions,
+            jobs,
+            names,
+            queues: [Queue::new(); 2],
+            spawns: 0,
+            #[cfg(feature = "pmix")]
+            has_new_names: false,
+        }
     }
 
     /// Adds a job; its ranks are the indexes of `members`.

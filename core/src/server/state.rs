@@ -155,6 +155,10 @@ where
         }
         (_, Request::Publish { service, port }) if parts::NAMES => {
             *owed = publish(reach.names, *service, *port, (own, rank));
+            #[cfg(feature = "pmix")]
+            {
+                effect = Effect::Published;
+            }
         }
         (_, Request::Unpublish { service }) if parts::NAMES => {
             *owed = unpublish(reach.names, *service);

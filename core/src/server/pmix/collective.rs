@@ -132,7 +132,8 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
             }
         };
         let Some(open) = self.collectives.get_mut(at) else { return Told::Nothing };
-        if purpose != Purpose::Bootstrap && !open.has(job, rank) {
+        let is_wrong = !open.has(job, rank) || open.inside == 0 && open.names_twice();
+        if purpose != Purpose::Bootstrap && is_wrong {
             talk.owe(tag, Owed::Status(Status::BAD_PARAM));
             if open.inside == 0 {
                 self.collectives.remove(at);
@@ -223,6 +224,15 @@ impl<P: Memory> Pmix<P> {
     pub(super) fn look_at_collectives<S: Storage>(&mut self, server: &Server<S>) {
         for at in 0..self.collectives.end() {
             self.look_at_collective(at, server);
+        }
+    }
+
+    /// Ends all in which processes of a job take part that is no more; the next job may get its number.
+    pub(super) fn end_meetings_with<S: Storage>(&mut self, job: JobId, server: &Server<S>) {
+        for at in 0..self.collectives.end() {
+            if self.collectives.get(at).is_some_and(|open| open.listed().any(|(of, _)| of == job)) {
+                self.end(at, Status::NOT_FOUND, server);
+            }
         }
     }
 
@@ -358,6 +368,20 @@ impl<B: Block> Collective<B> {
     /// Whether a process takes part.
     fn has(&self, job: JobId, rank: Rank) -> bool {
         self.listed().any(|(of, ranks)| of == job && (ranks == rank.0 || ranks == WILDCARD))
+    }
+
+    /// Whether a process is listed twice, so that all of them could never come. All who join list the same.
+    fn names_twice(&self) -> bool {
+        let meets = |(one, other): ((JobId, u32), (JobId, u32))| {
+            one.0 == other.0 && (one.1 == other.1 || [one.1, other.1].contains(&WILDCARD))
+        };
+        // Nearly always they are in order, where two of a kind are neighbours.
+        let next = || self.listed().zip(self.listed().skip(1));
+        if next().all(|(one, other)| one < other) {
+            return next().any(meets);
+        }
+        let mut all = self.listed().enumerate();
+        all.any(|(at, one)| self.listed().take(at).any(|before| meets((before, one))))
     }
 
     /// Jobs and ranks, as they were listed.

@@ -240,6 +240,7 @@ impl<P: Memory> Pmix<P> {
         self.forget_published(job, None, server);
         self.forget_events(job);
         self.forget_members(job);
+        self.end_meetings_with(job, server);
         if let Some(at) = info::place(&self.jobs, job) {
             self.jobs.remove(at);
         }
@@ -358,6 +359,9 @@ impl<P: Memory> Pmix<P> {
     /// Changes after: any call on any connection or on any session of the server.
     pub fn next_ready<S: Storage>(&mut self, server: &mut Server<S>) -> Option<ConnectionId> {
         self.look_at_ended_fences(server);
+        if core::mem::take(&mut server.has_new_names) {
+            self.look_at_lookups(server);
+        }
         self.ready.pop(&mut self.connections, ready_link::<P>).map(ConnectionId)
     }
 

@@ -60,6 +60,7 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         let range = directive(infos, keys::RANGE).unwrap_or(range::SESSION);
         let persistence = directive(infos, keys::PERSIST).unwrap_or(persistence::APP);
         let data = || infos.infos().filter(|info| !DIRECTIVES.contains(&info.key));
+        self.forget_taken_back();
         for info in data() {
             let is_here =
                 self.published().any(|(_, own)| own.key.as_ref() == info.key && own.range == range);
@@ -128,6 +129,16 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
             }
         }
         Status::SUCCESS
+    }
+
+    /// Forgets what PMI clients have taken back.
+    fn forget_taken_back(&mut self) {
+        for at in 0..self.names.end() {
+            if self.names.get(at).is_some_and(|own| own.is_name && own.name(self.server).is_none())
+            {
+                self.names.remove(at);
+            }
+        }
     }
 
     fn published(&self) -> impl Iterator<Item = (usize, &Published<P::Block>)> {
@@ -239,7 +250,7 @@ fn known<B: Block, S: Storage>(
     let own = own.find(|(_, own)| {
         own.key.as_ref() == key
             && is_in_range(own, asker, server)
-            && (!own.is_name || is_name().is_some())
+            && (!own.is_name || own.name(server).is_some())
     });
     own.map(|(at, _)| Known::Published(at)).or_else(|| is_name().map(Known::Name))
 }
@@ -299,9 +310,19 @@ fn remove<B: Block, S: Storage>(
     server: &mut Server<S>,
     at: usize,
 ) {
-    let Some(own) = names.remove(at).filter(|own| own.is_name) else { return };
-    if let Some(id) = server.names.find(Shelf::Names, own.key.as_ref()) {
+    let name = names.remove(at).filter(|own| own.is_name).and_then(|own| own.name(server));
+    if let Some(id) = name {
         server.names.remove(id);
+    }
+}
+
+impl<B: Block> Published<B> {
+    /// Where it is among the names of the server; nowhere once it was taken back there, whoever has taken
+    /// the name since.
+    fn name<S: Storage>(&self, server: &Server<S>) -> Option<EntryId> {
+        let id = server.names.find(Shelf::Names, self.key.as_ref())?;
+        let Stamp { by, epoch } = server.names.entry(id)?.stamp;
+        (self.owner == (JobId(epoch), by)).then_some(id)
     }
 }
 

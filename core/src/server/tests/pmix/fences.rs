@@ -120,30 +120,79 @@ fn a_child_that_comes_for_its_rank_as_well_is_no_other_process() {
     assert_eq!(hall.status(1), Status::PARTIAL_SUCCESS);
 }
 
+impl Hall {
+    /// A second job, `kvs_2`, with one client.
+    fn with_another_job() -> (Self, JobId) {
+        let mut hall = Self::new(1);
+        let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
+        let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
+        let other = hall.world.server.add_job(spec, vec![Member::new(0, 0)], store()).unwrap();
+        let info = packed(Format::PLAIN, &|to| describe(1, to));
+        let posts = vec![Post::default()];
+        hall.pmix.add_job(other, Block::from_slice(&info).unwrap(), posts).unwrap();
+        let id = hall.open();
+        hall.clients.push((id, Format::PLAIN));
+        hall.hand_in(id, &greeting(b"kvs_2", 0, Format::PLAIN)).unwrap();
+        hall.pmix.poll_event();
+        hall.pmix.admit(id, &mut hall.world.server).unwrap();
+        hall.bytes(id);
+        (hall, other)
+    }
+
+    /// Both jobs are to connect, or the contrary.
+    fn meet(&mut self, client: usize, command: Command) {
+        self.ask(client, command, &|to| {
+            to.one(Type::SIZE).size(2).op(Type::PROC, 2);
+            Proc { nspace: b"kvs_2", rank: WILDCARD }.write(to);
+            Proc { nspace: NSPACE, rank: 0 }.write(to);
+            to.one(Type::SIZE).size(0);
+        });
+    }
+}
+
+#[test]
+fn whoever_lists_a_process_twice_is_told_so_and_waits_for_nobody() {
+    let mut hall = Hall::new(3);
+    for procs in [&[0, 0][..], &[1, 0, 1], &[0, 1, 1]] {
+        hall.fence(0, procs, 0);
+        assert_eq!(hall.status(0), Status::BAD_PARAM, "{procs:?}");
+    }
+    hall.ask(0, Command::CONNECT, &|to| {
+        to.one(Type::SIZE).size(2).op(Type::PROC, 2);
+        [2, WILDCARD].into_iter().for_each(|rank| Proc { nspace: NSPACE, rank }.write(to));
+        to.one(Type::SIZE).size(0);
+    });
+    assert_eq!(hall.status(0), Status::BAD_PARAM);
+    // All of a job are meant, however that is said.
+    for client in 0..3 {
+        hall.fence(client, &[WILDCARD, 1], 0);
+    }
+    assert!((0..3).all(|client| hall.answers(client).len() == 1));
+}
+
+#[test]
+fn nobody_waits_for_a_job_that_is_forgotten() {
+    let (mut hall, other) = Hall::with_another_job();
+    // It has said goodbye, and might begin anew.
+    hall.ask(1, Command::FINALIZE, &|_| {});
+    assert_eq!(hall.status(1), Status::SUCCESS);
+    hall.meet(0, Command::CONNECT);
+    assert_eq!(hall.answers(0), []);
+    let id = hall.clients[1].0;
+    hall.pmix.close(id, &mut hall.world.server);
+    hall.pmix.remove_job(other, &mut hall.world.server).unwrap();
+    assert_eq!(hall.status(0), Status::NOT_FOUND);
+    hall.meet(0, Command::CONNECT);
+    assert_eq!(hall.status(0), Status::NOT_FOUND);
+}
+
 #[test]
 fn jobs_that_connect_learn_of_each_other() {
-    let mut hall = Hall::new(1);
-    let name = crate::ids::KvsName::new(b"kvs_2").unwrap();
-    let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
-    let other = hall.world.server.add_job(spec, vec![Member::new(0, 0)], store()).unwrap();
-    let info = packed(Format::PLAIN, &|to| describe(1, to));
-    let posts = vec![Post::default()];
-    hall.pmix.add_job(other, Block::from_slice(&info).unwrap(), posts).unwrap();
-    let id = hall.open();
-    hall.clients.push((id, Format::PLAIN));
-    hall.hand_in(id, &greeting(b"kvs_2", 0, Format::PLAIN)).unwrap();
-    hall.pmix.poll_event();
-    hall.pmix.admit(id, &mut hall.world.server).unwrap();
-    hall.bytes(id);
+    let (mut hall, _) = Hall::with_another_job();
     for command in [Command::CONNECT, Command::DISCONNECT] {
         for client in 0..2 {
             assert_eq!(hall.answers(0), []);
-            hall.ask(client, command, &|to| {
-                to.one(Type::SIZE).size(2).op(Type::PROC, 2);
-                Proc { nspace: b"kvs_2", rank: WILDCARD }.write(to);
-                Proc { nspace: NSPACE, rank: 0 }.write(to);
-                to.one(Type::SIZE).size(0);
-            });
+            hall.meet(client, command);
         }
         for (client, met) in [(0, &b"kvs_2"[..]), (1, NSPACE)] {
             let body = hall.answers(client).remove(0).1;

@@ -132,4 +132,37 @@ fn names_are_the_same_for_clients_of_every_generation() {
     assert_eq!(hall.status(client), Status::SUCCESS);
     let heard = hall.world.say(1, "cmd=lookup_name service=mine\n");
     assert!(!heard.contains("port=port"), "{heard}");
+    // A lookup waits for whoever publishes.
+    hall.look_up(client, &["later"], true);
+    assert_eq!(hall.answers(client), []);
+    hall.world.say(1, "cmd=publish_name service=later port=port\n");
+    assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "later")]));
+}
+
+#[test]
+fn what_another_generation_has_taken_back_is_free_for_everybody() {
+    let mut hall = Hall::empty(2);
+    let client = hall.join(0, Format::PLAIN);
+    let peer = Peer::Member { job: hall.world.job, rank: Rank(1) };
+    let session = hall.world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
+    hall.world.sessions = vec![session; 2];
+    hall.world.say(1, "cmd=init pmi_version=1 pmi_subversion=1\n");
+    assert_eq!(hall.publish(client, "k", &[]), Status::SUCCESS);
+    hall.world.say(1, "cmd=unpublish_name service=k\n");
+    // Somebody else takes the name: it is theirs, and stays when its former owner gives up all it has.
+    hall.world.say(1, "cmd=publish_name service=k port=port\n");
+    hall.look_up(client, &["k"], false);
+    assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "k")]));
+    hall.names(client, Command::UNPUBLISH, &[], false);
+    assert_eq!(hall.status(client), Status::SUCCESS);
+    hall.look_up(client, &["k"], false);
+    assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "k")]));
+    // Its former owner may take it again.
+    assert_eq!(hall.publish(client, "k", &[]), Status::DUPLICATE_KEY);
+    hall.world.say(1, "cmd=unpublish_name service=k\n");
+    assert_eq!(hall.publish(client, "k", &[]), Status::SUCCESS);
+    hall.world.say(1, "cmd=unpublish_name service=k\n");
+    assert_eq!(hall.publish(client, "k", &[]), Status::SUCCESS);
+    hall.look_up(client, &["k"], false);
+    assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(0, "k")]));
 }

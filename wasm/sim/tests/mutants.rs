@@ -117,6 +117,16 @@ fn what_is_wrong_with_pmix_is_seen() {
     breaks("pmix-finalize-early", MutantKind::MissEnd, "waits");
 }
 
+#[test]
+fn what_is_wrong_with_names_programs_and_jobs_in_pmix_is_seen() {
+    breaks("pmix-names", MutantKind::WrongPort, "name");
+    breaks("pmix-names", MutantKind::SwallowReply, "waits");
+    breaks("pmix-spawn", MutantKind::DenySpawn, "spawn");
+    breaks("pmix-spawn", MutantKind::GrantSpawn, "spawn");
+    breaks("pmix-connect", MutantKind::EarlyFence, "fence");
+    breaks("pmix-connect", MutantKind::EarlyFence, "connect");
+}
+
 /// Scenarios of PMI that are played by PMIx ranks: whatever they are held to, a fault is seen.
 #[test]
 fn what_is_wrong_with_pmix_ranks_that_play_what_was_written_for_pmi_is_seen() {

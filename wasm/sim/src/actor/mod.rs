@@ -1,5 +1,6 @@
 //! A rank: a process with the shipped client, a script, and ways to misbehave.
 
+mod services;
 mod speaker;
 mod turn;
 

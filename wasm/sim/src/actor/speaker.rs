@@ -1,6 +1,6 @@
 //! The shipped client of a rank: of PMI, or of PMIx.
 
-use super::Waiting;
+use super::{Waiting, services};
 use crate::note::{Got, Said};
 use crate::scenario::{Ask, Dialect, Group, Home, PMIX, Scenario};
 use crate::storage::{Bytes, Meter};
@@ -88,7 +88,10 @@ impl Speaker {
             }),
             Ask::Finalize => client.start(&Request::Finalize),
             Ask::Abort { code, message } => client.start(&Request::Abort { code: *code, message }),
-            _ => return unsayable,
+            other => match services::start(client, other) {
+                Some(started) => started,
+                None => return unsayable,
+            },
         };
         started.map(|ticket| (Token::Pmix(ticket), Vec::new()))
     }
@@ -177,7 +180,8 @@ impl Speaker {
                             let value = objects.find_map(|object| found(object, *rank, key));
                             value.map_or(Said::Missing, Said::Text)
                         }
-                        _ => Said::Nothing,
+                        Some(ask) => services::said(ask, status, &answer),
+                        None => Said::Nothing,
                     };
                     Some((token, Got { code: status.0, said }))
                 }
@@ -240,7 +244,7 @@ const fn pmix_name(state: pmix::State) -> &'static str {
 }
 
 /// How many questions a client may have open where its version allows it.
-const SLOTS: usize = 4;
+pub(super) const SLOTS: usize = 4;
 
 /// Far above the description of the largest job and the longest commit here.
 const PMIX_BYTES: usize = 1 << 24;

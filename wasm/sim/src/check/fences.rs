@@ -3,13 +3,14 @@
 use super::{Census, Found};
 use crate::note::Note;
 use crate::ranks::in_order;
-use crate::scenario::{Ask, Group, Home, Scenario};
+use crate::scenario::{Ask, Group, Home, PMIX, Scenario};
 use pmi_core::wire::pmix::names::Status;
 
 /// All fences so far, by who takes part.
 #[derive(Clone, Debug)]
 pub struct Fences {
     homes: Vec<Home>,
+    jobs: Vec<(String, Home)>,
     nodes: Vec<u32>,
     groups: Vec<Circle>,
     /// The fences that each rank has entered and not left, with the number of the question.
@@ -49,6 +50,10 @@ enum Kind {
     Fence,
     /// It makes no puts visible.
     Ring,
+    /// PMIx: all ranks of two jobs wait for each other, and know the other job then.
+    Connect,
+    /// PMIx: the same, and they know it no longer.
+    Disconnect,
 }
 
 /// One fence.
@@ -65,6 +70,13 @@ impl Fences {
     pub(super) fn new(scenario: &Scenario) -> Self {
         Self {
             homes: (0..scenario.ranks).map(|rank| scenario.home(rank)).collect(),
+            jobs: scenario
+                .all_jobs()
+                .map(|plan| {
+                    let home = scenario.home(plan.first);
+                    (plan.name, home)
+                })
+                .collect(),
             nodes: (0..scenario.ranks).map(|rank| scenario.node(rank)).collect(),
             groups: Vec::new(),
             inside: (0..scenario.ranks).map(|_| Vec::new()).collect(),
@@ -122,7 +134,22 @@ impl Fences {
                 self.inside.get_mut(index(*rank))?.push((*number, id));
                 None
             }
-            Note::Answered { rank, number, ask: Ask::Fence { .. } | Ask::Ring { .. }, got } => {
+            Note::Asked { rank, number, ask } if PMIX && census.of(*rank).speaks_pmix => {
+                let id = match ask {
+                    Ask::Connect { job } => self.meet(*rank, Kind::Connect, job)?,
+                    Ask::Disconnect { job } => self.meet(*rank, Kind::Disconnect, job)?,
+                    _ => return None,
+                };
+                self.inside.get_mut(index(*rank))?.push((*number, id));
+                None
+            }
+            Note::Answered {
+                rank,
+                number,
+                ask:
+                    Ask::Fence { .. } | Ask::Ring { .. } | Ask::Connect { .. } | Ask::Disconnect { .. },
+                got,
+            } => {
                 let inside = self.inside.get_mut(index(*rank))?;
                 let at = inside.iter().position(|(asked, _)| asked == number)?;
                 let (_, id) = inside.remove(at);
@@ -143,6 +170,19 @@ impl Fences {
         }
     }
 
+    /// A rank waits for all ranks of its job and of another one.
+    fn meet(&mut self, rank: u32, kind: Kind, job: &str) -> Option<FenceId> {
+        let own = *self.homes.get(index(rank))?;
+        let (_, other) = self.jobs.iter().find(|(name, _)| name == job)?;
+        let (first, second) = if own.first <= other.first { (own, *other) } else { (*other, own) };
+        let members = if first == second {
+            None
+        } else {
+            Some(first.ranks().chain(second.ranks()).collect())
+        };
+        self.come(rank, first, kind, members, None)
+    }
+
     fn enter(&mut self, rank: u32, kind: Kind, group: &Group, tag: Option<u32>) -> Option<FenceId> {
         let home = *self.homes.get(index(rank))?;
         let members = match group {
@@ -158,6 +198,17 @@ impl Fences {
         };
         // A group without a tag has tag 0.
         let tag = if members.is_some() { Some(tag.unwrap_or(0)) } else { tag };
+        self.come(rank, home, kind, members, tag)
+    }
+
+    fn come(
+        &mut self,
+        rank: u32,
+        home: Home,
+        kind: Kind,
+        members: Option<Vec<u32>>,
+        tag: Option<u32>,
+    ) -> Option<FenceId> {
         let same = |circle: &Circle| {
             (circle.home, circle.kind, circle.tag) == (home, kind, tag) && circle.members == members
         };

@@ -1,8 +1,8 @@
 //! Jobs: who starts them, and who may read in them.
 
 use super::{Census, Found};
-use crate::note::{Note, Said};
-use crate::scenario::{Ask, JobPlan, Scenario};
+use crate::note::{Got, Note, Said};
+use crate::scenario::{Ask, JobPlan, PMIX, Scenario};
 
 /// All jobs, and which of them are connected.
 #[derive(Clone, Debug)]
@@ -85,6 +85,9 @@ impl Jobs {
             Note::Asked { rank, ask: Ask::Spawn { job, .. }, .. } => {
                 self.asked.push((*rank, job.clone()));
             }
+            // What PMIx connects is judged by its answer.
+            Note::Asked { rank, ask: Ask::Connect { .. } | Ask::Disconnect { .. }, .. }
+                if census.of(*rank).speaks_pmix => {}
             Note::Asked { rank, ask: Ask::Connect { job }, .. } => {
                 if let Some(link) = self.link(*rank, job) {
                     link.may_be = true;
@@ -102,6 +105,9 @@ impl Jobs {
                     let (is_yes, said) = (got.is_success(), &got.said);
                     found.extend(self.judge_spawn(*rank, job, *size, is_yes, said));
                 }
+                Ask::Connect { job } if PMIX && census.of(*rank).speaks_pmix => {
+                    found.extend(self.judge_connect(*rank, job, got));
+                }
                 Ask::Connect { job } => {
                     let (is_yes, changes) = (got.is_success(), self.changes);
                     if let Some(link) = self.link(*rank, job) {
@@ -110,6 +116,7 @@ impl Jobs {
                         link.is_sure |= is_yes && changes == 0;
                     }
                 }
+                Ask::Disconnect { .. } if census.of(*rank).speaks_pmix => {}
                 Ask::Disconnect { job } if got.is_success() => {
                     if let Some(link) = self.link(*rank, job) {
                         link.may_be = link.open > 0;
@@ -174,6 +181,15 @@ impl Jobs {
             }
         }
         known.contains(&other)
+    }
+
+    /// Whoever is connected in PMIx is told how many ranks the other job has.
+    fn judge_connect(&self, rank: u32, job: &str, got: &Got) -> Option<Found> {
+        let other = self.named(job).filter(|other| got.is_success() && *other != self.of(rank))?;
+        let plan = &self.plans[other];
+        let wanted = Said::Other(format!("{job} {}", plan.size));
+        let what = format!("rank {rank} is connected with {job}, and was told `{got}` of it");
+        (got.said != wanted).then_some(("connect", what))
     }
 
     /// A rank that wants one job several times is told of one of its spawns that it has worked, of any.

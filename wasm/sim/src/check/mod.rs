@@ -12,6 +12,7 @@
 //! | `scope` | what a PMIx rank puts for its node, or for others, is found there only |
 //! | `name` | a published name is found until it is taken back or its job is forgotten, and nothing else is |
 //! | `apart` | a job reads in another's space only while they are connected |
+//! | `connect` | jobs that PMIx connects know each other |
 //! | `spawn` | a job starts when it was spawned, and whoever spawned it is told the truth |
 //! | `reply` | no reply without a question, and in lock-step in the order of the questions |
 //! | `bound` | what the server holds for one rank is bounded, whatever the rank does |

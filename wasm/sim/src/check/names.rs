@@ -93,7 +93,8 @@ impl Names {
         }
     }
 
-    fn is_sure(&self, service: &[u8]) -> bool {
+    /// Whether a service is certainly published.
+    pub(super) fn is_sure(&self, service: &[u8]) -> bool {
         self.names.get(service).is_some_and(|name| name.owner.is_some() && !name.was_unpublished)
     }
 

@@ -56,6 +56,13 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
     let ask = &waiting.ask;
     let fence = match ask {
         Ask::Fence { .. } | Ask::Ring { .. } => checks.fences.entered(rank, waiting.number)?,
+        Ask::Connect { .. } | Ask::Disconnect { .. } if checks.census.of(rank).speaks_pmix => {
+            checks.fences.entered(rank, waiting.number)?
+        }
+        Ask::Lookup { service, wait: true, .. } => {
+            let what = format!("rank {rank} waits for `{ask}`, which is published");
+            return checks.names.is_sure(service).then_some(what);
+        }
         Ask::Get { wait: true, .. } => return waits_for_nobody(actors, rank, checks),
         _ => return Some(format!("rank {rank} waits for the answer to `{ask}`")),
     };

@@ -8,9 +8,10 @@ use crate::storage::{Metered, MeteredPmix};
 use pmi_core::command::{Spawn, Text};
 use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
-use pmi_core::server::pmix::{Pmix, Post};
+use pmi_core::server::pmix::{ConnectionId, Pmix, Post};
 use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
+use pmi_core::wire::pmix::{App, List, Type};
 
 /// What the host knows about its jobs.
 #[derive(Debug)]
@@ -38,10 +39,16 @@ pub(super) struct Order {
     /// Who has asked.
     pub(super) rank: u32,
     /// Whom to tell.
-    pub(super) session: SessionId,
-    pub(super) exchange: usize,
+    pub(super) asker: Asker,
     /// Which job.
     pub(super) job: usize,
+}
+
+/// Who has asked for a job, and with which question.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asker {
+    Pmi(SessionId, usize),
+    Pmix(ConnectionId, usize),
 }
 
 impl Jobs {
@@ -121,15 +128,29 @@ impl Jobs {
     pub(super) fn wanted(&self, spawn: Spawn<'_>) -> Option<(usize, Pairs)> {
         let mut programs = spawn.programs();
         let (Some(program), None) = (programs.next(), programs.next()) else { return None };
-        let is_meant = |plan: &JobPlan| {
-            let is_named = program.executable == *plan.name.as_bytes();
-            plan.is_spawned && is_named && program.processes == plan.size
-        };
-        let job = self.plans.iter().position(is_meant)?;
-        let is_new = self.ids[job].is_none() && self.left[job] == self.plans[job].size;
+        let is_named = |name: &[u8]| program.executable == *name;
+        let job = self.startable(is_named, program.processes)?;
         let text = |text: Text<'_>| text.bytes().collect();
         let pairs = spawn.preputs().map(|pair| (text(pair.key), text(pair.value)));
-        is_new.then(|| (job, pairs.collect()))
+        Some((job, pairs.collect()))
+    }
+
+    /// The same for a spawn of PMIx.
+    pub(super) fn wanted_in_pmix(&self, infos: &List<'_>, apps: &List<'_>) -> Option<usize> {
+        let mut apps = apps.each(Type::APP, App::read);
+        let (Some(app), None) = (apps.next(), apps.next()) else { return None };
+        let is_named = |name: &[u8]| app.command == name;
+        let size = u32::try_from(app.processes).ok()?;
+        infos.is_empty().then(|| self.startable(is_named, size)).flatten()
+    }
+
+    /// The job of this name and size, if it may be spawned and never was.
+    fn startable(&self, is_named: impl Fn(&[u8]) -> bool, size: u32) -> Option<usize> {
+        let is_meant =
+            |plan: &JobPlan| plan.is_spawned && is_named(plan.name.as_bytes()) && plan.size == size;
+        let job = self.plans.iter().position(is_meant)?;
+        let is_new = self.ids[job].is_none() && self.left[job] == self.plans[job].size;
+        is_new.then_some(job)
     }
 
     /// Takes the orders that are due.

@@ -3,7 +3,7 @@
 mod jobs;
 mod pmix;
 
-use self::jobs::{Jobs, Order};
+use self::jobs::{Asker, Jobs, Order};
 use crate::dice::{Dice, Span};
 use crate::mutant::{MUTANTS, Mutant};
 use crate::net::Net;
@@ -285,34 +285,51 @@ impl Host {
         self.server.spawn_read(session);
         let begun = asked.and_then(|(job, preputs)| {
             let rank = *self.ranks.get(&session.0)?;
-            let spawner = self.server.job(self.server.peer(session)?.0)?.name().clone();
-            let to = (&mut self.server, &mut self.pmix);
-            self.jobs.add(job, Some(spawner), &preputs, to).ok()?;
-            let at = now + self.dice.within(self.jobs.spawns());
-            Some(Order { at, rank, session, exchange, job })
+            let spawner = self.server.peer(session)?.0;
+            self.begin(job, &preputs, (rank, spawner), Asker::Pmi(session, exchange), now)
         });
-        match begun {
-            Some(order) => self.jobs.orders.push(order),
-            None => {
-                // The session waits for exactly this answer.
-                let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL), &[]);
-            }
+        if begun.is_none() {
+            // The session waits for exactly this answer.
+            let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL), &[]);
         }
+    }
+
+    /// Begins a job that a rank has asked for, if there is room for it.
+    fn begin(
+        &mut self,
+        job: usize,
+        preputs: &[(Vec<u8>, Vec<u8>)],
+        (rank, spawner): (u32, JobId),
+        asker: Asker,
+        now: u64,
+    ) -> Option<()> {
+        let spawner = self.server.job(spawner)?.name().clone();
+        let to = (&mut self.server, &mut self.pmix);
+        self.jobs.add(job, Some(spawner), preputs, to).ok()?;
+        let at = now + self.dice.within(self.jobs.spawns());
+        self.jobs.orders.push(Order { at, rank, asker, job });
+        Some(())
     }
 
     /// Starts the processes of a job, and says so to whoever asked for it, if it is still there.
     fn start(&mut self, order: Order, now: u64, notes: &mut Vec<Note>) {
-        let Order { rank, session, exchange, job, .. } = order;
+        let Order { rank, asker, job, .. } = order;
         let plan = self.jobs.plan(job);
         let (ranks, size) = (plan.first..plan.first + plan.size, plan.size);
         notes.push(Note::Spawned { rank, job: plan.name.clone() });
         for rank in ranks.filter(|rank| !self.jobs.dials(*rank)).collect::<Vec<_>>() {
             self.open(rank, false, now);
         }
-        if let Some(id) = self.jobs.id(job) {
-            let codes = [CodeRun { count: size, code: Code::SUCCESS }];
-            // Whoever has asked may be gone.
-            let _ = self.server.answer_spawn(session, exchange, Ok(id), &codes);
+        // Whoever has asked may be gone.
+        match (asker, self.jobs.id(job)) {
+            (Asker::Pmi(session, exchange), Some(id)) => {
+                let codes = [CodeRun { count: size, code: Code::SUCCESS }];
+                let _ = self.server.answer_spawn(session, exchange, Ok(id), &codes);
+            }
+            (Asker::Pmix(connection, pending), Some(_)) if PMIX => {
+                self.answer_pmix_spawn(connection, pending, job);
+            }
+            _ => {}
         }
     }
 
@@ -336,7 +353,7 @@ impl Host {
             Talk::Pmix(id) => {
                 self.dialled.remove(&id.0);
                 if let Some(event) = self.pmix.close(id, &mut self.server) {
-                    self.pmix_event(event, notes);
+                    self.pmix_event(event, now, notes);
                 }
             }
         }
@@ -375,7 +392,7 @@ impl Host {
         }
         while PMIX && let Some(event) = self.pmix.poll_event() {
             has_moved = true;
-            self.pmix_event(event, notes);
+            self.pmix_event(event, now, notes);
         }
         has_moved
     }

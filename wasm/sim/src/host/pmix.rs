@@ -1,13 +1,14 @@
 //! What the host does for ranks that speak PMIx.
 
+use super::jobs::Asker;
 use super::{EXCHANGES, Host, Talk, index, instant};
 use crate::note::{Failure, Note};
 use crate::scenario::{JobPlan, PMIX, Scenario};
 use crate::storage::{Bytes, Meter, MeteredPmix, Shared, Table};
 use pmi_core::ids::{JobId, Rank};
-use pmi_core::server::pmix::{Block, Event, Pmix, Tables};
+use pmi_core::server::pmix::{Block, ConnectionId, Event, Pmix, Tables};
 use pmi_core::wire::pmix::names::{Status, keys};
-use pmi_core::wire::pmix::{Format, Packer, Type};
+use pmi_core::wire::pmix::{Format, Packer, Request, Type};
 
 /// The memory of PMIx sessions of this scenario.
 pub(super) fn tables(scenario: &Scenario, meter: &Meter) -> Pmix<MeteredPmix> {
@@ -67,7 +68,7 @@ impl Host {
     }
 
     /// Acts on what is told of a rank that speaks PMIx.
-    pub(super) fn pmix_event(&mut self, event: Event, notes: &mut Vec<Note>) {
+    pub(super) fn pmix_event(&mut self, event: Event, now: u64, notes: &mut Vec<Note>) {
         match event {
             Event::Dialled { connection, job, rank, .. } => {
                 // A host knows by the process at the other end who that is.
@@ -84,14 +85,37 @@ impl Host {
                 let named = self.jobs.rank(job, rank);
                 self.tell(named, Failure::Aborted(Some(code)), notes);
             }
-            Event::Asked { connection, pending } => {
-                self.pmix.request_read(connection);
-                let status = Status::NOT_SUPPORTED;
-                // The connection waits for exactly this answer.
-                let _ = self.pmix.answer(connection, pending, status, |_| {});
-            }
+            Event::Asked { connection, pending } => self.take_request(connection, pending, now),
             _ => {}
         }
+    }
+
+    /// Begins the job that is asked for; there is nothing else that this host could do for a rank.
+    fn take_request(&mut self, connection: ConnectionId, pending: usize, now: u64) {
+        let (is_spawn, asked) = match self.pmix.request(connection) {
+            Some(Request::Spawn { infos, apps }) => (true, self.jobs.wanted_in_pmix(&infos, &apps)),
+            _ => (false, None),
+        };
+        self.pmix.request_read(connection);
+        let begun = asked.and_then(|job| {
+            let by = (*self.dialled.get(&connection.0)?, self.pmix.peer(connection)?.0);
+            self.begin(job, &[], by, Asker::Pmix(connection, pending), now)
+        });
+        if begun.is_none() {
+            let status =
+                if is_spawn { Status::JOB_FAILED_TO_LAUNCH } else { Status::NOT_SUPPORTED };
+            // The connection waits for exactly this answer.
+            let _ = self.pmix.answer(connection, pending, status, |_| {});
+        }
+    }
+
+    /// Tells a rank the name of the job that was started for it.
+    pub(super) fn answer_pmix_spawn(&mut self, id: ConnectionId, pending: usize, job: usize) {
+        let name = self.jobs.plan(job).name.as_bytes();
+        // It may be gone.
+        let _ = self.pmix.answer(id, pending, Status::SUCCESS, |to| {
+            to.one(Type::STRING).text(Some(name));
+        });
     }
 }
 

@@ -46,13 +46,13 @@ impl Talk {
             let body = message.get(Header::BYTES..).unwrap_or(b"");
             let asked = header.zip(Request::command_of(body).map(|(command, _)| command));
             match (kind, asked) {
-                (MutantKind::EarlyFence, Some((header, Command::FENCE))) => {
-                    answers.push(yes(header.tag, format));
+                (MutantKind::EarlyFence, Some((header, Command::FENCE | Command::CONNECT))) => {
+                    answers.push(status(header.tag, format, Status::SUCCESS));
                     self.forged.insert(header.tag, ());
                 }
                 (MutantKind::LosePut, Some((header, Command::COMMIT))) if !*has_acted => {
                     *has_acted = true;
-                    answers.push(yes(header.tag, format));
+                    answers.push(status(header.tag, format, Status::SUCCESS));
                     continue;
                 }
                 _ => {}
@@ -77,13 +77,21 @@ impl Talk {
         let Some((tag, asked)) = tag.and_then(|tag| Some((tag, *self.asked.get(&tag)?))) else {
             return same;
         };
+        let format = self.format.unwrap_or(Format::PLAIN);
         let is_status = (Header::BYTES + 1..=Header::BYTES + 8).contains(&message.len());
         let mut acts = || !std::mem::replace(has_acted, true);
         match kind {
             MutantKind::EarlyFence if self.forged.remove(&tag).is_some() => vec![],
             MutantKind::WrongValue if asked == Command::GET && !is_status => changed(message),
+            MutantKind::WrongPort if asked == Command::LOOKUP && !is_status => changed(message),
+            MutantKind::DenySpawn if asked == Command::SPAWN && !is_status => {
+                vec![status(tag, format, Status::JOB_FAILED_TO_LAUNCH)]
+            }
+            MutantKind::GrantSpawn if asked == Command::SPAWN && is_status => {
+                vec![status(tag, format, Status::SUCCESS)]
+            }
             MutantKind::AnswerTwice if asked == Command::COMMIT => [same.clone(), same].concat(),
-            MutantKind::SwallowReply if is_status && acts() => vec![],
+            MutantKind::SwallowReply if (is_status || asked == Command::LOOKUP) && acts() => vec![],
             MutantKind::SwallowRelease if asked == Command::FENCE && acts() => vec![],
             _ => same,
         }
@@ -102,11 +110,11 @@ impl Talk {
     }
 }
 
-/// An answer that says no more than that it worked.
-fn yes(tag: u32, format: Format) -> Vec<u8> {
+/// An answer that says no more than how it went.
+fn status(tag: u32, format: Format, status: Status) -> Vec<u8> {
     let mut body = [0; 16];
     let mut to = Packer::new(&mut body, format);
-    to.one(Type::STATUS).i32(Status::SUCCESS.0);
+    to.one(Type::STATUS).i32(status.0);
     let len = to.len();
     let body_bytes = u32::try_from(len).unwrap_or(0);
     let header = Header { index: 0, tag, body_bytes }.bytes();

@@ -16,10 +16,20 @@ pub(super) fn scenario(seed: u64) -> Scenario {
     let teams = teams(&mut dice);
     let ranks = teams.iter().map(|team| team.plan.size).sum();
     let spawns = spawns(&mut dice, &teams);
+    let meetings = meetings(&mut dice, &teams);
     let mut only = LiteMap::new();
     let mut scripts = Vec::new();
     for (at, team) in teams.iter().enumerate() {
-        let beats = beats(&mut dice, &teams, at);
+        let mut beats = beats(&mut dice, &teams, at);
+        for (one, two) in meetings.iter().filter(|(one, two)| [one, two].contains(&&at)) {
+            let other = &teams[if *one == at { *two } else { *one }].plan.name;
+            let place = dice.index(beats.len() + 1);
+            beats.insert(place, Beat::Connect(other.clone()));
+            if dice.chance(Percent(80)) {
+                let place = place + 1 + dice.index(beats.len() - place);
+                beats.insert(place, Beat::Disconnect(other.clone()));
+            }
+        }
         for (own, rank) in (0..).zip(team.plan.first..team.plan.first + team.plan.size) {
             let dialect = team.dialects[rank_index(own)];
             let dials = Some(dice.chance(Percent(20)));
@@ -126,6 +136,14 @@ fn dialect(dice: &mut Dice, tongue: u64) -> Dialect {
     }
 }
 
+/// Jobs of PMIx that wait for each other: nothing comes of it unless both do.
+fn meetings(dice: &mut Dice, teams: &[Team]) -> Vec<(usize, usize)> {
+    let is_pmix = |at: &usize| teams[*at].dialects.iter().all(|own| *own == Dialect::Pmix);
+    let able: Vec<usize> = (0..teams.len()).filter(is_pmix).collect();
+    let pairs = able.iter().flat_map(|one| able.iter().map(move |two| (*one, *two)));
+    pairs.filter(|(one, two)| one < two && dice.chance(Percent(60))).collect()
+}
+
 /// Who starts which job. A job may be asked for twice, and by itself; some are that there are not.
 fn spawns(dice: &mut Dice, teams: &[Team]) -> Vec<Spawning> {
     let ranks: u32 = teams.iter().map(|team| team.plan.size).sum();
@@ -151,6 +169,7 @@ impl Spawning {
     fn step(&self, dice: &mut Dice, dialect: Dialect) -> Step {
         let preputs = match dice.below(2) {
             0 => vec![],
+            _ if dialect == Dialect::Pmix => vec![],
             _ => vec![("parent".into(), "of-$r".into()), ("order".into(), "a b".into())],
         };
         aside(dice, dialect, Step::Spawn { job: self.job.clone(), preputs })
@@ -232,11 +251,11 @@ fn said(dice: &mut Dice, team: &Team, dialect: Dialect, beat: &Beat) -> Vec<Step
             // Whoever reads first may wait for somebody who waits as well.
             if dice.chance(Percent(80)) { vec![write, read] } else { vec![read, write] }
         }
-        Beat::Names if !is_pmix => (0..1 + dice.below(3)).map(|_| name(dice, dialect)).collect(),
-        Beat::Connect(job) if is_pmi2 => {
+        Beat::Names => (0..1 + dice.below(3)).map(|_| name(dice, dialect)).collect(),
+        Beat::Connect(job) if is_pmi2 || is_pmix => {
             vec![aside(dice, dialect, Step::Connect { job: job.clone() })]
         }
-        Beat::Disconnect(job) if is_pmi2 => vec![Step::Disconnect { job: job.clone() }],
+        Beat::Disconnect(job) if is_pmi2 || is_pmix => vec![Step::Disconnect { job: job.clone() }],
         Beat::Look(job) if !is_pmix => {
             let (of, key) = (Some(job.clone()), ["card-0", "shared-0"][dice.index(2)].into());
             vec![Step::Get { node: false, key, of, wait: false, wanted: None }]
@@ -275,7 +294,10 @@ fn name(dice: &mut Dice, dialect: Dialect) -> Step {
     let step = match dice.below(5) {
         0 | 1 => Step::Publish { service, port },
         2 => Step::Unpublish { service },
-        _ => Step::Lookup { service, wanted: None },
+        _ => {
+            let wait = dialect == Dialect::Pmix && dice.chance(Percent(30));
+            Step::Lookup { service, wait, wanted: None }
+        }
     };
     aside(dice, dialect, step)
 }

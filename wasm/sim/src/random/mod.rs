@@ -92,7 +92,7 @@ fn program(dice: &mut Dice, ranks: u32) -> Program {
             5 => steps.push(get(&shared)),
             6 => {
                 steps.push(Step::Publish { service: key("s-$r"), port: key("port-$r") });
-                steps.push(Step::Lookup { service: key("s-$r"), wanted: None });
+                steps.push(Step::Lookup { service: key("s-$r"), wait: false, wanted: None });
                 steps.push(Step::Unpublish { service: key("s-$r") });
             }
             7 => steps.extend([

@@ -58,7 +58,7 @@ pub enum Ask {
     Fence { group: Group, tag: Option<u32> },
     Publish { service: Vec<u8>, port: Vec<u8> },
     Unpublish { service: Vec<u8> },
-    Lookup { service: Vec<u8>, wanted: Option<Wanted> },
+    Lookup { service: Vec<u8>, wait: bool, wanted: Option<Wanted> },
     Spawn { job: String, size: u32, preputs: Vec<(Vec<u8>, Vec<u8>)> },
     Connect { job: String },
     Disconnect { job: String },
@@ -254,8 +254,8 @@ impl Unroller<'_> {
                 Ask::Publish { service: fill(service)?, port: fill(port)? }
             }
             Step::Unpublish { service } => Ask::Unpublish { service: fill(service)? },
-            Step::Lookup { service, wanted: want } => {
-                Ask::Lookup { service: fill(service)?, wanted: wanted(want)? }
+            Step::Lookup { service, wait, wanted: want } => {
+                Ask::Lookup { service: fill(service)?, wait: *wait, wanted: wanted(want)? }
             }
             Step::Spawn { job, preputs } => {
                 let plan = self.scenario.jobs.iter().find(|plan| plan.name == *job);
@@ -357,9 +357,11 @@ impl Ask {
     fn request(&self) -> Option<Request<'_>> {
         let place = |node| if node { Place::Node } else { Place::Job(None) };
         Some(match self {
-            Self::JoinPmix | Self::PutFor { .. } | Self::Commit | Self::GetOf { .. } => {
-                return None;
-            }
+            Self::JoinPmix
+            | Self::PutFor { .. }
+            | Self::Commit
+            | Self::GetOf { .. }
+            | Self::Lookup { wait: true, .. } => return None,
             Self::Init(version) => Request::Init { version: *version },
             Self::InitAck(id) => Request::InitAck { id: *id },
             Self::FullInit { rank, threaded } => Request::FullInit {
@@ -463,7 +465,9 @@ impl fmt::Display for Ask {
                 write!(f, "publish {} {}", text(service), text(port))
             }
             Self::Unpublish { service } => write!(f, "unpublish {}", text(service)),
-            Self::Lookup { service, .. } => write!(f, "lookup {}", text(service)),
+            Self::Lookup { service, wait, .. } => {
+                write!(f, "lookup {}{}", text(service), if *wait { " wait" } else { "" })
+            }
             Self::Spawn { job, preputs, .. } => {
                 write!(f, "spawn {job}")?;
                 preputs

@@ -167,7 +167,7 @@ pub enum Step {
     Fence { group: GroupPhrase, tag: Option<u32> },
     Publish { service: Phrase, port: Phrase },
     Unpublish { service: Phrase },
-    Lookup { service: Phrase, wanted: Option<Option<Phrase>> },
+    Lookup { service: Phrase, wait: bool, wanted: Option<Option<Phrase>> },
     Spawn { job: String, preputs: Vec<(Phrase, Phrase)> },
     Connect { job: String },
     Disconnect { job: String },

@@ -117,8 +117,8 @@ impl Display for Step {
             }
             Self::Publish { service, port } => write!(f, "publish {service} {port}"),
             Self::Unpublish { service } => write!(f, "unpublish {service}"),
-            Self::Lookup { service, wanted } => {
-                write!(f, "lookup {service}")?;
+            Self::Lookup { service, wait, wanted } => {
+                write!(f, "lookup {service}{}", if *wait { " wait" } else { "" })?;
                 write_wanted(f, wanted)
             }
             Self::Spawn { job, preputs } => {

@@ -90,7 +90,11 @@ fn step(line: &mut Line) -> Result<Step, String> {
             Step::Publish { service: line.phrase("the service")?, port: line.phrase("the port")? }
         }
         "unpublish" => Step::Unpublish { service: line.phrase("the service")? },
-        "lookup" => Step::Lookup { service: line.phrase("the service")?, wanted: wanted(line)? },
+        "lookup" => Step::Lookup {
+            service: line.phrase("the service")?,
+            wait: line.is("wait"),
+            wanted: wanted(line)?,
+        },
         "spawn" => {
             let job = line.word("the job")?;
             let mut preputs = Vec::new();

@@ -1,0 +1,67 @@
+//! What ranks that speak PMIx ask about names, programs and other jobs, and what they are told.
+
+use super::speaker::SLOTS;
+use crate::note::Said;
+use crate::scenario::Ask;
+use crate::storage::Bytes;
+use pmi_core::client::pmix::{Answer, Client, Request, Ticket};
+use pmi_core::error::Misuse;
+use pmi_core::wire::pmix::names::Status;
+use pmi_core::wire::pmix::{Proc, WILDCARD};
+
+/// Starts a question, if it is one of these.
+pub(super) fn start(
+    client: &mut Client<Bytes, SLOTS>,
+    ask: &Ask,
+) -> Option<Result<Ticket, Misuse>> {
+    let own = client.identity().nspace.clone();
+    Some(match ask {
+        Ask::Publish { service, port } => {
+            client.start(&Request::Publish { key: service, text: port })
+        }
+        Ask::Lookup { service, wait, .. } => {
+            client.start(&Request::Lookup { key: service, wait: *wait, timeout_s: None })
+        }
+        Ask::Unpublish { service } => client.start(&Request::Unpublish { key: service }),
+        Ask::Spawn { preputs, .. } if !preputs.is_empty() => {
+            Err(Misuse::NotSayable { what: "values for a job that is spawned in PMIx" })
+        }
+        Ask::Spawn { job, size, .. } => {
+            client.start(&Request::Spawn { command: job.as_bytes(), processes: *size })
+        }
+        Ask::Connect { job } => {
+            let procs = both(own.as_bytes(), job.as_bytes());
+            client.start(&Request::Connect { procs: &procs, timeout_s: None })
+        }
+        Ask::Disconnect { job } => {
+            let procs = both(own.as_bytes(), job.as_bytes());
+            client.start(&Request::Disconnect { procs: &procs, timeout_s: None })
+        }
+        _ => return None,
+    })
+}
+
+/// All processes of two jobs, in the order of their names.
+fn both<'a>(own: &'a [u8], other: &'a [u8]) -> [Proc<'a>; 2] {
+    [own.min(other), own.max(other)].map(|nspace| Proc { nspace, rank: WILDCARD })
+}
+
+/// What the answer says.
+pub(super) fn said(ask: &Ask, status: Status, answer: &Answer<'_>) -> Said {
+    match ask {
+        Ask::Lookup { .. } => match answer.published().next() {
+            Some(published) => Said::Text(published.value.text().unwrap_or_default().into()),
+            None => Said::Missing,
+        },
+        Ask::Spawn { .. } if status == Status::SUCCESS => {
+            Said::Spawned { job: answer.nspace().map(<[u8]>::to_vec), codes: None }
+        }
+        Ask::Connect { .. } => {
+            let jobs = answer.jobs().filter_map(|job| {
+                Some(format!("{} {}", job.nspace()?.escape_ascii(), job.size()?))
+            });
+            Said::Other(jobs.collect::<Vec<_>>().join(" "))
+        }
+        _ => Said::Nothing,
+    }
+}

@@ -4,10 +4,9 @@
 //! of the distribution and of `/etc/ld.so.conf`. What a program loads while it runs is not seen, nor what is
 //! linked into it for good.
 
-use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64};
-use object::read::NameOrOrdinal;
-use object::read::elf::{ElfFile, FileHeader};
-use object::{Endianness, FileKind, Object, ReadCache, ReadRef};
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64, SHT_DYNSYM};
+use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
+use object::{Endianness, FileKind, ReadCache, ReadRef, SectionIndex};
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -72,7 +71,7 @@ impl Libraries {
 
     /// The library of MPI itself, if there is one.
     pub fn mpi(&self) -> Option<&Library> {
-        let is_mpi = |name: &str| name.starts_with("libmpi.so") || name.starts_with("libmpich.so");
+        let is_mpi = |name: &str| MPI.iter().any(|start| name.starts_with(start));
         self.found.iter().find(|library| is_mpi(&library.name))
     }
 
@@ -160,14 +159,17 @@ where
     Elf: FileHeader<Endian = Endianness>,
     R: ReadRef<'data>,
 {
-    let file = ElfFile::<Elf, R>::parse(data).ok()?;
+    let header = Elf::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, data).ok()?;
+    let symbols = sections.symbols(endian, data, SHT_DYNSYM).ok()?;
+    let names = names_in::<Elf, R>(&sections, symbols.string_section(), endian, data)?;
+    let asked = symbols.iter().filter(|symbol| symbol.is_undefined(endian));
+    let asked = asked.filter_map(|symbol| name_at(names, symbol.st_name(endian).into()));
+    let mut asked = asked.filter(|name| !name.is_empty());
     let is = |name: &[u8]| starts.iter().any(|start| name.starts_with(start.as_bytes()));
-    let mut names = file.imports().ok()?.filter_map(|import| match import.ok()?.name() {
-        NameOrOrdinal::Name(name) => Some(name),
-        NameOrOrdinal::Ordinal(_) => None,
-    });
-    let first = names.next()?;
-    Some(is(first) || names.any(is))
+    let first = asked.next()?;
+    Some(is(first) || asked.any(is))
 }
 
 /// All dynamic entries that are texts.
@@ -178,12 +180,36 @@ where
 {
     let header = Elf::parse(data).ok()?;
     let endian = header.endian().ok()?;
-    let table = header.sections(endian, data).ok()?.dynamic_table(endian, data).ok()?;
-    let texts = table.iter().filter_map(|entry| {
-        let text = table.string(entry).ok().filter(|_| entry.is_string())?;
+    let sections = header.sections(endian, data).ok()?;
+    let table = sections.dynamic_table(endian, data).ok()?;
+    let names = match sections.dynamic(endian, data).ok()? {
+        Some((_, names)) => names_in::<Elf, R>(&sections, names, endian, data)?,
+        None => &[],
+    };
+    let texts = table.iter().filter(|entry| entry.is_string()).filter_map(|entry| {
+        let text = name_at(names, entry.val)?;
         Some((entry.tag.0, OsString::from_vec(text.to_vec())))
     });
     Some(texts.collect())
+}
+
+/// All texts of a section at once: to read a file name by name takes longer than all else about it.
+fn names_in<'data, Elf, R>(
+    sections: &SectionTable<'data, Elf, R>,
+    section: SectionIndex,
+    endian: Endianness,
+    data: R,
+) -> Option<&'data [u8]>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    sections.section(section).ok()?.data(endian, data).ok()
+}
+
+/// The text that begins at a place among others.
+fn name_at(names: &[u8], place: u64) -> Option<&[u8]> {
+    names.get(usize::try_from(place).ok()?..)?.split(|byte| *byte == 0).next()
 }
 
 /// The folders of a file, seen from where it is.
@@ -278,6 +304,9 @@ const FOLDERS: &[&str] = &[
     "/usr/lib",
     "/usr/local/lib",
 ];
+
+/// How the name of a library of MPI itself begins.
+pub(super) const MPI: &[&str] = &["libmpi.so", "libmpich.so"];
 
 /// More than any program has.
 const LIBRARIES_MAX: usize = 512;

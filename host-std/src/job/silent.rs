@@ -28,9 +28,12 @@ impl Run {
         }
         let is_silent = |rank: &u32| self.service.phase(id, *rank) == Phase::Silent;
         let mut first = 0;
-        let parts = plan.parts.iter().filter_map(|part| {
+        let parts = plan.parts.iter().enumerate().filter_map(|(number, part)| {
             let ranks = first..first + part.ranks;
             first = ranks.end;
+            if !plan.families(number).may_link_mpi {
+                return None;
+            }
             let silent: Ranks = ranks.filter(is_silent).collect();
             if silent.is_empty() {
                 return None;

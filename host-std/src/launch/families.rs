@@ -24,6 +24,8 @@ pub struct Families {
     pub pmix: bool,
     /// What MPICH's library is told to speak; it finds out by itself if nothing.
     pub mpich_speaks: Option<&'static str>,
+    /// It may be linked with MPI: nothing that was looked at says that it is not.
+    pub may_link_mpi: bool,
     /// Why, for people.
     pub why: &'static str,
 }
@@ -34,7 +36,13 @@ impl Families {
 
     /// What `program` is offered, by what the user wants and by what it links.
     pub fn of(program: &Program, all: &Environment) -> Self {
-        let said = |pmi, pmix, mpich_speaks| Self { pmi, pmix, mpich_speaks, why: "--pmi says so" };
+        let said = |pmi, pmix, mpich_speaks| Self {
+            pmi,
+            pmix,
+            mpich_speaks,
+            may_link_mpi: true,
+            why: "--pmi says so",
+        };
         match all.offer {
             Offer::Pmi1 => said(true, false, Some("1")),
             Offer::Pmi2 => said(true, false, Some("2")),
@@ -83,22 +91,26 @@ impl Families {
                 pmi: false,
                 pmix: true,
                 mpich_speaks: None,
+                may_link_mpi: true,
                 why: "it links an MPI library that speaks PMIx",
             },
-            (false, false) if files.iter().any(|file| library::may_call(file, STARTERS)) => {
-                Self::both("it may start other programs")
+            (false, false) => {
+                let offered = match files.iter().any(|file| library::may_call(file, STARTERS)) {
+                    true => Self::both("it may start other programs"),
+                    false => Self::pmi("it links no MPI library"),
+                };
+                Self { may_link_mpi: found.mpi, ..offered }
             }
-            (false, false) => Self::pmi("it links no MPI library"),
         }
     }
 
     const fn both(why: &'static str) -> Self {
         // A library of MPICH's that finds both gives up unless it is told which one to speak.
-        Self { pmi: true, pmix: true, mpich_speaks: Some("1"), why }
+        Self { pmi: true, pmix: true, mpich_speaks: Some("1"), may_link_mpi: true, why }
     }
 
     const fn pmi(why: &'static str) -> Self {
-        Self { pmi: true, pmix: false, mpich_speaks: None, why }
+        Self { pmi: true, pmix: false, mpich_speaks: None, may_link_mpi: true, why }
     }
 }
 
@@ -140,6 +152,8 @@ impl fmt::Display for Families {
 struct Found {
     pmi: bool,
     pmix: bool,
+    /// A library of MPI, whatever it speaks.
+    mpi: bool,
 }
 
 impl Found {
@@ -156,6 +170,7 @@ impl Found {
                 continue;
             }
             let is = |names| is_one_of(name, names);
+            self.mpi |= is(library::MPI);
             if is(SPEAK_PMIX) {
                 self.pmix = true;
             } else if is(SPEAK_PMI) {
@@ -209,6 +224,9 @@ mod tests {
         }
         for path in ["/bin/true", "/bin/cat"] {
             assert_eq!(linked(path), (true, false), "{path}");
+        }
+        for (path, may) in [("/bin/sh", false), ("/bin/true", false), ("/usr/bin/ldd", true)] {
+            assert_eq!(Families::linked(Path::new(path)).may_link_mpi, may, "{path}");
         }
     }
 

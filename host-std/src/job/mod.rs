@@ -32,7 +32,7 @@ use crate::launch::descriptors::{Crowd, DescriptorLimit};
 use crate::launch::ladder::Ladder;
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
-use crate::launch::signal::{self, Signals};
+use crate::launch::signal::{self, Ignored, Signals};
 use crate::report;
 use crate::server::listen::Listener;
 use crate::server::news::News;
@@ -159,13 +159,16 @@ impl Run {
         // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
         // other.
         let streams = &config.settings.output;
-        let mut launcher = Launcher::new(limit, Places::are_one(streams), streams.pty.is_some())
-            .map_err(prepare)?;
+        let (one_pipe, has_terminal) = (Places::are_one(streams), streams.pty.is_some());
+        let ignored = Ignored::now();
+        let mut launcher =
+            Launcher::new(limit, one_pipe, has_terminal, ignored).map_err(prepare)?;
         let ends = Ends::new(&config.settings.ending)?;
         let inputs = Inputs::new(streams, config.ranks)?;
         let mut outputs = Outputs::new(streams, &config.host).map_err(|error| error.to_string())?;
         let poller = Poller::new().map_err(prepare)?;
-        let signals = Signals::new(&config.settings.ending.forward_signals).map_err(prepare)?;
+        let forwarded = &config.settings.ending.forward_signals;
+        let signals = Signals::new(forwarded, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
         let mut door = config.gate.clone().map(|gate| Door::open(gate, &poller)).transpose()?;
         let web_gate = config.web.clone();

@@ -22,10 +22,11 @@ use crate::launch::families::Families;
 use crate::launch::guard::{self, Guard};
 use crate::launch::plan::Plan;
 use crate::launch::program::Program;
+use crate::launch::signal::Ignored;
 use crate::launch::variables::MPICH_SPEAKS;
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
-use nix::sys::signal::{SigSet, Signal as NixSignal};
+use nix::sys::signal::SigSet;
 use nix::sys::stat::Mode as NixMode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -57,6 +58,7 @@ pub struct Launcher {
     in_our_group: PosixSpawnAttr,
     /// The signals that ranks block.
     mask: SigSet,
+    ignored: Ignored,
     actions: PosixSpawnFileActions,
     slots: Slots,
     null: OwnedFd,
@@ -142,10 +144,15 @@ pub enum Ending {
 impl Launcher {
     /// Prepares all that is the same for every rank. With `one_pipe`, standard output and standard error
     /// of a rank are one pipe, which keeps what it writes to both in order; a rank `has_terminal` if one
-    /// of them gets a terminal of its own.
+    /// of them gets a terminal of its own. What is `ignored` stays so for them.
     ///
     /// Errors: those of the system; nothing was started.
-    pub fn new(limit: DescriptorLimit, one_pipe: bool, has_terminal: bool) -> io::Result<Self> {
+    pub fn new(
+        limit: DescriptorLimit,
+        one_pipe: bool,
+        has_terminal: bool,
+        ignored: Ignored,
+    ) -> io::Result<Self> {
         let link = OwnedFd::from(OpenOptions::new().read(true).write(true).open("/dev/null")?);
         let null = link.try_clone()?;
         let slots = Slots { link, output: null.try_clone()?, errors: null.try_clone()? };
@@ -156,9 +163,10 @@ impl Launcher {
         // The signals that this process will take over are those of the user now.
         let mask = SigSet::thread_get_mask()?;
         Ok(Self {
-            attributes: attributes(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP, &mask)?,
-            in_our_group: attributes(PosixSpawnFlags::empty(), &mask)?,
+            attributes: attributes(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP, &mask, ignored)?,
+            in_our_group: attributes(PosixSpawnFlags::empty(), &mask, ignored)?,
             mask,
+            ignored,
             actions,
             slots,
             null,
@@ -245,7 +253,8 @@ impl Launcher {
                 pid?
             }
             Streams::Terminal(name) => {
-                let (actions, attributes) = (on_terminal(&name)?, attributes(SETSID, &self.mask)?);
+                let actions = on_terminal(&name)?;
+                let attributes = attributes(SETSID, &self.mask, self.ignored)?;
                 self.spawn(plan, exec, (rank, local_rank), &actions, &attributes)?
             }
         };
@@ -307,12 +316,13 @@ impl Launcher {
 
 /// What is set for a rank besides `flags`. With `SETPGROUP` it leads a process group: what it sends to
 /// its own group, as the PMI library of Slurm does to abort, ends neither us nor other ranks.
-fn attributes(flags: PosixSpawnFlags, mask: &SigSet) -> io::Result<PosixSpawnAttr> {
-    // This process ignores SIGPIPE, as all Rust programs do; a rank must not inherit that.
-    let mut defaults = SigSet::empty();
-    defaults.add(NixSignal::SIGPIPE);
+fn attributes(
+    flags: PosixSpawnFlags,
+    mask: &SigSet,
+    ignored: Ignored,
+) -> io::Result<PosixSpawnAttr> {
     let mut attributes = PosixSpawnAttr::init()?;
-    attributes.set_sigdefault(&defaults)?;
+    attributes.set_sigdefault(&ignored.others())?;
     attributes.set_sigmask(mask)?;
     attributes.set_flags(
         PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | flags,

@@ -50,21 +50,20 @@ impl Signals {
     /// Takes over the signals that end a job, those that ask us something, and `forwarded`, which are
     /// meant for its ranks.
     ///
-    /// One that is ignored when we start stays ignored, for us and for the ranks: `nohup` and the
+    /// One that is `ignored` when we start stays ignored, for us and for the ranks: `nohup` and the
     /// background jobs of a plain shell count on it.
     /// Errors: those of the system, which for one has signals that nobody can take over.
-    pub fn new(forwarded: &[i32]) -> io::Result<Self> {
+    pub fn new(forwarded: &[i32], ignored: Ignored) -> io::Result<Self> {
         if let Some(signal) = forwarded.iter().find(|signal| !can_forward(**signal)) {
             let what = format!("{} cannot be passed on", name(*signal));
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let ignored = ignored();
         let mut wanted = SigSet::empty();
-        for signal in TAKEN_OVER.iter().chain(forwarded).filter(|&&one| !is_in(ignored, one)) {
+        for signal in TAKEN_OVER.iter().chain(forwarded).filter(|&&one| !ignored.has(one)) {
             wanted.add(NixSignal::try_from(*signal)?);
         }
         // Only while it is not ignored does the system keep the exit code of a child for us.
-        if is_in(ignored, SIGCHLD) {
+        if ignored.has(SIGCHLD) {
             signal_hook::flag::register(SIGCHLD, Arc::default())?;
         }
         // A thread that is started later inherits this; ranks do not.
@@ -149,20 +148,51 @@ pub fn named(name: &str) -> Option<Signal> {
     found.and_then(|(number, _)| Signal::from_named_raw(*number))
 }
 
-/// The signals that are ignored now, one bit each. Where the system does not tell, none.
-fn ignored() -> u64 {
-    // One read is enough for what is there, and the system makes the text anew for each file opened.
-    let mut text = [0; 8192];
-    let read = fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut text));
-    let status = String::from_utf8_lossy(&text[..read.unwrap_or(0)]);
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+/// The signals that were ignored when we started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ignored(
+    /// One bit each, of which bit 0 is signal 1; none where the system does not tell.
+    Option<u64>,
+);
+
+impl Ignored {
+    /// Asks the system.
+    pub fn now() -> Self {
+        // One read is enough for what is there, and the system makes the text anew for each file opened.
+        let mut text = [0; 8192];
+        let read = fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut text));
+        let status = String::from_utf8_lossy(&text[..read.unwrap_or(0)]);
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        Self(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()))
+    }
+
+    /// Whether `signal` is among them, as far as is known.
+    pub fn has(self, signal: i32) -> bool {
+        self.0.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    }
+
+    /// All others, and SIGPIPE, which this process ignores as all Rust programs do. SIGPIPE alone where that
+    /// is not known, or where signals are ignored that have numbers alone.
+    ///
+    /// A rank begins with the default action of each of these. For a signal that is not said to be one of
+    /// them, the C library asks first whether it is ignored: that is more calls than all others that it takes
+    /// to start a program.
+    pub fn others(self) -> SigSet {
+        let mut others = match self.0.filter(|mask| mask >> NUMBERED == 0) {
+            Some(_) => SigSet::all(),
+            None => SigSet::empty(),
+        };
+        NixSignal::iterator()
+            .filter(|one| self.has(*one as i32))
+            .for_each(|one| others.remove(one));
+        others.add(NixSignal::SIGPIPE);
+        others
+    }
 }
 
-/// Bit 0 of the mask is signal 1.
-fn is_in(mask: u64, signal: i32) -> bool {
-    mask >> (signal - 1) & 1 == 1
-}
+/// Behind the signals with names, and two that the C library keeps to itself and ignores in what it starts,
+/// are those of the realtime extension.
+const NUMBERED: u32 = 33;
 
 const TAKEN_OVER: &[i32] =
     &[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
@@ -209,15 +239,29 @@ mod tests {
 
     #[test]
     fn a_mask_counts_signals_from_one() {
-        assert!(is_in(1, 1));
-        assert!(is_in(1 << (SIGCHLD - 1), SIGCHLD));
-        assert!(!is_in(1 << (SIGCHLD - 1), SIGINT));
+        assert!(Ignored(Some(1)).has(1));
+        let ignored = Ignored(Some(1 << (SIGCHLD - 1)));
+        assert!(ignored.has(SIGCHLD) && !ignored.has(SIGINT) && !Ignored(None).has(SIGCHLD));
+    }
+
+    #[test]
+    fn what_is_ignored_stays_so_in_ranks_and_nothing_else_does() {
+        let has = |ignored: Option<u64>| {
+            let others = Ignored(ignored).others();
+            let all = [NixSignal::SIGHUP, NixSignal::SIGINT, NixSignal::SIGPIPE];
+            all.map(|one| others.contains(one))
+        };
+        assert_eq!(has(Some(0)), [true; 3]);
+        assert_eq!(has(Some(1 | 1 << 12 | 3 << 31)), [false, true, true]);
+        // Signal 40 among them, and nothing known.
+        assert_eq!(has(Some(1 << 39)), [false, false, true]);
+        assert_eq!(has(None), [false, false, true]);
     }
 
     #[test]
     fn the_first_user_signal_asks_us_unless_it_is_meant_for_the_ranks() {
         let meanings = |forwarded: &[i32]| {
-            let signals = Signals::new(forwarded).unwrap();
+            let signals = Signals::new(forwarded, Ignored::now()).unwrap();
             [Signal::INT, Signal::USR1, Signal::USR2, Signal::CONT].map(|one| signals.meaning(one))
         };
         use Meaning::{Continue, End, Forward, Tell};
@@ -230,7 +274,10 @@ mod tests {
         for signal in
             [Signal::KILL, Signal::SEGV].map(Signal::as_raw).into_iter().chain([SIGCHLD, 0, 99])
         {
-            assert!(!can_forward(signal) && Signals::new(&[signal]).is_err(), "{signal}");
+            assert!(
+                !can_forward(signal) && Signals::new(&[signal], Ignored::now()).is_err(),
+                "{signal}"
+            );
         }
         assert!(can_forward(SIGUSR1) && can_forward(Signal::WINCH.as_raw()));
     }

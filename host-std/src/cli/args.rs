@@ -71,6 +71,9 @@ pub struct Said {
     pub origin: Origin,
 }
 
+/// Defines a command with those options of the table that are wanted.
+type Define = fn(&dyn Fn(&Opt) -> bool) -> Command;
+
 /// The options in front of a program, and its words.
 struct Section {
     options: Vec<OsString>,
@@ -85,7 +88,7 @@ pub fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
     let several = sections.len() > 1;
     let mut args = RunArgs::default();
     let mut first = sections.remove(0);
-    let matches = matches(define(), std::mem::take(&mut first.options))?;
+    let matches = matches(define_with, std::mem::take(&mut first.options))?;
     args.task = task(&matches);
     args.config = matches.get_one::<OsString>(CONFIG).map(PathBuf::from);
     let said = said(&matches)?;
@@ -101,7 +104,7 @@ pub fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
         args.parts.push(PartArgs { said: ranks, words: first.words });
     }
     for (at, Section { options, words }) in sections.into_iter().enumerate() {
-        let matches = self::matches(define_part(), options)?;
+        let matches = self::matches(define_part, options)?;
         if words.is_empty() {
             return Err(UsageError::NoProgram { place: at + 2 });
         }
@@ -112,8 +115,13 @@ pub fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
 
 /// `run`, as help, completions and the man page know it.
 pub fn define() -> Command {
+    define_with(&|_| true)
+}
+
+/// The same with those options of the table that are wanted.
+fn define_with(is_wanted: &dyn Fn(&Opt) -> bool) -> Command {
     let command = Command::new("run").about("Start the ranks of a program and serve them PMI");
-    let command = options::all().fold(command, with);
+    let command = options::all().filter(|option| is_wanted(option)).fold(command, with);
     command
         .disable_help_flag(true)
         .arg(
@@ -168,9 +176,9 @@ fn task(matches: &ArgMatches) -> Task {
         .map_or(Task::Start, |(_, task)| task)
 }
 
-/// What may stand in front of a program that is not the first.
-fn define_part() -> Command {
-    let options = options::all().filter(|option| option.is_of_part);
+/// What may stand in front of a program that is not the first, as far as it is wanted.
+fn define_part(is_wanted: &dyn Fn(&Opt) -> bool) -> Command {
+    let options = options::all().filter(|option| option.is_of_part && is_wanted(option));
     options.fold(Command::new("run"), with).disable_help_flag(true)
 }
 
@@ -285,9 +293,32 @@ pub(super) fn takes_value(name: &str) -> Option<bool> {
     }
 }
 
-fn matches(command: Command, options: Vec<OsString>) -> Result<ArgMatches, UsageError> {
-    let mut command = command.no_binary_name(true);
-    command.try_get_matches_from_mut(options).map_err(|error| explain(&error, &command))
+/// Reads `options`.
+///
+/// To define them all takes longer than to start a rank, and nobody types more than a few. So only those are
+/// defined that a word may mean; all of them when something is wrong, because the nearest may be any of them.
+fn matches(define: Define, options: Vec<OsString>) -> Result<ArgMatches, UsageError> {
+    let is_named = |option: &Opt| options.iter().any(|word| may_mean(word, option));
+    let few = define(&is_named).no_binary_name(true);
+    few.try_get_matches_from(&options).or_else(|_| {
+        let mut all = define(&|_| true).no_binary_name(true);
+        all.try_get_matches_from_mut(&options).map_err(|error| explain(&error, &all))
+    })
+}
+
+/// Whether `word` names `option` or its opposite, if it is no value.
+fn may_mean(word: &OsStr, option: &Opt) -> bool {
+    match word.as_bytes() {
+        [b'-', b'-', name @ ..] => {
+            let name = name.split(|byte| *byte == b'=').next().unwrap_or_default();
+            let name = name.strip_prefix(b"no-").filter(|_| !option.takes_value()).unwrap_or(name);
+            name == option.name.as_bytes()
+        }
+        [b'-', letters @ ..] => {
+            option.short.is_some_and(|own| letters.iter().any(|letter| char::from(*letter) == own))
+        }
+        _ => false,
+    }
 }
 
 /// What was said, in the order of the words.

@@ -26,7 +26,7 @@
 //! One thread, one readiness loop. Nothing in it waits for a rank, a client or a reader of our output:
 //! each is asked only when the system says that it has something or takes something. A disk says no such
 //! thing, so a trace file is written by a thread of its own.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod bridge;
 pub mod cli;

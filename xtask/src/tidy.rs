@@ -28,6 +28,8 @@ const TOP: &[&str] = &[
 /// Where `unsafe` may be written: the C ABI, and the files that speak to the operating system.
 const UNSAFE_PLACES: &[&str] = &[
     "host-std/capi/",
+    // A process is copied.
+    "host-std/src/launch/guard.rs",
     // A number from the environment becomes a descriptor.
     "transports/std/src/inherit.rs",
     // No operating system below: registers, tables and a trap handler.

@@ -8,14 +8,20 @@
 //! environment, whether ranks started them or we did, asks them to end, and kills those that do not. If a
 //! rank had our terminal, that gets its own modes back.
 //!
+//! To start a program takes longer than all else that we do before the first rank. So the guard is a copy of
+//! us at first, which does nothing but wait, and becomes a program with a name and an environment of its own
+//! only when a run lasts for a moment, or when it is needed.
+//!
 //! Where there is no `/proc`, or the environment of a process cannot be read, the guard can do nothing.
 
 use crate::stdio::console;
-use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
-use nix::unistd::Pid as NixPid;
-use rustix::fd::{AsRawFd, OwnedFd};
+use nix::libc;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal as NixSignal};
+use nix::unistd::{ForkResult, execve, fork};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal, setpgid};
 use std::ffi::{CString, OsString};
 use std::io::{self, Read};
 use std::process::ExitCode;
@@ -63,24 +69,59 @@ impl Guard {
     }
 }
 
+/// Starts the guard as a copy of this process, and gives the end of the pipe that it waits at.
+#[allow(unsafe_code, reason = "a copy of a process can be had in no other way")]
 fn spawn(mark: &str, modes: Option<&str>) -> io::Result<(OwnedFd, Pid)> {
     let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
     let null = fs::OpenOptions::new().write(true).open("/dev/null")?;
-    let mut actions = PosixSpawnFileActions::init()?;
-    // Whoever reads our output waits for all who hold it. A terminal is what we read; nobody waits for that.
-    actions.add_dup2(if modes.is_some() { 0 } else { null.as_raw_fd() }, 1)?;
-    actions.add_dup2(read.as_raw_fd(), 0)?;
-    actions.add_dup2(null.as_raw_fd(), 2)?;
-    let mut attributes = PosixSpawnAttr::init()?;
-    // A key that ends us would end it first.
-    attributes.set_pgroup(NixPid::from_raw(0))?;
-    attributes.set_flags(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP)?;
     let words = ["pmi-host", GUARD, mark].into_iter().chain(modes);
     let words: Vec<CString> = words.map(|word| CString::new(word).unwrap_or_default()).collect();
-    let nothing: [CString; 0] = [];
-    let pid = posix_spawn(c"/proc/self/exe", &actions, &attributes, &words, &nothing)?;
-    let pid = Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::Other)?;
+    // The copy has our environment, so the guard of a run that we belong to takes it for a rank. That one
+    // asks first; when it kills, the copy has become a program that is not marked.
+    let mut asking = SigSet::empty();
+    asking.add(NixSignal::SIGTERM);
+    let mask = asking.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    // SAFETY: no other thread can leave a lock behind in the copy. A launcher has one thread when it gets
+    // here; and what the copy does until it becomes a program or ends are calls of the system, and a request
+    // for memory, which the C library keeps in order in copies of processes with several threads too.
+    let pid = match unsafe { fork() } {
+        Ok(ForkResult::Child) => {
+            drop(switch);
+            if wait_as_copy(&read, &null, modes.is_some()).is_ok() {
+                let nothing: [CString; 0] = [];
+                let _ = execve(c"/proc/self/exe", &words, &nothing);
+            }
+            // SAFETY: it ends this copy at once and runs nothing of ours, whose books are not the copy's.
+            unsafe { libc::_exit(0) }
+        }
+        Ok(ForkResult::Parent { child }) => Ok(child.as_raw()),
+        Err(error) => Err(error),
+    };
+    mask.thread_set_mask()?;
+    let pid = Pid::from_raw(pid?).ok_or(io::ErrorKind::Other)?;
+    // A key that ends us would end it first. It has no rank to guard yet.
+    setpgid(Some(pid), Some(pid))?;
     Ok((switch, pid))
+}
+
+/// Waits in the copy until it is time to become the guard.
+///
+/// Errors: it is not needed any more.
+fn wait_as_copy(read: &OwnedFd, null: &fs::File, has_terminal: bool) -> io::Result<()> {
+    // Whoever reads our output waits for all who hold it. A terminal is what we read; nobody waits for that.
+    match has_terminal {
+        true => rustix::stdio::dup2_stdout(rustix::stdio::stdin())?,
+        false => rustix::stdio::dup2_stdout(null)?,
+    }
+    rustix::stdio::dup2_stderr(null)?;
+    rustix::stdio::dup2_stdin(read)?;
+    let mut said = [PollFd::new(read, PollFlags::IN)];
+    // Whatever keeps it from waiting: the program knows what to do.
+    let _ = poll(&mut said, Some(&MOMENT));
+    match said[0].revents().contains(PollFlags::IN) {
+        true => Err(io::ErrorKind::Interrupted.into()),
+        false => Ok(()),
+    }
 }
 
 /// Is the guard: waits at standard input for what becomes of the launcher.
@@ -143,6 +184,9 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Whoever cannot be killed until then is held by the system.
 const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// A run that lasts longer than this will hardly notice what a program costs.
+const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// How often is looked; there is no event for the end of somebody else's child.
 const LOOK: Duration = Duration::from_millis(20);

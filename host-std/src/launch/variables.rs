@@ -176,10 +176,11 @@ pub fn set(name: &[u8]) -> Option<Entry> {
 
 /// Why a variable of this name is taken out of what we inherited, if it is.
 pub fn removed(name: &[u8]) -> Option<Entry> {
+    let found = REMOVED.iter().find(|entry| entry.means(name))?;
     // A whole name counts more than the start of one.
-    let is_named = REMOVED.iter().any(|entry| entry.name.as_bytes() == name);
-    let is_kept = !is_named && KEPT.iter().any(|entry| entry.means(name));
-    REMOVED.iter().find(|entry| entry.means(name)).filter(|_| !is_kept).copied()
+    let is_named = || REMOVED.iter().any(|entry| entry.name.as_bytes() == name);
+    let is_kept = KEPT.iter().any(|entry| entry.means(name)) && !is_named();
+    Some(*found).filter(|_| !is_kept)
 }
 
 #[cfg(test)]

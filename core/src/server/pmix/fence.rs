@@ -3,9 +3,10 @@
 //! What is different for PMIx: a process may enter several fences without waiting for their ends;
 //! nobody waits longer than was asked for; and a fence ends without those that are gone, and says so.
 
-use super::collective::{Meeting, Purpose};
+use super::collective::Purpose;
 use super::connection::{Connection, Owed, Talk};
 use super::get::until;
+use super::meeting::Meeting;
 use super::state::{Reach, Told};
 use super::{ConnectionId, Memory, Pmix, info};
 use crate::command::{Group, Request};

@@ -4,11 +4,12 @@
 //! are events that clients send each other, and no group of ours.
 
 use super::block::{Block, copied};
-use super::collective::{Collective, Meeting, PROC_BYTES, Purpose, Who, pairs, write_pair};
+use super::collective::{Collective, PROC_BYTES, Purpose, pairs, write_pair};
 use super::connection::{Owed, Pending, Talk};
 use super::get::until;
 use super::happening::{News, kept};
 use super::making::leaders;
+use super::meeting::{Meeting, Who};
 use super::query::Question;
 use super::state::{Reach, Told};
 use super::{Memory, Pmix};

@@ -30,9 +30,13 @@ mod get;
 mod groups;
 mod happening;
 mod info;
+mod machine;
 mod making;
+mod meeting;
+mod memory;
 mod monitor;
 mod names;
+mod owner;
 mod post;
 mod query;
 mod realm;
@@ -46,64 +50,23 @@ pub use connection::{Connection, Pending};
 pub use groups::Group;
 pub use happening::{Happening, News};
 pub use info::JobView;
+pub use machine::ConnectionMut;
+pub use memory::{Memory, Tables};
 pub use names::Published;
+pub use owner::Event;
 pub use post::{Post, Posted};
 pub use query::Question;
 pub use waiting::Wait;
 
-use self::connection::{Owed, Stage};
-use super::member::{Member, Phase};
+use self::connection::Owed;
+use super::member::Phase;
 use super::queue::{Link, Queue};
 use super::{Server, Storage};
-use crate::error::{Full, Misuse, PeerError};
-use crate::ids::{Excerpt, JobId, Rank};
-use crate::machine::Machine;
-use crate::storage::{Buffer, Slots};
-use crate::time::{Duration, Instant};
+use crate::error::{Misuse, PeerError};
+use crate::ids::{JobId, Rank};
+use crate::storage::Slots;
+use crate::time::Instant;
 use crate::wire::pmix::names::Status;
-use crate::wire::pmix::{Format, Packer, Request, Unpacker};
-
-/// What the memory of PMIx sessions is made of. An owner names its kinds once.
-pub trait Memory {
-    /// Bytes that answers and posted values are made of.
-    type Block: Block;
-    /// Holds a message of one connection that has not ended yet. Its size bounds what a peer can
-    /// make the server hold: a commit or a spawn must fit.
-    type Inbox: Buffer + 'static;
-    /// Holds what one connection is owed.
-    type Pendings: Slots<Pending<Self::Block>> + 'static;
-    /// Holds the connections.
-    type Connections: Slots<Connection<Self::Block, Self::Inbox, Self::Pendings>>;
-    /// Holds what the ranks of a job have posted.
-    type Posts: AsRef<[Post<Self::Block>]> + AsMut<[Post<Self::Block>]>;
-    /// Holds the jobs as PMIx clients see them.
-    type Jobs: Slots<JobView<Self::Block, Self::Posts>>;
-    /// Holds what several processes do together.
-    type Collectives: Slots<Collective<Self::Block>>;
-    /// Holds what is published.
-    type Names: Slots<Published<Self::Block>>;
-    /// Holds what has happened, for those that want to know of it later.
-    type Events: Slots<Happening<Self::Block>>;
-    /// Holds groups of processes.
-    type Groups: Slots<Group<Self::Block>>;
-}
-
-/// The memory of a [`Pmix`], all of it empty at first.
-#[derive(Debug)]
-pub struct Tables<P: Memory> {
-    /// See [`Memory::Connections`].
-    pub connections: P::Connections,
-    /// See [`Memory::Jobs`].
-    pub jobs: P::Jobs,
-    /// See [`Memory::Collectives`].
-    pub collectives: P::Collectives,
-    /// See [`Memory::Names`].
-    pub names: P::Names,
-    /// See [`Memory::Events`].
-    pub events: P::Events,
-    /// See [`Memory::Groups`].
-    pub groups: P::Groups,
-}
 
 /// Which connection. Used again after the connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,70 +89,6 @@ pub struct Pmix<P: Memory> {
     noted: Queue,
     /// How many requests were handed to the owner.
     asked: u32,
-}
-
-/// One connection, lent with what it may touch, as a [`Machine`].
-pub struct ConnectionMut<'a, P: Memory, S: Storage> {
-    pmix: &'a mut Pmix<P>,
-    server: &'a mut Server<S>,
-    id: ConnectionId,
-}
-
-/// What an owner must know or do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// Somebody claims to be a rank, which the protocol does not prove. Find out whether it is, and
-    /// call [`Pmix::admit`] or [`Pmix::refuse`]; it waits for that.
-    Dialled {
-        /// The connection.
-        connection: ConnectionId,
-        /// The job it claims to be of.
-        job: JobId,
-        /// The rank it claims to be.
-        rank: Rank,
-        /// The user it claims to run as, if it says so.
-        user: Option<u32>,
-    },
-    /// Somebody says what cannot be. Call [`Pmix::refuse`] with this status; it waits for that.
-    Doubted {
-        /// The connection.
-        connection: ConnectionId,
-        /// What to tell it.
-        status: Status,
-        /// What it did.
-        why: PeerError,
-    },
-    /// A rank wants processes to end. The answer is on its way.
-    Aborted {
-        /// Its job.
-        job: JobId,
-        /// The rank.
-        rank: Rank,
-        /// The exit code it wants the job to have.
-        code: i32,
-        /// What it says.
-        message: Excerpt,
-    },
-    /// A rank has not been heard for as long as it wanted to be watched for.
-    Silent {
-        /// Its job.
-        job: JobId,
-        /// The rank.
-        rank: Rank,
-        /// What it wants others to be told then.
-        code: Status,
-        /// How long it was not heard.
-        after: Duration,
-    },
-    /// A rank asks for something that only the owner can do: read [`Pmix::request`], then call
-    /// [`Pmix::request_read`], and [`Pmix::answer`] when it is done.
-    Asked {
-        /// The connection.
-        connection: ConnectionId,
-        /// Numbers the requests that only the owner can answer; to be given back with the answer.
-        pending: usize,
-    },
 }
 
 impl<P: Memory> Pmix<P> {
@@ -290,70 +189,6 @@ impl<P: Memory> Pmix<P> {
         self.has_spoken(job, rank) && member.is_some_and(|m| m.phase() == Phase::Lost)
     }
 
-    /// Lets a caller in.
-    ///
-    /// Errors: [`Misuse::WrongState`] unless it has claimed to be a rank and waits.
-    pub fn admit<S: Storage>(
-        &mut self,
-        id: ConnectionId,
-        server: &mut Server<S>,
-    ) -> Result<(), Misuse> {
-        let waiting = Misuse::WrongState { needed: "the caller waits to be let in" };
-        let Some(Connection { talk, .. }) = self.connections.get_mut(id.0 as usize) else {
-            return Err(waiting);
-        };
-        let (Stage::Claimed, Some((job, rank))) = (talk.stage, talk.peer) else {
-            return Err(waiting);
-        };
-        talk.stage = Stage::Open;
-        talk.deadline = None;
-        talk.is_admitted = true;
-        talk.owe_welcome(id);
-        if let Some(post) = info::post_mut(&mut self.jobs, job, rank) {
-            post.links = post.links.saturating_add(1);
-            post.has_spoken = true;
-        }
-        if let Some(job) = server.jobs.get_mut(job.0 as usize) {
-            job.forgive(rank);
-            job.advance(rank, Phase::Open);
-        }
-        self.ready.push(&mut self.connections, id.0, ready_link::<P>);
-        Ok(())
-    }
-
-    /// Sends a caller away with a status.
-    pub fn refuse(&mut self, id: ConnectionId, status: Status) {
-        if let Some(Connection { talk, .. }) = self.connections.get_mut(id.0 as usize) {
-            talk.send_away(status, PeerError::Unproven);
-            self.ready.push(&mut self.connections, id.0, ready_link::<P>);
-        }
-    }
-
-    /// Forgets a connection whose link is closed, and gives what it had not told its owner yet.
-    pub fn close<S: Storage>(&mut self, id: ConnectionId, server: &mut Server<S>) -> Option<Event> {
-        self.leave(id, server);
-        self.ready.remove(&mut self.connections, id.0, ready_link::<P>);
-        self.noted.remove(&mut self.connections, id.0, noted_link::<P>);
-        let Connection { talk, .. } = self.connections.remove(id.0 as usize)?;
-        if let Some((job, rank)) = talk.peer {
-            self.member_gone(job, rank, server);
-        }
-        talk.note
-    }
-
-    /// Looks again at what waits for a member that may be gone. Call it after
-    /// [`Server::member_gone`].
-    pub fn member_gone<S: Storage>(&mut self, job: JobId, rank: Rank, server: &mut Server<S>) {
-        if !server.job(job).and_then(|job| job.member(rank)).is_some_and(Member::is_gone) {
-            return;
-        }
-        self.give_up_gets(job, rank);
-        self.forget_published(job, Some(rank), server);
-        self.mourn((job, rank), server);
-        self.look_at_fence(job, server);
-        self.look_at_collectives(server);
-    }
-
     /// The next connection to serve: to transmit, then to hand it an empty input.
     ///
     /// Changes after: any call on any connection or on any session of the server.
@@ -403,55 +238,6 @@ impl<P: Memory> Pmix<P> {
         }
     }
 
-    /// Lends the request that a connection has asked with, until
-    /// [`request_read`](Self::request_read).
-    pub fn request(&self, id: ConnectionId) -> Option<Request<'_>> {
-        let Connection { inbox, talk } = self.connections.get(id.0 as usize)?;
-        let message = inbox.as_slice().get(..talk.held?)?;
-        let body = message.get(crate::wire::pmix::header::Header::BYTES..)?;
-        Request::read(Unpacker::new(body, talk.format)).ok()
-    }
-
-    /// How a connection packs values, and takes them.
-    pub fn format(&self, id: ConnectionId) -> Option<Format> {
-        Some(self.connections.get(id.0 as usize)?.talk.format)
-    }
-
-    /// Lets a connection go on with other requests.
-    pub fn request_read(&mut self, id: ConnectionId) {
-        let Some(Connection { inbox, talk }) = self.connections.get_mut(id.0 as usize) else {
-            return;
-        };
-        if let Some(len) = talk.held.take() {
-            inbox.drop_front(len);
-            self.ready.push(&mut self.connections, id.0, ready_link::<P>);
-        }
-    }
-
-    /// Answers a request that was [`Asked`](Event::Asked): a status, and what `more` packs behind it.
-    ///
-    /// Errors: [`Misuse::NoSuch`] if the connection does not wait for this answer, or not any more.
-    pub fn answer(
-        &mut self,
-        id: ConnectionId,
-        pending: usize,
-        status: Status,
-        more: impl Fn(&mut Packer<'_>),
-    ) -> Result<(), Misuse> {
-        let missing = Misuse::NoSuch { what: "request" };
-        let connection = self.connections.get_mut(id.0 as usize).ok_or(missing)?;
-        let talk = &mut connection.talk;
-        let format = talk.format;
-        let place = talk.asked(pending).ok_or(missing)?;
-        let body = block::packed(format, |to| {
-            to.one(crate::wire::pmix::Type::STATUS).i32(status.0);
-            more(to);
-        });
-        talk.settle(place, body.map_or(Owed::Status(Status::NOMEM), Owed::Body));
-        self.ready.push(&mut self.connections, id.0, ready_link::<P>);
-        Ok(())
-    }
-
     /// What has waited as long as it was to is answered so.
     fn expire<S: Storage>(&mut self, id: ConnectionId, now: Instant, server: &mut Server<S>) {
         while let Some((place, job, owed)) =
@@ -476,69 +262,6 @@ impl<P: Memory> Pmix<P> {
             talk.settle(pending, owed);
             self.ready.push(&mut self.connections, id.0, ready_link::<P>);
         }
-    }
-}
-
-impl<P: Memory, S: Storage> Machine for ConnectionMut<'_, P, S> {
-    type Event<'a>
-        = Event
-    where
-        Self: 'a;
-
-    fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
-        self.pmix.feed(self.id, self.server, now, bytes)
-    }
-
-    fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
-        self.pmix.handle_timeout(now, self.server);
-        match self.pmix.connections.get(self.id.0 as usize).map(|open| open.talk.stage) {
-            Some(Stage::Broken(error)) => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
-        match self.pmix.leave(self.id, self.server) {
-            true => Err(PeerError::LeftEarly),
-            false => Ok(()),
-        }
-    }
-
-    /// Writes a piece of a message: as much of it as there is room for.
-    fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
-        let pmix = &mut *self.pmix;
-        if pmix.connections.get(self.id.0 as usize).is_some_and(|open| open.talk.ear.is_behind) {
-            pmix.catch_up(self.id, self.server);
-        }
-        match pmix.connections.get_mut(self.id.0 as usize) {
-            Some(connection) => connection.talk.transmit(out),
-            None => Ok(None),
-        }
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        let pmix = &mut *self.pmix;
-        let note = pmix.connections.get_mut(self.id.0 as usize)?.talk.note.take()?;
-        pmix.noted.remove(&mut pmix.connections, self.id.0, noted_link::<P>);
-        pmix.ready.push(&mut pmix.connections, self.id.0, ready_link::<P>);
-        Some(note)
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.pmix.connections.get(self.id.0 as usize)?.talk.deadline()
-    }
-
-    fn is_finished(&self) -> bool {
-        self.pmix.connections.get(self.id.0 as usize).is_none_or(|connection| {
-            let talk = &connection.talk;
-            match talk.stage {
-                Stage::Ended => true,
-                // Whoever was sent away reads why, and hangs up; it must not be left to.
-                Stage::Broken(_) => !talk.has_due(),
-                // A client closes when it has read the answer to its goodbye.
-                Stage::Greeting | Stage::Claimed | Stage::Open | Stage::Leaving => false,
-            }
-        })
     }
 }
 

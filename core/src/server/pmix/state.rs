@@ -12,9 +12,10 @@
 //! | Open | a body that is no request | status -27 | Open |
 //! | Leaving, Broken, Ended | anything | thrown away | |
 
-use super::collective::{Meeting, Purpose};
+use super::collective::Purpose;
 use super::connection::{Owed, Stage, Talk};
 use super::get::until;
+use super::meeting::Meeting;
 use super::{Memory, directives, info};
 use crate::command::Verb;
 use crate::error::PeerError;

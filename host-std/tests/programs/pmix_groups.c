@@ -1,6 +1,7 @@
 /* Groups of PMIx clients.
- *     pmix_groups construct   two groups one after the other: all, and all but rank 0; what each member brings is
- *                             found by the others, by the number of the group
+ *     pmix_groups construct   two groups one after the other: all, and all but rank 0; members are named by their
+ *                             groups in fences, and what each brings is found by the others, by the number
+ *                             of the group
  *     pmix_groups invite      rank 0 asks the others into a group, and they come
  *     pmix_groups optional    rank 1 dies instead of coming
  *     pmix_groups timeout     rank 1 does not come
@@ -40,6 +41,7 @@ static void construct(const char *name, uint32_t first, size_t base)
 {
     uint32_t count = size - first;
     pmix_proc_t *members = calloc(count, sizeof *members);
+    pmix_proc_t whole, two[2];
     pmix_info_t infos[2], own, wanted, *results = NULL;
     pmix_data_array_t brought = {PMIX_INFO, 1, &own};
     size_t mine = base + self.rank, number = 0, nresults = 0, sum = 0;
@@ -57,6 +59,20 @@ static void construct(const char *name, uint32_t first, size_t base)
         if (PMIX_CHECK_KEY(&results[i], PMIX_GROUP_CONTEXT_ID))
             number = results[i].value.data.size;
     check(PMIx_Fence(members, count, NULL, 0), "fence of the group");
+    /* The last one names all members, the others their group. */
+    PMIX_PROC_LOAD(&whole, name, PMIX_RANK_WILDCARD);
+    if (self.rank + 1 == size)
+        check(PMIx_Fence(members, count, NULL, 0), "fence of the members");
+    else
+        check(PMIx_Fence(&whole, 1, NULL, 0), "fence by the name of the group");
+    /* The first two, by their places in the group. */
+    PMIX_PROC_LOAD(&two[0], name, 0);
+    PMIX_PROC_LOAD(&two[1], name, 1);
+    if (self.rank < first + 2)
+        check(PMIx_Fence(two, 2, NULL, 0), "fence by places in the group");
+    PMIX_PROC_LOAD(&two[1], name, count);
+    if (PMIx_Fence(two, 2, NULL, 0) != PMIX_ERR_NOT_FOUND)
+        line("is in a fence with nobody");
     PMIX_INFO_LOAD(&wanted, PMIX_GROUP_CONTEXT_ID, &number, PMIX_SIZE);
     PMIX_INFO_SET_QUALIFIER(&wanted);
     for (uint32_t i = 0; i < count; i++) {

@@ -6,7 +6,7 @@
 use super::collective::Purpose;
 use super::connection::{Connection, Owed, Talk};
 use super::get::until;
-use super::meeting::Meeting;
+use super::meeting::{Meeting, Who};
 use super::state::{Reach, Told};
 use super::{ConnectionId, Memory, Pmix, info};
 use crate::command::{Group, Request};
@@ -29,8 +29,13 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         fence: &Collective<'_>,
     ) -> Told {
         let until = until(&fence.infos, self.now, None);
-        if !self.is_world(job, &fence.procs) {
-            let meeting = Meeting::of(Purpose::Fence, &fence.procs, until);
+        let members = self.by_groups((job, rank), &fence.procs);
+        let who = match &members {
+            Some(members) => Who::Members(members.as_ref()),
+            None => Who::Listed(&fence.procs),
+        };
+        if !self.is_world(job, who) {
+            let meeting = Meeting { who, ..Meeting::of(Purpose::Fence, &fence.procs, until) };
             return self.join(talk, tag, (job, rank), meeting);
         }
         let entered = enter(self.server, (job, rank), self.now);

@@ -12,14 +12,14 @@ use super::making::leaders;
 use super::meeting::{Meeting, Who};
 use super::query::Question;
 use super::state::{Reach, Told};
-use super::{Memory, Pmix};
+use super::{Memory, Pmix, info};
 use crate::ids::{JobId, Rank};
 use crate::server::member::Member;
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, keys, range};
 use crate::wire::pmix::request;
-use crate::wire::pmix::{List, Packer, Proc, Release, Type, Unpacker};
+use crate::wire::pmix::{List, Packer, Proc, Release, Type, Unpacker, WILDCARD};
 
 /// Processes that have a name together.
 #[derive(Clone, Debug)]
@@ -84,6 +84,37 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
             brought: None,
         };
         self.join(talk, tag, (job, rank), meeting)
+    }
+
+    /// The processes of a list in which some are named as members of a group, by its name and their place
+    /// in it, or all of them as a whole job is; `None` if no group is named, or one that the asker is not
+    /// in. Newer libraries name the processes themselves.
+    pub(super) fn by_groups(&self, asker: (JobId, Rank), procs: &List<'_>) -> Option<P::Block> {
+        let job_of = |proc: &Proc<'_>| info::named(self.jobs, self.server, proc.nspace);
+        if procs.count > NAMED_MAX || procs.procs().all(|proc| job_of(&proc).is_some()) {
+            return None;
+        }
+        let each = |proc: Proc<'_>| {
+            let job = job_of(&proc);
+            let at = match job {
+                Some(_) => None,
+                None => group_of(self.groups, asker, proc.nspace),
+            };
+            let group = at.and_then(|at| self.groups.get(at));
+            let members = pairs(group.map_or(b"", |group| group.members.as_ref()));
+            let wanted = (0_u32..)
+                .zip(members)
+                .filter(move |(place, _)| proc.rank == WILDCARD || proc.rank == *place);
+            job.map(|job| (job, proc.rank)).into_iter().chain(wanted.map(|(_, member)| member))
+        };
+        if procs.procs().any(|proc| each(proc).next().is_none()) {
+            return None;
+        }
+        P::Block::make(procs.procs().flat_map(each).count() * PROC_BYTES, |bytes| {
+            let (places, _) = bytes.as_chunks_mut::<PROC_BYTES>();
+            let members = procs.procs().flat_map(each);
+            places.iter_mut().zip(members).for_each(|(place, member)| write_pair(place, member));
+        })
     }
 
     /// A process goes out of a group, which the others are told of.
@@ -292,3 +323,6 @@ const NAME_BYTES: usize = 255;
 
 /// How long all requests of one connection may be to make groups: they are kept until all have come.
 const REQUESTS_BYTES: usize = 4 << 20;
+
+/// How many entries a list may have that names groups. Each may stand for as many processes as there are.
+const NAMED_MAX: u32 = 64;

@@ -45,15 +45,16 @@ pub(super) struct Sum {
 
 impl<P: Memory, S: Storage> Reach<'_, P, S> {
     /// Whether these are all processes of one job.
-    pub(super) fn is_world(&self, job: JobId, procs: &List<'_>) -> bool {
+    pub(super) fn is_world(&self, job: JobId, who: Who<'_>) -> bool {
         let Some((name, size)) = self.server.job(job).map(|job| (job.name(), job.size())) else {
             return false;
         };
+        let Who::Listed(procs) = who else { return self.sum(who) == Some(whole(job, size)) };
         if procs.procs().any(|proc| proc.nspace != name.as_bytes()) {
             return false;
         }
         let is_all = |proc: Proc<'_>| proc.rank == WILDCARD;
-        procs.procs().any(is_all) || self.sum(Who::Listed(procs)) == Some(whole(job, size))
+        procs.procs().any(is_all) || self.sum(who) == Some(whole(job, size))
     }
 
     /// A process takes part in something with others.
@@ -128,7 +129,10 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         let procs = match who {
             Who::Listed(procs) => procs,
             Who::Members(members) => {
-                let each = pairs(members).map(|(job, rank)| one(job, rank));
+                let each = pairs(members).map(|(job, rank)| match rank {
+                    WILDCARD => whole(job, self.server.job(job).map_or(0, Job::size)),
+                    rank => one(job, rank),
+                });
                 return Some(each.fold(Sum::default(), Sum::and));
             }
             Who::Anybody => return Some(Sum::default()),

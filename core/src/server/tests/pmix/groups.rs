@@ -305,3 +305,64 @@ fn what_is_brought_into_many_groups_is_kept_of_the_last_ones() {
     assert_eq!(hall.brought(0, 0, Some(40)), [(39, 40)]);
     assert_eq!(hall.brought(0, 0, Some(1)), []);
 }
+
+/// Both clients have one answer, and it is a good one.
+#[track_caller]
+fn all_end_well(hall: &mut Hall, clients: [usize; 2]) {
+    for client in clients {
+        let format = hall.clients[client].1;
+        let answers = hall.answers(client);
+        let status: Vec<Status> = answers.iter().map(|(_, body)| status_of(body, format)).collect();
+        assert_eq!(status, [Status::SUCCESS], "of client {client}");
+    }
+}
+
+#[test]
+fn a_fence_names_members_by_their_group_and_nobody_who_is_outside() {
+    let mut hall = Hall::new(4);
+    let by_name = |hall: &mut Hall, client: usize, places: &[u32]| {
+        hall.ask(client, Command::FENCE, &|to| {
+            let count = u32::try_from(places.len()).unwrap();
+            to.one(Type::SIZE).size(count.into()).op(Type::PROC, count);
+            places.iter().for_each(|place| Proc { nspace: b"ours", rank: *place }.write(to));
+            to.one(Type::SIZE).size(0);
+        });
+    };
+    for client in [1, 3] {
+        hall.construct(client, &[1, 3], &[]);
+    }
+    all_end_well(&mut hall, [1, 3]);
+    // All of it, place by place, and as the list that it stands for, are the same fence.
+    for other in [&[WILDCARD][..], &[1, 0]] {
+        by_name(&mut hall, 1, &[WILDCARD]);
+        assert_eq!(hall.answers(1), []);
+        by_name(&mut hall, 3, other);
+        all_end_well(&mut hall, [1, 3]);
+    }
+    by_name(&mut hall, 3, &[WILDCARD]);
+    hall.fence(1, &[3, 1], 0);
+    all_end_well(&mut hall, [1, 3]);
+    // There is no third place, and a list does not go on for ever.
+    for places in [vec![0, 2], vec![WILDCARD; 65]] {
+        by_name(&mut hall, 1, &places);
+        assert_eq!(hall.status(1), Status::NOT_FOUND);
+    }
+    by_name(&mut hall, 0, &[WILDCARD]);
+    assert_eq!(hall.status(0), Status::NOT_FOUND);
+}
+
+#[test]
+fn the_fence_of_a_group_of_all_is_that_of_the_job() {
+    let mut hall = Hall::new(2);
+    for client in 0..2 {
+        hall.construct(client, &[WILDCARD], &[]);
+    }
+    all_end_well(&mut hall, [0, 1]);
+    hall.fence(0, &[WILDCARD], 0);
+    hall.ask(1, Command::FENCE, &|to| {
+        to.one(Type::SIZE).size(1).one(Type::PROC);
+        Proc { nspace: b"ours", rank: WILDCARD }.write(to);
+        to.one(Type::SIZE).size(0);
+    });
+    all_end_well(&mut hall, [0, 1]);
+}

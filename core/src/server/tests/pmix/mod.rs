@@ -253,6 +253,7 @@ fn describe(size: u32, to: &mut Packer<'_>) {
                 .of(Type::UINT16)
                 .u16(u16::from(rank % 2 == 1));
             to.one(Type::KVAL).text(Some(keys::GLOBAL_RANK)).of(Type::PROC_RANK).u32(rank);
+            to.one(Type::KVAL).text(Some(keys::APPNUM)).of(Type::UINT32).u32(0);
         });
     }
 }

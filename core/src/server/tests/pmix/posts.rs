@@ -5,8 +5,9 @@ use super::*;
 #[test]
 fn the_description_of_a_job_is_written_as_each_client_reads_it() {
     let mut hall = Hall::empty(2);
-    for format in [Format::PLAIN, FIXED] {
-        let client = hall.join(0, format);
+    for (format, version) in [(Format::PLAIN, "4.2.2"), (Format::PLAIN, "5.0.11"), (FIXED, "3.2.3")]
+    {
+        let client = hall.join_with(0, format, version.as_bytes());
         for _ in 0..2 {
             hall.ask(client, Command::REQ, &|_| {});
             let body = hall.answer(client);
@@ -15,11 +16,12 @@ fn the_description_of_a_job_is_written_as_each_client_reads_it() {
             let kvals: Vec<_> = Kvals::after(from).map(Result::unwrap).collect();
             let known: Vec<&[u8]> = kvals.iter().map(|kval| kval.key).collect();
             // An old library takes data of the session by itself, and asks for nothing about others.
-            let all: &[&[u8]] = &[keys::LOCAL_RANK, keys::GLOBAL_RANK];
-            let some = &all[..1];
-            let (session, told) = match format {
-                FIXED => (keys::UNIV_SIZE, vec![(0, all), (1, all)]),
-                _ => (keys::SESSION_ARRAY, vec![(0, some), (1, some), (0, all)]),
+            let all: &[&[u8]] = &[keys::LOCAL_RANK, keys::GLOBAL_RANK, keys::APPNUM];
+            let newer: &[&[u8]] = &[keys::LOCAL_RANK, keys::APPNUM];
+            let (session, told) = match version {
+                "3.2.3" => (keys::UNIV_SIZE, vec![(0, all), (1, all)]),
+                "4.2.2" => (keys::SESSION_ARRAY, vec![(0, &all[..1]), (1, &all[..1]), (0, all)]),
+                _ => (keys::SESSION_ARRAY, vec![(0, newer), (1, newer), (0, all)]),
             };
             assert_eq!(known[..2], [keys::JOB_SIZE, session]);
             assert!(known[2..].iter().all(|key| *key == keys::PROC_BLOB));
@@ -142,7 +144,7 @@ fn what_the_launcher_says_is_found_for_ranks_and_jobs() {
     let name = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
     // All that is known of a process, so that nobody asks twice.
     for key in [keys::LOCAL_RANK, keys::GLOBAL_RANK] {
-        let all = vec![name(keys::LOCAL_RANK), name(keys::GLOBAL_RANK)];
+        let all = [keys::LOCAL_RANK, keys::GLOBAL_RANK, keys::APPNUM].map(name).to_vec();
         assert_eq!(of(&mut hall, 1, key), Ok((1, all)));
     }
     for key in [keys::JOB_SIZE, keys::UNIV_SIZE] {

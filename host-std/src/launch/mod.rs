@@ -1,7 +1,7 @@
 //! Starting ranks and everything that ties a running rank to this process: its place in the job
 //! ([`plan`], [`preview`]) and in the machine ([`binding`], [`topology`]), its environment ([`mod@env`],
-//! [`variables`]), the process itself ([`process`]), signals to and from it ([`signal`]) and what it may
-//! leave behind ([`orphans`]). What ranks start themselves comes as an [`order`] of [`program`]s.
+//! [`variables`]), the process itself ([`process`], [`script`]), signals to and from it ([`signal`]) and
+//! what it may leave behind ([`orphans`]). What ranks start themselves comes as an [`order`] of [`program`]s.
 
 pub mod apps;
 pub mod binding;
@@ -21,6 +21,7 @@ pub mod pmix;
 pub mod preview;
 pub mod process;
 pub mod program;
+pub mod script;
 pub mod signal;
 mod soft;
 pub mod topology;

@@ -12,6 +12,8 @@
 //! - Our own standard input is the null device, which ranks inherit, but for the moment in which a rank is
 //!   started that reads something else; whoever writes to us learns of the end of that rank and not of the
 //!   launcher.
+//! - What the system cannot run because it is text without an interpreter is started by the shell, as
+//!   `execvp` does it.
 //! - A rank with a terminal begins a session of its own, and opens the terminal by its name: only so does it
 //!   become the one from which its signals come.
 
@@ -22,6 +24,7 @@ use crate::launch::families::Families;
 use crate::launch::guard::{self, Guard};
 use crate::launch::plan::Plan;
 use crate::launch::program::Program;
+use crate::launch::script;
 use crate::launch::signal::Ignored;
 use crate::launch::variables::MPICH_SPEAKS;
 use nix::fcntl::OFlag;
@@ -31,7 +34,7 @@ use nix::sys::stat::Mode as NixMode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::DupFlags;
+use rustix::io::{DupFlags, Errno};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
@@ -39,7 +42,7 @@ use rustix::process::{
     pidfd_open, pidfd_send_signal, waitid,
 };
 use rustix::termios::isatty;
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io;
@@ -302,7 +305,17 @@ impl Launcher {
         let limit = &self.limit;
         let ours = folder.as_ref().map(|_| place(Path::new("."))).transpose()?;
         folder.as_ref().map_or(Ok(()), fchdir)?;
-        let start = || Ok(posix_spawn(path.as_c_str(), actions, attributes, words, environment)?);
+        let start = |path: &CStr, words: &[CString]| {
+            posix_spawn(path, actions, attributes, words, environment)
+                .map_err(|error| Errno::from_raw_os_error(error as i32))
+        };
+        let start = || match start(path, words) {
+            Err(Errno::NOEXEC) => match script::by_shell(path, words) {
+                Some(words) => Ok(start(script::SHELL, &words)?),
+                None => Err(Errno::NOEXEC.into()),
+            },
+            started => started.map_err(|error| script::explained(error, path)),
+        };
         let start = || limit.with_original(start);
         let pid = match binding {
             Some(binding) => binding.during(local_rank, start),
@@ -462,7 +475,7 @@ pub fn start_code(error: &io::Error) -> u8 {
         // The file was found before, so what is missing is the interpreter it names.
         io::ErrorKind::NotFound => 127,
         io::ErrorKind::PermissionDenied => 126,
-        _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => 126,
+        _ if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => 126,
         _ => 1,
     }
 }
@@ -477,7 +490,7 @@ mod tests {
         assert_eq!(Ending::Killed { signal: 11, dumped: true }.exit_code(), 139);
         assert_eq!(Ending::Killed { signal: 64, dumped: false }.exit_code(), 192);
         assert_eq!(start_code(&io::Error::from(io::ErrorKind::NotFound)), 127);
-        assert_eq!(start_code(&io::Error::from(rustix::io::Errno::NOEXEC)), 126);
-        assert_eq!(start_code(&io::Error::from(rustix::io::Errno::AGAIN)), 1);
+        assert_eq!(start_code(&io::Error::from(Errno::NOEXEC)), 126);
+        assert_eq!(start_code(&io::Error::from(Errno::AGAIN)), 1);
     }
 }

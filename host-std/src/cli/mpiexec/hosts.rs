@@ -25,7 +25,8 @@ pub(super) fn file(text: &str) -> Result<Vec<Host>, String> {
         let Some(first) = words.next() else { continue };
         if let Some(other) = words.next() {
             return Err(format!(
-                "'{other}' behind a host is not known; '-bind-to' binds all ranks"
+                "'{other}' behind a host is not known; '{first}:4' says how many ranks it takes, and \
+                 '-bind-to' binds all ranks"
             ));
         }
         hosts.push(host(first)?);

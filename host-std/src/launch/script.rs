@@ -1,0 +1,94 @@
+//! Programs that the system does not run by itself: text without a first line that names an interpreter,
+//! which `execvp` and every shell give to `/bin/sh`, and text whose interpreter is not there.
+
+use rustix::io::Errno;
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+
+/// Who reads text that names nobody.
+pub const SHELL: &CStr = c"/bin/sh";
+
+/// What [`SHELL`] is started with in place of the program at `path` with its `words`, of which the first is
+/// its name; none unless the program is text.
+pub fn by_shell(path: &CStr, words: &[CString]) -> Option<Vec<CString>> {
+    let start = start(path)?;
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    // A program for another machine, or half of one, is not to be read as commands.
+    if start.is_empty() || line.contains(&0) {
+        return None;
+    }
+    let fixed = [SHELL.to_owned(), c"--".to_owned(), path.to_owned()];
+    Some(fixed.into_iter().chain(words.iter().skip(1).cloned()).collect())
+}
+
+/// Adds to `error`, with which the program at `path` did not start, what its first line has to do with it.
+pub fn explained(error: Errno, path: &CStr) -> io::Error {
+    let error = io::Error::from(error);
+    let start = start(path).unwrap_or_default();
+    let Some(line) = start.strip_prefix(b"#!").filter(|_| error.kind() == io::ErrorKind::NotFound)
+    else {
+        return error;
+    };
+    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    // Only blanks are taken off by the system.
+    let line = line.trim_ascii_start();
+    let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
+    let name = line[..end].escape_ascii();
+    let why = match line[..end].ends_with(b"\r") {
+        true => {
+            "; lines end with a carriage return there, as editors on Windows write them, and \
+                 sed -i 's/\\r$//' takes it out"
+        }
+        false => "",
+    };
+    io::Error::new(error.kind(), format!("{error}: its first line names '{name}'{why}"))
+}
+
+/// The first bytes of a file, if it can be read.
+fn start(path: &CStr) -> Option<Vec<u8>> {
+    let mut start = Vec::new();
+    let file = File::open(OsStr::from_bytes(path.to_bytes())).ok()?;
+    file.take(LOOKED_AT).read_to_end(&mut start).ok()?;
+    Some(start)
+}
+
+/// As much as the system looks at for a first line.
+const LOOKED_AT: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, content: &[u8]) -> CString {
+        let path = std::env::temp_dir().join(format!("script-{}-{name}", std::process::id()));
+        std::fs::write(&path, content).unwrap();
+        CString::new(path.as_os_str().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn only_text_is_given_to_the_shell() {
+        let words = [c"name".to_owned(), c"a b".to_owned()];
+        let text = file("text", b"echo x\n\0behind it anything may stand");
+        let read = by_shell(&text, &words).unwrap();
+        assert_eq!(read, [c"/bin/sh".into(), c"--".into(), text, c"a b".to_owned()]);
+        for (name, content) in [("elf", &b"\x7fELF\x02\x01\x01\0\0\n"[..]), ("empty", b"")] {
+            assert_eq!(by_shell(&file(name, content), &words), None);
+        }
+        assert_eq!(by_shell(c"/no/such/file", &words), None);
+    }
+
+    #[test]
+    fn an_interpreter_that_is_not_there_is_named() {
+        let said = |content: &[u8]| explained(Errno::NOENT, &file("first", content)).to_string();
+        assert!(said(b"#! /no/such -x\nbody").ends_with(": its first line names '/no/such'"));
+        assert!(
+            said(b"#!/bin/sh\r\nbody").contains("names '/bin/sh\\r'; lines end with a carriage")
+        );
+        assert!(!said(b"\x7fELF").contains("first line"));
+        let other = explained(Errno::ACCESS, &file("other", b"#!/bin/sh\n"));
+        assert_eq!(other.kind(), io::ErrorKind::PermissionDenied);
+        assert!(!other.to_string().contains("first line"));
+    }
+}

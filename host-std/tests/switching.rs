@@ -70,6 +70,10 @@ fn as_many_ranks_start_as_were_asked_for() {
     // Hydra reads these as 0 and starts one rank.
     refused(&["-n", "many", "echo"], &["'-n many'", "not a number of ranks"]);
     refused(&["-n", "0", "echo"], &["'-n 0'", "at least one"]);
+    // As there, two numbers are none; the same one twice is no question.
+    refused(&["-np", "2", "-n", "3", "echo"], &["'-n 3'", "'2' before"]);
+    refused(&["-wdir", "/", "-wdir", "/usr", "pwd"], &["'-wdir /usr'", "'/' before"]);
+    run(&mut mpiexec(["-n", "1", "-n", "1", "true", ":", "-n", "2", "true"])).exits_with(0);
 }
 
 #[test]

@@ -144,6 +144,12 @@ impl<'a> Reader<'a> {
             }
             Does::Own(ours, reword) => {
                 let said = self.said(ours, reword(value).map_err(wrong)?, &wrong)?;
+                let is_said = |old: &&Said| old.option.name == ours && old.value != said.value;
+                // Which of the two is meant only whoever typed them knows.
+                if let Some(old) = part.said.iter().find(is_said).filter(|_| ONCE.contains(&ours)) {
+                    let old = old.value.display();
+                    return Err(wrong(format!("it was '{old}' before; say it once for a program")));
+                }
                 part.said.push(said);
             }
             Does::Hosts => self.hosts = Some(hosts::list(&value.to_string_lossy()).map_err(wrong)?),
@@ -324,6 +330,9 @@ pub(super) fn unreadable(option: &str, file: &OsStr, error: &io::Error) -> Usage
 
 /// The word between two programs.
 const NEXT: &str = ":";
+
+/// What a program has one of.
+const ONCE: [&str; 2] = ["ranks", "wdir"];
 
 /// Hydra's word for this node where a file is expected.
 const USE_LOCALHOST: &str = "HYDRA_USE_LOCALHOST";

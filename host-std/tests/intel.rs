@@ -58,7 +58,6 @@ fn jobs_start_jobs_and_find_each_other_by_name() {
     let ran = run(on_loopback(&mut command)).exits_with(0).says_nothing();
     assert_eq!(ran.lines().last(), Some(&"universe 7, 3 children, codes 0 0 0"), "{}", ran.out);
 
-    // Its own launcher has nobody who keeps names.
     let ran = mpi(3, &service, &[]).exits_with(0).says_nothing();
     assert!(ran.out.contains("the desk was told 4711"), "{}", ran.out);
 }

@@ -142,6 +142,7 @@ fn what_is_wrong_with_pmix_ranks_that_play_what_was_written_for_pmi_is_seen() {
         ("put-fence-get", MutantKind::SwallowRelease, "waits"),
         ("put-fence-get", MutantKind::SwallowRelease, "expected"),
         ("leave-early", MutantKind::ForgetReport, "named"),
+        ("names", MutantKind::WrongPort, "name"),
         ("abort", MutantKind::ForgetReport, "named"),
         ("leave-early", MutantKind::BlameAnother, "blamed"),
     ] {

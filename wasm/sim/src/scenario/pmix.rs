@@ -104,20 +104,22 @@ fn said_once(step: &Step) -> Result<Option<Step>, String> {
     }))
 }
 
-/// What is not to be had in PMIx, or not here.
-const fn lacks(step: &Step) -> Option<&'static str> {
+/// What is not to be had in PMIx.
+fn lacks(step: &Step) -> Option<&'static str> {
     Some(match step {
         Step::Ring { .. } => "asks for a ring, which PMIx does not have",
         Step::Put { node: true, .. } | Step::Get { node: true, .. } => {
             "shares attributes of a node, which PMIx does not have"
         }
-        Step::Get { of: Some(_), .. } | Step::Connect { .. } | Step::Disconnect { .. } => {
-            "connects jobs, which PMIx has, and its client here does not ask for"
+        Step::Get { of: Some(_), .. } => {
+            "asks for keys of a whole job, and in PMIx ranks have them"
         }
-        Step::Publish { .. } | Step::Unpublish { .. } | Step::Lookup { .. } => {
-            "publishes names, which PMIx has, and its client here does not ask for"
+        Step::Connect { .. } | Step::Disconnect { .. } => {
+            "connects jobs by one rank, and in PMIx all ranks of both jobs do that"
         }
-        Step::Spawn { .. } => "spawns a job, which PMIx has, and its client here does not ask for",
+        Step::Spawn { preputs, .. } if !preputs.is_empty() => {
+            "spawns a job that finds keys, which PMIx does not have"
+        }
         Step::Say(_) | Step::Await(_) => RAW,
         _ => return None,
     })

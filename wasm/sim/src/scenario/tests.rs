@@ -181,14 +181,19 @@ fn what_pmix_ranks_cannot_say_is_named() {
         ("host store 500", "store"),
         ("script all\n put k ~1024\nend", "too long for PMI"),
         ("script all\n put ~64 v\nend", "too long for PMI"),
-        ("script all\n get k of sea\nend", "connects jobs"),
+        ("script all\n get k of sea\nend", "keys of a whole job"),
+        ("script all\n connect sea\nend", "connects jobs by one rank"),
+        ("script all\n spawn sea k v\nend", "that finds keys"),
     ] {
         let scenario: Scenario = text.parse().unwrap();
         let what = scenario.in_pmix().unwrap_err();
         assert!(what.contains(part), "{text}: {what}");
     }
-    let longest: Scenario = "script all\n put ~63 ~1023\nend".parse().unwrap();
-    assert!(longest.in_pmix().is_ok());
+    for text in
+        ["script all\n put ~63 ~1023\nend", "script all\n publish s p\n lookup s\n spawn sea\nend"]
+    {
+        assert!(text.parse::<Scenario>().unwrap().in_pmix().is_ok(), "{text}");
+    }
 }
 
 #[test]

@@ -17,16 +17,20 @@
 mod fields;
 mod json;
 #[cfg(feature = "played")]
+mod links;
+#[cfg(feature = "runs")]
 mod played;
 #[cfg(feature = "recorded")]
 mod recorded;
 mod story;
-#[cfg(feature = "played")]
+#[cfg(feature = "runs")]
 mod view;
 
+#[cfg(feature = "played")]
+pub use links::{read_link, write_link};
+#[cfg(feature = "runs")]
+pub use played::Play;
 #[cfg(feature = "pmix")]
 pub use played::in_pmix;
-#[cfg(feature = "played")]
-pub use played::{Play, read_link, write_link};
 #[cfg(feature = "recorded")]
 pub use recorded::{Recording, prove};

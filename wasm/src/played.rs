@@ -3,7 +3,6 @@
 use crate::json::Json;
 use crate::story::Story;
 use crate::view;
-use pmi_sim::link::{Link, Told};
 use pmi_sim::world::{Injected, Injection, Options};
 use pmi_sim::{Scenario, World, trace};
 use wasm_bindgen::prelude::*;
@@ -89,54 +88,6 @@ pub fn in_pmix(scenario: &str) -> Result<String, JsError> {
     let scenario: Scenario = scenario.parse()?;
     let sentence = |what| JsError::new(&format!("This scenario {what}."));
     scenario.in_pmix().map(|as_pmix| as_pmix.to_string()).map_err(sentence)
-}
-
-/// What a link says, behind the `#` of an address.
-///
-/// Errors: what is no link, and why.
-#[wasm_bindgen]
-pub fn read_link(fragment: &str) -> Result<String, JsError> {
-    Ok(written(&fragment.parse()?))
-}
-
-/// A link to runs of one scenario and seed: `named` by its name or else by its whole text; `done` to
-/// them a line each, with an empty line between two runs; `view` as `name=value`, a line each.
-///
-/// Errors: a line that cannot be read.
-#[wasm_bindgen]
-pub fn write_link(
-    named: bool,
-    scenario: String,
-    seed: u64,
-    done: &str,
-    at: u32,
-    view: &str,
-) -> Result<String, JsError> {
-    let mut link = Link::new(if named { Told::Name(scenario) } else { Told::Text(scenario) }, seed);
-    let runs = done.split("\n\n").map(|run| run.lines().map(str::parse).collect());
-    link.runs = runs.collect::<Result<_, _>>()?;
-    link.at = Some(at.into());
-    let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.into(), value.into()));
-    link.view = view.lines().filter_map(pair).collect();
-    Ok(link.to_string())
-}
-
-fn written(link: &Link) -> String {
-    Json::of(|json| {
-        match &link.scenario {
-            Told::Name(name) => json.text("scenario", name),
-            Told::Text(text) => json.text("text", text),
-        }
-        json.text("seed", &link.seed.to_string());
-        json.list("runs", &link.runs, |json, run| {
-            let lines: String = run.iter().map(|done| format!("{done}\n")).collect();
-            json.word(&lines);
-        });
-        json.maybe("at", link.at);
-        json.part("view", |json| {
-            link.view.iter().for_each(|(name, value)| json.text(name, value));
-        });
-    })
 }
 
 impl Play {
@@ -266,19 +217,6 @@ mod tests {
         assert!(play.story().contains("by-hand") && !play.story().contains("rank 1 exit"));
         play.act(play.whole.steps(), "order 1 wait").unwrap();
         assert!(play.story().contains("rank 1 exit 0"));
-    }
-
-    #[test]
-    fn a_link_is_told_field_by_field() {
-        let text = "#scenario=x&seed=18446744073709551615&do=1+kill+0&branch&at=7&follow=2";
-        let link = written(&text.parse().unwrap());
-        assert_eq!(
-            link,
-            "{\"scenario\":\"x\",\"seed\":\"18446744073709551615\",\"runs\":[\"1 kill 0\\n\",\"\"],\
-             \"at\":7,\"view\":{\"follow\":\"2\"}}"
-        );
-        let again = write_link(true, "x".into(), u64::MAX, "1 kill 0\n\n", 7, "follow=2");
-        assert_eq!(again.unwrap_or_default(), text);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::json::Json;
 use pmi_sim::World;
 use pmi_sim::actor::{Habits, Life};
-use pmi_sim::scenario::Dialect;
+use pmi_sim::scenario::{self, Dialect};
 use pmi_sim::snapshot::{PipeView, RankView, Snapshot};
 
 /// Writes how `world` stands.
@@ -98,7 +98,7 @@ fn legal(rank: &RankView, dialect: Dialect) -> &'static [&'static str] {
     match rank.client {
         _ if !is_free || rank.habits.has_left => &[],
         "fresh" => &["open", "init"],
-        "open" if dialect == Dialect::Pmix => &PMIX,
+        "open" if scenario::PMIX && dialect == Dialect::Pmix => &PMIX,
         "open" if dialect.is_pmi(2) => &FRAMES,
         "open" => &LINES,
         _ => &[],

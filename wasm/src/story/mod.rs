@@ -6,7 +6,7 @@ use pmi_core::command::{Group, Request};
 use pmi_core::wire::{Framed, pmi1, pmi2};
 use std::collections::VecDeque;
 
-#[cfg(feature = "played")]
+#[cfg(feature = "runs")]
 mod world;
 
 /// What happened in a run, simulated or recorded.

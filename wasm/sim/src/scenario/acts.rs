@@ -221,15 +221,15 @@ impl Unroller<'_> {
             Step::Put { node: false, key, value } if self.speaks_pmix() => {
                 Ask::PutFor { scope: Scope::Global, key: fill(key)?, value: fill(value)? }
             }
-            Step::PutFor { scope, key, value } => {
+            Step::PutFor { scope, key, value } if PMIX => {
                 Ask::PutFor { scope: *scope, key: fill(key)?, value: fill(value)? }
             }
-            Step::Commit => Ask::Commit,
+            Step::Commit if PMIX => Ask::Commit,
             // PMI does not say whose value it wants; in PMIx that is whoever has put it.
             Step::Get { node: false, key, of: None, wanted: want, .. } if self.speaks_pmix() => {
                 Ask::GetOf { rank: None, key: fill(key)?, now: false, wanted: wanted(want)? }
             }
-            Step::GetOf { rank, key, now, wanted: want } => Ask::GetOf {
+            Step::GetOf { rank, key, now, wanted: want } if PMIX => Ask::GetOf {
                 rank: Some(Text::plain(&fill(rank)?).number().ok_or("a process is a number")?),
                 key: fill(key)?,
                 now: *now,

@@ -13,42 +13,42 @@ impl Scenario {
     /// The same with all ranks in PMIx, under a name of its own; as it is if all of them speak it already.
     ///
     /// Errors: what PMIx ranks cannot do of it, as a sentence goes on that begins with the scenario.
-    pub fn in_pmix(&self) -> Result<Self, String> {
+    pub fn in_pmix(&self) -> Result<Self, &'static str> {
+        let mut scenario = self.clone();
         if (0..self.ranks).all(|rank| self.plan(rank).dialect == Dialect::Pmix) {
-            return Ok(self.clone());
+            return Ok(scenario);
         }
         if self.host.store_bytes > 0 {
-            return Err("fills the store of PMI, and what PMIx ranks put is not kept there".into());
+            return Err("fills the store of PMI, and what PMIx ranks put is not kept there");
         }
         if self.faults.iter().any(|fault| matches!(fault.what, Trouble::Say(_))) {
-            return Err(RAW.into());
+            return Err(RAW);
         }
-        let mut scenario = self.clone();
-        scenario.expects.retain(holds);
+        if (0..self.ranks).any(|rank| self.puts_long(rank)) {
+            return Err("puts what is too long for PMI, and is not for PMIx");
+        }
         for script in &mut scenario.scripts {
-            script.steps = said(&script.steps)?;
+            script.steps = said(std::mem::take(&mut script.steps))?;
         }
-        (0..self.ranks).try_for_each(|rank| self.check_lengths(rank))?;
+        scenario.expects.retain(holds);
         scenario.name.push_str(AS_PMIX);
-        let plain = |traits: &Traits| Traits { dialect: None, dials: None, ..*traits };
-        scenario.all = Traits { dialect: Some(Dialect::Pmix), ..plain(&self.all) };
-        let only = self.only.iter().map(|(rank, traits)| (*rank, plain(traits)));
-        scenario.only = only.filter(|(_, traits)| *traits != Traits::default()).collect();
+        for (_, traits) in scenario.only.iter_mut() {
+            (traits.dialect, traits.dials) = (None, None);
+        }
+        scenario.only.retain(|_, traits| *traits != Traits::default());
+        (scenario.all.dialect, scenario.all.dials) = (Some(Dialect::Pmix), None);
         Ok(scenario)
     }
 
-    /// What PMI refuses for its length, PMIx takes.
-    fn check_lengths(&self, rank: u32) -> Result<(), String> {
+    /// Whether a rank puts what PMI refuses for its length. A script that cannot be played puts nothing.
+    fn puts_long(&self, rank: u32) -> bool {
         let is_long = |act: &Act| match act {
             Act::Ask { ask: Ask::Put { key, value, .. }, .. } => {
                 key.len() >= KEY_BYTES || value.len() >= VALUE_BYTES
             }
             _ => false,
         };
-        match acts(self, rank).map_err(|error| error.what)?.iter().any(is_long) {
-            true => Err("puts what is too long for PMI, and is not for PMIx".into()),
-            false => Ok(()),
-        }
+        acts(self, rank).is_ok_and(|acts| acts.iter().any(is_long))
     }
 }
 
@@ -62,15 +62,18 @@ const fn holds(expect: &Expect) -> bool {
 }
 
 /// The steps as PMIx ranks say them.
-fn said(steps: &[Step]) -> Result<Vec<Step>, String> {
+fn said(steps: Vec<Step>) -> Result<Vec<Step>, &'static str> {
     let mut all = Vec::new();
     let mut is_uncommitted = false;
     for step in steps {
-        if is_uncommitted && !puts(step) && *step != Step::Commit {
+        let is_put = puts(&step);
+        if is_uncommitted && !is_put && step != Step::Commit {
             all.push(Step::Commit);
         }
-        is_uncommitted = puts(step);
-        all.extend(said_once(step)?);
+        is_uncommitted = is_put;
+        if let Some(step) = said_once(step)? {
+            all.push(step);
+        }
     }
     if is_uncommitted {
         all.push(Step::Commit);
@@ -88,20 +91,23 @@ fn puts(step: &Step) -> bool {
 }
 
 /// A step as PMIx ranks say it; nothing if they know the answer.
-fn said_once(step: &Step) -> Result<Option<Step>, String> {
-    Ok(Some(match step {
+fn said_once(mut step: Step) -> Result<Option<Step>, &'static str> {
+    if let Some(what) = lacks(&step) {
+        return Err(what);
+    }
+    match &mut step {
         Step::Maxes | Step::Name => return Ok(None),
-        Step::Also(step) => return Ok(said_once(step)?.map(|step| Step::Also(Box::new(step)))),
-        Step::Repeat { times, name, steps } => {
-            Step::Repeat { times: *times, name: name.clone(), steps: said(steps)? }
+        Step::Also(other) => {
+            let other = said_once(std::mem::replace(&mut **other, Step::Wait))?;
+            return Ok(other.map(|step| Step::Also(Box::new(step))));
         }
-        Step::Each { name, steps } => Step::Each { name: name.clone(), steps: said(steps)? },
-        Step::Fence { group, tag: _ } => Step::Fence { group: group.clone(), tag: None },
-        lacking => match lacks(lacking) {
-            Some(what) => return Err(what.into()),
-            None => lacking.clone(),
-        },
-    }))
+        Step::Repeat { steps, .. } | Step::Each { steps, .. } => {
+            *steps = said(std::mem::take(steps))?;
+        }
+        Step::Fence { tag, .. } => *tag = None,
+        _ => {}
+    }
+    Ok(Some(step))
 }
 
 /// What is not to be had in PMIx.

@@ -2,7 +2,7 @@
 
 use super::lines::{Line, Lines};
 use crate::scenario::words::Phrase;
-use crate::scenario::{GroupPhrase, ScenarioError, Step};
+use crate::scenario::{GroupPhrase, PMIX, ScenarioError, Step};
 use pmi_core::client::pmix::Scope;
 
 /// Reads one step, on one line.
@@ -63,13 +63,13 @@ fn step(line: &mut Line) -> Result<Step, String> {
             key: line.phrase("the key")?,
             value: line.phrase("the value")?,
         },
-        "put-local" | "put-remote" => Step::PutFor {
+        "put-local" | "put-remote" if PMIX => Step::PutFor {
             scope: if word == "put-local" { Scope::Local } else { Scope::Remote },
             key: line.phrase("the key")?,
             value: line.phrase("the value")?,
         },
-        "commit" => Step::Commit,
-        "get-of" => Step::GetOf {
+        "commit" if PMIX => Step::Commit,
+        "get-of" if PMIX => Step::GetOf {
             rank: line.phrase("the rank")?,
             key: line.phrase("the key")?,
             now: line.is("now"),

@@ -3,7 +3,7 @@
 use super::{Census, Found};
 use crate::note::Note;
 use crate::ranks::in_order;
-use crate::scenario::{Ask, Group, Home, PMIX, Scenario};
+use crate::scenario::{Ask, Group, Home, JobPlan, PMIX, Scenario};
 use pmi_core::wire::pmix::names::Status;
 
 /// All fences so far, by who takes part.
@@ -70,13 +70,7 @@ impl Fences {
     pub(super) fn new(scenario: &Scenario) -> Self {
         Self {
             homes: (0..scenario.ranks).map(|rank| scenario.home(rank)).collect(),
-            jobs: scenario
-                .all_jobs()
-                .map(|plan| {
-                    let home = scenario.home(plan.first);
-                    (plan.name, home)
-                })
-                .collect(),
+            jobs: if PMIX { named(scenario) } else { Vec::new() },
             nodes: (0..scenario.ranks).map(|rank| scenario.node(rank)).collect(),
             groups: Vec::new(),
             inside: (0..scenario.ranks).map(|_| Vec::new()).collect(),
@@ -263,6 +257,12 @@ impl Fences {
             ));
         }
     }
+}
+
+/// Where the ranks of each job are.
+fn named(scenario: &Scenario) -> Vec<(String, Home)> {
+    let home = |plan: JobPlan| (plan.name, scenario.home(plan.first));
+    scenario.all_jobs().map(home).collect()
 }
 
 impl Round {

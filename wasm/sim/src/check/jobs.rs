@@ -87,7 +87,7 @@ impl Jobs {
             }
             // What PMIx connects is judged by its answer.
             Note::Asked { rank, ask: Ask::Connect { .. } | Ask::Disconnect { .. }, .. }
-                if census.of(*rank).speaks_pmix => {}
+                if PMIX && census.of(*rank).speaks_pmix => {}
             Note::Asked { rank, ask: Ask::Connect { job }, .. } => {
                 if let Some(link) = self.link(*rank, job) {
                     link.may_be = true;
@@ -116,7 +116,7 @@ impl Jobs {
                         link.is_sure |= is_yes && changes == 0;
                     }
                 }
-                Ask::Disconnect { .. } if census.of(*rank).speaks_pmix => {}
+                Ask::Disconnect { .. } if PMIX && census.of(*rank).speaks_pmix => {}
                 Ask::Disconnect { job } if got.is_success() => {
                     if let Some(link) = self.link(*rank, job) {
                         link.may_be = link.open > 0;

@@ -4,7 +4,7 @@ use super::{Checks, Found};
 use crate::actor::{Actor, Life, Waiting};
 use crate::host::Host;
 use crate::net::Net;
-use crate::scenario::{Act, Ask, Way};
+use crate::scenario::{Act, Ask, PMIX, Way};
 
 pub(super) fn judge(
     actors: &[Actor],
@@ -56,10 +56,12 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
     let ask = &waiting.ask;
     let fence = match ask {
         Ask::Fence { .. } | Ask::Ring { .. } => checks.fences.entered(rank, waiting.number)?,
-        Ask::Connect { .. } | Ask::Disconnect { .. } if checks.census.of(rank).speaks_pmix => {
+        Ask::Connect { .. } | Ask::Disconnect { .. }
+            if PMIX && checks.census.of(rank).speaks_pmix =>
+        {
             checks.fences.entered(rank, waiting.number)?
         }
-        Ask::Lookup { service, wait: true, .. } => {
+        Ask::Lookup { service, wait: true, .. } if PMIX => {
             let what = format!("rank {rank} waits for `{ask}`, which is published");
             return checks.names.is_sure(service).then_some(what);
         }
@@ -83,7 +85,7 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
     // A fence of PMIx ends without those that are gone, whoever has reported them, and waits for the others.
     let is_gone = |rank: u32| census.of(rank).is_done() && !census.of(rank).is_tainted();
     let inside = || checks.fences.inside(fence);
-    if inside().all(|rank| census.of(rank).speaks_pmix) {
+    if PMIX && inside().all(|rank| census.of(rank).speaks_pmix) {
         if !missing.iter().all(|rank| is_gone(*rank)) {
             return None;
         }

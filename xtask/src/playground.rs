@@ -212,7 +212,7 @@ fn at(path: &Path, error: impl std::fmt::Display) -> String {
 /// is compressed. The page begins with the first; the second is loaded when somebody opens a file, the third
 /// when a rank speaks PMIx.
 const PARTS: &[(&str, usize)] =
-    &[("played", 150 * 1024), ("recorded", 110 * 1024), ("pmix", 235 * 1024)];
+    &[("played", 150 * 1024), ("recorded", 110 * 1024), ("pmix", 225 * 1024)];
 
 /// Logs that lessons are about, among those that the importers are tested with, and their names there.
 const LOGS: &[(&str, &str)] =

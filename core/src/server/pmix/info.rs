@@ -110,8 +110,18 @@ where
         let of_job = || kvals().find(|kval| kval.key == key).map(|kval| kval.value);
         let in_array = || {
             let arrays = kvals().filter_map(|kval| {
-                let arrays = [keys::SESSION_ARRAY, keys::NODE_ARRAY, keys::APP_ARRAY];
-                arrays.contains(&kval.key).then(|| kval.value.array())?
+                let name = match kval.key {
+                    keys::NODE_ARRAY => Some(keys::NODEID),
+                    keys::APP_ARRAY => Some(keys::APPNUM),
+                    keys::SESSION_ARRAY => None,
+                    _ => return None,
+                };
+                let array = kval.value.array()?;
+                // The node or application of somebody else has other values.
+                let own = name.and_then(|name| self.of_rank(rank)?.find(name));
+                let its = name.and_then(|name| array.find(name));
+                let is_others = own.is_some() && its.is_some() && own != its;
+                (!is_others).then_some(array)
             });
             { arrays }.find_map(|array| array.find(key))
         };

@@ -75,6 +75,18 @@ impl Hall {
         });
     }
 
+    /// The number in the answer to a get.
+    fn number(&mut self, client: usize) -> Option<i64> {
+        let body = self.answer(client);
+        let mut from = Unpacker::new(&body, self.clients[client].1);
+        let status = from.one(Type::STATUS).unwrap().i32().unwrap();
+        assert_eq!(Status(status), Status::SUCCESS);
+        let object = from.one(Type::BYTE_OBJECT).unwrap().blob().unwrap();
+        let mut from = Unpacker::new(object, Format::PLAIN);
+        Proc::read(from.one(Type::PROC).unwrap()).unwrap();
+        Kvals::after(from).next()?.unwrap().value.number()
+    }
+
     /// The processes in the answer to a question after peers.
     fn peers(&mut self, client: usize, node: Option<&str>) -> Result<Vec<u32>, Status> {
         self.ask(client, Command::RESOLVE_PEERS, &|to| {
@@ -109,6 +121,39 @@ fn shown(info: &Info<'_>) -> String {
         _ => String::new(),
     };
     std::format!("{key}={value}")
+}
+
+#[test]
+fn a_rank_is_asked_for_what_its_own_application_and_node_are() {
+    let info = packed(Format::PLAIN, &|to| {
+        to.one(Type::KVAL).text(Some(keys::JOB_SIZE)).of(Type::UINT32).u32(3);
+        for (array, name, key) in [
+            (keys::APP_ARRAY, keys::APPNUM, keys::APP_SIZE),
+            (keys::NODE_ARRAY, keys::NODEID, keys::NODE_SIZE),
+        ] {
+            for (number, size) in [(0, 2), (1, 1)] {
+                to.one(Type::KVAL).text(Some(array)).of(Type::DATA_ARRAY).of(Type::INFO).size(2);
+                to.text(Some(name)).u32(0).of(Type::UINT32).u32(number);
+                to.text(Some(key)).u32(0).of(Type::UINT32).u32(size);
+            }
+        }
+        for (rank, own) in [(0, 0), (1, 0), (2, 1)] {
+            to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT).nested(|to| {
+                to.one(Type::PROC_RANK).u32(rank);
+                to.one(Type::KVAL).text(Some(keys::APPNUM)).of(Type::UINT32).u32(own);
+                to.one(Type::KVAL).text(Some(keys::NODEID)).of(Type::UINT32).u32(own);
+            });
+        }
+    });
+    let mut hall = Hall::described(3, &info);
+    hall.join(0, Format::PLAIN);
+    for key in [keys::APP_SIZE, keys::NODE_SIZE] {
+        let sizes = [0, 1, 2].map(|rank| {
+            hall.get(0, rank, std::str::from_utf8(key).ok(), true);
+            hall.number(0)
+        });
+        assert_eq!(sizes, [Some(2), Some(2), Some(1)]);
+    }
 }
 
 #[test]

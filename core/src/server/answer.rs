@@ -43,7 +43,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
         reply.code = match (&reply.answer, &exchange.owed) {
             (Answer::Missing, _) => Code::INIT,
             (Answer::Refused(reason), _) => reason.code(),
-            (_, Owed::Spawned(Err(code), _)) if parts::SPAWN => *code,
+            (_, Owed::Spawned(_, Err(code), _)) if parts::SPAWN => *code,
             _ => Code::SUCCESS,
         };
         let word: &[u8] = match &exchange.owed {
@@ -86,7 +86,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
             }
             Owed::Notice(notice) if parts::DIAL => Answer::Notice(*notice),
             Owed::All(listing) if parts::CIRCLES => self.listed(listing),
-            Owed::Spawned(_, codes) if parts::SPAWN => {
+            Owed::Spawned(.., codes) if parts::SPAWN => {
                 let job = self.other.map(|job| Text::plain(job.name().as_bytes()));
                 Answer::Made { job, codes: codes.runs() }
             }

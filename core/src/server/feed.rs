@@ -172,10 +172,11 @@ impl<S: Storage> Server<S> {
             talk.challenge.as_ref().map_or(&b""[..], |challenge| challenge.nonce().as_bytes());
         let has_tags = parts::GROUPS && talk.version == Some(Version::V1_2);
         let mut facts = Facts { job, names: &self.names, rank, nonce, has_tags, other: None };
-        let due = talk.exchanges().find(|(_, exchange)| facts.is_due(&exchange.owed));
+        let is_due = |exchange: &Exchange| facts.is_due(&exchange.owed) && !talk.is_early(exchange);
+        let due = talk.exchanges().find(|(_, exchange)| is_due(exchange));
         let Some((at, exchange)) = due else { return Ok(None) };
         if (parts::CIRCLES || parts::SPAWN)
-            && let Owed::Spawned(Ok(other), _)
+            && let Owed::Spawned(_, Ok(other), _)
             | Owed::Foreign(other, _)
             | Owed::All(Listing { job: other, .. }) = exchange.owed
         {

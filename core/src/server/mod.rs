@@ -386,12 +386,10 @@ impl<S: Storage> Server<S> {
         let codes = Codes::new(codes)?;
         let missing = Misuse::NoSuch { what: "spawn" };
         let talk = &mut self.sessions.get_mut(session.0 as usize).ok_or(missing)?.talk;
-        let waits = |(_, waits): &(usize, &Exchange)| match waits.owed {
-            Owed::Spawn(number) => number as usize == exchange,
-            _ => false,
-        };
-        let place = talk.exchanges().find(waits).ok_or(missing)?.0;
-        talk.exchanges.get_mut(place).ok_or(missing)?.owed = Owed::Spawned(made, codes);
+        let number = u32::try_from(exchange).map_err(|_| missing)?;
+        let place = talk.exchanges().find(|(_, waits)| waits.owed == Owed::Spawn(number));
+        let waits = talk.exchanges.get_mut(place.ok_or(missing)?.0).ok_or(missing)?;
+        waits.owed = Owed::Spawned(number, made, codes);
         push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
         Ok(())
     }

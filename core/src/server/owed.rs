@@ -73,7 +73,7 @@ pub enum Owed {
     /// What becomes of the spawn with this number.
     Spawn(u32),
     /// What became of it: the job that was spawned, or why there is none.
-    Spawned(Result<JobId, Code>, Codes),
+    Spawned(u32, Result<JobId, Code>, Codes),
 }
 
 /// The codes of all processes of a spawn, in stretches; those behind the last have a count of 0.

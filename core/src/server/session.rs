@@ -164,6 +164,18 @@ impl<X: Slots<Exchange>> Talk<X> {
         (0..self.exchanges.end()).filter_map(|at| Some((at, self.exchanges.get(at)?)))
     }
 
+    /// Whether the answer to a spawn has to wait for that to an earlier one. A client that gives no
+    /// names to its questions takes answers of one kind in the order of those.
+    pub(super) fn is_early(&self, exchange: &Exchange) -> bool {
+        let is_nameless = |one: &Exchange| one.question.tag.as_bytes().is_empty();
+        let Owed::Spawned(number, ..) = exchange.owed else { return false };
+        let is_earlier = |other: &Exchange| match other.owed {
+            Owed::Spawn(of) | Owed::Spawned(of, ..) => of < number && is_nameless(other),
+            _ => false,
+        };
+        parts::SPAWN && is_nameless(exchange) && self.exchanges().any(|(_, one)| is_earlier(one))
+    }
+
     pub(super) fn has_exchange(&self) -> bool {
         self.exchanges.end() > 0
     }

@@ -571,3 +571,42 @@ fn an_answer_that_does_not_fit_is_kept() {
     assert_eq!(session.poll_transmit(&mut [0; 64][..needed]), Ok(Some(needed)));
     assert_eq!(session.poll_transmit(&mut []), Ok(None));
 }
+
+#[test]
+fn spawns_without_names_are_answered_in_their_order() {
+    let line = "mcmd=spawn\nnprocs=1\nexecname=/bin/a\ntotspawns=1\nspawnssofar=1\nendcmd\n";
+    let frame = |name: &str| {
+        let body = format!(
+            "cmd=spawn;{name}ncmds=1;preputcount=0;subcmd=/bin/a;maxprocs=1;argc=0;infokeycount=0;"
+        );
+        format!("{:<6}{body}", body.len())
+    };
+    let lines = "cmd=init pmi_version=1 pmi_subversion=2\n";
+    let frames = "cmd=init pmi_version=2 pmi_subversion=0\n\
+                  37    cmd=fullinit;pmirank=0;threaded=TRUE;";
+    let (nameless, named) = (frame(""), ["thrid=1;", "thrid=2;"].map(frame));
+    for (opening, asked, in_order) in [
+        (lines, [line, line], true),
+        (frames, [&nameless, &nameless], true),
+        (frames, [&named[0], &named[1]], false),
+    ] {
+        let mut world = World::new(1);
+        world.say(0, opening);
+        let [first, second] = asked.map(|text| {
+            world.tell(0, text).unwrap();
+            let Some(Event::Spawn { session, exchange }) = world.server.poll_event() else {
+                panic!("{text}")
+            };
+            world.server.spawn_read(session);
+            (session, exchange)
+        });
+        world.server.answer_spawn(second.0, second.1, Err(Code(-3)), &[]).unwrap();
+        // Else the first one would take it for its own.
+        let early = world.hear(0);
+        assert_eq!(early.is_empty(), in_order, "{early}");
+        world.server.answer_spawn(first.0, first.1, Ok(world.job), &[]).unwrap();
+        let heard = early + &world.hear(0);
+        let [good, bad] = ["rc=0", "rc=-3"].map(|code| heard.find(code).expect(code));
+        assert_eq!(good < bad, in_order, "{heard}");
+    }
+}

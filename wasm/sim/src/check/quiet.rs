@@ -86,14 +86,11 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
     let is_gone = |rank: u32| census.of(rank).is_done() && !census.of(rank).is_tainted();
     let inside = || checks.fences.inside(fence);
     if PMIX && inside().all(|rank| census.of(rank).speaks_pmix) {
-        if !missing.iter().all(|rank| is_gone(*rank)) {
-            return None;
-        }
-        if !inside().any(doubtful) {
-            return Some(format!(
-                "rank {rank} is in a fence of PMIx that waits for {missing:?}, gone"
-            ));
-        }
+        // Unless somebody's question has not come through as it was asked.
+        let is_odd = missing.iter().all(|rank| is_gone(*rank)) && !inside().any(doubtful);
+        return is_odd.then(|| {
+            format!("rank {rank} is in a fence of PMIx that waits for {missing:?}, gone")
+        });
     }
     let done: Vec<u32> = missing.into_iter().filter(|rank| census.of(*rank).is_done()).collect();
     // A fence may wait for somebody whose last words did not come through, too.

@@ -132,7 +132,9 @@ impl Census {
                 facts.has_broken = true;
                 // A caller that is slow to say who it is may be sent away.
                 let is_known = !facts.dials || facts.has_joined;
-                if !facts.is_tainted() && !facts.is_reset && is_known {
+                // And where bytes are flipped, another caller may have taken its place.
+                let may_be_taken = facts.dials && self.is_wild;
+                if !facts.is_tainted() && !facts.is_reset && is_known && !may_be_taken {
                     found.push((
                         "harmed",
                         format!("rank {rank} did nothing wrong, and its client says: {error}"),
@@ -167,9 +169,11 @@ impl Facts {
         self.has_ended || has_said_goodbye || self.has_broken || is_known && has_hung_up
     }
 
-    /// Whether the server may take it for gone: a goodbye of PMIx may be lost on a link that breaks.
+    /// Whether the server may take it for gone: because it has aborted, or since a goodbye of PMIx may be
+    /// lost on a link that breaks.
     pub const fn may_be_gone(&self) -> bool {
-        self.is_done() || self.has_finalized && (self.has_left || self.is_reset)
+        let may_be_lost = self.has_finalized && (self.has_left || self.is_reset);
+        self.is_done() || self.has_aborted || may_be_lost
     }
 
     /// Whether it may have told the server that it is somebody else.

@@ -228,6 +228,14 @@ impl Fences {
         circle.rounds[id.round].set(rank, false);
         let count = &mut circle.entered[index(rank)];
         *count = count.saturating_sub(1);
+        // What another thread of it has asked for meanwhile is its question in this round.
+        let inside = self.inside.get_mut(index(rank)).into_iter().flatten();
+        let later = inside.filter(|(_, one)| one.circle == id.circle && one.round > id.round);
+        for (_, one) in later {
+            circle.rounds[one.round].set(rank, false);
+            one.round -= 1;
+            circle.rounds[one.round].set(rank, true);
+        }
     }
 
     fn leave(

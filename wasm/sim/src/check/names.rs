@@ -101,7 +101,9 @@ impl Names {
     fn judge(&self, rank: u32, service: &[u8], asked: Asked, got: &Got) -> Option<String> {
         let text = service.escape_ascii();
         let Some(port) = got.value() else {
-            let is_lost = asked.is_sure && self.is_sure(service);
+            // Not where it was forgotten in between, and published again.
+            let was_sure = asked.is_sure && asked.forgotten == self.forgotten;
+            let is_lost = was_sure && self.is_sure(service);
             let what = format!("rank {rank} did not find service `{text}`, which was published");
             return is_lost.then_some(what);
         };

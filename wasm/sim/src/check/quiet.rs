@@ -85,7 +85,10 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
     // A fence of PMIx ends without those that are gone, whoever has reported them, and waits for the others.
     let is_gone = |rank: u32| census.of(rank).is_done() && !census.of(rank).is_tainted();
     let inside = || checks.fences.inside(fence);
-    if PMIX && inside().all(|rank| census.of(rank).speaks_pmix) {
+    let speaks_pmix = |rank: u32| census.of(rank).speaks_pmix;
+    // What somebody has asked in flipped bytes need not have been a fence of PMI.
+    let is_plain = |rank: u32| !speaks_pmix(rank) && !census.of(rank).is_tainted();
+    if PMIX && inside().any(speaks_pmix) && !inside().any(is_plain) {
         // Unless somebody's question has not come through as it was asked.
         let is_odd = missing.iter().all(|rank| is_gone(*rank)) && !inside().any(doubtful);
         return is_odd.then(|| {

@@ -28,7 +28,7 @@ pub trait Memory {
     type Groups: Slots<Group<Self::Block>>;
 }
 
-/// The memory of a [`Pmix`], all of it empty at first.
+/// The memory of a [`Pmix`](super::Pmix), all of it empty at first.
 #[derive(Debug)]
 pub struct Tables<P: Memory> {
     /// See [`Memory::Connections`].

@@ -111,8 +111,8 @@ impl<P: Memory> Pmix<P> {
     }
 
     /// Lets PMIx clients into a job of the server. `info` is what they are told about it: KVALs as
-    /// they stand in the answer to REQ behind the name space, in [`Format::PLAIN`]. `posts` has an
-    /// element for each rank.
+    /// they stand in the answer to REQ behind the name space, in
+    /// [`Format::PLAIN`](crate::wire::pmix::Format::PLAIN). `posts` has an element for each rank.
     ///
     /// Errors: [`Misuse::NoRoom`].
     pub fn add_job(&mut self, job: JobId, info: P::Block, posts: P::Posts) -> Result<(), Misuse> {

@@ -26,11 +26,10 @@ pub fn by_shell(path: &CStr, words: &[CString]) -> Option<Vec<CString>> {
 /// Adds to `error`, with which the program at `path` did not start, what its first line has to do with it.
 pub fn explained(error: Errno, path: &CStr) -> io::Error {
     let error = io::Error::from(error);
-    let start = start(path).unwrap_or_default();
-    let Some(line) = start.strip_prefix(b"#!").filter(|_| error.kind() == io::ErrorKind::NotFound)
-    else {
-        return error;
-    };
+    // What else it may be is not opened: a pipe would hold us.
+    let start = if error.kind() == io::ErrorKind::NotFound { start(path) } else { None };
+    let start = start.unwrap_or_default();
+    let Some(line) = start.strip_prefix(b"#!") else { return error };
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
     // Only blanks are taken off by the system.
     let line = line.trim_ascii_start();

@@ -158,7 +158,7 @@ fn what_cannot_be_started_is_refused_and_the_spawner_goes_on() {
     refused(told, &["true"], 2_000_000_000, &[], &["2000000000 times", "open files"]);
     // Found and allowed to run, but the system cannot: noticed only when it is started.
     let words = [env!("CARGO_TARGET_TMPDIR"), "/no-format"].concat();
-    std::fs::write(&words, "no program at all\n").unwrap();
+    std::fs::write(&words, "\0no program at all\n").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&words, mode).unwrap();
     let told = "rc=-1 errcodes=-1,-1";

@@ -14,6 +14,8 @@ function start(ranks) {
     const worker = new Worker(file, { workerData, transferList: [port] });
     return new Promise((resolve, reject) => {
       worker.once("message", resolve).once("error", reject);
+      // Whose port is closed before it has begun hears nothing, and ends.
+      worker.once("exit", () => reject(new Error("ended without a word")));
     });
   });
   return { ports: channels.map(({ port2 }) => port2), said };

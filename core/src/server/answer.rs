@@ -97,15 +97,17 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
     /// What is owed when the answer was written; most questions have one answer.
     pub(super) fn rest(&self, exchange: &Exchange) -> Option<Owed> {
         let Owed::All(listing) = &exchange.owed else { return None };
-        if !exchange.question.dialect.carries(&self.listed(listing)) {
-            // The list ended with a refusal: a pair left out would be taken for one that nobody put.
-            return None;
-        }
         if !listing.is_announced {
             return Some(Owed::All(Listing { is_announced: true, ..*listing }));
         }
         let last = self.pair(listing).filter(|_| listing.left > 0)?;
-        Some(Owed::All(Listing { left: listing.left - 1, last: Some(last), ..*listing }))
+        // Else the list has ended with a refusal: a pair left out would be taken for one that nobody put.
+        let is_told = exchange.question.dialect.carries(&self.told(last)?);
+        is_told.then_some(Owed::All(Listing {
+            left: listing.left - 1,
+            last: Some(last),
+            ..*listing
+        }))
     }
 
     fn listed(&self, listing: &Listing) -> Answer<'_> {
@@ -115,14 +117,15 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
         if listing.left == 0 {
             return Answer::Nothing;
         }
-        match self.pair(listing).and_then(|id| self.other?.kvs.entry(id)) {
-            Some(entry) => {
-                let [key, value] = [entry.key, entry.value].map(Text::plain);
-                Answer::Pair(Pair { key, value })
-            }
-            // Fewer than announced: somebody replaced a pair meanwhile, and is not seen yet.
-            None => Answer::Refused(Reason::NoSuch { what: "pair any more" }),
-        }
+        // Fewer than announced: somebody replaced a pair meanwhile, and is not seen yet.
+        let fewer = Answer::Refused(Reason::NoSuch { what: "pair any more" });
+        self.pair(listing).and_then(|id| self.told(id)).unwrap_or(fewer)
+    }
+
+    fn told(&self, id: EntryId) -> Option<Answer<'_>> {
+        let entry = self.other?.kvs.entry(id)?;
+        let [key, value] = [entry.key, entry.value].map(Text::plain);
+        Some(Answer::Pair(Pair { key, value }))
     }
 
     fn pair(&self, listing: &Listing) -> Option<EntryId> {

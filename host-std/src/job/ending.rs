@@ -279,7 +279,7 @@ impl Run {
         for started in self.processes.iter().filter(|started| !leave_out(started)) {
             match &started.process {
                 Some(process) if !arrived.is_for_group => process.signal(arrived.signal),
-                Some(process) if !process.is_in_our_group() => process.signal_group(arrived.signal),
+                Some(process) if !has_it(arrived, process) => process.signal_group(arrived.signal),
                 _ => {}
             }
         }
@@ -289,8 +289,8 @@ impl Run {
     fn stand_still(&self, arrived: Arrived) -> io::Result<()> {
         let processes = self.processes.iter().filter_map(|one| one.process.as_ref());
         let ranks = processes.filter(|process| process.is_ours());
-        let has_it = |process: &Process| arrived.is_for_group && process.is_in_our_group();
-        ranks.clone().filter(|one| !has_it(one)).for_each(|one| one.signal_group(Signal::TSTP));
+        let others = ranks.clone().filter(|process| !has_it(arrived, process));
+        others.for_each(|process| process.signal_group(Signal::TSTP));
         signal::stand_still()?;
         ranks.for_each(|one| one.signal_group(Signal::CONT));
         Ok(())
@@ -338,6 +338,11 @@ impl Run {
             orphans::signal(Signal::KILL, self.launcher.guard_pid());
         }
     }
+}
+
+/// Whether a process has got a signal by itself, as all of our process group have.
+fn has_it(arrived: Arrived, process: &Process) -> bool {
+    arrived.is_for_group && process.is_in_our_group()
 }
 
 /// How a process ended, for the trace.

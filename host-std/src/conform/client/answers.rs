@@ -1,12 +1,12 @@
 //! What becomes of one message, in each manner that changes messages.
 
-use super::message::Message;
+use super::message::{Field, Message};
 
 /// A value that nobody has put: a client that tells of it, or says it again, has taken what it must not.
 pub(super) const STRANGE: &str = "not-a-value";
 
 pub(super) fn extra(message: &mut Message) {
-    message.fields.insert(1, super::message::Field::new("colour", "blue"));
+    message.fields.insert(1, Field::new("colour", "blue"));
 }
 
 /// A value of a frame holds `;` only for clients that know how it is written.
@@ -15,13 +15,13 @@ pub(super) fn inside(message: &mut Message) {
         true => format!("value={STRANGE};;found=TRUE;;value={STRANGE};;rc=1"),
         false => format!("value={STRANGE},rc=1"),
     };
-    message.fields.insert(1, super::message::Field::new("colour", &text));
+    message.fields.insert(1, Field::new("colour", &text));
 }
 
 /// In lines only: nobody sends it in frames.
 pub(super) fn text(message: &mut Message) {
     if !message.is_frame && message.has("rc") && !message.has("msg") {
-        message.fields.insert(1, super::message::Field::new("msg", "success"));
+        message.fields.insert(1, Field::new("msg", "success"));
     }
 }
 

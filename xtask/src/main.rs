@@ -20,6 +20,7 @@ mod test;
 mod tidy;
 mod toolchain;
 mod tree;
+mod vocabulary;
 mod wasm;
 
 use std::process::ExitCode;
@@ -46,6 +47,11 @@ const COMMANDS: &[Command] = &[
         names: &["tidy"],
         about: "check house rules that compilers do not know",
         run: tidy::command,
+    },
+    Command {
+        names: &["vocabulary"],
+        about: "measure names, prose and structure: [--check | --write | --list FIGURE [PATH]]",
+        run: vocabulary::command,
     },
     Command {
         names: &["bench"],

@@ -78,7 +78,7 @@ fn check_file(file: &File) -> Vec<String> {
 
 /// What a file takes from the root of its crate: the first word after `crate::` or after as many `super::`
 /// as lead there. `depth` is the file's own depth below the root.
-fn root_uses<'a>(tokens: &[Token<'a>], depth: usize) -> Vec<Token<'a>> {
+pub(crate) fn root_uses<'a>(tokens: &[Token<'a>], depth: usize) -> Vec<Token<'a>> {
     let mut uses = Vec::new();
     let mut braces = 0_usize;
     let mut inline = Vec::new(); // brace depth inside each `mod name { ... }` that is open

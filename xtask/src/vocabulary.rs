@@ -1,0 +1,361 @@
+//! `cargo xtask vocabulary`: how far names, prose and structure are from their bars, per crate and in total.
+//!
+//! Each figure is counted in the product code, without tests. `--check` fails where a total exceeds the
+//! committed figure in `xtask/vocabulary.txt`; `--write` lowers the committed figures to the present ones and
+//! never raises them, so a figure that has improved cannot deteriorate unnoticed. `--list FIGURE [PATH]` prints
+//! what a figure consists of.
+
+mod modules;
+mod prose;
+mod structure;
+
+use crate::source::{Token, tokens, without_tests};
+use crate::tree::{self, File};
+use crate::{process, report};
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::ExitCode;
+
+/// The committed totals.
+const CEILINGS: &str = "xtask/vocabulary.txt";
+
+/// One source file of a product, with the lines and tokens of tests left out.
+pub(crate) struct Source<'a> {
+    pub(crate) path: &'a str,
+    /// Directory of the nearest manifest.
+    pub(crate) package: &'a str,
+    /// Lines with their numbers, from 1.
+    pub(crate) lines: Vec<(usize, &'a str)>,
+    pub(crate) tokens: Vec<Token<'a>>,
+}
+
+/// A figure of one package or of the whole tree, and the places it consists of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Count {
+    pub(crate) value: f64,
+    pub(crate) places: Vec<String>,
+}
+
+impl Count {
+    pub(crate) fn of(places: Vec<String>) -> Self {
+        Self { value: places.len() as f64, places }
+    }
+}
+
+/// One row of the report.
+struct Figure {
+    name: &'static str,
+    about: &'static str,
+    /// The largest value to reach, for the total.
+    bar: Option<f64>,
+    /// Only the sources under this directory count.
+    scope: &'static str,
+    count: fn(&[&Source<'_>]) -> Count,
+}
+
+const FIGURES: &[Figure] = &[
+    Figure {
+        name: "persons",
+        about: "lines with whoever, somebody, nobody, ... per 1,000 comment lines",
+        bar: Some(2.0),
+        scope: "",
+        count: prose::persons,
+    },
+    Figure {
+        name: "questions",
+        about: "lines that begin with what, how, who, which, ... per 1,000 comment lines",
+        bar: Some(20.0),
+        scope: "",
+        count: prose::questions,
+    },
+    Figure {
+        name: "speech",
+        about: "lines with say, tell, told, hear, ... per 1,000 comment lines",
+        bar: Some(10.0),
+        scope: "",
+        count: prose::speech,
+    },
+    Figure {
+        name: "shared-names",
+        about: "type names that three types or more share",
+        bar: Some(8.0),
+        scope: "",
+        count: |sources| structure::shared_names(sources, 3),
+    },
+    Figure {
+        name: "crate-names",
+        about: "type names that two types of one crate share",
+        bar: None,
+        scope: "",
+        count: structure::names_not_unique,
+    },
+    Figure {
+        name: "impl-files",
+        about: "largest number of files with inherent impls of one type",
+        bar: Some(2.0),
+        scope: "host-std/",
+        count: structure::impl_files,
+    },
+    Figure {
+        name: "fields",
+        about: "fields of the largest struct",
+        bar: Some(12.0),
+        scope: "host-std/",
+        count: structure::fields,
+    },
+    Figure {
+        name: "file-lines",
+        about: "lines of the longest file",
+        bar: Some(600.0),
+        scope: "",
+        count: structure::file_lines,
+    },
+    Figure {
+        name: "cycle",
+        about: "modules in a cycle",
+        bar: Some(0.0),
+        scope: "host-std/",
+        count: modules::cycle,
+    },
+    Figure {
+        name: "public-items",
+        about: "`pub` items",
+        bar: Some(60.0),
+        scope: "host-std/src/",
+        count: structure::public_items,
+    },
+    Figure {
+        name: "pmix-server",
+        about: "parameters of PMIx handlers that are the server",
+        bar: Some(0.0),
+        scope: "core/src/server/pmix/",
+        count: structure::server_parameters,
+    },
+    Figure {
+        name: "pmix-requests",
+        about: "PMI requests that PMIx handlers build",
+        bar: Some(0.0),
+        scope: "core/src/server/pmix/",
+        count: structure::forged_requests,
+    },
+    Figure {
+        name: "product-lines",
+        about: "lines without blanks and comments",
+        bar: Some(55_400.0),
+        scope: "",
+        count: prose::product_lines,
+    },
+];
+
+pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let files = tree::files()?;
+    let sources = sources(&files);
+    match words.as_slice() {
+        [] => {
+            print!("{}", table(&sources));
+            Ok(ExitCode::SUCCESS)
+        }
+        ["--check"] => Ok(report("vocabulary", &check(&sources)?)),
+        ["--write"] => {
+            let path = process::root().join(CEILINGS);
+            fs::write(&path, lowered(&sources)?).map_err(|error| format!("{CEILINGS}: {error}"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        ["--list", name, rest @ ..] if rest.len() <= 1 => {
+            let figure = find(name)?;
+            let under = rest.first().copied().unwrap_or("");
+            for place in (figure.count)(&in_scope(figure, &sources, under)).places {
+                println!("{place}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err("usage: cargo xtask vocabulary [--check | --write | --list FIGURE [PATH]]".into()),
+    }
+}
+
+fn find(name: &str) -> Result<&'static Figure, String> {
+    let names = || FIGURES.iter().map(|figure| figure.name).collect::<Vec<_>>().join(", ");
+    FIGURES
+        .iter()
+        .find(|figure| figure.name == name)
+        .ok_or_else(|| format!("no figure {name:?}; there are {}", names()))
+}
+
+/// The Rust files of products, in the order of their paths.
+fn sources(files: &[File]) -> Vec<Source<'_>> {
+    let mut packages: Vec<&str> = files
+        .iter()
+        .filter_map(|file| file.path.strip_suffix("/Cargo.toml"))
+        .filter(|package| !package.ends_with("/fuzz"))
+        .collect();
+    packages.sort_by_key(|package| std::cmp::Reverse(package.len()));
+    let holds = |package: &str, path: &str| {
+        path.strip_prefix(package).is_some_and(|rest| rest.starts_with('/'))
+    };
+    files
+        .iter()
+        .filter(|file| file.has_extension(&["rs"]) && !file.is_test())
+        .map(|file| {
+            let package = packages.iter().find(|package| holds(package, &file.path));
+            source(file, package.copied().unwrap_or(""))
+        })
+        .collect()
+}
+
+fn source<'a>(file: &'a File, package: &'a str) -> Source<'a> {
+    let all = tokens(&file.text);
+    let tokens = without_tests(&all);
+    let tests = test_lines(&all, &tokens);
+    let is_product =
+        |line: usize| !tests.iter().any(|(first, last)| (*first..=*last).contains(&line));
+    let numbered = file.text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let lines = numbered.filter(|(line, _)| is_product(*line)).collect();
+    Source { path: &file.path, package, lines, tokens }
+}
+
+/// First and last lines of what [`without_tests`] has left out.
+fn test_lines(all: &[Token<'_>], kept: &[Token<'_>]) -> Vec<(usize, usize)> {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    let mut kept = kept.iter().peekable();
+    let mut is_open = false;
+    for token in all {
+        if kept.next_if(|next| next.text.as_ptr() == token.text.as_ptr()).is_some() {
+            is_open = false;
+        } else if let (true, Some(range)) = (is_open, ranges.last_mut()) {
+            range.1 = token.line;
+        } else {
+            ranges.push((token.line, token.line));
+            is_open = true;
+        }
+    }
+    ranges
+}
+
+fn in_scope<'a>(figure: &Figure, sources: &'a [Source<'a>], under: &str) -> Vec<&'a Source<'a>> {
+    let holds = |source: &&Source<'_>| {
+        source.path.starts_with(figure.scope) && source.path.starts_with(under)
+    };
+    sources.iter().filter(holds).collect()
+}
+
+fn total(figure: &Figure, sources: &[Source<'_>]) -> f64 {
+    (figure.count)(&in_scope(figure, sources, "")).value
+}
+
+/// One line for each package and each figure that has a value there, then the totals with their bars.
+fn table(sources: &[Source<'_>]) -> String {
+    let mut packages: Vec<&str> = sources.iter().map(|source| source.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let everywhere: Vec<&Figure> =
+        FIGURES.iter().filter(|figure| figure.scope.is_empty()).collect();
+    let mut text = format!("{:<28}", "");
+    for figure in &everywhere {
+        text += &format!("{:>15}", figure.name);
+    }
+    text.push('\n');
+    for package in packages {
+        text += &format!("{package:<28}");
+        for figure in &everywhere {
+            let own: Vec<&Source<'_>> = sources.iter().filter(|s| s.package == package).collect();
+            text += &format!("{:>15}", shown((figure.count)(&own).value));
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    for figure in FIGURES {
+        let value = total(figure, sources);
+        let bar = figure.bar.map_or("-".to_owned(), shown);
+        let mark = if figure.bar.is_some_and(|bar| value > bar) { "above" } else { "" };
+        let (name, about, scope) = (figure.name, figure.about, figure.scope);
+        let scope = if scope.is_empty() { String::new() } else { format!(" ({scope})") };
+        text += &format!("{name:<14}{:>9}  bar {bar:>7}  {mark:<6} {about}{scope}\n", shown(value));
+    }
+    text
+}
+
+fn shown(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+fn committed() -> Result<BTreeMap<String, f64>, String> {
+    let text = fs::read_to_string(process::root().join(CEILINGS))
+        .map_err(|error| format!("{CEILINGS}: {error}"))?;
+    parse(&text)
+}
+
+fn parse(text: &str) -> Result<BTreeMap<String, f64>, String> {
+    let rows = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    rows.map(|line| {
+        let wrong = || format!("{CEILINGS}: {line:?} is not `FIGURE VALUE`");
+        let (name, value) = line.split_once(' ').ok_or_else(wrong)?;
+        Ok((name.to_owned(), value.trim().parse().map_err(|_| wrong())?))
+    })
+    .collect()
+}
+
+/// Figures above their committed values.
+fn check(sources: &[Source<'_>]) -> Result<Vec<String>, String> {
+    let ceilings = committed()?;
+    let exceeded = |figure: &Figure| {
+        let ceiling = *ceilings.get(figure.name)?;
+        let value = total(figure, sources);
+        (rounded(value) > ceiling).then(|| {
+            let (name, about) = (figure.name, figure.about);
+            let value = shown(rounded(value));
+            let ceiling = shown(ceiling);
+            format!("{name}: {value}, at most {ceiling}: {about}; see --list {name}")
+        })
+    };
+    Ok(FIGURES.iter().filter_map(exceeded).collect())
+}
+
+/// Figures as they are compared and committed: one digit after the point.
+fn rounded(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+/// The text of the committed figures, none of them above its former value.
+fn lowered(sources: &[Source<'_>]) -> Result<String, String> {
+    let former =
+        if process::root().join(CEILINGS).exists() { committed()? } else { BTreeMap::new() };
+    let mut text = String::from(
+        "# Largest values of the figures of `cargo xtask vocabulary`. Written by --write, which only lowers them.\n",
+    );
+    for figure in FIGURES {
+        let value = rounded(total(figure, sources));
+        let ceiling = former.get(figure.name).map_or(value, |former| former.min(value));
+        text += &format!("{} {}\n", figure.name, shown(ceiling));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_lines_are_left_out_of_a_source() {
+        let text = "fn a() {}\n// kept\n#[cfg(test)]\nmod tests {\n    // nobody\n    fn b() {}\n}\nfn c() {}\n";
+        let file = File { path: "core/src/a.rs".into(), text: text.into() };
+        let lines: Vec<usize> = source(&file, "core").lines.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [1, 2, 8]);
+    }
+
+    #[test]
+    fn committed_figures_are_read_back_as_written() {
+        let rows = parse("# comment\npersons 1.5\ncycle 0\n").unwrap();
+        assert_eq!(rows.get("persons"), Some(&1.5));
+        assert_eq!(rows.get("cycle"), Some(&0.0));
+        assert!(parse("persons many\n").is_err());
+    }
+
+    #[test]
+    fn figure_names_are_unique() {
+        let mut names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FIGURES.len());
+    }
+}

@@ -212,7 +212,8 @@ mod tests {
 
     #[test]
     fn fields_are_counted_in_structs_with_names() {
-        let text = "struct A<T: B> { a: u8, pub b: Vec<(u8, c::D)>, e: fn(u8) -> u8 } struct F(u8); struct G;";
+        let text = "struct A<T: B> { a: u8, pub b: Vec<(u8, c::D)>, e: fn(u8) -> u8 } \
+                    struct F(u8); struct G;";
         assert_eq!(structs(&tokens(text)), [("A", 3)]);
     }
 

@@ -6,7 +6,9 @@ use wasm_bindgen::prelude::*;
 
 /// What a link says, behind the `#` of an address.
 ///
-/// Errors: what is no link, and why.
+/// # Errors
+///
+/// What is no link, and why.
 #[wasm_bindgen]
 pub fn read_link(fragment: &str) -> Result<String, JsError> {
     Ok(written(&fragment.parse()?))
@@ -15,7 +17,9 @@ pub fn read_link(fragment: &str) -> Result<String, JsError> {
 /// A link to runs of one scenario and seed: `named` by its name or else by its whole text; `done` to
 /// them a line each, with an empty line between two runs; `view` as `name=value`, a line each.
 ///
-/// Errors: a line that cannot be read.
+/// # Errors
+///
+/// A line that cannot be read.
 #[wasm_bindgen]
 pub fn write_link(
     named: bool,

@@ -21,7 +21,9 @@ pub struct Play {
 impl Play {
     /// Plays a scenario to its end, with what was done to it: a line each, as in a trace.
     ///
-    /// Errors: a scenario that cannot be played, or a line that cannot be read, and why.
+    /// # Errors
+    ///
+    /// A scenario that cannot be played, or a line that cannot be read, and why.
     #[wasm_bindgen(constructor)]
     pub fn new(scenario: &str, seed: u64, done: &str) -> Result<Self, JsError> {
         Self::read(scenario, seed, done).map_err(|why| JsError::new(&why))
@@ -29,7 +31,9 @@ impl Play {
 
     /// Plays the run that a trace of the simulator is of.
     ///
-    /// Errors: what is no such trace.
+    /// # Errors
+    ///
+    /// What is no such trace.
     pub fn of_trace(text: &str) -> Result<Self, JsError> {
         let trace = trace::read(text)?;
         Self::with(&trace.scenario, trace.seed, &trace.injections).map_err(|why| JsError::new(&why))
@@ -58,7 +62,9 @@ impl Play {
     /// Lets something happen after `step` steps, a line each, and plays on from there. What was done later
     /// is dropped.
     ///
-    /// Errors: words that mean nothing, and which would.
+    /// # Errors
+    ///
+    /// Words that mean nothing, and which would.
     pub fn inject(&mut self, step: u32, what: &str) -> Result<(), JsError> {
         self.act(step.into(), what).map_err(|why| JsError::new(&why))
     }
@@ -81,7 +87,9 @@ impl Play {
 
 /// The same scenario with all ranks in PMIx.
 ///
-/// Errors: a scenario that cannot be read, or a sentence on what PMIx ranks cannot do of it.
+/// # Errors
+///
+/// A scenario that cannot be read, or a sentence on what PMIx ranks cannot do of it.
 #[cfg(feature = "pmix")]
 #[wasm_bindgen]
 pub fn in_pmix(scenario: &str) -> Result<String, JsError> {

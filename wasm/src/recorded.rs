@@ -19,7 +19,9 @@ pub struct Recording(Recorded);
 impl Recording {
     /// Reads whatever has a conversation of PMI in it.
     ///
-    /// Errors: bytes that have none, and what was looked for.
+    /// # Errors
+    ///
+    /// Bytes that have none, and what was looked for.
     #[wasm_bindgen(constructor)]
     pub fn new(bytes: &[u8]) -> Result<Self, JsError> {
         Ok(Self(Recorded::new(pmi_trace::import::read(bytes)?)))
@@ -40,7 +42,9 @@ impl Recording {
 
 /// Proves to the launcher of a job that somebody who watches it knows its secret.
 ///
-/// Errors: a secret that nobody would have chosen: too short, or too long.
+/// # Errors
+///
+/// A secret that nobody would have chosen: too short, or too long.
 #[wasm_bindgen]
 pub fn prove(secret: &str, nonce: &str) -> Result<String, JsError> {
     let secret = Secret::new(secret.as_bytes())?;

@@ -321,7 +321,7 @@ fn lowered(sources: &[Source<'_>]) -> Result<String, String> {
     let former =
         if process::root().join(CEILINGS).exists() { committed()? } else { BTreeMap::new() };
     let mut text = String::from(
-        "# Largest values of the figures of `cargo xtask vocabulary`. Written by --write, which only lowers them.\n",
+        "# Largest values of the figures of `cargo xtask vocabulary`; `--write` only lowers them.\n",
     );
     for figure in FIGURES {
         let value = rounded(total(figure, sources));

@@ -12,14 +12,20 @@ pub trait Link {
     ///
     /// Shape: [`Read::Bytes`] is at least 1; an empty `out` reads nothing and gives
     /// [`Read::NotNow`]. After [`Read::End`] every call gives it again.
-    /// Errors: [`LinkError`] is final for both directions. What the peer sent before can be lost.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] is final for both directions. What the peer sent before can be lost.
     fn try_read(&mut self, out: &mut [u8]) -> Result<Read, LinkError>;
 
     /// Writes a prefix of `bytes`.
     ///
     /// Shape: [`Wrote::Bytes`] is at least 1; of an empty `bytes` nothing is written, which gives
     /// [`Wrote::NotNow`].
-    /// Errors: [`LinkError`] is final for this direction. What the peer sent before can still be
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`] is final for this direction. What the peer sent before can still be
     /// read.
     fn try_write(&mut self, bytes: &[u8]) -> Result<Wrote, LinkError>;
 }

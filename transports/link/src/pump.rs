@@ -57,7 +57,10 @@ pub struct Progress {
 /// that are owed at the same time are written at once. A read that gave less than was asked for
 /// has emptied the link, and saves asking again. A machine that holds back stops the reading, and
 /// a link that holds back stops the rendering.
-/// Errors: [`PumpError`] is final: close the link. The machine has had its say before, as far as
+///
+/// # Errors
+///
+/// [`PumpError`] is final: close the link. The machine has had its say before, as far as
 /// the link took it.
 pub fn pump<I: Buffer, O: Buffer>(
     now: Instant,
@@ -73,7 +76,11 @@ pub fn pump<I: Buffer, O: Buffer>(
 ///
 /// This is for a session that somebody else's message has given something to say; asking its link
 /// for input then would be a call for nothing.
-/// Shape and errors: as for [`pump`].
+/// Shape: as for [`pump`].
+///
+/// # Errors
+///
+/// As for [`pump`].
 pub fn flush<I: Buffer, O: Buffer>(
     now: Instant,
     machine: &mut impl Machine,

@@ -167,7 +167,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
 ///
 /// Shape: as for [`crate::pump()`]; `now` is asked before every turn. It comes back when bytes have
 /// moved, the machine holds back, or the conversation is over.
-/// Errors: as for [`crate::pump()`].
+///
+/// # Errors
+///
+/// As for [`crate::pump()`].
 pub async fn pump<I: Buffer, O: Buffer>(
     mut now: impl FnMut() -> Instant,
     machine: &mut impl Machine,

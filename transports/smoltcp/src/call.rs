@@ -76,7 +76,9 @@ where
 
     /// Dials `server` from `local_port`, which was not used for this server just before.
     ///
-    /// Errors: [`CallError::Dial`], and nothing has changed.
+    /// # Errors
+    ///
+    /// [`CallError::Dial`], and nothing has changed.
     pub fn dial(
         &mut self,
         socket: &mut Socket<'_>,
@@ -101,7 +103,10 @@ where
     /// Goes on as far as possible without waiting. Poll the stack before.
     ///
     /// Shape: half of `scratch` is for reading, half has room for one message.
-    /// Errors: each is told once, then the call hangs up; it can be dialled again when it is over.
+    ///
+    /// # Errors
+    ///
+    /// Each is told once, then the call hangs up; it can be dialled again when it is over.
     pub fn turn(
         &mut self,
         now: Instant,
@@ -139,7 +144,10 @@ where
     ///
     /// Shape: `turn` polls the stack and calls [`turn`](Self::turn); it may sleep, and it ends the
     /// waiting with an error of its own. `read` sees the answer, which may be a refusal.
-    /// Errors: those of `turn`; [`CallError::Misuse`] if the question cannot be asked.
+    ///
+    /// # Errors
+    ///
+    /// Those of `turn`; [`CallError::Misuse`] if the question cannot be asked.
     pub fn ask<T, E: From<CallError>>(
         &mut self,
         request: &Request<'_>,

@@ -75,7 +75,10 @@ pub enum ConnectError {
 ///
 /// `None` is a singleton: nobody has started this process as part of a job, so it is rank 0 of 1, and
 /// may start a launcher of its own ([`singleton`](crate::singleton)).
-/// Errors: [`ConnectError`].
+///
+/// # Errors
+///
+/// [`ConnectError`].
 pub fn connect() -> Result<Option<Member>, ConnectError> {
     connect_by(Environment::of_this_process()?)
 }
@@ -84,7 +87,10 @@ pub fn connect() -> Result<Option<Member>, ConnectError> {
 ///
 /// Wire: in PMI-1, `initack` if the server is dialled, then `init`, `get_maxes` and
 /// `get_my_kvsname`; in PMI-2, `init`, `fullinit` and `job-getid`.
-/// Errors: [`ConnectError`].
+///
+/// # Errors
+///
+/// [`ConnectError`].
 pub fn connect_by(environment: Environment) -> Result<Option<Member>, ConnectError> {
     connect_proving(environment, None)
 }
@@ -92,7 +98,9 @@ pub fn connect_by(environment: Environment) -> Result<Option<Member>, ConnectErr
 /// Does as [`connect_by`], and proves to a server that asks for it that this process knows
 /// `secret`. Only PMI-2 has a way to ask.
 ///
-/// Errors: [`ConnectError`].
+/// # Errors
+///
+/// [`ConnectError`].
 pub fn connect_proving(
     environment: Environment,
     secret: Option<&Secret>,
@@ -102,14 +110,18 @@ pub fn connect_proving(
 
 /// Does as [`connect()`], for a process whose threads share the conversation.
 ///
-/// Errors: [`ConnectError`].
+/// # Errors
+///
+/// [`ConnectError`].
 pub fn connect_shared() -> Result<Option<Member<Shared>>, ConnectError> {
     connect_shared_by(Environment::of_this_process()?, None)
 }
 
 /// Does as [`connect_proving`], for a process whose threads share the conversation.
 ///
-/// Errors: [`ConnectError`].
+/// # Errors
+///
+/// [`ConnectError`].
 pub fn connect_shared_by(
     environment: Environment,
     secret: Option<&Secret>,
@@ -185,7 +197,9 @@ fn wants_less(way: &Way, error: &CallError<io::Error>) -> bool {
 /// Finds the stream to the server and says nothing on it yet, for whoever has calls of his own:
 /// futures, or a machine that he drives himself.
 ///
-/// Errors: [`ConnectError`]; a singleton has no server to reach.
+/// # Errors
+///
+/// [`ConnectError`]; a singleton has no server to reach.
 pub fn reach(environment: &Environment) -> Result<Stream, ConnectError> {
     let sockets = environment.sockets;
     match &environment.way {

@@ -91,7 +91,9 @@ pub enum EnvError {
 impl Environment {
     /// Reads the variables of this process.
     ///
-    /// Errors: as for [`from_variables`](Self::from_variables).
+    /// # Errors
+    ///
+    /// As for [`from_variables`](Self::from_variables).
     pub fn of_this_process() -> Result<Self, EnvError> {
         Self::from_variables(std::env::vars_os())
     }
@@ -99,8 +101,11 @@ impl Environment {
     /// Decides from names and values: `PMI_FD` first, then `PMI_PORT`, then singleton.
     ///
     /// Shape: of two variables with one name the first counts.
-    /// Errors: [`EnvError`] for a variable that is read and cannot be meant; a singleton reads none.
     /// Spec: RFC 13, "Environment"; `PMI_PORT` as hydra sets it.
+    ///
+    /// # Errors
+    ///
+    /// [`EnvError`] for a variable that is read and cannot be meant; a singleton reads none.
     pub fn from_variables<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, EnvError> {
@@ -136,7 +141,9 @@ impl Environment {
     /// Decides where a second connection leads: as [`from_variables`](Self::from_variables), but never to the
     /// inherited descriptor, which is taken. A process with nowhere to dial is a singleton here.
     ///
-    /// Errors: as for [`from_variables`](Self::from_variables).
+    /// # Errors
+    ///
+    /// As for [`from_variables`](Self::from_variables).
     pub fn second_connection<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, EnvError> {

@@ -12,7 +12,10 @@ use std::os::unix::net::UnixStream;
 ///
 /// Shape: the copy is closed on exec. The original stays open as it was found: whatever the
 /// program starts may go on using it, and a second call finds it again.
-/// Errors: [`io::ErrorKind::NotFound`] or what the system says if there is no such descriptor, or
+///
+/// # Errors
+///
+/// [`io::ErrorKind::NotFound`] or what the system says if there is no such descriptor, or
 /// it is no socket.
 #[allow(unsafe_code, reason = "borrows a descriptor by its number; see the page")]
 pub(crate) fn inherited_socket(fd: i32) -> io::Result<UnixStream> {

@@ -20,7 +20,9 @@ pub struct NonBlocking<S> {
 impl NonBlocking<UnixStream> {
     /// Makes a Unix socket one that never waits. It holds for all copies of the descriptor.
     ///
-    /// Errors: what the system says.
+    /// # Errors
+    ///
+    /// What the system says.
     pub fn unix(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self::of(stream))
@@ -30,7 +32,9 @@ impl NonBlocking<UnixStream> {
 impl NonBlocking<TcpStream> {
     /// Makes a TCP connection one that never waits.
     ///
-    /// Errors: what the system says.
+    /// # Errors
+    ///
+    /// What the system says.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
@@ -41,7 +45,9 @@ impl NonBlocking<TcpStream> {
 impl NonBlocking<Stream> {
     /// Makes a stream of either kind one that never waits.
     ///
-    /// Errors: what the system says.
+    /// # Errors
+    ///
+    /// What the system says.
     pub fn stream(stream: Stream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self::of(stream))

@@ -54,14 +54,19 @@ impl Notices {
     /// `signal` is the name of a signal that shall follow every notice, as `SIGUSR1`.
     /// Wire: `cmd=init_oob signal=S pmi_version=V pmi_subversion=V pmiid=ID\n`; the version is the one that
     /// `PMI_VERSION` chooses.
-    /// Errors: [`ConnectError`]; a server that does not know second connections hangs up, or refuses.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`]; a server that does not know second connections hangs up, or refuses.
     pub fn open(signal: Option<&str>) -> Result<Option<Self>, ConnectError> {
         Self::open_by(&Environment::second_connection(std::env::vars_os())?, signal)
     }
 
     /// Does as [`open`](Self::open) where `environment` leads, which must be a server that is dialled.
     ///
-    /// Errors: as for [`open`](Self::open).
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open).
     pub fn open_by(
         environment: &Environment,
         signal: Option<&str>,
@@ -85,7 +90,9 @@ impl Notices {
 
     /// Waits for the next notice; `None` when the server has closed the connection.
     ///
-    /// Errors: of the stream, or of a server that says something else.
+    /// # Errors
+    ///
+    /// Of the stream, or of a server that says something else.
     pub fn wait(&mut self) -> Result<Option<Notice>, CallError<io::Error>> {
         loop {
             match self.next_told()? {

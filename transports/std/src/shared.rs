@@ -41,7 +41,10 @@ use crate::stream::Stream;
 /// A handle on a conversation; each thread has its own, and all calls may be made at once.
 ///
 /// The calls and what they send are those of [`pmi_link::task::Pmi`]; what they read is owned.
-/// Errors: what ends the conversation is told to every thread that waits, and to every later call.
+///
+/// # Errors
+///
+/// What ends the conversation is told to every thread that waits, and to every later call.
 #[derive(Clone, Debug)]
 pub struct Shared(Arc<Wire>);
 
@@ -70,7 +73,9 @@ type Answered<T> = Result<T, CallError<io::Error>>;
 impl Shared {
     /// Takes a connected stream; nothing is sent yet.
     ///
-    /// Errors: what the system says if the stream cannot be shared.
+    /// # Errors
+    ///
+    /// What the system says if the stream cannot be shared.
     pub fn new(stream: Stream) -> io::Result<Self> {
         Ok(Self(Arc::new(Wire::new(stream)?)))
     }
@@ -211,7 +216,9 @@ impl Shared {
     /// Asks for new processes and waits until they run; see [`spawn`](pmi_link::task::Pmi::spawn).
     /// In PMI-2 no other thread waits with this one.
     ///
-    /// Errors: [`SpawnError::Refused`] with the codes of the processes.
+    /// # Errors
+    ///
+    /// [`SpawnError::Refused`] with the codes of the processes.
     pub fn spawn(&self, spawn: Spawn<'_>) -> Result<Spawned, SpawnError<Vec<Code>, io::Error>> {
         let ticket = self.0.say(&Request::Spawn(spawn))?;
         self.0.hear(ticket)?.spawned()

@@ -63,7 +63,10 @@ pub enum LaunchError {
 ///
 /// Shape: `launcher` has no arguments yet; it takes what this function appends. Its standard streams are
 /// those of the command, so by default what is spawned writes where this process does.
-/// Errors: [`LaunchError`]; the launcher was ended then, if it ran.
+///
+/// # Errors
+///
+/// [`LaunchError`]; the launcher was ended then, if it ran.
 pub fn launch(launcher: &mut Command) -> Result<Launched, LaunchError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LaunchError::Start)?;
     let port = listener.local_addr().map_err(LaunchError::Start)?.port().to_string();

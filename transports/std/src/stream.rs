@@ -27,7 +27,9 @@ pub enum Stream {
 impl Stream {
     /// Connects to a TCP address.
     ///
-    /// Errors: of the last address that was tried, if a name has several.
+    /// # Errors
+    ///
+    /// Of the last address that was tried, if a name has several.
     pub fn dial(host: &str, port: u16) -> io::Result<Self> {
         let stream = TcpStream::connect((host, port))?;
         // Every message waits for its answer, so nothing is gained by holding one back.
@@ -37,7 +39,9 @@ impl Stream {
 
     /// Chooses whether reading and writing wait. It holds for all copies of the descriptor.
     ///
-    /// Errors: what the system says.
+    /// # Errors
+    ///
+    /// What the system says.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.set_nonblocking(nonblocking),

@@ -57,7 +57,9 @@ pub type Server = Secured<ServerConnection>;
 impl Identity {
     /// Makes a certificate for a job.
     ///
-    /// Errors: if the system has no random numbers.
+    /// # Errors
+    ///
+    /// If the system has no random numbers.
     pub fn for_job() -> io::Result<Self> {
         let made =
             rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(io::Error::other)?;
@@ -83,7 +85,9 @@ impl Identity {
 
     /// Takes a connection that was accepted.
     ///
-    /// Errors: only if the configuration cannot be used; a peer that does not speak TLS shows when
+    /// # Errors
+    ///
+    /// Only if the configuration cannot be used; a peer that does not speak TLS shows when
     /// it is read.
     pub fn accept(&self, stream: TcpStream) -> io::Result<Server> {
         stream.set_nodelay(true)?;
@@ -95,7 +99,9 @@ impl Identity {
 impl Client {
     /// Takes a connection that was dialled, and believes only the certificate with this pin.
     ///
-    /// Errors: only if the configuration cannot be used; a wrong certificate shows when it is read.
+    /// # Errors
+    ///
+    /// Only if the configuration cannot be used; a wrong certificate shows when it is read.
     pub fn new(stream: TcpStream, pin: Pin) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let provider = provider();
@@ -119,7 +125,9 @@ where
 {
     /// Does the handshake now, as far as the connection below lets it.
     ///
-    /// Errors: what the peer did wrong, or [`ErrorKind::WouldBlock`] if it is not done yet.
+    /// # Errors
+    ///
+    /// What the peer did wrong, or [`ErrorKind::WouldBlock`] if it is not done yet.
     pub fn handshake(&mut self) -> io::Result<()> {
         while self.0.conn.is_handshaking() {
             self.0.conn.complete_io(&mut self.0.sock)?;

@@ -39,7 +39,9 @@ pub fn write(trace: &Trace) -> Vec<u8> {
 
 /// Reads a file as far as it can be read.
 ///
-/// Errors: [`NotATrace`] if not even the head can be had. What is wrong behind it is part of the result.
+/// # Errors
+///
+/// [`NotATrace`] if not even the head can be had. What is wrong behind it is part of the result.
 pub fn read(bytes: &[u8]) -> Result<Read, NotATrace> {
     let mut reader = Reader::new(bytes)?;
     let records = reader.by_ref().collect();
@@ -101,7 +103,9 @@ pub enum Damage {
 impl<'a> Reader<'a> {
     /// Reads the head.
     ///
-    /// Errors: [`NotATrace`].
+    /// # Errors
+    ///
+    /// [`NotATrace`].
     pub fn new(bytes: &'a [u8]) -> Result<Self, NotATrace> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(NotATrace::Magic)?;
         let (version, rest) = rest.split_first_chunk().ok_or(NotATrace::Head)?;

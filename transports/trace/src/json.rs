@@ -23,7 +23,9 @@ pub fn write(trace: &Trace) -> String {
 /// Reads JSON lines as far as they can be read, and says what is wrong behind that. Empty lines mean
 /// nothing.
 ///
-/// Errors: [`JsonError`] if not even the first line can be read.
+/// # Errors
+///
+/// [`JsonError`] if not even the first line can be read.
 pub fn read(text: &str) -> Result<(Trace, Option<JsonError>), JsonError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (at, first) = lines.next().unwrap_or_default();

@@ -82,7 +82,9 @@ impl<L: Awaited> Desk<L> {
 
     /// Adds a job with room for so many bytes of keys and values.
     ///
-    /// Errors: as for [`Server::add_job`].
+    /// # Errors
+    ///
+    /// As for [`Server::add_job`].
     pub fn add_job(
         &mut self,
         spec: JobSpec,
@@ -94,7 +96,9 @@ impl<L: Awaited> Desk<L> {
 
     /// Speaks with `peer` over `link` from now on.
     ///
-    /// Errors: as for [`Server::open`]; the link is closed then.
+    /// # Errors
+    ///
+    /// As for [`Server::open`]; the link is closed then.
     pub fn add(&mut self, peer: Peer, link: L) -> Result<SessionId, Misuse> {
         let inbox = Bounded::new(INBOX_BYTES);
         let session = self.server.open(peer, inbox, Table::new(EXCHANGES_MAX))?;

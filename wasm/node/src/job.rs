@@ -13,7 +13,9 @@ use wasm_bindgen::prelude::wasm_bindgen;
 /// Is the process manager of a job with a rank at the other end of each of `ports`, until all have said
 /// goodbye. Gives what was worth telling, a line for each.
 ///
-/// Errors: a job that cannot be.
+/// # Errors
+///
+/// A job that cannot be.
 #[wasm_bindgen]
 pub async fn serve(ports: Array) -> Result<String, String> {
     let mut desk = Desk::new();
@@ -49,7 +51,9 @@ pub async fn serve(ports: Array) -> Result<String, String> {
 /// Is a rank that leaves its card, and reads the one of its neighbour: puts, fences, gets and
 /// finalizes in generation `major`. Gives what it has read.
 ///
-/// Errors: what went wrong, in words.
+/// # Errors
+///
+/// What went wrong, in words.
 #[wasm_bindgen]
 pub async fn worker(port: JsValue, rank: u32, size: u32, major: u32) -> Result<String, String> {
     let mut pmi = Pmi::new(Stream::new(Port::new(port)));
@@ -59,7 +63,9 @@ pub async fn worker(port: JsValue, rank: u32, size: u32, major: u32) -> Result<S
 
 /// Is rank `rank` of a job that listens at `socket`, which is told `id`.
 ///
-/// Errors: as above.
+/// # Errors
+///
+/// As above.
 #[wasm_bindgen]
 pub async fn caller(socket: JsValue, id: u64, rank: u32, size: u32) -> Result<String, String> {
     let mut pmi = Pmi::new(Stream::new(Socket::new(socket)));
@@ -70,7 +76,9 @@ pub async fn caller(socket: JsValue, id: u64, rank: u32, size: u32) -> Result<St
 
 /// Begins, and then goes without a word.
 ///
-/// Errors: as above.
+/// # Errors
+///
+/// As above.
 #[wasm_bindgen]
 pub async fn leaver(port: JsValue) -> Result<(), String> {
     let mut pmi = Pmi::new(Stream::new(Port::new(port)));

@@ -10,7 +10,9 @@ use wasm_bindgen_futures::JsFuture;
 /// Runs the suite over pairs of ports. `connect` promises two that are entangled, and `pause` promises
 /// that what was posted has had its turn.
 ///
-/// Errors: those of the two functions; what does not conform is a panic.
+/// # Errors
+///
+/// Those of the two functions; what does not conform is a panic.
 #[wasm_bindgen]
 pub async fn conform_ports(connect: Function, pause: Function) -> Result<(), JsValue> {
     let mut connect = async || {
@@ -23,7 +25,9 @@ pub async fn conform_ports(connect: Function, pause: Function) -> Result<(), JsV
 
 /// The same over pairs of web sockets, the second of which is the end of a server.
 ///
-/// Errors: as above.
+/// # Errors
+///
+/// As above.
 #[wasm_bindgen]
 pub async fn conform_sockets(connect: Function, pause: Function) -> Result<(), JsValue> {
     let mut connect = async || {

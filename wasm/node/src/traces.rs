@@ -7,7 +7,9 @@ use wasm_bindgen::prelude::wasm_bindgen;
 /// A line for every run of all scenarios with `seeds` seeds from `from` on, as `pmi-sim hashes` prints
 /// them.
 ///
-/// Errors: a scenario that cannot be played.
+/// # Errors
+///
+/// A scenario that cannot be played.
 #[wasm_bindgen]
 pub fn hashes(from: u32, seeds: u32) -> Result<String, String> {
     let cases = Case::all().map_err(|(name, error)| format!("{name}: {error}"))?;
@@ -16,7 +18,9 @@ pub fn hashes(from: u32, seeds: u32) -> Result<String, String> {
 
 /// The line of one run of a scenario that is built in.
 ///
-/// Errors: a scenario that is not, or cannot be played.
+/// # Errors
+///
+/// A scenario that is not, or cannot be played.
 #[wasm_bindgen]
 pub fn hash(name: &str, seed: u64) -> Result<String, String> {
     let text = shipped::text(name).ok_or_else(|| format!("there is no scenario `{name}`"))?;

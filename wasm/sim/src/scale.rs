@@ -63,7 +63,9 @@ pub fn scenario(ranks: u32) -> Scenario {
 
 /// Runs it.
 ///
-/// Errors: a job that cannot be, or the first rule that did not hold, in words.
+/// # Errors
+///
+/// A job that cannot be, or the first rule that did not hold, in words.
 pub fn scale(ranks: u32, seed: u64) -> Result<Cost, ScenarioError> {
     let scenario = scenario(ranks);
     let options = Options { records: false, checks_all: false, mutant: None };

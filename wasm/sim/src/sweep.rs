@@ -51,7 +51,9 @@ impl Case {
     /// Everything there is to sweep: the scenarios that come with this crate, those that PMIx ranks can play
     /// as well played by them, and random ones.
     ///
-    /// Errors: a scenario that cannot be read, with its name.
+    /// # Errors
+    ///
+    /// A scenario that cannot be read, with its name.
     pub fn all() -> Result<Vec<Self>, (String, ScenarioError)> {
         let mut all = Vec::new();
         for (name, text) in SHIPPED {
@@ -153,7 +155,9 @@ pub fn sweep(cases: &[Case], from: u64, seeds: u64, mutant: Option<MutantKind>) 
 
 /// A line for every run: the scenario, the seed, and the hash of the whole trace.
 ///
-/// Errors: a scenario that cannot be played.
+/// # Errors
+///
+/// A scenario that cannot be played.
 pub fn hashes(cases: &[Case], from: u64, seeds: u64) -> Result<String, ScenarioError> {
     let mut lines = String::new();
     for case in cases {

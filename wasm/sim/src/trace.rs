@@ -59,7 +59,9 @@ pub fn write(world: &World) -> String {
 
 /// Reads a trace.
 ///
-/// Errors: [`TraceError`].
+/// # Errors
+///
+/// [`TraceError`].
 pub fn read(text: &str) -> Result<Trace, TraceError> {
     let mut lines = text.lines();
     if lines.next() != Some(HEAD) {
@@ -89,7 +91,9 @@ pub fn read(text: &str) -> Result<Trace, TraceError> {
 
 /// Runs a trace again and says where it differs, if it does.
 ///
-/// Errors: a scenario that cannot be played.
+/// # Errors
+///
+/// A scenario that cannot be played.
 pub fn replay(trace: &Trace) -> Result<Option<Difference>, ScenarioError> {
     let Trace { scenario, seed, injections, steps, lines } = trace;
     let mut world = World::again(scenario, *seed, Options::default(), injections, *steps)?;

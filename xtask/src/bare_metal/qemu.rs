@@ -138,7 +138,9 @@ impl Running {
 
     /// Waits for the end and gives all lines.
     ///
-    /// Errors: another exit status, or no end in time.
+    /// # Errors
+    ///
+    /// Another exit status, or no end in time.
     pub(crate) fn ends_with(&mut self, expected: i32, until: Instant) -> Result<Vec<Line>, String> {
         let status = loop {
             match self.child.try_wait() {

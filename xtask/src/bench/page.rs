@@ -30,7 +30,9 @@ pub(super) fn list(lines: &[String]) -> String {
 
 /// Puts `text` where the page has room for `name`.
 ///
-/// Errors: the page cannot be read or written, or has no such place.
+/// # Errors
+///
+/// The page cannot be read or written, or has no such place.
 pub(super) fn write(name: &str, text: &str) -> Result<(), String> {
     let path = process::root().join(PAGE);
     let page = fs::read_to_string(&path).map_err(|error| format!("{PAGE}: {error}"))?;

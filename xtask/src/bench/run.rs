@@ -28,7 +28,9 @@ pub(super) fn words(program: &str, arguments: &[&str]) -> Command {
 
 /// Runs `command` and keeps what it prints. After [`LIMIT`] it is ended by force.
 ///
-/// Errors: it cannot be started, does not end well, or not in time; with what it was.
+/// # Errors
+///
+/// It cannot be started, does not end well, or not in time; with what it was.
 pub(super) fn run(command: &mut Command) -> Result<Outcome, String> {
     command.stdout(Stdio::piped());
     finish(command, LIMIT)
@@ -97,7 +99,9 @@ fn line_of(command: &Command) -> String {
 ///
 /// A turn in which one fails is told and does not count: launchers have races that a busy machine finds.
 ///
-/// Errors: the last failure, when there were more than [`FAILURES_MAX`].
+/// # Errors
+///
+/// The last failure, when there were more than [`FAILURES_MAX`].
 pub(super) fn take_turns<T>(
     contestants: &mut [Box<dyn FnMut() -> Result<T, String> + '_>],
     turns_max: usize,

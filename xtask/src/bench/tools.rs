@@ -20,7 +20,9 @@ pub(super) struct Tools {
 impl Tools {
     /// Builds ours as users get them, and looks for Hydra.
     ///
-    /// Errors: with what to install.
+    /// # Errors
+    ///
+    /// With what to install.
     pub(super) fn prepare() -> Result<Self, String> {
         let hydra_version = hydra_version().map_err(|why| {
             format!("{why}; on Debian: apt-get install {}", mpi::PACKAGES.join(" "))

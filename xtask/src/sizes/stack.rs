@@ -57,7 +57,9 @@ impl Calls {
 
     /// Follows all calls from `entry` on.
     ///
-    /// Errors: no such function, or one that calls itself.
+    /// # Errors
+    ///
+    /// No such function, or one that calls itself.
     pub(crate) fn worst(&self, entry: &str) -> Result<Worst, String> {
         if !self.frames.contains_key(entry) {
             return Err(format!("no frame of `{entry}`"));

@@ -49,7 +49,9 @@ pub(crate) enum Role {
 impl Args {
     /// Reads the words.
     ///
-    /// Errors: the word that cannot be meant.
+    /// # Errors
+    ///
+    /// The word that cannot be meant.
     pub(crate) fn new(line: &'static str) -> Result<Self, &'static str> {
         let mut args = Self {
             role: Role::Client,

@@ -161,7 +161,9 @@ const fn who(reply: &Reply<'_>) -> Option<(u32, u32)> {
 
 /// Prints what was read for a peer.
 ///
-/// Errors: it is no card of that peer.
+/// # Errors
+///
+/// It is no card of that peer.
 pub(crate) fn print_card(rank: u32, size: u32, peer: u32, card: &[u8]) -> Result<(), Failure> {
     let (key, card) = (key_of(peer), core::str::from_utf8(card).unwrap_or(""));
     // Guests and processes may share a job; what they agree on is whose card it is.

@@ -66,7 +66,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Wire: `cmd=put kvsname=N key=K value=V\n`, `cmd=kvs-put;key=K;value=V;`.
     /// Shape: at most 63 and 1023 bytes unless [`maxes`](Self::maxes) said otherwise. PMI-1 has no
     /// blanks or line ends in either; in PMI-2 known servers lose what stands behind a `;`.
-    /// Errors: [`CallError::Misuse`] for what does not fit, [`CallError::Refused`] by the server.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Misuse`] for what does not fit, [`CallError::Refused`] by the server.
     pub async fn put(&mut self, key: &[u8], value: &[u8]) -> Answered<(), IO> {
         let (key, value) = (Text::plain(key), Text::plain(value));
         self.ask_done(&Request::Put { place: Place::Job(None), key, value }).await
@@ -76,7 +79,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// Wire: `cmd=get kvsname=N key=K\n`, `cmd=kvs-get;jobid=N;srcid=-1;key=K;`. It never waits
     /// for somebody to put the key.
-    /// Errors: [`CallError::Full`] with the length of the value if `out` is too small.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Full`] with the length of the value if `out` is too small.
     pub async fn get(&mut self, key: &[u8], out: &mut [u8]) -> Answered<Option<usize>, IO> {
         let key = Text::plain(key);
         self.ask_value(&Request::Get { place: Place::Job(None), key, wait: false }, out).await
@@ -106,8 +112,11 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Waits until every rank of `group` is here, with the same `tag`.
     ///
     /// Wire: `cmd=barrier_in group=G:T\n`.
-    /// Errors: [`CallError::Misuse`] in every version but PMI-1.2.
     /// Spec: PMI-1.2, `barrier_in`.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Misuse`] in every version but PMI-1.2.
     pub async fn fence_group(&mut self, group: Group<'_>, tag: u32) -> Answered<(), IO> {
         self.ask_done(&Request::Fence { group, tag: Some(tag) }).await
     }
@@ -115,7 +124,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Makes `port` known under the name of a service.
     ///
     /// Wire: `cmd=publish_name service=S port=P\n`, `cmd=name-publish;name=S;port=P;infokeycount=0;`.
-    /// Errors: [`CallError::Refused`] if the name is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the name is taken.
     pub async fn publish(&mut self, service: &[u8], port: &[u8]) -> Answered<(), IO> {
         let (service, port) = (Text::plain(service), Text::plain(port));
         self.ask_done(&Request::Publish { service, port }).await
@@ -125,7 +137,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// service, or the server keeps none.
     ///
     /// Wire: `cmd=lookup_name service=S\n`, `cmd=name-lookup;name=S;infokeycount=0;`.
-    /// Errors: [`CallError::Full`] with the length of the port if `out` is too small.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Full`] with the length of the port if `out` is too small.
     pub async fn lookup(&mut self, service: &[u8], out: &mut [u8]) -> Answered<Option<usize>, IO> {
         self.ask_value(&Request::Lookup { service: Text::plain(service) }, out).await
     }
@@ -133,7 +148,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Takes a published name back.
     ///
     /// Wire: `cmd=unpublish_name service=S\n`, `cmd=name-unpublish;name=S;infokeycount=0;`.
-    /// Errors: [`CallError::Refused`] if it was not published.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if it was not published.
     pub async fn unpublish(&mut self, service: &[u8]) -> Answered<(), IO> {
         self.ask_done(&Request::Unpublish { service: Text::plain(service) }).await
     }
@@ -143,7 +161,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Wire: one `mcmd=spawn` block for each program; in PMI-2 one frame.
     /// Shape: `scratch` is lent for the request, which has no bound, and then for the answer:
     /// 320 bytes or more, so that there is room for the id. Of the codes it holds as many as fit.
-    /// Errors: [`SpawnError::Refused`] with the codes of the processes; [`CallError::Full`] says how long
+    ///
+    /// # Errors
+    ///
+    /// [`SpawnError::Refused`] with the codes of the processes; [`CallError::Full`] says how long
     /// `scratch` must be, and nothing was sent then.
     pub async fn spawn<'s>(
         &mut self,
@@ -166,7 +187,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// Wire: `cmd=abort exitcode=C message=M\n`, `cmd=abort;isworld=TRUE;exitcode=C;msg=M;`.
     /// Shape: a message that is too long is cut.
-    /// Errors: [`CallError::Misuse`] if the conversation is over.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Misuse`] if the conversation is over.
     pub async fn abort(&mut self, code: i32, message: &[u8]) -> Answered<(), IO> {
         // Each byte may take two.
         let len = message.len().min(MESSAGE_BYTES.saturating_sub(ABORT_WORDS) / 2);

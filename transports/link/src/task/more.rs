@@ -35,7 +35,11 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Stores an attribute of this node, which all ranks on it see at once.
     ///
     /// Wire: `cmd=info-putnodeattr;key=K;value=V;`.
-    /// Shape and errors: as for [`put`](Self::put).
+    /// Shape: as for [`put`](Self::put).
+    ///
+    /// # Errors
+    ///
+    /// As for [`put`](Self::put).
     pub async fn put_node(&mut self, key: &[u8], value: &[u8]) -> Answered<(), IO> {
         let (key, value) = (Text::plain(key), Text::plain(value));
         self.ask_done(&Request::Put { place: Place::Node, key, value }).await
@@ -44,7 +48,11 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Reads an attribute of this node; with `wait` once some rank has put it.
     ///
     /// Wire: `cmd=info-getnodeattr;key=K;wait=TRUE;`.
-    /// Shape and errors: as for [`get`](Self::get).
+    /// Shape: as for [`get`](Self::get).
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get).
     pub async fn get_node(
         &mut self,
         key: &[u8],
@@ -71,7 +79,11 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// Wire: `cmd=info-getjobattr;key=K;`. In PMI-1, where a manager puts it into the job's space,
     /// it is [`get`](Self::get).
-    /// Shape and errors: as for [`get`](Self::get).
+    /// Shape: as for [`get`](Self::get).
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get).
     pub async fn job_attribute(
         &mut self,
         key: &[u8],
@@ -84,7 +96,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Reads what the process manager says about the job, where it is a list of numbers.
     ///
     /// Shape: `1,2,3`. As many as fit are written to `out`; the count is of all there are.
-    /// Errors: [`CallError::Unreadable`] if it is no such list.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Unreadable`] if it is no such list.
     pub async fn job_numbers(
         &mut self,
         key: &[u8],
@@ -98,7 +113,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// [`get_from`](Self::get_from).
     ///
     /// Wire: `cmd=job-connect;jobid=J;`. No known server but ours answers it.
-    /// Errors: [`CallError::Refused`] if there is no such job.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if there is no such job.
     pub async fn connect_job(&mut self, job: &[u8]) -> Answered<(), IO> {
         self.ask_done(&Request::Connect { job: Text::plain(job) }).await
     }
@@ -106,7 +124,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Takes a connection with another job back.
     ///
     /// Wire: `cmd=job-disconnect;jobid=J;`. No known server but ours answers it.
-    /// Errors: [`CallError::Refused`] if there is no such connection.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if there is no such connection.
     pub async fn disconnect_job(&mut self, job: &[u8]) -> Answered<(), IO> {
         self.ask_done(&Request::Disconnect { job: Text::plain(job) }).await
     }
@@ -117,7 +138,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// the job.
     /// Shape: `left` is for the rank before and `right` for the one behind; what they gave in
     /// their turn is written into `out`, that of the rank before first.
-    /// Errors: [`CallError::Full`] with the longer length if one of `out` is too small.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Full`] with the longer length if one of `out` is too small.
     pub async fn ring(
         &mut self,
         left: &[u8],
@@ -148,7 +172,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Reads the whole space of a job, pair by pair, and gives their number.
     ///
     /// Wire: `cmd=kvs-getall;jobid=J;`. No known server but ours answers it.
-    /// Errors: [`CallError::Refused`] if there is no such job, or it is not connected.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if there is no such job, or it is not connected.
     pub async fn get_all(
         &mut self,
         job: &[u8],
@@ -172,7 +199,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// Wire: `cmd=kvs-putall;jobid=J;npair=N;`, then `cmd=kvs-putall-pair;key=K;val=V;` for each.
     /// No known server but ours answers it.
-    /// Errors: [`CallError::Misuse`] for a pair that does not fit, [`CallError::Refused`] with the
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Misuse`] for a pair that does not fit, [`CallError::Refused`] with the
     /// server's first reason; nothing was sent, or the other pairs were stored.
     pub async fn put_all(&mut self, job: &[u8], pairs: &[Pair<'_>]) -> Answered<(), IO> {
         // What is announced must follow, so all is looked at before.

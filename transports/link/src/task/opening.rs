@@ -64,7 +64,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// everything else.
     ///
     /// Wire: `cmd=initack pmiid=N\n`, answered by four lines.
-    /// Errors: [`CallError::Peer`] if nobody with this identity is expected.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Peer`] if nobody with this identity is expected.
     pub async fn greet(&mut self, id: u64) -> Answered<Identity<'static>, IO> {
         self.ask(&Request::InitAck { id }, &mut |_| {}).await?;
         self.client.identity().ok_or(CallError::Peer(PeerError::LeftEarly))
@@ -85,7 +88,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// and if the server asks for it, `cmd=auth-response-complete;authinfo=PROOF;`.
     /// Shape: the id of the job that has spawned this one is written into `spawner` if it fits;
     /// its length is told in any case. [`identity`](Self::identity) has the rest.
-    /// Errors: [`CallError::Peer`] if there is no version that both speak
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Peer`] if there is no version that both speak
     /// ([`PeerError::Version`]) or the server refuses. Whoever wants to ask for an older one takes
     /// the stream [back](Self::into_inner) and begins again.
     pub async fn open(

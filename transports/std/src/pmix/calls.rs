@@ -99,14 +99,18 @@ impl Pmix {
 
     /// Keeps a value under a key until it is committed; of several the last one counts. Nothing is sent.
     ///
-    /// Errors: [`CallError::Misuse`], for a key of the launcher's (`pmix…`), say.
+    /// # Errors
+    ///
+    /// [`CallError::Misuse`], for a key of the launcher's (`pmix…`), say.
     pub fn put(&mut self, scope: Scope, key: &[u8], value: Datum<'_>) -> Result<(), CallError> {
         Ok(self.client.put(scope, key, value)?)
     }
 
     /// Lets others see what was put. Wire: COMMIT.
     ///
-    /// Errors: [`CallError`], here and below.
+    /// # Errors
+    ///
+    /// [`CallError`], here and below.
     pub fn commit(&mut self) -> Result<(), CallError> {
         self.call(&Request::Commit)
     }

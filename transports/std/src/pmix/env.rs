@@ -36,7 +36,9 @@ pub enum Security {
 impl Environment {
     /// Reads the variables of this process; `None` if nobody has started it under PMIx.
     ///
-    /// Errors: as for [`from_variables`](Self::from_variables).
+    /// # Errors
+    ///
+    /// As for [`from_variables`](Self::from_variables).
     pub fn of_this_process() -> Result<Option<Self>, EnvError> {
         Self::from_variables(std::env::vars_os())
     }
@@ -44,7 +46,10 @@ impl Environment {
     /// Decides from names and values; `None` without `PMIX_NAMESPACE`.
     ///
     /// Shape: of two variables with one name the first counts.
-    /// Errors: [`EnvError`] for a variable that is missing or cannot be meant.
+    ///
+    /// # Errors
+    ///
+    /// [`EnvError`] for a variable that is missing or cannot be meant.
     pub fn from_variables<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Option<Self>, EnvError> {

@@ -38,7 +38,10 @@ pub use pmi_core::wire::pmix::{Proc, Type, Value, WILDCARD};
 /// Finds the PMIx server through the environment of this process, and joins the job.
 ///
 /// `None`: nobody has started this process under PMIx.
-/// Errors: [`ConnectError`].
+///
+/// # Errors
+///
+/// [`ConnectError`].
 pub fn connect() -> Result<Option<Pmix>, ConnectError> {
     Environment::of_this_process()?.map(|environment| connect_by(&environment)).transpose()
 }
@@ -46,7 +49,10 @@ pub fn connect() -> Result<Option<Pmix>, ConnectError> {
 /// Joins the job that `environment` leads to.
 ///
 /// Wire: the greeting, and REQ.
-/// Errors: [`ConnectError`].
+///
+/// # Errors
+///
+/// [`ConnectError`].
 pub fn connect_by(environment: &Environment) -> Result<Pmix, ConnectError> {
     Pmix::open(environment)
 }

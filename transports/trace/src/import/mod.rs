@@ -48,7 +48,9 @@ pub enum ImportError {
 
 /// Finds out what `bytes` are, and reads them.
 ///
-/// Errors: [`ImportError`] if there is nothing in them. What is wrong further behind is among the notes.
+/// # Errors
+///
+/// [`ImportError`] if there is nothing in them. What is wrong further behind is among the notes.
 pub fn read(bytes: &[u8]) -> Result<Imported, ImportError> {
     if is_ours(bytes) {
         let file::Read { trace, damage, unknown_count } =

@@ -56,7 +56,9 @@ impl Speaker {
 
     /// Starts an exchange; some bytes may have to be said before all that comes later.
     ///
-    /// Errors: those of the client.
+    /// # Errors
+    ///
+    /// Those of the client.
     pub(super) fn start(&mut self, ask: &Ask) -> Result<(Token, Vec<u8>), Misuse> {
         let client = match self {
             Self::Pmi(client) => {
@@ -121,7 +123,9 @@ impl Speaker {
 
     /// Takes bytes, and says how many.
     ///
-    /// Errors: what is wrong with the conversation.
+    /// # Errors
+    ///
+    /// What is wrong with the conversation.
     pub(super) fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
         match self {
             Self::Pmi(client) => client.handle_input(now, bytes),
@@ -132,7 +136,9 @@ impl Speaker {
 
     /// The other end says no more.
     ///
-    /// Errors: if that is too early.
+    /// # Errors
+    ///
+    /// If that is too early.
     pub(super) fn handle_end(&mut self, now: Instant) -> Result<(), PeerError> {
         match self {
             Self::Pmi(client) => client.handle_end(now),

@@ -37,7 +37,9 @@ was nothing to run.
 
 /// Takes the words of a command line.
 ///
-/// Errors: which word is wrong.
+/// # Errors
+///
+/// Which word is wrong.
 pub(super) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
     let mut words = Vec::new();
     let (mut seed, mut seeds, mut from, mut ranks) = (None, None, None, None);

@@ -54,7 +54,9 @@ pub(super) enum Asker {
 impl Jobs {
     /// Adds the jobs that are there from the start to `server`.
     ///
-    /// Errors: a job that the server cannot hold.
+    /// # Errors
+    ///
+    /// A job that the server cannot hold.
     pub(super) fn new(
         scenario: &Scenario,
         is_blind: bool,
@@ -88,7 +90,9 @@ impl Jobs {
 
     /// Adds a job.
     ///
-    /// Errors: those of the server.
+    /// # Errors
+    ///
+    /// Those of the server.
     pub(super) fn add(
         &mut self,
         at: usize,

@@ -63,7 +63,10 @@ enum Talk {
 }
 
 impl Host {
-    /// Errors: a scenario whose job the server cannot hold.
+    ///
+    /// # Errors
+    ///
+    /// A scenario whose job the server cannot hold.
     pub(crate) fn new(
         scenario: &Scenario,
         seed: u64,

@@ -91,14 +91,18 @@ pub enum Group {
 
 /// What `rank` does, one act after the other.
 ///
-/// Errors: a name that stands for nothing, a list that is none, loops without end.
+/// # Errors
+///
+/// A name that stands for nothing, a list that is none, loops without end.
 pub fn acts(scenario: &Scenario, rank: u32) -> Result<Vec<Act>, ScenarioError> {
     acts_of(scenario, rank, scenario.steps(rank))
 }
 
 /// The same for other steps than those of its script.
 ///
-/// Errors: as for [`acts`].
+/// # Errors
+///
+/// As for [`acts`].
 pub fn acts_of(scenario: &Scenario, rank: u32, steps: &[Step]) -> Result<Vec<Act>, ScenarioError> {
     let (plan, home) = (scenario.plan(rank), scenario.home(rank));
     let mut unroller = Unroller {
@@ -318,7 +322,9 @@ fn ranks(list: &[u8]) -> Result<Vec<u32>, String> {
 impl Ask {
     /// Starts it with a client that keeps the bytes, or gives the bytes that have to be said first.
     ///
-    /// Errors: those of the client.
+    /// # Errors
+    ///
+    /// Those of the client.
     pub(crate) fn start<B: Buffer, const N: usize>(
         &self,
         client: &mut Client<B, N>,

@@ -49,7 +49,9 @@ impl Scenario {
 
     /// Whether the jobs share the ranks among them, and all of them can be played.
     ///
-    /// Errors: the job that is wrong, and how it would be right.
+    /// # Errors
+    ///
+    /// The job that is wrong, and how it would be right.
     pub(crate) fn check_jobs(&self) -> Result<(), ScenarioError> {
         let error = |what| Err(ScenarioError { line: 0, what });
         let speaks_pmix = |rank: u32| self.plan(rank).dialect == Dialect::Pmix;

@@ -331,7 +331,9 @@ impl FromStr for Scenario {
 impl Trouble {
     /// Reads what goes wrong for one rank, as in a scenario but without a time: `kill 2`.
     ///
-    /// Errors: what is wrong with it.
+    /// # Errors
+    ///
+    /// What is wrong with it.
     pub fn read(text: &str) -> Result<(Self, u32), ScenarioError> {
         read::read_trouble(text)
     }

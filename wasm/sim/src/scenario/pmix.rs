@@ -12,7 +12,9 @@ use pmi_core::limits::{KEY_BYTES, VALUE_BYTES};
 impl Scenario {
     /// The same with all ranks in PMIx, under a name of its own; as it is if all of them speak it already.
     ///
-    /// Errors: what PMIx ranks cannot do of it, as a sentence goes on that begins with the scenario.
+    /// # Errors
+    ///
+    /// What PMIx ranks cannot do of it, as a sentence goes on that begins with the scenario.
     pub fn in_pmix(&self) -> Result<Self, &'static str> {
         let mut scenario = self.clone();
         if (0..self.ranks).all(|rank| self.plan(rank).dialect == Dialect::Pmix) {

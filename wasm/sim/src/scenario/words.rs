@@ -32,7 +32,9 @@ impl Word {
 
 /// Cuts a line into words; `#` begins a comment.
 ///
-/// Errors: what is wrong with a quoted word.
+/// # Errors
+///
+/// What is wrong with a quoted word.
 pub(super) fn split(line: &str) -> Result<Vec<Word>, String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
@@ -92,7 +94,9 @@ pub(super) fn quote(bytes: &[u8]) -> String {
 impl Phrase {
     /// Fills in what the names stand for.
     ///
-    /// Errors: the name that stands for nothing.
+    /// # Errors
+    ///
+    /// The name that stands for nothing.
     pub(super) fn fill(&self, scope: &Meaning) -> Result<Vec<u8>, String> {
         let mut filled = Vec::new();
         let mut rest = &self.0[..];

@@ -37,7 +37,9 @@ pub struct Injected {
 impl Injection {
     /// Lets `rank` do a step, as it would stand in a script, before what its script says.
     ///
-    /// Errors: what is wrong with the step.
+    /// # Errors
+    ///
+    /// What is wrong with the step.
     pub fn order(rank: u32, step: &str) -> Result<Self, ScenarioError> {
         Ok(Self::Order { rank, step: step.parse()? })
     }

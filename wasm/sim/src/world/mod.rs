@@ -62,14 +62,18 @@ pub struct Options {
 impl World {
     /// Makes a world in which nothing has happened.
     ///
-    /// Errors: a scenario that cannot be played, and why.
+    /// # Errors
+    ///
+    /// A scenario that cannot be played, and why.
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, ScenarioError> {
         Self::with(scenario, seed, Options::default())
     }
 
     /// The same, run as `options` say.
     ///
-    /// Errors: as for [`new`](Self::new).
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
     pub fn with(scenario: &Scenario, seed: u64, options: Options) -> Result<Self, ScenarioError> {
         if !MUTANTS && options.mutant.is_some() {
             let what = "there are no mutants in this build".into();
@@ -196,7 +200,9 @@ impl World {
 
     /// Makes a world and runs it for `steps` steps, with what somebody did to it on the way.
     ///
-    /// Errors: as for [`new`](Self::new).
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
     pub fn again(
         scenario: &Scenario,
         seed: u64,

@@ -18,7 +18,9 @@ use pmi_core::command::Version;
 
 /// Reads a scenario.
 ///
-/// Errors: the first line that is wrong, and why.
+/// # Errors
+///
+/// The first line that is wrong, and why.
 pub(super) fn read(text: &str) -> Result<Scenario, ScenarioError> {
     let mut scenario = Scenario::default();
     let mut lines = Lines { lines: text.lines(), number: 0 };
@@ -39,7 +41,9 @@ pub(super) fn read(text: &str) -> Result<Scenario, ScenarioError> {
 
 /// Reads what goes wrong for one rank: `kill 2`.
 ///
-/// Errors: what is wrong with it.
+/// # Errors
+///
+/// What is wrong with it.
 pub(super) fn read_trouble(text: &str) -> Result<(Trouble, u32), ScenarioError> {
     let error = |what| ScenarioError { line: 1, what };
     let mut line = Line::new(text).map_err(error)?;

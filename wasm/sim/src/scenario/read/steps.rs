@@ -7,7 +7,9 @@ use pmi_core::client::pmix::Scope;
 
 /// Reads one step, on one line.
 ///
-/// Errors: what is wrong with it.
+/// # Errors
+///
+/// What is wrong with it.
 pub(in crate::scenario) fn read_step(text: &str) -> Result<Step, ScenarioError> {
     let error = |what| ScenarioError { line: 1, what };
     let mut line = Line::new(text).map_err(error)?;

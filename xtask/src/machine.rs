@@ -69,6 +69,11 @@ impl Machine {
         self.lacks.iter().find(|(lacking, _)| *lacking == need).map(|(_, lack)| lack.why.as_str())
     }
 
+    /// True when every need is met.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.lacks.is_empty()
+    }
+
     fn look(needs: &[Need]) -> (Self, Vec<String>) {
         let mut machine = Self { facts: Facts::probe(), lacks: Vec::new() };
         let mut found = Vec::new();

@@ -39,6 +39,11 @@ const COMMANDS: &[Command] = &[
         run: test::command,
     },
     Command {
+        names: &["setup"],
+        about: "install what the steps of the tests need, or only what the STEPs named need",
+        run: test::setup,
+    },
+    Command {
         names: &["layers"],
         about: "check who may use whom: crates, foreign packages, modules of core",
         run: layers::command,

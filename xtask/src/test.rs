@@ -13,8 +13,10 @@ use std::{env, fs};
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// What the machine must have; without it the step is skipped, or fails in CI.
+    /// Requirements of the whole step; without one it is skipped, or fails in CI.
     needs: &'static [Need],
+    /// Requirements of some tests of the step, which skip themselves, or fail in CI.
+    wants: &'static [Need],
     run: fn(&Machine) -> Tally,
 }
 
@@ -28,14 +30,28 @@ const STEPS: &[Step] = &[
         name: "fmt",
         about: "the code is formatted",
         needs: &[Need::Rustfmt],
+        wants: &[],
         run: |_| cargo(&["fmt", "--all", "--check"]),
     },
-    Step { name: "tidy", about: "house rules", needs: &[], run: |_| findings(tidy::check()) },
-    Step { name: "layers", about: "who uses whom", needs: &[], run: |_| findings(layers::check()) },
+    Step {
+        name: "tidy",
+        about: "house rules",
+        needs: &[],
+        wants: &[],
+        run: |_| findings(tidy::check()),
+    },
+    Step {
+        name: "layers",
+        about: "who uses whom",
+        needs: &[],
+        wants: &[],
+        run: |_| findings(layers::check()),
+    },
     Step {
         name: "clippy",
         about: "lints, none left",
         needs: &[Need::Clippy],
+        wants: &[],
         run: |_| {
             let what = ["clippy", "--workspace", "--all-targets", "--features", "pmi-std/tls"];
             cargo(&[&what[..], &["--", "-D", "warnings"]].concat())
@@ -45,6 +61,7 @@ const STEPS: &[Step] = &[
         name: "plain",
         about: "pmi-host without TLS",
         needs: &[Need::Clippy],
+        wants: &[],
         run: |_| {
             let what = ["clippy", "--package", "pmi-host", "--no-default-features"];
             cargo(&[&what[..], &["--all-targets", "--", "-D", "warnings"]].concat())
@@ -54,30 +71,28 @@ const STEPS: &[Step] = &[
         name: "doc",
         about: "the documentation builds without a warning",
         needs: &[],
+        wants: &[],
         run: |_| doc(),
     },
     Step {
         name: "build",
         about: "the workspace builds",
         needs: &[],
+        wants: &[],
         run: |_| cargo(&["build", "--workspace"]),
     },
     Step {
         name: "release",
         about: "pmi-host as users get it, for the tests that start it",
         needs: &[],
+        wants: &[],
         run: |_| cargo(&["build", "--release", "--package", "pmi-host"]),
     },
     Step {
-        name: "mpich",
-        about: "the tests with real programs have an MPI to build them with",
-        needs: &[Need::Mpich],
-        run: |_| Tally::PASSED,
-    },
-    Step {
         name: "tests",
-        about: "all tests of the workspace, with those in the documentation",
+        about: "all tests of the workspace, with those in the documentation; real MPI programs among them",
         needs: &[],
+        wants: &[Need::Mpich],
         run: |_| {
             let words = ["test", "--workspace", "--features", "pmi-std/tls", "--no-fail-fast"];
             let bare =
@@ -91,6 +106,7 @@ const STEPS: &[Step] = &[
         name: "sweep",
         about: "simulated jobs with every fault, by seed",
         needs: &[],
+        wants: &[],
         run: |_| {
             let sim = ["run", "--release", "--package", "pmi-sim", "--", "sweep"];
             let mut tally = cargo(&[&sim[..], &["--seeds", "300"]].concat());
@@ -103,36 +119,42 @@ const STEPS: &[Step] = &[
         name: "fuzz",
         about: "each fuzzer for a minute in CI, for a moment elsewhere",
         needs: &[],
+        wants: &[],
         run: |_| fuzz::step(),
     },
     Step {
         name: "bare",
         about: "pmi-core and pmi-link for a machine without operating system",
         needs: &[Need::Target(BARE)],
+        wants: &[],
         run: |machine| no_std(machine, BARE),
     },
     Step {
         name: "sizes",
         about: "no part of PMI has outgrown its budget on a microcontroller",
         needs: &[Need::Target(BARE), Need::Qemu("arm")],
+        wants: &[],
         run: |machine| findings(crate::sizes::check(machine)),
     },
     Step {
         name: "guests",
         about: "nodes without operating system in jobs with each other, under QEMU",
         needs: bare_metal::NEEDS,
+        wants: &[],
         run: |machine| bare_metal::check(machine),
     },
     Step {
         name: "wasm",
         about: "pmi-core and pmi-link for the browser",
         needs: &[Need::Target(wasm::TARGET)],
+        wants: &[],
         run: |machine| no_std(machine, wasm::TARGET),
     },
     Step {
         name: "node",
         about: "what runs in a browser does there what it does here, tried by Node",
         needs: &[Need::Target(wasm::TARGET), Need::Node],
+        wants: &[],
         run: |machine| {
             node(machine).unwrap_or_else(|why| {
                 println!("{why}");
@@ -144,6 +166,7 @@ const STEPS: &[Step] = &[
         name: "playground",
         about: "the page on which jobs are played, used in a browser",
         needs: playground::BROWSER_NEEDS,
+        wants: &[],
         run: |machine| {
             playground::check(machine).unwrap_or_else(|why| {
                 println!("{why}");
@@ -158,11 +181,21 @@ pub(crate) fn steps() -> impl Iterator<Item = (&'static str, &'static str)> {
     STEPS.iter().map(|step| (step.name, step.about))
 }
 
+/// `cargo xtask setup`: completes the machine for the steps named, or for all, and runs none of them.
+pub(crate) fn setup(names: &[String]) -> Result<ExitCode, String> {
+    let machine = prepare(&select(names)?);
+    Ok(if machine.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn prepare(steps: &[&Step]) -> Machine {
+    println!("== setup: programs and packages that the steps need");
+    Machine::prepare(steps.iter().flat_map(|step| step.needs.iter().chain(step.wants)).copied())
+}
+
 pub(crate) fn command(names: &[String]) -> Result<ExitCode, String> {
     let steps = select(names)?;
     let ci = machine::in_ci();
-    println!("== machine: what the steps need");
-    let machine = Machine::prepare(steps.iter().flat_map(|step| step.needs).copied());
+    let machine = prepare(&steps);
 
     let mut total = Tally::default();
     let mut notes = Vec::new();

@@ -28,6 +28,11 @@
 //! thing, so a trace file is written by a thread of its own.
 #![deny(unsafe_code)]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "pmi-host runs on Linux only; pmi-core, pmi-link, pmi-sim and the playground build on this system"
+);
+
 pub mod bridge;
 pub mod cli;
 pub mod conform;

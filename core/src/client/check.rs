@@ -7,7 +7,7 @@ use crate::command::{Group, Maxes, Place, Request, Text, Version};
 use crate::error::Misuse;
 use crate::parts;
 use crate::storage::Buffer;
-use crate::wire::{Unwritten, Writer, is_list};
+use crate::wire::{Unwritten, Writer, is_list, names_twice};
 
 impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GENERATIONS> {
     /// How long the message would be that asks `request`, if the server and the wire take it.
@@ -80,6 +80,9 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
                 Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" })
             }
             Group::Ranks(list) if !is_list(list) => Err(UNSAYABLE),
+            Group::Ranks(list) if names_twice(list) => {
+                Err(Misuse::NotSayable { what: "a group that names a rank twice" })
+            }
             _ => Ok(()),
         }
     }

@@ -9,6 +9,7 @@ use crate::limits::{JOB_LINKS, KEY_BYTES, VALUE_BYTES};
 use crate::parts;
 use crate::store::{EntryId, Fence, Kvs, NoRoom, Shelf, Stamp};
 use crate::time::Instant;
+use crate::wire::names_twice;
 
 /// A set of processes with one space and one fence.
 #[derive(Debug)]
@@ -450,6 +451,11 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             Group::World => sum(ranks.map(|(other, _)| other), tag, rank),
             Group::Node => {
                 sum(ranks.filter(|(_, other)| Some(other.node) == node).map(|r| r.0), tag, rank)
+            }
+            // No member could stand in for the second place of a rank: the fence would never complete.
+            Group::Ranks(list) if names_twice(list) => {
+                owed.refuse(&Reason::Lacking { field: "a list that names each rank once" });
+                return Effect::None;
             }
             Group::Ranks(list) => {
                 let named = list.split(|b| *b == b',').filter_map(|n| Text::plain(n).number());

@@ -53,6 +53,16 @@ pub(crate) fn is_list(name: &[u8]) -> bool {
     name.split(|b| *b == b',').all(|rank| Text::plain(rank).number().is_some())
 }
 
+/// Whether a list of ranks names one of them twice, so that not all of its places could ever be filled.
+pub(crate) fn names_twice(list: &[u8]) -> bool {
+    let ranks = || list.split(|b| *b == b',').map(|rank| Text::plain(rank).number());
+    // Clients write them in ascending order; only other lists are compared pair by pair.
+    if ranks().zip(ranks().skip(1)).all(|(one, next)| one < next) {
+        return false;
+    }
+    ranks().enumerate().any(|(at, rank)| ranks().take(at).any(|before| before == rank))
+}
+
 /// Whether the codes of a spawn are said one by one: not if there are none, or more than every
 /// client has room for.
 fn has_codes(runs: &[CodeRun]) -> bool {

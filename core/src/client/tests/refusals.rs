@@ -215,7 +215,11 @@ fn what_a_line_cannot_say_is_refused_before_anything_is_kept() {
     assert!(matches!(client.start(&put(b"", b"v")), Err(Misuse::Length { .. })));
     assert!(matches!(client.start(&put(b"k", b"")), Err(Misuse::Length { .. })));
     assert_eq!(client.poll_transmit(&mut []), Ok(None));
-    assert!(open_many().start(&Request::Fence { group: Group::Ranks(b"1,x"), tag: None }).is_err());
+    for list in [&b"1,x"[..], b"0,0,1", b"1,0,1", b"1,01"] {
+        let fence = Request::Fence { group: Group::Ranks(list), tag: None };
+        let started = open_many().start(&fence);
+        assert!(matches!(started, Err(Misuse::NotSayable { .. })), "{fence:?}: {started:?}");
+    }
 }
 
 #[test]

@@ -399,6 +399,23 @@ fn groups_have_fences_of_their_own_told_apart_by_tag() {
 }
 
 #[test]
+fn a_group_that_lists_a_rank_twice_is_refused() {
+    const REFUSED: &str =
+        "cmd=barrier_out rc=3 msg=a_list_that_names_each_rank_once_is_missing_or_wrong\n";
+    let mut world = World::new(4);
+    for rank in 0..4 {
+        world.say(rank, "cmd=init pmi_version=1 pmi_subversion=2\n");
+    }
+    for group in ["0,0,1", "0,1,0", "1,0,1", "0,0", "0,00", "0,1,2,3,2"] {
+        assert_eq!(world.say(0, &format!("cmd=barrier_in group={group}:4\n")), REFUSED, "{group}");
+    }
+    // The refused entries left nothing behind that a correct one would meet.
+    assert_eq!(world.say(0, "cmd=barrier_in group=0,1:4\n"), "");
+    assert_eq!(world.say(1, "cmd=barrier_in group=1,0:4\n"), "cmd=barrier_out rc=0 tag=4\n");
+    assert_eq!(world.hear(0), "cmd=barrier_out rc=0 tag=4\n");
+}
+
+#[test]
 fn one_who_has_failed_is_not_late_as_well() {
     let mut world = World::without_sessions(1, false);
     let deadline = NOW.plus(Duration::from_secs(1));

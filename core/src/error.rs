@@ -135,13 +135,13 @@ impl Code {
     pub const SUCCESS: Self = Self(0);
     /// It did not, without a better reason.
     pub const FAIL: Self = Self(-1);
-    /// The session was not initialised; on the wire also "no such key".
+    /// The session was not initialised; on the wire also "no such name".
     pub const INIT: Self = Self(1);
     /// No memory (or no room) left.
     pub const NOMEM: Self = Self(2);
     /// An argument is wrong.
     pub const INVALID_ARG: Self = Self(3);
-    /// The key is wrong.
+    /// The key is wrong, or there is none of that name.
     pub const INVALID_KEY: Self = Self(4);
     /// The key is too long, or empty.
     pub const INVALID_KEY_LENGTH: Self = Self(5);

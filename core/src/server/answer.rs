@@ -9,6 +9,7 @@ use crate::ids::Rank;
 use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
 use crate::parts;
 use crate::store::{EntryId, Kvs};
+use crate::wire::quirks;
 
 /// Where an answer takes its facts from.
 pub(super) struct Facts<'a, K, M> {
@@ -41,7 +42,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Facts<'_, K, M> {
         let (code, answer) = (Code::SUCCESS, self.answer(&exchange.owed));
         let mut reply = Reply { to: *verb, tag: tag.as_bytes(), code, answer };
         reply.code = match (&reply.answer, &exchange.owed) {
-            (Answer::Missing, _) => Code::INIT,
+            (Answer::Missing, _) => quirks::MISSING_IN_LINES,
             (Answer::Refused(reason), _) => reason.code(),
             (_, Owed::Spawned(_, Err(code), _)) if parts::SPAWN => *code,
             _ => Code::SUCCESS,

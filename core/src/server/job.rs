@@ -299,6 +299,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         match place {
             Place::Node if parts::FRAMES => seen(Shelf::Node(self.member(rank)?.node)),
             Place::Attributes if parts::FRAMES => seen(Shelf::Attributes),
+            _ if is_node_local(key) => seen(Shelf::Node(self.member(rank)?.node)),
             // What the process manager says cannot be replaced by a put.
             _ => seen(Shelf::Attributes).or_else(|| seen(Shelf::Space)),
         }
@@ -327,10 +328,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             owed.refuse(&Reason::Lacking { field: "key" });
             return Effect::None;
         };
-        let (shelf, epoch) = match place {
-            Place::Node if parts::FRAMES => {
-                (Shelf::Node(self.member(rank).map_or(0, |member| member.node)), 0)
-            }
+        let is_of_node = parts::FRAMES && place == Place::Node || is_node_local(key.as_bytes());
+        let (shelf, epoch) = match self.member(rank) {
+            Some(member) if is_of_node => (Shelf::Node(member.node), 0),
             _ => (Shelf::Space, self.fence.generation().wrapping_add(1)),
         };
         let Ok((id, old)) = self.kvs.put(shelf, key.as_bytes(), value, Stamp { by: rank, epoch })
@@ -338,7 +338,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             owed.refuse(&Reason::NoRoom { what: "values" });
             return Effect::None;
         };
-        if parts::FRAMES && shelf != Shelf::Space {
+        if shelf != Shelf::Space {
             return Effect::NodePut;
         }
         if let Some(old) = old {
@@ -555,6 +555,11 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
 /// The bytes that a text means. Only frames double bytes, and need room to read through them.
 fn meant<'s, 'a: 's>(text: Text<'a>, room: &'s mut [u8]) -> Option<&'s [u8]> {
     if parts::FRAMES { text.resolve(room).ok() } else { text.as_plain() }
+}
+
+/// Whether a key of the job's space is kept for the ranks of one node.
+fn is_node_local(key: &[u8]) -> bool {
+    key.starts_with(crate::wire::quirks::NODE_LOCAL)
 }
 
 /// The fence of these ranks, and whether `own` is among them.

@@ -57,6 +57,22 @@ pub const INFO: &str = "info";
 /// Test: `vectors/pmi1-quirks.pmi`, "missing, but with success".
 pub const NOT_FOUND: &str = "_not_found";
 
+/// The code that answers a missing key in a line.
+///
+/// Seen: Flux's library returns the number to its caller, which compares it with
+/// `PMI_ERR_INVALID_KEY`; Flux's server answers 4, and every other client distinguishes 0 from all
+/// other numbers only.
+/// Test: `vectors/pmi1-quirks.pmi`, "no such key, by its number".
+pub const MISSING_IN_LINES: Code = Code::INVALID_KEY;
+
+/// How a key begins that belongs to its node: ranks of the node see it as soon as it is put, and
+/// ranks of other nodes never do.
+///
+/// Seen: Flux's library for PMI-2 turns attributes of nodes into such keys and fetches them without
+/// a fence in between.
+/// Test: `vectors/pmi1-quirks.pmi`, "a key of one node".
+pub const NODE_LOCAL: &[u8] = b"local::";
+
 /// A put with an empty key carries nothing and is answered with success.
 ///
 /// Seen: MPICH up to 4.0 replays one cached put after a singleton start, even if it is empty.

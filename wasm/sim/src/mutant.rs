@@ -194,9 +194,9 @@ impl Mutant {
                 vec![b"cmd=spawn_result rc=0 spawned_kvsname=kids errcodes=0,0\n".to_vec()]
             }
             MutantKind::ForgetPreput if says(b"cmd=get_result rc=0") && self.acts() => {
-                vec![b"cmd=get_result rc=1 msg=no_such_key\n".to_vec()]
+                vec![b"cmd=get_result rc=4 msg=no_such_key\n".to_vec()]
             }
-            MutantKind::Leak if says(b"cmd=get_result rc=1") => {
+            MutantKind::Leak if says(b"cmd=get_result rc=4") => {
                 vec![b"cmd=get_result rc=0 msg=success value=leak\n".to_vec()]
             }
             MutantKind::EarlyRing

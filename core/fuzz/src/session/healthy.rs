@@ -55,7 +55,7 @@ impl World {
         }
         let found = match self.healthy.stored {
             Some(round) => format!("cmd=get_result rc=0 value={round}\n"),
-            None => "cmd=get_result rc=1\n".to_owned(),
+            None => "cmd=get_result rc=4\n".to_owned(),
         };
         self.expect(AMONG_OTHERS, &format!("cmd=get kvsname=kvs_a key={key}\n"), &found);
     }

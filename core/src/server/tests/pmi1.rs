@@ -27,14 +27,29 @@ fn a_put_is_seen_by_others_after_the_fence_and_by_oneself_at_once() {
     assert_eq!(world.say(0, "cmd=put kvsname=kvs_1 key=a value=x y\n"), "cmd=put_result rc=0\n");
     let get = "cmd=get kvsname=kvs_1 key=a\n";
     assert_eq!(world.say(0, get), "cmd=get_result rc=0 value=x y\n");
-    assert_eq!(world.say(1, get), "cmd=get_result rc=1\n");
+    assert_eq!(world.say(1, get), "cmd=get_result rc=4\n");
     assert_eq!(world.say(1, "cmd=barrier_in\n"), "");
     assert_eq!(world.missing(), [0]);
     assert_eq!(world.say(0, "cmd=barrier_in\n"), "cmd=barrier_out rc=0\n");
     assert!(world.ready().contains(&world.sessions[1].0));
     assert_eq!(world.hear(1), "cmd=barrier_out rc=0\n");
     assert_eq!(world.say(1, get), "cmd=get_result rc=0 value=x y\n");
-    assert_eq!(world.say(1, "cmd=get kvsname=other key=a\n"), "cmd=get_result rc=1\n");
+    assert_eq!(world.say(1, "cmd=get kvsname=other key=a\n"), "cmd=get_result rc=4\n");
+}
+
+#[test]
+fn node_local_keys_are_visible_on_their_node_before_any_fence_and_never_elsewhere() {
+    let mut world = World::new(4);
+    world.init_all();
+    world.say(0, "cmd=put kvsname=kvs_1 key=local::segment value=/dev/shm/a\n");
+    world.say(2, "cmd=put kvsname=kvs_1 key=local::segment value=/dev/shm/b\n");
+    let get = "cmd=get kvsname=kvs_1 key=local::segment\n";
+    let heard: Vec<String> = (0..4).map(|rank| world.say(rank, get)).collect();
+    let [first, second] =
+        ["a", "b"].map(|name| format!("cmd=get_result rc=0 value=/dev/shm/{name}\n"));
+    assert_eq!(heard, [&*first, &first, &second, &second]);
+    // A rank of another node puts a key of its own, which is no conflict.
+    assert!(world.server.poll_event().is_none());
 }
 
 #[test]
@@ -312,7 +327,7 @@ fn a_value_that_is_seen_stays_to_be_seen_when_it_is_replaced() {
     // What is new still waits for the next fence.
     world.say(0, "cmd=put key=b value=1\n");
     world.say(0, "cmd=put key=b value=2\n");
-    assert_eq!(world.say(1, "cmd=get key=b\n"), "cmd=get_result rc=1\n");
+    assert_eq!(world.say(1, "cmd=get key=b\n"), "cmd=get_result rc=4\n");
 }
 
 #[test]

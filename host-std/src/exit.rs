@@ -1,6 +1,5 @@
 //! How a command ends: what it prints, and its exit code.
 
-use crate::report;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
@@ -11,6 +10,11 @@ pub const FAILED: u8 = 1;
 /// Wrong usage, as most programs have it.
 pub const USAGE: u8 = 2;
 
+/// One line for standard error, with the name of this program.
+pub fn line(what: impl Display) -> String {
+    format!("pmi-host: {what}\n")
+}
+
 /// Whoever reads it into `head` has got what they wanted: a closed pipe is no failure.
 pub fn print(text: &str) -> ExitCode {
     let mut stdout = std::io::stdout().lock();
@@ -20,7 +24,7 @@ pub fn print(text: &str) -> ExitCode {
 
 /// Says what is wrong, and gives the code for it.
 pub fn complain(what: &dyn Display, code: u8) -> ExitCode {
-    let _ = std::io::stderr().write_all(report::line(what).as_bytes());
+    let _ = std::io::stderr().write_all(line(what).as_bytes());
     ExitCode::from(code)
 }
 

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! main        exit codes only
-//! cli         commands; options (the table of what can be said) > args, mpiexec (what was typed) > layers
-//!             (what was said elsewhere) > config (what it means here); help
+//! commands    one row for each command, with help, completions and man pages
+//! cli         options (the table) > args, mpiexec (parsers) > layers (variables, file) > config (resolved)
 //! settings    what a user can set, in groups of plain values
 //! job         the one loop: starts, serves, forwards, judges; all jobs that come from the first
 //! launch      plan, order, program, env, variables, binding, process, descriptors; signal, ladder, orphans
 //! stdio       what ranks write and read: lines, labels, files, outputs
-//! server      ready (epoll), service (the protocol server and its links), news, map_kvs
+//! poller      epoll, as a stream of tokens
+//! server      service (the protocol server and its links), news, map_kvs
 //! control     how others ask a launcher how its run goes: 'pmi-host ps'
 //! doctor      what a rank finds when it looks for its launcher, whichever that is
 //! watch       how a run goes: who runs, who waits and for whom; standstills
@@ -16,7 +17,9 @@
 //! replay      one side of a recorded exchange, played again
 //! ends        how every rank ended, for people and for programs
 //! verdict     how a job ended: rules without system calls
-//! exit        how a command ends: what it prints, and its exit code
+//! exit        exit codes, and output of short commands
+//! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
+//! stream      names and descriptors of standard streams
 //! report      every sentence this program says
 //! bridge      a rank behind a serial line, brought to a server
 //! conform     checks other launchers and clients
@@ -35,6 +38,7 @@ compile_error!(
 
 pub mod bridge;
 pub mod cli;
+pub mod commands;
 pub mod conform;
 pub mod control;
 pub mod demo;
@@ -43,12 +47,17 @@ pub mod ends;
 pub mod exit;
 pub mod job;
 pub mod launch;
+pub mod poller;
+pub mod ranges;
 pub mod replay;
 pub mod report;
 pub mod server;
 pub mod settings;
 pub mod stdio;
+pub mod stream;
 pub mod trace;
+pub mod usage;
 pub mod verdict;
 pub mod watch;
 pub mod web;
+pub mod words;

@@ -5,19 +5,14 @@ use crate::launch::library::{Family, Library};
 use crate::launch::plan::{Dial, Plan};
 use crate::launch::process::Ending;
 use crate::launch::signal;
+use crate::ranges::Ranks;
 use crate::verdict::{Failure, Phase};
-use crate::watch::ranges::Ranks;
 use pmi_core::wire::pmix::names::Status;
 use pmi_std::env::PIN_VARIABLE;
 use rustix::process::Signal;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::Path;
-
-/// One line for standard error.
-pub fn line(what: impl Display) -> String {
-    format!("pmi-host: {what}\n")
-}
 
 /// Why the job failed. `pid` gives the process of a rank that was started; `running` is how many
 /// ranks still run and are now ended.
@@ -258,15 +253,6 @@ pub fn ended(ending: Ending, phase: Phase) -> String {
     }
 }
 
-/// Numbers in ascending order as people write them, `0-3,8` if a comma is `between` them.
-pub fn ranges(numbers: &[u32], between: &str) -> String {
-    let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
-        [first, .., last] => format!("{first}-{last}"),
-        one => one.iter().map(u32::to_string).collect(),
-    });
-    runs.collect::<Vec<_>>().join(between)
-}
-
 fn ranks(first: &[u32], count: usize) -> String {
     let list: Vec<String> = first.iter().map(u32::to_string).collect();
     match count - first.len().min(count) {
@@ -345,12 +331,6 @@ mod tests {
             said(&Failure::Abort { rank: 0, code: 42, message: "bye bye".to_owned() }, 0),
             "rank 0 of 4 (pid 100, ./a.out on node1) called abort with code 42 and said 'bye bye'"
         );
-    }
-
-    #[test]
-    fn numbers_in_a_row_are_written_as_one() {
-        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8], ","), "0-2,5,7-8");
-        assert_eq!((&*ranges(&[3], "+"), &*ranges(&[], "+")), ("3", ""));
     }
 
     #[test]

@@ -8,8 +8,7 @@
 mod line;
 mod words;
 
-use crate::exit::{USAGE, complain, print, refuse};
-use crate::report;
+use crate::exit::{self, USAGE, complain, print, refuse};
 use line::Line;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
@@ -53,7 +52,7 @@ fn bridge(words: &Words) -> Result<(), BridgeError> {
     let mut line = Line::open(&words.serial, words.baud)
         .map_err(|error| BridgeError::NotALine { line: words.serial.clone(), error })?;
     // Whoever starts the board has to know where to plug it in before anything else happens.
-    let told = report::line(format_args!("{} is bridged to {}", line.name(), words.to));
+    let told = exit::line(format_args!("{} is bridged to {}", line.name(), words.to));
     let _ = io::stderr().write_all(told.as_bytes());
     let no_server = |error| BridgeError::NoServer { address: words.to.clone(), error };
     // Not before the line speaks: a server gives a caller a few seconds to say who it is, and a board may be

@@ -1,6 +1,6 @@
 //! `pmi-host bridge --serial DEVICE|pty [--baud N] --to ADDR:PORT`
 
-use crate::cli::usage::UsageError;
+use crate::usage::UsageError;
 use clap::{Arg, Command, value_parser};
 use std::ffi::OsString;
 

@@ -4,10 +4,11 @@
 //! only a colon ends it, and the options of the next program follow; where the program itself needs such a
 //! word, `--` in front of the program keeps all words behind it together.
 
+use super::explain::explain;
 use super::layers::Origin;
 use super::options::{self, Opt};
-use super::usage::{UsageError, explain};
 use crate::settings::Settings;
+use crate::usage::UsageError;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::{OsStr, OsString};

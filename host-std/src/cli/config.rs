@@ -1,14 +1,14 @@
 //! What was typed, made sure of: the program is found and may run, and the host has a name.
 
 use super::args::{PartArgs, RunArgs, Said};
-use super::usage::UsageError;
 use crate::demo::DEMO_RANK;
 use crate::exit::USAGE;
 use crate::launch::binding::Binding;
-use crate::launch::plan::Part;
+use crate::launch::plan::{JobSpec, Part};
 use crate::launch::program::{Program, ProgramError};
 use crate::server::gate::Gate;
 use crate::settings::{Job, Settings, Universe};
+use crate::usage::UsageError;
 use crate::web::WebGate;
 use std::ffi::OsString;
 use std::rc::Rc;
@@ -89,6 +89,18 @@ impl Config {
         let web = web.transpose().map_err(ConfigError::Gate)?;
         let binding = Binding::resolve(&settings.placement).map_err(ConfigError::Binding)?;
         Ok(Self { ranks, parts, host, gate, web, binding: binding.map(Rc::new), settings })
+    }
+
+    /// The first job, with the ranks that connect from elsewhere.
+    pub fn job(&self) -> JobSpec<'_> {
+        let callers = self.gate.as_ref().map_or(0, |gate| gate.expected);
+        JobSpec {
+            parts: &self.parts,
+            ranks: self.ranks + callers,
+            host: &self.host,
+            binding: self.binding.as_ref(),
+            settings: &self.settings,
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 
 use super::args::Said;
 use super::options::{self, Opt, VARIABLES};
-use super::usage::{UsageError, nearest};
 use crate::settings::Settings;
+use crate::usage::{UsageError, nearest};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;

@@ -2,7 +2,7 @@
 
 use super::error::ConformError;
 use super::matrix::Form;
-use crate::cli::words;
+use crate::words;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! `pmi-host ps`: how runs go that were started elsewhere.
 
 use super::folder;
-use crate::cli::usage::UsageError;
 use crate::exit::{FAILED, complain, print, refuse};
+use crate::usage::UsageError;
 use crate::watch::table::Table;
 use crate::watch::text::{self, Rows};
 use clap::{Arg, ArgAction, Command};

@@ -5,7 +5,7 @@
 //! a moment get the same answer, so asking in a loop costs little more than asking once.
 
 use super::folder;
-use crate::server::ready::{Interest, Poller, Token};
+use crate::poller::{Interest, Poller, Token};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use std::fs;

@@ -15,11 +15,11 @@ pub mod around;
 pub mod limits;
 pub mod talk;
 
-use crate::cli::usage::UsageError;
 use crate::exit::{print, refuse};
 use crate::launch::library::Libraries;
 use crate::launch::program::Program;
-use crate::watch::ranges::Ranks;
+use crate::ranges::Ranks;
+use crate::usage::UsageError;
 use advice::{Advice, Facts};
 use around::Around;
 use clap::{Arg, Command};

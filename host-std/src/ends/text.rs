@@ -1,8 +1,10 @@
 //! How ranks ended, for people: those that ended alike in one line.
 
 use super::{End, Row};
+use crate::exit::line;
 use crate::launch::process::Ending;
-use crate::report::{ended, line, ranges};
+use crate::ranges::ranges;
+use crate::report::ended;
 use crate::verdict::Phase;
 
 /// How all ranks ended, job by job.

@@ -3,10 +3,10 @@
 use super::Run;
 use crate::cli::config::Config;
 use crate::launch::plan::Dial;
+use crate::poller::{Poller, Token};
 use crate::report;
 use crate::server::gate::Gate;
 use crate::server::listen::Listener;
-use crate::server::ready::{Poller, Token};
 use crate::server::secure::Certificate;
 use crate::stdio::index;
 use crate::verdict::{Failure, Phase};

@@ -3,6 +3,7 @@
 use super::{Job, Run};
 use crate::ends::json::ResultFile;
 use crate::ends::{End, Row, Times, text};
+use crate::exit;
 use crate::launch::memory::OutOfMemory;
 use crate::launch::plan::Plan;
 use crate::launch::process::Ending;
@@ -167,7 +168,7 @@ impl Run {
         }
         let written = file.take().map(|file| file.write(code, told.as_deref(), times, rows));
         if let Some(Err(what)) = written {
-            let _ = io::stderr().write_all(report::line(what).as_bytes());
+            let _ = io::stderr().write_all(exit::line(what).as_bytes());
         }
     }
 }

@@ -27,16 +27,17 @@ mod start;
 mod watching;
 
 use crate::cli::config::Config;
+use crate::exit;
 use crate::launch::cleanup::Cleanup;
 use crate::launch::descriptors::{Crowd, DescriptorLimit};
 use crate::launch::ladder::Ladder;
 use crate::launch::plan::Plan;
 use crate::launch::process::{Launcher, Process};
 use crate::launch::signal::{self, Ignored, Signals};
+use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::server::listen::Listener;
 use crate::server::news::News;
-use crate::server::ready::{Interest, Poller, Token};
 use crate::server::service::Service;
 use crate::stdio::index;
 use crate::stdio::inputs::Inputs;
@@ -72,7 +73,7 @@ pub fn run(config: Config) -> u8 {
     match prepared.and_then(|()| Run::new(config, limit, others)) {
         Ok(run) => run.run(),
         Err(what) => {
-            let _ = io::stderr().write_all(report::line(what).as_bytes());
+            let _ = io::stderr().write_all(exit::line(what).as_bytes());
             Failure::Launcher { what: String::new() }.exit_code()
         }
     }
@@ -174,7 +175,7 @@ impl Run {
         let web_gate = config.web.clone();
         let web = web_gate.as_ref().map(|gate| Web::open(gate, &poller)).transpose()?;
         let dial = door.as_mut().map(|door| door.dial(&config, web.as_ref())).transpose()?;
-        let mut plan = Plan::first(&config, dial, std::process::id());
+        let mut plan = Plan::first(config.job(), dial, std::process::id());
         let crowd = Crowd { ranks: config.ranks + others, pmix: plan.pmix_ranks() };
         launcher.limit.raise_for(crowd).map_err(|error| error.to_string())?;
         let mut pmix = None;
@@ -234,7 +235,7 @@ impl Run {
             // loop to wait in any more: nobody may be left running, and what is said must get out.
             self.kill_everybody();
             let what = format!("the launcher cannot go on: {error}");
-            let _ = io::stderr().write_all(report::line(&what).as_bytes());
+            let _ = io::stderr().write_all(exit::line(&what).as_bytes());
             self.failure.get_or_insert(Failure::Launcher { what });
         }
         self.inputs.finish();
@@ -251,7 +252,7 @@ impl Run {
             guard.dismiss();
         }
         if let Some(trouble) = self.service.tracer.finish(code) {
-            let _ = io::stderr().write_all(report::line(trouble).as_bytes());
+            let _ = io::stderr().write_all(exit::line(trouble).as_bytes());
         }
         self.dismiss_pages();
         code

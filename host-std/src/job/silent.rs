@@ -3,9 +3,9 @@
 use super::{Job, Run};
 use crate::launch::library::Libraries;
 use crate::launch::program::Program;
+use crate::ranges::Ranks;
 use crate::report;
 use crate::verdict::Phase;
-use crate::watch::ranges::Ranks;
 use pmi_core::ids::JobId;
 
 impl Run {

@@ -2,11 +2,11 @@
 
 use super::Run;
 use crate::cli::config::Config;
+use crate::exit;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::Part;
 use crate::launch::process::Process;
 use crate::launch::program::Program;
-use crate::report;
 use crate::server::singleton::Caller;
 use crate::settings::Settings;
 use crate::settings::job::Universe;
@@ -28,7 +28,7 @@ pub fn serve(caller: Caller) -> u8 {
         Ok(run.run())
     });
     served.unwrap_or_else(|what| {
-        let _ = io::stderr().write_all(report::line(&what).as_bytes());
+        let _ = io::stderr().write_all(exit::line(&what).as_bytes());
         Failure::Launcher { what }.exit_code()
     })
 }

@@ -3,13 +3,13 @@
 use super::asking::Asking;
 use super::start::Start;
 use super::{Job, Run, Started};
+use crate::ranges::Ranks;
 use crate::report;
 use crate::settings::Settings;
 use crate::stdio::index;
 use crate::verdict::{self, Failure};
 use crate::watch::process::Proc;
 use crate::watch::progress::{Progress, Task};
-use crate::watch::ranges::Ranks;
 use crate::watch::stall::{Stall, Verdict};
 use crate::watch::table::{self, Phase, Rank, Table, seconds};
 use crate::watch::text::{self, Rows};

@@ -8,7 +8,7 @@
 //! piece, each gets the next part of the size it is bound to (`--bind-to`).
 
 use super::topology::{ROOT, Topology};
-use crate::report;
+use crate::ranges;
 use crate::settings::placement::{BindTo, Placement, Units};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,7 +136,7 @@ pub fn allowed() -> Result<Vec<u32>, String> {
 
 /// A set of processors as people write it.
 pub fn shown(processors: &[u32]) -> String {
-    report::ranges(processors, ",")
+    ranges::ranges(processors, ",")
 }
 
 #[cfg(test)]

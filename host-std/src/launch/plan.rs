@@ -4,7 +4,7 @@ use super::binding::Binding;
 use super::families::Families;
 use super::pmix::PmixDial;
 use super::program::Program;
-use crate::cli::config::Config;
+use crate::settings::Settings;
 use crate::settings::{Environment, Universe};
 use std::rc::Rc;
 
@@ -61,29 +61,43 @@ pub struct Part {
     pub ranks: u32,
 }
 
+/// The first job as it was specified, before its ranks are placed.
+#[derive(Clone, Copy, Debug)]
+pub struct JobSpec<'a> {
+    /// Programs with their numbers of ranks, in the order of the ranks.
+    pub parts: &'a [Part],
+    /// Number of ranks, those that connect from elsewhere included.
+    pub ranks: u32,
+    /// Name of this host.
+    pub host: &'a str,
+    /// Processors of each rank; `None` leaves the choice to the system.
+    pub binding: Option<&'a Rc<Binding>>,
+    /// All settings of the run.
+    pub settings: &'a Settings,
+}
+
 impl Plan {
-    /// Places all ranks of `config` on this node. `pid` keeps the names of jobs of two launchers apart.
-    pub fn first(config: &Config, dial: Option<Dial>, pid: u32) -> Self {
-        let callers = config.gate.as_ref().map_or(0, |gate| gate.expected);
-        let ranks = config.ranks + callers;
+    /// Places all ranks of `spec` on this node. `pid` keeps the names of jobs of two launchers apart.
+    pub fn first(spec: JobSpec<'_>, dial: Option<Dial>, pid: u32) -> Self {
+        let JobSpec { parts, ranks, host, binding, settings } = spec;
         Self {
             ranks,
-            families: offered(&config.parts, &config.settings.environment),
-            parts: config.parts.clone(),
+            families: offered(parts, &settings.environment),
+            parts: parts.to_vec(),
             dial,
             pmix: None,
-            host: config.host.clone(),
+            host: host.to_owned(),
             kvsname: format!("kvs_{pid}_0"),
             spawner: None,
             spawner_rank: 0,
-            universe: match config.settings.job.universe {
+            universe: match settings.job.universe {
                 Universe::Job => Some(ranks),
                 Universe::Of(universe) => Some(universe),
                 Universe::Endless => None,
             },
-            environment: config.settings.environment.clone(),
-            binding: config.binding.clone(),
-            attributes: config.settings.job.attributes.clone(),
+            environment: settings.environment.clone(),
+            binding: binding.cloned(),
+            attributes: settings.job.attributes.clone(),
             preputs: Vec::new(),
         }
     }

@@ -2,22 +2,21 @@
 
 use super::binding::{allowed, shown};
 use super::env::{self, Change};
-use super::plan::{Part, Plan};
+use super::plan::{JobSpec, Part, Plan};
 use super::pmix::PmixDial;
-use crate::cli::config::Config;
 use std::ffi::OsString;
 use std::fmt::Write;
 
 /// Ranks, node, processors, folders and programs, and what is different in their environment from `ours`.
-pub fn of(config: &Config, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
-    map(config) + "\n" + &environment(config, ours)
+pub fn of(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
+    map(spec) + "\n" + &environment(spec, ours)
 }
 
 /// What is different in the environment of ranks from `ours`, and why: `+` for what is set or changed, `-`
 /// for what is not passed on. What differs from rank to rank is shown for the first of each program.
-pub fn environment(config: &Config, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
+pub fn environment(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
     let pid = std::process::id();
-    let mut plan = Plan::first(config, None, pid);
+    let mut plan = Plan::first(spec, None, pid);
     // The port is known only when it is open.
     plan.pmix = plan.has_pmix().then(|| PmixDial::new(pid, "127.0.0.1:PORT"));
     let ours: Vec<(OsString, OsString)> = ours.collect();
@@ -39,8 +38,8 @@ pub fn environment(config: &Config, ours: impl Iterator<Item = (OsString, OsStri
 }
 
 /// Ranks, node, processors, folders and programs.
-pub fn map(config: &Config) -> String {
-    let plan = Plan::first(config, None, std::process::id());
+pub fn map(spec: JobSpec<'_>) -> String {
+    let plan = Plan::first(spec, None, std::process::id());
     // Where the system does not say, nothing can be said here either.
     let usable = allowed().unwrap_or_default();
     let mut rows = vec![["ranks", "node", "processors", "folder", "program"].map(str::to_owned)];

@@ -27,6 +27,7 @@ use crate::launch::program::Program;
 use crate::launch::script;
 use crate::launch::signal::Ignored;
 use crate::launch::variables::MPICH_SPEAKS;
+use crate::stream::Streams;
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::SigSet;
@@ -106,15 +107,6 @@ pub struct Started {
     pub output: Option<OwnedFd>,
     /// Reading end of its standard error.
     pub errors: Option<OwnedFd>,
-}
-
-/// What a rank gets as its standard streams.
-#[derive(Debug)]
-pub enum Streams {
-    /// Pipes to write to, and this or the null device to read from.
-    Pipes(Option<OwnedFd>),
-    /// The terminal with this name.
-    Terminal(CString),
 }
 
 /// A process that was started and not yet seen to end.

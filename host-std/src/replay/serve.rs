@@ -9,9 +9,8 @@ mod actor;
 use super::Outcome;
 use super::given::{Given, request};
 use super::script::{Line, RANKS_MAX, Who, name, scripts};
-use crate::exit::FAILED;
+use crate::exit::{FAILED, line};
 use crate::launch::env;
-use crate::report;
 use actor::{Actor, Departure};
 use pmi_core::command::Verb;
 use pmi_trace::{Direction, Trace, message};
@@ -46,7 +45,7 @@ pub(super) fn serve(
         );
     };
     if trace.jobs().any(|facts| facts.spawner.is_some()) {
-        let what = report::line("jobs that ranks spawned are not played; who waits for them waits");
+        let what = line("jobs that ranks spawned are not played; who waits for them waits");
         let _ = io::stderr().write_all(what.as_bytes());
     }
     let scripts: BTreeMap<Who, Vec<Line<'_>>> = { all.iter() }

@@ -3,7 +3,7 @@
 use super::news::News;
 use super::secure::Certificate;
 use super::service::{Service, index};
-use crate::server::ready::Poller;
+use crate::poller::Poller;
 use pmi_core::auth::Challenge;
 use pmi_core::command::Notice;
 use pmi_core::ids::{JobId, Rank};

@@ -1,6 +1,6 @@
 //! One connection: a rank's socket, what is on its way through it, and what is waited for.
 
-use crate::server::ready::{Interest, Poller, Token};
+use crate::poller::{Interest, Poller, Token};
 use crate::server::secure::{Certificate, Hello};
 use pmi_core::command::{Answer, Reply, Text, Verb};
 use pmi_core::error::{Code, PeerError};

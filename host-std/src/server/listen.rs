@@ -1,6 +1,6 @@
 //! The socket that ranks dial in at.
 
-use crate::server::ready::{Interest, Poller, Token};
+use crate::poller::{Interest, Poller, Token};
 use pmi_std::Stream;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,

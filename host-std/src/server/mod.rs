@@ -1,4 +1,4 @@
-//! Serving the ranks of all jobs: what is ready ([`ready`]), the protocol server ([`service`], with
+//! Serving the ranks of all jobs: the protocol server ([`service`], with
 //! [`callers`] who dial in) and what it wants done ([`news`]), bytes between it and the ranks ([`flush`]),
 //! who may dial in ([`gate`]), where ([`listen`]) and what lies over it ([`secure`]), whom we dial
 //! ([`singleton`]), and what the server is made of ([`storage`], [`map_kvs`]).
@@ -10,7 +10,6 @@ pub mod listen;
 pub mod map_kvs;
 pub mod news;
 pub mod pmix;
-pub mod ready;
 pub mod secure;
 pub mod service;
 pub mod singleton;

@@ -1,10 +1,10 @@
 //! The protocol server of all jobs, and its connections.
 
 use crate::launch::plan::Plan;
+use crate::poller::{Poller, Token};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::news::{Asked, News, event_news, nonsense, stuck_news};
 use crate::server::pmix::desk::Desk;
-use crate::server::ready::{Poller, Token};
 use crate::server::storage::{Heap, Table};
 use crate::trace::{Tracer, Who};
 use crate::verdict::{Failure, Phase};

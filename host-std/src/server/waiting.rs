@@ -2,8 +2,8 @@
 
 use super::news::printable;
 use super::service::{Service, index};
+use crate::ranges::Ranks;
 use crate::trace::Last;
-use crate::watch::ranges::Ranks;
 use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, What, seconds};
 use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::pmix::{self, Purpose};

@@ -245,7 +245,7 @@ const LINE_COST: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::ranges;
+    use crate::ranges::ranges;
 
     const WAIT: Duration = Duration::from_secs(1);
 

@@ -1,7 +1,7 @@
 //! One source, several readers, each at its own pace.
 
 use super::source::{CHUNK, Look, Source};
-use crate::server::ready::{Interest, Poller, Token};
+use crate::poller::{Interest, Poller, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, ioctl_fionread};

@@ -1,12 +1,13 @@
 //! Lines of all jobs on their way to our own streams, when those that read the same are written once.
 
+use super::Seat;
 use super::collapse::{Collapse, Group};
 use super::label::Labels;
 use super::outlet::{Outlet, Writer};
 use super::pattern::PatternError;
-use super::{Seat, Stream};
-use crate::report::ranges;
+use crate::ranges::ranges;
 use crate::settings::Output;
+use crate::stream::Stream;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -32,28 +32,6 @@ pub mod pty;
 pub mod source;
 pub mod target;
 
-/// One of the two output streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stream {
-    /// Standard output.
-    Out,
-    /// Standard error.
-    Err,
-}
-
-impl Stream {
-    /// Both, in the order of their numbers.
-    pub const BOTH: [Self; 2] = [Self::Out, Self::Err];
-
-    /// 0 or 1, for tables with one entry per stream.
-    pub const fn index(self) -> usize {
-        match self {
-            Self::Out => 0,
-            Self::Err => 1,
-        }
-    }
-}
-
 /// A number as a place in a table, which is smaller than the number of things in it.
 pub fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)

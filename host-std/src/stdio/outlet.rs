@@ -1,7 +1,8 @@
 //! One place where lines of many ranks go.
 
+use super::Seat;
 use super::target::Target;
-use super::{Seat, Stream};
+use crate::stream::Stream;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 

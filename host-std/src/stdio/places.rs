@@ -1,14 +1,16 @@
 //! Where output goes: our own two streams, and files.
 
+use super::Seat;
 use super::files::{self, FileError};
 use super::label::Labels;
 use super::outlet::{Flushed, Outlet, Writer};
 use super::pattern::{Pattern, PatternError};
 use super::target::{Target, streams_are_one};
-use super::{Seat, Stream};
+use crate::exit;
+use crate::poller::{Interest, Poller, Token};
 use crate::report;
-use crate::server::ready::{Interest, Poller, Token};
 use crate::settings::Output;
+use crate::stream::Stream;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
@@ -166,7 +168,7 @@ impl Places {
     /// Adds a line of our own to standard error.
     pub fn say(&mut self, what: impl std::fmt::Display) {
         if let Some(outlet) = self.outlet(self.ours(Stream::Err)) {
-            outlet.put(Writer::Launcher, b"", report::line(what).as_bytes());
+            outlet.put(Writer::Launcher, b"", exit::line(what).as_bytes());
         }
     }
 

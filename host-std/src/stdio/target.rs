@@ -1,6 +1,6 @@
 //! How to write to a place without ever waiting for its reader.
 
-use super::Stream;
+use crate::stream::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, fstat};

@@ -1,7 +1,6 @@
 //! `pmi-host trace`: what can be seen in a trace, whoever has recorded it.
 
-use crate::exit::{FAILED, complain, print, refuse};
-use crate::report;
+use crate::exit::{FAILED, complain, line, print, refuse};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use pmi_trace::import::{self, Imported};
@@ -157,7 +156,7 @@ pub(crate) fn load(path: &PathBuf) -> Result<Trace, String> {
     let Imported { trace, notes, .. } =
         import::read(&bytes).map_err(|error| format!("'{shown}' cannot be shown: {error}"))?;
     for note in notes {
-        let _ = io::stderr().write_all(report::line(format_args!("'{shown}': {note}")).as_bytes());
+        let _ = io::stderr().write_all(line(format_args!("'{shown}': {note}")).as_bytes());
     }
     Ok(trace)
 }

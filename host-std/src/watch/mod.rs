@@ -11,7 +11,6 @@
 
 pub mod process;
 pub mod progress;
-pub mod ranges;
 pub mod stall;
 pub mod table;
 pub mod text;

@@ -1,8 +1,8 @@
 //! A table as people read it.
 
 use super::process::State;
-use super::ranges::Ranks;
 use super::table::{Elsewhere, Job, Phase, Rank, Table, Wait, What};
+use crate::ranges::Ranks;
 use std::fmt::Write;
 
 /// Which rows are shown.

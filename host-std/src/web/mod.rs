@@ -15,8 +15,8 @@ mod hello;
 mod line;
 mod visitor;
 
+use crate::poller::{Interest, Poller, Token};
 use crate::server::listen::Listener;
-use crate::server::ready::{Interest, Poller, Token};
 use hello::Hello;
 use pmi_core::auth::{Challenge, Secret};
 use pmi_std::Stream;

@@ -3,7 +3,7 @@
 use super::hello::{Hello, Purpose};
 use super::line::{Heard, Line};
 use super::watch;
-use crate::server::ready::{Interest, Poller, Token};
+use crate::poller::{Interest, Poller, Token};
 use pmi_core::auth::Challenge;
 use pmi_std::Stream;
 use pmi_trace::file::write_record;

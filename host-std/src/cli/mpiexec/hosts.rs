@@ -1,6 +1,6 @@
 //! Hosts, as Hydra's options and batch systems name them. There is one that can be used: this one.
 
-use crate::cli::usage::UsageError;
+use crate::usage::UsageError;
 use std::ffi::OsString;
 use std::net::UdpSocket;
 

@@ -14,7 +14,7 @@ pub use table::{HydraOption, OPTIONS, Takes};
 
 use super::args::RunArgs;
 use super::layers::Origin;
-use super::usage::UsageError;
+use crate::usage::UsageError;
 use clap::{Arg, ArgAction, Command};
 use reader::{Reader, unreadable};
 use std::ffi::OsString;

@@ -2,7 +2,7 @@
 
 use super::value::{numbers, put, seconds, shown_seconds, text};
 use super::{Opt, Topic::Output};
-use crate::report::ranges;
+use crate::ranges::ranges;
 use crate::settings::output::StdinTo;
 use std::ffi::OsStr;
 

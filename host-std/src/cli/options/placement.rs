@@ -2,7 +2,7 @@
 
 use super::value::{choice, chosen, numbers, put, text};
 use super::{Opt, Topic::Placement};
-use crate::report::ranges;
+use crate::ranges::ranges;
 use crate::settings::placement::{BindTo, Unit, Units};
 use std::ffi::OsStr;
 

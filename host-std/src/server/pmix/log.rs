@@ -5,7 +5,7 @@
 //! | `pmix.log.stdout`, `pmix.log.stderr` | behind what the rank itself has written there, as a line of its own |
 //! | anything else: system logs, mail, a store of all jobs | nowhere: a launcher has none of these |
 
-use crate::stdio::Stream;
+use crate::stream::Stream;
 use pmi_core::wire::pmix::names::{Status, flags, keys};
 use pmi_core::wire::pmix::{Info, List};
 

@@ -1,17 +1,21 @@
-//! Everything that stands behind `pmi-host`: one row for each command.
+//! Commands of `pmi-host`: one row for each, and the dispatch from the command line to them.
 
-use super::args::{self, RunArgs, Task};
-use super::usage::{UsageError, nearest};
-use super::{config::Config, help, layers, mpiexec, pages};
+mod help;
+mod pages;
+
+use crate::cli::args::{self, RunArgs, Task};
+use crate::cli::config::Config;
+use crate::cli::{layers, mpiexec};
 use crate::conform::RANK;
 use crate::control::ps;
 use crate::demo::DEMO_RANK;
-use crate::exit::{FAILED, USAGE, complain, print, refuse};
+use crate::exit::{FAILED, USAGE, complain, line, print, refuse};
 use crate::launch::guard::{self, GUARD};
 use crate::launch::preview;
 use crate::server::gate;
 use crate::server::singleton::Caller;
-use crate::{bridge, conform, demo, doctor, job, replay, report, trace};
+use crate::usage::{UsageError, nearest};
+use crate::{bridge, conform, demo, doctor, job, replay, trace};
 use clap::{Arg, Command};
 use std::ffi::OsString;
 use std::io::Write;
@@ -144,7 +148,9 @@ fn perform(mut args: RunArgs) -> ExitCode {
     }
     let task = args.task;
     match Config::resolve(args) {
-        Ok(config) if task == Task::Preview => print(&preview::of(&config, std::env::vars_os())),
+        Ok(config) if task == Task::Preview => {
+            print(&preview::of(config.job(), std::env::vars_os()))
+        }
         Ok(config) => start(config),
         Err(error) if error.exit_code() == USAGE => refuse(&error),
         Err(error) => complain(&error, error.exit_code()),
@@ -155,12 +161,12 @@ fn perform(mut args: RunArgs) -> ExitCode {
 fn start(config: Config) -> ExitCode {
     let mut before = String::new();
     if config.settings.placement.display_map {
-        before.push_str(&preview::map(&config));
+        before.push_str(&preview::map(config.job()));
     } else if let Some(shared) = config.binding.as_ref().and_then(|one| one.shared(config.ranks)) {
-        before.push_str(&report::line(shared));
+        before.push_str(&line(shared));
     }
     if config.settings.environment.report {
-        before.push_str(&preview::environment(&config, std::env::vars_os()));
+        before.push_str(&preview::environment(config.job(), std::env::vars_os()));
     }
     if !before.is_empty() {
         let _ = std::io::stderr().write_all(before.as_bytes());

@@ -1,16 +1,16 @@
 //! Help: one screen for a start, and a page for each topic. All of it is made from the tables of commands
 //! and options, so that the two cannot differ.
 
-use super::args;
-use super::commands::COMMANDS;
-use super::layers::Shown;
-use super::mpiexec;
-use super::options::{self, Act, Opt, Topic};
+use super::COMMANDS;
+use crate::cli::args;
+use crate::cli::layers::Shown;
+use crate::cli::mpiexec;
+use crate::cli::options::{self, Act, Opt, Topic};
 use clap::{Arg, Command};
 use std::fmt::Write;
 
 /// What fits on a screen: commands, the options that are used most, and where the rest is.
-pub fn overview() -> String {
+pub(super) fn overview() -> String {
     let mut text = format!("{ABOUT}\ncommands:\n");
     for command in COMMANDS.iter().map(|command| (command.define)()).filter(|c| !c.is_hide_set()) {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -25,7 +25,7 @@ pub fn overview() -> String {
 }
 
 /// Help for `run`: the options that are used most, or all of them.
-pub fn of_run(in_full: bool) -> String {
+pub(super) fn of_run(in_full: bool) -> String {
     if !in_full {
         let mut text = format!("{ABOUT}\noptions that are used most ('--help' has all):\n");
         let common = options::all().filter(|option| option.is_common);
@@ -55,7 +55,7 @@ pub fn of_run(in_full: bool) -> String {
 }
 
 /// Hydra's options, and what they are called here.
-pub fn of_mpiexec() -> String {
+pub(super) fn of_mpiexec() -> String {
     let mut text = String::from(MPIEXEC);
     for option in mpiexec::OPTIONS {
         let names: Vec<String> = option.names.iter().map(|name| format!("-{name}")).collect();
@@ -65,7 +65,7 @@ pub fn of_mpiexec() -> String {
 }
 
 /// Every setting, as it would be typed, and where it comes from.
-pub fn of_settings(shown: &[Shown]) -> String {
+pub(super) fn of_settings(shown: &[Shown]) -> String {
     let value = |shown: &Shown| shown.value.clone().unwrap_or_else(|| "-".to_owned());
     let widths = shown.iter().map(|shown| value(shown).chars().count());
     let width = widths.max().unwrap_or_default().min(LEFT);
@@ -77,7 +77,7 @@ pub fn of_settings(shown: &[Shown]) -> String {
 }
 
 /// The page of a topic, if there is one; commands explain themselves.
-pub fn of(name: &str) -> Option<String> {
+pub(super) fn of(name: &str) -> Option<String> {
     if let Some(topic) = Topic::ALL.into_iter().find(|topic| topic.name() == name) {
         return Some(of_topic(topic));
     }
@@ -88,19 +88,19 @@ pub fn of(name: &str) -> Option<String> {
 }
 
 /// Everything that `pmi-host help` can be asked about.
-pub fn topics() -> impl Iterator<Item = &'static str> {
+pub(super) fn topics() -> impl Iterator<Item = &'static str> {
     let commands = COMMANDS.iter().filter(|command| !(command.define)().is_hide_set());
     pages().chain(commands.map(|command| command.name))
 }
 
 /// `help`, as completions and the man page know it.
-pub fn define() -> Command {
+pub(super) fn define() -> Command {
     let topic = Arg::new("TOPIC").help("a page of the list, or a command");
     Command::new("help").about("Explain").arg(topic)
 }
 
 /// Name and version, as `--version` prints them.
-pub fn version() -> String {
+pub(super) fn version() -> String {
     format!("pmi-host {}\n", env!("CARGO_PKG_VERSION"))
 }
 
@@ -224,7 +224,7 @@ const TEXTS: &[(&str, &str)] =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::commands;
+    use crate::commands;
 
     #[test]
     fn every_option_is_in_the_help_text() {

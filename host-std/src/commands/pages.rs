@@ -1,9 +1,10 @@
 //! Completions for shells and pages for `man`, made from the same tables as everything else.
 
-use super::commands::{self, COMMANDS, FACES};
-use super::mpiexec;
-use super::usage::{UsageError, explain};
+use super::{COMMANDS, FACES, define};
+use crate::cli::explain::explain;
+use crate::cli::mpiexec;
 use crate::exit::{FAILED, complain, print, refuse};
+use crate::usage::UsageError;
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -11,7 +12,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// `completions`, as help knows it.
-pub fn define_completions() -> Command {
+pub(super) fn define_completions() -> Command {
     Command::new("completions")
         .about("Print completions for a shell: source <(pmi-host completions bash)")
         .arg(
@@ -24,20 +25,20 @@ pub fn define_completions() -> Command {
 }
 
 /// `man`, as help knows it.
-pub fn define_man() -> Command {
+pub(super) fn define_man() -> Command {
     Command::new("man")
         .about("Print a page for man: pmi-host man run | man -l -")
         .arg(name("the page of this command (default: the one that lists them)"))
 }
 
 /// Prints completions.
-pub fn completions(words: Vec<OsString>) -> ExitCode {
+pub(super) fn completions(words: Vec<OsString>) -> ExitCode {
     with(define_completions(), words, |matches| {
         let shell = *matches.get_one::<Shell>(SHELL).expect("clap has required it");
         let name = matches.get_one::<String>(NAME).map_or(OWN, String::as_str);
         let mut command = match FACES.iter().find(|face| **face == name) {
             Some(face) => mpiexec::define(face),
-            None if name == OWN => commands::define(),
+            None if name == OWN => define(),
             None => {
                 return refuse(&UsageError::Other { what: format!("'{name}' is no name of ours") });
             }
@@ -49,7 +50,7 @@ pub fn completions(words: Vec<OsString>) -> ExitCode {
 }
 
 /// Prints a page for `man`.
-pub fn man(words: Vec<OsString>) -> ExitCode {
+pub(super) fn man(words: Vec<OsString>) -> ExitCode {
     with(define_man(), words, |matches| {
         let name = matches.get_one::<String>(NAME).map_or(OWN, String::as_str);
         let known = COMMANDS.iter().find(|command| command.name == name);
@@ -60,7 +61,7 @@ pub fn man(words: Vec<OsString>) -> ExitCode {
                     if name == "mpiexec" { name.to_owned() } else { format!("{OWN}-{name}") };
                 command.name(title)
             }
-            None if name == OWN => commands::define(),
+            None if name == OWN => define(),
             None => {
                 return refuse(&UsageError::Other {
                     what: format!("there is no command '{name}'"),

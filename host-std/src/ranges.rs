@@ -74,6 +74,15 @@ impl fmt::Display for Ranks {
 /// Every second rank of a large job would fill the screen.
 const SHOWN_MAX: usize = 16;
 
+/// Ascending numbers as ranges, such as `0-3,8` with a comma `between` them.
+pub fn ranges(numbers: &[u32], between: &str) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        one => one.iter().map(u32::to_string).collect(),
+    });
+    runs.collect::<Vec<_>>().join(between)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,5 +123,11 @@ mod tests {
         let json = serde_json::to_string(&ranks).unwrap();
         assert_eq!(json, "[[0,2],[5,5]]");
         assert_eq!(serde_json::from_str::<Ranks>(&json).unwrap(), ranks);
+    }
+
+    #[test]
+    fn ranges_join_neighbours() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8], ","), "0-2,5,7-8");
+        assert_eq!((&*ranges(&[3], "+"), &*ranges(&[], "+")), ("3", ""));
     }
 }

@@ -1,6 +1,6 @@
 //! Readiness of everything this process waits for, as one stream of small tokens.
 
-use crate::stdio::Stream;
+use crate::stream::Stream;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};

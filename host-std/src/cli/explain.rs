@@ -1,0 +1,50 @@
+//! Errors of the option parser as errors of this program, with the option that was probably meant.
+
+use super::options;
+use crate::usage::{UsageError, nearest};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Says in a sentence why `command` does not take what was typed.
+pub fn explain(error: &clap::Error, command: &clap::Command) -> UsageError {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    // An option is told with what it takes, as '--ranks <N>'.
+    let told = text(ContextKind::InvalidArg);
+    let option = told.split(' ').next().unwrap_or_default().to_owned();
+    match error.kind() {
+        ErrorKind::UnknownArgument if is_elsewhere(&option) => {
+            UsageError::NotOfPart { got: option }
+        }
+        ErrorKind::UnknownArgument => {
+            let options = command.get_arguments().filter(|arg| !arg.is_positional());
+            let names = options.flat_map(|arg| {
+                let long = arg.get_long().map(|long| format!("--{long}"));
+                [arg.get_short().map(|short| format!("-{short}")), long]
+            });
+            UsageError::UnknownOption { nearest: nearest(&option, names.flatten()), got: option }
+        }
+        ErrorKind::InvalidValue if text(ContextKind::InvalidValue).is_empty() => {
+            let name = option.trim_start_matches('-');
+            let known = options::all().find(|option| option.name == name);
+            let option = known.map_or(option, options::Opt::shown);
+            let value = told.split_once(' ').map_or("a value", |(_, value)| value);
+            UsageError::MissingValue { option, value: value.trim_matches(['<', '>']).to_owned() }
+        }
+        ErrorKind::TooManyValues => UsageError::NeedlessValue { option },
+        _ => {
+            let told = error.to_string();
+            let first = told.lines().next().unwrap_or_default();
+            UsageError::Other { what: first.trim_start_matches("error: ").to_owned() }
+        }
+    }
+}
+
+/// True for an option of `run` that this place of the command line does not take.
+fn is_elsewhere(option: &str) -> bool {
+    options::all().any(|known| {
+        let long = option.strip_prefix("--").map(|name| name.strip_prefix("no-").unwrap_or(name));
+        long == Some(known.name) || known.short.is_some_and(|letter| option == format!("-{letter}"))
+    })
+}

@@ -297,6 +297,19 @@ pub fn output_left_open(secs: u64) -> String {
     )
 }
 
+/// Said when a run has failed, no rank is left, and what ranks wrote cannot be delivered.
+pub fn output_unread(secs: u64, has_read: bool) -> String {
+    let how = if has_read { "has not taken all of it within" } else { "has taken nothing for" };
+    format!(
+        "the run is over and the reader of its output {how} {secs} s; what it has not taken is dropped"
+    )
+}
+
+/// Said when lines of the launcher itself were dropped.
+pub fn sentences_dropped(count: u64) -> String {
+    format!("{count} lines of the launcher were dropped here because standard error was not read")
+}
+
 /// Said when output cannot be written, to our own streams or to a file.
 pub fn output_lost(file: Option<&Path>, why: impl Display) -> String {
     let place = file.map(|name| format!(" to '{}'", name.display())).unwrap_or_default();

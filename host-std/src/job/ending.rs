@@ -189,12 +189,13 @@ impl Run {
             self.take_disconnected(process)?;
         }
         if self.linger_until.is_some_and(|until| now >= until) {
-            self.linger_until = None;
-            if self.outputs.is_open() {
+            if self.outputs.close_held(false) > 0 {
                 self.outputs.say(report::output_left_open(LINGER.as_secs()));
-                self.outputs.close_all();
             }
+            // What is open now waits for a slow reader of ours, behind which a process may stand again.
+            self.linger_until = self.outputs.is_open().then(|| now + LINGER);
         }
+        self.check_delivery(now);
         if self.sweep_at.is_some_and(|at| now >= at) {
             self.sweep(now);
         }
@@ -251,9 +252,12 @@ impl Run {
                 if self.running_count > 0 {
                     self.outputs.say(report::given_up(self.running_count));
                 }
+                if self.running_count > 0 || self.sweep_at.is_some() {
+                    // They hold their pipes. Those of other ranks may only wait for a slow reader of ours.
+                    self.outputs.close_held(true);
+                }
                 self.running_count = 0;
                 self.sweep_at = None;
-                self.outputs.close_all();
             }
         }
     }

@@ -10,11 +10,10 @@ use crate::launch::process::Ending;
 use crate::report;
 use crate::settings;
 use crate::settings::ending::OnExitError;
-use crate::stdio::index;
+use crate::stdio::{index, target};
 use crate::verdict::{Failure, Phase};
 use pmi_core::ids::JobId;
 use rustix::process::Signal;
-use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
@@ -163,12 +162,11 @@ impl Run {
     pub(super) fn close_the_books(&mut self, code: u8) {
         let Ends { settings, file, times, rows, told, .. } = &mut self.ends;
         if settings.print_all_codes {
-            // All is over, so nobody is kept waiting by who reads this slowly.
-            let _ = io::stderr().write_all(text::endings(rows).as_bytes());
+            target::write_last(text::endings(rows).as_bytes());
         }
         let written = file.take().map(|file| file.write(code, told.as_deref(), times, rows));
         if let Some(Err(what)) = written {
-            let _ = io::stderr().write_all(exit::line(what).as_bytes());
+            target::write_last(exit::line(what).as_bytes());
         }
     }
 }

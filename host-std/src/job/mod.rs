@@ -14,6 +14,7 @@
 
 mod asking;
 mod control;
+mod delivery;
 mod door;
 mod ending;
 mod ends;
@@ -43,8 +44,10 @@ use crate::stdio::index;
 use crate::stdio::inputs::Inputs;
 use crate::stdio::outputs::Outputs;
 use crate::stdio::places::Places;
+use crate::stdio::target;
 use crate::verdict::Failure;
 use crate::web::{self, Web, WebGate};
+use delivery::Delivery;
 use door::Door;
 use ends::Ends;
 use pmi_core::ids::JobId;
@@ -54,7 +57,7 @@ use rustix::process::Signal;
 pub use singleton::serve;
 use start::Start;
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Write};
+use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 use watching::Watch;
@@ -73,7 +76,7 @@ pub fn run(config: Config) -> u8 {
     match prepared.and_then(|()| Run::new(config, limit, others)) {
         Ok(run) => run.run(),
         Err(what) => {
-            let _ = io::stderr().write_all(exit::line(what).as_bytes());
+            target::write_last(exit::line(what).as_bytes());
             Failure::Launcher { what: String::new() }.exit_code()
         }
     }
@@ -124,6 +127,8 @@ struct Run {
     ends: Ends,
     /// When to stop waiting for output of processes that ranks left behind.
     linger_until: Option<Instant>,
+    /// Since the run is over by failure: how long its output waits for readers.
+    delivery: Option<Delivery>,
     /// When to look next for processes that ranks left behind.
     sweep_at: Option<Instant>,
     all_have_ended: bool,
@@ -214,6 +219,7 @@ impl Run {
             closed_early: Vec::new(),
             ends,
             linger_until: None,
+            delivery: None,
             sweep_at: None,
             all_have_ended: false,
             is_abandoned: false,
@@ -235,7 +241,7 @@ impl Run {
             // loop to wait in any more: nobody may be left running, and what is said must get out.
             self.kill_everybody();
             let what = format!("the launcher cannot go on: {error}");
-            let _ = io::stderr().write_all(exit::line(&what).as_bytes());
+            target::write_last(exit::line(&what).as_bytes());
             self.failure.get_or_insert(Failure::Launcher { what });
         }
         self.inputs.finish();
@@ -252,7 +258,7 @@ impl Run {
             guard.dismiss();
         }
         if let Some(trouble) = self.service.tracer.finish(code) {
-            let _ = io::stderr().write_all(exit::line(trouble).as_bytes());
+            target::write_last(exit::line(trouble).as_bytes());
         }
         self.dismiss_pages();
         code
@@ -406,7 +412,8 @@ impl Run {
         let service = self.service.deadline();
         let overdue = self.ends.deadline();
         let ends = [self.ladder.deadline(), closed, self.linger_until, self.sweep_at, overdue];
-        let streams = [self.inputs.deadline(), self.outputs.deadline()];
+        let delivery = self.delivery.as_ref().map(Delivery::deadline);
+        let streams = [self.inputs.deadline(), self.outputs.deadline(), delivery];
         let web = self.web.as_ref().and_then(Web::deadline);
         let pmix = self.pmix.as_ref().and_then(|listener| listener.paused_until);
         let others = [door, web, service, self.watch.deadline(), condemned, pmix];

@@ -11,10 +11,11 @@ use crate::server::singleton::Caller;
 use crate::settings::Settings;
 use crate::settings::job::Universe;
 use crate::settings::output::StdinTo;
+use crate::stdio::target;
 use crate::verdict::Failure;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -28,7 +29,7 @@ pub fn serve(caller: Caller) -> u8 {
         Ok(run.run())
     });
     served.unwrap_or_else(|what| {
-        let _ = io::stderr().write_all(exit::line(&what).as_bytes());
+        target::write_last(exit::line(&what).as_bytes());
         Failure::Launcher { what }.exit_code()
     })
 }

@@ -2,6 +2,8 @@
 
 use super::Seat;
 use super::target::Target;
+use crate::exit;
+use crate::report;
 use crate::stream::Stream;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
@@ -22,6 +24,10 @@ pub struct Outlet {
     raw_for: Option<Writer>,
     /// The last line is only a sign of life, and goes before anything else comes.
     has_status: bool,
+    /// Bytes written since the last call of [`take_written`](Self::take_written).
+    newly_written: u64,
+    /// Lines of the launcher that were dropped because too much was waiting.
+    dropped_count: u64,
 }
 
 /// Whose text it is.
@@ -64,7 +70,35 @@ impl Outlet {
             begun_by: None,
             raw_for: None,
             has_status: false,
+            newly_written: 0,
+            dropped_count: 0,
         }
+    }
+
+    /// Adds a line of the launcher. Ranks wait for a slow reader and the launcher does not, so beyond
+    /// [`OWN_MAX`] its lines are dropped, and the next one that finds room says how many.
+    pub fn say(&mut self, what: impl std::fmt::Display) {
+        if self.waiting.len() - self.written > OWN_MAX {
+            self.dropped_count += 1;
+            return;
+        }
+        if let count @ 1.. = std::mem::take(&mut self.dropped_count) {
+            let dropped = exit::line(report::sentences_dropped(count));
+            self.put(Writer::Launcher, b"", dropped.as_bytes());
+        }
+        self.put(Writer::Launcher, b"", exit::line(what).as_bytes());
+    }
+
+    /// Drops what waits and all that comes later, as if the reader had gone.
+    pub fn discard(&mut self) {
+        self.state = State::Closed;
+        self.waiting = Vec::new();
+        self.written = 0;
+    }
+
+    /// Bytes that the reader has taken since the last call.
+    pub fn take_written(&mut self) -> u64 {
+        std::mem::take(&mut self.newly_written)
     }
 
     /// Adds `text` of `writer` to what is to be written, with `label` in front of each line. Nothing is
@@ -129,7 +163,10 @@ impl Outlet {
     pub fn flush(&mut self) -> Flushed {
         while self.written < self.waiting.len() && self.state == State::Open {
             match self.target.write(&self.waiting[self.written..]) {
-                Ok(count) => self.written += count,
+                Ok(count) => {
+                    self.written += count;
+                    self.newly_written += u64::try_from(count).unwrap_or(u64::MAX);
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     self.waiting.drain(..self.written);
@@ -164,6 +201,9 @@ impl Outlet {
 /// With this much waiting, output of ranks stays in their pipes: what a pipe of the system holds.
 const FULL: usize = 64 * 1024;
 
+/// With this much waiting, lines of the launcher are dropped: more than any sensible run says at all.
+const OWN_MAX: usize = 1 << 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,6 +236,33 @@ mod tests {
         outlet.put(A, b"", b"name? ");
         outlet.set_status(Some("1 of 2"));
         assert_eq!(shown(outlet), "name? ");
+    }
+
+    #[test]
+    fn sentences_of_the_launcher_are_bounded_and_dropped_ones_are_counted() {
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        let mut outlet = Outlet::new(Target::file(writer));
+        let sentence = "x".repeat(1000);
+        for _ in 0..5000 {
+            outlet.say(&sentence);
+            assert_ne!(outlet.flush(), Flushed::Closed);
+        }
+        assert!(outlet.waiting.len() < OWN_MAX + 2 * sentence.len(), "{}", outlet.waiting.len());
+        let (mut all, mut piece) = (Vec::new(), vec![0; 1 << 16]);
+        let mut last_is_said = false;
+        while let Ok(len @ 1..) = rustix::io::read(&reader, &mut piece) {
+            all.extend_from_slice(&piece[..len]);
+            if outlet.flush() == Flushed::All && !std::mem::replace(&mut last_is_said, true) {
+                outlet.say("the last one");
+                outlet.flush();
+            }
+        }
+        let text = String::from_utf8(all).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let whole = lines.iter().filter(|line| line.ends_with(&sentence)).count();
+        let [.., dropped, last] = &lines[..] else { panic!("{text}") };
+        assert!(dropped.contains(&format!("{} ", 5000 - whole)), "{dropped}");
+        assert_eq!(*last, "pmi-host: the last one");
     }
 
     #[test]

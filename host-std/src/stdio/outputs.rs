@@ -278,6 +278,46 @@ impl Outputs {
         self.places.has_closed()
     }
 
+    /// Bytes that all readers together have taken.
+    pub fn written_bytes(&self) -> u64 {
+        self.places.written_bytes()
+    }
+
+    /// Stops reading pipes that a running process still holds, and gives how many these were; a pipe whose
+    /// writers have all exited ends by itself. A pipe that waits for a slow reader of ours stays, unless
+    /// `also_full`. What is in the others already goes out.
+    pub fn close_held(&mut self, also_full: bool) -> usize {
+        let mut count = 0;
+        for process in 0..self.pipes.len() {
+            for stream in Stream::BOTH {
+                let Some(pipe) = &self.pipes[process][stream.index()] else { continue };
+                let is_full = self.places.is_full(pipe.place);
+                if self.has(stream, number(process), PollFlags::HUP) || (is_full && !also_full) {
+                    continue;
+                }
+                // Its writer may go on for ever; what a pipe holds is all that was written by now.
+                let mut left = rustix::io::ioctl_fionread(&pipe.fd).unwrap_or(0);
+                while left > 0 && !is_full && self.read_once(stream, number(process)) == Read::Some
+                {
+                    left = left.saturating_sub(SCRATCH as u64);
+                }
+                self.end(stream, process);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Drops what our readers have not taken, and what is still in the pipes of ranks.
+    pub fn discard(&mut self) {
+        self.places.discard();
+        self.close_all();
+        // What this has let go of may lead to a place that was free until now.
+        if let Some(gather) = &mut self.gather {
+            gather.expect_nobody_else(None);
+        }
+    }
+
     /// Stops reading everywhere. Unfinished lines go out as they are.
     pub fn close_all(&mut self) {
         for process in 0..self.pipes.len() {
@@ -434,12 +474,18 @@ impl Outputs {
     }
 
     fn has_something(&self, stream: Stream, process: u32) -> bool {
+        self.has(stream, process, PollFlags::IN | PollFlags::HUP)
+    }
+
+    /// Whether a pipe is there and in one of these states.
+    fn has(&self, stream: Stream, process: u32, states: PollFlags) -> bool {
         let pipes = self.pipes.get(index(process));
         let Some(pipe) = pipes.and_then(|pipes| pipes[stream.index()].as_ref()) else {
             return false;
         };
         let mut wanted = [PollFd::new(&pipe.fd, PollFlags::IN)];
-        poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
+            && wanted.iter().any(|wanted| wanted.revents().intersects(states))
     }
 }
 

@@ -6,7 +6,6 @@ use super::label::Labels;
 use super::outlet::{Flushed, Outlet, Writer};
 use super::pattern::{Pattern, PatternError};
 use super::target::{Target, streams_are_one};
-use crate::exit;
 use crate::poller::{Interest, Poller, Token};
 use crate::report;
 use crate::settings::Output;
@@ -32,6 +31,8 @@ pub struct Places {
     pending: BTreeSet<u32>,
     /// Something was lost, and that was said.
     has_failed: bool,
+    /// Bytes that all readers together have taken.
+    written_bytes: u64,
 }
 
 /// What has happened to a place that its pipes must follow.
@@ -81,6 +82,7 @@ impl Places {
             next: 2,
             pending: BTreeSet::new(),
             has_failed: false,
+            written_bytes: 0,
         })
     }
 
@@ -168,7 +170,7 @@ impl Places {
     /// Adds a line of our own to standard error.
     pub fn say(&mut self, what: impl std::fmt::Display) {
         if let Some(outlet) = self.outlet(self.ours(Stream::Err)) {
-            outlet.put(Writer::Launcher, b"", exit::line(what).as_bytes());
+            outlet.say(what);
         }
     }
 
@@ -203,6 +205,7 @@ impl Places {
         while let Some(number) = self.pending.pop_first() {
             let Some(place) = self.all.get_mut(&number) else { continue };
             let flushed = place.outlet.flush();
+            self.written_bytes += place.outlet.take_written();
             let is_waiting = flushed == Flushed::Waiting;
             place.watch(number, is_waiting, poller)?;
             waiting.extend(is_waiting.then_some(number));
@@ -232,6 +235,25 @@ impl Places {
     /// True when everything that came so far is written.
     pub fn are_flushed(&self) -> bool {
         self.pending.is_empty()
+    }
+
+    /// Bytes that all readers together have taken.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// True when so much waits for the reader of a place that nothing must be added.
+    pub fn is_full(&self, number: u32) -> bool {
+        self.all.get(&number).is_some_and(|place| place.outlet.is_full())
+    }
+
+    /// Drops what readers have not taken. Places whose readers have taken everything stay as they are.
+    pub fn discard(&mut self) {
+        for number in &self.pending {
+            if let Some(place) = self.all.get_mut(number).filter(|place| place.is_watched) {
+                place.outlet.discard();
+            }
+        }
     }
 
     /// True when writing to a place failed for another reason than that its reader has gone.

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
+use std::time::{Duration, Instant};
 
 /// A descriptor, and how to write to it so that it cannot block.
 #[derive(Debug)]
@@ -90,6 +91,27 @@ impl Target {
     }
 }
 
+/// Writes `text` to standard error when nothing but the exit is left to do. Waits for a slow reader, but not
+/// for long; what it does not take is dropped.
+pub fn write_last(mut text: &[u8]) {
+    let (to, until) = (Target::ours(Stream::Err), Instant::now() + LAST_PATIENCE);
+    while !text.is_empty() {
+        match to.write(text) {
+            Ok(count) => text = text.get(count..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let left = until.saturating_duration_since(Instant::now());
+                let Ok(left) = Timespec::try_from(left) else { return };
+                let fd = to.fd();
+                if poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&left)) == Ok(0) {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
+
 fn fd_of(stream: Stream) -> BorrowedFd<'static> {
     match stream {
         Stream::Out => rustix::stdio::stdout(),
@@ -117,6 +139,9 @@ pub fn streams_are_one() -> bool {
     };
     (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)
 }
+
+/// How long the last words of the launcher wait for a reader.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pipe that says it takes something takes at least this much (`PIPE_BUF`).
 const PIPE_ATOM: usize = 4096;

@@ -67,6 +67,97 @@ fn a_run_can_be_stopped_and_go_on_as_any_job_of_a_shell() {
 }
 
 #[test]
+fn a_launcher_under_a_launcher_is_stopped_with_its_ranks() {
+    let ranks = "sh -c 'echo pid $$ is ready; until [ -e $0 ]; do :; done'";
+    let flag = std::env::temp_dir().join(format!("pmi-host-nested-{}", std::process::id()));
+    let own = host_path();
+    let run = format!("{own} run -n 1 {own} run --stdin none -n 2 {ranks} {}", flag.display());
+    let mut terminal =
+        shell_on_terminal(&format!("set -m; {run}; echo all is quiet; read go; fg; exit $?"));
+    terminal.shows_times("is ready", 2);
+    let shown = terminal.seen();
+    let pids = shown.lines().filter_map(|line| line.strip_prefix("pid ")?.split(' ').next());
+    let pids: Vec<String> = pids.map(str::to_owned).collect();
+    terminal.types(STOP);
+    terminal.shows_times("all is quiet", 1);
+    for pid in &pids {
+        terminal.waits(|_| state(pid) == Some('T'), "stopped process");
+    }
+    terminal.types("go\n");
+    for pid in &pids {
+        terminal.waits(|_| state(pid).is_some_and(|state| state != 'T'), "running process");
+    }
+    std::fs::write(&flag, "").unwrap();
+    let (code, shown) = terminal.ends();
+    std::fs::remove_file(flag).unwrap();
+    assert_eq!((pids.len(), code), (2, 0), "{shown}");
+}
+
+#[test]
+fn a_rank_with_a_handler_prepares_before_it_is_stopped() {
+    let ranks = "sh -c \"trap 'echo prepared' TSTP; trap 'echo back; exit' CONT; echo ready; while :; do :; done\"";
+    let run = format!("{} run --stdin none -n 2 {ranks}", host_path());
+    let mut terminal =
+        shell_on_terminal(&format!("set -m; {run}; echo all is quiet; read go; fg; exit $?"));
+    terminal.shows_times("ready", 2);
+    terminal.types(STOP);
+    terminal.shows_times("all is quiet", 1);
+    terminal.types("go\n");
+    terminal.shows_times("back", 2);
+    let (code, shown) = terminal.ends();
+    assert_eq!((shown.matches("\nprepared\r").count(), code), (2, 0), "{shown}");
+}
+
+#[test]
+fn each_rank_leads_a_session_but_the_reader_of_the_terminal() {
+    let ranks = "sh -c 'read pid name state parent group session rest < /proc/$$/stat; \
+                 [ $session = $$ ] && [ $group = $$ ] && echo rank $PMI_RANK leads; exit 0'";
+    for (option, leaders) in [("", "12"), ("--stdin none", "012"), ("--pty 0", "012"), ("-l", "12")]
+    {
+        let (code, shown) =
+            shell_on_terminal(&format!("exec {} run {option} -n 3 {ranks}", host_path())).ends();
+        assert_eq!(code, 0, "{shown}");
+        for rank in ["0", "1", "2"] {
+            let leads = shown.contains(&format!("rank {rank} leads"));
+            assert_eq!(leads, leaders.contains(rank), "{option}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn a_password_is_read_by_the_reader_of_the_terminal_and_stops_no_other() {
+    let program = c_program("password");
+    let run = format!("exec {} run -n 3 {}", host_path(), program.display());
+    let mut terminal = shell_on_terminal(&run);
+    terminal.shows_times("password: ", 3);
+    terminal.types("secret\n");
+    let (code, shown) = terminal.ends();
+    assert_eq!(code, 0, "{shown}");
+    for said in ["rank 0 got 'secret'", "rank 1 got ''", "rank 2 got ''"] {
+        assert!(shown.contains(said), "{shown}");
+    }
+    // It was not echoed.
+    assert_eq!(shown.matches("secret").count(), 1, "{shown}");
+}
+
+#[test]
+fn a_terminal_that_hangs_up_reaches_each_rank() {
+    let flag = std::env::temp_dir().join(format!("pmi-host-hup-{}", std::process::id()));
+    let ranks = format!(
+        "sh -c \"trap 'echo x >> {}; exit 0' HUP; echo ready; while :; do sleep 0.05; done\"",
+        flag.display()
+    );
+    // The shell leads the session, and the terminal goes with it.
+    let mut terminal = shell_on_terminal(&format!("{} run -n 3 {ranks}; exit", host_path()));
+    terminal.shows_times("ready", 3);
+    terminal.signal("KILL");
+    let told = || std::fs::read_to_string(&flag).map_or(0, |text| text.lines().count());
+    terminal.waits(|_| told() == 3, "three hang-ups");
+    assert_eq!(terminal.ends().0, 137);
+    std::fs::remove_file(flag).unwrap();
+}
+
+#[test]
 fn rank_0_reads_what_is_typed() {
     let ranks = "sh -c 'echo ready; read line; echo rank $PMI_RANK read $line'";
     let mut terminal = shell_on_terminal(&format!("exec {} run -n 2 {ranks}", host_path()));

@@ -12,6 +12,7 @@ use crate::demo::DEMO_RANK;
 use crate::exit::{FAILED, USAGE, complain, line, print, refuse};
 use crate::launch::guard::{self, GUARD};
 use crate::launch::preview;
+use crate::launch::trampoline::{self, TRAMPOLINE};
 use crate::server::gate;
 use crate::server::singleton::Caller;
 use crate::usage::{UsageError, nearest};
@@ -50,6 +51,7 @@ pub const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "version", define: define_version, run: version },
     Subcommand { name: DEMO_RANK, define: || hidden(DEMO_RANK), run: demo_rank },
     Subcommand { name: GUARD, define: || hidden(GUARD), run: guard::run },
+    Subcommand { name: TRAMPOLINE, define: || hidden(TRAMPOLINE), run: trampoline::run },
     Subcommand { name: RANK, define: || hidden(RANK), run: conform::run_rank },
 ];
 
@@ -83,7 +85,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         None => {
             let got = first.to_string_lossy().into_owned();
             let names = COMMANDS.iter().map(|command| command.name);
-            let typed = names.filter(|name| ![DEMO_RANK, GUARD, RANK].contains(name));
+            let typed = names.filter(|name| ![DEMO_RANK, GUARD, TRAMPOLINE, RANK].contains(name));
             refuse(&UsageError::UnknownCommand { nearest: nearest(&got, typed), got })
         }
     }

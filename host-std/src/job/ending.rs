@@ -3,7 +3,7 @@
 use super::{Job, Run, Started};
 use crate::launch::ladder::Step;
 use crate::launch::orphans;
-use crate::launch::process::{Ending, Process};
+use crate::launch::process::{self, Ending, Process};
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::report;
 use crate::stdio::index;
@@ -13,6 +13,7 @@ use pmi_core::command::Notice;
 use pmi_core::ids::JobId;
 use pmi_trace::What;
 use rustix::process::Signal;
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -131,13 +132,13 @@ impl Run {
     /// Does what signals ask for.
     pub(super) fn take_signals(&mut self) -> io::Result<()> {
         let now = Instant::now();
-        let all: Vec<Arrived> = self.signals.arrived().collect();
-        for arrived in all {
+        let mut all: VecDeque<Arrived> = self.signals.arrived().collect();
+        while let Some(arrived) = all.pop_front() {
             match self.signals.meaning(arrived.signal) {
                 Meaning::End => self.take_interrupt(now, arrived),
                 Meaning::Tell => self.say_table(),
                 Meaning::Forward => self.pass_on(arrived),
-                Meaning::Stop => self.stand_still(arrived)?,
+                Meaning::Stop => self.stand_still(arrived, &mut all)?,
                 Meaning::Continue => self.watch.stall.forgive(now),
                 Meaning::Resized => {}
             }
@@ -289,14 +290,19 @@ impl Run {
         }
     }
 
-    /// Stops the ranks, and us with them until somebody lets us go on, as a shell expects of a job.
-    fn stand_still(&self, arrived: Arrived) -> io::Result<()> {
+    /// Stops the ranks, and us with them until we are continued, as a shell expects of a job. Adds to
+    /// `later` what arrives meanwhile.
+    fn stand_still(&mut self, arrived: Arrived, later: &mut VecDeque<Arrived>) -> io::Result<()> {
         let processes = self.processes.iter().filter_map(|one| one.process.as_ref());
-        let ranks = processes.filter(|process| process.is_ours());
-        let others = ranks.clone().filter(|process| !has_it(arrived, process));
-        others.for_each(|process| process.signal_group(Signal::TSTP));
-        signal::stand_still()?;
-        ranks.for_each(|one| one.signal_group(Signal::CONT));
+        let ranks: Vec<&Process> = processes.filter(|process| process.is_ours()).collect();
+        let others = ranks.iter().filter(|process| !has_it(arrived, process));
+        process::stop(&others.copied().collect::<Vec<_>>());
+        // To stop ourselves now would discard a signal to continue, and no other would come.
+        later.extend(self.signals.arrived());
+        if !later.iter().any(|one| one.signal == Signal::CONT) {
+            signal::stand_still()?;
+        }
+        ranks.iter().for_each(|one| one.signal_group(Signal::CONT));
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! Starting ranks and everything that ties a running rank to this process: its place in the job
 //! ([`plan`], [`preview`]) and in the machine ([`binding`], [`topology`]), its environment ([`mod@env`],
-//! [`variables`]), the process itself ([`process`], [`script`]), signals to and from it ([`signal`]) and
-//! what it may leave behind ([`orphans`]). What ranks start themselves comes as an [`order`] of [`program`]s.
+//! [`variables`]), the process itself ([`process`], [`trampoline`], [`script`]), signals to and from it
+//! ([`signal`]) and what it may leave behind ([`orphans`]). What ranks start themselves comes as an [`order`]
+//! of [`program`]s.
 
 pub mod apps;
 pub mod binding;
@@ -25,4 +26,5 @@ pub mod script;
 pub mod signal;
 mod soft;
 pub mod topology;
+pub mod trampoline;
 pub mod variables;

@@ -14,8 +14,14 @@
 //!   launcher.
 //! - What the system cannot run because it is text without an interpreter is started by the shell, as
 //!   `execvp` does it.
-//! - A rank with a terminal begins a session of its own, and opens the terminal by its name: only so does it
-//!   become the one from which its signals come.
+//! - A rank leads a session of its own. It gets its own share of the processors where the kernel divides time
+//!   by session, no process of it belongs to our terminal, and a stop signal that reaches it between its
+//!   creation and the exec is discarded: its process group is orphaned. A child that stopped there would hold
+//!   this process inside the system, where no signal but `SIGKILL` gets through.
+//! - A rank with a terminal opens that by its name: only so does it become the one from which its signals
+//!   come.
+//! - A rank that reads our terminal has to stay in our process group. Stop signals are blocked until it has
+//!   become another program of ours, the [`trampoline`], which unblocks them and becomes the rank.
 
 use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
@@ -26,6 +32,7 @@ use crate::launch::plan::Plan;
 use crate::launch::program::Program;
 use crate::launch::script;
 use crate::launch::signal::Ignored;
+use crate::launch::trampoline;
 use crate::launch::variables::MPICH_SPEAKS;
 use crate::stream::Streams;
 use nix::fcntl::OFlag;
@@ -51,6 +58,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Open files a running rank costs its launcher: socket, two pipes, the process itself.
 pub const PER_RANK: u64 = 4;
@@ -58,11 +67,10 @@ pub const PER_RANK: u64 = 4;
 /// Starts ranks, rank 0 of the first job first.
 pub struct Launcher {
     attributes: PosixSpawnAttr,
-    /// For the rank that reads our terminal: the system lets nobody outside of our process group do that.
+    /// For the rank that reads our terminal: the system allows that to our process group alone.
     in_our_group: PosixSpawnAttr,
-    /// The signals that ranks block.
-    mask: SigSet,
-    ignored: Ignored,
+    /// The stop signals that such a rank does not block when it runs.
+    stops: SigSet,
     actions: PosixSpawnFileActions,
     slots: Slots,
     null: OwnedFd,
@@ -157,11 +165,11 @@ impl Launcher {
         actions.add_dup2(if one_pipe { &slots.output } else { &slots.errors }.as_raw_fd(), 2)?;
         // The signals that this process will take over are those of the user now.
         let mask = SigSet::thread_get_mask()?;
+        let stops = trampoline::stops_outside(&mask);
         Ok(Self {
-            attributes: attributes(PosixSpawnFlags::POSIX_SPAWN_SETPGROUP, &mask, ignored)?,
-            in_our_group: attributes(PosixSpawnFlags::empty(), &mask, ignored)?,
-            mask,
-            ignored,
+            attributes: attributes(SETSID, &mask, ignored)?,
+            in_our_group: attributes(PosixSpawnFlags::empty(), &union(&mask, &stops), ignored)?,
+            stops,
             actions,
             slots,
             null,
@@ -238,19 +246,18 @@ impl Launcher {
                     errors = Some(pipe_into(&mut self.slots.errors)?);
                 }
                 self.set_stdin(stdin.as_ref())?;
-                let attributes = match stdin.as_ref().is_some_and(isatty) {
-                    true => &self.in_our_group,
-                    false => &self.attributes,
+                let way = match stdin.as_ref().is_some_and(isatty) {
+                    true => Session::Ours,
+                    false => Session::Own,
                 };
-                let pid = self.spawn(plan, exec, (rank, local_rank), &self.actions, attributes);
+                let pid = self.spawn(plan, exec, (rank, local_rank), &self.actions, way);
                 // Failed or not: nobody may wait for us to read it.
                 self.set_stdin(None)?;
                 pid?
             }
             Streams::Terminal(name) => {
                 let actions = on_terminal(&name)?;
-                let attributes = attributes(SETSID, &self.mask, self.ignored)?;
-                self.spawn(plan, exec, (rank, local_rank), &actions, &attributes)?
+                self.spawn(plan, exec, (rank, local_rank), &actions, Session::Own)?
             }
         };
         // Not waited for yet, so the number cannot have been given to another process.
@@ -287,7 +294,7 @@ impl Launcher {
         exec: &mut Exec,
         (rank, local_rank): (u32, u32),
         actions: &PosixSpawnFileActions,
-        attributes: &PosixSpawnAttr,
+        session: Session,
     ) -> io::Result<Pid> {
         exec.environment.truncate(exec.common_count);
         for (name, value) in Families::of_rank(plan, rank, local_rank) {
@@ -297,9 +304,16 @@ impl Launcher {
         let limit = &self.limit;
         let ours = folder.as_ref().map(|_| place(Path::new("."))).transpose()?;
         folder.as_ref().map_or(Ok(()), fchdir)?;
-        let start = |path: &CStr, words: &[CString]| {
+        let start_with = |path: &CStr, words: &[CString], attributes| {
             posix_spawn(path, actions, attributes, words, environment)
                 .map_err(|error| Errno::from_raw_os_error(error as i32))
+        };
+        let start = |path: &CStr, words: &[CString]| match session {
+            Session::Own => start_with(path, words, &self.attributes),
+            Session::Ours => {
+                let words = trampoline::words(&self.stops, path, words);
+                start_with(trampoline::PROGRAM, &words, &self.in_our_group)
+            }
         };
         let start = || match start(path, words) {
             Err(Errno::NOEXEC) => match script::by_shell(path, words) {
@@ -319,8 +333,17 @@ impl Launcher {
     }
 }
 
-/// What is set for a rank besides `flags`. With `SETPGROUP` it leads a process group: what it sends to
-/// its own group, as the PMI library of Slurm does to abort, ends neither us nor other ranks.
+/// The session that a rank is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Session {
+    /// One that it leads, with a process group: what it sends to its own group, as the PMI library of Slurm
+    /// does to abort, ends neither us nor other ranks.
+    Own,
+    /// Ours, and our process group: it reads our terminal.
+    Ours,
+}
+
+/// The attributes of a rank: `flags`, the signals that it blocks, and default actions for the others.
 fn attributes(
     flags: PosixSpawnFlags,
     mask: &SigSet,
@@ -333,6 +356,12 @@ fn attributes(
         PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | flags,
     )?;
     Ok(attributes)
+}
+
+fn union(one: &SigSet, other: &SigSet) -> SigSet {
+    let mut union = *one;
+    union.extend(other);
+    union
 }
 
 /// All three streams on a terminal.
@@ -390,6 +419,20 @@ impl Process {
     pub fn catches(&self, signal: Signal) -> bool {
         let status = procfs::process::Process::new(self.pid()).and_then(|process| process.status());
         status.is_ok_and(|status| status.sigcgt >> (signal.as_raw() - 1) & 1 == 1)
+    }
+
+    /// Whether it does something of its own about `signal`: it has a handler for it, or keeps it blocked to
+    /// read it from a descriptor. Not if the system does not report it.
+    pub fn handles(&self, signal: Signal) -> bool {
+        let status = procfs::process::Process::new(self.pid()).and_then(|process| process.status());
+        let has = |mask: u64| mask >> (signal.as_raw() - 1) & 1 == 1;
+        status.is_ok_and(|status| has(status.sigcgt) || has(status.sigblk))
+    }
+
+    /// True while it is stopped, or has ended.
+    pub fn is_stopped(&self) -> bool {
+        let stat = procfs::process::Process::new(self.pid()).and_then(|process| process.stat());
+        stat.map_or(true, |stat| matches!(stat.state, 'T' | 't' | 'Z' | 'X'))
     }
 
     /// Whether it was started by us.
@@ -455,6 +498,26 @@ impl Ending {
         }
     }
 }
+
+/// Stops `processes` with their process groups.
+///
+/// The groups are orphaned, since each process leads a session, and the system discards `SIGTSTP` there
+/// where it has no handler. So processes that handle it get a moment to prepare, and `SIGSTOP` stops all.
+pub fn stop(processes: &[&Process]) {
+    let preparing: Vec<_> = processes.iter().filter(|one| one.handles(Signal::TSTP)).collect();
+    preparing.iter().for_each(|one| one.signal_group(Signal::TSTP));
+    let until = Instant::now() + PREPARING;
+    while !preparing.iter().all(|one| one.is_stopped()) && Instant::now() < until {
+        thread::sleep(LOOK);
+    }
+    processes.iter().for_each(|one| one.signal_group(Signal::STOP));
+}
+
+/// How long processes may take that prepare for being stopped: a keystroke is answered within that.
+const PREPARING: Duration = Duration::from_millis(250);
+
+/// How often is looked whether they have; there is no event for a process that was stopped by a signal.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The exit code that stands for death by `signal`.
 pub fn shell_code(signal: i32) -> u8 {

@@ -1,5 +1,6 @@
 //! Signals to this process, as events of the one loop.
 
+use crate::launch::guard::RUN;
 use nix::libc::{SI_KERNEL, signalfd_siginfo};
 use nix::sys::signal::{SigSet, Signal as NixSignal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -108,11 +109,14 @@ fn is_for_group(info: &signalfd_siginfo) -> bool {
     info.ssi_code == SI_KERNEL && !is_alone()
 }
 
-/// Stops this process, until it is told to go on. Where nobody could tell it, since no shell looks after
-/// our process group, the system does not stop it.
+/// Stops this process, until it is continued. Where no shell could continue it, since none looks after our
+/// process group, the system does not stop it. Another launcher whose rank we are does look after us.
 ///
 /// Errors: those of the system.
 pub fn stand_still() -> io::Result<()> {
+    if std::env::var_os(RUN).is_some() {
+        return Ok(raise(NixSignal::SIGSTOP)?);
+    }
     let mut stop = SigSet::empty();
     stop.add(NixSignal::SIGTSTP);
     stop.thread_unblock()?;

@@ -90,6 +90,12 @@ impl Terminal {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
+    /// Sends a signal to the process group of the command.
+    pub fn signal_group(&self, name: &str) {
+        let group = format!("-{}", self.child.id());
+        assert!(Command::new("kill").args(["-s", name, "--", &group]).status().unwrap().success());
+    }
+
     /// Waits for the end of the launcher, and gives its code and all that was seen.
     #[track_caller]
     pub fn ends(&mut self) -> (i32, String) {

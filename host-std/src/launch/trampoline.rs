@@ -1,0 +1,90 @@
+//! The step between the launcher and a rank that reads the launcher's terminal.
+//!
+//! `posix_spawn` lends the memory of this process to the child and waits inside the system until the child
+//! has become another program. Ctrl-Z, and reading or writing a terminal from the background, stop a whole
+//! process group. Were the child stopped before the exec, this process would wait for it and could neither
+//! stop itself, as the shell expects, nor be continued or terminated.
+//!
+//! Ranks in sessions of their own are out of reach of these signals. The rank that reads our terminal is
+//! not, so its stop signals are blocked across the exec. The exec keeps the mask, and the rank has to run
+//! with the mask of its user, so the first program is this one: it restores the mask and becomes the rank.
+//! A signal that is pending then stops a process for which nothing waits.
+
+use crate::exit::complain;
+use crate::launch::process::start_code;
+use crate::launch::script;
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::execv;
+use signal_hook::consts::SIGPIPE;
+use std::convert::Infallible;
+use std::ffi::{CStr, CString, OsString};
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The command word of the trampoline; only a launcher starts it.
+pub const TRAMPOLINE: &str = "trampoline";
+
+/// The program that it is: this one.
+pub const PROGRAM: &CStr = c"/proc/self/exe";
+
+/// The signals that stop a process group and can be blocked.
+const STOPS: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
+
+/// The stop signals that `mask` does not block.
+pub fn stops_outside(mask: &SigSet) -> SigSet {
+    STOPS.into_iter().filter(|one| !mask.contains(*one)).collect()
+}
+
+/// The words with which [`PROGRAM`] unblocks `stops` and becomes the program at `path` with its `words`.
+pub fn words(stops: &SigSet, path: &CStr, words: &[CString]) -> Vec<CString> {
+    let numbers: Vec<String> = stops.iter().map(|one| (one as i32).to_string()).collect();
+    let own = ["pmi-host", TRAMPOLINE, &numbers.join(",")];
+    let own = own.into_iter().map(|word| CString::new(word).unwrap_or_default());
+    own.chain([path.to_owned()]).chain(words.iter().cloned()).collect()
+}
+
+/// Unblocks the signals that the first word lists and becomes the program that the others name.
+pub fn run(words: Vec<OsString>) -> ExitCode {
+    let words = words.into_iter().map(|word| CString::new(word.into_vec()));
+    let Ok(words) = words.collect::<Result<Vec<_>, _>>() else { return ExitCode::FAILURE };
+    let [stops, path, words @ ..] = &words[..] else { return ExitCode::FAILURE };
+    let Err(error) = become_program(stops, path, words);
+    let name = path.to_string_lossy();
+    complain(&format!("{name} cannot be started: {error}"), start_code(&error))
+}
+
+fn become_program(stops: &CStr, path: &CStr, words: &[CString]) -> io::Result<Infallible> {
+    let numbers = stops.to_str().unwrap_or_default().split(',').filter_map(|one| one.parse().ok());
+    let stops: SigSet = numbers.filter_map(|one: i32| Signal::try_from(one).ok()).collect();
+    // Rust programs ignore this signal, and an ignored one stays ignored; one with a handler does not.
+    signal_hook::flag::register(SIGPIPE, Arc::default())?;
+    stops.thread_unblock()?;
+    let error = match execv(path, words) {
+        Err(Errno::ENOEXEC) => match script::by_shell(path, words) {
+            Some(words) => execv(script::SHELL, &words),
+            None => Err(Errno::ENOEXEC),
+        },
+        other => other,
+    };
+    error.map_err(|error| {
+        script::explained(rustix::io::Errno::from_raw_os_error(error as i32), path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_signals_that_were_not_blocked_are_unblocked() {
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGTTIN);
+        mask.add(Signal::SIGUSR1);
+        let words = words(&stops_outside(&mask), c"/bin/echo", &[c"echo".into(), c"a b".into()]);
+        let expected = [c"pmi-host", c"trampoline", c"20,22", c"/bin/echo", c"echo", c"a b"];
+        assert_eq!(words, expected.map(CStr::to_owned));
+    }
+}

@@ -1,0 +1,92 @@
+//! Signals that stop a process group, delivered to the launcher's group while ranks are being started.
+
+mod common;
+use common::terminal::shell_on_terminal;
+use common::{host_path, job, start};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Sends `signal` to the process group that `pid` leads.
+fn signal_group(pid: u32, signal: &str) {
+    let group = format!("-{pid}");
+    assert!(Command::new("kill").args(["-s", signal, "--", &group]).status().unwrap().success());
+}
+
+/// The moments of a start at which a signal is tried, spread over it.
+fn moments(tries: u64, last: Duration) -> impl Iterator<Item = Duration> {
+    let last = u64::try_from(last.as_micros()).unwrap();
+    (0..tries).map(move |number| Duration::from_micros(last * (number + 1) / tries))
+}
+
+#[test]
+fn a_group_stopped_during_a_start_goes_on_when_it_is_continued() {
+    for (moment, stop) in moments(24, Duration::from_millis(120)).zip(STOPS.iter().cycle()) {
+        let running = start(&mut job(200, ["sleep", "0.2"]));
+        sleep(moment);
+        signal_group(running.pid(), stop);
+        sleep(Duration::from_millis(60));
+        signal_group(running.pid(), "CONT");
+        // A launcher that is stuck in the system does not end: the limit of the test does.
+        running.end().exits_with(0).says_nothing();
+    }
+}
+
+#[test]
+fn an_orphaned_group_ignores_stop_signals_during_a_start() {
+    for (moment, stop) in moments(12, Duration::from_millis(120)).zip(STOPS.iter().cycle()) {
+        let mut terminal = shell_on_terminal(&format!(
+            "exec {} run --stdin none -n 200 sh -c 'echo up; exec sleep 0.2'",
+            host_path()
+        ));
+        sleep(moment);
+        terminal.signal_group(stop);
+        sleep(Duration::from_millis(60));
+        terminal.signal_group("CONT");
+        assert_eq!(terminal.ends().0, 0);
+    }
+}
+
+#[test]
+fn a_start_stopped_by_a_key_goes_on_in_the_foreground() {
+    // Once a rank runs the launcher is in the foreground, which the shell itself was before.
+    let run = format!("{} run -n 200 sh -c 'echo up; exec sleep 0.2'", host_path());
+    for moment in moments(14, Duration::from_millis(80)) {
+        let script = format!("set -m; {run}; echo code $?; read go; fg; exit $?");
+        let mut terminal = shell_on_terminal(&script);
+        terminal.shows("up");
+        sleep(moment);
+        terminal.types(STOP_KEY);
+        terminal.shows("code 1");
+        terminal.types("go\n");
+        let (code, shown) = terminal.ends();
+        assert_eq!(code, 0, "{shown}");
+    }
+}
+
+#[test]
+fn a_start_in_the_background_stopped_for_reading_goes_on_in_the_foreground() {
+    let run = format!("{} run -n 8 sh -c 'read x; echo got $x'", host_path());
+    let list = std::env::temp_dir().join(format!("pmi-host-jobs-{}", std::process::id()));
+    for _ in 0..8 {
+        // The shell learns that its job is stopped, and brings it back when it is. A pipe would have another
+        // shell look, which has no jobs.
+        let script = format!(
+            "set -m; {run} & until jobs > {0}; grep -q Stopped {0}; do sleep 0.01; done; \
+             echo stopped; fg; exit $?",
+            list.display()
+        );
+        let mut terminal = shell_on_terminal(&script);
+        terminal.shows("stopped");
+        terminal.types("word\n");
+        let (code, shown) = terminal.ends();
+        assert!(code == 0 && shown.contains("got word"), "{shown}");
+    }
+    std::fs::remove_file(list).unwrap();
+}
+
+/// The signals that stop a process group, but the one that cannot be caught.
+const STOPS: [&str; 3] = ["TSTP", "TTIN", "TTOU"];
+
+/// The key as a terminal sends it.
+const STOP_KEY: &str = "\x1a";

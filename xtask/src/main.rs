@@ -6,6 +6,7 @@
 
 mod bare_metal;
 mod bench;
+mod faults;
 mod fuzz;
 mod layers;
 mod machine;
@@ -72,6 +73,11 @@ const COMMANDS: &[Command] = &[
         names: &["sizes"],
         about: "measure what PMI costs on a microcontroller, against its budgets [--write]",
         run: sizes::command,
+    },
+    Command {
+        names: &["faults"],
+        about: "what becomes of a run when something goes wrong: --help for its options",
+        run: faults::command,
     },
     Command {
         names: &["fuzz"],

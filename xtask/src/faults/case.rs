@@ -1,0 +1,256 @@
+//! One case: what is drawn for it from the seed, and how it is written into a state file.
+
+use super::table::{FAULTS, Fault, PHASES, Phase, expected_code};
+use serde_json::{Value, json};
+
+/// All that decides how a case goes, except what the machine does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Case {
+    /// Its place in the list of its seed.
+    pub(super) id: u32,
+    pub(super) fault: Fault,
+    pub(super) phase: Phase,
+    pub(super) ranks: u32,
+    /// The rank that it happens to, and another one.
+    pub(super) victim: u32,
+    pub(super) partner: u32,
+    /// An exit code, a signal, or a form of the fault; see [`expected_code`].
+    pub(super) variant: i32,
+    /// How many ranks run when it happens in [`Phase::Starting`].
+    pub(super) started: u32,
+    /// How long the launcher runs when it happens in [`Phase::Before`].
+    pub(super) delay_us: u64,
+    /// All ranks but the victim catch SIGTERM and go on.
+    pub(super) is_stubborn: bool,
+    /// What is sent instead of PMI, as hexadecimal digits.
+    pub(super) garbage: String,
+}
+
+impl Case {
+    /// The exit code that it must end with.
+    pub(super) fn expected(&self) -> i32 {
+        expected_code(self.fault, self.phase, self.variant)
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "id": self.id, "fault": self.fault.name(), "phase": self.phase.name(), "ranks": self.ranks,
+            "victim": self.victim, "partner": self.partner, "variant": self.variant,
+            "started": self.started, "delay_us": self.delay_us, "stubborn": self.is_stubborn,
+            "garbage": self.garbage,
+        })
+    }
+
+    /// # Errors
+    ///
+    /// Names the field that is missing or wrong.
+    pub(super) fn from_json(value: &Value) -> Result<Self, String> {
+        let lost = |name: &str| format!("a case without a usable `{name}`: {value}");
+        let number = |name: &str| value[name].as_u64().ok_or_else(|| lost(name));
+        let small =
+            |name: &str| number(name)?.try_into().map_err(|_| lost(name)) as Result<u32, String>;
+        let text = |name: &str| value[name].as_str().ok_or_else(|| lost(name));
+        Ok(Self {
+            id: small("id")?,
+            fault: Fault::named(text("fault")?).ok_or_else(|| lost("fault"))?,
+            phase: Phase::named(text("phase")?).ok_or_else(|| lost("phase"))?,
+            ranks: small("ranks")?,
+            victim: small("victim")?,
+            partner: small("partner")?,
+            variant: small("variant")?.try_into().map_err(|_| lost("variant"))?,
+            started: small("started")?,
+            delay_us: number("delay_us")?,
+            is_stubborn: value["stubborn"].as_bool().ok_or_else(|| lost("stubborn"))?,
+            garbage: text("garbage")?.to_owned(),
+        })
+    }
+}
+
+/// Which cases are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Selection {
+    pub(super) seed: u64,
+    /// How many; every combination once if there is no number.
+    pub(super) cases: Option<u32>,
+    pub(super) sizes: Vec<u32>,
+    /// All if empty.
+    pub(super) faults: Vec<Fault>,
+    pub(super) phases: Vec<Phase>,
+}
+
+/// The cases of a seed: the same list on every machine. Each combination of fault, phase and size comes once
+/// before any of them comes again with other parameters.
+pub(super) fn list(selection: &Selection) -> Vec<Case> {
+    let mut grid = Vec::new();
+    for &(fault, ..) in FAULTS {
+        for &(phase, ..) in PHASES {
+            let wanted = (selection.faults.is_empty() || selection.faults.contains(&fault))
+                && (selection.phases.is_empty() || selection.phases.contains(&phase));
+            if wanted && fault.meets(phase) {
+                grid.extend(selection.sizes.iter().map(|&ranks| (fault, phase, ranks)));
+            }
+        }
+    }
+    let count = selection.cases.unwrap_or(u32::try_from(grid.len()).unwrap_or(u32::MAX));
+    let mut order = Random::new(selection.seed);
+    let mut cases = Vec::new();
+    for id in 0..count {
+        if grid.is_empty() {
+            break;
+        }
+        let at = id as usize % grid.len();
+        if at == 0 {
+            order.shuffle(&mut grid);
+        }
+        let (fault, phase, ranks) = grid[at];
+        // Drawn for each case by itself: the others are the same whichever of them are run.
+        let mut random =
+            Random::new(selection.seed ^ (u64::from(id) + 1).wrapping_mul(0x9e37_79b9));
+        cases.push(draw(id, fault, phase, ranks, &mut random));
+    }
+    cases
+}
+
+fn draw(id: u32, fault: Fault, phase: Phase, ranks: u32, random: &mut Random) -> Case {
+    let victim = random.below(ranks);
+    let partner = (victim + 1 + random.below(ranks - 1)) % ranks;
+    let code = *random.pick(&[1, 2, 3, 7, 42, 77, 126, 200, 255]);
+    let variant = match fault {
+        Fault::Exit => *random.pick(&[0, 0, code]),
+        Fault::Signal => *random.pick(&[11, 6, 7, 8, 4, 9, 15, 13]),
+        Fault::LauncherSignal => *random.pick(&[2, 15, 1]),
+        Fault::ExecFailure => *random.pick(&[127, 126]),
+        Fault::Streams | Fault::Close => *random.pick(&[0, 1]),
+        _ => code,
+    };
+    Case {
+        id,
+        fault,
+        phase,
+        ranks,
+        victim,
+        partner,
+        variant,
+        started: 1 + random.below((ranks / 2).max(1)),
+        delay_us: u64::from(random.below(6000)),
+        is_stubborn: random.below(8) == 0,
+        garbage: garbage(random),
+    }
+}
+
+fn garbage(random: &mut Random) -> String {
+    let texts: [&[u8]; 7] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"cmd=\n",
+        b"cmd\n",
+        b"kvsname=x key=y\n",
+        b"\0\0\0\0\n",
+        b"999999cmd=\xff\n",
+        b"mcmd=spawn\nendcmd\nendcmd\n",
+    ];
+    let mut bytes = random.pick(&texts).to_vec();
+    if random.below(2) == 0 {
+        bytes = (0..1 + random.below(64)).map(|_| random.below(256).to_le_bytes()[0]).collect();
+        // A client of PMI says a word of text first, or this is a line that does not end.
+        bytes.push(b'\n');
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Numbers that follow from a seed (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`, which is above 0.
+    fn below(&mut self, limit: u32) -> u32 {
+        u32::try_from(self.next() % u64::from(limit)).unwrap_or(0)
+    }
+
+    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        &all[self.below(count) as usize]
+    }
+
+    fn shuffle<T>(&mut self, all: &mut [T]) {
+        for at in (1..all.len()).rev() {
+            let other = self.below(u32::try_from(at + 1).unwrap_or(u32::MAX));
+            all.swap(at, other as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::SIZES;
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn selection(seed: u64, cases: Option<u32>) -> Selection {
+        Selection { seed, cases, sizes: SIZES.to_vec(), ..Selection::default() }
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_cases_again_and_another_one_others() {
+        let cases = list(&selection(7, None));
+        assert_eq!(cases, list(&selection(7, None)));
+        assert_ne!(cases, list(&selection(8, None)));
+        // Fewer are the first of them.
+        assert_eq!(cases[..50], list(&selection(7, Some(50))));
+    }
+
+    #[test]
+    fn every_combination_comes_once_before_any_comes_again() {
+        let cases = list(&selection(1, None));
+        let key = |case: &Case| (case.fault, case.phase, case.ranks);
+        let all: BTreeSet<_> = cases.iter().map(key).collect();
+        assert_eq!((all.len(), cases.len()), ((20 * 10 - 4) * 3, (20 * 10 - 4) * 3));
+        let more = list(&selection(1, Some(2 * 588)));
+        assert_eq!(more.len(), 2 * 588);
+        assert_eq!(more[588..].iter().map(key).collect::<BTreeSet<_>>().len(), 588);
+        assert_ne!(
+            more[..588].iter().map(key).collect::<Vec<_>>(),
+            more[588..].iter().map(key).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_case_names_two_different_ranks_of_the_job() {
+        for case in list(&selection(3, Some(2000))) {
+            assert!(case.victim < case.ranks && case.partner < case.ranks, "{case:?}");
+            assert_ne!(case.victim, case.partner, "{case:?}");
+            assert!((1..=case.ranks).contains(&case.started), "{case:?}");
+        }
+    }
+
+    #[test]
+    fn a_case_survives_the_state_file() {
+        for case in list(&selection(5, Some(300))) {
+            assert_eq!(Case::from_json(&case.to_json()), Ok(case));
+        }
+        assert!(Case::from_json(&json!({"id": 1})).is_err_and(|why| why.contains("`fault`")));
+    }
+
+    #[test]
+    fn a_selection_keeps_only_what_it_names() {
+        let chosen = Selection {
+            faults: vec![Fault::Daemon],
+            phases: vec![Phase::Get, Phase::Put],
+            sizes: vec![2],
+            ..Selection::default()
+        };
+        let cases = list(&chosen);
+        assert_eq!(cases.len(), 2);
+        assert!(cases.iter().all(|case| case.fault == Fault::Daemon && case.ranks == 2));
+    }
+}

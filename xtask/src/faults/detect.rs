@@ -1,0 +1,257 @@
+//! Finding every process of a run, also those that have left it on purpose.
+//!
+//! A process belongs to a run if any of these holds:
+//!
+//! * an ancestor of it is the process that plays the case. That one is a subreaper, so a process whose parent
+//!   ends becomes its child, whatever session, process group or environment it has given itself;
+//! * its environment has the mark of the case;
+//! * it is in the session of the launcher.
+//!
+//! An orphan is a process of the run that is alive when the launcher has ended and the grace is over. A zombie
+//! is not alive.
+
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// The variable by which processes of a case are known.
+pub(super) const MARK: &str = "PMI_FAULT_CASE";
+
+/// A process, as `/proc` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    pub(super) parent: i32,
+    pub(super) session: i32,
+    /// `R`, `S`, `D`, `T`, `Z`, …
+    pub(super) state: char,
+    pub(super) name: String,
+    /// Clock ticks since the machine has started, when the process was.
+    pub(super) since: u64,
+}
+
+impl Process {
+    pub(super) fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+
+    /// For a report: name, number and state.
+    pub(super) fn describe(&self) -> String {
+        format!("{} (pid {}, {})", self.name, self.pid, self.state)
+    }
+}
+
+/// How the processes of one run are known.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// The process that plays the case.
+    pub(super) root: i32,
+    /// The value of [`MARK`].
+    pub(super) mark: String,
+    /// The launcher, which leads its session or its process group.
+    pub(super) launcher: i32,
+}
+
+impl Run {
+    /// The processes of the run that are alive.
+    pub(super) fn alive(&self) -> Vec<Process> {
+        let all = processes();
+        let parents: BTreeMap<i32, i32> = all.iter().map(|p| (p.pid, p.parent)).collect();
+        let entry = format!("{MARK}={}", self.mark);
+        let belongs = |process: &Process| {
+            is_below(&parents, process.pid, self.root)
+                || process.session == self.launcher
+                || has_entry(process.pid, &entry)
+        };
+        all.into_iter()
+            .filter(|process| process.pid != self.root && process.is_alive() && belongs(process))
+            .collect()
+    }
+
+    /// Takes what is left of processes that have become children of this one, except the launcher, whose end
+    /// is waited for elsewhere.
+    pub(super) fn reap(&self) {
+        for process in processes() {
+            let is_ours = process.parent == self.root && process.pid != self.launcher;
+            if is_ours && !process.is_alive() {
+                let _ = waitpid(Pid::from_raw(process.pid), WaitOptions::NOHANG);
+            }
+        }
+    }
+
+    /// Kills the processes of the run that are alive, and only them, until there is none or some time is over.
+    pub(super) fn kill(&self) {
+        let until = Instant::now() + KILL_TIME;
+        loop {
+            let alive = self.alive();
+            for process in &alive {
+                send(process.pid, Some(process.since), Signal::KILL);
+            }
+            self.reap();
+            if alive.is_empty() || Instant::now() > until {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Sends a signal to a process, not to one that got its number later: `since` is when it was started.
+pub(super) fn send(pid: i32, since: Option<u64>, signal: Signal) -> bool {
+    let Some(number) = Pid::from_raw(pid) else { return false };
+    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return false };
+    // The handle is of the process that has the number now; that is the one that was meant if it is as old.
+    if since.is_some_and(|since| process(pid).is_none_or(|found| found.since != since)) {
+        return false;
+    }
+    pidfd_send_signal(handle, signal).is_ok()
+}
+
+/// All processes of the machine that can be seen.
+pub(super) fn processes() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let number = |name: &str| name.parse::<i32>().ok();
+    entries
+        .flatten()
+        .filter_map(|entry| number(entry.file_name().to_str()?))
+        .filter_map(process)
+        .collect()
+}
+
+/// One process.
+pub(super) fn process(pid: i32) -> Option<Process> {
+    parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Reads a line of `/proc/PID/stat`: the name stands in brackets and may have any character.
+fn parse(pid: i32, stat: &str) -> Option<Process> {
+    let (_, rest) = stat.split_once('(')?;
+    let (name, rest) = rest.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    Some(Process {
+        pid,
+        parent: fields.get(1)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        state: fields.first()?.chars().next()?,
+        name: name.to_owned(),
+        since: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// The program that a process runs.
+pub(super) fn program(pid: i32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+fn has_entry(pid: i32, entry: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|found| found == entry.as_bytes()))
+}
+
+fn is_below(parents: &BTreeMap<i32, i32>, pid: i32, root: i32) -> bool {
+    let mut at = pid;
+    // No chain is longer than there are processes, even if they have changed while they were read.
+    for _ in 0..=parents.len() {
+        match parents.get(&at) {
+            Some(&parent) if parent == root => return true,
+            Some(&parent) if parent > 1 => at = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// A process that is busy in the kernel takes a moment to end.
+const KILL_TIME: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{getpid, set_child_subreaper};
+    use std::process::{Command, Stdio};
+
+    fn own_pid() -> i32 {
+        getpid().as_raw_nonzero().get()
+    }
+
+    /// Starts `script` with the mark `mark`; it prints the number of a process that it leaves behind.
+    fn plant(mark: &str, script: &str) -> i32 {
+        set_child_subreaper(Some(getpid())).unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).env(MARK, mark).stderr(Stdio::null());
+        let output = shell.output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap()
+    }
+
+    fn end(pid: i32) {
+        assert!(send(pid, None, Signal::KILL), "the planted process {pid} was there");
+        let until = Instant::now() + Duration::from_secs(20);
+        while process(pid).is_some_and(|process| process.is_alive()) {
+            assert!(Instant::now() < until, "the planted process {pid} ends");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn an_orphan_with_an_empty_environment_and_a_session_of_its_own_is_found() {
+        let orphan = plant("empty", "exec env -i setsid sh -c 'sleep 60 > /dev/null & echo $!'");
+        let run = Run { root: own_pid(), mark: "empty".into(), launcher: 1 << 30 };
+        let found = run.alive();
+        let marked = has_entry(orphan, &format!("{MARK}=empty"));
+        end(orphan);
+        assert!(found.iter().any(|process| process.pid == orphan), "{orphan} in {found:?}");
+        assert!(!marked, "the mark alone would not have found it");
+    }
+
+    #[test]
+    fn an_orphan_of_another_parent_is_found_by_its_mark() {
+        let orphan = plant("marked", "sleep 60 > /dev/null & echo $!");
+        // No ancestor of it is process 1 << 30, and that has no session.
+        let run = Run { root: 1 << 30, mark: "marked".into(), launcher: 1 << 30 };
+        let found = run.alive();
+        let missed = Run { mark: "other".into(), ..run }.alive();
+        end(orphan);
+        assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [orphan]);
+        assert_eq!(missed, []);
+    }
+
+    #[test]
+    fn a_zombie_is_not_alive_and_is_reaped() {
+        let orphan = plant("zombie", "setsid sleep 60 > /dev/null & echo $!");
+        let run = Run { root: own_pid(), mark: "zombie".into(), launcher: 1 << 30 };
+        end(orphan);
+        assert!(run.alive().iter().all(|process| process.pid != orphan));
+        run.reap();
+        assert_eq!(process(orphan), None);
+    }
+
+    #[test]
+    fn a_process_that_is_older_than_its_number_is_left_alone() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let since = process(pid).unwrap().since;
+        assert!(!send(pid, Some(since + 1), Signal::KILL));
+        assert!(send(pid, Some(since), Signal::KILL));
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_name_with_brackets_and_blanks_is_read() {
+        let line = "7 (a) b (c) S 1 7 5 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        let expected = Process {
+            pid: 7,
+            parent: 1,
+            session: 5,
+            state: 'S',
+            name: "a) b (c".into(),
+            since: 4711,
+        };
+        assert_eq!(parse(7, line), Some(expected));
+        assert_eq!(parse(7, "7 (a) S 1"), None);
+        assert!(fs::metadata("/proc/self/stat").is_ok(), "there is a /proc to read");
+    }
+}

@@ -1,0 +1,323 @@
+//! The launchers: how each is started, and with which rank program.
+
+use super::case::Case;
+use super::detect::{self, Process};
+use super::table::{Fault, Phase};
+use crate::{mpi, process, toolchain};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What kind of launcher it is, which decides what the rank speaks and what is known about the launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Ours,
+    Hydra,
+    Prte,
+}
+
+impl Kind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Hydra => "hydra",
+            Self::Prte => "prte",
+        }
+    }
+}
+
+/// A launcher that takes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Launcher {
+    /// For the report: program and version.
+    pub(super) label: String,
+    pub(super) kind: Kind,
+    /// Program and options, all before the number of ranks.
+    pub(super) words: Vec<String>,
+    /// The rank program, built for what the launcher speaks.
+    pub(super) rank: PathBuf,
+}
+
+impl Launcher {
+    /// Ours: `program`, or what cargo builds for users.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be built, or the rank program cannot.
+    pub(super) fn ours(program: Option<&str>) -> Result<Self, String> {
+        let program = match program {
+            Some(program) => program.to_owned(),
+            None => {
+                let words = ["build", "--release", "--package", "pmi-host"];
+                if !process::succeeds(process::cargo().args(words)) {
+                    return Err("pmi-host does not build".into());
+                }
+                let built = toolchain::target_folder().join("release/pmi-host");
+                built.to_string_lossy().into_owned()
+            }
+        };
+        let about = process::output(process::command(&program).arg("--version"))?;
+        let label = about.lines().next().unwrap_or("pmi-host").trim().to_owned();
+        let words = vec![program, "run".into()];
+        Ok(Self { label, kind: Kind::Ours, words, rank: rank_program(None)? })
+    }
+
+    /// Another one, by the words of its command line.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started, is of no known kind, or its rank program cannot be built.
+    pub(super) fn peer(line: &str) -> Result<Self, String> {
+        let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let program = words.first().cloned().ok_or("--against needs a command")?;
+        // A path that starts here is looked for here, wherever the launcher is started.
+        let path = Path::new(&program);
+        if program.contains('/') && path.is_relative() {
+            words[0] = process::root().join(path).to_string_lossy().into_owned();
+        }
+        let mut asking = process::command(&words[0]);
+        // A relocated PRRTE finds the text about its version only so.
+        if let Some(prefix) = Path::new(&words[0]).parent().and_then(Path::parent) {
+            asking.envs([("PRTE_PREFIX", prefix), ("PMIX_PREFIX", prefix)]);
+        }
+        let about = process::output(asking.arg("--version"))?;
+        let (kind, version) = kind(&about)
+            .ok_or_else(|| format!("{program} is neither Hydra nor PRRTE, by its --version"))?;
+        let rank = match kind {
+            Kind::Prte => {
+                words.extend(["--map-by", ":OVERSUBSCRIBE"].map(str::to_owned));
+                let beside = Path::new(&words[0]).with_file_name("../lib/openmpi");
+                rank_program(Some(&beside))?
+            }
+            Kind::Ours | Kind::Hydra => {
+                words.extend(["-launcher", "fork"].map(str::to_owned));
+                rank_program(None)?
+            }
+        };
+        let name = if kind == Kind::Prte { "prterun" } else { "Hydra" };
+        Ok(Self { label: format!("{name} {version}"), kind, words, rank })
+    }
+
+    /// There is such a case with this launcher.
+    pub(super) fn meets(&self, case: &Case) -> bool {
+        // It starts ranks by itself and has no process that could be killed instead.
+        !(self.kind == Kind::Prte && case.fault == Fault::GuardKill)
+    }
+
+    /// The command line of a case. Files of the case are in `folder`, and so is the socket.
+    pub(super) fn command(&self, case: &Case, folder: &Path) -> Command {
+        let mut words = self.words.clone();
+        let mut rank = vec![self.rank.to_string_lossy().into_owned(), name(&folder.join("s"))];
+        if case.fault == Fault::Clean {
+            rank.push("clean".into());
+        }
+        let mut program = |count: u32, words_of_it: &[String]| {
+            words.extend(["-n".to_owned(), count.to_string()]);
+            words.extend_from_slice(words_of_it);
+        };
+        let missing = [name(&missing_program(case, folder))];
+        match (case.fault, case.phase) {
+            (Fault::ExecFailure, Phase::Before) => {
+                program(1, &missing);
+                words.push(":".into());
+                words.extend(["-n".to_owned(), (case.ranks - 1).to_string()]);
+                words.extend_from_slice(&rank);
+            }
+            (Fault::ExecFailure, Phase::Starting) => {
+                program(case.ranks - 1, &rank);
+                words.push(":".into());
+                words.extend(["-n".to_owned(), "1".to_owned()]);
+                words.extend_from_slice(&missing);
+            }
+            _ => program(case.ranks, &rank),
+        }
+        let mut command = match case.fault {
+            // The shell has a child, and becomes the launcher.
+            Fault::Inherited => shell(
+                "sleep 300 < /dev/null > /dev/null 2>&1 & echo $! > \"$0\"; exec \"$@\"",
+                &name(&folder.join("stranger")),
+            ),
+            Fault::Streams if case.phase == Phase::Before && case.variant == 0 => {
+                shell("exec \"$@\" <&-", "sh")
+            }
+            Fault::HangUp => {
+                let mut command = Command::new("setsid");
+                command.arg("--ctty");
+                command
+            }
+            _ => {
+                let mut command = Command::new(&words[0]);
+                words.remove(0);
+                command.args(words);
+                surround(&mut command, self.kind, folder);
+                return command;
+            }
+        };
+        command.args(words);
+        surround(&mut command, self.kind, folder);
+        command
+    }
+
+    /// The process that a case of [`Fault::GuardKill`] is about, once it is there.
+    pub(super) fn guard(&self, launcher: i32, all: &[Process]) -> Option<Process> {
+        let children = all.iter().filter(|process| process.parent == launcher);
+        let own = detect::program(launcher)?;
+        let is_guard = |process: &&Process| match self.kind {
+            Kind::Ours => detect::program(process.pid).as_ref() == Some(&own),
+            Kind::Hydra => process.name.starts_with("hydra_pmi_prox"),
+            Kind::Prte => false,
+        };
+        // A rank is a copy of the launcher too, for a moment; the guard is older than all of them.
+        children.filter(is_guard).min_by_key(|process| (process.since, process.pid)).cloned()
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({ "label": self.label, "kind": self.kind.name(), "words": self.words, "rank": name(&self.rank) })
+    }
+
+    /// # Errors
+    ///
+    /// A field is missing or wrong.
+    pub(super) fn from_json(value: &Value) -> Result<Self, String> {
+        let text = |name: &str| {
+            value[name].as_str().ok_or_else(|| format!("a launcher without `{name}`: {value}"))
+        };
+        let words = value["words"].as_array().ok_or("a launcher without `words`")?;
+        Ok(Self {
+            label: text("label")?.to_owned(),
+            kind: [Kind::Ours, Kind::Hydra, Kind::Prte]
+                .into_iter()
+                .find(|kind| value["kind"] == kind.name())
+                .ok_or_else(|| format!("a launcher of no known kind: {value}"))?,
+            words: words.iter().filter_map(|word| Some(word.as_str()?.to_owned())).collect(),
+            rank: text("rank")?.into(),
+        })
+    }
+}
+
+/// What a case of [`Fault::ExecFailure`] starts: nothing (127), or a file that is no program (126).
+pub(super) fn missing_program(case: &Case, folder: &Path) -> PathBuf {
+    folder.join(if case.variant == 126 { "no-program" } else { "missing" })
+}
+
+fn shell(script: &str, name: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, name]);
+    command
+}
+
+/// The environment of a launcher: without what another launcher, or a batch system, has given us.
+fn surround(command: &mut Command, kind: Kind, folder: &Path) {
+    const FOREIGN: &[&str] =
+        &["PMI_", "PMIX_", "PRTE_", "SLURM_", "OMPI_", "HYDRA_", "HYDI_", "MPI_", "MPIR_"];
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if FOREIGN.iter().any(|start| text.starts_with(start)) {
+            command.env_remove(&name);
+        }
+    }
+    // What a launcher that is killed leaves behind is in the folder of the case, which is removed.
+    command.env("TMPDIR", folder);
+    if kind == Kind::Prte {
+        command.envs([("PRTE_ALLOW_RUN_AS_ROOT", "1"), ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
+    }
+}
+
+fn kind(about: &str) -> Option<(Kind, String)> {
+    if about.contains("HYDRA") {
+        let line = about.lines().find_map(|line| line.trim().strip_prefix("Version:"))?;
+        return Some((Kind::Hydra, line.trim().to_owned()));
+    }
+    let line = about.lines().find(|line| line.contains("prterun") || line.contains("PRRTE"))?;
+    Some((Kind::Prte, line.split_whitespace().last()?.to_owned()))
+}
+
+/// Builds the rank program; with libpmix if a folder is given, from there or else Debian's.
+fn rank_program(pmix: Option<&Path>) -> Result<PathBuf, String> {
+    let source = process::root().join("xtask/src/faults/rank.c");
+    let folder = toolchain::target_folder().join("faults");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let built = folder.join(if pmix.is_some() { "rank-pmix" } else { "rank" });
+    // Another suite may run it: it is replaced and not written to.
+    let new = folder.join(format!("rank-{}", std::process::id()));
+    let mut compiler = process::command("cc");
+    compiler.args(["-O1", "-Wall", "-Wextra", "-o"]).arg(&new).arg(source);
+    if let Some(beside) = pmix {
+        let folder = match beside.join("libpmix.so.2").exists() {
+            true => beside.to_path_buf(),
+            false => Path::new(mpi::PMIX_HEADERS).with_file_name("lib"),
+        };
+        compiler.args(["-DPMIX", "-I", mpi::PMIX_HEADERS, "-L"]).arg(&folder);
+        compiler.args(["-l:libpmix.so.2", "-lpthread"]);
+        compiler.arg(format!("-Wl,-rpath,{}", folder.display()));
+    }
+    process::output(compiler.stderr(Stdio::piped()))?;
+    fs::rename(&new, &built).map_err(|error| format!("{}: {error}", built.display()))?;
+    Ok(built)
+}
+
+fn name(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::{Selection, list};
+    use super::*;
+
+    fn launcher(kind: Kind) -> Launcher {
+        let words = vec!["launcher".to_owned(), "run".to_owned()];
+        Launcher { label: "L 1".into(), kind, words, rank: "rank".into() }
+    }
+
+    fn case(fault: Fault, phase: Phase) -> Case {
+        let (faults, phases) = (vec![fault], vec![phase]);
+        let all = Selection { sizes: vec![4], faults, phases, ..Selection::default() };
+        list(&all).remove(0)
+    }
+
+    fn words(command: &Command) -> Vec<String> {
+        let arguments = command.get_args().map(|word| word.to_string_lossy().into_owned());
+        [command.get_program().to_string_lossy().into_owned()]
+            .into_iter()
+            .chain(arguments)
+            .collect()
+    }
+
+    #[test]
+    fn the_kind_of_a_launcher_is_read_from_what_it_says_about_itself() {
+        let hydra = "HYDRA build details:\n    Version:      4.0.2\n";
+        assert_eq!(kind(hydra), Some((Kind::Hydra, "4.0.2".into())));
+        assert_eq!(kind("prterun (PRRTE) 3.0.13\n"), Some((Kind::Prte, "3.0.13".into())));
+        assert_eq!(kind("slurm 22.05"), None);
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_stands_first_or_last() {
+        let folder = Path::new("/f");
+        let ours = launcher(Kind::Ours);
+        let mut first = case(Fault::ExecFailure, Phase::Before);
+        first.variant = 127;
+        let line = words(&ours.command(&first, folder)).join(" ");
+        assert_eq!(line, "launcher run -n 1 /f/missing : -n 3 rank /f/s");
+        let mut last = case(Fault::ExecFailure, Phase::Starting);
+        last.variant = 126;
+        let line = words(&ours.command(&last, folder)).join(" ");
+        assert_eq!(line, "launcher run -n 3 rank /f/s : -n 1 /f/no-program");
+    }
+
+    #[test]
+    fn a_launcher_survives_the_state_file() {
+        for kind in [Kind::Ours, Kind::Hydra, Kind::Prte] {
+            let launcher = launcher(kind);
+            assert_eq!(Launcher::from_json(&launcher.to_json()), Ok(launcher));
+        }
+    }
+
+    #[test]
+    fn a_launcher_without_guard_has_no_case_about_it() {
+        let case = case(Fault::GuardKill, Phase::Put);
+        assert!(launcher(Kind::Ours).meets(&case) && !launcher(Kind::Prte).meets(&case));
+    }
+}

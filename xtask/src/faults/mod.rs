@@ -1,0 +1,263 @@
+//! `cargo xtask faults`: what becomes of a run when something goes wrong, for `pmi-host` and for others.
+//!
+//! A case is a fault, a phase and a number of ranks, with parameters drawn from a seed. The list of cases of a
+//! seed is the same everywhere. Each case is played by a process of its own, which starts the launcher with
+//! ranks that do what it orders (`rank.c`), brings the run into the phase, lets the fault happen, lets the
+//! survivors go on, and looks at what is left:
+//!
+//! * **hang**: the launcher runs and there was no event for 10 s. An event is a report of a rank, output, an end
+//!   of a rank, or what is done to the run from outside;
+//! * **orphan**: a process of the run is alive 2 s after the launcher has ended, 10 s if it or its guard was
+//!   killed; [`detect`] says which processes belong to the run;
+//! * **wrong exit code**: another one than [`table::expected_code`] says;
+//! * **lost data**: a line that a rank had written before the fault did not come out, or was torn;
+//! * **foreign process killed**: one that the launcher had not started.
+
+mod case;
+mod control;
+mod detect;
+mod launcher;
+mod outcome;
+mod output;
+mod play;
+mod pool;
+mod report;
+mod table;
+
+use crate::toolchain;
+use case::{Selection, list};
+use launcher::Launcher;
+use pool::{Settings, State};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{fs, thread};
+use table::{FAULTS, Fault, PHASES, Phase, SIZES};
+
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wish {
+    selection: Selection,
+    /// Command lines of other launchers.
+    against: Vec<String>,
+    /// Only they take part.
+    is_without_ours: bool,
+    /// Our launcher, already built.
+    ours: Option<String>,
+    resume: Option<PathBuf>,
+    jobs: Option<usize>,
+    time: Option<Duration>,
+    does_list: bool,
+    /// State files that are made into one report; nothing is run.
+    report: Vec<PathBuf>,
+    writes: bool,
+}
+
+const USAGE: &str = "\
+usage: cargo xtask faults [OPTION...]
+
+  --seed N           the seed of the list of cases (1)
+  --cases N          how many cases (every combination of fault, phase and size once)
+  --size N           a number of ranks, at least 2; again for more (2, 16, 128)
+  --fault NAME       only this fault; again for more
+  --phase NAME       only this phase; again for more
+  --against COMMAND  another launcher beside pmi-host; again for more
+  --only-against     without pmi-host
+  --launcher PATH    pmi-host that is built already
+  --jobs N           cases at a time (as many as cores)
+  --seconds N        begin no case after so long
+  --resume FILE      go on with this state file; the other options about cases are in it
+  --list             print faults, phases and cases, and run nothing
+  --report FILE      print the tables of this state file, and run nothing; again for more
+  --write            put the tables into docs/reliability.md";
+
+pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
+    if arguments == [pool::PLAY] {
+        return pool::play_one().map(|()| ExitCode::SUCCESS);
+    }
+    if arguments.iter().any(|word| word == "--help") {
+        println!("{USAGE}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wish = parse(arguments).map_err(|why| format!("{why}\n{USAGE}"))?;
+    if wish.does_list {
+        print_list(&wish.selection);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !wish.report.is_empty() {
+        let states: Result<Vec<_>, _> = wish.report.iter().map(|path| State::read(path)).collect();
+        let text = report::render(&states?);
+        println!("{text}");
+        if wish.writes {
+            report::write(&text)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (state, ours) = run(&wish)?;
+    let text = report::render(std::slice::from_ref(&state));
+    println!("\n{text}");
+    if wish.writes {
+        report::write(&text)?;
+    }
+    let bad = ours.map_or(0, |label| report::bad(&state, &label));
+    Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs what is wished; gives the outcomes and the label of our launcher.
+fn run(wish: &Wish) -> Result<(State, Option<String>), String> {
+    let mut launchers = Vec::new();
+    if !wish.is_without_ours {
+        launchers.push(Launcher::ours(wish.ours.as_deref())?);
+    }
+    let ours = launchers.first().map(|launcher| launcher.label.clone());
+    for line in &wish.against {
+        launchers.push(Launcher::peer(line)?);
+    }
+    let labels: Vec<_> = launchers.iter().map(|launcher| launcher.label.clone()).collect();
+    let fresh = State { selection: wish.selection.clone(), labels, ..State::default() };
+    let (mut state, file) = match &wish.resume {
+        Some(path) if path.exists() => (State::read(path)?, path.clone()),
+        Some(path) => (fresh, path.clone()),
+        None => (fresh, state_file(wish.selection.seed)?),
+    };
+    for launcher in &launchers {
+        if !state.labels.contains(&launcher.label) {
+            state.labels.push(launcher.label.clone());
+        }
+    }
+    println!("state file: {}", file.display());
+    let jobs = wish.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    pool::run(&mut state, &launchers, &Settings { jobs, time: wish.time, file })?;
+    Ok((state, ours))
+}
+
+fn state_file(seed: u64) -> Result<PathBuf, String> {
+    let folder = toolchain::target_folder().join("faults");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder.join(format!("seed-{seed}.jsonl")))
+}
+
+/// The step of `cargo xtask test`: some cases with our launcher, which is built already.
+pub(crate) fn check() -> Result<Vec<String>, String> {
+    let ours = toolchain::target_folder().join("release/pmi-host");
+    let wish = Wish {
+        selection: Selection {
+            seed: 1,
+            cases: Some(80),
+            sizes: vec![2, 5],
+            ..Selection::default()
+        },
+        ours: Some(ours.to_string_lossy().into_owned()),
+        resume: None,
+        time: Some(Duration::from_secs(45)),
+        ..Wish::default()
+    };
+    let (state, _) = run(&wish)?;
+    println!("{} cases", state.done.len());
+    let bad = state.done.values().filter(|(_, outcome)| !outcome.is_good());
+    let name = |case: &case::Case| {
+        format!(
+            "case {} ({} {}, {} ranks)",
+            case.id,
+            case.fault.name(),
+            case.phase.name(),
+            case.ranks
+        )
+    };
+    Ok(bad.map(|(case, outcome)| format!("{}: {}", name(case), outcome.describe(case))).collect())
+}
+
+fn print_list(selection: &Selection) {
+    println!("faults:\n");
+    for (_, name, about) in FAULTS {
+        println!("  {name:<16} {about}");
+    }
+    println!("\nphases:\n");
+    for (_, name, about) in PHASES {
+        println!("  {name:<16} {about}");
+    }
+    println!("\ncases of seed {}:\n", selection.seed);
+    for case in list(selection) {
+        println!("  {} -> {}", case.to_json(), case.expected());
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Wish, String> {
+    let mut wish =
+        Wish { selection: Selection { seed: 1, ..Selection::default() }, ..Wish::default() };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        fn number<T: std::str::FromStr>(word: &str, value: &str) -> Result<T, String> {
+            value.parse().map_err(|_| format!("{word} {value} is no number"))
+        }
+        match word.as_str() {
+            "--seed" => wish.selection.seed = number(word, value()?)?,
+            "--cases" => wish.selection.cases = Some(number(word, value()?)?),
+            "--size" => wish.selection.sizes.push(number(word, value()?)?),
+            "--fault" => {
+                let name = value()?;
+                let fault = Fault::named(name).ok_or_else(|| format!("no fault {name:?}"))?;
+                wish.selection.faults.push(fault);
+            }
+            "--phase" => {
+                let name = value()?;
+                let phase = Phase::named(name).ok_or_else(|| format!("no phase {name:?}"))?;
+                wish.selection.phases.push(phase);
+            }
+            "--against" => wish.against.push(value()?.clone()),
+            "--only-against" => wish.is_without_ours = true,
+            "--launcher" => wish.ours = Some(value()?.clone()),
+            "--jobs" => wish.jobs = Some(number(word, value()?)?),
+            "--seconds" => wish.time = Some(Duration::from_secs(number(word, value()?)?)),
+            "--resume" => wish.resume = Some(Path::new(value()?).to_path_buf()),
+            "--list" => wish.does_list = true,
+            "--report" => wish.report.push(Path::new(value()?).to_path_buf()),
+            "--write" => wish.writes = true,
+            other => return Err(format!("{other:?} is no option")),
+        }
+    }
+    if wish.selection.sizes.is_empty() {
+        wish.selection.sizes = SIZES.to_vec();
+    }
+    if wish.selection.sizes.iter().any(|size| *size < 2) {
+        return Err("a case needs two ranks".into());
+    }
+    if wish.is_without_ours && wish.against.is_empty() {
+        return Err("--only-against needs an --against".into());
+    }
+    Ok(wish)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Result<Wish, String> {
+        parse(
+            &line.split('_').filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn the_command_line_is_read() {
+        let wish = words("--seed_7_--cases_20_--size_2_--size_16_--fault_exit_--against_hydra -x")
+            .unwrap();
+        let selection = Selection {
+            seed: 7,
+            cases: Some(20),
+            sizes: vec![2, 16],
+            faults: vec![Fault::Exit],
+            phases: vec![],
+        };
+        assert_eq!((wish.selection, wish.against), (selection, vec!["hydra -x".to_owned()]));
+        assert_eq!(words("").unwrap().selection.sizes, SIZES);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in ["--seed", "--seed_x", "--size_1", "--fault_none", "--only-against", "--typo"] {
+            assert!(words(line).is_err(), "{line}");
+        }
+    }
+}

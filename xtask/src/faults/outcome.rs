@@ -1,0 +1,153 @@
+//! What came of a case, and what of it is a defect.
+
+use super::case::Case;
+use super::table::is_free;
+use serde_json::{Value, json};
+
+/// What came of a case with one launcher.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Outcome {
+    /// The exit code as a shell sees it; none if the launcher hung.
+    pub(super) code: Option<i32>,
+    pub(super) is_wrong: bool,
+    /// Processes of the run that outlived the launcher and the grace.
+    pub(super) orphans: Vec<String>,
+    /// Lines that were written before the fault and did not come out, and torn ones.
+    pub(super) lost: u64,
+    /// A process was killed that the launcher had not started.
+    pub(super) strangers_killed: bool,
+    /// The run came as far as its fault. Else the launcher ended, or hung, before.
+    pub(super) has_happened: bool,
+    pub(super) seconds: f64,
+    /// The last words of the launcher, and remarks.
+    pub(super) note: String,
+}
+
+impl Outcome {
+    /// Ours must end with the code of the table; another launcher with 0 where that is 0, and not with 0 where
+    /// it is not, unless the table leaves it a choice.
+    pub(super) fn is_wrong(case: &Case, code: i32, is_peer: bool) -> bool {
+        match is_peer {
+            false => code != case.expected(),
+            true if is_free(case.fault) => false,
+            true => (code == 0) != (case.expected() == 0),
+        }
+    }
+
+    pub(super) const fn hangs(&self) -> bool {
+        self.code.is_none()
+    }
+
+    /// Nothing is wrong.
+    pub(super) fn is_good(&self) -> bool {
+        !self.hangs()
+            && !self.is_wrong
+            && self.orphans.is_empty()
+            && self.lost == 0
+            && !self.strangers_killed
+    }
+
+    /// For the terminal: what is wrong.
+    pub(super) fn describe(&self, case: &Case) -> String {
+        let mut words = Vec::new();
+        match self.code {
+            None => words.push(format!("hang after {:.1} s", self.seconds)),
+            Some(code) if self.is_wrong => {
+                words.push(format!("exit code {code} instead of {}", case.expected()));
+            }
+            Some(_) => {}
+        }
+        if !self.orphans.is_empty() {
+            let some = &self.orphans[..self.orphans.len().min(4)];
+            words.push(format!("{} orphans: {}", self.orphans.len(), some.join(", ")));
+        }
+        if self.lost > 0 {
+            words.push(format!("{} lines lost", self.lost));
+        }
+        if self.strangers_killed {
+            words.push("a process killed that was not of the run".into());
+        }
+        if !self.has_happened {
+            words.push("(the fault did not happen)".into());
+        }
+        words.join("; ")
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "code": self.code, "wrong": self.is_wrong, "orphans": self.orphans, "lost": self.lost,
+            "strangers_killed": self.strangers_killed, "happened": self.has_happened,
+            "seconds": self.seconds, "note": self.note,
+        })
+    }
+
+    /// # Errors
+    ///
+    /// A field is missing or wrong.
+    pub(super) fn from_json(value: &Value) -> Result<Self, String> {
+        let lost = |name: &str| format!("an outcome without a usable `{name}`: {value}");
+        let is = |name: &str| value[name].as_bool().ok_or_else(|| lost(name));
+        let code = match &value["code"] {
+            Value::Null => None,
+            code => Some(
+                code.as_i64().and_then(|code| code.try_into().ok()).ok_or_else(|| lost("code"))?,
+            ),
+        };
+        let orphans = value["orphans"].as_array().ok_or_else(|| lost("orphans"))?;
+        Ok(Self {
+            code,
+            is_wrong: is("wrong")?,
+            orphans: orphans.iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect(),
+            lost: value["lost"].as_u64().ok_or_else(|| lost("lost"))?,
+            strangers_killed: is("strangers_killed")?,
+            has_happened: is("happened")?,
+            seconds: value["seconds"].as_f64().ok_or_else(|| lost("seconds"))?,
+            note: value["note"].as_str().unwrap_or("").to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::{Selection, list};
+    use super::super::table::{Fault, Phase};
+    use super::*;
+
+    fn case(fault: Fault, phase: Phase, variant: i32) -> Case {
+        let all = Selection {
+            sizes: vec![2],
+            faults: vec![fault],
+            phases: vec![phase],
+            ..Selection::default()
+        };
+        Case { variant, ..list(&all).remove(0) }
+    }
+
+    #[test]
+    fn ours_must_have_the_very_code_and_others_one_of_the_same_kind() {
+        let killed = case(Fault::Signal, Phase::Put, 11);
+        assert!(!Outcome::is_wrong(&killed, 139, false) && Outcome::is_wrong(&killed, 11, false));
+        assert!(!Outcome::is_wrong(&killed, 11, true) && Outcome::is_wrong(&killed, 0, true));
+        let stopped = case(Fault::LauncherStop, Phase::Put, 0);
+        assert!(Outcome::is_wrong(&stopped, 1, true) && !Outcome::is_wrong(&stopped, 0, true));
+        let full = case(Fault::DiskFull, Phase::Put, 0);
+        assert!(!Outcome::is_wrong(&full, 0, true) && Outcome::is_wrong(&full, 0, false));
+    }
+
+    #[test]
+    fn each_defect_makes_an_outcome_bad() {
+        let good = Outcome { code: Some(3), has_happened: true, ..Outcome::default() };
+        assert!(good.is_good());
+        for bad in [
+            Outcome { code: None, ..good.clone() },
+            Outcome { is_wrong: true, ..good.clone() },
+            Outcome { orphans: vec!["sleep".into()], ..good.clone() },
+            Outcome { lost: 1, ..good.clone() },
+            Outcome { strangers_killed: true, ..good },
+        ] {
+            assert!(!bad.is_good(), "{bad:?}");
+            assert!(!bad.describe(&case(Fault::Exit, Phase::Put, 3)).is_empty(), "{bad:?}");
+            assert_eq!(Outcome::from_json(&bad.to_json()), Ok(bad));
+        }
+    }
+}

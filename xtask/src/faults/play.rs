@@ -1,0 +1,598 @@
+//! One case from its first process to its last: brings a run into its phase, lets the fault happen, lets the
+//! rest of the run go on, and looks at what is left.
+
+use super::case::Case;
+use super::control::{self, Control, Event, Reading, Stop};
+use super::detect::{self, MARK, Process, Run};
+use super::launcher::{Kind, Launcher, missing_program};
+use super::outcome::Outcome;
+use super::output::Lines;
+use super::table::{Fault, Phase};
+use rustix::process::{Pid, Signal, getpid, kill_process_group, set_child_subreaper};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{ChildStdin, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A hang: the launcher runs, and there was no event for so long.
+pub(super) const SILENCE: Duration = Duration::from_secs(10);
+/// No case may take longer.
+const LIMIT: Duration = Duration::from_secs(90);
+/// How long after the end of the launcher a process of the run may live.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+/// The same if the launcher, or its guard, was killed.
+pub(super) const GRACE_WITHOUT_LAUNCHER: Duration = Duration::from_secs(10);
+
+/// A run that is being played.
+struct Play<'a> {
+    case: &'a Case,
+    launcher: &'a Launcher,
+    folder: &'a Path,
+    control: Control,
+    run: Run,
+    output: Arc<Mutex<Lines>>,
+    errors: Arc<Mutex<Lines>>,
+    reading: Reading,
+    /// The other end of the launcher's standard input, or of its terminal.
+    input: Option<ChildStdin>,
+    terminal: Option<File>,
+    /// The rank that it happens to, and another one, which depend on who comes first in early phases.
+    victim: u32,
+    partner: u32,
+    /// The fault has happened.
+    has_happened: bool,
+    /// Lines that must come out, by rank.
+    promised: Vec<(u32, u64)>,
+    /// A remark on what could not be done as it is meant.
+    note: String,
+}
+
+/// Plays a case in `folder`, which is empty. The process must have no other child.
+///
+/// # Errors
+///
+/// The launcher cannot be started, or something of the machine is missing.
+pub(super) fn play(launcher: &Launcher, case: &Case, folder: &Path) -> Result<Outcome, String> {
+    let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
+    set_child_subreaper(Some(getpid())).map_err(|error| failed("subreaper", &error))?;
+    let listener =
+        UnixListener::bind(folder.join("s")).map_err(|error| failed("socket", &error))?;
+    fs::write(folder.join("no-program"), "").map_err(|error| failed("no-program", &error))?;
+
+    let mark = format!("{}.{}", getpid().as_raw_nonzero(), case.id);
+    let mut command = launcher.command(case, folder);
+    command.env(MARK, &mark).current_dir(folder);
+    let (mut terminal, mut slave) = (None, None);
+    if case.fault == Fault::HangUp {
+        let (ours, its) = open_terminal().map_err(|error| failed("terminal", &error))?;
+        (terminal, slave) = (Some(ours), Some(its));
+    } else {
+        // As a shell does for each command.
+        command.process_group(0);
+    }
+    match slave.as_ref().map(File::try_clone) {
+        Some(its) => command.stdin(its.map_err(|error| failed("terminal", &error))?),
+        None if case.fault == Fault::Streams && case.variant == 0 => command.stdin(Stdio::piped()),
+        None => command.stdin(Stdio::null()),
+    };
+    command.stderr(Stdio::piped());
+    if case.fault == Fault::DiskFull {
+        let full = OpenOptions::new().write(true).open("/dev/full");
+        command.stdout(full.map_err(|error| failed("/dev/full", &error))?);
+    } else {
+        command.stdout(Stdio::piped());
+    }
+
+    let began = Instant::now();
+    let mut child = command.spawn().map_err(|error| failed(&launcher.label, &error))?;
+    drop((command, slave));
+    let pid = i32::try_from(child.id()).map_err(|error| failed("process", &error))?;
+    let (events, received) = channel();
+    control::accept(listener, events.clone());
+    let (output, errors) = <(Arc<Mutex<Lines>>, Arc<Mutex<Lines>>)>::default();
+    let reading = Reading::default();
+    let stdout = child
+        .stdout
+        .take()
+        .map(|stream| control::read(stream, reading.clone(), Arc::clone(&output), events.clone()));
+    let stderr = child.stderr.take().map(|stream| {
+        control::read(stream, Reading::default(), Arc::clone(&errors), events.clone())
+    });
+    let input = child.stdin.take();
+    wait_for(child, events);
+
+    let mut play = Play {
+        case,
+        launcher,
+        folder,
+        control: Control::new(received, case.ranks, SILENCE, LIMIT),
+        run: Run { root: getpid().as_raw_nonzero().get(), mark, launcher: pid },
+        output,
+        errors,
+        reading,
+        input,
+        terminal,
+        victim: case.victim,
+        partner: case.partner,
+        has_happened: false,
+        promised: Vec::new(),
+        note: String::new(),
+    };
+    let stop = match play.steps() {
+        Ok(()) => play.control.wait_for_end(),
+        Err(stop) => stop,
+    };
+    Ok(play.judge(stop, began, [stdout, stderr].into_iter().flatten().collect()))
+}
+
+/// Kills every descendant of this process and ends it: the suite that wanted the outcome is gone.
+pub(super) fn give_up() -> ! {
+    let root = getpid().as_raw_nonzero().get();
+    // No process has this session, and none this mark.
+    Run { root, mark: String::from("\n"), launcher: -1 }.kill();
+    std::process::exit(1)
+}
+
+fn wait_for(mut child: std::process::Child, events: Sender<Event>) {
+    thread::spawn(move || {
+        if let Ok(status) = child.wait() {
+            let _ = events.send(Event::Ended(status));
+        }
+    });
+}
+
+fn open_terminal() -> std::io::Result<(File, File)> {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    let name = ptsname(&ours, Vec::new())?;
+    let name = name.to_str().map_err(std::io::Error::other)?;
+    let mut its = OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut its, NOCTTY);
+    Ok((ours.into(), its.read(true).write(true).open(name)?))
+}
+
+impl Play<'_> {
+    /// All that is done with a run, in order. What follows the fault is what its survivors would do anyway.
+    fn steps(&mut self) -> Result<(), Stop> {
+        let case = self.case;
+        let (fault, phase) = (case.fault, case.phase);
+        if phase == Phase::Before && !fault.is_of_rank() {
+            thread::sleep(Duration::from_micros(case.delay_us));
+            self.happen()?;
+        }
+        self.gather()?;
+        self.request("init", "", Phase::Init)?;
+        self.request("put", "", Phase::Started)?;
+        self.happen_in(Phase::Put)?;
+        self.fence(Phase::Fence)?;
+        let other = self.partner.to_string();
+        self.request("get", &other, Phase::Get)?;
+        if phase == Phase::Spawn {
+            self.spawn()?;
+        }
+        self.fence(Phase::Started)?;
+        self.happen_in(Phase::Finalize)?;
+        self.end()
+    }
+
+    /// Waits for the ranks, as many as the phase has.
+    fn gather(&mut self) -> Result<(), Stop> {
+        let case = self.case;
+        let is_missing = case.fault == Fault::ExecFailure
+            && matches!(case.phase, Phase::Before | Phase::Starting);
+        if is_missing {
+            self.has_happened = true;
+            return Err(self.control.wait_for_end());
+        }
+        let early = match case.phase {
+            Phase::Before if !self.has_happened => Some(1),
+            Phase::Starting => Some(case.started),
+            _ => None,
+        };
+        if let Some(count) = early {
+            self.await_ranks(count)?;
+            // It happens to the rank that came last; another one is needed for what follows from it.
+            let last = count as usize - 1;
+            self.victim = self.control.ranks[last].rank;
+            self.greet(last);
+            self.control.settle()?;
+            if matches!(case.fault, Fault::Stop | Fault::Unread) {
+                self.await_ranks(count.max(2))?;
+                let victim = self.victim;
+                let other = self.control.ranks.iter().find(|rank| rank.rank != victim);
+                self.partner = other.map_or(case.partner, |rank| rank.rank);
+            }
+            self.happen()?;
+        }
+        self.await_ranks(case.ranks)?;
+        for place in 0..self.control.ranks.len() {
+            if early.is_none_or(|count| place != count as usize - 1) {
+                self.greet(place);
+            }
+        }
+        self.control.settle()?;
+        self.happen_in(Phase::Started)
+    }
+
+    fn await_ranks(&mut self, count: u32) -> Result<(), Stop> {
+        self.control.wait(|control| control.ranks.len() >= count as usize)
+    }
+
+    /// The first orders of a rank.
+    fn greet(&mut self, place: usize) {
+        if self.case.is_stubborn && self.control.ranks[place].rank != self.victim {
+            self.control.order(place, "stubborn");
+        }
+        // A disk that is full is noticed in the phase of the case, or as soon as a rank can.
+        if self.case.fault != Fault::DiskFull || self.case.phase == Phase::Before {
+            self.control.order(place, "lines 10");
+        }
+    }
+
+    /// Every rank makes a request; in `phase` the fault happens while that of the victim is under way.
+    fn request(&mut self, word: &str, argument: &str, phase: Phase) -> Result<(), Stop> {
+        let order = format!("{word} {argument}");
+        let is_now = self.case.phase == phase && phase != Phase::Started;
+        for place in self.first_job() {
+            match is_now && self.control.ranks[place].rank == self.victim {
+                true => self.control.order(place, &format!("begin-{order}")),
+                false => self.control.order(place, &order),
+            }
+        }
+        self.control.settle()?;
+        if is_now {
+            self.happen()?;
+            self.finish(word)?;
+        }
+        Ok(())
+    }
+
+    /// The victim reads the answer to its request, if it still can.
+    fn finish(&mut self, word: &str) -> Result<(), Stop> {
+        if let Some(place) = self.control.place(self.victim) {
+            self.control.order(place, &format!("finish-{word}"));
+        }
+        self.control.settle()
+    }
+
+    /// Every rank enters the fence; in `phase` the partner does not until the fault has happened.
+    fn fence(&mut self, phase: Phase) -> Result<(), Stop> {
+        if self.case.phase != phase || phase == Phase::Started {
+            return self.request("fence", "", Phase::Started);
+        }
+        for place in self.first_job() {
+            let rank = self.control.ranks[place].rank;
+            if rank == self.victim {
+                self.control.order(place, "begin-fence");
+            } else if rank != self.partner {
+                self.control.order(place, "fence");
+            }
+        }
+        let partner = self.partner;
+        self.control.wait(|control| {
+            let is_in = |at: &Option<String>| at.as_ref().is_some_and(|at| at.ends_with("fence"));
+            control.ranks.iter().all(|rank| rank.rank == partner || rank.is_gone || is_in(&rank.at))
+        })?;
+        self.happen()?;
+        if let Some(place) = self.control.place(self.partner) {
+            self.control.order(place, "fence");
+        }
+        self.finish("fence")
+    }
+
+    /// The victim spawns a job, and the fault happens when the first rank of it runs.
+    fn spawn(&mut self) -> Result<(), Stop> {
+        let Some(place) = self.control.place(self.victim) else { return Ok(()) };
+        if self.case.fault == Fault::ExecFailure {
+            return self.happen();
+        }
+        self.control.order(place, "begin-spawn");
+        self.control.wait(|control| control.ranks.iter().any(|rank| rank.is_spawned))?;
+        self.happen()?;
+        // A launcher may answer when its new ranks have sent init, and not before.
+        self.control.order(place, "finish-spawn");
+        let both = |control: &Control| control.ranks.iter().filter(|r| r.is_spawned).count() == 2;
+        self.control.wait(both)?;
+        for place in 0..self.control.ranks.len() {
+            if self.control.ranks[place].is_spawned {
+                for order in ["init", "fence", "finalize", "exit 0"] {
+                    self.control.order(place, order);
+                }
+            }
+        }
+        self.control.settle()
+    }
+
+    /// Finalize and the ends of the ranks.
+    fn end(&mut self) -> Result<(), Stop> {
+        let is_now = self.case.phase == Phase::Ending;
+        for place in self.first_job() {
+            // A rank that has finalized cannot abort any more.
+            let can = !(is_now && self.case.fault == Fault::Abort);
+            if can || self.control.ranks[place].rank != self.victim {
+                self.control.order(place, "finalize");
+            }
+        }
+        self.control.settle()?;
+        if is_now {
+            let (victim, partner) = (self.victim, self.partner);
+            let others = self
+                .first_job()
+                .into_iter()
+                .step_by(2)
+                .filter(|place| ![victim, partner].contains(&self.control.ranks[*place].rank));
+            for place in others.collect::<Vec<_>>() {
+                self.control.order(place, "exit 0");
+            }
+            self.control.settle()?;
+            self.happen()?;
+        }
+        for place in self.first_job() {
+            self.control.order_last(place, "exit 0");
+        }
+        Ok(())
+    }
+
+    fn first_job(&self) -> Vec<usize> {
+        let is_first = |place: &usize| !self.control.ranks[*place].is_spawned;
+        (0..self.control.ranks.len()).filter(is_first).collect()
+    }
+
+    fn happen_in(&mut self, phase: Phase) -> Result<(), Stop> {
+        match self.case.phase == phase {
+            true => self.happen(),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes what ranks have written until now, all of which must come out.
+    fn promise(&mut self) {
+        self.promised = self.control.ranks.iter().map(|rank| (rank.rank, rank.lines)).collect();
+    }
+
+    /// The fault.
+    fn happen(&mut self) -> Result<(), Stop> {
+        if std::mem::replace(&mut self.has_happened, true) {
+            return Ok(());
+        }
+        self.promise();
+        self.control.touch();
+        match self.case.fault.is_of_rank() {
+            true => self.happen_to_rank(),
+            false => self.happen_to_launcher(),
+        }
+    }
+
+    fn happen_to_rank(&mut self) -> Result<(), Stop> {
+        let case = self.case;
+        let Some(victim) = self.control.place(self.victim) else { return Ok(()) };
+        let exit = format!("exit {}", case.variant);
+        match case.fault {
+            Fault::Signal => self.control.order_last(victim, &format!("signal {}", case.variant)),
+            Fault::Stop | Fault::Unread => {
+                if case.fault == Fault::Stop {
+                    self.control.order_last(victim, "stop");
+                } else {
+                    self.reading.leave();
+                    self.control.order_last(victim, "lines 2000000000");
+                }
+                self.control.pause(Duration::from_millis(300))?;
+                if let Some(partner) = self.control.place(self.partner) {
+                    // It does not wait for an answer: the fence has not let it in yet.
+                    self.control.order_last(partner, &exit);
+                }
+            }
+            Fault::Abort => {
+                if case.phase.is_before_init() {
+                    self.control.order(victim, "init");
+                    self.control.settle()?;
+                }
+                self.control.order_last(victim, &format!("abort {}", case.variant));
+            }
+            Fault::Close | Fault::Malformed => {
+                let order = match case.fault {
+                    Fault::Close => "close".to_owned(),
+                    _ => format!("garbage {}", case.garbage),
+                };
+                self.control.order(victim, &order);
+                // Half of those that close their connection live on for a while, and then leave with 0.
+                let stays = case.fault == Fault::Close && case.variant == 0;
+                self.control.pause(Duration::from_millis(if stays { 2000 } else { 200 }))?;
+                self.control.order(victim, "exit 0");
+                self.control.ranks[victim].is_retired = true;
+            }
+            Fault::Flood => {
+                self.control.order(victim, "lines 20000");
+                self.control.settle()?;
+                self.promise();
+                self.control.order_last(victim, &exit);
+            }
+            Fault::Daemon => {
+                let how = if case.is_stubborn { "daemon bare" } else { "daemon" };
+                self.control.order(victim, how);
+                self.control.order_last(victim, &exit);
+            }
+            Fault::Children => {
+                self.control.order(victim, "children 32");
+                self.control.order_last(victim, &exit);
+            }
+            _ => self.control.order_last(victim, &exit),
+        }
+        Ok(())
+    }
+
+    fn happen_to_launcher(&mut self) -> Result<(), Stop> {
+        let (case, launcher) = (self.case, self.run.launcher);
+        match case.fault {
+            Fault::LauncherSignal => {
+                let signal = match case.variant {
+                    1 => Signal::HUP,
+                    2 => Signal::INT,
+                    _ => Signal::TERM,
+                };
+                detect::send(launcher, None, signal);
+            }
+            Fault::LauncherKill | Fault::Clean => {
+                detect::send(launcher, None, Signal::KILL);
+            }
+            Fault::LauncherStop => {
+                self.signal_group(Signal::TSTP);
+                let until = Instant::now() + Duration::from_secs(5);
+                while detect::process(launcher).is_some_and(|process| process.state != 'T') {
+                    if Instant::now() > until {
+                        self.note = "the launcher did not stop within 5 s".into();
+                        break;
+                    }
+                    self.control.pause(Duration::from_millis(10))?;
+                }
+                self.control.pause(Duration::from_millis(150))?;
+                self.signal_group(Signal::CONT);
+            }
+            Fault::GuardKill => self.kill_guard()?,
+            Fault::HangUp => drop(self.terminal.take()),
+            Fault::Streams if case.variant == 0 => drop(self.input.take()),
+            Fault::Streams => {
+                self.reading.close();
+                self.control.pause(Duration::from_millis(50))?;
+                self.write_more();
+            }
+            Fault::DiskFull => self.write_more(),
+            Fault::ExecFailure => {
+                if let Some(place) = self.control.place(self.victim) {
+                    let program = missing_program(case, self.folder);
+                    self.control.order(place, &format!("spawn {}", program.display()));
+                    self.control.settle()?;
+                    if self.control.ranks[place].failures.is_empty() {
+                        self.note = "the spawn of a program that does not exist succeeded".into();
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.control.touch();
+        Ok(())
+    }
+
+    /// Every rank that is there writes again.
+    fn write_more(&mut self) {
+        for place in self.first_job() {
+            self.control.order(place, "lines 10");
+        }
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        if let Some(group) = Pid::from_raw(self.run.launcher) {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    fn kill_guard(&mut self) -> Result<(), Stop> {
+        let until = Instant::now() + Duration::from_secs(5);
+        loop {
+            let guard = self.launcher.guard(self.run.launcher, &detect::processes());
+            if let Some(Process { pid, since, .. }) = guard {
+                detect::send(pid, Some(since), Signal::KILL);
+                return Ok(());
+            }
+            if Instant::now() > until {
+                self.note = "there is no guard".into();
+                return Ok(());
+            }
+            self.control.pause(Duration::from_millis(2))?;
+        }
+    }
+
+    /// What is left when the launcher has ended, or does not.
+    fn judge(mut self, stop: Stop, began: Instant, streams: Vec<Receiver<()>>) -> Outcome {
+        let case = self.case;
+        let code = match stop {
+            Stop::Ended(status) => Some(shell_code(status)),
+            Stop::Silent | Stop::Limit => None,
+        };
+        let mut left = self.run.alive();
+        if code.is_none() {
+            let who: Vec<_> = left.iter().take(8).map(Process::describe).collect();
+            self.note += &format!("alive: {} of them, {}; ", left.len(), who.join(", "));
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        // The launcher is gone: everything it wrote is on the way.
+        self.reading.resume();
+        if code.is_some() {
+            left = self.await_ends();
+            for stream in &streams {
+                let _ = stream.recv_timeout(Duration::from_secs(2));
+            }
+        }
+        let stranger = self.stranger();
+        let strangers_killed = code.is_some() && stranger == Some(false);
+        let orphans =
+            if code.is_some() { left.iter().map(Process::describe).collect() } else { vec![] };
+        self.run.kill();
+        let lost = match code.is_none() || case.fault.loses_output() {
+            true => 0,
+            false => self.lost(),
+        };
+        let is_peer = self.launcher.kind != Kind::Ours;
+        let words = self.errors.lock().unwrap_or_else(PoisonError::into_inner).words();
+        Outcome {
+            code,
+            is_wrong: code.is_some_and(|code| Outcome::is_wrong(case, code, is_peer)),
+            orphans,
+            lost,
+            strangers_killed,
+            has_happened: self.has_happened,
+            seconds,
+            note: format!("{}{}", self.note, words),
+        }
+    }
+
+    fn lost(&self) -> u64 {
+        let lines = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = self.promised.iter().map(|(rank, count)| lines.missing(*rank, *count));
+        // A rank that is killed while it writes tears its own line; none of these does.
+        missing.sum::<u64>() + lines.torn()
+    }
+
+    /// Waits until no process of the run is alive, at most for the grace; gives those that are.
+    fn await_ends(&self) -> Vec<Process> {
+        let has_launcher = !self.case.fault.kills_launcher() && self.case.fault != Fault::GuardKill;
+        let until = Instant::now() + if has_launcher { GRACE } else { GRACE_WITHOUT_LAUNCHER };
+        let stranger = self.stranger_pid();
+        loop {
+            self.run.reap();
+            let mut alive = self.run.alive();
+            alive.retain(|process| Some(process.pid) != stranger);
+            if alive.is_empty() || Instant::now() > until {
+                return alive;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The child of the shell that has become the launcher.
+    fn stranger_pid(&self) -> Option<i32> {
+        fs::read_to_string(self.folder.join("stranger")).ok()?.trim().parse().ok()
+    }
+
+    /// Is it still alive? None if there is none in this case.
+    fn stranger(&self) -> Option<bool> {
+        let pid = self.stranger_pid()?;
+        Some(detect::process(pid).is_some_and(|process| process.is_alive()))
+    }
+}
+
+/// The code by which a shell knows an end.
+fn shell_code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// `O_NOCTTY` of Linux on all that Rust runs on but MIPS, PowerPC, SPARC and Alpha, where the terminal would
+/// be ours only if we led a session without one.
+const NOCTTY: i32 = 0o400;

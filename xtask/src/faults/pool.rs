@@ -1,0 +1,282 @@
+//! Several cases at a time, each played by a process of its own, and the file that remembers their outcomes.
+
+use super::case::{Case, Selection, list};
+use super::launcher::Launcher;
+use super::outcome::Outcome;
+use super::play;
+use crate::process;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+/// A case with a launcher.
+pub(super) type Key = (String, u32);
+
+/// What a state file remembers: which cases were wanted, and what came of those that are done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct State {
+    pub(super) selection: Selection,
+    /// The labels of the launchers, in the order of the report.
+    pub(super) labels: Vec<String>,
+    pub(super) done: BTreeMap<Key, (Case, Outcome)>,
+}
+
+impl State {
+    /// # Errors
+    ///
+    /// The file cannot be read, or a line of it is none of a state file.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Self::parse(&text).map_err(|why| format!("{}: {why}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut lines = text.lines();
+        let head = lines.next().ok_or("the file is empty")?;
+        let head: Value = serde_json::from_str(head).map_err(|error| error.to_string())?;
+        let mut state = Self { selection: selection_from(&head)?, ..Self::default() };
+        let labels = head["launchers"].as_array().ok_or("there are no launchers")?;
+        state.labels = labels.iter().filter_map(|label| Some(label.as_str()?.to_owned())).collect();
+        for line in lines {
+            // A suite that was killed may have left half a line, which is done again.
+            let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
+            let (case, outcome) =
+                (Case::from_json(&value["case"])?, Outcome::from_json(&value["outcome"])?);
+            let label = value["launcher"].as_str().ok_or("a case without a launcher")?.to_owned();
+            state.done.insert((label, case.id), (case, outcome));
+        }
+        Ok(state)
+    }
+
+    fn head(&self) -> String {
+        let Selection { seed, cases, sizes, faults, phases } = &self.selection;
+        let faults: Vec<_> = faults.iter().map(|fault| fault.name()).collect();
+        let phases: Vec<_> = phases.iter().map(|phase| phase.name()).collect();
+        let head = json!({
+            "seed": seed, "cases": cases, "sizes": sizes, "faults": faults, "phases": phases,
+            "launchers": self.labels,
+        });
+        format!("{head}\n")
+    }
+}
+
+fn selection_from(head: &Value) -> Result<Selection, String> {
+    use super::table::{Fault, Phase};
+    let words = |name: &str| -> Vec<&str> {
+        head[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    };
+    let small = |value: &Value| value.as_u64()?.try_into().ok();
+    Ok(Selection {
+        seed: head["seed"].as_u64().ok_or("there is no seed")?,
+        cases: small(&head["cases"]),
+        sizes: head["sizes"].as_array().into_iter().flatten().filter_map(small).collect(),
+        faults: words("faults").into_iter().filter_map(Fault::named).collect(),
+        phases: words("phases").into_iter().filter_map(Phase::named).collect(),
+    })
+}
+
+/// How a suite is run.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// How many cases at a time.
+    pub(super) jobs: usize,
+    /// No case is begun after so long.
+    pub(super) time: Option<Duration>,
+    pub(super) file: PathBuf,
+}
+
+/// Plays what is not done yet, and writes each outcome into the file as it comes.
+///
+/// # Errors
+///
+/// The file cannot be written, or a case could not be played at all.
+pub(super) fn run(
+    state: &mut State,
+    launchers: &[Launcher],
+    settings: &Settings,
+) -> Result<(), String> {
+    let lost = |error: std::io::Error| format!("{}: {error}", settings.file.display());
+    let mut file = match settings.file.exists() && !state.done.is_empty() {
+        true => OpenOptions::new().append(true).open(&settings.file).map_err(lost)?,
+        false => File::create(&settings.file).map_err(lost)?,
+    };
+    if state.done.is_empty() {
+        file.write_all(state.head().as_bytes()).map_err(lost)?;
+    }
+    let scratch = env::temp_dir().join(format!("pmi-faults.{}", std::process::id()));
+    let mut wanted = Vec::new();
+    for case in list(&state.selection) {
+        for launcher in launchers.iter().filter(|launcher| launcher.meets(&case)) {
+            if !state.done.contains_key(&(launcher.label.clone(), case.id)) {
+                wanted.push((launcher, case.clone()));
+            }
+        }
+    }
+    let next = AtomicUsize::new(0);
+    let until = settings.time.map(|time| Instant::now() + time);
+    let count = wanted.len();
+    let results = Mutex::new((file, &mut state.done, None));
+    thread::scope(|scope| {
+        for _ in 0..settings.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::SeqCst);
+                    let Some((launcher, case)) = wanted.get(at) else { return };
+                    if until.is_some_and(|until| Instant::now() > until) {
+                        return;
+                    }
+                    let folder = scratch.join(at.to_string());
+                    let outcome = in_process_of_its_own(launcher, case, &folder);
+                    let Ok(mut results) = results.lock() else { return };
+                    let (file, done, failure) = &mut *results;
+                    let written = outcome.and_then(|outcome| {
+                        let line = json!({
+                            "launcher": launcher.label, "case": case.to_json(),
+                            "outcome": outcome.to_json(),
+                        });
+                        file.write_all(format!("{line}\n").as_bytes()).map_err(lost)?;
+                        Ok(outcome)
+                    });
+                    match written {
+                        Ok(outcome) => {
+                            show(launcher, case, &outcome, done.len() + 1, count);
+                            done.insert((launcher.label.clone(), case.id), (case.clone(), outcome));
+                        }
+                        Err(why) => {
+                            *failure = Some(format!("case {}: {why}", case.id));
+                            // The others are not begun.
+                            next.store(count, Ordering::SeqCst);
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let _ = fs::remove_dir_all(scratch);
+    match results.into_inner() {
+        Ok((_, _, Some(why))) => Err(why),
+        _ => Ok(()),
+    }
+}
+
+fn show(launcher: &Launcher, case: &Case, outcome: &Outcome, done: usize, count: usize) {
+    let name = format!(
+        "case {} {} {} n={} v={}",
+        case.id,
+        case.fault.name(),
+        case.phase.name(),
+        case.ranks,
+        case.variant
+    );
+    if !outcome.is_good() {
+        let what = outcome.describe(case);
+        let note: String = outcome.note.chars().take(600).collect();
+        println!("{}: {name}: {what}\n    {note}", launcher.label);
+    } else if done.is_multiple_of(100) {
+        println!("{done} done, {count} wanted");
+    }
+}
+
+/// Lets another process play the case: what a run leaves behind becomes a child of that one.
+fn in_process_of_its_own(
+    launcher: &Launcher,
+    case: &Case,
+    folder: &Path,
+) -> Result<Outcome, String> {
+    let own = env::current_exe().map_err(|error| error.to_string())?;
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let order = json!({
+        "launcher": launcher.to_json(), "case": case.to_json(), "folder": folder.to_string_lossy(),
+    });
+    // A session of its own: a key that ends the suite ends no case in its middle, whose end would be ours.
+    let mut command = Command::new("setsid");
+    command.arg(own).args(["faults", PLAY]).current_dir(process::root());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("setsid: {error}"))?;
+    let stdin = child.stdin.take();
+    if let Some(mut pipe) = stdin.as_ref() {
+        pipe.write_all(format!("{order}\n").as_bytes()).map_err(|error| error.to_string())?;
+    }
+    let mut answer = String::new();
+    if let Some(mut pipe) = child.stdout.take() {
+        pipe.read_to_string(&mut answer).map_err(|error| error.to_string())?;
+    }
+    drop(stdin);
+    child.wait().map_err(|error| error.to_string())?;
+    let _ = fs::remove_dir_all(folder);
+    let value: Value = serde_json::from_str(&answer)
+        .map_err(|_| format!("the process that played it said {answer:?}"))?;
+    match value["failure"].as_str() {
+        Some(why) => Err(why.to_owned()),
+        None => Outcome::from_json(&value),
+    }
+}
+
+/// Is the other process: reads what to play at standard input and writes what came of it.
+///
+/// # Errors
+///
+/// What it reads is no case.
+pub(super) fn play_one() -> Result<(), String> {
+    let mut line = String::new();
+    let mut input = BufReader::new(std::io::stdin());
+    input.read_line(&mut line).map_err(|error| error.to_string())?;
+    let order: Value = serde_json::from_str(&line).map_err(|error| error.to_string())?;
+    let case = Case::from_json(&order["case"])?;
+    let launcher = Launcher::from_json(&order["launcher"])?;
+    let folder = PathBuf::from(order["folder"].as_str().ok_or("there is no folder")?);
+    // When the suite is gone, so are its cases: ranks end when this process does.
+    thread::spawn(move || {
+        let mut rest = Vec::new();
+        let _ = input.read_to_end(&mut rest);
+        play::give_up();
+    });
+    let value = match play::play(&launcher, &case, &folder) {
+        Ok(outcome) => outcome.to_json(),
+        Err(why) => json!({ "failure": why }),
+    };
+    println!("{value}");
+    Ok(())
+}
+
+/// The word of the command line by which a process that plays one case is known.
+pub(super) const PLAY: &str = "play";
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::{Fault, Phase};
+    use super::*;
+
+    #[test]
+    fn a_state_file_is_read_as_it_was_written() {
+        let selection = Selection {
+            seed: 9,
+            cases: Some(3),
+            sizes: vec![2, 16],
+            faults: vec![Fault::Exit],
+            phases: vec![Phase::Put],
+        };
+        let mut state = State { selection, labels: vec!["a 1".into()], ..State::default() };
+        let mut text = state.head();
+        for case in list(&state.selection) {
+            let outcome = Outcome { code: Some(3), seconds: 0.5, ..Outcome::default() };
+            let (case_json, outcome_json) = (case.to_json(), outcome.to_json());
+            let line = json!({ "launcher": "a 1", "case": case_json, "outcome": outcome_json });
+            text += &format!("{line}\n");
+            state.done.insert(("a 1".into(), case.id), (case, outcome));
+        }
+        // Killed while it wrote.
+        text += "{\"launcher\":\"a 1\",\"ca";
+        assert_eq!(State::parse(&text), Ok(state));
+        assert!(State::parse("").is_err() && State::parse("{}\n").is_err());
+    }
+}

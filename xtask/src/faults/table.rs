@@ -1,0 +1,254 @@
+//! The faults, the phases, which of them can meet, and the exit code that each meeting must end with.
+
+/// What goes wrong. The first word of each description names the process that it happens to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fault {
+    Exit,
+    Signal,
+    Stop,
+    Abort,
+    Close,
+    Malformed,
+    Flood,
+    Unread,
+    Streams,
+    LauncherSignal,
+    LauncherStop,
+    LauncherKill,
+    GuardKill,
+    HangUp,
+    Daemon,
+    Clean,
+    ExecFailure,
+    Children,
+    DiskFull,
+    Inherited,
+}
+
+/// When it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Before,
+    Starting,
+    Started,
+    Init,
+    Put,
+    Fence,
+    Get,
+    Spawn,
+    Finalize,
+    Ending,
+}
+
+/// Name and description of every fault, in the order of the report.
+pub(super) const FAULTS: &[(Fault, &str, &str)] = &[
+    (Fault::Exit, "exit", "a rank exits with a code between 0 and 255, without finalize"),
+    (Fault::Signal, "signal", "a rank is killed by SEGV, ABRT, BUS, FPE, ILL, KILL, TERM or PIPE"),
+    (Fault::Stop, "stop", "a rank stops itself with SIGSTOP, and another one exits with a code"),
+    (Fault::Abort, "abort", "a rank calls abort with a code"),
+    (Fault::Close, "close", "a rank closes its PMI connection"),
+    (Fault::Malformed, "malformed", "a rank sends random bytes, or a broken line, over PMI"),
+    (Fault::Flood, "flood", "a rank writes 20,000 lines at once and exits with a code"),
+    (
+        Fault::Unread,
+        "unread",
+        "output is not read while a rank writes without end; another one exits",
+    ),
+    (
+        Fault::Streams,
+        "streams",
+        "standard input of the launcher, or the reader of its output, is closed",
+    ),
+    (Fault::LauncherSignal, "launcher-signal", "the launcher receives INT, TERM or HUP"),
+    (
+        Fault::LauncherStop,
+        "launcher-stop",
+        "the launcher's process group receives TSTP, later CONT",
+    ),
+    (Fault::LauncherKill, "launcher-kill", "the launcher receives KILL"),
+    (Fault::GuardKill, "guard-kill", "the launcher's helper process (guard, proxy) receives KILL"),
+    (Fault::HangUp, "hang-up", "the terminal of the launcher hangs up"),
+    (
+        Fault::Daemon,
+        "daemon",
+        "a rank leaves a process in a session of its own, and exits with a code",
+    ),
+    (Fault::Clean, "clean", "all ranks have an empty environment, and the launcher receives KILL"),
+    (Fault::ExecFailure, "exec-failure", "one program of several does not exist, or is no program"),
+    (Fault::Children, "children", "a rank leaves 64 processes in its group, and exits with a code"),
+    (Fault::DiskFull, "disk-full", "output goes to a full disk"),
+    (
+        Fault::Inherited,
+        "inherited",
+        "the launcher has a child of the shell it replaced; a rank exits",
+    ),
+];
+
+/// Name and description of every phase.
+pub(super) const PHASES: &[(Phase, &str, &str)] = &[
+    (
+        Phase::Before,
+        "before",
+        "the launcher runs and no rank does; for a rank: as the first of all",
+    ),
+    (Phase::Starting, "starting", "some ranks run, others are still being started"),
+    (Phase::Started, "started", "all ranks run, none has sent init"),
+    (Phase::Init, "init", "the rank has sent init and has not read the answer"),
+    (Phase::Put, "put", "all ranks have put a value, none has entered the fence"),
+    (Phase::Fence, "fence", "all ranks but one are in the fence"),
+    (Phase::Get, "get", "the rank has sent a get and has not read the answer"),
+    (Phase::Spawn, "spawn", "the first process of a spawned job runs"),
+    (Phase::Finalize, "finalize", "all ranks have passed their last fence"),
+    (Phase::Ending, "ending", "all ranks have finalized, and half of them have ended"),
+];
+
+/// Numbers of ranks.
+pub(super) const SIZES: &[u32] = &[2, 16, 128];
+
+impl Fault {
+    pub(super) fn name(self) -> &'static str {
+        FAULTS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        FAULTS.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+
+    /// It kills the launcher, which then cannot pass on what ranks have written, nor choose an exit code.
+    pub(super) const fn kills_launcher(self) -> bool {
+        matches!(self, Self::LauncherKill | Self::Clean)
+    }
+
+    /// The output of ranks has no reader from some point on, by the fault or with the terminal.
+    pub(super) const fn loses_output(self) -> bool {
+        self.kills_launcher()
+            || matches!(self, Self::Unread | Self::Streams | Self::DiskFull | Self::HangUp)
+    }
+
+    /// A rank does it by itself. Else it happens to the launcher or around it.
+    pub(super) const fn is_of_rank(self) -> bool {
+        matches!(
+            self,
+            Self::Exit
+                | Self::Signal
+                | Self::Stop
+                | Self::Abort
+                | Self::Close
+                | Self::Malformed
+                | Self::Flood
+                | Self::Unread
+                | Self::Daemon
+                | Self::Children
+                | Self::Inherited
+        )
+    }
+
+    /// There is such a case. A program that does not exist is found on the command line (`before`, `starting`)
+    /// or in a spawn, which a rank can only ask for between two other requests.
+    pub(super) const fn meets(self, phase: Phase) -> bool {
+        match self {
+            Self::ExecFailure => matches!(
+                phase,
+                Phase::Before
+                    | Phase::Starting
+                    | Phase::Put
+                    | Phase::Get
+                    | Phase::Spawn
+                    | Phase::Finalize
+            ),
+            _ => true,
+        }
+    }
+}
+
+impl Phase {
+    pub(super) fn name(self) -> &'static str {
+        PHASES.iter().find(|row| row.0 == self).map_or("", |row| row.1)
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        PHASES.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+
+    /// The rank has not sent init, which makes it a client of PMI.
+    pub(super) const fn is_before_init(self) -> bool {
+        matches!(self, Self::Before | Self::Starting | Self::Started)
+    }
+}
+
+/// The exit code of the run as a shell sees it; see docs/ending.md. `variant` is what the case has drawn: an
+/// exit code, the number of a signal, or which of several forms of the fault.
+///
+/// Other launchers are held to less: 0 where this is 0, any other code where it is not. Where they have a
+/// choice ([`is_free`]), any code is accepted.
+pub(super) fn expected_code(fault: Fault, phase: Phase, variant: i32) -> i32 {
+    match fault {
+        // To leave without finalize is a failure, and so is to leave a fence waiting for ever.
+        Fault::Exit if variant == 0 => i32::from(phase != Phase::Ending),
+        Fault::Exit | Fault::Stop | Fault::Abort | Fault::Flood | Fault::Unread => variant,
+        Fault::Daemon | Fault::Children | Fault::Inherited => variant,
+        Fault::Signal | Fault::LauncherSignal => 128 + variant,
+        // After finalize, nothing is said over the connection any more.
+        Fault::Close | Fault::Malformed => i32::from(phase != Phase::Ending),
+        Fault::Streams | Fault::LauncherStop | Fault::GuardKill => 0,
+        Fault::LauncherKill | Fault::Clean => 128 + 9,
+        Fault::HangUp => 128 + 1,
+        // A spawn that cannot be done is answered with an error, and the job goes on.
+        Fault::ExecFailure if matches!(phase, Phase::Before | Phase::Starting) => variant,
+        Fault::ExecFailure => 0,
+        // Ranks that have written all they want do not fail; that their output is lost does.
+        Fault::DiskFull => 1,
+    }
+}
+
+/// No manual of the other launchers says which code it is.
+pub(super) const fn is_free(fault: Fault) -> bool {
+    matches!(fault, Fault::Streams | Fault::GuardKill | Fault::DiskFull | Fault::ExecFailure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twenty_faults_ten_phases_and_three_sizes_have_names_of_their_own() {
+        assert_eq!((FAULTS.len(), PHASES.len(), SIZES.len()), (20, 10, 3));
+        for &(fault, name, _) in FAULTS {
+            assert_eq!((fault.name(), Fault::named(name)), (name, Some(fault)));
+        }
+        for &(phase, name, _) in PHASES {
+            assert_eq!((phase.name(), Phase::named(name)), (name, Some(phase)));
+        }
+        assert_eq!((Fault::named("none"), Phase::named("none")), (None, None));
+    }
+
+    #[test]
+    fn codes_follow_the_shell_in_every_phase() {
+        for &(phase, ..) in PHASES {
+            assert_eq!(expected_code(Fault::Exit, phase, 77), 77);
+            assert_eq!(expected_code(Fault::Signal, phase, 11), 139);
+            assert_eq!(expected_code(Fault::LauncherSignal, phase, 2), 130);
+            assert_eq!(expected_code(Fault::HangUp, phase, 0), 129);
+            assert_eq!(expected_code(Fault::LauncherKill, phase, 0), 137);
+            assert_eq!(expected_code(Fault::LauncherStop, phase, 0), 0);
+        }
+    }
+
+    #[test]
+    fn leaving_without_a_word_is_a_failure_until_finalize() {
+        for &(phase, ..) in PHASES {
+            let failure = i32::from(phase != Phase::Ending);
+            for fault in [Fault::Exit, Fault::Close, Fault::Malformed] {
+                assert_eq!(expected_code(fault, phase, 0), failure, "{fault:?} {phase:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_program_ends_the_run_on_the_command_line_and_not_in_a_spawn() {
+        assert_eq!(expected_code(Fault::ExecFailure, Phase::Before, 127), 127);
+        assert_eq!(expected_code(Fault::ExecFailure, Phase::Starting, 126), 126);
+        assert_eq!(expected_code(Fault::ExecFailure, Phase::Spawn, 127), 0);
+        assert!(!Fault::ExecFailure.meets(Phase::Fence) && Fault::Exit.meets(Phase::Fence));
+    }
+}

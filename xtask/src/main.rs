@@ -76,7 +76,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         names: &["faults"],
-        about: "what becomes of a run when something goes wrong: --help for its options",
+        about: "inject faults into runs of launchers, by seed: --help lists its options",
         run: faults::command,
     },
     Command {

@@ -4,7 +4,7 @@ use crate::bare_metal;
 use crate::machine::{self, Machine, Need};
 use crate::tally::Tally;
 use crate::wasm::{self, Loader};
-use crate::{fuzz, layers, playground, process, tidy, toolchain};
+use crate::{faults, fuzz, layers, playground, process, tidy, toolchain};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use std::{env, fs};
@@ -101,6 +101,13 @@ const STEPS: &[Step] = &[
             tally += process::count_tests(process::cargo().args(bare));
             tally
         },
+    },
+    Step {
+        name: "faults",
+        about: "runs end as they should when something goes wrong, with the release build",
+        needs: &[],
+        wants: &[],
+        run: |_| findings(faults::check()),
     },
     Step {
         name: "sweep",

@@ -1,11 +1,11 @@
-//! One case: what is drawn for it from the seed, and how it is written into a state file.
+//! One case: the parameters drawn for it from the seed, and its form in a state file.
 
 use super::table::{FAULTS, Fault, PHASES, Phase, expected_code};
 use serde_json::{Value, json};
 
-/// All that decides how a case goes, except what the machine does.
+/// All that decides the course of a case, except the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Case {
+pub(super) struct FaultCase {
     /// Its place in the list of its seed.
     pub(super) id: u32,
     pub(super) fault: Fault,
@@ -16,17 +16,17 @@ pub(super) struct Case {
     pub(super) partner: u32,
     /// An exit code, a signal, or a form of the fault; see [`expected_code`].
     pub(super) variant: i32,
-    /// How many ranks run when it happens in [`Phase::Starting`].
+    /// Number of ranks that run at the time of the fault in [`Phase::Starting`].
     pub(super) started: u32,
-    /// How long the launcher runs when it happens in [`Phase::Before`].
+    /// Age of the launcher at the time of the fault in [`Phase::Before`].
     pub(super) delay_us: u64,
     /// All ranks but the victim catch SIGTERM and go on.
     pub(super) is_stubborn: bool,
-    /// What is sent instead of PMI, as hexadecimal digits.
+    /// Bytes sent instead of PMI, as hexadecimal digits.
     pub(super) garbage: String,
 }
 
-impl Case {
+impl FaultCase {
     /// The exit code that it must end with.
     pub(super) fn expected(&self) -> i32 {
         expected_code(self.fault, self.phase, self.variant)
@@ -66,11 +66,11 @@ impl Case {
     }
 }
 
-/// Which cases are wanted.
+/// A choice of cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Selection {
     pub(super) seed: u64,
-    /// How many; every combination once if there is no number.
+    /// Their number; `None` for every combination once.
     pub(super) cases: Option<u32>,
     pub(super) sizes: Vec<u32>,
     /// All if empty.
@@ -80,7 +80,7 @@ pub(super) struct Selection {
 
 /// The cases of a seed: the same list on every machine. Each combination of fault, phase and size comes once
 /// before any of them comes again with other parameters.
-pub(super) fn list(selection: &Selection) -> Vec<Case> {
+pub(super) fn list(selection: &Selection) -> Vec<FaultCase> {
     let mut grid = Vec::new();
     for &(fault, ..) in FAULTS {
         for &(phase, ..) in PHASES {
@@ -92,7 +92,7 @@ pub(super) fn list(selection: &Selection) -> Vec<Case> {
         }
     }
     let count = selection.cases.unwrap_or(u32::try_from(grid.len()).unwrap_or(u32::MAX));
-    let mut order = Random::new(selection.seed);
+    let mut order = SplitMix::new(selection.seed);
     let mut cases = Vec::new();
     for id in 0..count {
         if grid.is_empty() {
@@ -103,15 +103,15 @@ pub(super) fn list(selection: &Selection) -> Vec<Case> {
             order.shuffle(&mut grid);
         }
         let (fault, phase, ranks) = grid[at];
-        // Drawn for each case by itself: the others are the same whichever of them are run.
+        // Each case has a sequence of its own, so that it does not depend on the choice of others.
         let mut random =
-            Random::new(selection.seed ^ (u64::from(id) + 1).wrapping_mul(0x9e37_79b9));
+            SplitMix::new(selection.seed ^ (u64::from(id) + 1).wrapping_mul(0x9e37_79b9));
         cases.push(draw(id, fault, phase, ranks, &mut random));
     }
     cases
 }
 
-fn draw(id: u32, fault: Fault, phase: Phase, ranks: u32, random: &mut Random) -> Case {
+fn draw(id: u32, fault: Fault, phase: Phase, ranks: u32, random: &mut SplitMix) -> FaultCase {
     let victim = random.below(ranks);
     let partner = (victim + 1 + random.below(ranks - 1)) % ranks;
     let code = *random.pick(&[1, 2, 3, 7, 42, 77, 126, 200, 255]);
@@ -123,7 +123,7 @@ fn draw(id: u32, fault: Fault, phase: Phase, ranks: u32, random: &mut Random) ->
         Fault::Streams | Fault::Close => *random.pick(&[0, 1]),
         _ => code,
     };
-    Case {
+    FaultCase {
         id,
         fault,
         phase,
@@ -138,7 +138,7 @@ fn draw(id: u32, fault: Fault, phase: Phase, ranks: u32, random: &mut Random) ->
     }
 }
 
-fn garbage(random: &mut Random) -> String {
+fn garbage(random: &mut SplitMix) -> String {
     let texts: [&[u8]; 7] = [
         b"GET / HTTP/1.1\r\n\r\n",
         b"cmd=\n",
@@ -151,16 +151,16 @@ fn garbage(random: &mut Random) -> String {
     let mut bytes = random.pick(&texts).to_vec();
     if random.below(2) == 0 {
         bytes = (0..1 + random.below(64)).map(|_| random.below(256).to_le_bytes()[0]).collect();
-        // A client of PMI says a word of text first, or this is a line that does not end.
+        // Else it is a line that does not end, for which a server may wait.
         bytes.push(b'\n');
     }
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Numbers that follow from a seed (SplitMix64).
-struct Random(u64);
+struct SplitMix(u64);
 
-impl Random {
+impl SplitMix {
     const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn every_combination_comes_once_before_any_comes_again() {
         let cases = list(&selection(1, None));
-        let key = |case: &Case| (case.fault, case.phase, case.ranks);
+        let key = |case: &FaultCase| (case.fault, case.phase, case.ranks);
         let all: BTreeSet<_> = cases.iter().map(key).collect();
         assert_eq!((all.len(), cases.len()), ((20 * 10 - 4) * 3, (20 * 10 - 4) * 3));
         let more = list(&selection(1, Some(2 * 588)));
@@ -236,9 +236,9 @@ mod tests {
     #[test]
     fn a_case_survives_the_state_file() {
         for case in list(&selection(5, Some(300))) {
-            assert_eq!(Case::from_json(&case.to_json()), Ok(case));
+            assert_eq!(FaultCase::from_json(&case.to_json()), Ok(case));
         }
-        assert!(Case::from_json(&json!({"id": 1})).is_err_and(|why| why.contains("`fault`")));
+        assert!(FaultCase::from_json(&json!({"id": 1})).is_err_and(|why| why.contains("`fault`")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a case sees of a run: the ranks over their sockets, the launcher's output, and its end.
+//! The view that a case has of a run: the ranks over their sockets, the launcher's output, and its end.
 //!
 //! Everything arrives as an [`Event`] in one queue; the time of the last one is what a hang is measured from.
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::output::Lines;
+use super::output::OutputLines;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 
@@ -46,7 +46,7 @@ pub(super) struct Rank {
     pub(super) is_gone: bool,
     /// The fault has happened to it: nothing is ordered or expected any more.
     pub(super) is_retired: bool,
-    /// Lines that it has written for certain.
+    /// OutputLines that it has written for certain.
     pub(super) lines: u64,
     /// Orders that failed.
     pub(super) failures: Vec<String>,
@@ -104,7 +104,7 @@ pub(super) enum Stop {
 pub(super) struct Control {
     events: Receiver<Event>,
     pub(super) ranks: Vec<Rank>,
-    /// How many processes the launcher starts itself; the others are spawned.
+    /// Number of processes that the launcher starts itself; the others are spawned.
     first_job: u32,
     end: Option<ExitStatus>,
     last_event: Instant,
@@ -205,7 +205,7 @@ impl Control {
         }
     }
 
-    /// What is done from outside is an event, too.
+    /// Counts an action from outside as an event.
     pub(super) fn touch(&mut self) {
         self.last_event = Instant::now();
     }
@@ -293,7 +293,7 @@ fn attend(connection: u32, socket: &UnixStream, events: &Sender<Event>) {
     let _ = events.send(Event::Gone { connection });
 }
 
-/// What is done with a stream of the launcher.
+/// State of a stream of the launcher: read, left unread, or closed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading(Arc<AtomicU8>);
 
@@ -317,12 +317,12 @@ impl Reading {
     }
 }
 
-/// Reads a stream in a thread, as `reading` says, and gives what was read to `lines`. The thread ends with
+/// Reads a stream in a thread, under the control of `reading`, into `lines`. The thread ends with
 /// the stream; `Ok(())` arrives at the receiver then.
 pub(super) fn read(
     mut stream: impl Read + AsFd + Send + 'static,
     reading: Reading,
-    lines: Arc<Mutex<Lines>>,
+    lines: Arc<Mutex<OutputLines>>,
     events: Sender<Event>,
 ) -> Receiver<()> {
     let (done, is_done) = std::sync::mpsc::channel();

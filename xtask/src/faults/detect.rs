@@ -7,8 +7,8 @@
 //! * its environment has the mark of the case;
 //! * it is in the session of the launcher.
 //!
-//! An orphan is a process of the run that is alive when the launcher has ended and the grace is over. A zombie
-//! is not alive.
+//! An orphan is a process of the run that is alive when the launcher has ended and the grace is over. A
+//! zombie is not alive.
 
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
@@ -45,9 +45,9 @@ impl Process {
     }
 }
 
-/// How the processes of one run are known.
+/// The marks by which processes of one run are found.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct RunProcesses {
     /// The process that plays the case.
     pub(super) root: i32,
     /// The value of [`MARK`].
@@ -56,7 +56,7 @@ pub(super) struct Run {
     pub(super) launcher: i32,
 }
 
-impl Run {
+impl RunProcesses {
     /// The processes of the run that are alive.
     pub(super) fn alive(&self) -> Vec<Process> {
         let all = processes();
@@ -83,7 +83,8 @@ impl Run {
         }
     }
 
-    /// Kills the processes of the run that are alive, and only them, until there is none or some time is over.
+    /// Kills the processes of the run that are alive, and only them, until there is none, at most for
+    /// [`KILL_TIME`].
     pub(super) fn kill(&self) {
         let until = Instant::now() + KILL_TIME;
         loop {
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn an_orphan_with_an_empty_environment_and_a_session_of_its_own_is_found() {
         let orphan = plant("empty", "exec env -i setsid sh -c 'sleep 60 > /dev/null & echo $!'");
-        let run = Run { root: own_pid(), mark: "empty".into(), launcher: 1 << 30 };
+        let run = RunProcesses { root: own_pid(), mark: "empty".into(), launcher: 1 << 30 };
         let found = run.alive();
         let marked = has_entry(orphan, &format!("{MARK}=empty"));
         end(orphan);
@@ -211,9 +212,9 @@ mod tests {
     fn an_orphan_of_another_parent_is_found_by_its_mark() {
         let orphan = plant("marked", "sleep 60 > /dev/null & echo $!");
         // No ancestor of it is process 1 << 30, and that has no session.
-        let run = Run { root: 1 << 30, mark: "marked".into(), launcher: 1 << 30 };
+        let run = RunProcesses { root: 1 << 30, mark: "marked".into(), launcher: 1 << 30 };
         let found = run.alive();
-        let missed = Run { mark: "other".into(), ..run }.alive();
+        let missed = RunProcesses { mark: "other".into(), ..run }.alive();
         end(orphan);
         assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [orphan]);
         assert_eq!(missed, []);
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn a_zombie_is_not_alive_and_is_reaped() {
         let orphan = plant("zombie", "setsid sleep 60 > /dev/null & echo $!");
-        let run = Run { root: own_pid(), mark: "zombie".into(), launcher: 1 << 30 };
+        let run = RunProcesses { root: own_pid(), mark: "zombie".into(), launcher: 1 << 30 };
         end(orphan);
         assert!(run.alive().iter().all(|process| process.pid != orphan));
         run.reap();

@@ -1,6 +1,6 @@
 //! The launchers: how each is started, and with which rank program.
 
-use super::case::Case;
+use super::case::FaultCase;
 use super::detect::{self, Process};
 use super::table::{Fault, Phase};
 use crate::{mpi, process, toolchain};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What kind of launcher it is, which decides what the rank speaks and what is known about the launcher.
+/// Kind of a launcher: decides the protocol of the ranks and the options of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Ours,
@@ -40,7 +40,7 @@ pub(super) struct Launcher {
 }
 
 impl Launcher {
-    /// Ours: `program`, or what cargo builds for users.
+    /// Ours: `program`, or the release build.
     ///
     /// # Errors
     ///
@@ -100,15 +100,15 @@ impl Launcher {
     }
 
     /// There is such a case with this launcher.
-    pub(super) fn meets(&self, case: &Case) -> bool {
+    pub(super) fn meets(&self, case: &FaultCase) -> bool {
         // It starts ranks by itself and has no process that could be killed instead.
         !(self.kind == Kind::Prte && case.fault == Fault::GuardKill)
     }
 
-    /// The command line of a case. Files of the case are in `folder`, and so is the socket.
-    pub(super) fn command(&self, case: &Case, folder: &Path) -> Command {
+    /// The command line of a case. Files of the case are in `directory`, and so is the socket.
+    pub(super) fn command(&self, case: &FaultCase, directory: &Path) -> Command {
         let mut words = self.words.clone();
-        let mut rank = vec![self.rank.to_string_lossy().into_owned(), name(&folder.join("s"))];
+        let mut rank = vec![self.rank.to_string_lossy().into_owned(), name(&directory.join("s"))];
         if case.fault == Fault::Clean {
             rank.push("clean".into());
         }
@@ -116,7 +116,7 @@ impl Launcher {
             words.extend(["-n".to_owned(), count.to_string()]);
             words.extend_from_slice(words_of_it);
         };
-        let missing = [name(&missing_program(case, folder))];
+        let missing = [name(&missing_program(case, directory))];
         match (case.fault, case.phase) {
             (Fault::ExecFailure, Phase::Before) => {
                 program(1, &missing);
@@ -136,7 +136,7 @@ impl Launcher {
             // The shell has a child, and becomes the launcher.
             Fault::Inherited => shell(
                 "sleep 300 < /dev/null > /dev/null 2>&1 & echo $! > \"$0\"; exec \"$@\"",
-                &name(&folder.join("stranger")),
+                &name(&directory.join("stranger")),
             ),
             Fault::Streams if case.phase == Phase::Before && case.variant == 0 => {
                 shell("exec \"$@\" <&-", "sh")
@@ -150,12 +150,12 @@ impl Launcher {
                 let mut command = Command::new(&words[0]);
                 words.remove(0);
                 command.args(words);
-                surround(&mut command, self.kind, folder);
+                surround(&mut command, self.kind, directory);
                 return command;
             }
         };
         command.args(words);
-        surround(&mut command, self.kind, folder);
+        surround(&mut command, self.kind, directory);
         command
     }
 
@@ -173,7 +173,8 @@ impl Launcher {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        json!({ "label": self.label, "kind": self.kind.name(), "words": self.words, "rank": name(&self.rank) })
+        let rank = name(&self.rank);
+        json!({ "label": self.label, "kind": self.kind.name(), "words": self.words, "rank": rank })
     }
 
     /// # Errors
@@ -196,9 +197,9 @@ impl Launcher {
     }
 }
 
-/// What a case of [`Fault::ExecFailure`] starts: nothing (127), or a file that is no program (126).
-pub(super) fn missing_program(case: &Case, folder: &Path) -> PathBuf {
-    folder.join(if case.variant == 126 { "no-program" } else { "missing" })
+/// The program of a case of [`Fault::ExecFailure`]: no file (127), or one that is no program (126).
+pub(super) fn missing_program(case: &FaultCase, directory: &Path) -> PathBuf {
+    directory.join(if case.variant == 126 { "no-program" } else { "missing" })
 }
 
 fn shell(script: &str, name: &str) -> Command {
@@ -207,8 +208,8 @@ fn shell(script: &str, name: &str) -> Command {
     command
 }
 
-/// The environment of a launcher: without what another launcher, or a batch system, has given us.
-fn surround(command: &mut Command, kind: Kind, folder: &Path) {
+/// The environment of a launcher, without variables of another launcher or of a batch system.
+fn surround(command: &mut Command, kind: Kind, directory: &Path) {
     const FOREIGN: &[&str] =
         &["PMI_", "PMIX_", "PRTE_", "SLURM_", "OMPI_", "HYDRA_", "HYDI_", "MPI_", "MPIR_"];
     for (name, _) in std::env::vars_os() {
@@ -217,8 +218,8 @@ fn surround(command: &mut Command, kind: Kind, folder: &Path) {
             command.env_remove(&name);
         }
     }
-    // What a launcher that is killed leaves behind is in the folder of the case, which is removed.
-    command.env("TMPDIR", folder);
+    // Files left behind by a killed launcher are in the directory of the case, which is removed.
+    command.env("TMPDIR", directory);
     if kind == Kind::Prte {
         command.envs([("PRTE_ALLOW_RUN_AS_ROOT", "1"), ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     }
@@ -233,24 +234,24 @@ fn kind(about: &str) -> Option<(Kind, String)> {
     Some((Kind::Prte, line.split_whitespace().last()?.to_owned()))
 }
 
-/// Builds the rank program; with libpmix if a folder is given, from there or else Debian's.
+/// Builds the rank program; with libpmix if a directory is given, from there or else Debian's.
 fn rank_program(pmix: Option<&Path>) -> Result<PathBuf, String> {
     let source = process::root().join("xtask/src/faults/rank.c");
-    let folder = toolchain::target_folder().join("faults");
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let built = folder.join(if pmix.is_some() { "rank-pmix" } else { "rank" });
+    let directory = toolchain::target_folder().join("faults");
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let built = directory.join(if pmix.is_some() { "rank-pmix" } else { "rank" });
     // Another suite may run it: it is replaced and not written to.
-    let new = folder.join(format!("rank-{}", std::process::id()));
+    let new = directory.join(format!("rank-{}", std::process::id()));
     let mut compiler = process::command("cc");
     compiler.args(["-O1", "-Wall", "-Wextra", "-o"]).arg(&new).arg(source);
     if let Some(beside) = pmix {
-        let folder = match beside.join("libpmix.so.2").exists() {
+        let directory = match beside.join("libpmix.so.2").exists() {
             true => beside.to_path_buf(),
             false => Path::new(mpi::PMIX_HEADERS).with_file_name("lib"),
         };
-        compiler.args(["-DPMIX", "-I", mpi::PMIX_HEADERS, "-L"]).arg(&folder);
+        compiler.args(["-DPMIX", "-I", mpi::PMIX_HEADERS, "-L"]).arg(&directory);
         compiler.args(["-l:libpmix.so.2", "-lpthread"]);
-        compiler.arg(format!("-Wl,-rpath,{}", folder.display()));
+        compiler.arg(format!("-Wl,-rpath,{}", directory.display()));
     }
     process::output(compiler.stderr(Stdio::piped()))?;
     fs::rename(&new, &built).map_err(|error| format!("{}: {error}", built.display()))?;
@@ -271,7 +272,7 @@ mod tests {
         Launcher { label: "L 1".into(), kind, words, rank: "rank".into() }
     }
 
-    fn case(fault: Fault, phase: Phase) -> Case {
+    fn case(fault: Fault, phase: Phase) -> FaultCase {
         let (faults, phases) = (vec![fault], vec![phase]);
         let all = Selection { sizes: vec![4], faults, phases, ..Selection::default() };
         list(&all).remove(0)
@@ -295,15 +296,15 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_exist_stands_first_or_last() {
-        let folder = Path::new("/f");
+        let directory = Path::new("/f");
         let ours = launcher(Kind::Ours);
         let mut first = case(Fault::ExecFailure, Phase::Before);
         first.variant = 127;
-        let line = words(&ours.command(&first, folder)).join(" ");
+        let line = words(&ours.command(&first, directory)).join(" ");
         assert_eq!(line, "launcher run -n 1 /f/missing : -n 3 rank /f/s");
         let mut last = case(Fault::ExecFailure, Phase::Starting);
         last.variant = 126;
-        let line = words(&ours.command(&last, folder)).join(" ");
+        let line = words(&ours.command(&last, directory)).join(" ");
         assert_eq!(line, "launcher run -n 3 rank /f/s : -n 1 /f/no-program");
     }
 

@@ -1,12 +1,12 @@
-//! `cargo xtask faults`: what becomes of a run when something goes wrong, for `pmi-host` and for others.
+//! `cargo xtask faults`: faults injected into runs of `pmi-host` and of other launchers, by seed.
 //!
-//! A case is a fault, a phase and a number of ranks, with parameters drawn from a seed. The list of cases of a
-//! seed is the same everywhere. Each case is played by a process of its own, which starts the launcher with
+//! A case is a fault, a phase and a number of ranks, with parameters drawn from a seed. The list of cases of
+//! a seed is the same everywhere. Each case is played by a process of its own, which starts the launcher with
 //! ranks that do what it orders (`rank.c`), brings the run into the phase, lets the fault happen, lets the
 //! survivors go on, and looks at what is left:
 //!
-//! * **hang**: the launcher runs and there was no event for 10 s. An event is a report of a rank, output, an end
-//!   of a rank, or what is done to the run from outside;
+//! * **hang**: the launcher runs and there was no event for 10 s. An event is a report of a rank, output, an
+//!   end of a rank, or what is done to the run from outside;
 //! * **orphan**: a process of the run is alive 2 s after the launcher has ended, 10 s if it or its guard was
 //!   killed; [`detect`] says which processes belong to the run;
 //! * **wrong exit code**: another one than [`table::expected_code`] says;
@@ -16,6 +16,7 @@
 mod case;
 mod control;
 mod detect;
+mod inject;
 mod launcher;
 mod outcome;
 mod output;
@@ -34,7 +35,7 @@ use std::time::Duration;
 use std::{fs, thread};
 use table::{FAULTS, Fault, PHASES, Phase, SIZES};
 
-/// What the command line asks for.
+/// The command line, parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Wish {
     selection: Selection,
@@ -103,7 +104,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs what is wished; gives the outcomes and the label of our launcher.
+/// Runs the cases; gives the outcomes and the label of our launcher.
 fn run(wish: &Wish) -> Result<(State, Option<String>), String> {
     let mut launchers = Vec::new();
     if !wish.is_without_ours {
@@ -132,9 +133,9 @@ fn run(wish: &Wish) -> Result<(State, Option<String>), String> {
 }
 
 fn state_file(seed: u64) -> Result<PathBuf, String> {
-    let folder = toolchain::target_folder().join("faults");
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(folder.join(format!("seed-{seed}.jsonl")))
+    let directory = toolchain::target_folder().join("faults");
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    Ok(directory.join(format!("seed-{seed}.jsonl")))
 }
 
 /// The step of `cargo xtask test`: some cases with our launcher, which is built already.
@@ -155,7 +156,7 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     let (state, _) = run(&wish)?;
     println!("{} cases", state.done.len());
     let bad = state.done.values().filter(|(_, outcome)| !outcome.is_good());
-    let name = |case: &case::Case| {
+    let name = |case: &case::FaultCase| {
         format!(
             "case {} ({} {}, {} ranks)",
             case.id,

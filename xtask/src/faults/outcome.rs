@@ -1,18 +1,18 @@
-//! What came of a case, and what of it is a defect.
+//! The outcome of a case, and the defects in it.
 
-use super::case::Case;
+use super::case::FaultCase;
 use super::table::is_free;
 use serde_json::{Value, json};
 
-/// What came of a case with one launcher.
+/// The outcome of a case with one launcher.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct CaseOutcome {
     /// The exit code as a shell sees it; none if the launcher hung.
     pub(super) code: Option<i32>,
     pub(super) is_wrong: bool,
     /// Processes of the run that outlived the launcher and the grace.
     pub(super) orphans: Vec<String>,
-    /// Lines that were written before the fault and did not come out, and torn ones.
+    /// OutputLines that were written before the fault and did not come out, and torn ones.
     pub(super) lost: u64,
     /// A process was killed that the launcher had not started.
     pub(super) strangers_killed: bool,
@@ -23,10 +23,10 @@ pub(super) struct Outcome {
     pub(super) note: String,
 }
 
-impl Outcome {
-    /// Ours must end with the code of the table; another launcher with 0 where that is 0, and not with 0 where
-    /// it is not, unless the table leaves it a choice.
-    pub(super) fn is_wrong(case: &Case, code: i32, is_peer: bool) -> bool {
+impl CaseOutcome {
+    /// Ours must end with the code of the table; another launcher with 0 where that is 0, and not with 0
+    /// where it is not, unless the table leaves it a choice.
+    pub(super) fn is_wrong(case: &FaultCase, code: i32, is_peer: bool) -> bool {
         match is_peer {
             false => code != case.expected(),
             true if is_free(case.fault) => false,
@@ -47,8 +47,8 @@ impl Outcome {
             && !self.strangers_killed
     }
 
-    /// For the terminal: what is wrong.
-    pub(super) fn describe(&self, case: &Case) -> String {
+    /// For the terminal: the defects.
+    pub(super) fn describe(&self, case: &FaultCase) -> String {
         let mut words = Vec::new();
         match self.code {
             None => words.push(format!("hang after {:.1} s", self.seconds)),
@@ -113,41 +113,48 @@ mod tests {
     use super::super::table::{Fault, Phase};
     use super::*;
 
-    fn case(fault: Fault, phase: Phase, variant: i32) -> Case {
+    fn case(fault: Fault, phase: Phase, variant: i32) -> FaultCase {
         let all = Selection {
             sizes: vec![2],
             faults: vec![fault],
             phases: vec![phase],
             ..Selection::default()
         };
-        Case { variant, ..list(&all).remove(0) }
+        FaultCase { variant, ..list(&all).remove(0) }
     }
 
     #[test]
     fn ours_must_have_the_very_code_and_others_one_of_the_same_kind() {
         let killed = case(Fault::Signal, Phase::Put, 11);
-        assert!(!Outcome::is_wrong(&killed, 139, false) && Outcome::is_wrong(&killed, 11, false));
-        assert!(!Outcome::is_wrong(&killed, 11, true) && Outcome::is_wrong(&killed, 0, true));
+        assert!(
+            !CaseOutcome::is_wrong(&killed, 139, false)
+                && CaseOutcome::is_wrong(&killed, 11, false)
+        );
+        assert!(
+            !CaseOutcome::is_wrong(&killed, 11, true) && CaseOutcome::is_wrong(&killed, 0, true)
+        );
         let stopped = case(Fault::LauncherStop, Phase::Put, 0);
-        assert!(Outcome::is_wrong(&stopped, 1, true) && !Outcome::is_wrong(&stopped, 0, true));
+        assert!(
+            CaseOutcome::is_wrong(&stopped, 1, true) && !CaseOutcome::is_wrong(&stopped, 0, true)
+        );
         let full = case(Fault::DiskFull, Phase::Put, 0);
-        assert!(!Outcome::is_wrong(&full, 0, true) && Outcome::is_wrong(&full, 0, false));
+        assert!(!CaseOutcome::is_wrong(&full, 0, true) && CaseOutcome::is_wrong(&full, 0, false));
     }
 
     #[test]
     fn each_defect_makes_an_outcome_bad() {
-        let good = Outcome { code: Some(3), has_happened: true, ..Outcome::default() };
+        let good = CaseOutcome { code: Some(3), has_happened: true, ..CaseOutcome::default() };
         assert!(good.is_good());
         for bad in [
-            Outcome { code: None, ..good.clone() },
-            Outcome { is_wrong: true, ..good.clone() },
-            Outcome { orphans: vec!["sleep".into()], ..good.clone() },
-            Outcome { lost: 1, ..good.clone() },
-            Outcome { strangers_killed: true, ..good },
+            CaseOutcome { code: None, ..good.clone() },
+            CaseOutcome { is_wrong: true, ..good.clone() },
+            CaseOutcome { orphans: vec!["sleep".into()], ..good.clone() },
+            CaseOutcome { lost: 1, ..good.clone() },
+            CaseOutcome { strangers_killed: true, ..good },
         ] {
             assert!(!bad.is_good(), "{bad:?}");
             assert!(!bad.describe(&case(Fault::Exit, Phase::Put, 3)).is_empty(), "{bad:?}");
-            assert_eq!(Outcome::from_json(&bad.to_json()), Ok(bad));
+            assert_eq!(CaseOutcome::from_json(&bad.to_json()), Ok(bad));
         }
     }
 }

@@ -1,13 +1,13 @@
-//! What came out of the launcher: which of the ranks' numbered lines, and what it said itself.
+//! The output of a launcher: numbered lines of ranks, and its own messages.
 
 use std::collections::BTreeMap;
 
 /// The output of a run, taken in pieces.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
-    /// How many lines of each rank have come whole and in their order.
+pub(super) struct OutputLines {
+    /// Lines of each rank that have arrived whole and in order.
     whole: BTreeMap<u32, u64>,
-    /// Lines that look like those of a rank and are none, or come again.
+    /// OutputLines that look like those of a rank and are none, or come again.
     torn: u64,
     /// The piece of a line whose end has not come.
     rest: Vec<u8>,
@@ -15,7 +15,7 @@ pub(super) struct Lines {
     words: Vec<String>,
 }
 
-impl Lines {
+impl OutputLines {
     pub(super) fn take(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let mut rest = std::mem::take(&mut self.rest);
@@ -46,7 +46,7 @@ impl Lines {
         }
     }
 
-    /// How many of the lines that `rank` has written have not come whole.
+    /// Number of lines of `rank`, of `written`, that have not arrived whole.
     pub(super) fn missing(&self, rank: u32, written: u64) -> u64 {
         written.saturating_sub(self.whole.get(&rank).copied().unwrap_or(0))
     }
@@ -55,7 +55,7 @@ impl Lines {
         self.torn
     }
 
-    /// The last that was said besides.
+    /// The last messages of the launcher.
     pub(super) fn words(&self) -> String {
         let last = printable(&self.rest);
         let all = self.words.iter().map(String::as_str).chain([last.as_str()]);
@@ -93,7 +93,7 @@ mod tests {
     fn lines_are_counted_however_they_are_cut() {
         let text = [line(0, 0), line(1, 0), line(0, 1), "words\n".into()].concat();
         for size in 1..text.len() {
-            let mut lines = Lines::default();
+            let mut lines = OutputLines::default();
             text.as_bytes().chunks(size).for_each(|piece| lines.take(piece));
             assert_eq!((lines.missing(0, 2), lines.missing(1, 1), lines.torn()), (0, 0, 0));
             assert_eq!(lines.words(), "words");
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_missing_line_and_a_torn_one_are_counted() {
-        let mut lines = Lines::default();
+        let mut lines = OutputLines::default();
         lines.take([line(0, 0), line(0, 2)].concat().as_bytes());
         assert_eq!((lines.missing(0, 3), lines.missing(7, 1), lines.torn()), (2, 1, 1));
         let joined = format!("#0 1 ....{}", line(1, 0));

@@ -1,14 +1,14 @@
-//! One case from its first process to its last: brings a run into its phase, lets the fault happen, lets the
-//! rest of the run go on, and looks at what is left.
+//! One case from its first process to its last: brings a run into its phase, injects the fault, lets the rest
+//! of the run go on, and looks for defects.
 
-use super::case::Case;
+use super::case::FaultCase;
 use super::control::{self, Control, Event, Reading, Stop};
-use super::detect::{self, MARK, Process, Run};
-use super::launcher::{Kind, Launcher, missing_program};
-use super::outcome::Outcome;
-use super::output::Lines;
+use super::detect::{self, MARK, Process, RunProcesses};
+use super::launcher::{Kind, Launcher};
+use super::outcome::CaseOutcome;
+use super::output::OutputLines;
 use super::table::{Fault, Phase};
-use rustix::process::{Pid, Signal, getpid, kill_process_group, set_child_subreaper};
+use rustix::process::{getpid, set_child_subreaper};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -23,50 +23,54 @@ use std::time::{Duration, Instant};
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
 /// No case may take longer.
 const LIMIT: Duration = Duration::from_secs(90);
-/// How long after the end of the launcher a process of the run may live.
+/// Time that a process of the run may live after the end of the launcher.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// The same if the launcher, or its guard, was killed.
 pub(super) const GRACE_WITHOUT_LAUNCHER: Duration = Duration::from_secs(10);
 
 /// A run that is being played.
-struct Play<'a> {
-    case: &'a Case,
-    launcher: &'a Launcher,
-    folder: &'a Path,
-    control: Control,
-    run: Run,
-    output: Arc<Mutex<Lines>>,
-    errors: Arc<Mutex<Lines>>,
-    reading: Reading,
+pub(super) struct Play<'a> {
+    pub(super) case: &'a FaultCase,
+    pub(super) launcher: &'a Launcher,
+    pub(super) directory: &'a Path,
+    pub(super) control: Control,
+    pub(super) run: RunProcesses,
+    pub(super) output: Arc<Mutex<OutputLines>>,
+    pub(super) errors: Arc<Mutex<OutputLines>>,
+    pub(super) reading: Reading,
     /// The other end of the launcher's standard input, or of its terminal.
-    input: Option<ChildStdin>,
-    terminal: Option<File>,
+    pub(super) input: Option<ChildStdin>,
+    pub(super) terminal: Option<File>,
     /// The rank that it happens to, and another one, which depend on who comes first in early phases.
-    victim: u32,
-    partner: u32,
+    pub(super) victim: u32,
+    pub(super) partner: u32,
     /// The fault has happened.
-    has_happened: bool,
-    /// Lines that must come out, by rank.
-    promised: Vec<(u32, u64)>,
+    pub(super) has_happened: bool,
+    /// OutputLines that must come out, by rank.
+    pub(super) promised: Vec<(u32, u64)>,
     /// A remark on what could not be done as it is meant.
-    note: String,
+    pub(super) note: String,
 }
 
-/// Plays a case in `folder`, which is empty. The process must have no other child.
+/// Plays a case in `directory`, which is empty. The process must have no other child.
 ///
 /// # Errors
 ///
 /// The launcher cannot be started, or something of the machine is missing.
-pub(super) fn play(launcher: &Launcher, case: &Case, folder: &Path) -> Result<Outcome, String> {
+pub(super) fn play(
+    launcher: &Launcher,
+    case: &FaultCase,
+    directory: &Path,
+) -> Result<CaseOutcome, String> {
     let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     set_child_subreaper(Some(getpid())).map_err(|error| failed("subreaper", &error))?;
     let listener =
-        UnixListener::bind(folder.join("s")).map_err(|error| failed("socket", &error))?;
-    fs::write(folder.join("no-program"), "").map_err(|error| failed("no-program", &error))?;
+        UnixListener::bind(directory.join("s")).map_err(|error| failed("socket", &error))?;
+    fs::write(directory.join("no-program"), "").map_err(|error| failed("no-program", &error))?;
 
     let mark = format!("{}.{}", getpid().as_raw_nonzero(), case.id);
-    let mut command = launcher.command(case, folder);
-    command.env(MARK, &mark).current_dir(folder);
+    let mut command = launcher.command(case, directory);
+    command.env(MARK, &mark).current_dir(directory);
     let (mut terminal, mut slave) = (None, None);
     if case.fault == Fault::HangUp {
         let (ours, its) = open_terminal().map_err(|error| failed("terminal", &error))?;
@@ -94,7 +98,7 @@ pub(super) fn play(launcher: &Launcher, case: &Case, folder: &Path) -> Result<Ou
     let pid = i32::try_from(child.id()).map_err(|error| failed("process", &error))?;
     let (events, received) = channel();
     control::accept(listener, events.clone());
-    let (output, errors) = <(Arc<Mutex<Lines>>, Arc<Mutex<Lines>>)>::default();
+    let (output, errors) = <(Arc<Mutex<OutputLines>>, Arc<Mutex<OutputLines>>)>::default();
     let reading = Reading::default();
     let stdout = child
         .stdout
@@ -109,9 +113,9 @@ pub(super) fn play(launcher: &Launcher, case: &Case, folder: &Path) -> Result<Ou
     let mut play = Play {
         case,
         launcher,
-        folder,
+        directory,
         control: Control::new(received, case.ranks, SILENCE, LIMIT),
-        run: Run { root: getpid().as_raw_nonzero().get(), mark, launcher: pid },
+        run: RunProcesses { root: getpid().as_raw_nonzero().get(), mark, launcher: pid },
         output,
         errors,
         reading,
@@ -134,7 +138,7 @@ pub(super) fn play(launcher: &Launcher, case: &Case, folder: &Path) -> Result<Ou
 pub(super) fn give_up() -> ! {
     let root = getpid().as_raw_nonzero().get();
     // No process has this session, and none this mark.
-    Run { root, mark: String::from("\n"), launcher: -1 }.kill();
+    RunProcesses { root, mark: String::from("\n"), launcher: -1 }.kill();
     std::process::exit(1)
 }
 
@@ -159,7 +163,7 @@ fn open_terminal() -> std::io::Result<(File, File)> {
 }
 
 impl Play<'_> {
-    /// All that is done with a run, in order. What follows the fault is what its survivors would do anyway.
+    /// All orders of a run, in sequence. After the fault, the survivors go on as without it.
     fn steps(&mut self) -> Result<(), Stop> {
         let case = self.case;
         let (fault, phase) = (case.fault, case.phase);
@@ -340,7 +344,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    fn first_job(&self) -> Vec<usize> {
+    pub(super) fn first_job(&self) -> Vec<usize> {
         let is_first = |place: &usize| !self.control.ranks[*place].is_spawned;
         (0..self.control.ranks.len()).filter(is_first).collect()
     }
@@ -352,165 +356,8 @@ impl Play<'_> {
         }
     }
 
-    /// Notes what ranks have written until now, all of which must come out.
-    fn promise(&mut self) {
-        self.promised = self.control.ranks.iter().map(|rank| (rank.rank, rank.lines)).collect();
-    }
-
-    /// The fault.
-    fn happen(&mut self) -> Result<(), Stop> {
-        if std::mem::replace(&mut self.has_happened, true) {
-            return Ok(());
-        }
-        self.promise();
-        self.control.touch();
-        match self.case.fault.is_of_rank() {
-            true => self.happen_to_rank(),
-            false => self.happen_to_launcher(),
-        }
-    }
-
-    fn happen_to_rank(&mut self) -> Result<(), Stop> {
-        let case = self.case;
-        let Some(victim) = self.control.place(self.victim) else { return Ok(()) };
-        let exit = format!("exit {}", case.variant);
-        match case.fault {
-            Fault::Signal => self.control.order_last(victim, &format!("signal {}", case.variant)),
-            Fault::Stop | Fault::Unread => {
-                if case.fault == Fault::Stop {
-                    self.control.order_last(victim, "stop");
-                } else {
-                    self.reading.leave();
-                    self.control.order_last(victim, "lines 2000000000");
-                }
-                self.control.pause(Duration::from_millis(300))?;
-                if let Some(partner) = self.control.place(self.partner) {
-                    // It does not wait for an answer: the fence has not let it in yet.
-                    self.control.order_last(partner, &exit);
-                }
-            }
-            Fault::Abort => {
-                if case.phase.is_before_init() {
-                    self.control.order(victim, "init");
-                    self.control.settle()?;
-                }
-                self.control.order_last(victim, &format!("abort {}", case.variant));
-            }
-            Fault::Close | Fault::Malformed => {
-                let order = match case.fault {
-                    Fault::Close => "close".to_owned(),
-                    _ => format!("garbage {}", case.garbage),
-                };
-                self.control.order(victim, &order);
-                // Half of those that close their connection live on for a while, and then leave with 0.
-                let stays = case.fault == Fault::Close && case.variant == 0;
-                self.control.pause(Duration::from_millis(if stays { 2000 } else { 200 }))?;
-                self.control.order(victim, "exit 0");
-                self.control.ranks[victim].is_retired = true;
-            }
-            Fault::Flood => {
-                self.control.order(victim, "lines 20000");
-                self.control.settle()?;
-                self.promise();
-                self.control.order_last(victim, &exit);
-            }
-            Fault::Daemon => {
-                let how = if case.is_stubborn { "daemon bare" } else { "daemon" };
-                self.control.order(victim, how);
-                self.control.order_last(victim, &exit);
-            }
-            Fault::Children => {
-                self.control.order(victim, "children 32");
-                self.control.order_last(victim, &exit);
-            }
-            _ => self.control.order_last(victim, &exit),
-        }
-        Ok(())
-    }
-
-    fn happen_to_launcher(&mut self) -> Result<(), Stop> {
-        let (case, launcher) = (self.case, self.run.launcher);
-        match case.fault {
-            Fault::LauncherSignal => {
-                let signal = match case.variant {
-                    1 => Signal::HUP,
-                    2 => Signal::INT,
-                    _ => Signal::TERM,
-                };
-                detect::send(launcher, None, signal);
-            }
-            Fault::LauncherKill | Fault::Clean => {
-                detect::send(launcher, None, Signal::KILL);
-            }
-            Fault::LauncherStop => {
-                self.signal_group(Signal::TSTP);
-                let until = Instant::now() + Duration::from_secs(5);
-                while detect::process(launcher).is_some_and(|process| process.state != 'T') {
-                    if Instant::now() > until {
-                        self.note = "the launcher did not stop within 5 s".into();
-                        break;
-                    }
-                    self.control.pause(Duration::from_millis(10))?;
-                }
-                self.control.pause(Duration::from_millis(150))?;
-                self.signal_group(Signal::CONT);
-            }
-            Fault::GuardKill => self.kill_guard()?,
-            Fault::HangUp => drop(self.terminal.take()),
-            Fault::Streams if case.variant == 0 => drop(self.input.take()),
-            Fault::Streams => {
-                self.reading.close();
-                self.control.pause(Duration::from_millis(50))?;
-                self.write_more();
-            }
-            Fault::DiskFull => self.write_more(),
-            Fault::ExecFailure => {
-                if let Some(place) = self.control.place(self.victim) {
-                    let program = missing_program(case, self.folder);
-                    self.control.order(place, &format!("spawn {}", program.display()));
-                    self.control.settle()?;
-                    if self.control.ranks[place].failures.is_empty() {
-                        self.note = "the spawn of a program that does not exist succeeded".into();
-                    }
-                }
-            }
-            _ => {}
-        }
-        self.control.touch();
-        Ok(())
-    }
-
-    /// Every rank that is there writes again.
-    fn write_more(&mut self) {
-        for place in self.first_job() {
-            self.control.order(place, "lines 10");
-        }
-    }
-
-    fn signal_group(&self, signal: Signal) {
-        if let Some(group) = Pid::from_raw(self.run.launcher) {
-            let _ = kill_process_group(group, signal);
-        }
-    }
-
-    fn kill_guard(&mut self) -> Result<(), Stop> {
-        let until = Instant::now() + Duration::from_secs(5);
-        loop {
-            let guard = self.launcher.guard(self.run.launcher, &detect::processes());
-            if let Some(Process { pid, since, .. }) = guard {
-                detect::send(pid, Some(since), Signal::KILL);
-                return Ok(());
-            }
-            if Instant::now() > until {
-                self.note = "there is no guard".into();
-                return Ok(());
-            }
-            self.control.pause(Duration::from_millis(2))?;
-        }
-    }
-
-    /// What is left when the launcher has ended, or does not.
-    fn judge(mut self, stop: Stop, began: Instant, streams: Vec<Receiver<()>>) -> Outcome {
+    /// Looks at the state that the run has left, and sums the case up.
+    fn judge(mut self, stop: Stop, began: Instant, streams: Vec<Receiver<()>>) -> CaseOutcome {
         let case = self.case;
         let code = match stop {
             Stop::Ended(status) => Some(shell_code(status)),
@@ -541,9 +388,9 @@ impl Play<'_> {
         };
         let is_peer = self.launcher.kind != Kind::Ours;
         let words = self.errors.lock().unwrap_or_else(PoisonError::into_inner).words();
-        Outcome {
+        CaseOutcome {
             code,
-            is_wrong: code.is_some_and(|code| Outcome::is_wrong(case, code, is_peer)),
+            is_wrong: code.is_some_and(|code| CaseOutcome::is_wrong(case, code, is_peer)),
             orphans,
             lost,
             strangers_killed,
@@ -578,7 +425,7 @@ impl Play<'_> {
 
     /// The child of the shell that has become the launcher.
     fn stranger_pid(&self) -> Option<i32> {
-        fs::read_to_string(self.folder.join("stranger")).ok()?.trim().parse().ok()
+        fs::read_to_string(self.directory.join("stranger")).ok()?.trim().parse().ok()
     }
 
     /// Is it still alive? None if there is none in this case.

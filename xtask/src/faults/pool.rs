@@ -1,8 +1,8 @@
 //! Several cases at a time, each played by a process of its own, and the file that remembers their outcomes.
 
-use super::case::{Case, Selection, list};
+use super::case::{FaultCase, Selection, list};
 use super::launcher::Launcher;
-use super::outcome::Outcome;
+use super::outcome::CaseOutcome;
 use super::play;
 use crate::process;
 use serde_json::{Value, json};
@@ -19,13 +19,13 @@ use std::{env, thread};
 /// A case with a launcher.
 pub(super) type Key = (String, u32);
 
-/// What a state file remembers: which cases were wanted, and what came of those that are done.
+/// The contents of a state file: the choice of cases, and the outcomes so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct State {
     pub(super) selection: Selection,
     /// The labels of the launchers, in the order of the report.
     pub(super) labels: Vec<String>,
-    pub(super) done: BTreeMap<Key, (Case, Outcome)>,
+    pub(super) done: BTreeMap<Key, (FaultCase, CaseOutcome)>,
 }
 
 impl State {
@@ -49,7 +49,7 @@ impl State {
             // A suite that was killed may have left half a line, which is done again.
             let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
             let (case, outcome) =
-                (Case::from_json(&value["case"])?, Outcome::from_json(&value["outcome"])?);
+                (FaultCase::from_json(&value["case"])?, CaseOutcome::from_json(&value["outcome"])?);
             let label = value["launcher"].as_str().ok_or("a case without a launcher")?.to_owned();
             state.done.insert((label, case.id), (case, outcome));
         }
@@ -83,17 +83,17 @@ fn selection_from(head: &Value) -> Result<Selection, String> {
     })
 }
 
-/// How a suite is run.
+/// Settings of a suite.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// How many cases at a time.
+    /// Number of cases at a time.
     pub(super) jobs: usize,
     /// No case is begun after so long.
     pub(super) time: Option<Duration>,
     pub(super) file: PathBuf,
 }
 
-/// Plays what is not done yet, and writes each outcome into the file as it comes.
+/// Plays the cases that have no outcome yet, and appends each outcome to the file.
 ///
 /// # Errors
 ///
@@ -133,8 +133,8 @@ pub(super) fn run(
                     if until.is_some_and(|until| Instant::now() > until) {
                         return;
                     }
-                    let folder = scratch.join(at.to_string());
-                    let outcome = in_process_of_its_own(launcher, case, &folder);
+                    let directory = scratch.join(at.to_string());
+                    let outcome = in_process_of_its_own(launcher, case, &directory);
                     let Ok(mut results) = results.lock() else { return };
                     let (file, done, failure) = &mut *results;
                     let written = outcome.and_then(|outcome| {
@@ -168,7 +168,7 @@ pub(super) fn run(
     }
 }
 
-fn show(launcher: &Launcher, case: &Case, outcome: &Outcome, done: usize, count: usize) {
+fn show(launcher: &Launcher, case: &FaultCase, outcome: &CaseOutcome, done: usize, count: usize) {
     let name = format!(
         "case {} {} {} n={} v={}",
         case.id,
@@ -186,16 +186,16 @@ fn show(launcher: &Launcher, case: &Case, outcome: &Outcome, done: usize, count:
     }
 }
 
-/// Lets another process play the case: what a run leaves behind becomes a child of that one.
+/// Lets another process play the case. Processes that the run leaves behind become children of that one.
 fn in_process_of_its_own(
     launcher: &Launcher,
-    case: &Case,
-    folder: &Path,
-) -> Result<Outcome, String> {
+    case: &FaultCase,
+    directory: &Path,
+) -> Result<CaseOutcome, String> {
     let own = env::current_exe().map_err(|error| error.to_string())?;
-    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let order = json!({
-        "launcher": launcher.to_json(), "case": case.to_json(), "folder": folder.to_string_lossy(),
+        "launcher": launcher.to_json(), "case": case.to_json(), "directory": directory.to_string_lossy(),
     });
     // A session of its own: a key that ends the suite ends no case in its middle, whose end would be ours.
     let mut command = Command::new("setsid");
@@ -212,35 +212,35 @@ fn in_process_of_its_own(
     }
     drop(stdin);
     child.wait().map_err(|error| error.to_string())?;
-    let _ = fs::remove_dir_all(folder);
+    let _ = fs::remove_dir_all(directory);
     let value: Value = serde_json::from_str(&answer)
-        .map_err(|_| format!("the process that played it said {answer:?}"))?;
+        .map_err(|_| format!("the process of the case wrote {answer:?}"))?;
     match value["failure"].as_str() {
         Some(why) => Err(why.to_owned()),
-        None => Outcome::from_json(&value),
+        None => CaseOutcome::from_json(&value),
     }
 }
 
-/// Is the other process: reads what to play at standard input and writes what came of it.
+/// The other process: reads a case from standard input, plays it, and writes its outcome.
 ///
 /// # Errors
 ///
-/// What it reads is no case.
+/// Standard input has no case.
 pub(super) fn play_one() -> Result<(), String> {
     let mut line = String::new();
     let mut input = BufReader::new(std::io::stdin());
     input.read_line(&mut line).map_err(|error| error.to_string())?;
     let order: Value = serde_json::from_str(&line).map_err(|error| error.to_string())?;
-    let case = Case::from_json(&order["case"])?;
+    let case = FaultCase::from_json(&order["case"])?;
     let launcher = Launcher::from_json(&order["launcher"])?;
-    let folder = PathBuf::from(order["folder"].as_str().ok_or("there is no folder")?);
-    // When the suite is gone, so are its cases: ranks end when this process does.
+    let directory = PathBuf::from(order["directory"].as_str().ok_or("there is no directory")?);
+    // The end of the suite ends its cases: ranks end with this process.
     thread::spawn(move || {
         let mut rest = Vec::new();
         let _ = input.read_to_end(&mut rest);
         play::give_up();
     });
-    let value = match play::play(&launcher, &case, &folder) {
+    let value = match play::play(&launcher, &case, &directory) {
         Ok(outcome) => outcome.to_json(),
         Err(why) => json!({ "failure": why }),
     };
@@ -268,7 +268,7 @@ mod tests {
         let mut state = State { selection, labels: vec!["a 1".into()], ..State::default() };
         let mut text = state.head();
         for case in list(&state.selection) {
-            let outcome = Outcome { code: Some(3), seconds: 0.5, ..Outcome::default() };
+            let outcome = CaseOutcome { code: Some(3), seconds: 0.5, ..CaseOutcome::default() };
             let (case_json, outcome_json) = (case.to_json(), outcome.to_json());
             let line = json!({ "launcher": "a 1", "case": case_json, "outcome": outcome_json });
             text += &format!("{line}\n");

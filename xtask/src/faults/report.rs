@@ -1,7 +1,7 @@
 //! Tables for people: one for all, and one by fault.
 
-use super::case::Case;
-use super::outcome::Outcome;
+use super::case::FaultCase;
+use super::outcome::CaseOutcome;
 use super::pool::State;
 use super::table::FAULTS;
 use crate::process;
@@ -19,7 +19,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Self {
+    fn of<'a>(outcomes: impl Iterator<Item = &'a CaseOutcome>) -> Self {
         let mut counts = Self::default();
         for outcome in outcomes {
             counts.runs += 1;
@@ -41,7 +41,7 @@ impl Counts {
             .map(|count| count.to_string())
     }
 
-    /// What is not 0, in few letters.
+    /// The counts above 0, in few letters.
     fn short(self) -> String {
         if self.runs == 0 {
             return "–".into();
@@ -62,16 +62,19 @@ impl Counts {
     }
 }
 
-/// How many outcomes of `label` are bad in some way; counted once for each way.
+/// Number of defects of `label`; an outcome with two of them counts twice.
 pub(super) fn bad(state: &State, label: &str) -> u32 {
     Counts::of(outcomes(state, label).map(|(_, outcome)| outcome)).bad()
 }
 
-fn outcomes<'a>(state: &'a State, label: &'a str) -> impl Iterator<Item = &'a (Case, Outcome)> {
+fn outcomes<'a>(
+    state: &'a State,
+    label: &'a str,
+) -> impl Iterator<Item = &'a (FaultCase, CaseOutcome)> {
     state.done.iter().filter(move |((found, _), _)| found == label).map(|(_, outcome)| outcome)
 }
 
-fn all<'a>(states: &'a [State], label: &'a str) -> Vec<&'a (Case, Outcome)> {
+fn all<'a>(states: &'a [State], label: &'a str) -> Vec<&'a (FaultCase, CaseOutcome)> {
     states.iter().flat_map(|state| outcomes(state, label)).collect()
 }
 
@@ -141,11 +144,11 @@ mod tests {
     fn the_tables_count_each_defect_of_each_launcher() {
         let selection =
             Selection { sizes: vec![2], faults: vec![Fault::Daemon], ..Selection::default() };
-        let good = Outcome { code: Some(1), ..Outcome::default() };
+        let good = CaseOutcome { code: Some(1), ..CaseOutcome::default() };
         let mut state = State { labels: vec!["a".into(), "b".into()], ..State::default() };
         for case in list(&selection) {
             let orphans = if case.id < 3 { vec!["sleep".into()] } else { vec![] };
-            let outcome = Outcome { orphans, ..good.clone() };
+            let outcome = CaseOutcome { orphans, ..good.clone() };
             state.done.insert(("b".into(), case.id), (case.clone(), outcome));
             state.done.insert(("a".into(), case.id), (case, good.clone()));
         }

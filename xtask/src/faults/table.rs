@@ -1,6 +1,6 @@
 //! The faults, the phases, which of them can meet, and the exit code that each meeting must end with.
 
-/// What goes wrong. The first word of each description names the process that it happens to.
+/// A fault; described in [`FAULTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     Exit,
@@ -25,7 +25,7 @@ pub(super) enum Fault {
     Inherited,
 }
 
-/// When it happens.
+/// The time of a fault; described in [`PHASES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Before,
@@ -143,8 +143,8 @@ impl Fault {
         )
     }
 
-    /// There is such a case. A program that does not exist is found on the command line (`before`, `starting`)
-    /// or in a spawn, which a rank can only ask for between two other requests.
+    /// There is such a case. A program that does not exist is found on the command line (`before`,
+    /// `starting`) or in a spawn, which a rank can only ask for between two other requests.
     pub(super) const fn meets(self, phase: Phase) -> bool {
         match self {
             Self::ExecFailure => matches!(
@@ -179,8 +179,8 @@ impl Phase {
 /// The exit code of the run as a shell sees it; see docs/ending.md. `variant` is what the case has drawn: an
 /// exit code, the number of a signal, or which of several forms of the fault.
 ///
-/// Other launchers are held to less: 0 where this is 0, any other code where it is not. Where they have a
-/// choice ([`is_free`]), any code is accepted.
+/// Other launchers need only a 0 where this is 0, and any other code where it is not; where [`is_free`]
+/// holds, any code.
 pub(super) fn expected_code(fault: Fault, phase: Phase, variant: i32) -> i32 {
     match fault {
         // To leave without finalize is a failure, and so is to leave a fence waiting for ever.
@@ -188,7 +188,7 @@ pub(super) fn expected_code(fault: Fault, phase: Phase, variant: i32) -> i32 {
         Fault::Exit | Fault::Stop | Fault::Abort | Fault::Flood | Fault::Unread => variant,
         Fault::Daemon | Fault::Children | Fault::Inherited => variant,
         Fault::Signal | Fault::LauncherSignal => 128 + variant,
-        // After finalize, nothing is said over the connection any more.
+        // After finalize, the connection is not used any more.
         Fault::Close | Fault::Malformed => i32::from(phase != Phase::Ending),
         Fault::Streams | Fault::LauncherStop | Fault::GuardKill => 0,
         Fault::LauncherKill | Fault::Clean => 128 + 9,
@@ -196,12 +196,12 @@ pub(super) fn expected_code(fault: Fault, phase: Phase, variant: i32) -> i32 {
         // A spawn that cannot be done is answered with an error, and the job goes on.
         Fault::ExecFailure if matches!(phase, Phase::Before | Phase::Starting) => variant,
         Fault::ExecFailure => 0,
-        // Ranks that have written all they want do not fail; that their output is lost does.
+        // No rank fails, but its output is lost.
         Fault::DiskFull => 1,
     }
 }
 
-/// No manual of the other launchers says which code it is.
+/// The code is not documented by the other launchers.
 pub(super) const fn is_free(fault: Fault) -> bool {
     matches!(fault, Fault::Streams | Fault::GuardKill | Fault::DiskFull | Fault::ExecFailure)
 }

@@ -1,0 +1,168 @@
+//! The injection of each fault into a run.
+
+use super::control::Stop;
+use super::detect::{self, Process};
+use super::launcher::missing_program;
+use super::play::Play;
+use super::table::Fault;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::time::{Duration, Instant};
+
+impl Play<'_> {
+    /// Notes what ranks have written until now, all of which must come out.
+    fn promise(&mut self) {
+        self.promised = self.control.ranks.iter().map(|rank| (rank.rank, rank.lines)).collect();
+    }
+
+    /// The fault.
+    pub(super) fn happen(&mut self) -> Result<(), Stop> {
+        if std::mem::replace(&mut self.has_happened, true) {
+            return Ok(());
+        }
+        self.promise();
+        self.control.touch();
+        match self.case.fault.is_of_rank() {
+            true => self.happen_to_rank(),
+            false => self.happen_to_launcher(),
+        }
+    }
+
+    fn happen_to_rank(&mut self) -> Result<(), Stop> {
+        let case = self.case;
+        let Some(victim) = self.control.place(self.victim) else { return Ok(()) };
+        let exit = format!("exit {}", case.variant);
+        match case.fault {
+            Fault::Signal => self.control.order_last(victim, &format!("signal {}", case.variant)),
+            Fault::Stop | Fault::Unread => {
+                if case.fault == Fault::Stop {
+                    self.control.order_last(victim, "stop");
+                } else {
+                    self.reading.leave();
+                    self.control.order_last(victim, "lines 2000000000");
+                }
+                self.control.pause(Duration::from_millis(300))?;
+                if let Some(partner) = self.control.place(self.partner) {
+                    // It does not wait for an answer: the fence has not let it in yet.
+                    self.control.order_last(partner, &exit);
+                }
+            }
+            Fault::Abort => {
+                if case.phase.is_before_init() {
+                    self.control.order(victim, "init");
+                    self.control.settle()?;
+                }
+                self.control.order_last(victim, &format!("abort {}", case.variant));
+            }
+            Fault::Close | Fault::Malformed => {
+                let order = match case.fault {
+                    Fault::Close => "close".to_owned(),
+                    _ => format!("garbage {}", case.garbage),
+                };
+                self.control.order(victim, &order);
+                // Half of those that close their connection live on for a while, and then leave with 0.
+                let stays = case.fault == Fault::Close && case.variant == 0;
+                self.control.pause(Duration::from_millis(if stays { 2000 } else { 200 }))?;
+                self.control.order(victim, "exit 0");
+                self.control.ranks[victim].is_retired = true;
+            }
+            Fault::Flood => {
+                self.control.order(victim, "lines 20000");
+                self.control.settle()?;
+                self.promise();
+                self.control.order_last(victim, &exit);
+            }
+            Fault::Daemon => {
+                let how = if case.is_stubborn { "daemon bare" } else { "daemon" };
+                self.control.order(victim, how);
+                self.control.order_last(victim, &exit);
+            }
+            Fault::Children => {
+                self.control.order(victim, "children 32");
+                self.control.order_last(victim, &exit);
+            }
+            _ => self.control.order_last(victim, &exit),
+        }
+        Ok(())
+    }
+
+    fn happen_to_launcher(&mut self) -> Result<(), Stop> {
+        let (case, launcher) = (self.case, self.run.launcher);
+        match case.fault {
+            Fault::LauncherSignal => {
+                let signal = match case.variant {
+                    1 => Signal::HUP,
+                    2 => Signal::INT,
+                    _ => Signal::TERM,
+                };
+                detect::send(launcher, None, signal);
+            }
+            Fault::LauncherKill | Fault::Clean => {
+                detect::send(launcher, None, Signal::KILL);
+            }
+            Fault::LauncherStop => {
+                self.signal_group(Signal::TSTP);
+                let until = Instant::now() + Duration::from_secs(5);
+                while detect::process(launcher).is_some_and(|process| process.state != 'T') {
+                    if Instant::now() > until {
+                        self.note = "the launcher did not stop within 5 s".into();
+                        break;
+                    }
+                    self.control.pause(Duration::from_millis(10))?;
+                }
+                self.control.pause(Duration::from_millis(150))?;
+                self.signal_group(Signal::CONT);
+            }
+            Fault::GuardKill => self.kill_guard()?,
+            Fault::HangUp => drop(self.terminal.take()),
+            Fault::Streams if case.variant == 0 => drop(self.input.take()),
+            Fault::Streams => {
+                self.reading.close();
+                self.control.pause(Duration::from_millis(50))?;
+                self.write_more();
+            }
+            Fault::DiskFull => self.write_more(),
+            Fault::ExecFailure => {
+                if let Some(place) = self.control.place(self.victim) {
+                    let program = missing_program(case, self.directory);
+                    self.control.order(place, &format!("spawn {}", program.display()));
+                    self.control.settle()?;
+                    if self.control.ranks[place].failures.is_empty() {
+                        self.note = "the spawn of a program that does not exist succeeded".into();
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.control.touch();
+        Ok(())
+    }
+
+    /// Every rank that is there writes again.
+    fn write_more(&mut self) {
+        for place in self.first_job() {
+            self.control.order(place, "lines 10");
+        }
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        if let Some(group) = Pid::from_raw(self.run.launcher) {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    fn kill_guard(&mut self) -> Result<(), Stop> {
+        let until = Instant::now() + Duration::from_secs(5);
+        loop {
+            let guard = self.launcher.guard(self.run.launcher, &detect::processes());
+            if let Some(Process { pid, since, .. }) = guard {
+                detect::send(pid, Some(since), Signal::KILL);
+                return Ok(());
+            }
+            if Instant::now() > until {
+                self.note = "there is no guard".into();
+                return Ok(());
+            }
+            self.control.pause(Duration::from_millis(2))?;
+        }
+    }
+}

@@ -6,7 +6,7 @@ use embedded_io_adapters::futures_03::FromFutures;
 use embedded_io_async::{Read, Write};
 use futures_lite::future::block_on;
 use pmi_core::command::Version;
-use pmi_link::task::{Opening, Pmi};
+use pmi_link::task::{AsyncPmi, Opening};
 use pmi_std::Stream;
 use pmi_std::env::{Environment, Way};
 use std::error::Error;
@@ -37,7 +37,7 @@ where
     IO: Read + Write,
     IO::Error: Send + Sync + 'static,
 {
-    let mut pmi = Pmi::new(io);
+    let mut pmi = AsyncPmi::new(io);
     let (mut rank, mut size) = (environment.rank, environment.size);
     // Only who has dialled in has to say who it is.
     if let Way::Dial { id, .. } = &environment.way {

@@ -178,7 +178,7 @@ impl Rank {
             }),
             ended_by_launcher: end.is_some_and(|end| end.was_over && !end.is_good()),
             requests: traffic.requests,
-            bytes_in: traffic.heard_bytes,
+            bytes_in: traffic.received_bytes,
             bytes_out: traffic.said_bytes,
         }
     }

@@ -7,14 +7,14 @@ use super::Outcome;
 use super::given::Given;
 use super::script::{RANKS_MAX, VALUE_MAX, Who, name, scripts};
 use crate::exit::FAILED;
-use crate::server::storage::{Heap, Table};
+use crate::server::storage::{Heap, Slab};
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::REPLY_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Event, JobSpec, Member, Peer, Server};
 use pmi_core::time::Instant;
-use pmi_std::Bounded;
+use pmi_std::BoundedBuf;
 use pmi_trace::describe::describe;
 use pmi_trace::exchange::exchanges;
 use pmi_trace::{Direction, JobFacts, Trace};
@@ -124,7 +124,7 @@ impl<'a> Play<'a> {
     ) -> Result<Self, String> {
         let jobs: std::collections::BTreeSet<u32> = scripts.keys().map(|(job, _)| *job).collect();
         let mut play = Self {
-            server: Server::new(Table::new(usize::MAX), Table::new(usize::MAX), Default::default()),
+            server: Server::new(Slab::new(usize::MAX), Slab::new(usize::MAX), Default::default()),
             givens: jobs.iter().map(|job| (*job, Given::of(*job, scripts))).collect(),
             spawns: trace.jobs().filter(|facts| facts.spawner.is_some()).collect(),
             jobs: BTreeMap::new(),
@@ -201,7 +201,7 @@ impl<'a> Play<'a> {
         }
         let (job, rank) = who;
         let peer = Peer::Member { job: *self.jobs.get(&job)?, rank: Rank(rank) };
-        match self.server.open(peer, Bounded::new(INBOX_MAX), Table::new(THREADS_MAX)) {
+        match self.server.open(peer, BoundedBuf::new(INBOX_MAX), Slab::new(THREADS_MAX)) {
             Ok(session) => {
                 self.sessions.insert(who, session);
                 self.clients.insert(session, who);

@@ -7,8 +7,8 @@ use pmi_core::error::{Code, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_core::wire::Dialect;
-use pmi_link::{Carry, Progress, PumpError};
-use pmi_std::{Bounded, NonBlocking, Stream};
+use pmi_link::{Progress, PumpError, PumpState};
+use pmi_std::{BoundedBuf, NonBlocking, Stream};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
@@ -24,7 +24,7 @@ pub struct Connection {
     /// What has gone through it.
     pub traffic: Traffic,
     link: Option<NonBlocking<Stream>>,
-    carry: Carry<Bounded>,
+    carry: PumpState<BoundedBuf>,
     watched_for: Option<Interest>,
 }
 
@@ -34,7 +34,7 @@ pub struct Traffic {
     /// How many messages the rank has sent.
     pub requests: u32,
     /// How many bytes came from it.
-    pub heard_bytes: u64,
+    pub received_bytes: u64,
     /// How many bytes went to it.
     pub said_bytes: u64,
 }
@@ -43,7 +43,7 @@ impl Traffic {
     /// Adds what has gone through another connection of the same rank.
     pub fn add(&mut self, other: Self) {
         self.requests = self.requests.saturating_add(other.requests);
-        self.heard_bytes = self.heard_bytes.saturating_add(other.heard_bytes);
+        self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
         self.said_bytes = self.said_bytes.saturating_add(other.said_bytes);
     }
 }
@@ -106,7 +106,7 @@ impl Connection {
             certificate: None,
             traffic: Traffic::default(),
             link: Some(NonBlocking::of(stream)),
-            carry: Carry::new(Bounded::new(carry_max), Bounded::new(carry_max)),
+            carry: PumpState::new(BoundedBuf::new(carry_max), BoundedBuf::new(carry_max)),
             watched_for: Some(Interest::Read),
         })
     }
@@ -181,7 +181,7 @@ impl Connection {
                 }
             };
             if let Ok(Progress { read_bytes, sent_bytes, .. }) = moved {
-                self.traffic.heard_bytes += wide(read_bytes);
+                self.traffic.received_bytes += wide(read_bytes);
                 self.traffic.said_bytes += wide(sent_bytes);
             }
             // Nothing new can come from a rank that has ended, so there is an end to reading it.
@@ -202,7 +202,7 @@ impl Connection {
                 return Ok(Served::Waiting);
             }
             Err(PumpError::Peer { error: PeerError::LeftEarly, .. }) => Served::Closed,
-            Err(PumpError::Peer { error, heard_bytes }) => Served::Broken(error, heard_bytes),
+            Err(PumpError::Peer { error, received_bytes }) => Served::Broken(error, received_bytes),
             // No buffer of ours is that small; what does not fit them is no message.
             Err(PumpError::TooSmall(full)) => {
                 Served::Broken(PeerError::MessageTooLong { limit_bytes: full.needed }, 0)

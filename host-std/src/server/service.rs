@@ -5,7 +5,7 @@ use crate::poller::{Poller, Token};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::news::{Asked, News, event_news, nonsense, stuck_news};
 use crate::server::pmix::desk::Desk;
-use crate::server::storage::{Heap, Table};
+use crate::server::storage::{Heap, Slab};
 use crate::trace::{Tracer, Who};
 use crate::verdict::{Failure, Phase};
 use pmi_core::command::CodeRun;
@@ -15,7 +15,7 @@ use pmi_core::limits::PMI1_MAX_VALLEN;
 use pmi_core::machine::Machine;
 use pmi_core::server::{self, Event, JobSpec, Member, Peer, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
-use pmi_std::{Bounded, Clock, Stream};
+use pmi_std::{BoundedBuf, Clock, Stream};
 use pmi_trace::{JobFacts, What};
 use std::collections::VecDeque;
 use std::io;
@@ -64,7 +64,7 @@ impl Service {
     /// A server without jobs, which remembers about `recent` messages.
     pub fn new(recent: usize) -> Self {
         Self {
-            server: Server::new(Table::new(SESSIONS_MAX), Table::new(JOBS_MAX), Default::default()),
+            server: Server::new(Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX), Default::default()),
             seats: Vec::new(),
             connections: Vec::new(),
             events: VecDeque::new(),
@@ -173,7 +173,7 @@ impl Service {
     ) -> io::Result<SessionId> {
         let session = self
             .server
-            .open(peer, Bounded::new(INBOX_MAX), Table::new(THREADS_MAX))
+            .open(peer, BoundedBuf::new(INBOX_MAX), Slab::new(THREADS_MAX))
             .map_err(io::Error::other)?;
         let connection = Connection::new(link, from, Token::Link(session.0), poller)?;
         let place = index(session.0);
@@ -344,8 +344,8 @@ impl Service {
             Served::Closed | Served::Plain | Served::Untrusted => {
                 self.news.push_back(News::Closed { job, rank });
             }
-            Served::Broken(error, heard_bytes) => {
-                let heard = &self.scratch[..heard_bytes.min(EXCERPT_MAX)];
+            Served::Broken(error, received_bytes) => {
+                let heard = &self.scratch[..received_bytes.min(EXCERPT_MAX)];
                 let failure = Failure::Nonsense { rank, why: nonsense(error, heard) };
                 self.news.push_back(News::Failed { job, failure });
             }
@@ -368,10 +368,10 @@ impl Service {
 
     /// A connection without a rank: somebody who has not said who it is, or who listens.
     fn serve_stranger(&mut self, id: SessionId, served: Served) {
-        if let Served::Broken(error, heard_bytes) = served
+        if let Served::Broken(error, received_bytes) = served
             && let Some(from) = self.connection(id).and_then(|connection| connection.from)
         {
-            let heard = &self.scratch[..heard_bytes.min(EXCERPT_MAX)];
+            let heard = &self.scratch[..received_bytes.min(EXCERPT_MAX)];
             let is_guess = error == PeerError::Unproven;
             let why = nonsense(error, if is_guess { b"" } else { heard });
             self.news.push_back(News::Refused { from, why, is_guess });

@@ -3,18 +3,18 @@
 
 use super::map_kvs::MapKvs;
 use pmi_core::server::{Exchange, Job, Member, Session, Storage};
-pub use pmi_link::heap::Table;
-use pmi_std::Bounded;
+pub use pmi_link::heap::Slab;
+use pmi_std::BoundedBuf;
 
 /// What a host's [`Server`](pmi_core::server::Server) is made of.
 #[derive(Debug)]
 pub struct Heap;
 
 impl Storage for Heap {
-    type Inbox = Bounded;
-    type Exchanges = Table<Exchange>;
-    type Sessions = Table<Session<Bounded, Table<Exchange>>>;
+    type Inbox = BoundedBuf;
+    type Exchanges = Slab<Exchange>;
+    type Sessions = Slab<Session<BoundedBuf, Slab<Exchange>>>;
     type Kvs = MapKvs;
     type Members = Vec<Member>;
-    type Jobs = Table<Job<MapKvs, Vec<Member>>>;
+    type Jobs = Slab<Job<MapKvs, Vec<Member>>>;
 }

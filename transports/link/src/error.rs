@@ -70,7 +70,7 @@ pub enum PumpError {
         error: PeerError,
         /// How many bytes at the front of the lent scratch it sent just before, to be shown to a
         /// person; 0 if they are not there any more.
-        heard_bytes: usize,
+        received_bytes: usize,
     },
     /// The link does not go on.
     Link(LinkError),

@@ -11,22 +11,22 @@ use pmi_core::storage::{Buffer, Slots};
 ///
 /// Thousands of sessions each hold half a message now and then, and nothing nearly always.
 #[derive(Clone, Debug, Default)]
-pub struct Bounded {
+pub struct BoundedBuf {
     bytes: Vec<u8>,
     limit_bytes: usize,
 }
 
-/// Numbered things in a vector that grows up to a bound.
+/// Numbered items in a vector that grows up to a bound.
 #[derive(Clone, Debug)]
-pub struct Table<T> {
+pub struct Slab<T> {
     /// The last one is in use.
-    things: Vec<Option<T>>,
+    items: Vec<Option<T>>,
     /// Places below this one are in use.
     first_free: usize,
     max: usize,
 }
 
-impl Bounded {
+impl BoundedBuf {
     /// Makes an empty buffer that never holds more than `limit_bytes`.
     pub const fn new(limit_bytes: usize) -> Self {
         Self { bytes: Vec::new(), limit_bytes }
@@ -38,7 +38,7 @@ impl Bounded {
     }
 }
 
-impl Buffer for Bounded {
+impl Buffer for BoundedBuf {
     fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
@@ -63,21 +63,21 @@ impl Buffer for Bounded {
     }
 }
 
-impl<T> Table<T> {
-    /// An empty table for up to `max` things.
+impl<T> Slab<T> {
+    /// An empty slab for up to `max` items.
     pub const fn new(max: usize) -> Self {
-        Self { things: Vec::new(), first_free: 0, max }
+        Self { items: Vec::new(), first_free: 0, max }
     }
 
-    /// How many bytes of memory it takes, without what the things in it have elsewhere.
+    /// How many bytes of memory it takes, without what the items in it have elsewhere.
     pub const fn memory_bytes(&self) -> usize {
-        self.things.capacity() * size_of::<Option<T>>()
+        self.items.capacity() * size_of::<Option<T>>()
     }
 }
 
-impl<T> Slots<T> for Table<T> {
+impl<T> Slots<T> for Slab<T> {
     fn end(&self) -> usize {
-        self.things.len()
+        self.items.len()
     }
 
     fn capacity(&self) -> usize {
@@ -85,27 +85,27 @@ impl<T> Slots<T> for Table<T> {
     }
 
     fn get(&self, index: usize) -> Option<&T> {
-        self.things.get(index)?.as_ref()
+        self.items.get(index)?.as_ref()
     }
 
     fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        self.things.get_mut(index)?.as_mut()
+        self.items.get_mut(index)?.as_mut()
     }
 
     fn insert(&mut self, item: T) -> Option<usize> {
-        let above = self.things.get(self.first_free..).unwrap_or_default();
-        let index = self.first_free + above.iter().take_while(|thing| thing.is_some()).count();
+        let above = self.items.get(self.first_free..).unwrap_or_default();
+        let index = self.first_free + above.iter().take_while(|item| item.is_some()).count();
         if index >= self.max {
             return None;
         }
-        match self.things.get_mut(index) {
+        match self.items.get_mut(index) {
             Some(free) => *free = Some(item),
             None => {
-                // One at first: most tables never hold a second thing.
-                if self.things.capacity() == index {
-                    self.things.reserve_exact(index.max(1));
+                // One at first: most tables never hold a second item.
+                if self.items.capacity() == index {
+                    self.items.reserve_exact(index.max(1));
                 }
-                self.things.push(Some(item));
+                self.items.push(Some(item));
             }
         }
         self.first_free = index + 1;
@@ -113,12 +113,12 @@ impl<T> Slots<T> for Table<T> {
     }
 
     fn remove(&mut self, index: usize) -> Option<T> {
-        let thing = self.things.get_mut(index)?.take();
+        let item = self.items.get_mut(index)?.take();
         self.first_free = self.first_free.min(index);
-        while let Some(None) = self.things.last() {
-            self.things.pop();
+        while let Some(None) = self.items.last() {
+            self.items.pop();
         }
-        thing
+        item
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn bytes_are_taken_whole_or_not_at_all_up_to_the_bound() {
-        let mut bytes = Bounded::new(4);
+        let mut bytes = BoundedBuf::new(4);
         bytes.extend(b"abc").unwrap();
         assert_eq!(bytes.extend(b"de"), Err(Full { needed: 5 }));
         assert_eq!((bytes.as_slice(), bytes.room()), (&b"abc"[..], 1));
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_buffer_gives_its_memory_back_when_it_is_empty() {
-        let mut bytes = Bounded::new(1 << 20);
+        let mut bytes = BoundedBuf::new(1 << 20);
         assert_eq!(bytes.memory_bytes(), 0);
         bytes.extend(&[0; 4096]).unwrap();
         assert!(bytes.memory_bytes() >= 4096);
@@ -154,28 +154,28 @@ mod tests {
 
     #[test]
     fn a_table_gives_the_lowest_free_number() {
-        let mut table = Table::new(3);
+        let mut slab = Slab::new(3);
         assert_eq!(
-            (table.insert('a'), table.insert('b'), table.insert('c')),
+            (slab.insert('a'), slab.insert('b'), slab.insert('c')),
             (Some(0), Some(1), Some(2))
         );
-        assert_eq!(table.insert('d'), None);
-        assert_eq!((table.remove(1), table.remove(1)), (Some('b'), None));
-        assert_eq!((table.remove(0), table.end()), (Some('a'), 3));
+        assert_eq!(slab.insert('d'), None);
+        assert_eq!((slab.remove(1), slab.remove(1)), (Some('b'), None));
+        assert_eq!((slab.remove(0), slab.end()), (Some('a'), 3));
         assert_eq!(
-            (table.insert('e'), table.insert('f'), table.insert('g')),
+            (slab.insert('e'), slab.insert('f'), slab.insert('g')),
             (Some(0), Some(1), None)
         );
-        assert_eq!((table.remove(2), table.remove(1), table.end()), (Some('c'), Some('f'), 1));
-        assert_eq!((table.get(0), table.get(7)), (Some(&'e'), None));
-        assert_eq!(table.insert('h'), Some(1));
+        assert_eq!((slab.remove(2), slab.remove(1), slab.end()), (Some('c'), Some('f'), 1));
+        assert_eq!((slab.get(0), slab.get(7)), (Some(&'e'), None));
+        assert_eq!(slab.insert('h'), Some(1));
     }
 
     #[test]
     fn a_table_of_one_thing_has_room_for_one() {
-        let mut table = Table::new(usize::MAX);
-        assert_eq!(table.memory_bytes(), 0);
-        table.insert(7u64).unwrap();
-        assert_eq!(table.memory_bytes(), size_of::<Option<u64>>());
+        let mut slab = Slab::new(usize::MAX);
+        assert_eq!(slab.memory_bytes(), 0);
+        slab.insert(7u64).unwrap();
+        assert_eq!(slab.memory_bytes(), size_of::<Option<u64>>());
     }
 }

@@ -5,7 +5,7 @@
 //! | you have | you use |
 //! |---|---|
 //! | a stream that waits (`embedded-io`) | [`blocking::Pmi`]: the calls of a client |
-//! | a stream that is awaited (`embedded-io-async`) | [`task::Pmi`]: the same calls as futures |
+//! | a stream that is awaited (`embedded-io-async`) | [`task::AsyncPmi`]: the same calls as futures |
 //! | a stream that never waits | [`Link`]: two calls; [`pump()`] drives any machine over it |
 //!
 //! `pump` is the only driver loop there is: a host calls it for thousands of sessions out of one
@@ -28,7 +28,7 @@ pub mod task;
 
 pub use error::{CallError, LinkError, PumpError, SpawnError};
 pub use link::{Link, Read, Wrote};
-pub use pump::{Carry, Progress, flush, pump};
+pub use pump::{Progress, PumpState, flush, pump};
 
 #[cfg(feature = "alloc")]
 extern crate alloc;

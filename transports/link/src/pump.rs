@@ -17,9 +17,9 @@ use crate::{LinkError, PumpError};
 /// it may have to be kept; `O` bounds how much is written at once, and has room for the longest
 /// message.
 #[derive(Debug)]
-pub struct Carry<I, O = I> {
+pub struct PumpState<I, O = I> {
     /// What the machine has not taken.
-    untaken: I,
+    unconsumed: I,
     /// What the link has not taken.
     unsent: O,
     /// The peer sends no more.
@@ -66,10 +66,10 @@ pub fn pump<I: Buffer, O: Buffer>(
     now: Instant,
     machine: &mut impl Machine,
     link: &mut impl Link,
-    carry: &mut Carry<I, O>,
+    state: &mut PumpState<I, O>,
     scratch: &mut [u8],
 ) -> Result<Progress, PumpError> {
-    drive(now, machine, link, carry, scratch, true)
+    drive(now, machine, link, state, scratch, true)
 }
 
 /// Sends what `machine` owes and lets it go on with what it holds, without reading.
@@ -85,21 +85,21 @@ pub fn flush<I: Buffer, O: Buffer>(
     now: Instant,
     machine: &mut impl Machine,
     link: &mut impl Link,
-    carry: &mut Carry<I, O>,
+    state: &mut PumpState<I, O>,
     scratch: &mut [u8],
 ) -> Result<Progress, PumpError> {
-    drive(now, machine, link, carry, scratch, false)
+    drive(now, machine, link, state, scratch, false)
 }
 
-impl<I: Buffer, O: Buffer> Carry<I, O> {
+impl<I: Buffer, O: Buffer> PumpState<I, O> {
     /// Makes the memory of one session; both buffers are empty.
-    pub const fn new(untaken: I, unsent: O) -> Self {
-        Self { untaken, unsent, ended: false, fault: None, broken: None }
+    pub const fn new(unconsumed: I, unsent: O) -> Self {
+        Self { unconsumed, unsent, ended: false, fault: None, broken: None }
     }
 
     /// How many bytes the machine has not taken.
-    pub fn untaken_bytes(&self) -> usize {
-        self.untaken.as_slice().len()
+    pub fn unconsumed_bytes(&self) -> usize {
+        self.unconsumed.as_slice().len()
     }
 
     /// How many bytes the link has not taken.
@@ -108,8 +108,8 @@ impl<I: Buffer, O: Buffer> Carry<I, O> {
     }
 
     /// Whether more may be read.
-    fn is_listening(&self) -> bool {
-        !self.ended && self.fault.is_none() && self.untaken_bytes() == 0
+    fn can_read(&self) -> bool {
+        !self.ended && self.fault.is_none() && self.unconsumed_bytes() == 0
     }
 
     /// Writes on with what the link did not take before.
@@ -156,48 +156,48 @@ fn drive<I: Buffer, O: Buffer>(
     now: Instant,
     machine: &mut impl Machine,
     link: &mut impl Link,
-    carry: &mut Carry<I, O>,
+    state: &mut PumpState<I, O>,
     scratch: &mut [u8],
     mut reads: bool,
 ) -> Result<Progress, PumpError> {
     let (input, output) = scratch.split_at_mut(scratch.len() / 2);
     let mut turn =
-        Turn { link, carry, progress: Progress::default(), fresh_bytes: 0, heard_bytes: 0 };
-    let mut turns_left = TURNS_MAX;
+        PumpTurn { link, state, progress: Progress::default(), fresh_bytes: 0, received_bytes: 0 };
+    let mut reads_left = READS_MAX;
     loop {
         while turn.answer(now, machine, input, output)? {}
         // Whoever cannot be told anything may still have said why.
-        reads |= turn.carry.broken.is_some();
-        if !reads || !turn.carry.is_listening() {
+        reads |= turn.state.broken.is_some();
+        if !reads || !turn.state.can_read() {
             break;
         }
-        if turns_left == 0 {
+        if reads_left == 0 {
             turn.progress.again = true;
             break;
         }
-        turns_left -= 1;
-        match turn.hear(input)? {
-            Heard::Nothing => break,
-            Heard::Bytes { is_all } => reads = !is_all,
-            Heard::End => turn.carry.fault = machine.handle_end(now).err(),
+        reads_left -= 1;
+        match turn.recv(input)? {
+            ReadOutcome::Nothing => break,
+            ReadOutcome::Bytes { is_all } => reads = !is_all,
+            ReadOutcome::End => turn.state.fault = machine.handle_end(now).err(),
         }
     }
     turn.report(machine.is_finished())
 }
 
 /// One call of a driver.
-struct Turn<'a, L, I, O> {
+struct PumpTurn<'a, L, I, O> {
     link: &'a mut L,
-    carry: &'a mut Carry<I, O>,
+    state: &'a mut PumpState<I, O>,
     progress: Progress,
     /// How many bytes at the front of the input were read and not yet shown to the machine.
     fresh_bytes: usize,
     /// How many of them it was shown when it found the fault.
-    heard_bytes: usize,
+    received_bytes: usize,
 }
 
 /// What came of reading.
-enum Heard {
+enum ReadOutcome {
     Nothing,
     /// `is_all` if the link is empty now.
     Bytes {
@@ -206,7 +206,7 @@ enum Heard {
     End,
 }
 
-impl<L: Link, I: Buffer, O: Buffer> Turn<'_, L, I, O> {
+impl<L: Link, I: Buffer, O: Buffer> PumpTurn<'_, L, I, O> {
     /// Shows the machine what it has not taken, sends what it owes, and says whether it owes more
     /// that there is room for.
     fn answer(
@@ -216,72 +216,74 @@ impl<L: Link, I: Buffer, O: Buffer> Turn<'_, L, I, O> {
         input: &[u8],
         output: &mut [u8],
     ) -> Result<bool, PumpError> {
-        let carry = &mut *self.carry;
-        carry.send_kept(self.link, &mut self.progress);
-        let room_bytes = carry.room_bytes(output.len());
+        let state = &mut *self.state;
+        state.send_kept(self.link, &mut self.progress);
+        let room_bytes = state.room_bytes(output.len());
         let out = output.get_mut(..room_bytes).unwrap_or(&mut []);
-        let is_kept = carry.untaken_bytes() > 0;
+        let is_kept = state.unconsumed_bytes() > 0;
         let fresh = input.get(..self.fresh_bytes).unwrap_or(b"");
-        let source = if is_kept { carry.untaken.as_slice() } else { fresh };
-        let talk = converse(now, machine, source, out, carry.fault);
+        let source = if is_kept { state.unconsumed.as_slice() } else { fresh };
+        let exchanged = exchange(now, machine, source, out, state.fault);
         if is_kept {
-            carry.untaken.drop_front(talk.taken_bytes);
-        } else if talk.fault.is_none() {
+            state.unconsumed.drop_front(exchanged.consumed_bytes);
+        } else if exchanged.fault.is_none() {
             // There is room: no more was read than could be kept.
-            let rest = fresh.get(talk.taken_bytes..).unwrap_or(b"");
-            carry.untaken.extend(rest).map_err(PumpError::TooSmall)?;
+            let rest = fresh.get(exchanged.consumed_bytes..).unwrap_or(b"");
+            state.unconsumed.extend(rest).map_err(PumpError::TooSmall)?;
         }
-        if talk.fault.is_some() && carry.fault.is_none() {
-            carry.fault = talk.fault;
-            self.heard_bytes = self.fresh_bytes;
+        if exchanged.fault.is_some() && state.fault.is_none() {
+            state.fault = exchanged.fault;
+            self.received_bytes = self.fresh_bytes;
         }
         self.fresh_bytes = 0;
-        let rendered = output.get(..talk.out_bytes).unwrap_or(b"");
-        carry.send(self.link, rendered, &mut self.progress);
-        match talk.full {
-            Some(full) if talk.out_bytes == 0 && room_bytes > 0 => Err(PumpError::TooSmall(full)),
-            full => Ok(full.is_some() && carry.room_bytes(output.len()) > 0),
+        let rendered = output.get(..exchanged.out_bytes).unwrap_or(b"");
+        state.send(self.link, rendered, &mut self.progress);
+        match exchanged.full {
+            Some(full) if exchanged.out_bytes == 0 && room_bytes > 0 => {
+                Err(PumpError::TooSmall(full))
+            }
+            full => Ok(full.is_some() && state.room_bytes(output.len()) > 0),
         }
     }
 
     /// Reads what is there, as far as all of it could be kept.
-    fn hear(&mut self, input: &mut [u8]) -> Result<Heard, PumpError> {
-        let asked_bytes = input.len().min(self.carry.untaken.room());
+    fn recv(&mut self, input: &mut [u8]) -> Result<ReadOutcome, PumpError> {
+        let asked_bytes = input.len().min(self.state.unconsumed.room());
         let asked = input.get_mut(..asked_bytes).unwrap_or(&mut []);
         Ok(match self.link.try_read(asked).map_err(PumpError::Link)? {
             Read::Bytes(len) => {
                 self.fresh_bytes = len.min(asked_bytes);
                 self.progress.read_bytes += self.fresh_bytes;
-                Heard::Bytes { is_all: self.fresh_bytes < asked_bytes }
+                ReadOutcome::Bytes { is_all: self.fresh_bytes < asked_bytes }
             }
-            Read::NotNow => Heard::Nothing,
+            Read::NotNow => ReadOutcome::Nothing,
             Read::End => {
-                self.carry.ended = true;
-                Heard::End
+                self.state.ended = true;
+                ReadOutcome::End
             }
         })
     }
 
     fn report(self, is_finished: bool) -> Result<Progress, PumpError> {
-        let Self { carry, mut progress, heard_bytes, .. } = self;
-        let is_sent = carry.unsent_bytes() == 0;
-        match (carry.fault, carry.broken) {
-            (Some(error), _) if is_sent => return Err(PumpError::Peer { error, heard_bytes }),
+        let Self { state, mut progress, received_bytes, .. } = self;
+        let is_sent = state.unsent_bytes() == 0;
+        match (state.fault, state.broken) {
+            (Some(error), _) if is_sent => return Err(PumpError::Peer { error, received_bytes }),
             (None, Some(error)) if !progress.again => return Err(PumpError::Link(error)),
             _ => {}
         }
-        progress.ended = carry.ended;
-        progress.held = carry.untaken_bytes() > 0;
+        progress.ended = state.ended;
+        progress.held = state.unconsumed_bytes() > 0;
         progress.wants_write = !is_sent;
-        progress.wants_read = carry.is_listening();
+        progress.wants_read = state.can_read();
         progress.finished = is_sent && is_finished;
         Ok(progress)
     }
 }
 
 /// What came of letting a machine answer and listen in turn.
-struct Talk {
-    taken_bytes: usize,
+struct Exchanged {
+    consumed_bytes: usize,
     out_bytes: usize,
     /// It owes more than there was room for.
     full: Option<Full>,
@@ -292,39 +294,39 @@ struct Talk {
 ///
 /// So what was sent in one segment is answered in one, even by a machine that holds back what it
 /// hears while it owes an answer. After a fault it is only asked what it owes.
-fn converse(
+fn exchange(
     now: Instant,
     machine: &mut impl Machine,
     bytes: &[u8],
     out: &mut [u8],
     fault: Option<PeerError>,
-) -> Talk {
-    let mut talk = Talk { taken_bytes: 0, out_bytes: 0, full: None, fault };
+) -> Exchanged {
+    let mut exchanged = Exchanged { consumed_bytes: 0, out_bytes: 0, full: None, fault };
     loop {
-        let before = (talk.taken_bytes, talk.out_bytes);
-        talk.full = None;
+        let before = (exchanged.consumed_bytes, exchanged.out_bytes);
+        exchanged.full = None;
         loop {
-            match machine.poll_transmit(out.get_mut(talk.out_bytes..).unwrap_or(&mut [])) {
-                Ok(Some(len)) => talk.out_bytes += len,
+            match machine.poll_transmit(out.get_mut(exchanged.out_bytes..).unwrap_or(&mut [])) {
+                Ok(Some(len)) => exchanged.out_bytes += len,
                 Ok(None) => break,
                 Err(full) => {
-                    talk.full = Some(full);
+                    exchanged.full = Some(full);
                     break;
                 }
             }
         }
-        if talk.fault.is_some() {
-            return talk;
+        if exchanged.fault.is_some() {
+            return exchanged;
         }
-        match machine.handle_input(now, bytes.get(talk.taken_bytes..).unwrap_or(b"")) {
-            Ok(len) => talk.taken_bytes += len,
+        match machine.handle_input(now, bytes.get(exchanged.consumed_bytes..).unwrap_or(b"")) {
+            Ok(len) => exchanged.consumed_bytes += len,
             Err(error) => {
-                talk.fault = Some(error);
+                exchanged.fault = Some(error);
                 continue;
             }
         }
-        if before == (talk.taken_bytes, talk.out_bytes) {
-            return talk;
+        if before == (exchanged.consumed_bytes, exchanged.out_bytes) {
+            return exchanged;
         }
     }
 }
@@ -342,4 +344,4 @@ fn write(link: &mut impl Link, bytes: &[u8], broken: &mut Option<LinkError>) -> 
 }
 
 /// How often one call reads, so that one peer that never stops does not keep all others waiting.
-const TURNS_MAX: usize = 16;
+const READS_MAX: usize = 16;

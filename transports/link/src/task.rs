@@ -4,15 +4,15 @@
 //! calls of [`blocking`](crate::blocking) are these, driven by one that never waits.
 //!
 //! One set of calls serves both generations of the protocol; which one is spoken is chosen when
-//! the conversation is [opened](Pmi::open). A call that the chosen one does not have says so
+//! the conversation is [opened](AsyncPmi::open). A call that the chosen one does not have says so
 //! without sending anything.
 //!
 //! [`pump`] is [`crate::pump()`] as a future, for a link that has no way to wake anybody.
 
 mod calls;
-mod more;
 mod opening;
-mod read;
+mod pmi2;
+mod reply;
 
 use embedded_io_async::{Read, Write};
 use pmi_core::client::{BUFFER_BYTES, Client, Event, FixedBuffer, Pmi2Buffer, State};
@@ -23,20 +23,20 @@ use pmi_core::machine::Machine;
 use pmi_core::storage::Buffer;
 use pmi_core::time::Instant;
 
-pub use self::more::Ring;
 pub use self::opening::{Opened, Opening, Prover};
-pub use self::read::{Codes, Spawned};
-use crate::{CallError, Carry, Link, Progress, PumpError};
+pub use self::pmi2::Ring;
+pub use self::reply::{Codes, Spawned};
+use crate::{CallError, Link, Progress, PumpError, PumpState};
 
 /// A conversation with a PMI server.
 ///
 /// Shape: `B` holds one answer, and `MESSAGE_BYTES` are for one question, on the stack of the call
 /// that runs. As it stands that is 2.8 KiB each, which is room for everything that either
-/// generation can say; [`Pmi1`] is for boards. `GENERATIONS` is the client's.
+/// generation can say; [`AsyncPmi1`] is for boards. `GENERATIONS` is the client's.
 /// A future that is dropped before it is done leaves its question open: every later call but
 /// [`abort`](Self::abort) then fails with [`Misuse::Busy`](pmi_core::error::Misuse::Busy).
 #[derive(Debug)]
-pub struct Pmi<
+pub struct AsyncPmi<
     IO,
     B = Pmi2Buffer,
     const MESSAGE_BYTES: usize = PMI2_FRAME,
@@ -47,21 +47,22 @@ pub struct Pmi<
 }
 
 /// A conversation in PMI-1, without the code for more: 1.6 KiB, and as much on the stack.
-pub type Pmi1<IO> = Pmi<IO, FixedBuffer, PMI1_LINE, 1>;
+pub type AsyncPmi1<IO> = AsyncPmi<IO, FixedBuffer, PMI1_LINE, 1>;
 
-pub(crate) type Answered<T, IO> = Result<T, CallError<<IO as embedded_io_async::ErrorType>::Error>>;
+pub(crate) type CallResult<T, IO> =
+    Result<T, CallError<<IO as embedded_io_async::ErrorType>::Error>>;
 
 /// Takes something out of an answer, once for each that comes.
 type Reader<'r> = dyn FnMut(&Reply<'_>) + Send + 'r;
 
-impl<IO: Read + Write> Pmi<IO> {
+impl<IO: Read + Write> AsyncPmi<IO> {
     /// Takes a connected stream; nothing is sent yet.
     pub const fn new(io: IO) -> Self {
         Self::with_buffer(io, Pmi2Buffer::new())
     }
 }
 
-impl<IO: Read + Write> Pmi1<IO> {
+impl<IO: Read + Write> AsyncPmi1<IO> {
     /// Takes a connected stream; nothing is sent yet.
     pub const fn over(io: IO) -> Self {
         Self::with_buffer(io, FixedBuffer::new())
@@ -69,7 +70,7 @@ impl<IO: Read + Write> Pmi1<IO> {
 }
 
 impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
-    Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
+    AsyncPmi<IO, B, MESSAGE_BYTES, GENERATIONS>
 {
     /// Takes a connected stream and an empty buffer; nothing is sent yet.
     pub const fn with_buffer(io: IO, buffer: B) -> Self {
@@ -89,28 +90,28 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Asks one question and reads its answers.
     // All calls share this, and read by a pointer: a copy for each would cost a small board more
     // than the calls themselves.
-    async fn ask(&mut self, request: &Request<'_>, read: &mut Reader<'_>) -> Answered<(), IO> {
-        self.hear_out().await?;
-        self.still_good()?;
-        self.say(request).await?;
-        self.answer(read).await
+    async fn call(&mut self, request: &Request<'_>, read: &mut Reader<'_>) -> CallResult<(), IO> {
+        self.drain().await?;
+        self.check_state()?;
+        self.send(request).await?;
+        self.recv_reply(read).await
     }
 
     /// A fault that came behind the last answer is told now.
-    const fn still_good(&self) -> Answered<(), IO> {
+    const fn check_state(&self) -> CallResult<(), IO> {
         match self.client.state() {
             State::Failed(error) => Err(CallError::Peer(error)),
             _ => Ok(()),
         }
     }
 
-    async fn say(&mut self, request: &Request<'_>) -> Answered<(), IO> {
+    async fn send(&mut self, request: &Request<'_>) -> CallResult<(), IO> {
         let mut message = [0; MESSAGE_BYTES];
         let (_, len) = self.client.say(request, &mut message)?;
         self.write(message.get(..len).unwrap_or(b"")).await
     }
 
-    async fn write(&mut self, bytes: &[u8]) -> Answered<(), IO> {
+    async fn write(&mut self, bytes: &[u8]) -> CallResult<(), IO> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let len = self.io.write(rest).await.map_err(CallError::Io)?;
@@ -122,22 +123,22 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         self.io.flush().await.map_err(CallError::Io)
     }
 
-    async fn answer(&mut self, read: &mut Reader<'_>) -> Answered<(), IO> {
-        while !self.hear(read).await? {}
+    async fn recv_reply(&mut self, read: &mut Reader<'_>) -> CallResult<(), IO> {
+        while !self.recv(read).await? {}
         Ok(())
     }
 
     /// Lets an answer end that nobody waits for: a refused [`put_all`](Self::put_all) may leave
     /// some behind.
-    async fn hear_out(&mut self) -> Answered<(), IO> {
+    async fn drain(&mut self) -> CallResult<(), IO> {
         while self.client.outstanding() == 0 && self.client.is_hearing() {
-            self.hear(&mut |_| {}).await?;
+            self.recv(&mut |_| {}).await?;
         }
         Ok(())
     }
 
     /// Reads once; true if the last answer was in it.
-    async fn hear(&mut self, read: &mut Reader<'_>) -> Answered<bool, IO> {
+    async fn recv(&mut self, read: &mut Reader<'_>) -> CallResult<bool, IO> {
         let mut bytes = [0; READ_BYTES];
         let len = self.io.read(&mut bytes).await.map_err(CallError::Io)?;
         if len == 0 {
@@ -155,7 +156,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
             if !matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
                 // Nothing may come behind the last answer. If it does, the machine remembers the
                 // fault, and the next call tells it: this one has its answer.
-                let _told_by_the_next_call = self.client.handle_input(NOW, rest);
+                let _reported_by_the_next_call = self.client.handle_input(NOW, rest);
                 return Ok(true);
             }
         }
@@ -175,7 +176,7 @@ pub async fn pump<I: Buffer, O: Buffer>(
     mut now: impl FnMut() -> Instant,
     machine: &mut impl Machine,
     link: &mut impl Link,
-    carry: &mut Carry<I, O>,
+    carry: &mut PumpState<I, O>,
     scratch: &mut [u8],
 ) -> Result<Progress, PumpError> {
     loop {

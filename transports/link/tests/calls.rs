@@ -177,7 +177,7 @@ fn every_call_waits_for_its_answer_however_it_is_cut() {
 #[test]
 fn every_call_can_be_awaited_however_it_is_cut() {
     for piece_bytes in [1, 2, 13, 1000] {
-        let mut pmi = task::Pmi::new(Awaited(script(piece_bytes, &ANSWERS)));
+        let mut pmi = task::AsyncPmi::new(Awaited(script(piece_bytes, &ANSWERS)));
         block_on(async { every_call!(pmi, await) });
         assert_eq!(pmi.into_inner().0.asked(), ASKED);
     }
@@ -335,7 +335,7 @@ fn codes_of_a_spawn_that_do_not_fit_are_left_out_whole() {
 #[test]
 fn a_group_meets_where_the_version_has_groups() {
     let answers = [INIT_1_2, "cmd=barrier_out rc=0 tag=7\n"];
-    let mut pmi = task::Pmi::new(Awaited(script(5, &answers)));
+    let mut pmi = task::AsyncPmi::new(Awaited(script(5, &answers)));
     block_on(async {
         pmi.init(Version::V1_2).await.unwrap();
         pmi.fence_group(Group::Ranks(b"0,2"), 7).await.unwrap();
@@ -345,7 +345,7 @@ fn a_group_meets_where_the_version_has_groups() {
 
 #[test]
 fn a_call_that_is_dropped_leaves_its_question_open() {
-    let mut pmi = task::Pmi::new(Awaited(script(5, &[INIT])));
+    let mut pmi = task::AsyncPmi::new(Awaited(script(5, &[INIT])));
     block_on(async {
         pmi.init(Version::V1_1).await.unwrap();
         assert!(poll_once(pmi.fence()).await.is_none());
@@ -360,7 +360,7 @@ fn calls_of_two_tasks_take_turns() {
     let talk = |name: &'static str| {
         let order = &order;
         async move {
-            let mut pmi = task::Pmi::new(Awaited(script(3, &[INIT, "cmd=barrier_out\n"])));
+            let mut pmi = task::AsyncPmi::new(Awaited(script(3, &[INIT, "cmd=barrier_out\n"])));
             pmi.init(Version::V1_1).await.unwrap();
             order.borrow_mut().push(name);
             pmi.fence().await.unwrap();
@@ -391,7 +391,7 @@ fn a_future_of_a_call_waits_without_spinning() {
             Ok(())
         }
     }
-    let mut pmi = task::Pmi::new(Silent);
+    let mut pmi = task::AsyncPmi::new(Silent);
     let mut call = pin!(pmi.init(Version::V1_1));
     block_on(poll_fn(|context| {
         assert!(call.as_mut().poll(context).is_pending());
@@ -406,7 +406,7 @@ fn a_call_can_go_on_in_another_thread_than_it_began_in() {
         call
     }
     let opening = task::Opening::new(Version::V2_0);
-    let mut pmi = task::Pmi::new(Awaited(script(1000, &[INIT, NAME])));
+    let mut pmi = task::AsyncPmi::new(Awaited(script(1000, &[INIT, NAME])));
     let fault = block_on(other_thread(pmi.open(&opening, &mut [])));
     assert!(matches!(fault, Err(CallError::Peer(PeerError::Version { .. }))), "{fault:?}");
     let mut out = [0; 4];

@@ -13,13 +13,18 @@ use pmi_core::error::{Code, Full, Misuse, PeerError};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::limits::PMI2_FRAME;
 use pmi_core::server::{Event, Peer};
-use pmi_link::task::{Opening, Pmi, Pmi1};
+use pmi_link::task::{AsyncPmi, AsyncPmi1, Opening};
 use pmi_link::{CallError, SpawnError};
 
 const PIECES: [usize; 4] = [1, 3, 100, usize::MAX];
 
-async fn open(server: &Shared, job: pmi_core::ids::JobId, rank: u32, piece: usize) -> Pmi<Stream> {
-    let mut pmi = Pmi::new(Stream::member(server, job, rank, piece));
+async fn open(
+    server: &Shared,
+    job: pmi_core::ids::JobId,
+    rank: u32,
+    piece: usize,
+) -> AsyncPmi<Stream> {
+    let mut pmi = AsyncPmi::new(Stream::member(server, job, rank, piece));
     let mut opening = Opening::new(Version::V2_0);
     opening.rank = Some(rank);
     let opened = pmi.open(&opening, &mut []).await.unwrap();
@@ -71,7 +76,7 @@ fn two_ranks_exchange_what_they_put_in_either_size_of_client() {
 }
 
 /// What a board would use that knows its values.
-type SmallPmi = Pmi<Stream, FixedBuffer, PMI1_LINE>;
+type SmallPmi = AsyncPmi<Stream, FixedBuffer, PMI1_LINE>;
 
 fn small(stream: Stream) -> SmallPmi {
     SmallPmi::with_buffer(stream, FixedBuffer::new())
@@ -82,7 +87,7 @@ fn a_client_without_frames_asks_for_none() {
     let server = server();
     let job = add_job(&server, "kvs_1", 1, None);
     block_on(async {
-        let mut pmi = Pmi1::over(Stream::member(&server, job, 0, 100));
+        let mut pmi = AsyncPmi1::over(Stream::member(&server, job, 0, 100));
         let what = "a version that is not spoken here";
         let unsayable = CallError::Misuse(Misuse::NotSayable { what });
         assert_eq!(pmi.init(Version::V2_0).await, Err(unsayable));
@@ -307,7 +312,7 @@ fn a_spawn_gives_the_new_job_and_what_it_has_been_given() {
                 server.borrow_mut().spawn_read(session);
                 server.borrow_mut().answer_spawn(session, exchange, made, codes).unwrap();
                 if let Ok(child) = made {
-                    let mut pmi = Pmi::new(Stream::member(&server, child, 0, piece));
+                    let mut pmi = AsyncPmi::new(Stream::member(&server, child, 0, piece));
                     let mut spawner = [0; 5];
                     let opening = Opening::new(Version::V2_0);
                     let opened = pmi.open(&opening, &mut spawner).await.unwrap();
@@ -337,7 +342,7 @@ fn a_caller_proves_its_secret_or_is_told_that_it_has_not() {
             let job = add_job(&server, "kvs_1", 4, None);
             let challenge = Some(Challenge::new(&secret, Nonce::new([7; 18])));
             let peer = Peer::Caller { job, deadline: None, challenge };
-            let mut pmi = Pmi::new(Stream::open(&server, peer, piece));
+            let mut pmi = AsyncPmi::new(Stream::open(&server, peer, piece));
             let mut opening = Opening::new(Version::V2_0);
             opening.rank = Some(3);
             let prover = |reply: &pmi_core::command::Reply<'_>| prove(proves_with?, reply);
@@ -351,7 +356,7 @@ fn a_caller_proves_its_secret_or_is_told_that_it_has_not() {
         let job = add_job(&server, "kvs_1", 4, None);
         let challenge = Some(Challenge::new(&secret, Nonce::new([7; 18])));
         let peer = Peer::Caller { job, deadline: None, challenge };
-        let mut pmi = Pmi::new(Stream::open(&server, peer, piece));
+        let mut pmi = AsyncPmi::new(Stream::open(&server, peer, piece));
         let mut opening = Opening::new(Version::V2_0);
         opening.rank = Some(3);
         opening.prover = Some(&|_| None);

@@ -13,7 +13,7 @@ use pmi_core::machine::Machine;
 use pmi_core::server::{self, Arrays, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place as Cell};
 use pmi_core::time::Instant;
-use pmi_link::{Carry, PumpError, flush, pump, task};
+use pmi_link::{PumpError, PumpState, flush, pump, task};
 
 const NOW: Instant = Instant::from_micros(7);
 const SIZE: u32 = 5;
@@ -30,12 +30,12 @@ fn store() -> Store {
 /// One end: a link and what is carried over from call to call.
 struct End {
     link: Pipe,
-    carry: Carry<Message>,
+    carry: PumpState<Message>,
 }
 
 impl End {
     fn new(link: Pipe) -> Self {
-        Self { link, carry: Carry::new(Message::new(), Message::new()) }
+        Self { link, carry: PumpState::new(Message::new(), Message::new()) }
     }
 }
 

@@ -8,7 +8,7 @@ use common::{ALL, BYTEWISE, GOOD, Pipe, pipe};
 use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
-use pmi_link::{Carry, LinkError, Progress, PumpError, flush, pump};
+use pmi_link::{LinkError, Progress, PumpError, PumpState, flush, pump};
 
 const NOW: Instant = Instant::ZERO;
 const BROKEN: PeerError = PeerError::TimedOut;
@@ -79,11 +79,15 @@ impl Machine for Echo {
 
 type Held = heapless::Vec<u8, 40>;
 
-fn carry() -> Carry<Held> {
-    Carry::new(Held::new(), Held::new())
+fn carry() -> PumpState<Held> {
+    PumpState::new(Held::new(), Held::new())
 }
 
-fn turn(echo: &mut Echo, link: &mut Pipe, carry: &mut Carry<Held>) -> Result<Progress, PumpError> {
+fn turn(
+    echo: &mut Echo,
+    link: &mut Pipe,
+    carry: &mut PumpState<Held>,
+) -> Result<Progress, PumpError> {
     pump(NOW, echo, link, carry, &mut [0; 64])
 }
 
@@ -169,7 +173,7 @@ fn a_machine_that_waits_for_its_owner_stops_the_reading() {
     let mut carry = carry();
     let progress = turn(&mut echo, &mut near, &mut carry).unwrap();
     assert!(progress.held && !progress.wants_read);
-    assert_eq!((far.hear().as_str(), carry.untaken_bytes()), ("?\n", 6));
+    assert_eq!((far.hear().as_str(), carry.unconsumed_bytes()), ("?\n", 6));
     far.say(b"even later\n");
     let reads = near.reads;
     assert!(turn(&mut echo, &mut near, &mut carry).unwrap().held);
@@ -204,7 +208,7 @@ fn the_bytes_before_a_fault_are_at_the_front_of_the_scratch() {
     far.say(b"!bad\n");
     let mut scratch = [0; 64];
     let error = pump(NOW, &mut Echo::default(), &mut near, &mut carry(), &mut scratch);
-    assert_eq!(error, Err(PumpError::Peer { error: BROKEN, heard_bytes: 5 }));
+    assert_eq!(error, Err(PumpError::Peer { error: BROKEN, received_bytes: 5 }));
     assert_eq!(&scratch[..5], b"!bad\n");
 }
 
@@ -227,7 +231,7 @@ fn the_end_comes_after_what_was_said_and_before_the_last_answer() {
     let mut echo = Echo::default();
     let mut carry = self::carry();
     turn(&mut echo, &mut near, &mut carry).unwrap();
-    let error = PumpError::Peer { error: PeerError::LeftEarly, heard_bytes: 0 };
+    let error = PumpError::Peer { error: PeerError::LeftEarly, received_bytes: 0 };
     assert_eq!(turn(&mut echo, &mut near, &mut carry), Err(error));
 }
 

@@ -6,7 +6,7 @@ use smoltcp::socket::tcp::{RecvError, Socket, State};
 /// A socket, lent for one turn.
 ///
 /// A socket that is still dialling or listening gives and takes nothing yet. Dropping the link
-/// gives the socket back as it is; [`hang_up`] closes it.
+/// gives the socket back as it is; [`close_socket`] closes it.
 #[derive(Debug)]
 pub struct SocketLink<'s, 'b>(&'s mut Socket<'b>);
 
@@ -50,7 +50,7 @@ impl Link for SocketLink<'_, '_> {
 /// Whoever goes on sending after that is told by a reset, as an operating system does. True comes
 /// when the peer has closed too, so that it is not left alone with its last segment; how long that
 /// may take is the socket's time-out or the caller's patience.
-pub fn hang_up(socket: &mut Socket<'_>) -> bool {
+pub fn close_socket(socket: &mut Socket<'_>) -> bool {
     if matches!(socket.state(), State::Closed | State::TimeWait) {
         return true;
     }

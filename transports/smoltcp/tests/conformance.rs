@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use net::{Faults, Net, PORT, server_at};
 use pmi_link::{Link, LinkError, Read, Wrote};
-use pmi_smoltcp::{SocketLink, hang_up};
+use pmi_smoltcp::{SocketLink, close_socket};
 use smoltcp::iface::SocketHandle;
 
 /// The stack, and the sockets whose owners are gone and that still have to hang up.
@@ -41,7 +41,7 @@ impl Drop for End {
 impl World {
     fn step(&mut self) {
         let Self { net, leaving } = self;
-        leaving.retain(|handle| !hang_up(net.socket(*handle)));
+        leaving.retain(|handle| !close_socket(net.socket(*handle)));
         net.step();
     }
 }

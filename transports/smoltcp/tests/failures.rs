@@ -1,4 +1,4 @@
-//! What a call and a desk say when the other end misbehaves, and that both can be used again.
+//! What a client and a acceptor say when the other end misbehaves, and that both can be used again.
 
 mod net;
 
@@ -11,15 +11,15 @@ use pmi_core::machine::Machine;
 use pmi_core::server::{Member, Phase};
 use pmi_core::time::Duration;
 use pmi_link::{LinkError, PumpError};
-use pmi_smoltcp::{Call, CallError, Line, Notice, Stage, hang_up};
+use pmi_smoltcp::{AcceptorEvent, ConnBuffer, ConnectionError, DialState, TcpClient, close_socket};
 use smoltcp::iface::SocketHandle;
 
-type Phone = Call<FixedBuffer, Line<64>, Line<2048>>;
+type Client = TcpClient<FixedBuffer, ConnBuffer<64>, ConnBuffer<2048>>;
 
 /// A caller with its socket, and a server's socket that the test speaks through.
 struct Scene {
     net: Net,
-    call: Phone,
+    client: Client,
     own: SocketHandle,
     server: SocketHandle,
 }
@@ -28,48 +28,50 @@ impl Scene {
     fn new() -> Self {
         let mut net = Net::new(5, Faults::default());
         let [own, server] = [(); 2].map(|()| net.add_socket(8192));
-        Self { net, call: Phone::new(), own, server }
+        Self { net, client: Client::new(), own, server }
     }
 
-    fn dial(&mut self) {
+    fn connect(&mut self) {
         let port = self.net.fresh_port();
         let socket = self.net.sockets.get_mut(self.own);
-        self.call.dial(socket, self.net.iface.context(), server_at(), port).unwrap();
+        self.client.connect(socket, self.net.iface.context(), server_at(), port).unwrap();
     }
 
-    fn turn(&mut self) -> Result<Stage, CallError> {
+    fn turn(&mut self) -> Result<DialState, ConnectionError> {
         self.net.step();
         let (now, socket) = (self.net.now(), self.net.sockets.get_mut(self.own));
-        self.call.turn(now, socket, &mut [0; 4096])
+        self.client.poll(now, socket, &mut [0; 4096])
     }
 
     /// Opens a conversation and lets the server say `answers`, one to each question.
-    fn talk(&mut self, answers: &[&[u8]]) -> Result<(), CallError> {
+    fn talk(&mut self, answers: &[&[u8]]) -> Result<(), ConnectionError> {
         self.net.socket(self.server).listen(PORT).unwrap();
-        self.dial();
-        while self.turn()? != Stage::Talking {}
+        self.connect();
+        while self.turn()? != DialState::Connected {}
         let get =
             Request::Get { place: Place::Job(Some("kvs_1".into())), key: "k".into(), wait: false };
         for (request, answer) in [Request::Init { version: Version::V1_1 }, get].iter().zip(answers)
         {
-            self.call.client().start(request).unwrap();
+            self.client.client().start(request).unwrap();
             while !self.net.socket(self.server).can_recv() {
                 self.turn()?;
             }
             self.net.socket(self.server).recv(|bytes| (bytes.len(), ())).unwrap();
             self.net.socket(self.server).send_slice(answer).unwrap();
-            while self.call.event().is_none() {
+            while self.client.poll_event().is_none() {
                 self.turn()?;
             }
         }
         Ok(())
     }
 
-    /// Ends both sides, and shows that the same call can have a whole conversation afterwards.
+    /// Ends both sides, and shows that the same client can have a whole conversation afterwards.
     fn can_be_used_again(mut self) {
         for _ in 0..100_000 {
             let _still_hanging_up = self.turn();
-            if hang_up(self.net.socket(self.server)) && self.call.stage() == Stage::Over {
+            if close_socket(self.net.socket(self.server))
+                && self.client.state() == DialState::Closed
+            {
                 break;
             }
         }
@@ -79,20 +81,20 @@ impl Scene {
 
 const INIT: &[u8] = b"cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n";
 
-fn peer(error: PeerError) -> impl Fn(&CallError) -> bool {
-    move |found| matches!(found, CallError::Pump(PumpError::Peer { error: e, .. }) if *e == error)
+fn peer(error: PeerError) -> impl Fn(&ConnectionError) -> bool {
+    move |found| matches!(found, ConnectionError::Pump(PumpError::Peer { error: e, .. }) if *e == error)
 }
 
 #[test]
 fn nobody_listens() {
     let mut scene = Scene::new();
-    scene.dial();
+    scene.connect();
     let error = loop {
         if let Err(error) = scene.turn() {
             break error;
         }
     };
-    assert_eq!((error, scene.call.stage()), (CallError::NoAnswer, Stage::Over));
+    assert_eq!((error, scene.client.state()), (ConnectionError::Unreachable, DialState::Closed));
     scene.can_be_used_again();
 }
 
@@ -128,21 +130,21 @@ fn a_server_that_goes_in_the_middle_is_noticed() {
     scene.talk(&[INIT]).unwrap();
     scene.net.socket(scene.server).abort();
     let error = std::iter::from_fn(|| Some(scene.turn())).find_map(Result::err).unwrap();
-    assert_eq!(error, CallError::Pump(PumpError::Link(LinkError::Reset)));
+    assert_eq!(error, ConnectionError::Pump(PumpError::Link(LinkError::Reset)));
     scene.can_be_used_again();
 }
 
 #[test]
 fn a_call_can_be_abandoned_and_asks_nothing_before_it_is_dialled() {
     let mut scene = Scene::new();
-    let mut call = Phone::new();
+    let mut client = Client::new();
     let init = Request::Init { version: Version::V1_1 };
-    let asked = call.ask(&init, |call| Ok::<_, CallError>(call.stage()), |_| ());
-    assert_eq!(asked, Err(CallError::NotConnected));
+    let asked = client.request(&init, |client| Ok::<_, ConnectionError>(client.state()), |_| ());
+    assert_eq!(asked, Err(ConnectionError::NotConnected));
 
     scene.talk(&[INIT]).unwrap();
-    scene.call.abandon(scene.net.sockets.get_mut(scene.own));
-    while scene.turn() != Ok(Stage::Over) {}
+    scene.client.abort(scene.net.sockets.get_mut(scene.own));
+    while scene.turn() != Ok(DialState::Closed) {}
     scene.net.step();
     assert!(!scene.net.socket(scene.server).is_open(), "the server was told by a reset");
     scene.can_be_used_again();
@@ -153,20 +155,20 @@ fn joined(
     net: &mut Net,
     office: &mut Office,
     id: u64,
-) -> (Phone, SocketHandle, Result<(), CallError>) {
-    let (mut call, own) = (Phone::new(), net.add_socket(512));
+) -> (Client, SocketHandle, Result<(), ConnectionError>) {
+    let (mut client, own) = (Client::new(), net.add_socket(512));
     let port = net.fresh_port();
-    call.dial(net.sockets.get_mut(own), net.iface.context(), server_at(), port).unwrap();
-    let mut turn = |call: &mut Phone| {
+    client.connect(net.sockets.get_mut(own), net.iface.context(), server_at(), port).unwrap();
+    let mut turn = |client: &mut Client| {
         net.step();
         office.turn(net);
-        call.turn(net.now(), net.sockets.get_mut(own), &mut [0; 4096])
+        client.poll(net.now(), net.sockets.get_mut(own), &mut [0; 4096])
     };
     let init = Request::Init { version: Version::V1_1 };
-    let told = call
-        .ask(&Request::InitAck { id }, &mut turn, |_| ())
-        .and_then(|()| call.ask(&init, &mut turn, |_| ()));
-    (call, own, told)
+    let told = client
+        .request(&Request::InitAck { id }, &mut turn, |_| ())
+        .and_then(|()| client.request(&init, &mut turn, |_| ()));
+    (client, own, told)
 }
 
 #[test]
@@ -200,7 +202,10 @@ fn a_node_that_vanishes_is_a_lost_rank() {
         office.turn(&mut net);
     }
     let error = PumpError::Link(LinkError::Reset);
-    assert_eq!(office.notices, [Notice::Broken { job: office.job, rank: Some(Rank(1)), error }]);
+    assert_eq!(
+        office.notices,
+        [AcceptorEvent::Disconnected { job: office.job, rank: Some(Rank(1)), error }]
+    );
     let job = office.server.job(office.job).unwrap();
     assert_eq!(job.member(Rank(1)).unwrap().phase(), Phase::Lost);
 }
@@ -211,21 +216,21 @@ fn a_caller_too_many_is_refused_and_a_place_that_is_free_again_is_given_away() {
     let mut office = Office::new(&mut net, vec![Member::new(0, 0); 6]);
     let mut calls: Vec<_> = (0..4).map(|id| joined(&mut net, &mut office, id)).collect();
     assert!(calls.iter().all(|(_, _, told)| told.is_ok()));
-    let (mut late, own) = (Phone::new(), net.add_socket(512));
+    let (mut late, own) = (Client::new(), net.add_socket(512));
     let port = net.fresh_port();
-    late.dial(net.sockets.get_mut(own), net.iface.context(), server_at(), port).unwrap();
+    late.connect(net.sockets.get_mut(own), net.iface.context(), server_at(), port).unwrap();
     // As with every stack: the port has no listener left.
     let refused = std::iter::from_fn(|| {
         net.step();
-        Some(late.turn(net.now(), net.sockets.get_mut(own), &mut [0; 4096]))
+        Some(late.poll(net.now(), net.sockets.get_mut(own), &mut [0; 4096]))
     });
-    assert_eq!({ refused }.find_map(Result::err), Some(CallError::NoAnswer));
-    let (call, handle, _) = &mut calls[0];
-    call.client().start(&Request::Finalize).unwrap();
-    while !call.client().is_finished() || call.stage() != Stage::Over {
+    assert_eq!({ refused }.find_map(Result::err), Some(ConnectionError::Unreachable));
+    let (client, handle, _) = &mut calls[0];
+    client.client().start(&Request::Finalize).unwrap();
+    while !client.client().is_finished() || client.state() != DialState::Closed {
         net.step();
         office.turn(&mut net);
-        call.turn(net.now(), net.sockets.get_mut(*handle), &mut [0; 4096]).unwrap();
+        client.poll(net.now(), net.sockets.get_mut(*handle), &mut [0; 4096]).unwrap();
     }
     let (_, _, told) = joined(&mut net, &mut office, 5);
     assert_eq!(told, Ok(()));

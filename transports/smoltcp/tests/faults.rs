@@ -7,12 +7,12 @@ use pmi_core::client::{Event, FixedBuffer};
 use pmi_core::command::{Answer, Group, Place, Request, Text, Version};
 use pmi_core::server::Member;
 use pmi_core::time::{Duration, Instant};
-use pmi_smoltcp::{Call, Line, Stage};
+use pmi_smoltcp::{ConnBuffer, DialState, TcpClient};
 use smoltcp::iface::SocketHandle;
 
 /// A rank that goes through its life one question at a time.
 struct Rank {
-    call: Call<FixedBuffer, Line<64>, Line<2048>>,
+    client: TcpClient<FixedBuffer, ConnBuffer<64>, ConnBuffer<2048>>,
     handle: SocketHandle,
     id: u32,
     asked: usize,
@@ -23,15 +23,15 @@ impl Rank {
     fn new(net: &mut Net, id: u32) -> Self {
         let handle = net.add_socket(512);
         let port = net.fresh_port();
-        let mut call = Call::new();
+        let mut client = TcpClient::new();
         let socket = net.sockets.get_mut(handle);
-        call.dial(socket, net.iface.context(), server_at(), port).unwrap();
-        Self { call, handle, id, asked: 0, answered: 0 }
+        client.connect(socket, net.iface.context(), server_at(), port).unwrap();
+        Self { client, handle, id, asked: 0, answered: 0 }
     }
 
     /// Asks the next question, if the last one was answered.
     fn ask(&mut self, size: u32) {
-        if self.asked > self.answered || self.call.stage() != Stage::Talking {
+        if self.asked > self.answered || self.client.state() != DialState::Connected {
             return;
         }
         let own = Place::Job(None);
@@ -53,7 +53,7 @@ impl Rank {
             }
             _ => Request::Finalize,
         };
-        self.call.client().start(&request).unwrap();
+        self.client.client().start(&request).unwrap();
         self.asked += 1;
         drop((key, value));
     }
@@ -61,8 +61,8 @@ impl Rank {
     fn turn(&mut self, net: &mut Net, size: u32) {
         self.ask(size);
         let (now, socket) = (net.now(), net.sockets.get_mut(self.handle));
-        self.call.turn(now, socket, &mut [0; 4096]).unwrap();
-        let Some(Event::Reply { reply, .. }) = self.call.event() else { return };
+        self.client.poll(now, socket, &mut [0; 4096]).unwrap();
+        let Some(Event::Reply { reply, .. }) = self.client.poll_event() else { return };
         assert!(reply.code.is_success(), "{reply:?}");
         if let Some(peer) = self.answered.checked_sub(5).filter(|peer| *peer < size as usize) {
             let expected = card(u32::try_from(peer).unwrap());
@@ -82,7 +82,7 @@ fn run(seed: u64, size: u32, faults: Faults) -> Instant {
     let mut office = Office::new(&mut net, vec![Member::new(0, 0); size as usize]);
     let mut ranks: Vec<Rank> = (0..size).map(|id| Rank::new(&mut net, id)).collect();
     let limit = Instant::ZERO.plus(Duration::from_secs(3_600));
-    while !ranks.iter().all(|rank| rank.call.stage().is_over()) || !office.desk.is_quiet() {
+    while !ranks.iter().all(|rank| rank.client.state().is_closed()) || !office.acceptor.is_idle() {
         assert!(net.now() < limit, "seed {seed}: nothing ends");
         net.step();
         office.turn(&mut net);

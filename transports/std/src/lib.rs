@@ -23,7 +23,7 @@
 //! | [`mod@env`] | what the environment says about the server, decided without touching it |
 //! | [`Stream`] | an inherited descriptor, a Unix socket or a TCP connection, that waits |
 //! | [`NonBlocking`] | the same as a [`Link`](pmi_link::Link) for [`pmi_link::pump()`] |
-//! | [`Bounded`] | a [`Buffer`](pmi_core::storage::Buffer) on the heap |
+//! | [`BoundedBuf`] | a [`Buffer`](pmi_core::storage::Buffer) on the heap |
 //! | `pmix` | the calls of a client of PMIx, with the feature of that name |
 //! | `tls` | connections under TLS, with the feature of that name |
 //! | [`Notices`] | a second connection, on which the server tells of checkpoints and of the end of the job |
@@ -53,6 +53,6 @@ pub use connect::{
 };
 pub use nonblocking::NonBlocking;
 pub use notices::Notices;
-pub use pmi_link::heap::Bounded;
+pub use pmi_link::heap::BoundedBuf;
 pub use shared::Shared;
 pub use stream::Stream;

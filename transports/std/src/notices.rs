@@ -11,7 +11,7 @@ use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_link::CallError;
 
-use crate::Bounded;
+use crate::BoundedBuf;
 use crate::connect::{ConnectError, reach};
 use crate::env::{Environment, Speaks, Way};
 use crate::stream::Stream;
@@ -41,7 +41,7 @@ use crate::stream::Stream;
 #[derive(Debug)]
 pub struct Notices {
     stream: Stream,
-    listener: Listener<Bounded>,
+    listener: Listener<BoundedBuf>,
     /// What was read, and how much of it the machine has taken.
     bytes: [u8; READ_BYTES],
     held: std::ops::Range<usize>,
@@ -76,7 +76,7 @@ impl Notices {
             Speaks::Only(version) => version,
             Speaks::Newest => Version::V2_0,
         };
-        let buffer = Bounded::new(LISTENER_BYTES);
+        let buffer = BoundedBuf::new(LISTENER_BYTES);
         let listener = Listener::new(buffer, id, signal, version).map_err(CallError::Misuse)?;
         let stream = reach(environment)?;
         let mut notices = Self { stream, listener, bytes: [0; READ_BYTES], held: 0..0 };

@@ -40,7 +40,7 @@ use crate::stream::Stream;
 
 /// A handle on a conversation; each thread has its own, and all calls may be made at once.
 ///
-/// The calls and what they send are those of [`pmi_link::task::Pmi`]; what they read is owned.
+/// The calls and what they send are those of [`pmi_link::task::AsyncPmi`]; what they read is owned.
 ///
 /// # Errors
 ///
@@ -80,13 +80,13 @@ impl Shared {
         Ok(Self(Arc::new(Wire::new(stream)?)))
     }
 
-    /// Says who dialled in; see [`greet`](pmi_link::task::Pmi::greet).
+    /// Says who dialled in; see [`greet`](pmi_link::task::AsyncPmi::greet).
     pub fn greet(&self, id: u64) -> Answered<Identity<'static>> {
         self.ask(&Request::InitAck { id })?.done()?;
         self.identity().ok_or(CallError::Peer(PeerError::LeftEarly))
     }
 
-    /// Opens the conversation; see [`open`](pmi_link::task::Pmi::open). Gives the version that is
+    /// Opens the conversation; see [`open`](pmi_link::task::AsyncPmi::open). Gives the version that is
     /// spoken, and the id of the job that has spawned this one.
     pub fn open(&self, opening: &Opening<'_>) -> Answered<(Version, Option<Vec<u8>>)> {
         self.ask(&Request::Init { version: opening.version })?.done()?;
@@ -105,7 +105,7 @@ impl Shared {
         self.0.talk().client.identity()
     }
 
-    /// Asks for the longest name, key and value; see [`maxes`](pmi_link::task::Pmi::maxes).
+    /// Asks for the longest name, key and value; see [`maxes`](pmi_link::task::AsyncPmi::maxes).
     pub fn maxes(&self) -> Answered<Maxes> {
         if self.has_frames() {
             return Ok(self.0.talk().client.maxes());
@@ -113,7 +113,7 @@ impl Shared {
         self.ask(&Request::Maxes)?.maxes()
     }
 
-    /// Asks which program of the launch this is; see [`appnum`](pmi_link::task::Pmi::appnum).
+    /// Asks which program of the launch this is; see [`appnum`](pmi_link::task::AsyncPmi::appnum).
     pub fn appnum(&self) -> Answered<Option<u32>> {
         if self.has_frames() {
             return Ok(self.identity().and_then(|who| u32::try_from(who.appnum).ok()));
@@ -122,7 +122,7 @@ impl Shared {
     }
 
     /// Asks how many processes there can be; see
-    /// [`universe_size`](pmi_link::task::Pmi::universe_size).
+    /// [`universe_size`](pmi_link::task::AsyncPmi::universe_size).
     pub fn universe_size(&self) -> Answered<Option<u32>> {
         if !self.has_frames() {
             return self.ask(&Request::UniverseSize)?.number();
@@ -143,77 +143,77 @@ impl Shared {
         learnt.ok_or(CallError::Peer(PeerError::LeftEarly))
     }
 
-    /// Stores a value; see [`put`](pmi_link::task::Pmi::put).
+    /// Stores a value; see [`put`](pmi_link::task::AsyncPmi::put).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Answered<()> {
         let (key, value) = (Text::plain(key), Text::plain(value));
         self.ask(&Request::Put { place: Place::Job(None), key, value })?.done()
     }
 
-    /// Reads a value; see [`get`](pmi_link::task::Pmi::get).
+    /// Reads a value; see [`get`](pmi_link::task::AsyncPmi::get).
     pub fn get(&self, key: &[u8]) -> Answered<Option<Vec<u8>>> {
         self.ask(&read(Place::Job(None), key, false))?.value()
     }
 
-    /// Reads from the space of another job; see [`get_from`](pmi_link::task::Pmi::get_from).
+    /// Reads from the space of another job; see [`get_from`](pmi_link::task::AsyncPmi::get_from).
     pub fn get_from(&self, job: &[u8], key: &[u8]) -> Answered<Option<Vec<u8>>> {
         self.ask(&read(Place::Job(Some(Text::plain(job))), key, false))?.value()
     }
 
-    /// Waits for every rank of the job; see [`fence`](pmi_link::task::Pmi::fence).
+    /// Waits for every rank of the job; see [`fence`](pmi_link::task::AsyncPmi::fence).
     pub fn fence(&self) -> Answered<()> {
         self.ask(&Request::Fence { group: Group::World, tag: None })?.done()
     }
 
-    /// Waits for every rank of a group; see [`fence_group`](pmi_link::task::Pmi::fence_group).
+    /// Waits for every rank of a group; see [`fence_group`](pmi_link::task::AsyncPmi::fence_group).
     pub fn fence_group(&self, group: Group<'_>, tag: u32) -> Answered<()> {
         self.ask(&Request::Fence { group, tag: Some(tag) })?.done()
     }
 
-    /// Stores an attribute of this node; see [`put_node`](pmi_link::task::Pmi::put_node).
+    /// Stores an attribute of this node; see [`put_node`](pmi_link::task::AsyncPmi::put_node).
     pub fn put_node(&self, key: &[u8], value: &[u8]) -> Answered<()> {
         let (key, value) = (Text::plain(key), Text::plain(value));
         self.ask(&Request::Put { place: Place::Node, key, value })?.done()
     }
 
-    /// Reads an attribute of this node; see [`get_node`](pmi_link::task::Pmi::get_node).
+    /// Reads an attribute of this node; see [`get_node`](pmi_link::task::AsyncPmi::get_node).
     pub fn get_node(&self, key: &[u8], wait: bool) -> Answered<Option<Vec<u8>>> {
         self.ask(&read(Place::Node, key, wait))?.value()
     }
 
     /// Reads an attribute of this node that is numbers; see
-    /// [`node_numbers`](pmi_link::task::Pmi::node_numbers).
+    /// [`node_numbers`](pmi_link::task::AsyncPmi::node_numbers).
     pub fn node_numbers(&self, key: &[u8], wait: bool) -> Answered<Option<Vec<i32>>> {
         self.ask(&read(Place::Node, key, wait))?.numbers()
     }
 
-    /// Reads an attribute of the job; see [`job_attribute`](pmi_link::task::Pmi::job_attribute).
+    /// Reads an attribute of the job; see [`job_attribute`](pmi_link::task::AsyncPmi::job_attribute).
     pub fn job_attribute(&self, key: &[u8]) -> Answered<Option<Vec<u8>>> {
         self.ask(&read(self.attributes(), key, false))?.value()
     }
 
     /// Reads an attribute of the job that is numbers; see
-    /// [`job_numbers`](pmi_link::task::Pmi::job_numbers).
+    /// [`job_numbers`](pmi_link::task::AsyncPmi::job_numbers).
     pub fn job_numbers(&self, key: &[u8]) -> Answered<Option<Vec<i32>>> {
         self.ask(&read(self.attributes(), key, false))?.numbers()
     }
 
-    /// Makes a port known; see [`publish`](pmi_link::task::Pmi::publish).
+    /// Makes a port known; see [`publish`](pmi_link::task::AsyncPmi::publish).
     pub fn publish(&self, service: &[u8], port: &[u8]) -> Answered<()> {
         let (service, port) = (Text::plain(service), Text::plain(port));
         self.ask(&Request::Publish { service, port })?.done()
     }
 
-    /// Reads the port of a service; see [`lookup`](pmi_link::task::Pmi::lookup).
+    /// Reads the port of a service; see [`lookup`](pmi_link::task::AsyncPmi::lookup).
     pub fn lookup(&self, service: &[u8]) -> Answered<Option<Vec<u8>>> {
         self.ask(&Request::Lookup { service: Text::plain(service) })?.value()
     }
 
-    /// Takes a published name back; see [`unpublish`](pmi_link::task::Pmi::unpublish).
+    /// Takes a published name back; see [`unpublish`](pmi_link::task::AsyncPmi::unpublish).
     pub fn unpublish(&self, service: &[u8]) -> Answered<()> {
         self.ask(&Request::Unpublish { service: Text::plain(service) })?.done()
     }
 
-    /// Asks for new processes and waits until they run; see [`spawn`](pmi_link::task::Pmi::spawn).
+    /// Asks for new processes and waits until they run; see [`spawn`](pmi_link::task::AsyncPmi::spawn).
     /// In PMI-2 no other thread waits with this one.
     ///
     /// # Errors
@@ -224,22 +224,22 @@ impl Shared {
         self.0.hear(ticket)?.spawned()
     }
 
-    /// Connects this job with another; see [`connect_job`](pmi_link::task::Pmi::connect_job).
+    /// Connects this job with another; see [`connect_job`](pmi_link::task::AsyncPmi::connect_job).
     pub fn connect_job(&self, job: &[u8]) -> Answered<()> {
         self.ask(&Request::Connect { job: Text::plain(job) })?.done()
     }
 
-    /// Takes a connection back; see [`disconnect_job`](pmi_link::task::Pmi::disconnect_job).
+    /// Takes a connection back; see [`disconnect_job`](pmi_link::task::AsyncPmi::disconnect_job).
     pub fn disconnect_job(&self, job: &[u8]) -> Answered<()> {
         self.ask(&Request::Disconnect { job: Text::plain(job) })?.done()
     }
 
-    /// Hears the values of both neighbours; see [`ring`](pmi_link::task::Pmi::ring).
+    /// Hears the values of both neighbours; see [`ring`](pmi_link::task::AsyncPmi::ring).
     pub fn ring(&self, left: &[u8], right: &[u8]) -> Answered<Neighbours> {
         self.ask(&Request::Ring { left: Text::plain(left), right: Text::plain(right) })?.ring()
     }
 
-    /// Reads the whole space of a job; see [`get_all`](pmi_link::task::Pmi::get_all).
+    /// Reads the whole space of a job; see [`get_all`](pmi_link::task::AsyncPmi::get_all).
     pub fn get_all(&self, job: &[u8]) -> Answered<Vec<(Vec<u8>, Vec<u8>)>> {
         let ticket = self.0.say(&Request::GetAll { job: Text::plain(job) })?;
         let mut pairs = Vec::new();
@@ -252,7 +252,7 @@ impl Shared {
         }
     }
 
-    /// Copies pairs into the space of a job; see [`put_all`](pmi_link::task::Pmi::put_all).
+    /// Copies pairs into the space of a job; see [`put_all`](pmi_link::task::AsyncPmi::put_all).
     pub fn put_all(&self, job: &[u8], pairs: &[Pair<'_>]) -> Answered<()> {
         // What is announced must follow, so all is looked at before.
         for pair in pairs {
@@ -270,14 +270,14 @@ impl Shared {
         self.0.hear(ticket)?.done()
     }
 
-    /// Ends the whole job; see [`abort`](pmi_link::task::Pmi::abort). Every other call fails.
+    /// Ends the whole job; see [`abort`](pmi_link::task::AsyncPmi::abort). Every other call fails.
     pub fn abort(&self, code: i32, message: &[u8]) -> Answered<()> {
         let message = Text::plain(message);
         self.0.say_abort(&Request::Abort { code: Some(code), world: true, message })
     }
 
     /// Says goodbye, once every other call has ended; see
-    /// [`finalize`](pmi_link::task::Pmi::finalize).
+    /// [`finalize`](pmi_link::task::AsyncPmi::finalize).
     pub fn finalize(&self) -> Answered<()> {
         self.ask(&Request::Finalize)?.done()
     }

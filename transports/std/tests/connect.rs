@@ -13,13 +13,15 @@ use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place};
-use pmi_link::{CallError, Carry, Link, PumpError, pump};
+use pmi_link::{CallError, Link, PumpError, PumpState, pump};
 use pmi_std::env::{Environment, Sockets, Speaks, Way};
-use pmi_std::{Bounded, Clock, ConnectError, NonBlocking, Stream, connect_by, connect_shared_by};
+use pmi_std::{
+    BoundedBuf, Clock, ConnectError, NonBlocking, Stream, connect_by, connect_shared_by,
+};
 
 type Store = Arena<Vec<Place>, Vec<u8>>;
 
-type Heap = Arrays<Bounded, Store, Vec<Member>, 4, 1, 1>;
+type Heap = Arrays<BoundedBuf, Store, Vec<Member>, 4, 1, 1>;
 
 /// Serves one peer until it has said goodbye, with a job of one, or of four if it dials in.
 fn serve(stream: Stream, dials: bool) {
@@ -35,8 +37,8 @@ fn serve_over(mut link: impl Link, dials: bool, challenge: Option<Challenge>) {
     let job = server.add_job(spec, vec![Member::new(0, 0); size], store()).unwrap();
     let member = Peer::Member { job, rank: Rank(0) };
     let peer = if dials { Peer::Caller { job, deadline: None, challenge } } else { member };
-    let id = server.open(peer, Bounded::new(MESSAGE_BYTES), [None]).unwrap();
-    let mut carry = Carry::new(Bounded::new(MESSAGE_BYTES), Bounded::new(MESSAGE_BYTES));
+    let id = server.open(peer, BoundedBuf::new(MESSAGE_BYTES), [None]).unwrap();
+    let mut carry = PumpState::new(BoundedBuf::new(MESSAGE_BYTES), BoundedBuf::new(MESSAGE_BYTES));
     let (clock, mut scratch) = (Clock::start(), vec![0; 8192]);
     loop {
         let mut session = server.session(id).unwrap();

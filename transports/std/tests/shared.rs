@@ -17,12 +17,12 @@ use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_link::blocking::Opening;
-use pmi_link::{CallError, Carry, PumpError, SpawnError, pump};
-use pmi_std::{Bounded, Clock, NonBlocking, Shared, Stream};
+use pmi_link::{CallError, PumpError, PumpState, SpawnError, pump};
+use pmi_std::{BoundedBuf, Clock, NonBlocking, Shared, Stream};
 
 type Store = Arena<Vec<Place>, Vec<u8>>;
 
-type Heap = Arrays<Bounded, Store, Vec<Member>, 4, 4, 4>;
+type Heap = Arrays<BoundedBuf, Store, Vec<Member>, 4, 4, 4>;
 
 fn store() -> Store {
     Arena::new(vec![Place::FREE; 256], vec![0; 1 << 18])
@@ -47,8 +47,8 @@ fn serve(streams: Vec<UnixStream>, asks: Option<Challenge>, may_spawn: Arc<Atomi
             Some(challenge) => Peer::Caller { job, deadline: None, challenge: Some(challenge) },
             None => Peer::Member { job, rank: Rank(rank) },
         };
-        let id = server.open(peer, Bounded::new(MESSAGE_BYTES), [const { None }; 4]).unwrap();
-        let carry = Carry::new(Bounded::new(MESSAGE_BYTES), Bounded::new(1 << 16));
+        let id = server.open(peer, BoundedBuf::new(MESSAGE_BYTES), [const { None }; 4]).unwrap();
+        let carry = PumpState::new(BoundedBuf::new(MESSAGE_BYTES), BoundedBuf::new(1 << 16));
         links.push((id, NonBlocking::unix(stream).unwrap(), carry));
     }
     let (clock, mut scratch) = (Clock::start(), vec![0; 1 << 15]);

@@ -35,7 +35,7 @@ extern "C" {
     pub(crate) fn send(this: &WebSocket, bytes: &Uint8Array) -> Result<(), JsValue>;
 
     #[wasm_bindgen(method, js_name = close)]
-    pub(crate) fn hang_up(this: &WebSocket);
+    pub(crate) fn close(this: &WebSocket);
 
     pub(crate) type Target;
 
@@ -57,16 +57,16 @@ extern "C" {
     fn set_timeout(then: &Function, milliseconds: u32) -> JsValue;
 }
 
-/// Calls `hear` for every `event` of `target`, for as long as there is a target.
-pub(crate) fn on(target: &JsValue, event: &str, hear: impl FnMut(Event) + 'static) {
+/// Calls `on_event` for every `event` of `target`, for as long as there is a target.
+pub(crate) fn on(target: &JsValue, event: &str, on_event: impl FnMut(Event) + 'static) {
     // The collector of JavaScript drops the closure with the target. Whoever is not there any more to
-    // hear an event is known by `hear` itself.
-    let listener = Closure::<dyn FnMut(Event)>::new(hear).into_js_value();
+    // on_event an event is known by `on_event` itself.
+    let listener = Closure::<dyn FnMut(Event)>::new(on_event).into_js_value();
     target.unchecked_ref::<Target>().add_event_listener(event, listener.unchecked_ref());
 }
 
 /// Calls `then` once, a little later.
-pub(crate) fn later(milliseconds: u32, then: impl FnOnce() + 'static) {
+pub(crate) fn call_later(milliseconds: u32, then: impl FnOnce() + 'static) {
     let then = Closure::once_into_js(then);
     set_timeout(then.unchecked_ref(), milliseconds);
 }

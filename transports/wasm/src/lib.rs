@@ -6,7 +6,7 @@
 //! | [`Port`] | a `MessagePort` as a [`Link`](pmi_link::Link): to a worker, a frame, another page |
 //! | [`Socket`] | a `WebSocket` as a [`Link`](pmi_link::Link): to a launcher |
 //! | [`Stream`] | either of them for the calls of a client, which are futures ([`pmi_link::task`]) |
-//! | [`Desk`] | links that speak for a [`Server`](pmi_core::server::Server): the page is a process manager |
+//! | [`PortServer`] | links that speak for a [`Server`](pmi_core::server::Server): the page is a process manager |
 //! | [`Clock`] | the clock of the page |
 //!
 //! Nothing here blocks, since an event loop must not. What waits is a future, and it is woken by
@@ -16,13 +16,13 @@
 //!
 //! ```no_run
 //! use pmi_core::command::Version;
-//! use pmi_link::task::{Opening, Pmi};
+//! use pmi_link::task::{Opening, AsyncPmi};
 //! use pmi_wasm::{Port, Stream};
 //! use wasm_bindgen::JsValue;
 //!
 //! /// The page has posted the port, the rank and the number of ranks.
 //! async fn rank(port: JsValue, rank: u32, size: u32) -> Option<Vec<u8>> {
-//!     let mut pmi = Pmi::new(Stream::new(Port::new(port)));
+//!     let mut pmi = AsyncPmi::new(Stream::new(Port::new(port)));
 //!     let opening = Opening::new(Version::V1_1);
 //!     pmi.open(&opening, &mut []).await.ok()?;
 //!     pmi.kvsname().await.ok()?;
@@ -36,16 +36,16 @@
 //! ```
 
 mod clock;
-mod desk;
-mod inlet;
 mod js;
 mod port;
+mod port_server;
+mod receive_queue;
 mod socket;
 mod stream;
 
 pub use clock::Clock;
-pub use desk::{Desk, Heap, Notice};
-pub use inlet::Awaited;
 pub use port::Port;
+pub use port_server::{HeapStorage, PortServer, PortServerEvent};
+pub use receive_queue::AsyncLink;
 pub use socket::Socket;
 pub use stream::{Stream, StreamError};

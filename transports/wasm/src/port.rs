@@ -7,8 +7,8 @@ use js_sys::Uint8Array;
 use pmi_link::{Link, LinkError, Read, Wrote};
 use wasm_bindgen::{JsCast, JsValue};
 
-use crate::inlet::{Awaited, Inlet, Shared};
 use crate::js::{self, MessagePort};
+use crate::receive_queue::{AsyncLink, ReceiveQueue, SharedQueue};
 
 /// A `MessagePort`, whose other end is one of these, too.
 ///
@@ -20,33 +20,33 @@ use crate::js::{self, MessagePort};
 #[derive(Debug)]
 pub struct Port {
     port: MessagePort,
-    inlet: Shared,
-    /// Taken from the inlet, and not said.
-    unsaid_bytes: u32,
+    queue: SharedQueue,
+    /// Taken from the queue, and not said.
+    consumed_bytes: u32,
 }
 
 impl Port {
     /// Takes over a port that nobody else listens on.
     pub fn new(port: JsValue) -> Self {
-        let inlet = Shared::default();
-        let weak = Rc::downgrade(&inlet);
+        let queue = SharedQueue::default();
+        let weak = Rc::downgrade(&queue);
         js::on(&port, "message", move |event| {
-            if let Some(inlet) = weak.upgrade() {
-                take(&mut inlet.borrow_mut(), &event.data());
+            if let Some(queue) = weak.upgrade() {
+                receive(&mut queue.borrow_mut(), &event.data());
             }
         });
         // A message that cannot be read here, and a port whose other end is gone without a word.
         for event in ["messageerror", "close"] {
-            let weak = Rc::downgrade(&inlet);
+            let weak = Rc::downgrade(&queue);
             js::on(&port, event, move |_| {
-                if let Some(inlet) = weak.upgrade() {
-                    inlet.borrow_mut().finish(Err(LinkError::Reset));
+                if let Some(queue) = weak.upgrade() {
+                    queue.borrow_mut().finish(Err(LinkError::Reset));
                 }
             });
         }
         let port: MessagePort = port.unchecked_into();
         port.start();
-        Self { port, inlet, unsaid_bytes: 0 }
+        Self { port, queue, consumed_bytes: 0 }
     }
 
     fn post(&self, message: &JsValue) -> Result<(), LinkError> {
@@ -54,33 +54,33 @@ impl Port {
     }
 }
 
-fn take(inlet: &mut Inlet, data: &JsValue) {
+fn receive(queue: &mut ReceiveQueue, data: &JsValue) {
     if let Some(bytes) = js::bytes(data) {
-        inlet.push(&bytes, WINDOW_BYTES);
+        queue.push(&bytes, WINDOW_BYTES);
     } else if let Some(taken) = data.as_f64() {
         // A saturating cast: whatever is no count of bytes is too many.
         #[expect(clippy::cast_possible_truncation, reason = "numbers of JavaScript are floats")]
         let taken = taken as usize;
-        match inlet.unacknowledged_bytes.checked_sub(taken) {
-            Some(left) => inlet.unacknowledged_bytes = left,
-            None => inlet.finish(Err(LinkError::Failed(0))),
+        match queue.unacknowledged_bytes.checked_sub(taken) {
+            Some(left) => queue.unacknowledged_bytes = left,
+            None => queue.finish(Err(LinkError::Failed(0))),
         }
-        inlet.tell();
+        queue.notify();
     } else if data.is_null() {
-        inlet.finish(Ok(()));
+        queue.finish(Ok(()));
     } else {
-        inlet.finish(Err(LinkError::Failed(0)));
+        queue.finish(Err(LinkError::Failed(0)));
     }
 }
 
 impl Link for Port {
     fn try_read(&mut self, out: &mut [u8]) -> Result<Read, LinkError> {
-        let read = self.inlet.borrow_mut().read(out)?;
+        let read = self.queue.borrow_mut().read(out)?;
         if let Read::Bytes(len) = read {
-            self.unsaid_bytes += u32::try_from(len).unwrap_or(u32::MAX);
+            self.consumed_bytes += u32::try_from(len).unwrap_or(u32::MAX);
             // Not for every message: whoever has half of the window left is not held up.
-            if self.unsaid_bytes as usize >= WINDOW_BYTES / 2 {
-                let taken = std::mem::take(&mut self.unsaid_bytes);
+            if self.consumed_bytes as usize >= WINDOW_BYTES / 2 {
+                let taken = std::mem::take(&mut self.consumed_bytes);
                 // If nobody is there any more to be told, what has come can still be read.
                 let _ = self.post(&JsValue::from(taken));
             }
@@ -90,23 +90,23 @@ impl Link for Port {
 
     fn try_write(&mut self, bytes: &[u8]) -> Result<Wrote, LinkError> {
         let room = {
-            let inlet = self.inlet.borrow();
-            inlet.writable()?;
-            WINDOW_BYTES.saturating_sub(inlet.unacknowledged_bytes)
+            let queue = self.queue.borrow();
+            queue.writable()?;
+            WINDOW_BYTES.saturating_sub(queue.unacknowledged_bytes)
         };
         let part = bytes.get(..room.min(bytes.len())).unwrap_or(b"");
         if part.is_empty() {
             return Ok(Wrote::NotNow);
         }
         self.post(&Uint8Array::from(part))?;
-        self.inlet.borrow_mut().unacknowledged_bytes += part.len();
+        self.queue.borrow_mut().unacknowledged_bytes += part.len();
         Ok(Wrote::Bytes(part.len()))
     }
 }
 
-impl Awaited for Port {
+impl AsyncLink for Port {
     fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.inlet.borrow_mut().poll_changed(context)
+        self.queue.borrow_mut().poll_changed(context)
     }
 }
 

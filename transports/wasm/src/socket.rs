@@ -7,8 +7,8 @@ use js_sys::Uint8Array;
 use pmi_link::{Link, LinkError, Read, Wrote};
 use wasm_bindgen::{JsCast, JsValue};
 
-use crate::inlet::{Awaited, Shared};
 use crate::js::{self, WebSocket};
+use crate::receive_queue::{AsyncLink, SharedQueue};
 
 /// A `WebSocket` whose other end is a launcher, or one of these.
 ///
@@ -19,7 +19,7 @@ use crate::js::{self, WebSocket};
 #[derive(Debug)]
 pub struct Socket {
     socket: WebSocket,
-    inlet: Shared,
+    queue: SharedQueue,
     /// There was no room to write, and browsers do not say when there is.
     wants_room: bool,
 }
@@ -27,27 +27,27 @@ pub struct Socket {
 impl Socket {
     /// Takes over a socket that nobody else listens on.
     pub fn new(socket: JsValue) -> Self {
-        let inlet = Shared::default();
-        let weak = Rc::downgrade(&inlet);
+        let queue = SharedQueue::default();
+        let weak = Rc::downgrade(&queue);
         js::on(&socket, "open", move |_| {
-            if let Some(inlet) = weak.upgrade() {
-                inlet.borrow_mut().tell();
+            if let Some(queue) = weak.upgrade() {
+                queue.borrow_mut().notify();
             }
         });
-        let weak = Rc::downgrade(&inlet);
+        let weak = Rc::downgrade(&queue);
         js::on(&socket, "message", move |event| {
-            if let Some(inlet) = weak.upgrade() {
+            if let Some(queue) = weak.upgrade() {
                 match js::bytes(&event.data()) {
-                    Some(bytes) => inlet.borrow_mut().push(&bytes, HELD_BYTES_MAX),
-                    None => inlet.borrow_mut().finish(Err(LinkError::Failed(0))),
+                    Some(bytes) => queue.borrow_mut().push(&bytes, HELD_BYTES_MAX),
+                    None => queue.borrow_mut().finish(Err(LinkError::Failed(0))),
                 }
             }
         });
-        let weak = Rc::downgrade(&inlet);
+        let weak = Rc::downgrade(&queue);
         js::on(&socket, "close", move |event| {
-            if let Some(inlet) = weak.upgrade() {
+            if let Some(queue) = weak.upgrade() {
                 let is_clean = event.was_clean().unwrap_or_default();
-                inlet.borrow_mut().finish(if is_clean { Ok(()) } else { Err(LinkError::Reset) });
+                queue.borrow_mut().finish(if is_clean { Ok(()) } else { Err(LinkError::Reset) });
             }
         });
         // What has failed closes, too, and says more then; but some cry out if nobody listens.
@@ -55,7 +55,7 @@ impl Socket {
         let socket: WebSocket = socket.unchecked_into();
         // Otherwise bytes come as blobs, which have to be waited for.
         socket.set_binary_type("arraybuffer");
-        Self { socket, inlet, wants_room: false }
+        Self { socket, queue, wants_room: false }
     }
 
     /// How many bytes may be written now.
@@ -72,11 +72,11 @@ impl Socket {
 
 impl Link for Socket {
     fn try_read(&mut self, out: &mut [u8]) -> Result<Read, LinkError> {
-        self.inlet.borrow_mut().read(out)
+        self.queue.borrow_mut().read(out)
     }
 
     fn try_write(&mut self, bytes: &[u8]) -> Result<Wrote, LinkError> {
-        self.inlet.borrow().writable()?;
+        self.queue.borrow().writable()?;
         if self.socket.ready_state() > OPEN {
             return Err(LinkError::Closed);
         }
@@ -90,16 +90,16 @@ impl Link for Socket {
     }
 }
 
-impl Awaited for Socket {
+impl AsyncLink for Socket {
     fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let changed = self.inlet.borrow_mut().poll_changed(context);
+        let changed = self.queue.borrow_mut().poll_changed(context);
         if changed.is_pending() && self.wants_room && self.socket.ready_state() == OPEN {
             if self.room() > 0 {
                 self.wants_room = false;
                 return Poll::Ready(());
             }
             let waker = context.waker().clone();
-            js::later(LOOK_AGAIN_MS, || waker.wake());
+            js::call_later(RETRY_MS, || waker.wake());
         }
         changed
     }
@@ -107,7 +107,7 @@ impl Awaited for Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.socket.hang_up();
+        self.socket.close();
     }
 }
 
@@ -121,4 +121,4 @@ const WAITING_BYTES_MAX: usize = 64 * 1024;
 const HELD_BYTES_MAX: usize = 32 << 20;
 
 /// How soon to look whether there is room to write.
-const LOOK_AGAIN_MS: u32 = 5;
+const RETRY_MS: u32 = 5;

@@ -4,9 +4,9 @@ use embedded_io::ErrorKind;
 use embedded_io_async::{ErrorType, Read, Write};
 use pmi_link::{LinkError, Wrote};
 
-use crate::Awaited;
+use crate::AsyncLink;
 
-/// Reads and writes that are awaited, over a link: what [`pmi_link::task::Pmi`] wants.
+/// Reads and writes that are awaited, over a link: what [`pmi_link::task::AsyncPmi`] wants.
 #[derive(Debug)]
 pub struct Stream<L>(L);
 
@@ -14,18 +14,18 @@ pub struct Stream<L>(L);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamError(pub LinkError);
 
-impl<L: Awaited> Stream<L> {
+impl<L: AsyncLink> Stream<L> {
     /// Takes a link over.
     pub const fn new(link: L) -> Self {
         Self(link)
     }
 }
 
-impl<L: Awaited> ErrorType for Stream<L> {
+impl<L: AsyncLink> ErrorType for Stream<L> {
     type Error = StreamError;
 }
 
-impl<L: Awaited> Read for Stream<L> {
+impl<L: AsyncLink> Read for Stream<L> {
     async fn read(&mut self, out: &mut [u8]) -> Result<usize, StreamError> {
         loop {
             match self.0.try_read(out).map_err(StreamError)? {
@@ -38,7 +38,7 @@ impl<L: Awaited> Read for Stream<L> {
     }
 }
 
-impl<L: Awaited> Write for Stream<L> {
+impl<L: AsyncLink> Write for Stream<L> {
     async fn write(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
         loop {
             match self.0.try_write(bytes).map_err(StreamError)? {

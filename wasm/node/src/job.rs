@@ -4,8 +4,8 @@ use js_sys::Array;
 use pmi_core::command::Version;
 use pmi_core::ids::{KvsName, Rank};
 use pmi_core::server::{Event, JobSpec, Member, Peer, Phase};
-use pmi_link::task::{Opening, Pmi};
-use pmi_wasm::{Awaited, Desk, Notice, Port, Socket, Stream};
+use pmi_link::task::{AsyncPmi, Opening};
+use pmi_wasm::{AsyncLink, Port, PortServer, PortServerEvent, Socket, Stream};
 use std::fmt::Display;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -18,7 +18,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 /// A job that cannot be.
 #[wasm_bindgen]
 pub async fn serve(ports: Array) -> Result<String, String> {
-    let mut desk = Desk::new();
+    let mut server = PortServer::new();
     let spec = JobSpec {
         name: KvsName::new(b"workers").map_err(said)?,
         spawner: None,
@@ -26,16 +26,16 @@ pub async fn serve(ports: Array) -> Result<String, String> {
         has_uplink: false,
     };
     let members = ports.iter().map(|_| Member::new(0, 0)).collect();
-    let job = desk.add_job(spec, members, 64 * 1024).map_err(said)?;
+    let job = server.add_job(spec, members, 64 * 1024).map_err(said)?;
     for (rank, port) in (0..).map(Rank).zip(ports.iter()) {
-        desk.add(Peer::Member { job, rank }, Port::new(port)).map_err(said)?;
+        server.add(Peer::Member { job, rank }, Port::new(port)).map_err(said)?;
     }
     let mut told = Vec::new();
-    desk.turn(|_, notice| told.push(notice));
-    while !desk.is_quiet() {
-        desk.changed().await;
-        desk.turn(|server, notice| {
-            if let Notice::Over { job, rank: Some(rank), .. } = notice
+    server.poll(|_, notice| told.push(notice));
+    while !server.is_idle() {
+        server.changed().await;
+        server.poll(|server, notice| {
+            if let PortServerEvent::Closed { job, rank: Some(rank), .. } = notice
                 && server.job(job).is_some_and(|job| job.member(rank).is_some_and(has_failed))
             {
                 // Its worker is not there any more, so nobody is to wait for it.
@@ -56,7 +56,7 @@ pub async fn serve(ports: Array) -> Result<String, String> {
 /// What went wrong, in words.
 #[wasm_bindgen]
 pub async fn worker(port: JsValue, rank: u32, size: u32, major: u32) -> Result<String, String> {
-    let mut pmi = Pmi::new(Stream::new(Port::new(port)));
+    let mut pmi = AsyncPmi::new(Stream::new(Port::new(port)));
     open(&mut pmi, rank, major).await?;
     exchange(pmi, rank, size).await
 }
@@ -68,7 +68,7 @@ pub async fn worker(port: JsValue, rank: u32, size: u32, major: u32) -> Result<S
 /// As above.
 #[wasm_bindgen]
 pub async fn caller(socket: JsValue, id: u64, rank: u32, size: u32) -> Result<String, String> {
-    let mut pmi = Pmi::new(Stream::new(Socket::new(socket)));
+    let mut pmi = AsyncPmi::new(Stream::new(Socket::new(socket)));
     pmi.greet(id).await.map_err(said)?;
     open(&mut pmi, rank, 1).await?;
     exchange(pmi, rank, size).await
@@ -81,11 +81,15 @@ pub async fn caller(socket: JsValue, id: u64, rank: u32, size: u32) -> Result<St
 /// As above.
 #[wasm_bindgen]
 pub async fn leaver(port: JsValue) -> Result<(), String> {
-    let mut pmi = Pmi::new(Stream::new(Port::new(port)));
+    let mut pmi = AsyncPmi::new(Stream::new(Port::new(port)));
     open(&mut pmi, 0, 1).await
 }
 
-async fn open<L: Awaited>(pmi: &mut Pmi<Stream<L>>, rank: u32, major: u32) -> Result<(), String> {
+async fn open<L: AsyncLink>(
+    pmi: &mut AsyncPmi<Stream<L>>,
+    rank: u32,
+    major: u32,
+) -> Result<(), String> {
     let version = if major == 1 { Version::V1_1 } else { Version::V2_0 };
     let mut opening = Opening::new(version);
     opening.rank = Some(rank);
@@ -93,8 +97,8 @@ async fn open<L: Awaited>(pmi: &mut Pmi<Stream<L>>, rank: u32, major: u32) -> Re
     pmi.kvsname().await.map(drop).map_err(said)
 }
 
-async fn exchange<L: Awaited>(
-    mut pmi: Pmi<Stream<L>>,
+async fn exchange<L: AsyncLink>(
+    mut pmi: AsyncPmi<Stream<L>>,
     rank: u32,
     size: u32,
 ) -> Result<String, String> {
@@ -113,12 +117,12 @@ fn has_failed(member: &Member) -> bool {
     member.phase() != Phase::Finalized
 }
 
-fn line(notice: &Notice) -> Option<String> {
+fn line(notice: &PortServerEvent) -> Option<String> {
     match notice {
-        Notice::Event(Event::FenceStuck { gone, .. }) => {
+        PortServerEvent::Event(Event::FenceStuck { gone, .. }) => {
             Some(format!("a fence waits for rank {}, which is gone", gone.0))
         }
-        Notice::Over { rank: Some(rank), error: Some(error), .. } => {
+        PortServerEvent::Closed { rank: Some(rank), error: Some(error), .. } => {
             Some(format!("rank {}: {error}", rank.0))
         }
         _ => None,

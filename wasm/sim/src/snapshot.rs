@@ -148,7 +148,7 @@ fn rank(world: &World, actor: &Actor) -> RankView {
         unsent_bytes: actor.unsent_bytes(),
         up: pipe(Way::Up),
         down: pipe(Way::Down),
-        host_untaken_bytes: line.map_or(0, |line| line.untaken_bytes()),
+        host_untaken_bytes: line.map_or(0, |line| line.unconsumed_bytes()),
         host_unsent_bytes: line.map_or(0, |line| line.unsent_bytes()),
     }
 }

@@ -5,7 +5,7 @@ use pmi_core::server::pmix;
 use pmi_core::server::{Exchange, Job, Member, Session, Storage};
 use pmi_core::storage::{Buffer, Slots};
 use pmi_core::store::{Arena, Place};
-use pmi_link::heap::{self, Bounded};
+use pmi_link::heap::{self, BoundedBuf};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -73,14 +73,14 @@ struct Held {
 /// Bytes up to a bound, counted.
 #[derive(Debug)]
 pub struct Bytes {
-    bytes: Bounded,
+    bytes: BoundedBuf,
     meter: Meter,
 }
 
-/// Numbered things up to a bound, counted.
+/// Numbered items up to a bound, counted.
 #[derive(Debug)]
 pub struct Table<T> {
-    things: heap::Table<T>,
+    items: heap::Slab<T>,
     meter: Meter,
 }
 
@@ -105,10 +105,10 @@ impl Meter {
 impl Bytes {
     /// No bytes, and room for `max`.
     pub const fn new(max: usize, meter: Meter) -> Self {
-        Self { bytes: Bounded::new(max), meter }
+        Self { bytes: BoundedBuf::new(max), meter }
     }
 
-    fn counted<R>(&mut self, change: impl FnOnce(&mut Bounded) -> R) -> R {
+    fn counted<R>(&mut self, change: impl FnOnce(&mut BoundedBuf) -> R) -> R {
         let before = self.bytes.memory_bytes();
         let result = change(&mut self.bytes);
         self.meter.change(before, self.bytes.memory_bytes());
@@ -141,44 +141,44 @@ impl Drop for Bytes {
 }
 
 impl<T> Table<T> {
-    /// An empty table for up to `max` things.
+    /// An empty table for up to `max` items.
     pub const fn new(max: usize, meter: Meter) -> Self {
-        Self { things: heap::Table::new(max), meter }
+        Self { items: heap::Slab::new(max), meter }
     }
 }
 
 impl<T> Drop for Table<T> {
     fn drop(&mut self) {
-        self.meter.change(self.things.memory_bytes(), 0);
+        self.meter.change(self.items.memory_bytes(), 0);
     }
 }
 
 impl<T> Slots<T> for Table<T> {
     fn end(&self) -> usize {
-        self.things.end()
+        self.items.end()
     }
 
     fn capacity(&self) -> usize {
-        self.things.capacity()
+        self.items.capacity()
     }
 
     fn get(&self, index: usize) -> Option<&T> {
-        self.things.get(index)
+        self.items.get(index)
     }
 
     fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        self.things.get_mut(index)
+        self.items.get_mut(index)
     }
 
     fn insert(&mut self, item: T) -> Option<usize> {
-        let before = self.things.memory_bytes();
-        let placed = self.things.insert(item);
-        self.meter.change(before, self.things.memory_bytes());
+        let before = self.items.memory_bytes();
+        let placed = self.items.insert(item);
+        self.meter.change(before, self.items.memory_bytes());
         placed
     }
 
     fn remove(&mut self, index: usize) -> Option<T> {
-        self.things.remove(index)
+        self.items.remove(index)
     }
 }
 

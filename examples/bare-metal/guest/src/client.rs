@@ -7,7 +7,7 @@ use pmi_core::client::{FixedBuffer, prove};
 use pmi_core::command::{Answer, Group, Place, Reply, Request, Text, Version};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::time::{Duration, Instant};
-use pmi_smoltcp::{Call, CallError, Line, Stage};
+use pmi_smoltcp::{ConnBuffer, ConnectionError, DialState, TcpClient};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::Socket;
 use smoltcp::wire::IpEndpoint;
@@ -19,13 +19,13 @@ use crate::net::{Net, core_now};
 use crate::say;
 use crate::status::Failure;
 
-type Phone = Call<FixedBuffer, Line<64>, Line<PMI1_LINE>>;
+type Client = TcpClient<FixedBuffer, ConnBuffer<64>, ConnBuffer<PMI1_LINE>>;
 pub(crate) type Name = heapless::String<64>;
 
 static SCRATCH: Lent<[u8; 2 * PMI1_LINE]> = Lent::new([0; 2 * PMI1_LINE]);
 
 /// The socket with all that a turn needs.
-struct Caller<'a> {
+struct NetClient<'a> {
     net: &'a mut Net,
     handle: SocketHandle,
     scratch: &'static mut [u8],
@@ -38,63 +38,63 @@ struct Caller<'a> {
 pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
     let limit = core_now().plus(Duration::from_millis(args.limit_ms));
     let handle = net.sockets()[0];
-    let mut caller = Caller { net, handle, scratch: SCRATCH.lend(), limit };
-    let mut call = Phone::new();
+    let mut net_client = NetClient { net, handle, scratch: SCRATCH.lend(), limit };
+    let mut client = Client::new();
     let server = IpEndpoint::new(args.host.into(), args.port);
-    caller.dial(&mut call, server)?;
+    net_client.connect(&mut client, server)?;
 
     let (rank, size) = match args.speaks {
-        Speaks::Pmi1 => caller.join(&mut call, args.id, Version::V1_1)?,
+        Speaks::Pmi1 => net_client.join(&mut client, args.id, Version::V1_1)?,
         Speaks::Frames => {
-            call.client().use_own_frames();
-            caller.join(&mut call, args.id, Version::OWN)?
+            client.client().use_own_frames();
+            net_client.join(&mut client, args.id, Version::OWN)?
         }
-        Speaks::Pmi2 => caller.join_by_proof(&mut call, args)?,
+        Speaks::Pmi2 => net_client.join_by_proof(&mut client, args)?,
     };
     let own = Place::Job(None);
-    caller.ask(&mut call, &Request::KvsName, done)?;
+    net_client.request(&mut client, &Request::KvsName, done)?;
     let (key, value) = (key_of(rank), card_of(rank));
     let (key, value) = (Text::from(key.as_str()), Text::from(value.as_str()));
-    caller.ask(&mut call, &Request::Put { place: own, key, value }, done)?;
-    caller.ask(&mut call, &Request::Fence { group: Group::World, tag: None }, done)?;
+    net_client.request(&mut client, &Request::Put { place: own, key, value }, done)?;
+    net_client.request(&mut client, &Request::Fence { group: Group::World, tag: None }, done)?;
     for peer in 0..size {
         let key = key_of(peer);
         let request = Request::Get { place: own, key: Text::from(key.as_str()), wait: false };
         let mut card = heapless::Vec::<u8, 128>::new();
-        caller.ask(&mut call, &request, |reply| {
+        net_client.request(&mut client, &request, |reply| {
             if let Answer::Value(value) = reply.answer {
                 card.extend(value.bytes().take(128));
             }
         })?;
         print_card(rank, size, peer, &card)?;
     }
-    caller.ask(&mut call, &Request::Finalize, done)?;
+    net_client.request(&mut client, &Request::Finalize, done)?;
     // A guest that is switched off before the server has hung up leaves it waiting.
-    while !caller.turn(&mut call)?.is_over() {}
+    while !net_client.poll(&mut client)?.is_closed() {}
     Ok(())
 }
 
-impl Caller<'_> {
+impl NetClient<'_> {
     /// Dials until somebody answers: the server may be booting too.
-    fn dial(&mut self, call: &mut Phone, server: IpEndpoint) -> Result<(), Failure> {
+    fn connect(&mut self, client: &mut Client, server: IpEndpoint) -> Result<(), Failure> {
         loop {
             let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
             // Another one each time, as far from the last run's as the clock.
             let port = 49_152 + u16::try_from(micros() & 0x3fff).unwrap_or(0);
-            call.dial(socket, self.net.iface.context(), server, port)?;
+            client.connect(socket, self.net.iface.context(), server, port)?;
             loop {
-                match self.turn(call) {
-                    Ok(Stage::Talking) => return Ok(()),
+                match self.poll(client) {
+                    Ok(DialState::Connected) => return Ok(()),
                     Ok(_) => {}
-                    Err(Failure::Call(CallError::NoAnswer)) => break,
-                    Err(Failure::TooLate) => return Err(CallError::NoAnswer.into()),
+                    Err(Failure::Call(ConnectionError::Unreachable)) => break,
+                    Err(Failure::TooLate) => return Err(ConnectionError::Unreachable.into()),
                     Err(other) => return Err(other),
                 }
             }
             let again = core_now().plus(Duration::from_millis(100));
             while core_now() < again {
                 if core_now() >= self.limit {
-                    return Err(CallError::NoAnswer.into());
+                    return Err(ConnectionError::Unreachable.into());
                 }
                 self.net.poll();
             }
@@ -102,50 +102,55 @@ impl Caller<'_> {
     }
 
     /// The opening of PMI-1, and of our own frames. Gives rank and size.
-    fn join(&mut self, call: &mut Phone, id: u64, version: Version) -> Result<(u32, u32), Failure> {
-        let who = self.ask(call, &Request::InitAck { id }, who)?;
-        self.ask(call, &Request::Init { version }, done)?;
-        self.ask(call, &Request::Maxes, done)?;
+    fn join(
+        &mut self,
+        client: &mut Client,
+        id: u64,
+        version: Version,
+    ) -> Result<(u32, u32), Failure> {
+        let who = self.request(client, &Request::InitAck { id }, who)?;
+        self.request(client, &Request::Init { version }, done)?;
+        self.request(client, &Request::Maxes, done)?;
         who.ok_or(Failure::WrongCard)
     }
 
     /// The opening of PMI-2, with a proof if there is something to prove.
-    fn join_by_proof(&mut self, call: &mut Phone, args: &Args) -> Result<(u32, u32), Failure> {
+    fn join_by_proof(&mut self, client: &mut Client, args: &Args) -> Result<(u32, u32), Failure> {
         let secret = Secret::new(args.secret.as_bytes()).ok();
         let method = secret.is_some().then_some(Text::plain(auth::METHOD));
-        self.ask(call, &Request::Init { version: Version::V2_0 }, done)?;
+        self.request(client, &Request::Init { version: Version::V2_0 }, done)?;
         let hello = Request::FullInit { rank: Some(args.rank), job: None, threaded: false, method };
-        let (known, proof) = self.ask(call, &hello, |reply| {
+        let (known, proof) = self.request(client, &hello, |reply| {
             let proof = secret.as_ref().and_then(|secret| prove(secret, reply));
             (who(reply), proof)
         })?;
         let known = match proof {
             Some(proof) => {
                 let digits = Text::plain(proof.as_bytes());
-                self.ask(call, &Request::Proof { digits }, who)?
+                self.request(client, &Request::Proof { digits }, who)?
             }
             None => known,
         };
         known.ok_or(Failure::WrongCard)
     }
 
-    fn ask<T>(
+    fn request<T>(
         &mut self,
-        call: &mut Phone,
+        client: &mut Client,
         request: &Request<'_>,
         read: impl FnOnce(&Reply<'_>) -> T,
     ) -> Result<T, Failure> {
-        call.ask(request, |call| self.turn(call), read)
+        client.request(request, |client| self.poll(client), read)
     }
 
-    fn turn(&mut self, call: &mut Phone) -> Result<Stage, Failure> {
+    fn poll(&mut self, client: &mut Client) -> Result<DialState, Failure> {
         self.net.poll();
         let now = core_now();
         if now >= self.limit {
             return Err(Failure::TooLate);
         }
         let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
-        Ok(call.turn(now, socket, self.scratch)?)
+        Ok(client.poll(now, socket, self.scratch)?)
     }
 }
 

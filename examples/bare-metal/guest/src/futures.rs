@@ -12,7 +12,7 @@ use embedded_io_async::{Error, ErrorKind, ErrorType, Read, Write};
 use pmi_core::command::Version;
 use pmi_core::time::{Duration, Instant};
 use pmi_link::CallError;
-use pmi_link::task::Pmi1;
+use pmi_link::task::AsyncPmi1;
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::{Socket, State};
 use smoltcp::wire::IpEndpoint;
@@ -43,8 +43,8 @@ fn drive<T>(future: impl Future<Output = T>) -> T {
 }
 
 async fn exchange(args: &Args, mut wire: Wire<'_>) -> Result<(), Failure> {
-    wire.dial(IpEndpoint::new(args.host.into(), args.port)).await?;
-    let mut pmi = Pmi1::over(wire);
+    wire.connect(IpEndpoint::new(args.host.into(), args.port)).await?;
+    let mut pmi = AsyncPmi1::over(wire);
     let identity = pmi.greet(args.id).await?;
     let (rank, size) = (identity.rank, identity.size);
     pmi.init(Version::V1_1).await?;
@@ -71,14 +71,14 @@ struct Wire<'a> {
 }
 
 impl Wire<'_> {
-    async fn dial(&mut self, server: IpEndpoint) -> Result<(), Failure> {
+    async fn connect(&mut self, server: IpEndpoint) -> Result<(), Failure> {
         let port = 49_152 + u16::try_from(micros() & 0x3fff).unwrap_or(0);
         let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
         let dialled = socket.connect(self.net.iface.context(), server, port);
-        dialled.map_err(pmi_smoltcp::CallError::Dial)?;
+        dialled.map_err(pmi_smoltcp::ConnectionError::Connect)?;
         self.until(|socket| match socket.state() {
             State::Established => Some(Ok(())),
-            State::Closed => Some(Err(pmi_smoltcp::CallError::NoAnswer.into())),
+            State::Closed => Some(Err(pmi_smoltcp::ConnectionError::Unreachable.into())),
             _ => None,
         })
         .await
@@ -157,7 +157,7 @@ impl From<CallError<Self>> for Failure {
         match error {
             CallError::Io(failure) => failure,
             CallError::Peer(error) => Self::Peer(error),
-            CallError::Misuse(misuse) => Self::Call(pmi_smoltcp::CallError::Misuse(misuse)),
+            CallError::Misuse(misuse) => Self::Call(pmi_smoltcp::ConnectionError::Misuse(misuse)),
             _ => Self::WrongCard,
         }
     }

@@ -7,7 +7,7 @@ use pmi_core::server::{
 };
 use pmi_core::store::{Arena, Kvs, Place};
 use pmi_core::time::Duration;
-use pmi_smoltcp::{Desk, Line, Notice};
+use pmi_smoltcp::{Acceptor, AcceptorEvent, ConnBuffer};
 
 use crate::args::Args;
 use crate::machine::memory::Lent;
@@ -18,7 +18,7 @@ use crate::status::{Failure, Status, of_pump};
 /// What this node lends its server.
 struct Node;
 
-type Inbox = Line<PMI1_LINE>;
+type Inbox = ConnBuffer<PMI1_LINE>;
 type Exchanges = [Option<Exchange>; 1];
 type Store = Arena<&'static mut [Place], &'static mut [u8]>;
 type Members = heapless::Vec<Member, SOCKETS>;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Status {
     let nothing_published = Arena::new(&mut [][..], &mut [][..]);
     let mut server = Server::<Node>::new(SESSIONS.lend(), JOBS.lend(), nothing_published);
     let Some(job) = add_job(args, &mut server) else { return Status::BadArguments };
-    let mut desk = Desk::<Line<256>, Line<PMI1_LINE>, SOCKETS>::new(
+    let mut acceptor = Acceptor::<ConnBuffer<256>, ConnBuffer<PMI1_LINE>, SOCKETS>::new(
         net.sockets(),
         args.port,
         Duration::from_secs(5),
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Status {
         let mut broken = None;
         let told = |notice| broken = Some(notice);
         let peer = || Peer::Caller { job, deadline: Some(limit), challenge: None };
-        desk.turn(now, &mut net.sockets, &mut server, scratch, peer, told);
+        acceptor.poll(now, &mut net.sockets, &mut server, scratch, peer, told);
         while let Some(event) = server.poll_event() {
             if let Event::Joined { rank: Rank(rank), .. } = event {
                 say!("server: rank {rank} has joined");
@@ -68,18 +68,20 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Status {
         }
         match broken {
             // Somebody who never said who it is is no loss.
-            Some(Notice::Broken { rank: Some(rank), error, .. }) => {
+            Some(AcceptorEvent::Disconnected { rank: Some(rank), error, .. }) => {
                 say!("server: rank {} is lost: {error}", rank.0);
                 return of_pump(&error);
             }
-            Some(Notice::Broken { error, .. }) => say!("server: a caller was refused: {error}"),
+            Some(AcceptorEvent::Disconnected { error, .. }) => {
+                say!("server: a caller was refused: {error}")
+            }
             _ => {}
         }
         if now >= limit {
             return Failure::TooLate.status();
         }
         let Some(state) = server.job(job) else { return Status::Protocol };
-        if state.members().iter().all(|m| m.phase() == Phase::Finalized) && desk.is_quiet() {
+        if state.members().iter().all(|m| m.phase() == Phase::Finalized) && acceptor.is_idle() {
             let mut next = state.kvs().next(None);
             while let Some(entry) = next.and_then(|id| state.kvs().entry(id)) {
                 let text = |bytes| core::str::from_utf8(bytes).unwrap_or("?");

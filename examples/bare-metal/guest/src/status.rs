@@ -4,7 +4,7 @@ use core::fmt;
 
 use pmi_core::error::PeerError;
 use pmi_link::{LinkError, PumpError};
-use pmi_smoltcp::CallError;
+use pmi_smoltcp::ConnectionError;
 
 /// The exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) enum Status {
 /// Why the guest does not go on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Failure {
-    Call(CallError),
+    Call(ConnectionError),
     /// The same, where there is no pump.
     Peer(PeerError),
     /// The connection is not there any more.
@@ -37,8 +37,8 @@ pub(crate) enum Failure {
     WrongCard,
 }
 
-impl From<CallError> for Failure {
-    fn from(error: CallError) -> Self {
+impl From<ConnectionError> for Failure {
+    fn from(error: ConnectionError) -> Self {
         Self::Call(error)
     }
 }
@@ -62,8 +62,8 @@ impl Failure {
             Self::WrongCard => Status::WrongCard,
             Self::Gone => Status::ServerGone,
             Self::Peer(error) => of_peer(error),
-            Self::Call(CallError::NoAnswer) => Status::NoAnswer,
-            Self::Call(CallError::Pump(error)) => of_pump(error),
+            Self::Call(ConnectionError::Unreachable) => Status::NoAnswer,
+            Self::Call(ConnectionError::Pump(error)) => of_pump(error),
             Self::Call(_) => Status::Protocol,
         }
     }

@@ -12,8 +12,8 @@ use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::server::{Arrays, Event, Job, JobSpec, Member, Peer, Phase, Server};
 use pmi_core::store::{Arena, Kvs, Place};
-use pmi_link::{Carry, pump};
-use pmi_std::{Bounded, Clock, NonBlocking};
+use pmi_link::{PumpState, pump};
+use pmi_std::{BoundedBuf, Clock, NonBlocking};
 
 type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
 type Store = Arena<Vec<Place>, Vec<u8>>;
@@ -25,7 +25,7 @@ type Host = Arrays<Inbox, Store, Vec<Member>, SESSIONS, 4, 1>;
 struct Caller {
     session: SessionId,
     link: NonBlocking<TcpStream>,
-    carry: Carry<Bounded>,
+    carry: PumpState<BoundedBuf>,
 }
 
 /// Serves the job; false if a rank was lost, or nobody said anything for long.
@@ -102,7 +102,7 @@ fn pick_up(
     let challenge = Some(Challenge::new(secret, Nonce::new(random)));
     let peer = Peer::Caller { job, deadline: None, challenge };
     let session = server.open(peer, Inbox::new(), [const { None }; 4]).map_err(misuse)?;
-    let carry = Carry::new(Bounded::new(MESSAGE_BYTES), Bounded::new(MESSAGE_BYTES));
+    let carry = PumpState::new(BoundedBuf::new(MESSAGE_BYTES), BoundedBuf::new(MESSAGE_BYTES));
     Ok(Caller { session, link: NonBlocking::tcp(stream)?, carry })
 }
 

@@ -2,7 +2,7 @@
 
 use pmi_core::client::FixedBuffer;
 use pmi_core::command::{Group, Place, Reply, Request, Text, Version};
-use pmi_smoltcp::{Call, CallError, Line, Stage, core_time};
+use pmi_smoltcp::{ConnBuffer, ConnectionError, DialState, TcpClient, core_time};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
@@ -11,9 +11,9 @@ use smoltcp::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Address};
 
 use crate::mcu::{self, Late, Lent};
 
-type Phone = Call<FixedBuffer, Line<64>, Line<512>, 1, 1>;
+type Client = TcpClient<FixedBuffer, ConnBuffer<64>, ConnBuffer<512>, 1, 1>;
 
-static CALL: Late<Phone> = Late::late();
+static CLIENT: Late<Client> = Late::late();
 static PLACES: Lent<[SocketStorage<'static>; 1]> = Lent::new([SocketStorage::EMPTY]);
 static BUFFERS: Lent<[[u8; 512]; 2]> = Lent::new([[0; 512]; 2]);
 static SCRATCH: Lent<[u8; 1024]> = Lent::new([0; 1024]);
@@ -22,11 +22,11 @@ static FRAMES: Lent<[[u8; FRAME_BYTES]; 2]> = Lent::new([[0; FRAME_BYTES]; 2]);
 const FRAME_BYTES: usize = 1514;
 
 #[inline(never)]
-pub(crate) fn run() -> Result<(), CallError> {
-    let (mut node, call) = (Node::new(), phone());
+pub(crate) fn run() -> Result<(), ConnectionError> {
+    let (mut node, client) = (Node::new(), client());
     let server = IpEndpoint::new(Ipv4Address::new(10, 0, 0, 1).into(), 7000);
     let socket = node.sockets.get_mut::<Socket<'_>>(node.handle);
-    call.dial(socket, node.iface.context(), server, 49_152)?;
+    client.connect(socket, node.iface.context(), server, 49_152)?;
     let (id, key, value) = (u64::from(mcu::receive()), [mcu::receive()], [mcu::receive(); 2]);
     let (key, value) = (Text::plain(&key), Text::plain(&value));
     let own = Place::Job(None);
@@ -40,16 +40,16 @@ pub(crate) fn run() -> Result<(), CallError> {
         Request::Finalize,
     ] {
         let told = |reply: &Reply<'_>| mcu::send(&[u8::from(reply.code.is_success())]);
-        call.ask(request, |call| node.turn(call), told)?;
+        client.request(request, |client| node.turn(client), told)?;
     }
-    while !node.turn(call)?.is_over() {}
+    while !node.turn(client)?.is_closed() {}
     Ok(())
 }
 
 // Not inlined, as in `Node::new`: what is built and moved passes through the stack once.
 #[inline(never)]
-fn phone() -> &'static mut Phone {
-    CALL.lend().write(Phone::new())
+fn client() -> &'static mut Client {
+    CLIENT.lend().write(Client::new())
 }
 
 struct Node {
@@ -77,9 +77,9 @@ impl Node {
         Self { iface, sockets, handle, card, scratch: SCRATCH.lend() }
     }
 
-    fn turn(&mut self, call: &mut Phone) -> Result<Stage, CallError> {
+    fn turn(&mut self, client: &mut Client) -> Result<DialState, ConnectionError> {
         self.iface.poll(now(), &mut self.card, &mut self.sockets);
-        call.turn(core_time(now()), self.sockets.get_mut(self.handle), self.scratch)
+        client.poll(core_time(now()), self.sockets.get_mut(self.handle), self.scratch)
     }
 }
 

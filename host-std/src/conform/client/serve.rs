@@ -5,14 +5,14 @@ use super::super::verdict::shown;
 use super::door::{self, Door};
 use super::rank::{Ended, Rank, Talk};
 use super::twist::{Deed, Twist, Way};
-use crate::server::storage::{Heap, Table};
+use crate::server::storage::{Heap, Slab};
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank as RankId};
 use pmi_core::limits::REPLY_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Event, JobSpec, Member, Peer, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
-use pmi_std::{Bounded, Clock, Stream};
+use pmi_std::{BoundedBuf, Clock, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use std::io;
@@ -76,7 +76,7 @@ pub(super) fn run(
 impl Run {
     fn new(count: u32, twist: &'static Twist) -> Result<Self, ConformError> {
         let members = usize::try_from(count).map_err(io::Error::other)?;
-        let mut server = Server::new(Table::new(members), Table::new(1), Default::default());
+        let mut server = Server::new(Slab::new(members), Slab::new(1), Default::default());
         let name = match twist.way {
             Way::Space(name) => name(),
             _ => b"kvs_conform_0".to_vec(),
@@ -137,7 +137,7 @@ impl Run {
     }
 
     fn open(&mut self, peer: Peer, rank: Option<usize>, link: Stream) -> Result<(), ConformError> {
-        let opened = self.server.open(peer, Bounded::new(INBOX_MAX), Table::new(THREADS_MAX));
+        let opened = self.server.open(peer, BoundedBuf::new(INBOX_MAX), Slab::new(THREADS_MAX));
         self.talks.push(Talk::new(opened.map_err(io::Error::other)?, rank, link));
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::poller::{Poller, Token};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::news::{News, nonsense, printable};
 use crate::server::service::Service;
-use crate::server::storage::Table;
+use crate::server::storage::Slab;
 use crate::trace::Who;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
@@ -17,7 +17,7 @@ use pmi_core::ids::{JobId, Rank};
 use pmi_core::server::pmix::{ConnectionId, Event, Pmix, Post, Tables};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
-use pmi_std::{Bounded, Stream};
+use pmi_std::{BoundedBuf, Stream};
 use pmi_trace::What;
 use std::collections::VecDeque;
 use std::io;
@@ -44,12 +44,12 @@ impl Desk {
     /// A desk without connections.
     pub fn new() -> Self {
         let tables = Tables {
-            connections: Table::new(CONNECTIONS_MAX),
-            jobs: Table::new(JOBS_MAX),
-            collectives: Table::new(COLLECTIVES_MAX),
-            names: Table::new(NAMES_MAX),
-            events: Table::new(EVENTS_MAX),
-            groups: Table::new(GROUPS_MAX),
+            connections: Slab::new(CONNECTIONS_MAX),
+            jobs: Slab::new(JOBS_MAX),
+            collectives: Slab::new(COLLECTIVES_MAX),
+            names: Slab::new(NAMES_MAX),
+            events: Slab::new(EVENTS_MAX),
+            groups: Slab::new(GROUPS_MAX),
         };
         Self {
             pmix: Pmix::new(tables),
@@ -104,7 +104,7 @@ impl Service {
         }
         let deadline = self.clock.now().plus(SAY_WITHIN);
         let opened =
-            desk.pmix.open(Bounded::new(INBOX_MAX), Table::new(PENDINGS_MAX), Some(deadline));
+            desk.pmix.open(BoundedBuf::new(INBOX_MAX), Slab::new(PENDINGS_MAX), Some(deadline));
         // Too many are sent away.
         let Ok(id) = opened else { return Ok(()) };
         let token = Token::Pmix(id.0);

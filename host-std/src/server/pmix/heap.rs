@@ -1,10 +1,10 @@
 //! The memory of PMIx sessions on a host.
 
-use crate::server::storage::Table;
+use crate::server::storage::Slab;
 use pmi_core::server::pmix::{
     Block, Collective, Connection, Group, Happening, JobView, Memory, Pending, Post, Published,
 };
-use pmi_std::Bounded;
+use pmi_std::BoundedBuf;
 use std::rc::Rc;
 
 /// What a host's [`Pmix`](pmi_core::server::pmix::Pmix) is made of.
@@ -17,15 +17,15 @@ pub struct Shared(Rc<Box<[u8]>>);
 
 impl Memory for Heap {
     type Block = Shared;
-    type Inbox = Bounded;
-    type Pendings = Table<Pending<Shared>>;
-    type Connections = Table<Connection<Shared, Bounded, Table<Pending<Shared>>>>;
+    type Inbox = BoundedBuf;
+    type Pendings = Slab<Pending<Shared>>;
+    type Connections = Slab<Connection<Shared, BoundedBuf, Slab<Pending<Shared>>>>;
     type Posts = Vec<Post<Shared>>;
-    type Jobs = Table<JobView<Shared, Vec<Post<Shared>>>>;
-    type Collectives = Table<Collective<Shared>>;
-    type Names = Table<Published<Shared>>;
-    type Events = Table<Happening<Shared>>;
-    type Groups = Table<Group<Shared>>;
+    type Jobs = Slab<JobView<Shared, Vec<Post<Shared>>>>;
+    type Collectives = Slab<Collective<Shared>>;
+    type Names = Slab<Published<Shared>>;
+    type Events = Slab<Happening<Shared>>;
+    type Groups = Slab<Group<Shared>>;
 }
 
 impl Block for Shared {

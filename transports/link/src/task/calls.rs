@@ -6,32 +6,33 @@ use pmi_core::error::Full;
 use pmi_core::ids::KvsName;
 use pmi_core::storage::Buffer;
 
-use super::read::{
-    Codes, SPAWNED_BYTES, Spawned, Unfit, done, learnt, lend, maxes, name, number, spawned, value,
+use super::reply::{
+    Codes, ReplyError, SPAWNED_BYTES, Spawned, done, lend, maxes, name, number, received_name,
+    spawned, value,
 };
-use super::{Answered, Pmi};
+use super::{AsyncPmi, CallResult};
 use crate::{CallError, SpawnError};
 
 impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
-    Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
+    AsyncPmi<IO, B, MESSAGE_BYTES, GENERATIONS>
 {
     /// Asks for the longest name, key and value, and keeps to them from now on.
     ///
     /// Wire: `cmd=get_maxes\n`. PMI-2 has fixed sizes, so nothing is asked.
     /// Units: bytes, each counting a C terminator.
-    pub async fn maxes(&mut self) -> Answered<Maxes, IO> {
+    pub async fn maxes(&mut self) -> CallResult<Maxes, IO> {
         if self.has_frames() {
             return Ok(self.client.maxes());
         }
-        let mut found = Err(Unfit::Unanswered);
-        self.ask(&Request::Maxes, &mut |reply| found = maxes(reply)).await?;
-        Ok(found?)
+        let mut result = Err(ReplyError::Unanswered);
+        self.call(&Request::Maxes, &mut |reply| result = maxes(reply)).await?;
+        Ok(result?)
     }
 
     /// Asks which program of the launch this is; `None` if the server does not know.
     ///
     /// Wire: `cmd=get_appnum\n`. In PMI-2 the opening has said it.
-    pub async fn appnum(&mut self) -> Answered<Option<u32>, IO> {
+    pub async fn appnum(&mut self) -> CallResult<Option<u32>, IO> {
         if self.has_frames() {
             return Ok(self.identity().and_then(|who| u32::try_from(who.appnum).ok()));
         }
@@ -41,7 +42,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Asks how many processes there can be; `None` if there is no bound.
     ///
     /// Wire: `cmd=get_universe_size\n`; in PMI-2 the attribute `universeSize` of the job.
-    pub async fn universe_size(&mut self) -> Answered<Option<u32>, IO> {
+    pub async fn universe_size(&mut self) -> CallResult<Option<u32>, IO> {
         if !self.has_frames() {
             return self.ask_number(&Request::UniverseSize).await;
         }
@@ -54,11 +55,11 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// [`get`](Self::get).
     ///
     /// Wire: `cmd=get_my_kvsname\n`, `cmd=job-getid;`.
-    pub async fn kvsname(&mut self) -> Answered<&KvsName, IO> {
-        let mut found = Err(Unfit::Unanswered);
-        self.ask(&Request::KvsName, &mut |reply| found = name(reply)).await?;
-        found?;
-        learnt(self.client.kvsname())
+    pub async fn kvsname(&mut self) -> CallResult<&KvsName, IO> {
+        let mut result = Err(ReplyError::Unanswered);
+        self.call(&Request::KvsName, &mut |reply| result = name(reply)).await?;
+        result?;
+        received_name(self.client.kvsname())
     }
 
     /// Stores `value` under `key`; others see it after the next [`fence`](Self::fence).
@@ -70,7 +71,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Misuse`] for what does not fit, [`CallError::Refused`] by the server.
-    pub async fn put(&mut self, key: &[u8], value: &[u8]) -> Answered<(), IO> {
+    pub async fn put(&mut self, key: &[u8], value: &[u8]) -> CallResult<(), IO> {
         let (key, value) = (Text::plain(key), Text::plain(value));
         self.ask_done(&Request::Put { place: Place::Job(None), key, value }).await
     }
@@ -83,7 +84,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Full`] with the length of the value if `out` is too small.
-    pub async fn get(&mut self, key: &[u8], out: &mut [u8]) -> Answered<Option<usize>, IO> {
+    pub async fn get(&mut self, key: &[u8], out: &mut [u8]) -> CallResult<Option<usize>, IO> {
         let key = Text::plain(key);
         self.ask_value(&Request::Get { place: Place::Job(None), key, wait: false }, out).await
     }
@@ -96,7 +97,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         job: &[u8],
         key: &[u8],
         out: &mut [u8],
-    ) -> Answered<Option<usize>, IO> {
+    ) -> CallResult<Option<usize>, IO> {
         let (place, key) = (Place::Job(Some(Text::plain(job))), Text::plain(key));
         self.ask_value(&Request::Get { place, key, wait: false }, out).await
     }
@@ -105,7 +106,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// Wire: `cmd=barrier_in\n`, `cmd=kvs-fence;`. Hydra answers the latter at once and has the
     /// gets behind it wait instead.
-    pub async fn fence(&mut self) -> Answered<(), IO> {
+    pub async fn fence(&mut self) -> CallResult<(), IO> {
         self.ask_done(&Request::Fence { group: Group::World, tag: None }).await
     }
 
@@ -117,7 +118,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Misuse`] in every version but PMI-1.2.
-    pub async fn fence_group(&mut self, group: Group<'_>, tag: u32) -> Answered<(), IO> {
+    pub async fn fence_group(&mut self, group: Group<'_>, tag: u32) -> CallResult<(), IO> {
         self.ask_done(&Request::Fence { group, tag: Some(tag) }).await
     }
 
@@ -128,7 +129,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Refused`] if the name is taken.
-    pub async fn publish(&mut self, service: &[u8], port: &[u8]) -> Answered<(), IO> {
+    pub async fn publish(&mut self, service: &[u8], port: &[u8]) -> CallResult<(), IO> {
         let (service, port) = (Text::plain(service), Text::plain(port));
         self.ask_done(&Request::Publish { service, port }).await
     }
@@ -141,7 +142,11 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Full`] with the length of the port if `out` is too small.
-    pub async fn lookup(&mut self, service: &[u8], out: &mut [u8]) -> Answered<Option<usize>, IO> {
+    pub async fn lookup(
+        &mut self,
+        service: &[u8],
+        out: &mut [u8],
+    ) -> CallResult<Option<usize>, IO> {
         self.ask_value(&Request::Lookup { service: Text::plain(service) }, out).await
     }
 
@@ -152,7 +157,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Refused`] if it was not published.
-    pub async fn unpublish(&mut self, service: &[u8]) -> Answered<(), IO> {
+    pub async fn unpublish(&mut self, service: &[u8]) -> CallResult<(), IO> {
         self.ask_done(&Request::Unpublish { service: Text::plain(service) }).await
     }
 
@@ -171,16 +176,16 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         spawn: Spawn<'_>,
         scratch: &'s mut [u8],
     ) -> Result<Spawned<'s>, SpawnError<Codes<'s>, IO::Error>> {
-        self.hear_out().await?;
-        self.still_good()?;
+        self.drain().await?;
+        self.check_state()?;
         if scratch.len() < SPAWNED_BYTES {
             return Err(CallError::Full(Full { needed: SPAWNED_BYTES }).into());
         }
         let (_, len) = self.client.say(&Request::Spawn(spawn), scratch).map_err(CallError::from)?;
         self.write(scratch.get(..len).unwrap_or(b"")).await?;
-        let mut found = Err(Unfit::Unanswered);
-        self.answer(&mut |reply| found = spawned(reply, scratch)).await?;
-        lend(found.map_err(CallError::from)?, scratch)
+        let mut result = Err(ReplyError::Unanswered);
+        self.recv_reply(&mut |reply| result = spawned(reply, scratch)).await?;
+        lend(result.map_err(CallError::from)?, scratch)
     }
 
     /// Ends the whole job with `code`. There is no answer: the caller should exit.
@@ -191,17 +196,17 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Misuse`] if the conversation is over.
-    pub async fn abort(&mut self, code: i32, message: &[u8]) -> Answered<(), IO> {
+    pub async fn abort(&mut self, code: i32, message: &[u8]) -> CallResult<(), IO> {
         // Each byte may take two.
         let len = message.len().min(MESSAGE_BYTES.saturating_sub(ABORT_WORDS) / 2);
         let message = Text::plain(message.get(..len).unwrap_or(b""));
-        self.say(&Request::Abort { code: Some(code), world: true, message }).await
+        self.send(&Request::Abort { code: Some(code), world: true, message }).await
     }
 
     /// Says goodbye; nothing can be asked afterwards.
     ///
     /// Wire: `cmd=finalize\n`, `cmd=finalize;`.
-    pub async fn finalize(&mut self) -> Answered<(), IO> {
+    pub async fn finalize(&mut self) -> CallResult<(), IO> {
         self.ask_done(&Request::Finalize).await
     }
 
@@ -209,26 +214,26 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         GENERATIONS >= 2 && self.client.version().is_some_and(|version| version.major == 2)
     }
 
-    pub(super) async fn ask_done(&mut self, request: &Request<'_>) -> Answered<(), IO> {
-        let mut found = Err(Unfit::Unanswered);
-        self.ask(request, &mut |reply| found = done(reply)).await?;
-        Ok(found?)
+    pub(super) async fn ask_done(&mut self, request: &Request<'_>) -> CallResult<(), IO> {
+        let mut result = Err(ReplyError::Unanswered);
+        self.call(request, &mut |reply| result = done(reply)).await?;
+        Ok(result?)
     }
 
     pub(super) async fn ask_value(
         &mut self,
         request: &Request<'_>,
         out: &mut [u8],
-    ) -> Answered<Option<usize>, IO> {
-        let mut found = Err(Unfit::Unanswered);
-        self.ask(request, &mut |reply| found = value(reply, out)).await?;
-        Ok(found?)
+    ) -> CallResult<Option<usize>, IO> {
+        let mut result = Err(ReplyError::Unanswered);
+        self.call(request, &mut |reply| result = value(reply, out)).await?;
+        Ok(result?)
     }
 
-    async fn ask_number(&mut self, request: &Request<'_>) -> Answered<Option<u32>, IO> {
-        let mut found = Err(Unfit::Unanswered);
-        self.ask(request, &mut |reply| found = number(reply)).await?;
-        Ok(found?)
+    async fn ask_number(&mut self, request: &Request<'_>) -> CallResult<Option<u32>, IO> {
+        let mut result = Err(ReplyError::Unanswered);
+        self.call(request, &mut |reply| result = number(reply)).await?;
+        Ok(result?)
     }
 }
 

@@ -7,7 +7,7 @@ use pmi_core::command::{Answer, Identity, Reply, Request, Text, Version};
 use pmi_core::error::{Misuse, PeerError};
 use pmi_core::storage::Buffer;
 
-use super::{Answered, Pmi};
+use super::{AsyncPmi, CallResult};
 use crate::CallError;
 
 /// What a client says of itself when it opens a conversation.
@@ -43,9 +43,9 @@ pub struct Opened {
     pub spawner_bytes: Option<usize>,
 }
 
-/// What was heard while joining.
+/// What was replies while joining.
 #[derive(Default)]
-struct Heard {
+struct JoinReplies {
     proof: Option<Proof>,
     spawner_bytes: Option<usize>,
 }
@@ -58,7 +58,7 @@ impl Opening<'_> {
 }
 
 impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
-    Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
+    AsyncPmi<IO, B, MESSAGE_BYTES, GENERATIONS>
 {
     /// Says who dialled in and hears who that is; only over TCP, only in PMI-1, and before
     /// everything else.
@@ -68,8 +68,8 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Peer`] if nobody with this identity is expected.
-    pub async fn greet(&mut self, id: u64) -> Answered<Identity<'static>, IO> {
-        self.ask(&Request::InitAck { id }, &mut |_| {}).await?;
+    pub async fn greet(&mut self, id: u64) -> CallResult<Identity<'static>, IO> {
+        self.call(&Request::InitAck { id }, &mut |_| {}).await?;
         self.client.identity().ok_or(CallError::Peer(PeerError::LeftEarly))
     }
 
@@ -77,7 +77,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// This is [`open`](Self::open) with nothing but a version: enough for PMI-1, and for PMI-2
     /// where the server knows who is at the other end.
-    pub async fn init(&mut self, version: Version) -> Answered<Version, IO> {
+    pub async fn init(&mut self, version: Version) -> CallResult<Version, IO> {
         Ok(self.open(&Opening::new(version), &mut []).await?.version)
     }
 
@@ -98,8 +98,8 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         &mut self,
         opening: &Opening<'_>,
         spawner: &mut [u8],
-    ) -> Answered<Opened, IO> {
-        self.ask(&Request::Init { version: opening.version }, &mut |_| {}).await?;
+    ) -> CallResult<Opened, IO> {
+        self.call(&Request::Init { version: opening.version }, &mut |_| {}).await?;
         let version = self.client.version().unwrap_or(opening.version);
         let spawner_bytes = match self.client.state() {
             State::Agreed { .. } => self.join(opening, spawner).await?,
@@ -117,28 +117,28 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         &mut self,
         opening: &Opening<'_>,
         spawner: &mut [u8],
-    ) -> Answered<Option<usize>, IO> {
+    ) -> CallResult<Option<usize>, IO> {
         let Opening { rank, job, prover, .. } = *opening;
-        let mut heard = Heard::default();
+        let mut replies = JoinReplies::default();
         let method = prover.map(|_| Text::plain(METHOD));
         let request =
             Request::FullInit { rank, job: job.map(Text::plain), threaded: false, method };
-        self.ask(&request, &mut |reply| heard.hear(reply, prover, spawner)).await?;
+        self.call(&request, &mut |reply| replies.on_reply(reply, prover, spawner)).await?;
         if let State::Challenged { .. } = self.client.state() {
-            let proof = heard.proof.ok_or(CallError::Peer(PeerError::Unproven))?;
+            let proof = replies.proof.ok_or(CallError::Peer(PeerError::Unproven))?;
             let request = Request::Proof { digits: Text::plain(proof.as_bytes()) };
-            self.ask(&request, &mut |reply| heard.hear(reply, None, spawner)).await?;
+            self.call(&request, &mut |reply| replies.on_reply(reply, None, spawner)).await?;
         }
         match self.client.state() {
-            State::Open { .. } => Ok(heard.spawner_bytes),
+            State::Open { .. } => Ok(replies.spawner_bytes),
             // A challenge after the proof: no known method has more than one.
             _ => Err(CallError::Misuse(Misuse::WrongState { needed: "one challenge" })),
         }
     }
 }
 
-impl Heard {
-    fn hear(&mut self, reply: &Reply<'_>, prover: Option<&Prover<'_>>, spawner: &mut [u8]) {
+impl JoinReplies {
+    fn on_reply(&mut self, reply: &Reply<'_>, prover: Option<&Prover<'_>>, spawner: &mut [u8]) {
         match reply.answer {
             Answer::Challenge(_) => self.proof = prover.and_then(|prove| prove(reply)),
             Answer::Identity(Identity { spawner: Some(name), .. }) => {

@@ -9,7 +9,7 @@ use pmi_core::ids::{JobId, KvsName};
 use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_core::time::{Duration, Instant as CoreInstant};
-use pmi_smoltcp::{Desk, Line, Notice, core_time};
+use pmi_smoltcp::{Acceptor, AcceptorEvent, ConnBuffer, core_time};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{self, DeviceCapabilities, FaultInjector, Medium};
 use smoltcp::socket::tcp;
@@ -161,7 +161,7 @@ pub(crate) fn server_at() -> IpEndpoint {
     IpEndpoint::new(local(), PORT)
 }
 
-pub(crate) type Inbox = Line<2048>;
+pub(crate) type Inbox = ConnBuffer<2048>;
 pub(crate) type Store = Arena<[Place; 32], [u8; 4096]>;
 
 /// What a board with eight callers lends.
@@ -171,9 +171,9 @@ pub(crate) type Board = Arrays<Inbox, Store, Vec<Member>, 8, 1, 1>;
 pub(crate) struct Office {
     pub(crate) server: Server<Board>,
     pub(crate) job: JobId,
-    pub(crate) desk: Desk<Line<2048>, Line<2048>, 4>,
+    pub(crate) acceptor: Acceptor<ConnBuffer<2048>, ConnBuffer<2048>, 4>,
     pub(crate) handles: [SocketHandle; 4],
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) notices: Vec<AcceptorEvent>,
 }
 
 impl Office {
@@ -185,15 +185,15 @@ impl Office {
         let job = server.add_job(spec, members, store()).unwrap();
         let handles = [(); 4].map(|()| net.add_socket(2048));
         // Nobody is cut off in haste: a segment may be lost many times in a row.
-        let desk = Desk::new(handles, PORT, Duration::from_secs(1_000));
-        Self { server, job, desk, handles, notices: Vec::new() }
+        let acceptor = Acceptor::new(handles, PORT, Duration::from_secs(1_000));
+        Self { server, job, acceptor, handles, notices: Vec::new() }
     }
 
     pub(crate) fn turn(&mut self, net: &mut Net) {
         let peer = Peer::Caller { job: self.job, deadline: None, challenge: None };
         let (now, notices) = (net.now(), &mut self.notices);
         let told = |notice| notices.push(notice);
-        self.desk.turn(now, &mut net.sockets, &mut self.server, &mut [0; 4096], || peer, told);
+        self.acceptor.poll(now, &mut net.sockets, &mut self.server, &mut [0; 4096], || peer, told);
         while self.server.poll_event().is_some() {}
     }
 }

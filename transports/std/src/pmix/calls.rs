@@ -15,7 +15,7 @@ use pmi_core::time::Instant;
 use pmi_core::wire::pmix::greeting::Credential;
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{Format, Kvals, Proc, Value};
-use pmi_link::heap::Bounded;
+use pmi_link::heap::BoundedBuf;
 
 use super::env::{Environment, Security};
 use super::error::{CallError, ConnectError};
@@ -25,7 +25,7 @@ use crate::stream::again;
 #[derive(Debug)]
 pub struct Pmix {
     stream: TcpStream,
-    client: Client<Bounded, 1>,
+    client: Client<BoundedBuf, 1>,
     /// What was read and not taken yet.
     unheard: Vec<u8>,
     /// What processes have posted, packed, as it was received since the last fence.
@@ -62,7 +62,7 @@ impl Pmix {
         let stream = TcpStream::connect(address).map_err(dial)?;
         // Every message waits for its answer, so nothing is gained by holding one back.
         stream.set_nodelay(true).map_err(dial)?;
-        let lent = || Bounded::new(MESSAGE_BYTES_MAX);
+        let lent = || BoundedBuf::new(MESSAGE_BYTES_MAX);
         let memory = Memory { said: lent(), heard: lent(), posts: lent(), job: lent() };
         let mut pmix = Self {
             stream,

@@ -14,7 +14,7 @@ use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_core::wire::Unwritten;
 use pmi_link::CallError;
-use pmi_link::heap::Bounded;
+use pmi_link::heap::BoundedBuf;
 
 use super::heard::Heard;
 use crate::stream::{Stream, again};
@@ -34,7 +34,7 @@ pub(super) struct Wire {
 
 #[derive(Debug)]
 pub(super) struct Talk {
-    pub(super) client: Client<Bounded, SLOTS>,
+    pub(super) client: Client<BoundedBuf, SLOTS>,
     is_reading: bool,
     /// What was heard and not yet taken by its thread.
     heard: Vec<(Ticket, Heard)>,
@@ -62,7 +62,7 @@ impl Wire {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, what));
             }
         };
-        let client = Client::new(Bounded::new(ANSWER_BYTES));
+        let client = Client::new(BoundedBuf::new(ANSWER_BYTES));
         let talk = Talk { client, is_reading: false, heard: Vec::new(), fault: None };
         let (reader, writer) = (Mutex::new(copy), Mutex::new(stream));
         Ok(Self { talk: Mutex::new(talk), changed: Condvar::new(), reader, writer })
@@ -111,7 +111,7 @@ impl Wire {
     /// Starts an exchange as soon as the machine has a place for it.
     fn begin<T>(
         &self,
-        mut start: impl FnMut(&mut Client<Bounded, SLOTS>) -> Result<T, Misuse>,
+        mut start: impl FnMut(&mut Client<BoundedBuf, SLOTS>) -> Result<T, Misuse>,
     ) -> Said<T> {
         let mut talk = self.talk();
         loop {

@@ -41,7 +41,7 @@ pub(super) fn judge(
         // The server may leave bytes where they are while the peer does not read its answers, or while
         // it owes one for which the peer has to wait.
         let held = link.get(Way::Up).landed().len();
-        let is_free = line.is_open() && line.unsent_bytes() == 0 && line.untaken_bytes() == 0;
+        let is_free = line.is_open() && line.unsent_bytes() == 0 && line.unconsumed_bytes() == 0;
         if is_free && held > 0 {
             found.push((
                 "waits",

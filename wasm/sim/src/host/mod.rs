@@ -21,7 +21,7 @@ use pmi_core::server::pmix::{ConnectionId, Pmix};
 use pmi_core::server::{Event, Job, Member, Peer, Phase, Server};
 use pmi_core::store::{Arena, Place};
 use pmi_core::time::Instant;
-use pmi_link::{Carry, PumpError};
+use pmi_link::{PumpError, PumpState};
 
 /// The server and whoever owns it.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct Host {
 #[derive(Debug)]
 pub struct Line {
     talk: Option<Talk>,
-    carry: Carry<Bytes>,
+    carry: PumpState<Bytes>,
     /// Where a mutant keeps messages.
     stage: Stage,
 }
@@ -256,7 +256,7 @@ impl Host {
                 }
             }
         };
-        let (untaken, unsent) = (carry.untaken_bytes(), carry.unsent_bytes());
+        let (untaken, unsent) = (carry.unconsumed_bytes(), carry.unsent_bytes());
         notes.push(Note::HostHolds { rank, untaken, unsent });
         let failure = match moved {
             Ok(progress) if progress.finished => None,
@@ -435,14 +435,14 @@ impl Line {
     }
 
     /// How many bytes the session has not taken.
-    pub fn untaken_bytes(&self) -> usize {
-        self.carry.untaken_bytes()
+    pub fn unconsumed_bytes(&self) -> usize {
+        self.carry.unconsumed_bytes()
     }
 }
 
 fn line(meter: &Meter) -> Line {
     let carried = || Bytes::new(CARRY_BYTES, meter.clone());
-    Line { talk: None, carry: Carry::new(carried(), carried()), stage: Stage::default() }
+    Line { talk: None, carry: PumpState::new(carried(), carried()), stage: Stage::default() }
 }
 
 fn store(bytes: usize) -> Store {

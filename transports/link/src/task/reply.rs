@@ -7,11 +7,11 @@ use pmi_core::ids::KvsName;
 use crate::{CallError, SpawnError};
 
 /// What a call gives back, before the errors of a transport come in.
-pub(super) type Found<T> = Result<T, Unfit>;
+pub(super) type ReplyResult<T> = Result<T, ReplyError>;
 
 /// Why an answer is not what the call was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(super) enum ReplyError {
     /// None has come.
     Unanswered,
     Refused(Verb, Code),
@@ -52,25 +52,25 @@ impl<'s> Codes<'s> {
 
 /// An answer to a spawn, copied: whether it says yes, and how long the parts are.
 #[derive(Clone, Copy)]
-pub(super) struct Copied {
+pub(super) struct SpawnReply {
     code: Code,
     job_bytes: Option<usize>,
     codes_bytes: usize,
 }
 
-pub(super) fn done(reply: &Reply<'_>) -> Found<()> {
+pub(super) fn done(reply: &Reply<'_>) -> ReplyResult<()> {
     if reply.code.is_success() { Ok(()) } else { Err(refused(reply)) }
 }
 
 /// A number of the server's; negative ones stand for "unknown".
-pub(super) fn number(reply: &Reply<'_>) -> Found<Option<u32>> {
+pub(super) fn number(reply: &Reply<'_>) -> ReplyResult<Option<u32>> {
     match reply.answer {
         Answer::Number(number) => Ok(u32::try_from(number).ok()),
         _ => Err(refused(reply)),
     }
 }
 
-pub(super) fn maxes(reply: &Reply<'_>) -> Found<Maxes> {
+pub(super) fn maxes(reply: &Reply<'_>) -> ReplyResult<Maxes> {
     match reply.answer {
         Answer::Maxes(maxes) => Ok(maxes),
         _ => Err(refused(reply)),
@@ -78,7 +78,7 @@ pub(super) fn maxes(reply: &Reply<'_>) -> Found<Maxes> {
 }
 
 /// The name itself is the client's to keep.
-pub(super) fn name(reply: &Reply<'_>) -> Found<()> {
+pub(super) fn name(reply: &Reply<'_>) -> ReplyResult<()> {
     match reply.answer {
         Answer::Name(_) => Ok(()),
         _ => Err(refused(reply)),
@@ -86,7 +86,7 @@ pub(super) fn name(reply: &Reply<'_>) -> Found<()> {
 }
 
 /// Copies a value, and gives its length.
-pub(super) fn value(reply: &Reply<'_>, out: &mut [u8]) -> Found<Option<usize>> {
+pub(super) fn value(reply: &Reply<'_>, out: &mut [u8]) -> ReplyResult<Option<usize>> {
     match (reply.answer, reply.code.is_success()) {
         (Answer::Value(text), true) => copy(text, out).map(Some),
         _ => Ok(None),
@@ -94,7 +94,7 @@ pub(super) fn value(reply: &Reply<'_>, out: &mut [u8]) -> Found<Option<usize>> {
 }
 
 /// Reads a value that is a list of numbers, and says how many there are.
-pub(super) fn numbers(reply: &Reply<'_>, out: &mut [i32]) -> Found<Option<usize>> {
+pub(super) fn numbers(reply: &Reply<'_>, out: &mut [i32]) -> ReplyResult<Option<usize>> {
     let (Answer::Value(text), true) = (reply.answer, reply.code.is_success()) else {
         return Ok(None);
     };
@@ -106,12 +106,12 @@ pub(super) fn numbers(reply: &Reply<'_>, out: &mut [i32]) -> Found<Option<usize>
         let mut piece = [0; 12];
         let mut len = 0;
         for byte in bytes.by_ref().take_while(|b| *b != b',').filter(|b| !b.is_ascii_whitespace()) {
-            *piece.get_mut(len).ok_or(Unfit::Unreadable(reply.to))? = byte;
+            *piece.get_mut(len).ok_or(ReplyError::Unreadable(reply.to))? = byte;
             len += 1;
         }
         let number = Text::plain(piece.get(..len).unwrap_or(b"")).signed();
         let number = number.and_then(|number| i32::try_from(number).ok());
-        let number = number.ok_or(Unfit::Unreadable(reply.to))?;
+        let number = number.ok_or(ReplyError::Unreadable(reply.to))?;
         if let Some(to) = out.next() {
             *to = number;
         }
@@ -121,7 +121,7 @@ pub(super) fn numbers(reply: &Reply<'_>, out: &mut [i32]) -> Found<Option<usize>
 }
 
 /// Copies what a spawn has answered: the id whole, of the codes as many as fit. A refusal has codes too.
-pub(super) fn spawned(reply: &Reply<'_>, out: &mut [u8]) -> Found<Copied> {
+pub(super) fn spawned(reply: &Reply<'_>, out: &mut [u8]) -> ReplyResult<SpawnReply> {
     let code = reply.code;
     let (job, codes) = match reply.answer {
         Answer::Spawned { job, codes } => (job, codes),
@@ -141,23 +141,23 @@ pub(super) fn spawned(reply: &Reply<'_>, out: &mut [u8]) -> Found<Copied> {
         let written = out.get(..codes_bytes).unwrap_or(b"");
         codes_bytes = written.iter().rposition(|b| *b == b',').unwrap_or(0);
     }
-    Ok(Copied { code, job_bytes, codes_bytes })
+    Ok(SpawnReply { code, job_bytes, codes_bytes })
 }
 
-pub(super) fn copy(text: Text<'_>, out: &mut [u8]) -> Found<usize> {
+pub(super) fn copy(text: Text<'_>, out: &mut [u8]) -> ReplyResult<usize> {
     let needed = text.len();
-    let out = out.get_mut(..needed).ok_or(Unfit::Full(Full { needed }))?;
+    let out = out.get_mut(..needed).ok_or(ReplyError::Full(Full { needed }))?;
     out.iter_mut().zip(text.bytes()).for_each(|(to, byte)| *to = byte);
     Ok(needed)
 }
 
-pub(super) const fn refused(reply: &Reply<'_>) -> Unfit {
-    Unfit::Refused(reply.to, reply.code)
+pub(super) const fn refused(reply: &Reply<'_>) -> ReplyError {
+    ReplyError::Refused(reply.to, reply.code)
 }
 
 /// Lends the parts of what [`spawned`] has copied.
 pub(super) fn lend<E>(
-    Copied { code, job_bytes, codes_bytes }: Copied,
+    SpawnReply { code, job_bytes, codes_bytes }: SpawnReply,
     copied: &[u8],
 ) -> Result<Spawned<'_>, SpawnError<Codes<'_>, E>> {
     let (job, rest) = copied.split_at(job_bytes.unwrap_or(0).min(copied.len()));
@@ -171,18 +171,18 @@ pub(super) fn lend<E>(
 /// How much a caller must lend for the answer to a spawn: an id, and the codes of a few processes.
 pub(super) const SPAWNED_BYTES: usize = pmi_core::limits::KVSNAME_BYTES + 64;
 
-/// A name that the client has learnt with the answer.
-pub(super) fn learnt<E>(name: Option<&KvsName>) -> Result<&KvsName, CallError<E>> {
+/// A name that the client has received_name with the answer.
+pub(super) fn received_name<E>(name: Option<&KvsName>) -> Result<&KvsName, CallError<E>> {
     name.ok_or(CallError::Peer(PeerError::LeftEarly))
 }
 
-impl<E> From<Unfit> for CallError<E> {
-    fn from(unfit: Unfit) -> Self {
+impl<E> From<ReplyError> for CallError<E> {
+    fn from(unfit: ReplyError) -> Self {
         match unfit {
-            Unfit::Unanswered => Self::Peer(PeerError::LeftEarly),
-            Unfit::Refused(verb, code) => Self::Refused { verb, code },
-            Unfit::Full(full) => Self::Full(full),
-            Unfit::Unreadable(verb) => Self::Unreadable { verb },
+            ReplyError::Unanswered => Self::Peer(PeerError::LeftEarly),
+            ReplyError::Refused(verb, code) => Self::Refused { verb, code },
+            ReplyError::Full(full) => Self::Full(full),
+            ReplyError::Unreadable(verb) => Self::Unreadable { verb },
         }
     }
 }

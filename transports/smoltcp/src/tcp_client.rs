@@ -7,12 +7,12 @@ use pmi_core::command::{Reply, Request};
 use pmi_core::error::Misuse;
 use pmi_core::storage::Buffer;
 use pmi_core::time::Instant;
-use pmi_link::{Carry, PumpError, pump};
+use pmi_link::{PumpError, PumpState, pump};
 use smoltcp::iface::Context;
 use smoltcp::socket::tcp::{ConnectError, Socket, State};
 use smoltcp::wire::IpEndpoint;
 
-use crate::{SocketLink, hang_up};
+use crate::{SocketLink, close_socket};
 
 /// A client and its way over one socket, which the owner lends for each turn.
 ///
@@ -21,36 +21,36 @@ use crate::{SocketLink, hang_up};
 /// A call can be dialled again after it has ended, in whatever way; that begins with a client that
 /// has said nothing.
 #[derive(Debug)]
-pub struct Call<B, I, O, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
+pub struct TcpClient<B, I, O, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
     client: Client<B, SLOTS, GENERATIONS>,
-    carry: Carry<I, O>,
-    stage: Stage,
+    pump: PumpState<I, O>,
+    state: DialState,
 }
 
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Stage {
+pub enum DialState {
     /// Nobody was dialled.
     Idle,
     /// Waits for the server to pick up.
-    Dialling,
+    Connecting,
     /// Connected.
-    Talking,
+    Connected,
     /// Waits for the server to hang up too.
-    HangingUp,
+    Closing,
     /// The socket is free.
-    Over,
+    Closed,
 }
 
 /// Why a call does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum CallError {
+pub enum ConnectionError {
     /// Cannot be dialled so: the address, or a call that is not over.
-    Dial(ConnectError),
+    Connect(ConnectError),
     /// The server has refused the connection, or not answered in the socket's time.
-    NoAnswer,
+    Unreachable,
     /// The conversation broke off.
     Pump(PumpError),
     /// The question cannot be asked; nothing was sent.
@@ -59,7 +59,7 @@ pub enum CallError {
     NotConnected,
 }
 
-impl<B, I, O, const SLOTS: usize, const GENERATIONS: u16> Call<B, I, O, SLOTS, GENERATIONS>
+impl<B, I, O, const SLOTS: usize, const GENERATIONS: u16> TcpClient<B, I, O, SLOTS, GENERATIONS>
 where
     B: Buffer + Default,
     I: Buffer + Default,
@@ -69,8 +69,8 @@ where
     pub fn new() -> Self {
         Self {
             client: Client::new(B::default()),
-            carry: Carry::new(I::default(), O::default()),
-            stage: Stage::Idle,
+            pump: PumpState::new(I::default(), O::default()),
+            state: DialState::Idle,
         }
     }
 
@@ -78,26 +78,26 @@ where
     ///
     /// # Errors
     ///
-    /// [`CallError::Dial`], and nothing has changed.
-    pub fn dial(
+    /// [`ConnectionError::Connect`], and nothing has changed.
+    pub fn connect(
         &mut self,
         socket: &mut Socket<'_>,
         context: &mut Context,
         server: IpEndpoint,
         local_port: u16,
-    ) -> Result<(), CallError> {
-        socket.connect(context, server, local_port).map_err(CallError::Dial)?;
-        self.begin();
+    ) -> Result<(), ConnectionError> {
+        socket.connect(context, server, local_port).map_err(ConnectionError::Connect)?;
+        self.reset();
         Ok(())
     }
 
     // Not inlined, and one after the other: what is built here passes through the stack, and is gone
     // before the first turn.
     #[inline(never)]
-    fn begin(&mut self) {
+    fn reset(&mut self) {
         self.client = Client::new(B::default());
-        self.carry = Carry::new(I::default(), O::default());
-        self.stage = Stage::Dialling;
+        self.pump = PumpState::new(I::default(), O::default());
+        self.state = DialState::Connecting;
     }
 
     /// Goes on as far as possible without waiting. Poll the stack before.
@@ -107,37 +107,37 @@ where
     /// # Errors
     ///
     /// Each is told once, then the call hangs up; it can be dialled again when it is over.
-    pub fn turn(
+    pub fn poll(
         &mut self,
         now: Instant,
         socket: &mut Socket<'_>,
         scratch: &mut [u8],
-    ) -> Result<Stage, CallError> {
-        match self.stage {
-            Stage::Idle | Stage::Over => {}
-            Stage::HangingUp if hang_up(socket) => self.stage = Stage::Over,
-            Stage::HangingUp => {}
-            Stage::Dialling => match socket.state() {
+    ) -> Result<DialState, ConnectionError> {
+        match self.state {
+            DialState::Idle | DialState::Closed => {}
+            DialState::Closing if close_socket(socket) => self.state = DialState::Closed,
+            DialState::Closing => {}
+            DialState::Connecting => match socket.state() {
                 State::SynSent | State::SynReceived => {}
                 State::Closed => {
-                    self.stage = Stage::Over;
-                    return Err(CallError::NoAnswer);
+                    self.state = DialState::Closed;
+                    return Err(ConnectionError::Unreachable);
                 }
-                _ => self.stage = Stage::Talking,
+                _ => self.state = DialState::Connected,
             },
-            Stage::Talking => {
+            DialState::Connected => {
                 let mut link = SocketLink::new(socket);
-                match pump(now, &mut self.client, &mut link, &mut self.carry, scratch) {
-                    Ok(progress) if progress.finished => self.stage = Stage::HangingUp,
+                match pump(now, &mut self.client, &mut link, &mut self.pump, scratch) {
+                    Ok(progress) if progress.finished => self.state = DialState::Closing,
                     Ok(_) => {}
                     Err(error) => {
-                        self.stage = Stage::HangingUp;
-                        return Err(CallError::Pump(error));
+                        self.state = DialState::Closing;
+                        return Err(ConnectionError::Pump(error));
                     }
                 }
             }
         }
-        Ok(self.stage)
+        Ok(self.state)
     }
 
     /// Asks one question and waits for its answer, taking turns meanwhile.
@@ -147,33 +147,33 @@ where
     ///
     /// # Errors
     ///
-    /// Those of `turn`; [`CallError::Misuse`] if the question cannot be asked.
-    pub fn ask<T, E: From<CallError>>(
+    /// Those of `turn`; [`ConnectionError::Misuse`] if the question cannot be asked.
+    pub fn request<T, E: From<ConnectionError>>(
         &mut self,
         request: &Request<'_>,
-        mut turn: impl FnMut(&mut Self) -> Result<Stage, E>,
+        mut poll: impl FnMut(&mut Self) -> Result<DialState, E>,
         read: impl FnOnce(&Reply<'_>) -> T,
     ) -> Result<T, E> {
-        self.client.start(request).map_err(CallError::Misuse)?;
+        self.client.start(request).map_err(ConnectionError::Misuse)?;
         loop {
-            let stage = turn(self)?;
-            if let Some(Event::Reply { reply, .. }) = self.event() {
+            let state = poll(self)?;
+            if let Some(Event::Reply { reply, .. }) = self.poll_event() {
                 return Ok(read(&reply));
             }
-            if matches!(stage, Stage::Idle | Stage::Over) {
-                return Err(CallError::NotConnected.into());
+            if matches!(state, DialState::Idle | DialState::Closed) {
+                return Err(ConnectionError::NotConnected.into());
             }
         }
     }
 
     /// Ends the call at once: the server sees a reset.
-    pub fn abandon(&mut self, socket: &mut Socket<'_>) {
+    pub fn abort(&mut self, socket: &mut Socket<'_>) {
         socket.abort();
-        self.stage = Stage::HangingUp;
+        self.state = DialState::Closing;
     }
 
     /// The next answer, as [`poll_event`](pmi_core::machine::Machine::poll_event) gives it.
-    pub fn event(&mut self) -> Option<Event<'_>> {
+    pub fn poll_event(&mut self) -> Option<Event<'_>> {
         pmi_core::machine::Machine::poll_event(&mut self.client)
     }
 
@@ -183,13 +183,13 @@ where
     }
 
     /// How far the call has come.
-    pub const fn stage(&self) -> Stage {
-        self.stage
+    pub const fn state(&self) -> DialState {
+        self.state
     }
 }
 
 impl<B, I, O, const SLOTS: usize, const GENERATIONS: u16> Default
-    for Call<B, I, O, SLOTS, GENERATIONS>
+    for TcpClient<B, I, O, SLOTS, GENERATIONS>
 where
     B: Buffer + Default,
     I: Buffer + Default,
@@ -200,18 +200,18 @@ where
     }
 }
 
-impl Stage {
+impl DialState {
     /// True when the socket is free for another call.
-    pub const fn is_over(self) -> bool {
-        matches!(self, Self::Over)
+    pub const fn is_closed(self) -> bool {
+        matches!(self, Self::Closed)
     }
 }
 
-impl fmt::Display for CallError {
+impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dial(error) => error.fmt(f),
-            Self::NoAnswer => f.write_str("the server does not answer"),
+            Self::Connect(error) => error.fmt(f),
+            Self::Unreachable => f.write_str("the server does not answer"),
             Self::Pump(error) => error.fmt(f),
             Self::Misuse(error) => error.fmt(f),
             Self::NotConnected => f.write_str("the call is over"),
@@ -219,4 +219,4 @@ impl fmt::Display for CallError {
     }
 }
 
-impl core::error::Error for CallError {}
+impl core::error::Error for ConnectionError {}

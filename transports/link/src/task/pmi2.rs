@@ -6,8 +6,8 @@ use pmi_core::error::Full;
 use pmi_core::ids::KvsName;
 use pmi_core::storage::Buffer;
 
-use super::read::{Unfit, copy, done, numbers, refused};
-use super::{Answered, Pmi};
+use super::reply::{ReplyError, copy, done, numbers, refused};
+use super::{AsyncPmi, CallResult};
 use crate::CallError;
 
 /// Where a rank stands in a ring, and how long its neighbours' values are.
@@ -23,12 +23,12 @@ pub struct Ring {
 
 /// In PMI-1 each of these is [`CallError::Misuse`], unless it says otherwise; nothing is sent.
 impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
-    Pmi<IO, B, MESSAGE_BYTES, GENERATIONS>
+    AsyncPmi<IO, B, MESSAGE_BYTES, GENERATIONS>
 {
     /// Asks for the id of the job, which is also the name of its space.
     ///
     /// It is [`kvsname`](Self::kvsname) by the name that PMI-2 gives it, and serves both.
-    pub async fn job_id(&mut self) -> Answered<&KvsName, IO> {
+    pub async fn job_id(&mut self) -> CallResult<&KvsName, IO> {
         self.kvsname().await
     }
 
@@ -40,7 +40,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// As for [`put`](Self::put).
-    pub async fn put_node(&mut self, key: &[u8], value: &[u8]) -> Answered<(), IO> {
+    pub async fn put_node(&mut self, key: &[u8], value: &[u8]) -> CallResult<(), IO> {
         let (key, value) = (Text::plain(key), Text::plain(value));
         self.ask_done(&Request::Put { place: Place::Node, key, value }).await
     }
@@ -58,7 +58,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         key: &[u8],
         wait: bool,
         out: &mut [u8],
-    ) -> Answered<Option<usize>, IO> {
+    ) -> CallResult<Option<usize>, IO> {
         let key = Text::plain(key);
         self.ask_value(&Request::Get { place: Place::Node, key, wait }, out).await
     }
@@ -70,9 +70,9 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         key: &[u8],
         wait: bool,
         out: &mut [i32],
-    ) -> Answered<Option<usize>, IO> {
+    ) -> CallResult<Option<usize>, IO> {
         let key = Text::plain(key);
-        self.ask_numbers(&Request::Get { place: Place::Node, key, wait }, out).await
+        self.call_numbers(&Request::Get { place: Place::Node, key, wait }, out).await
     }
 
     /// Reads what the process manager says about the job; `None` if it does not.
@@ -88,7 +88,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         &mut self,
         key: &[u8],
         out: &mut [u8],
-    ) -> Answered<Option<usize>, IO> {
+    ) -> CallResult<Option<usize>, IO> {
         let request = self.attribute(key);
         self.ask_value(&request, out).await
     }
@@ -104,9 +104,9 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         &mut self,
         key: &[u8],
         out: &mut [i32],
-    ) -> Answered<Option<usize>, IO> {
+    ) -> CallResult<Option<usize>, IO> {
         let request = self.attribute(key);
-        self.ask_numbers(&request, out).await
+        self.call_numbers(&request, out).await
     }
 
     /// Connects this job with another: they may then read each other's space with
@@ -117,7 +117,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Refused`] if there is no such job.
-    pub async fn connect_job(&mut self, job: &[u8]) -> Answered<(), IO> {
+    pub async fn connect_job(&mut self, job: &[u8]) -> CallResult<(), IO> {
         self.ask_done(&Request::Connect { job: Text::plain(job) }).await
     }
 
@@ -128,7 +128,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Refused`] if there is no such connection.
-    pub async fn disconnect_job(&mut self, job: &[u8]) -> Answered<(), IO> {
+    pub async fn disconnect_job(&mut self, job: &[u8]) -> CallResult<(), IO> {
         self.ask_done(&Request::Disconnect { job: Text::plain(job) }).await
     }
 
@@ -147,26 +147,26 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         left: &[u8],
         right: &[u8],
         out: [&mut [u8]; 2],
-    ) -> Answered<Ring, IO> {
+    ) -> CallResult<Ring, IO> {
         let request = Request::Ring { left: Text::plain(left), right: Text::plain(right) };
         let [left_out, right_out] = out;
-        let mut found = Err(Unfit::Unanswered);
+        let mut result = Err(ReplyError::Unanswered);
         let read = &mut |reply: &Reply<'_>| {
-            found = match reply.answer {
+            result = match reply.answer {
                 Answer::Ring { count, left, right } if reply.code.is_success() => {
                     let copied = (copy(left, left_out), copy(right, right_out));
                     match copied {
                         (Ok(left_bytes), Ok(right_bytes)) => {
                             Ok(Ring { place: count, left_bytes, right_bytes })
                         }
-                        _ => Err(Unfit::Full(Full { needed: left.len().max(right.len()) })),
+                        _ => Err(ReplyError::Full(Full { needed: left.len().max(right.len()) })),
                     }
                 }
                 _ => Err(refused(reply)),
             };
         };
-        self.ask(&request, read).await?;
-        Ok(found?)
+        self.call(&request, read).await?;
+        Ok(result?)
     }
 
     /// Reads the whole space of a job, pair by pair, and gives their number.
@@ -180,18 +180,18 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         &mut self,
         job: &[u8],
         each: &mut (dyn FnMut(Pair<'_>) + Send),
-    ) -> Answered<usize, IO> {
+    ) -> CallResult<usize, IO> {
         let mut count = 0;
-        let mut found = Err(Unfit::Unanswered);
+        let mut result = Err(ReplyError::Unanswered);
         let read = &mut |reply: &Reply<'_>| match reply.answer {
             Answer::Pair(pair) => {
                 count += 1;
                 each(pair);
             }
-            _ => found = done(reply),
+            _ => result = done(reply),
         };
-        self.ask(&Request::GetAll { job: Text::plain(job) }, read).await?;
-        found?;
+        self.call(&Request::GetAll { job: Text::plain(job) }, read).await?;
+        result?;
         Ok(count)
     }
 
@@ -204,24 +204,24 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// [`CallError::Misuse`] for a pair that does not fit, [`CallError::Refused`] with the
     /// server's first reason; nothing was sent, or the other pairs were stored.
-    pub async fn put_all(&mut self, job: &[u8], pairs: &[Pair<'_>]) -> Answered<(), IO> {
+    pub async fn put_all(&mut self, job: &[u8], pairs: &[Pair<'_>]) -> CallResult<(), IO> {
         // What is announced must follow, so all is looked at before.
         for pair in pairs {
-            let needed = self.client.message_bytes(&said(*pair))?;
+            let needed = self.client.message_bytes(&put_pair(*pair))?;
             if needed > MESSAGE_BYTES {
                 return Err(CallError::Full(Full { needed }));
             }
         }
-        self.hear_out().await?;
+        self.drain().await?;
         let count = u32::try_from(pairs.len()).unwrap_or(u32::MAX);
-        self.still_good()?;
-        self.say(&Request::PutAll { job: Text::plain(job), pairs: count }).await?;
+        self.check_state()?;
+        self.send(&Request::PutAll { job: Text::plain(job), pairs: count }).await?;
         for pair in pairs {
-            self.say(&said(*pair)).await?;
+            self.send(&put_pair(*pair)).await?;
         }
-        let mut found = Err(Unfit::Unanswered);
-        self.answer(&mut |reply| found = done(reply)).await?;
-        Ok(found?)
+        let mut result = Err(ReplyError::Unanswered);
+        self.recv_reply(&mut |reply| result = done(reply)).await?;
+        Ok(result?)
     }
 
     fn attribute<'k>(&self, key: &'k [u8]) -> Request<'k> {
@@ -229,17 +229,17 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         Request::Get { place, key: Text::plain(key), wait: false }
     }
 
-    async fn ask_numbers(
+    async fn call_numbers(
         &mut self,
         request: &Request<'_>,
         out: &mut [i32],
-    ) -> Answered<Option<usize>, IO> {
-        let mut found = Err(Unfit::Unanswered);
-        self.ask(request, &mut |reply| found = numbers(reply, out)).await?;
-        Ok(found?)
+    ) -> CallResult<Option<usize>, IO> {
+        let mut result = Err(ReplyError::Unanswered);
+        self.call(request, &mut |reply| result = numbers(reply, out)).await?;
+        Ok(result?)
     }
 }
 
-const fn said(Pair { key, value }: Pair<'_>) -> Request<'_> {
+const fn put_pair(Pair { key, value }: Pair<'_>) -> Request<'_> {
     Request::PutPair { key, value }
 }

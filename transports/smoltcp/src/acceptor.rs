@@ -4,30 +4,30 @@ use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::server::{Peer, Server, Storage};
 use pmi_core::storage::Buffer;
 use pmi_core::time::{Duration, Instant};
-use pmi_link::{Carry, PumpError, pump};
+use pmi_link::{PumpError, PumpState, pump};
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::Socket;
 
-use crate::{SocketLink, hang_up};
+use crate::{SocketLink, close_socket};
 
 /// A few sockets that listen on one port and speak for a server.
 ///
-/// Shape: one place for each socket; `I` and `O` as for [`pmi_link::Carry`]. The server, its events
+/// Shape: one slot for each socket; `I` and `O` as for [`pmi_link::PumpState`]. The server, its events
 /// and its jobs stay with the owner, who polls [`Server::poll_event`] between two turns: a session
-/// that has told something takes nothing more before that.
+/// that has on_event something takes nothing more before that.
 #[derive(Debug)]
-pub struct Desk<I, O, const PLACES: usize> {
+pub struct Acceptor<I, O, const SLOTS: usize> {
     port: u16,
-    patience: Duration,
-    places: [Place<I, O>; PLACES],
+    close_timeout: Duration,
+    slots: [Slot<I, O>; SLOTS],
 }
 
 /// What a desk tells besides the events of its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Notice {
+pub enum AcceptorEvent {
     /// A conversation has broken off. Its rank, if it had one, is lost.
-    Broken {
+    Disconnected {
         /// The job that was called.
         job: JobId,
         /// Who called, as far as that was said.
@@ -40,110 +40,110 @@ pub enum Notice {
 }
 
 #[derive(Debug)]
-struct Place<I, O> {
+struct Slot<I, O> {
     handle: SocketHandle,
-    carry: Carry<I, O>,
-    stage: Stage,
+    pump_state: PumpState<I, O>,
+    state: SlotState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SlotState {
     Listening,
-    Talking(SessionId),
+    Connected(SessionId),
     /// Until when the caller may take to hang up.
-    HangingUp(Instant),
+    Closing(Instant),
 }
 
-impl<I: Buffer + Default, O: Buffer + Default, const PLACES: usize> Desk<I, O, PLACES> {
+impl<I: Buffer + Default, O: Buffer + Default, const SLOTS: usize> Acceptor<I, O, SLOTS> {
     /// Makes a desk of these sockets, which are not in use.
     ///
-    /// Shape: `port` is not 0; a caller that does not hang up within `patience` after its
+    /// Shape: `port` is not 0; a caller that does not hang up within `close_timeout` after its
     /// conversation is cut off, so that its socket can listen again.
-    pub fn new(handles: [SocketHandle; PLACES], port: u16, patience: Duration) -> Self {
-        let place = |handle| Place { handle, carry: fresh(), stage: Stage::Listening };
-        Self { port, patience, places: handles.map(place) }
+    pub fn new(handles: [SocketHandle; SLOTS], port: u16, close_timeout: Duration) -> Self {
+        let slot = |handle| Slot { handle, pump_state: empty_state(), state: SlotState::Listening };
+        Self { port, close_timeout, slots: handles.map(slot) }
     }
 
     /// Goes on with every socket as far as possible without waiting. Poll the stack before.
     ///
     /// Shape: `peer` says what a new caller has to say and prove; half of `scratch` is for reading,
     /// half has room for one message.
-    pub fn turn<S>(
+    pub fn poll<S>(
         &mut self,
         now: Instant,
         sockets: &mut SocketSet<'_>,
         server: &mut Server<S>,
         scratch: &mut [u8],
         mut peer: impl FnMut() -> Peer,
-        mut told: impl FnMut(Notice),
+        mut on_event: impl FnMut(AcceptorEvent),
     ) where
         S: Storage,
         S::Inbox: Default,
         S::Exchanges: Default,
     {
-        for place in &mut self.places {
-            let socket = sockets.get_mut::<Socket>(place.handle);
-            match place.stage {
-                Stage::Listening if socket.may_send() || socket.may_recv() => {
+        for slot in &mut self.slots {
+            let socket = sockets.get_mut::<Socket>(slot.handle);
+            match slot.state {
+                SlotState::Listening if socket.may_send() || socket.may_recv() => {
                     let session = server.open(peer(), S::Inbox::default(), S::Exchanges::default());
-                    place.carry = fresh();
-                    place.stage = match session {
-                        Ok(session) => Stage::Talking(session),
+                    slot.pump_state = empty_state();
+                    slot.state = match session {
+                        Ok(session) => SlotState::Connected(session),
                         Err(_) => {
-                            told(Notice::NoRoom);
+                            on_event(AcceptorEvent::NoRoom);
                             socket.abort();
-                            Stage::HangingUp(now)
+                            SlotState::Closing(now)
                         }
                     };
                 }
                 // A listening socket answers so again; one whose opening failed listens again.
-                Stage::Listening if !socket.is_open() => {
+                SlotState::Listening if !socket.is_open() => {
                     let _only_port_zero_is_refused = socket.listen(self.port);
                 }
-                Stage::Listening => {}
-                Stage::Talking(id) => {
-                    let Some(notice) = talk(place, id, now, socket, server, scratch) else {
+                SlotState::Listening => {}
+                SlotState::Connected(id) => {
+                    let Some(event) = poll_session(slot, id, now, socket, server, scratch) else {
                         continue;
                     };
-                    notice.into_iter().for_each(&mut told);
+                    event.into_iter().for_each(&mut on_event);
                     server.close(id);
-                    place.stage = Stage::HangingUp(now.plus(self.patience));
+                    slot.state = SlotState::Closing(now.plus(self.close_timeout));
                 }
-                Stage::HangingUp(_) if hang_up(socket) => place.stage = Stage::Listening,
-                Stage::HangingUp(until) if until <= now => socket.abort(),
-                Stage::HangingUp(_) => {}
+                SlotState::Closing(_) if close_socket(socket) => slot.state = SlotState::Listening,
+                SlotState::Closing(until) if until <= now => socket.abort(),
+                SlotState::Closing(_) => {}
             }
         }
     }
 
     /// True when nobody is connected any more, or not yet.
-    pub fn is_quiet(&self) -> bool {
-        self.places.iter().all(|place| place.stage == Stage::Listening)
+    pub fn is_idle(&self) -> bool {
+        self.slots.iter().all(|slot| slot.state == SlotState::Listening)
     }
 }
 
 /// Goes on with one conversation. When it is over, gives what there is to tell about its end, if
 /// anything.
-fn talk<S: Storage, I: Buffer, O: Buffer>(
-    place: &mut Place<I, O>,
+fn poll_session<S: Storage, I: Buffer, O: Buffer>(
+    slot: &mut Slot<I, O>,
     id: SessionId,
     now: Instant,
     socket: &mut Socket<'_>,
     server: &mut Server<S>,
     scratch: &mut [u8],
-) -> Option<Option<Notice>> {
+) -> Option<Option<AcceptorEvent>> {
     // An owner may have closed the session itself.
     let Some(mut session) = server.session(id) else { return Some(None) };
     let mut link = SocketLink::new(socket);
-    match pump(now, &mut session, &mut link, &mut place.carry, scratch) {
+    match pump(now, &mut session, &mut link, &mut slot.pump_state, scratch) {
         Ok(progress) => progress.finished.then_some(None),
         Err(error) => {
             let (job, rank) = server.peer(id)?;
-            Some(Some(Notice::Broken { job, rank, error }))
+            Some(Some(AcceptorEvent::Disconnected { job, rank, error }))
         }
     }
 }
 
-fn fresh<I: Buffer + Default, O: Buffer + Default>() -> Carry<I, O> {
-    Carry::new(I::default(), O::default())
+fn empty_state<I: Buffer + Default, O: Buffer + Default>() -> PumpState<I, O> {
+    PumpState::new(I::default(), O::default())
 }

@@ -10,7 +10,7 @@ use js_sys::Uint8Array;
 use pmi_link::{Link, LinkError, Read};
 
 /// A link that wakes whoever waits for it.
-pub trait Awaited: Link {
+pub trait AsyncLink: Link {
     /// Ready when something may have changed since this was asked last: bytes have come, there is room
     /// for more, or the link is at its end.
     fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()>;
@@ -22,21 +22,21 @@ pub trait Awaited: Link {
 }
 
 /// What event listeners and a link share. Listeners outlive it and then find nothing.
-pub(crate) type Shared = Rc<RefCell<Inlet>>;
+pub(crate) type SharedQueue = Rc<RefCell<ReceiveQueue>>;
 
 /// What has come and was not read.
 #[derive(Debug, Default)]
-pub(crate) struct Inlet {
+pub(crate) struct ReceiveQueue {
     bytes: VecDeque<u8>,
     /// Behind the bytes nothing comes any more, and why.
     end: Option<Result<(), LinkError>>,
     /// Bytes that were sent and not taken by the other end, where it says so.
     pub(crate) unacknowledged_bytes: usize,
-    has_news: bool,
+    is_changed: bool,
     waker: Option<Waker>,
 }
 
-impl Inlet {
+impl ReceiveQueue {
     /// Takes what has come; more than `max_bytes` unread is the end, since nobody may make us hold
     /// whatever he likes.
     pub(crate) fn push(&mut self, data: &Uint8Array, max_bytes: usize) {
@@ -46,18 +46,18 @@ impl Inlet {
             Some(_) => self.bytes.extend(data.to_vec()),
             None => self.finish(Err(LinkError::Failed(0))),
         }
-        self.tell();
+        self.notify();
     }
 
     /// Nothing more comes. The first reason stays.
     pub(crate) fn finish(&mut self, why: Result<(), LinkError>) {
         self.end.get_or_insert(why);
-        self.tell();
+        self.notify();
     }
 
     /// Something has changed.
-    pub(crate) fn tell(&mut self) {
-        self.has_news = true;
+    pub(crate) fn notify(&mut self) {
+        self.is_changed = true;
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -87,9 +87,9 @@ impl Inlet {
         }
     }
 
-    /// As [`Awaited::poll_changed`].
+    /// As [`AsyncLink::poll_changed`].
     pub(crate) fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if std::mem::take(&mut self.has_news) {
+        if std::mem::take(&mut self.is_changed) {
             return Poll::Ready(());
         }
         self.waker = Some(context.waker().clone());

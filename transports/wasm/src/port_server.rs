@@ -10,48 +10,48 @@ use pmi_core::server::{Event, Exchange, Job, JobSpec, Member, Peer, Server, Sess
 use pmi_core::storage::Slots;
 use pmi_core::store::{Arena, Place};
 use pmi_core::time::Duration;
-use pmi_link::heap::{Bounded, Table};
-use pmi_link::{Carry, PumpError, pump};
+use pmi_link::heap::{BoundedBuf, Slab};
+use pmi_link::{PumpError, PumpState, pump};
 
-use crate::{Awaited, Clock, js};
+use crate::{AsyncLink, Clock, js};
 
-/// What the server of a [`Desk`] is made of.
+/// What the server of a [`PortServer`] is made of.
 #[derive(Debug)]
-pub struct Heap;
+pub struct HeapStorage;
 
 /// Keys and values, in memory that is asked for at once.
-type Space = Arena<Vec<Place>, Vec<u8>>;
+type HeapKvs = Arena<Vec<Place>, Vec<u8>>;
 
-impl Storage for Heap {
-    type Inbox = Bounded;
-    type Exchanges = Table<Exchange>;
-    type Sessions = Table<Session<Bounded, Table<Exchange>>>;
-    type Kvs = Space;
+impl Storage for HeapStorage {
+    type Inbox = BoundedBuf;
+    type Exchanges = Slab<Exchange>;
+    type Sessions = Slab<Session<BoundedBuf, Slab<Exchange>>>;
+    type Kvs = HeapKvs;
     type Members = Vec<Member>;
-    type Jobs = Table<Job<Space, Vec<Member>>>;
+    type Jobs = Slab<Job<HeapKvs, Vec<Member>>>;
 }
 
 /// A server, and a link to each of those it speaks with.
 ///
-/// The owner turns it whenever something has [changed](Self::changed), and acts on what it is told.
+/// The owner turns it whenever something has [changed](Self::changed), and acts on what it is on_event.
 #[derive(Debug)]
-pub struct Desk<L> {
-    server: Server<Heap>,
-    lines: Table<Line<L>>,
+pub struct PortServer<L> {
+    server: Server<HeapStorage>,
+    connections: Slab<PortConn<L>>,
     clock: Clock,
     scratch: Vec<u8>,
 }
 
-/// What a desk tells.
+/// What a server tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Notice {
+pub enum PortServerEvent {
     /// What the server wants done.
     Event(Event),
     /// A conversation is over, and its link was closed. A rank that had begun and did not finalize is
     /// lost; the owner ends the others, or tells the server when
     /// [its process has ended](Server::member_gone).
-    Over {
+    Closed {
         /// The job.
         job: JobId,
         /// Who it was, as far as that was said.
@@ -62,19 +62,19 @@ pub enum Notice {
 }
 
 #[derive(Debug)]
-struct Line<L> {
+struct PortConn<L> {
     session: SessionId,
     link: L,
-    carry: Carry<Bounded>,
+    pump_state: PumpState<BoundedBuf>,
 }
 
-impl<L: Awaited> Desk<L> {
+impl<L: AsyncLink> PortServer<L> {
     /// Makes one without jobs and links.
     pub fn new() -> Self {
-        let (sessions, jobs) = (Table::new(SESSIONS_MAX), Table::new(JOBS_MAX));
+        let (sessions, jobs) = (Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX));
         Self {
-            server: Server::new(sessions, jobs, space(NAMES_BYTES)),
-            lines: Table::new(SESSIONS_MAX),
+            server: Server::new(sessions, jobs, kvs(NAMES_BYTES)),
+            connections: Slab::new(SESSIONS_MAX),
             clock: Clock::start(),
             scratch: vec![0; 2 * REPLY_BYTES.max(MESSAGE_BYTES)],
         }
@@ -89,9 +89,9 @@ impl<L: Awaited> Desk<L> {
         &mut self,
         spec: JobSpec,
         members: Vec<Member>,
-        space_bytes: usize,
+        kvs_bytes: usize,
     ) -> Result<JobId, Misuse> {
-        self.server.add_job(spec, members, space(space_bytes))
+        self.server.add_job(spec, members, kvs(kvs_bytes))
     }
 
     /// Speaks with `peer` over `link` from now on.
@@ -100,43 +100,49 @@ impl<L: Awaited> Desk<L> {
     ///
     /// As for [`Server::open`]; the link is closed then.
     pub fn add(&mut self, peer: Peer, link: L) -> Result<SessionId, Misuse> {
-        let inbox = Bounded::new(INBOX_BYTES);
-        let session = self.server.open(peer, inbox, Table::new(EXCHANGES_MAX))?;
-        let carry = Carry::new(Bounded::new(self.scratch.len()), Bounded::new(self.scratch.len()));
-        // There is a line for every session.
-        let _ = self.lines.insert(Line { session, link, carry });
+        let inbox = BoundedBuf::new(INBOX_BYTES);
+        let session = self.server.open(peer, inbox, Slab::new(PENDING_MAX))?;
+        let pump_state = PumpState::new(
+            BoundedBuf::new(self.scratch.len()),
+            BoundedBuf::new(self.scratch.len()),
+        );
+        // There is a connection for every session.
+        let _ = self.connections.insert(PortConn { session, link, pump_state });
         Ok(session)
     }
 
     /// The server, to look at and to answer what it wants done.
-    pub const fn server(&mut self) -> &mut Server<Heap> {
+    pub const fn server(&mut self) -> &mut Server<HeapStorage> {
         &mut self.server
     }
 
     /// Whether nobody is spoken with any more, or yet.
-    pub fn is_quiet(&self) -> bool {
-        self.lines.end() == 0
+    pub fn is_idle(&self) -> bool {
+        self.connections.end() == 0
     }
 
     /// Goes on with everybody as far as possible without waiting.
-    pub fn turn(&mut self, mut told: impl FnMut(&mut Server<Heap>, Notice)) {
+    pub fn poll(&mut self, mut on_event: impl FnMut(&mut Server<HeapStorage>, PortServerEvent)) {
         self.server.handle_timeout(self.clock.now());
-        for at in 0..self.lines.end() {
-            self.serve(at, &mut told);
+        for at in 0..self.connections.end() {
+            self.poll_connection(at, &mut on_event);
         }
         loop {
             let mut has_moved = false;
             while let Some(session) = self.server.next_ready() {
                 has_moved = true;
-                let is_its =
-                    |at: &usize| self.lines.get(*at).is_some_and(|line| line.session == session);
-                if let Some(at) = (0..self.lines.end()).find(is_its) {
-                    self.serve(at, &mut told);
+                let is_its = |at: &usize| {
+                    self.connections
+                        .get(*at)
+                        .is_some_and(|connection| connection.session == session)
+                };
+                if let Some(at) = (0..self.connections.end()).find(is_its) {
+                    self.poll_connection(at, &mut on_event);
                 }
             }
             while let Some(event) = self.server.poll_event() {
                 has_moved = true;
-                told(&mut self.server, Notice::Event(event));
+                on_event(&mut self.server, PortServerEvent::Event(event));
             }
             if !has_moved {
                 return;
@@ -154,11 +160,13 @@ impl<L: Awaited> Desk<L> {
                     return Poll::Ready(());
                 }
                 let milliseconds = u32::try_from(wait.as_micros().div_ceil(1000));
-                js::later(milliseconds.unwrap_or(u32::MAX), || waker.wake());
+                js::call_later(milliseconds.unwrap_or(u32::MAX), || waker.wake());
             }
-            for at in 0..self.lines.end() {
-                let line = self.lines.get_mut(at);
-                if line.is_some_and(|line| line.link.poll_changed(context).is_ready()) {
+            for at in 0..self.connections.end() {
+                let connection = self.connections.get_mut(at);
+                if connection
+                    .is_some_and(|connection| connection.link.poll_changed(context).is_ready())
+                {
                     changed = Poll::Ready(());
                 }
             }
@@ -167,13 +175,19 @@ impl<L: Awaited> Desk<L> {
         .await;
     }
 
-    fn serve(&mut self, at: usize, told: &mut impl FnMut(&mut Server<Heap>, Notice)) {
-        let Some(Line { session: id, link, carry }) = self.lines.get_mut(at) else { return };
+    fn poll_connection(
+        &mut self,
+        at: usize,
+        on_event: &mut impl FnMut(&mut Server<HeapStorage>, PortServerEvent),
+    ) {
+        let Some(PortConn { session: id, link, pump_state }) = self.connections.get_mut(at) else {
+            return;
+        };
         let id = *id;
         let now = self.clock.now();
         let error = loop {
             let Some(mut session) = self.server.session(id) else { return };
-            match pump(now, &mut session, link, carry, &mut self.scratch) {
+            match pump(now, &mut session, link, pump_state, &mut self.scratch) {
                 Ok(progress) if progress.again => {}
                 Ok(progress) if progress.finished => break None,
                 Ok(_) => return,
@@ -181,21 +195,21 @@ impl<L: Awaited> Desk<L> {
             }
         };
         let Some((job, rank)) = self.server.peer(id) else { return };
-        drop(self.lines.remove(at));
+        drop(self.connections.remove(at));
         if let Some(event) = self.server.close(id) {
-            told(&mut self.server, Notice::Event(event));
+            on_event(&mut self.server, PortServerEvent::Event(event));
         }
-        told(&mut self.server, Notice::Over { job, rank, error });
+        on_event(&mut self.server, PortServerEvent::Closed { job, rank, error });
     }
 }
 
-impl<L: Awaited> Default for Desk<L> {
+impl<L: AsyncLink> Default for PortServer<L> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-fn space(bytes: usize) -> Space {
+fn kvs(bytes: usize) -> HeapKvs {
     let places = bytes / BYTES_A_KEY;
     Arena::new(vec![Place::FREE; places], vec![0; bytes])
 }
@@ -211,7 +225,7 @@ const SESSIONS_MAX: usize = 4096;
 const JOBS_MAX: usize = 4096;
 
 /// How many answers one client may wait for at once.
-const EXCHANGES_MAX: usize = 64;
+const PENDING_MAX: usize = 64;
 
 /// What one client can make us hold: a spawn is the longest message.
 const INBOX_BYTES: usize = 64 * 1024;

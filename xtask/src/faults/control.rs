@@ -160,6 +160,15 @@ impl Control {
         self.wait(|control| control.ranks.iter().all(Rank::is_idle))
     }
 
+    /// Waits until everything that one process was ordered is done, while others may be in a fence.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Control::settle`].
+    pub(super) fn settle_one(&mut self, place: usize) -> Result<(), Stop> {
+        self.wait(|control| control.ranks[place].is_idle())
+    }
+
     /// Waits until something holds.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ impl Play<'_> {
             Fault::Abort => {
                 if case.phase.is_before_init() {
                     self.control.order(victim, "init");
-                    self.control.settle()?;
+                    self.control.settle_one(victim)?;
                 }
                 self.control.order_last(victim, &format!("abort {}", case.variant));
             }
@@ -67,7 +67,7 @@ impl Play<'_> {
             }
             Fault::Flood => {
                 self.control.order(victim, "lines 20000");
-                self.control.settle()?;
+                self.control.settle_one(victim)?;
                 self.promise();
                 self.control.order_last(victim, &exit);
             }
@@ -125,7 +125,7 @@ impl Play<'_> {
                 if let Some(place) = self.control.place(self.victim) {
                     let program = missing_program(case, self.directory);
                     self.control.order(place, &format!("spawn {}", program.display()));
-                    self.control.settle()?;
+                    self.control.settle_one(place)?;
                     if self.control.ranks[place].failures.is_empty() {
                         self.note = "the spawn of a program that does not exist succeeded".into();
                     }

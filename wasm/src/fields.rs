@@ -71,7 +71,7 @@ impl Fields {
     }
 }
 
-/// Whether messages of PMIx are among what is read: not in what the page begins with.
+/// True if messages of PMIx are among what is read: not in what the page begins with.
 pub(crate) const PMIX: bool = cfg!(any(feature = "pmix", feature = "recorded"));
 
 fn lines(message: &[u8]) -> Vec<Field> {

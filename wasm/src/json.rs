@@ -8,7 +8,7 @@ use std::fmt::{Display, Write};
 #[derive(Debug, Default)]
 pub(crate) struct Json {
     text: String,
-    /// Whether the next thing stands behind another one.
+    /// True if the next thing stands behind another one.
     is_next: bool,
 }
 

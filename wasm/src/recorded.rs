@@ -59,7 +59,7 @@ pub(crate) struct Recorded {
     pub(crate) story: Story,
     /// What a person should know about the recording, a sentence each.
     pub(crate) notes: Vec<String>,
-    /// Whether it has times; otherwise an order.
+    /// True if it has times; otherwise an order.
     pub(crate) has_times: bool,
     /// When it ended.
     pub(crate) end: Moment,

@@ -214,7 +214,7 @@ fn build_linux() -> Result<Linux, String> {
     Ok(Linux { host: folder.join("pmi-host"), cards: folder.join("pmi-cards") })
 }
 
-/// A build of the bare-metal workspace, and the folder it goes to.
+/// A build of the bare-metal workspace, and the directory it goes to.
 pub(crate) fn in_folder(
     toolchain: &toolchain::Toolchain,
     target: &str,

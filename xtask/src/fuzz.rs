@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: builds the fuzzers of core and lets each look for trouble for a while, two at a time.
 //!
 //! What `cargo fuzz` would do, without having to install it, and with the stable compiler: it is let to use
-//! the options that its own sanitizers need. What a run finds lies in the target folder, with the inputs that
+//! the options that its own sanitizers need. What a run finds lies in the target directory, with the inputs that
 //! it grew; a later run begins with both those and the committed ones.
 
 use crate::machine::{in_ci, verdict_on_lack};
@@ -30,7 +30,7 @@ const TARGETS: &[Target] = &[
     Target { name: "decode_frames", max_len: 2048 },
 ];
 
-/// How many fuzzers run at once; each takes one processor.
+/// Number of fuzzers run at once; each takes one processor.
 const AT_ONCE: usize = 2;
 
 const MANIFEST: &str = "core/fuzz/Cargo.toml";

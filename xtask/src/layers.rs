@@ -1,10 +1,10 @@
-//! Who may use whom, by folder: the crates of the workspace, and foreign packages that belong to one place.
+//! Who may use whom, by directory: the crates of the workspace, and foreign packages that belong to one place.
 
 use crate::{modules, process, report, tree};
 use serde_json::Value;
 use std::process::ExitCode;
 
-/// A folder of crates and the folders it may use. The longest folder that fits a crate decides.
+/// A directory of crates and the directories it may use. The longest directory that fits a crate decides.
 struct Place {
     folder: &'static str,
     uses: &'static [&'static str],

@@ -1,6 +1,6 @@
-//! `cargo xtask playground`: the page on which jobs are played, built into one folder and served.
+//! `cargo xtask playground`: the page on which jobs are played, built into one directory and served.
 //!
-//! The folder holds all that the page needs; any server of files can serve it.
+//! The directory holds all that the page needs; any server of files can serve it.
 
 mod serve;
 
@@ -89,7 +89,7 @@ fn packages() -> Result<PathBuf, String> {
     }
 }
 
-/// How many bytes each module has on its way to a browser, against its budget.
+/// Number of bytes each module has on its way to a browser, against its budget.
 fn weigh(folder: &Path) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for (part, most) in PARTS {
@@ -105,11 +105,11 @@ fn weigh(folder: &Path) -> Result<Tally, String> {
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
-    /// Where to build; a folder among what cargo builds unless it is said.
+    /// Where to build; a directory among what cargo builds unless it is said.
     folder: Option<PathBuf>,
     /// Where to serve; nowhere if the page is only built.
     port: Option<u16>,
-    /// Whether to measure it instead.
+    /// True if to measure it instead.
     is_measured: bool,
 }
 
@@ -170,7 +170,7 @@ fn list(folder: &Path) -> Result<String, String> {
     Ok(serde_json::Value::from(all).to_string())
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a directory with all that is in it.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     fs::create_dir_all(to).map_err(|error| at(to, error))?;
     for file in files(from)? {
@@ -184,7 +184,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What is in a folder, in the order of its names.
+/// What is in a directory, in the order of its names.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = fs::read_dir(folder).map_err(|error| at(folder, error))?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| Ok(entry?.path())).collect();

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The workspace root: the folder above this crate's.
+/// The workspace root: the directory above this crate's.
 pub(crate) fn root() -> PathBuf {
     let here =
         env::var_os("CARGO_MANIFEST_DIR").map_or(env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);

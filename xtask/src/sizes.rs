@@ -281,7 +281,7 @@ fn section(text: &str, name: &str) -> i64 {
     found.unwrap_or(0)
 }
 
-/// How many functions of formatting and panicking an image has, from the output of `llvm-nm`.
+/// Number of functions of formatting and panicking an image has, from the output of `llvm-nm`.
 fn forbidden(names: &str) -> i64 {
     let is_one = |line: &&str| FORBIDDEN.iter().any(|name| line.contains(name));
     i64::try_from(names.lines().filter(is_one).count()).unwrap_or(i64::MAX)

@@ -22,7 +22,7 @@ struct Step {
 
 const BARE: &str = "thumbv7em-none-eabihf";
 
-/// What must build without an operating system: folder and crate.
+/// What must build without an operating system: directory and crate.
 const NO_STD: &[(&str, &str)] = &[("core", "pmi-core"), ("transports/link", "pmi-link")];
 
 const STEPS: &[Step] = &[

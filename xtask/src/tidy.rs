@@ -123,7 +123,7 @@ fn length(file: &File, found: &mut impl FnMut(usize, String)) {
     }
 }
 
-/// A path of one person's machine; a folder of that name inside another path is not meant.
+/// A path of one person's machine; a directory of that name inside another path is not meant.
 fn machine_folders(file: &File, found: &mut impl FnMut(usize, String)) {
     for (number, line) in numbered(file) {
         for folder in MACHINE_FOLDERS {

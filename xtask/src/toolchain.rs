@@ -135,7 +135,7 @@ pub(crate) fn build_as(
     for name in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTDOC", "LD_LIBRARY_PATH"] {
         cargo.env_remove(name);
     }
-    // Two compilers, two folders: neither throws away what the other built.
+    // Two compilers, two directories: neither throws away what the other built.
     cargo.env("CARGO_TARGET_DIR", folder(toolchain));
     if let Some(linker) = linker {
         let upper = target.to_uppercase().replace('-', "_");

@@ -17,7 +17,7 @@ pub(crate) enum Loader {
 /// The target of all modules.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Builds the module of `package` into a folder of its own, and says which.
+/// Builds the module of `package` into a directory of its own, and says which.
 pub(crate) fn module(machine: &Machine, package: &str, loader: Loader) -> Result<PathBuf, String> {
     module_with(machine, package, None, loader)
 }
@@ -51,7 +51,7 @@ fn write(module: &Path, loader: Loader, folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(cannot)?;
     let kind = match loader {
         Loader::Node => {
-            // What is written for Node is CommonJS, whatever the folders above say.
+            // What is written for Node is CommonJS, whatever the directories above say.
             fs::write(folder.join("package.json"), "{\"type\":\"commonjs\"}\n").map_err(cannot)?;
             "node"
         }

@@ -88,7 +88,7 @@ impl Wire {
         }
     }
 
-    /// Says goodbye and waits for the answer.
+    /// Finalizes the session and waits for the answer.
     pub(crate) fn finalize(&mut self) -> io::Result<()> {
         match self.dialect {
             Dialect::Pmi1 => self.line("cmd=finalize", b""),

@@ -5,7 +5,7 @@
 //! use pmi_link::blocking::Pmi;
 //! # use embedded_io::{ErrorType, Read, Write};
 //! #
-//! # /// A server of one rank, which knows its answers by heart.
+//! # /// A server of one rank, with fixed replies.
 //! # #[derive(Default)]
 //! # struct Script { asked: Vec<u8>, says: Vec<u8> }
 //! # impl ErrorType for Script { type Error = core::convert::Infallible; }
@@ -48,7 +48,7 @@
 //! pmi.kvsname()?; // names the space, once, before put and get
 //!
 //! pmi.put(b"card-0", b"10.0.0.1:4000")?;
-//! pmi.fence()?; // everybody has put, everybody sees
+//! pmi.fence()?; // all ranks have put, all see the values
 //!
 //! let mut card = [0; 1024];
 //! let len = pmi.get(b"card-0", &mut card)?.expect("rank 0 has put it");
@@ -121,12 +121,12 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         finish(self.0.init(version))
     }
 
-    /// Opens the conversation, and says who this is; see [`task::AsyncPmi::open`].
+    /// Opens the session; see [`task::AsyncPmi::open`].
     pub fn open(&mut self, opening: &Opening<'_>, spawner: &mut [u8]) -> CallResult<Opened, IO> {
         finish(self.0.open(opening, spawner))
     }
 
-    /// Who the server says this process is; see [`task::AsyncPmi::identity`].
+    /// The identity that the server has assigned; see [`task::AsyncPmi::identity`].
     pub const fn identity(&self) -> Option<Identity<'static>> {
         self.0.identity()
     }
@@ -210,7 +210,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         finish(self.0.abort(code, message))
     }
 
-    /// Says goodbye; see [`task::AsyncPmi::finalize`].
+    /// Finalizes the session; see [`task::AsyncPmi::finalize`].
     pub fn finalize(&mut self) -> CallResult<(), IO> {
         finish(self.0.finalize())
     }
@@ -265,7 +265,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         finish(self.0.disconnect_job(job))
     }
 
-    /// Hears the values of both neighbours; see [`task::AsyncPmi::ring`].
+    /// Exchanges a value with both neighbours; see [`task::AsyncPmi::ring`].
     pub fn ring(&mut self, left: &[u8], right: &[u8], out: [&mut [u8]; 2]) -> CallResult<Ring, IO> {
         finish(self.0.ring(left, right, out))
     }

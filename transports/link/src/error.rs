@@ -1,4 +1,4 @@
-//! What can go wrong between a machine and its wire.
+//! Errors of calls, links and the driver.
 
 use core::fmt;
 
@@ -16,19 +16,19 @@ pub enum CallError<E> {
     Peer(PeerError),
     /// The call should not have been made; nothing was sent.
     Misuse(Misuse),
-    /// The lent slice is too small for the value, which can be asked for again; or a message is
-    /// longer than this conversation has room for, and was not sent. It says the length needed.
+    /// The lent slice is too small for the value, which can be requested again; or a message
+    /// exceeds the buffer of this client and was not sent. Contains the length needed.
     Full(Full),
-    /// The server said no to this call; the conversation goes on.
+    /// The server refused this call; the session continues.
     Refused {
-        /// What was asked.
+        /// The refused operation.
         verb: Verb,
         /// The server's reason, as a number.
         code: Code,
     },
     /// The server's value is not of the kind that was asked for; the conversation goes on.
     Unreadable {
-        /// What was asked.
+        /// The refused operation.
         verb: Verb,
     },
 }
@@ -38,12 +38,12 @@ pub enum CallError<E> {
 pub enum SpawnError<C, E> {
     /// As for every other call.
     Call(CallError<E>),
-    /// The server said no; the conversation goes on.
+    /// The server refused; the session continues.
     Refused {
-        /// Its reason, as a number.
+        /// Error code of the server.
         code: Code,
-        /// What it has said of each process that was asked for: nothing, or a code for each, of which those
-        /// that would have been started are [`Code::SUCCESS`].
+        /// Codes of the requested processes: empty, or one for each, where [`Code::SUCCESS`] marks
+        /// a process that would have been started.
         codes: C,
     },
 }
@@ -66,10 +66,10 @@ pub enum LinkError {
 pub enum PumpError {
     /// The peer did something that ends its session.
     Peer {
-        /// What it did.
+        /// The error of the peer.
         error: PeerError,
-        /// How many bytes at the front of the lent scratch it sent just before, to be shown to a
-        /// person; 0 if they are not there any more.
+        /// Number of bytes at the front of the lent scratch that the peer sent just before, for
+        /// diagnostics; 0 if they are no longer there.
         received_bytes: usize,
     },
     /// The link does not go on.

@@ -1,6 +1,6 @@
-//! Memory for machines where there is a heap: it grows with what is kept, up to a bound.
+//! Memory for machines on systems with a heap: grows with its contents, up to a bound.
 //!
-//! The bound is against peers that misbehave; whoever behaves stays far below it.
+//! The bound protects against peers that misbehave; others stay far below it.
 
 use alloc::vec::Vec;
 
@@ -32,7 +32,7 @@ impl BoundedBuf {
         Self { bytes: Vec::new(), limit_bytes }
     }
 
-    /// How many bytes of memory it takes.
+    /// Number of bytes of memory in use.
     pub const fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
@@ -69,7 +69,7 @@ impl<T> Slab<T> {
         Self { items: Vec::new(), first_free: 0, max }
     }
 
-    /// How many bytes of memory it takes, without what the items in it have elsewhere.
+    /// Number of bytes of memory in use, without heap memory that the items own.
     pub const fn memory_bytes(&self) -> usize {
         self.items.capacity() * size_of::<Option<T>>()
     }

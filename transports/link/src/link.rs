@@ -4,9 +4,9 @@ use crate::LinkError;
 
 /// A connected stream of bytes, in both directions.
 ///
-/// Neither call waits. Bytes arrive in order, whole, and once; how they are cut into calls means
-/// nothing. Dropping a link closes it. Whoever implements this runs
-/// [`conformance`](crate::conformance) on it.
+/// Neither call blocks. Bytes arrive in order, complete, and once; their division into calls has no
+/// meaning. Dropping a link closes it. Every implementation is tested with
+/// [`conformance`](crate::conformance).
 pub trait Link {
     /// Reads what is there into the front of `out`.
     ///
@@ -30,7 +30,7 @@ pub trait Link {
     fn try_write(&mut self, bytes: &[u8]) -> Result<Wrote, LinkError>;
 }
 
-/// What came of reading.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// So many bytes.
@@ -41,7 +41,7 @@ pub enum Read {
     End,
 }
 
-/// What came of writing.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrote {
     /// So many bytes were taken.

@@ -11,31 +11,30 @@ use pmi_core::time::Instant;
 use crate::link::{Link, Read, Wrote};
 use crate::{LinkError, PumpError};
 
-/// What a session keeps between two calls of [`pump`].
+/// State of a connection between two calls of [`pump`].
 ///
-/// Shape: both buffers are empty nearly always. `I` bounds how much is read at once, since all of
-/// it may have to be kept; `O` bounds how much is written at once, and has room for the longest
-/// message.
+/// Shape: both buffers are nearly always empty. `I` bounds the size of one read, since all of it
+/// may have to be kept; `O` bounds the size of one write, and has room for the longest message.
 #[derive(Debug)]
 pub struct PumpState<I, O = I> {
-    /// What the machine has not taken.
+    /// Input that the machine has not consumed.
     unconsumed: I,
-    /// What the link has not taken.
+    /// Output that the link has not accepted.
     unsent: O,
     /// The peer sends no more.
     ended: bool,
-    /// What the peer did. What is owed is sent before it is told.
+    /// Error of the peer; reported after all responses are sent.
     fault: Option<PeerError>,
-    /// Nothing can be written any more. What is there is read before it is told.
+    /// Error of the output direction; reported after all input is read.
     broken: Option<LinkError>,
 }
 
-/// What one call has moved, and what to wait for.
+/// Bytes moved by one call, and the conditions for the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// How many bytes were read from the link.
+    /// Number of bytes read from the link.
     pub read_bytes: usize,
-    /// How many bytes were written to the link.
+    /// Number of bytes written to the link.
     pub sent_bytes: usize,
     /// More can be done at once: the call has stopped because others wait too.
     pub again: bool,
@@ -47,21 +46,22 @@ pub struct Progress {
     pub held: bool,
     /// The peer sends no more.
     pub ended: bool,
-    /// Everything was said and sent: close the link.
+    /// All responses are sent and the session is over: close the link.
     pub finished: bool,
 }
 
-/// Moves bytes: sends what `machine` owes, reads what is there, lets it answer, and again.
+/// Moves bytes: sends the responses of `machine`, reads input, lets the machine process it, and
+/// repeats.
 ///
-/// Shape: one half of `scratch` is for reading and one for writing; what it held is lost. Messages
-/// that are owed at the same time are written at once. A read that gave less than was asked for
-/// has emptied the link, and saves asking again. A machine that holds back stops the reading, and
-/// a link that holds back stops the rendering.
+/// Shape: one half of `scratch` is for reading and one for writing; its former contents are lost.
+/// Responses that are due at the same time are written together. A read that returned less than
+/// requested has drained the link, which saves another read. A machine that consumes nothing stops
+/// the reading, and a link that accepts nothing stops the rendering.
 ///
 /// # Errors
 ///
-/// [`PumpError`] is final: close the link. The machine has had its say before, as far as
-/// the link took it.
+/// [`PumpError`] is final: close the link. Responses that were due before have been sent as far as
+/// the link accepted them.
 pub fn pump<I: Buffer, O: Buffer>(
     now: Instant,
     machine: &mut impl Machine,
@@ -72,10 +72,10 @@ pub fn pump<I: Buffer, O: Buffer>(
     drive(now, machine, link, state, scratch, true)
 }
 
-/// Sends what `machine` owes and lets it go on with what it holds, without reading.
+/// Sends the responses of `machine` and lets it process buffered input, without reading.
 ///
-/// This is for a session that somebody else's message has given something to say; asking its link
-/// for input then would be a call for nothing.
+/// For a session that has become ready through a message of another session; reading from its link
+/// would be a wasted call.
 /// Shape: as for [`pump`].
 ///
 /// # Errors
@@ -97,17 +97,17 @@ impl<I: Buffer, O: Buffer> PumpState<I, O> {
         Self { unconsumed, unsent, ended: false, fault: None, broken: None }
     }
 
-    /// How many bytes the machine has not taken.
+    /// Number of bytes that the machine has not consumed.
     pub fn unconsumed_bytes(&self) -> usize {
         self.unconsumed.as_slice().len()
     }
 
-    /// How many bytes the link has not taken.
+    /// Number of bytes that the link has not accepted.
     pub fn unsent_bytes(&self) -> usize {
         self.unsent.as_slice().len()
     }
 
-    /// Whether more may be read.
+    /// True if more may be read.
     fn can_read(&self) -> bool {
         !self.ended && self.fault.is_none() && self.unconsumed_bytes() == 0
     }
@@ -122,7 +122,7 @@ impl<I: Buffer, O: Buffer> PumpState<I, O> {
         self.unsent.drop_front(if self.broken.is_some() { usize::MAX } else { len });
     }
 
-    /// Writes `bytes`, of which there are no more than `room_bytes` has said.
+    /// Writes `bytes`, of which there are at most `room_bytes`.
     fn send(&mut self, link: &mut impl Link, bytes: &[u8], progress: &mut Progress) {
         if bytes.is_empty() || self.broken.is_some() {
             return;
@@ -134,10 +134,10 @@ impl<I: Buffer, O: Buffer> PumpState<I, O> {
         }
     }
 
-    /// How much may be rendered so that all of it could be kept.
+    /// Number of bytes that may be rendered so that all of them can be kept.
     fn room_bytes(&self, out_bytes: usize) -> usize {
         match (self.broken, self.unsent_bytes()) {
-            // Nobody hears it, but what is owed must be out of the way of what is still read.
+            // The output is discarded, but pending responses must not block the remaining input.
             (Some(_), _) => out_bytes,
             (None, 0) => out_bytes.min(self.unsent.room()),
             (None, _) => 0,
@@ -166,7 +166,7 @@ fn drive<I: Buffer, O: Buffer>(
     let mut reads_left = READS_MAX;
     loop {
         while turn.answer(now, machine, input, output)? {}
-        // Whoever cannot be told anything may still have said why.
+        // A peer that no longer receives may still have sent its reason.
         reads |= turn.state.broken.is_some();
         if !reads || !turn.state.can_read() {
             break;
@@ -190,13 +190,13 @@ struct PumpTurn<'a, L, I, O> {
     link: &'a mut L,
     state: &'a mut PumpState<I, O>,
     progress: Progress,
-    /// How many bytes at the front of the input were read and not yet shown to the machine.
+    /// Number of bytes at the front of the input that the machine has not seen yet.
     fresh_bytes: usize,
-    /// How many of them it was shown when it found the fault.
+    /// Number of those bytes when the machine found the error.
     received_bytes: usize,
 }
 
-/// What came of reading.
+/// Result of a read.
 enum ReadOutcome {
     Nothing,
     /// `is_all` if the link is empty now.
@@ -207,8 +207,8 @@ enum ReadOutcome {
 }
 
 impl<L: Link, I: Buffer, O: Buffer> PumpTurn<'_, L, I, O> {
-    /// Shows the machine what it has not taken, sends what it owes, and says whether it owes more
-    /// that there is room for.
+    /// Passes pending input to the machine, sends its responses, and returns true if more of them
+    /// are due and there is room.
     fn answer(
         &mut self,
         now: Instant,
@@ -281,7 +281,7 @@ impl<L: Link, I: Buffer, O: Buffer> PumpTurn<'_, L, I, O> {
     }
 }
 
-/// What came of letting a machine answer and listen in turn.
+/// Result of [`exchange`].
 struct Exchanged {
     consumed_bytes: usize,
     out_bytes: usize,
@@ -290,10 +290,10 @@ struct Exchanged {
     fault: Option<PeerError>,
 }
 
-/// Lets `machine` render into `out` and take from `bytes`, in turn, until neither goes on.
+/// Lets `machine` render into `out` and consume `bytes`, in turn, until neither makes progress.
 ///
-/// So what was sent in one segment is answered in one, even by a machine that holds back what it
-/// hears while it owes an answer. After a fault it is only asked what it owes.
+/// Requests of one segment are thereby answered in one segment, even by a machine that consumes no
+/// input while a response is due. After an error the machine only renders.
 fn exchange(
     now: Instant,
     machine: &mut impl Machine,
@@ -343,5 +343,5 @@ fn write(link: &mut impl Link, bytes: &[u8], broken: &mut Option<LinkError>) -> 
     }
 }
 
-/// How often one call reads, so that one peer that never stops does not keep all others waiting.
+/// Largest number of reads in one call, so that a peer that never pauses does not delay all others.
 const READS_MAX: usize = 16;

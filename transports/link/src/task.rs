@@ -1,13 +1,14 @@
 //! Client calls as futures, over the `embedded-io-async` traits.
 //!
 //! They run on any executor, since they wait for nothing but their reader and writer. The blocking
-//! calls of [`blocking`](crate::blocking) are these, driven by one that never waits.
+//! calls of [`blocking`](crate::blocking) are the same futures, driven by an executor that never
+//! waits.
 //!
-//! One set of calls serves both generations of the protocol; which one is spoken is chosen when
-//! the conversation is [opened](AsyncPmi::open). A call that the chosen one does not have says so
-//! without sending anything.
+//! One set of calls serves both versions of the protocol; the version is negotiated when the
+//! session is [opened](AsyncPmi::open). A call that the version does not have fails without sending
+//! anything.
 //!
-//! [`pump`] is [`crate::pump()`] as a future, for a link that has no way to wake anybody.
+//! [`pump`] is [`crate::pump()`] as a future, for a link that cannot wake a task.
 
 mod calls;
 mod opening;
@@ -28,13 +29,13 @@ pub use self::pmi2::Ring;
 pub use self::reply::{Codes, Spawned};
 use crate::{CallError, Link, Progress, PumpError, PumpState};
 
-/// A conversation with a PMI server.
+/// A session with a PMI server.
 ///
-/// Shape: `B` holds one answer, and `MESSAGE_BYTES` are for one question, on the stack of the call
-/// that runs. As it stands that is 2.8 KiB each, which is room for everything that either
-/// generation can say; [`AsyncPmi1`] is for boards. `GENERATIONS` is the client's.
-/// A future that is dropped before it is done leaves its question open: every later call but
-/// [`abort`](Self::abort) then fails with [`Misuse::Busy`](pmi_core::error::Misuse::Busy).
+/// Shape: `B` holds one reply, and `MESSAGE_BYTES` is the size of one request, on the stack of the
+/// running call. By default that is 2.8 KiB each, enough for every message of both versions;
+/// [`AsyncPmi1`] is for boards. `GENERATIONS` is the client's. A future that is dropped before it
+/// completes leaves its request pending: every later call but [`abort`](Self::abort) then fails
+/// with [`Misuse::Busy`](pmi_core::error::Misuse::Busy).
 #[derive(Debug)]
 pub struct AsyncPmi<
     IO,
@@ -97,7 +98,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         self.recv_reply(read).await
     }
 
-    /// A fault that came behind the last answer is told now.
+    /// Reports an error that was found in bytes after the last reply.
     const fn check_state(&self) -> CallResult<(), IO> {
         match self.client.state() {
             State::Failed(error) => Err(CallError::Peer(error)),
@@ -128,8 +129,8 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         Ok(())
     }
 
-    /// Lets an answer end that nobody waits for: a refused [`put_all`](Self::put_all) may leave
-    /// some behind.
+    /// Reads the rest of a reply without a pending call: a refused [`put_all`](Self::put_all) may
+    /// leave some behind.
     async fn drain(&mut self) -> CallResult<(), IO> {
         while self.client.outstanding() == 0 && self.client.is_hearing() {
             self.recv(&mut |_| {}).await?;
@@ -154,8 +155,8 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
             };
             read(&reply);
             if !matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
-                // Nothing may come behind the last answer. If it does, the machine remembers the
-                // fault, and the next call tells it: this one has its answer.
+                // No bytes may follow the last reply. If some do, the machine keeps the error and
+                // the next call reports it: this one has its reply.
                 let _reported_by_the_next_call = self.client.handle_input(NOW, rest);
                 return Ok(true);
             }
@@ -188,7 +189,7 @@ pub async fn pump<I: Buffer, O: Buffer>(
     }
 }
 
-/// A client waits for no point in time, so none has to be told.
+/// A client has no deadlines.
 const NOW: Instant = Instant::ZERO;
 
 /// Most answers fit at once; the longest takes a few turns.

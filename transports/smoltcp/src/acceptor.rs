@@ -22,7 +22,7 @@ pub struct Acceptor<I, O, const SLOTS: usize> {
     slots: [Slot<I, O>; SLOTS],
 }
 
-/// What a desk tells besides the events of its server.
+/// Events of an acceptor, besides those of its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcceptorEvent {
@@ -30,7 +30,7 @@ pub enum AcceptorEvent {
     Disconnected {
         /// The job that was called.
         job: JobId,
-        /// Who called, as far as that was said.
+        /// The rank of the connection, if it is known.
         rank: Option<Rank>,
         /// Why.
         error: PumpError,
@@ -64,10 +64,10 @@ impl<I: Buffer + Default, O: Buffer + Default, const SLOTS: usize> Acceptor<I, O
         Self { port, close_timeout, slots: handles.map(slot) }
     }
 
-    /// Goes on with every socket as far as possible without waiting. Poll the stack before.
+    /// Drives every socket as far as possible without waiting. Poll the stack before.
     ///
-    /// Shape: `peer` says what a new caller has to say and prove; half of `scratch` is for reading,
-    /// half has room for one message.
+    /// Shape: `peer` states the identity that a new connection must prove; half of `scratch` is for
+    /// reading, half has room for one message.
     pub fn poll<S>(
         &mut self,
         now: Instant,
@@ -116,14 +116,13 @@ impl<I: Buffer + Default, O: Buffer + Default, const SLOTS: usize> Acceptor<I, O
         }
     }
 
-    /// True when nobody is connected any more, or not yet.
+    /// True if no connection is open.
     pub fn is_idle(&self) -> bool {
         self.slots.iter().all(|slot| slot.state == SlotState::Listening)
     }
 }
 
-/// Goes on with one conversation. When it is over, gives what there is to tell about its end, if
-/// anything.
+/// Drives one session. Once it is over, returns the event of its end, if there is one.
 fn poll_session<S: Storage, I: Buffer, O: Buffer>(
     slot: &mut Slot<I, O>,
     id: SessionId,

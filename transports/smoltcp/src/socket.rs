@@ -26,7 +26,7 @@ impl Link for SocketLink<'_, '_> {
             Ok(0) => Ok(Read::NotNow),
             Ok(len) => Ok(Read::Bytes(len)),
             Err(RecvError::Finished) => Ok(Read::End),
-            // Neither open nor ended: the peer's reset, or nothing heard for too long.
+            // Neither open nor ended: the peer's reset, or the socket's time-out.
             Err(RecvError::InvalidState) => Err(LinkError::Reset),
         }
     }
@@ -39,17 +39,17 @@ impl Link for SocketLink<'_, '_> {
             Ok(0) => Ok(Wrote::NotNow),
             Ok(len) => Ok(Wrote::Bytes(len)),
             Err(_) if self.0.state() == State::Closed => Err(LinkError::Reset),
-            // We have said that nothing more comes.
+            // The output direction was closed at this end.
             Err(_) => Err(LinkError::Closed),
         }
     }
 }
 
-/// Closes a socket for good; call it, and poll the stack, until it says true.
+/// Closes a socket; call it, and poll the stack, until it returns true.
 ///
-/// Whoever goes on sending after that is told by a reset, as an operating system does. True comes
-/// when the peer has closed too, so that it is not left alone with its last segment; how long that
-/// may take is the socket's time-out or the caller's patience.
+/// A peer that continues to send after that receives a reset, as from an operating system. It
+/// returns true once the peer has closed too, so that its last segment is still acknowledged; the
+/// socket's time-out or the owner's own limit bounds that time.
 pub fn close_socket(socket: &mut Socket<'_>) -> bool {
     if matches!(socket.state(), State::Closed | State::TimeWait) {
         return true;

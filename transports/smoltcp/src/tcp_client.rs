@@ -14,12 +14,11 @@ use smoltcp::wire::IpEndpoint;
 
 use crate::{SocketLink, close_socket};
 
-/// A client and its way over one socket, which the owner lends for each turn.
+/// A client and its connection over one socket, which the owner lends for each call.
 ///
-/// Shape: `B` is the client's buffer; `I` holds what was read and not taken, a few bytes are
-/// enough; `O` holds one message as long as the owner's longest put. The numbers are the client's.
-/// A call can be dialled again after it has ended, in whatever way; that begins with a client that
-/// has said nothing.
+/// Shape: `B` is the client's buffer; `I` holds unconsumed input, for which a few bytes are enough;
+/// `O` holds one message as long as the owner's longest put. The numbers are the client's. A closed
+/// client can connect again, however it was closed, and starts with a new handshake.
 #[derive(Debug)]
 pub struct TcpClient<B, I, O, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
     client: Client<B, SLOTS, GENERATIONS>,
@@ -27,11 +26,11 @@ pub struct TcpClient<B, I, O, const SLOTS: usize = 1, const GENERATIONS: u16 = 2
     state: DialState,
 }
 
-/// How far a call has come.
+/// State of the connection of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DialState {
-    /// Nobody was dialled.
+    /// Never connected.
     Idle,
     /// Waits for the server to pick up.
     Connecting,
@@ -55,7 +54,7 @@ pub enum ConnectionError {
     Pump(PumpError),
     /// The question cannot be asked; nothing was sent.
     Misuse(Misuse),
-    /// Nobody is there to ask: the call is not dialled, or over.
+    /// There is no connection: not connected yet, or closed.
     NotConnected,
 }
 
@@ -100,13 +99,13 @@ where
         self.state = DialState::Connecting;
     }
 
-    /// Goes on as far as possible without waiting. Poll the stack before.
+    /// Makes progress as far as possible without waiting. Poll the stack before.
     ///
     /// Shape: half of `scratch` is for reading, half has room for one message.
     ///
     /// # Errors
     ///
-    /// Each is told once, then the call hangs up; it can be dialled again when it is over.
+    /// Each is returned once, then the connection closes; the client can connect again after that.
     pub fn poll(
         &mut self,
         now: Instant,
@@ -182,7 +181,7 @@ where
         &mut self.client
     }
 
-    /// How far the call has come.
+    /// State of the connection.
     pub const fn state(&self) -> DialState {
         self.state
     }

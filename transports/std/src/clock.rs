@@ -14,20 +14,20 @@ impl Clock {
         Self { zero: std::time::Instant::now() }
     }
 
-    /// How late it is.
+    /// The current time.
     ///
     /// Units: microseconds since the start.
     pub fn now(&self) -> Instant {
         self.at(std::time::Instant::now())
     }
 
-    /// What this clock says at a moment of the system's; zero before the start.
+    /// The time of this clock at a moment of the system's clock; zero before the start.
     pub fn at(&self, moment: std::time::Instant) -> Instant {
         let micros = moment.saturating_duration_since(self.zero).as_micros();
         Instant::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
-    /// How long a caller has to wait at `now` until it is `later`; nothing if that has passed.
+    /// Time from `now` until `later`; zero if that has passed.
     pub fn until(now: Instant, later: Instant) -> std::time::Duration {
         std::time::Duration::from_micros(later.since(now).as_micros())
     }

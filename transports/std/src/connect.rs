@@ -27,9 +27,9 @@ pub struct Member<P = Pmi> {
     pub pmi: P,
     /// The rank of this process.
     pub rank: u32,
-    /// How many processes the job has.
+    /// Number of processes the job has.
     pub size: u32,
-    /// Whether another job started this one.
+    /// True if another job started this one.
     pub spawned: bool,
 }
 
@@ -43,37 +43,37 @@ pub enum ConnectError {
     Inherit {
         /// The descriptor.
         fd: i32,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// Nobody answers at `PMI_PORT`.
+    /// Connecting to `PMI_PORT` failed.
     Dial {
         /// The host.
         host: String,
         /// The port.
         port: u16,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// `PMI_SOCKTYPE` asks for what this program was built without.
     NotBuiltIn {
-        /// What it asks for.
+        /// The requested socket type.
         sockets: Sockets,
     },
-    /// The server does not speak TLS, or shows another certificate than `PMI_TLS_PIN` says.
+    /// The server does not speak TLS, or presents another certificate than that of `PMI_TLS_PIN`.
     #[cfg(feature = "tls")]
     Tls {
-        /// What went wrong.
+        /// The cause.
         error: io::Error,
     },
     /// The server did not open the conversation.
     Open(CallError<io::Error>),
 }
 
-/// Finds the server through the environment of this process, and opens a conversation in what
-/// `PMI_VERSION` says: PMI-1.1 if it says nothing.
+/// Finds the server through the environment of this process, and opens a session in the version of
+/// `PMI_VERSION`: PMI-1.1 by default.
 ///
-/// `None` is a singleton: nobody has started this process as part of a job, so it is rank 0 of 1, and
+/// `None` is a singleton: the process was not started as part of a job, so it is rank 0 of 1, and
 /// may start a launcher of its own ([`singleton`](crate::singleton)).
 ///
 /// # Errors
@@ -129,7 +129,7 @@ pub fn connect_shared_by(
     begin(environment, secret, |stream| Shared::new(stream).map_err(CallError::Io))
 }
 
-/// What the openings of both kinds of client have in common.
+/// The handshake that both kinds of client have in common.
 pub(crate) trait Opens: Sized {
     fn greet(&mut self, id: u64) -> Result<Identity<'static>, CallError<io::Error>>;
     fn open(&mut self, opening: &Opening<'_>) -> Result<Opened, CallError<io::Error>>;
@@ -137,7 +137,7 @@ pub(crate) trait Opens: Sized {
     fn learn(&mut self) -> Result<(), CallError<io::Error>>;
 }
 
-/// What an opening has brought.
+/// Result of a handshake.
 pub(crate) struct Opened {
     pub(crate) identity: Option<Identity<'static>>,
     pub(crate) is_spawned: bool,
@@ -183,10 +183,11 @@ fn begin<P: Opens>(
     .map(Some)
 }
 
-/// Whether the server may be of the first generation.
+/// True if the server may be of the first generation.
 fn wants_less(way: &Way, error: &CallError<io::Error>) -> bool {
     match (way, error) {
-        // Whoever was dialled may wait for a greeting, and hang up on anything else.
+        // A server that was connected to may expect a greeting first, and close the connection on
+        // anything else.
         (Way::Dial { .. }, CallError::Io(_) | CallError::Peer(_)) => true,
         // A descriptor leads to the same conversation again, so it must not be over.
         (_, CallError::Peer(PeerError::Version { .. } | PeerError::Refused(_))) => true,
@@ -194,12 +195,12 @@ fn wants_less(way: &Way, error: &CallError<io::Error>) -> bool {
     }
 }
 
-/// Finds the stream to the server and says nothing on it yet, for whoever has calls of his own:
-/// futures, or a machine that he drives himself.
+/// Connects to the server and sends nothing yet, for callers that have calls of their own: futures,
+/// or a machine that they drive themselves.
 ///
 /// # Errors
 ///
-/// [`ConnectError`]; a singleton has no server to reach.
+/// [`ConnectError`]; a singleton has no server.
 pub fn reach(environment: &Environment) -> Result<Stream, ConnectError> {
     let sockets = environment.sockets;
     match &environment.way {
@@ -239,7 +240,7 @@ fn secure(stream: Stream, environment: &Environment) -> Result<Stream, ConnectEr
     };
     let pin = value.parse().map_err(|_| ConnectError::Env(nonsense(value)))?;
     let secured = tls::Client::new(stream, pin).and_then(|mut client| {
-        // Now, so that a wrong certificate is told as one and not as a strange answer.
+        // At once, so that a wrong certificate is reported as such and not as a malformed reply.
         client.handshake()?;
         Ok(client)
     });

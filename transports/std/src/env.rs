@@ -1,22 +1,22 @@
-//! What the environment says about the server: pure, so that it is decided and tested without one.
+//! Reads the environment of a rank: pure, so that it is tested without one.
 
 use std::ffi::OsStr;
 use std::fmt;
 
 use pmi_core::command::Version;
 
-/// How this process reaches its server, and who it is as far as the launcher has said.
+/// The address of the server and the identity of this process, as far as the launcher has set them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// The way to the server.
     pub way: Way,
-    /// `PMI_RANK`; 0 if it is missing. A server that is dialled says it again.
+    /// `PMI_RANK`; 0 if it is missing. A server that is reached by TCP sends it again.
     pub rank: u32,
-    /// `PMI_SIZE`; 1 if it is missing. A server that is dialled says it again.
+    /// `PMI_SIZE`; 1 if it is missing. A server that is reached by TCP sends it again.
     pub size: u32,
-    /// Whether `PMI_SPAWNED` says that another job started this one.
+    /// True if `PMI_SPAWNED` states that another job started this one.
     pub spawned: bool,
-    /// `PMI_JOBID`: what the launcher calls the job. Only PMI-2 says it to the server.
+    /// `PMI_JOBID`: the launcher's id of the job. Only PMI-2 sends it to the server.
     pub job: Option<String>,
     /// `PMI_VERSION`: what to speak; PMI-1.1 if it is missing. No launcher sets it, a person may.
     pub speaks: Speaks,
@@ -26,7 +26,7 @@ pub struct Environment {
     pub pin: Option<String>,
 }
 
-/// What to speak with the server.
+/// Versions to request from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
     /// This version, and no other.
@@ -35,7 +35,7 @@ pub enum Speaks {
     Newest,
 }
 
-/// What lies over a connection.
+/// Transport security of a TCP connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sockets {
     /// Nothing.
@@ -53,7 +53,7 @@ pub enum Way {
         /// The descriptor.
         fd: i32,
     },
-    /// `PMI_PORT` and `PMI_ID`: a TCP address, and what to say there.
+    /// `PMI_PORT` and `PMI_ID`: a TCP address, and the process id to send there.
     Dial {
         /// A name or an address.
         host: String,
@@ -72,11 +72,11 @@ pub enum Way {
 pub enum EnvError {
     /// A variable holds something that it cannot hold.
     Nonsense {
-        /// Which variable.
+        /// The variable.
         variable: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// What it should hold.
+        /// The values that it can have.
         expected: &'static str,
     },
     /// A variable is missing that another one needs.
@@ -151,14 +151,14 @@ impl Environment {
         Self::from_variables(variables.into_iter().filter(|(name, _)| !is_first(name)))
     }
 
-    /// An environment that says no more than these; `speaks` is PMI-1.1.
+    /// An environment with these values alone; `speaks` is PMI-1.1.
     pub const fn new(way: Way, rank: u32, size: u32) -> Self {
         let (speaks, sockets) = (Speaks::Only(Version::V1_1), Sockets::Posix);
         Self { way, rank, size, spawned: false, job: None, speaks, sockets, pin: None }
     }
 }
 
-/// The variables that say something, as text.
+/// The variables that are set, as text.
 struct Found([Option<String>; NAMES.len()]);
 
 impl Found {
@@ -216,7 +216,7 @@ impl Found {
         let word = self.text("PMI_SOCKTYPE").unwrap_or_default().trim().to_ascii_lowercase();
         match word.as_str() {
             "" | "posix" => Ok(Sockets::Posix),
-            // The document says OpenSSL, and means what that speaks.
+            // The document names OpenSSL and means its protocol.
             "ssl" | "openssl" => Ok(Sockets::Ssl),
             _ => Err(self.nonsense("PMI_SOCKTYPE", "posix or ssl")),
         }
@@ -256,7 +256,7 @@ impl fmt::Display for EnvError {
 
 impl std::error::Error for EnvError {}
 
-/// The variable that tells a rank which certificate to believe.
+/// The variable with the certificate that a rank trusts.
 pub const PIN_VARIABLE: &str = "PMI_TLS_PIN";
 
 /// The variables that are read.

@@ -10,21 +10,21 @@ use std::os::unix::net::UnixStream;
 
 /// Copies descriptor `fd`, which the launcher has left open, and checks that it is a socket.
 ///
-/// Shape: the copy is closed on exec. The original stays open as it was found: whatever the
-/// program starts may go on using it, and a second call finds it again.
+/// Shape: the copy is closed on exec. The original stays open: a program that this process starts
+/// may use it, and a second call finds it again.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::NotFound`] or what the system says if there is no such descriptor, or
-/// it is no socket.
+/// [`io::ErrorKind::NotFound`] or the error of the system if there is no such descriptor, or it is
+/// no socket.
 #[allow(unsafe_code, reason = "borrows a descriptor by its number; see the page")]
 pub(crate) fn inherited_socket(fd: i32) -> io::Result<UnixStream> {
     if fd < 0 {
         return Err(io::ErrorKind::NotFound.into());
     }
     // SAFETY: -1 is excluded. The borrow lives for the one call that copies the descriptor and
-    // touches nothing else; a number that is not open makes that call fail. The descriptor was
-    // opened for this very use by whoever started the process, so no owner inside it is bypassed.
+    // touches nothing else; a number that is not open makes that call fail. The launcher opened the
+    // descriptor for this use, so no owner inside the process is bypassed.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
     // Every stream socket is read and written alike, whatever its family.
     let stream = UnixStream::from(copy);

@@ -15,22 +15,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A server, or whoever drives a machine himself, uses the parts:
+//! A server, or a program that drives a machine itself, uses the parts:
 //!
 //! | part | what it is |
 //! |---|---|
 //! | [`Shared`] | the calls of a client that several threads use at once |
-//! | [`mod@env`] | what the environment says about the server, decided without touching it |
+//! | [`mod@env`] | the environment of a rank, read without side effects |
 //! | [`Stream`] | an inherited descriptor, a Unix socket or a TCP connection, that waits |
 //! | [`NonBlocking`] | the same as a [`Link`](pmi_link::Link) for [`pmi_link::pump()`] |
 //! | [`BoundedBuf`] | a [`Buffer`](pmi_core::storage::Buffer) on the heap |
 //! | `pmix` | the calls of a client of PMIx, with the feature of that name |
 //! | `tls` | connections under TLS, with the feature of that name |
-//! | [`Notices`] | a second connection, on which the server tells of checkpoints and of the end of the job |
+//! | [`Notices`] | a second connection, on which the server announces checkpoints and the end of the job |
 //! | [`singleton`] | a launcher for a process that was started by itself |
 //! | [`Clock`] | the system's clock as [`Instant`](pmi_core::time::Instant)s |
 //!
-//! It knows nothing of processes and of waiting for many links: that is the host's.
+//! Processes, and waiting for many links, belong to the host.
 
 mod clock;
 mod connect;

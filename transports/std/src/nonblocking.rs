@@ -22,7 +22,7 @@ impl NonBlocking<UnixStream> {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Error of the system.
     pub fn unix(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self::of(stream))
@@ -34,7 +34,7 @@ impl NonBlocking<TcpStream> {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Error of the system.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
@@ -47,7 +47,7 @@ impl NonBlocking<Stream> {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Error of the system.
     pub fn stream(stream: Stream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self::of(stream))

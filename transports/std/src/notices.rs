@@ -16,8 +16,8 @@ use crate::connect::{ConnectError, reach};
 use crate::env::{Environment, Speaks, Way};
 use crate::stream::Stream;
 
-/// What the server tells a process that has asked to be told: that it should write a checkpoint, and that its
-/// job ends before it is ended.
+/// Notices of the server: a request to write a checkpoint, and the end of the job before its processes
+/// are terminated.
 ///
 /// ```no_run
 /// use pmi_core::command::Notice;
@@ -42,22 +42,22 @@ use crate::stream::Stream;
 pub struct Notices {
     stream: Stream,
     listener: Listener<BoundedBuf>,
-    /// What was read, and how much of it the machine has taken.
+    /// Input, and the range of it that the machine has not consumed.
     bytes: [u8; READ_BYTES],
     held: std::ops::Range<usize>,
 }
 
 impl Notices {
-    /// Opens the second connection of this process, where its environment says that the server is dialled.
+    /// Opens the second connection of this process, if its environment names a TCP address.
     ///
-    /// `None`: nobody can dial in there (`PMI_PORT` is not set), so that there are no notices.
-    /// `signal` is the name of a signal that shall follow every notice, as `SIGUSR1`.
-    /// Wire: `cmd=init_oob signal=S pmi_version=V pmi_subversion=V pmiid=ID\n`; the version is the one that
-    /// `PMI_VERSION` chooses.
+    /// `None` without `PMI_PORT`: a launcher without a listener sends no notices. `signal` is the
+    /// name of a signal that follows every notice, as `SIGUSR1`.
+    /// Wire: `cmd=init_oob signal=S pmi_version=V pmi_subversion=V pmiid=ID\n`; the version is that
+    /// of `PMI_VERSION`.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`]; a server that does not know second connections hangs up, or refuses.
+    /// [`ConnectError`]; a server without second connections closes this one, or refuses.
     pub fn open(signal: Option<&str>) -> Result<Option<Self>, ConnectError> {
         Self::open_by(&Environment::second_connection(std::env::vars_os())?, signal)
     }
@@ -83,7 +83,7 @@ impl Notices {
         notices.say_hello()?;
         match notices.next_told()? {
             Some(Told::Opened(_)) => Ok(Some(notices)),
-            // The machine tells nothing else before that.
+            // The machine has no other event before that.
             _ => Err(CallError::Peer(PeerError::LeftEarly).into()),
         }
     }
@@ -92,7 +92,7 @@ impl Notices {
     ///
     /// # Errors
     ///
-    /// Of the stream, or of a server that says something else.
+    /// Of the stream, or of a server that sends another message.
     pub fn wait(&mut self) -> Result<Option<Notice>, CallError<io::Error>> {
         loop {
             match self.next_told()? {
@@ -141,7 +141,7 @@ impl AsFd for Notices {
     }
 }
 
-/// A listener waits for no point in time, so none has to be told.
+/// A listener has no deadlines.
 const NOW: Instant = Instant::ZERO;
 
 /// Notices are short, and seldom.

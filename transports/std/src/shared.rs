@@ -1,8 +1,8 @@
 //! The calls of a client that several threads use at once.
 //!
-//! PMI-2 was made so that a thread that waits, for a spawn or a value that nobody has put yet,
-//! keeps no other from its calls. In PMI-1 the same calls take turns, since its servers answer one
-//! question at a time.
+//! PMI-2 allows several requests in flight, so that a thread that waits for a spawn or for a missing
+//! value does not delay the others. In PMI-1 the same calls take turns, since its servers answer one
+//! request at a time.
 //!
 //! ```no_run
 //! # use pmi_std::{Shared, connect_shared};
@@ -38,31 +38,32 @@ use self::talk::Wire;
 use crate::connect::{Opened, Opens};
 use crate::stream::Stream;
 
-/// A handle on a conversation; each thread has its own, and all calls may be made at once.
+/// A handle of a session; each thread has its own, and all calls may run at once.
 ///
-/// The calls and what they send are those of [`pmi_link::task::AsyncPmi`]; what they read is owned.
+/// The calls and their messages are those of [`pmi_link::task::AsyncPmi`]; returned values are
+/// owned.
 ///
 /// # Errors
 ///
-/// What ends the conversation is told to every thread that waits, and to every later call.
+/// An error that ends the session is returned to every waiting thread, and by every later call.
 #[derive(Clone, Debug)]
 pub struct Shared(Arc<Wire>);
 
-/// What the neighbours in a ring gave.
+/// Values of the neighbours in a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbours {
     /// The place of this rank, from 0.
     pub place: u32,
-    /// What the rank before gave to its right.
+    /// The value that the rank before gave to its right.
     pub left: Vec<u8>,
-    /// What the rank behind gave to its left.
+    /// The value that the rank after gave to its left.
     pub right: Vec<u8>,
 }
 
 /// The job that a spawn has made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spawned {
-    /// Its id; some servers do not say it.
+    /// Its id; some servers do not report it.
     pub job: Option<Vec<u8>>,
     /// One code for each process; none at all means success for all.
     pub codes: Vec<Code>,
@@ -75,12 +76,12 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// What the system says if the stream cannot be shared.
+    /// The error of the system if the stream cannot be shared.
     pub fn new(stream: Stream) -> io::Result<Self> {
         Ok(Self(Arc::new(Wire::new(stream)?)))
     }
 
-    /// Says who dialled in; see [`greet`](pmi_link::task::AsyncPmi::greet).
+    /// Sends the process id of a connection; see [`greet`](pmi_link::task::AsyncPmi::greet).
     pub fn greet(&self, id: u64) -> Answered<Identity<'static>> {
         self.ask(&Request::InitAck { id })?.done()?;
         self.identity().ok_or(CallError::Peer(PeerError::LeftEarly))
@@ -100,7 +101,7 @@ impl Shared {
         self.0.talk().client.version()
     }
 
-    /// Who the server says this process is: in PMI-2, or over TCP.
+    /// The identity that the server has assigned: in PMI-2, or over TCP.
     pub fn identity(&self) -> Option<Identity<'static>> {
         self.0.talk().client.identity()
     }
@@ -234,7 +235,7 @@ impl Shared {
         self.ask(&Request::Disconnect { job: Text::plain(job) })?.done()
     }
 
-    /// Hears the values of both neighbours; see [`ring`](pmi_link::task::AsyncPmi::ring).
+    /// Exchanges a value with both neighbours; see [`ring`](pmi_link::task::AsyncPmi::ring).
     pub fn ring(&self, left: &[u8], right: &[u8]) -> Answered<Neighbours> {
         self.ask(&Request::Ring { left: Text::plain(left), right: Text::plain(right) })?.ring()
     }
@@ -254,7 +255,7 @@ impl Shared {
 
     /// Copies pairs into the space of a job; see [`put_all`](pmi_link::task::AsyncPmi::put_all).
     pub fn put_all(&self, job: &[u8], pairs: &[Pair<'_>]) -> Answered<()> {
-        // What is announced must follow, so all is looked at before.
+        // All announced pairs must follow, so all are checked first.
         for pair in pairs {
             self.0.talk().client.message_bytes(&said(*pair))?;
         }
@@ -262,7 +263,7 @@ impl Shared {
         let ticket = self.0.say(&Request::PutAll { job: Text::plain(job), pairs: count })?;
         for pair in pairs {
             match self.0.say(&said(*pair)) {
-                // It was refused meanwhile; the answer says why.
+                // The server has refused meanwhile; its reply has the reason.
                 Err(CallError::Misuse(Misuse::WrongState { .. })) => break,
                 pair => drop(pair?),
             }
@@ -276,7 +277,7 @@ impl Shared {
         self.0.say_abort(&Request::Abort { code: Some(code), world: true, message })
     }
 
-    /// Says goodbye, once every other call has ended; see
+    /// Finalizes the session, once every other call has ended; see
     /// [`finalize`](pmi_link::task::AsyncPmi::finalize).
     pub fn finalize(&self) -> Answered<()> {
         self.ask(&Request::Finalize)?.done()
@@ -311,7 +312,7 @@ impl Shared {
         self.version().is_some_and(|version| version.major == 2)
     }
 
-    /// In PMI-1 a manager says what it says in the space of the job.
+    /// In PMI-1 a manager stores its attributes in the key-value space of the job.
     fn attributes(&self) -> Place<'static> {
         if self.has_frames() { Place::Attributes } else { Place::Job(None) }
     }

@@ -1,4 +1,4 @@
-//! A process without a launcher that wants one.
+//! A singleton that starts a launcher of its own.
 //!
 //! A program that was started by itself is rank 0 of 1: [`connect()`](crate::connect()) gives `None`, and the
 //! program decides what that means. If it wants to spawn, to publish a name or to look one up, it starts a
@@ -9,16 +9,16 @@
 //!
 //! let member = match pmi_std::connect()? {
 //!     Some(member) => member,
-//!     // Nobody has started us: we are alone, and get somebody who can spawn for us.
+//!     // Started without a launcher: start one that can spawn processes.
 //!     None => pmi_std::singleton::launch(&mut Command::new("pmi-host"))?.member,
 //! };
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Wire: the launcher is started with `-pmi_args PORT default_interface default_key PID` and dials PORT of
-//! this machine; then `singinit` in both directions, `singinit_info`, and a conversation in PMI-1 like every
-//! other. Nothing proves that whoever dials is the launcher; the port is open to this machine alone, for one
-//! connection, as long as this takes.
+//! Wire: the launcher is started with `-pmi_args PORT default_interface default_key PID` and connects to
+//! PORT of this machine; then `singinit` in both directions, `singinit_info`, and a session in PMI-1 like every
+//! other. The connecting process is not authenticated; the port is open to this machine alone, for one
+//! connection and a limited time.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -51,7 +51,7 @@ pub enum LaunchError {
     Start(io::Error),
     /// It has ended, or has not connected in time.
     Silent,
-    /// The connection has failed, or something else was said on it.
+    /// The connection has failed, or carried an unexpected message.
     Greeting(io::Error),
     /// It does not want us.
     Refused,
@@ -117,7 +117,7 @@ fn accept(listener: &TcpListener, child: &mut Child) -> Result<TcpStream, Launch
     Err(LaunchError::Silent)
 }
 
-/// What is said before everything else.
+/// The greeting that precedes the session.
 fn greet(stream: &mut TcpStream) -> Result<(), LaunchError> {
     let other = |line: &[u8]| {
         let what = format!("the launcher said '{}'", line.escape_ascii());

@@ -37,11 +37,11 @@ impl Stream {
         Ok(Self::Tcp(stream))
     }
 
-    /// Chooses whether reading and writing wait. It holds for all copies of the descriptor.
+    /// Chooses whether reads and writes block. It holds for all copies of the descriptor.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.set_nonblocking(nonblocking),
@@ -53,8 +53,8 @@ impl Stream {
         }
     }
 
-    /// Whether there is something to read or to send of which the system knows nothing; only under
-    /// TLS is that possible.
+    /// True if there is something to read or to send that the system does not know of; possible
+    /// only under TLS.
     pub fn is_pending(&mut self) -> bool {
         match self {
             Self::Unix(_) | Self::Tcp(_) => false,
@@ -65,7 +65,7 @@ impl Stream {
         }
     }
 
-    /// Whether what is read and written is not yet safe: a handshake of TLS is under way.
+    /// True while a TLS handshake is in progress.
     pub fn is_handshaking(&self) -> bool {
         match self {
             Self::Unix(_) | Self::Tcp(_) => false,

@@ -1,10 +1,9 @@
 //! TLS as one more stream, for `PMI_SOCKTYPE=ssl`.
 //!
-//! There is no authority that would vouch for a job, and none is needed: whoever listens makes a
-//! certificate for the job, in memory, and tells the ranks its [`Pin`] by the way it tells them
-//! everything else, the environment. A rank believes that one certificate and no other; names and
-//! dates mean nothing. This keeps the conversation to itself; *who* may join it is still for
-//! PMI's own challenge to ask (see [`pmi_core::auth`]).
+//! A job needs no certificate authority: the server makes a certificate for the job, in memory, and
+//! passes its [`Pin`] to the ranks in their environment, like everything else. A rank trusts that
+//! one certificate and no other; names and dates have no meaning. This keeps the session
+//! confidential; PMI's own challenge decides which process may join (see [`pmi_core::auth`]).
 //!
 //! Wire: TLS 1.3 around the bytes of any dialect. Spec: PMI-2 wire protocol, "The Protocol", which
 //! names the variable and leaves the rest open.
@@ -40,18 +39,18 @@ pub struct Identity {
     pin: Pin,
 }
 
-/// A TCP connection under TLS, waiting or not as the connection below does.
+/// A TCP connection under TLS, blocking or not as the connection below.
 ///
 /// The handshake is done by the first reads and writes.
 ///
-/// Shape: a write takes bytes only while the connection below has room for what they become, so
-/// that what was written is on its way and nobody has to come back for it.
+/// Shape: a write accepts bytes only while the connection below has room for their encrypted form,
+/// so that written bytes need no further call.
 pub struct Secured<C>(StreamOwned<C, TcpStream>);
 
-/// The end of whoever dialled.
+/// The connecting end.
 pub type Client = Secured<ClientConnection>;
 
-/// The end of whoever listened.
+/// The listening end.
 pub type Server = Secured<ServerConnection>;
 
 impl Identity {
@@ -73,12 +72,13 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)
             .map_err(io::Error::other)?;
-        // Nobody resumes, and a rank that leaves with a ticket unread would seem to have crashed.
+        // No client resumes, and a rank that exits with an unread ticket would seem to have
+        // crashed.
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config), pin })
     }
 
-    /// What ranks must be told, as [`PIN_VARIABLE`].
+    /// The value of [`PIN_VARIABLE`] for ranks.
     pub const fn pin(&self) -> Pin {
         self.pin
     }
@@ -127,7 +127,7 @@ where
     ///
     /// # Errors
     ///
-    /// What the peer did wrong, or [`ErrorKind::WouldBlock`] if it is not done yet.
+    /// The error of the peer, or [`ErrorKind::WouldBlock`] if it is not done yet.
     pub fn handshake(&mut self) -> io::Result<()> {
         while self.0.conn.is_handshaking() {
             self.0.conn.complete_io(&mut self.0.sock)?;
@@ -136,19 +136,19 @@ where
         self.send()
     }
 
-    /// Whether the peer has not proven yet that it speaks TLS with us.
+    /// True until the peer has proven that it speaks TLS.
     pub fn is_handshaking(&self) -> bool {
         self.0.conn.is_handshaking()
     }
 
-    /// Whether there is something to read, or to send, of which the system knows nothing: it was
+    /// True if there is something to read, or to send, that the system does not know of: it was
     /// taken from the connection below, or has not gone there.
     ///
-    /// Who waits for the connection to become readable waits for it to become writable as well
-    /// then, which it mostly is already.
+    /// A caller that waits for the connection to become readable then also waits for it to become
+    /// writable, which it mostly is already.
     pub fn is_pending(&mut self) -> bool {
         let conn = &mut self.0.conn;
-        // What fails here fails at the next read again, where it is told.
+        // An error here recurs at the next read, which reports it.
         let has_read =
             conn.process_new_packets().map_or(true, |io| io.plaintext_bytes_to_read() > 0);
         has_read || conn.wants_write()
@@ -192,8 +192,8 @@ where
 {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match self.0.read(out) {
-            // A process that ends closes its socket and says nothing. PMI has a goodbye of its own,
-            // so what was cut off is seen there.
+            // A process that exits closes its socket without a TLS end. PMI has its own finalize,
+            // so a truncated session is detected there.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
             read => read,
         }
@@ -245,7 +245,7 @@ impl Pin {
     }
 }
 
-/// Whether a handshake failed because the peer does not speak TLS.
+/// True if a handshake failed because the peer does not speak TLS.
 pub(crate) fn is_plain(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     matches!(inner, Some(Error::InvalidMessage(_)))
@@ -314,7 +314,7 @@ impl ServerCertVerifier for Pinned {
         _certificate: &CertificateDer<'_>,
         _signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // Only TLS 1.3 is offered, so nobody can ask.
+        // Only TLS 1.3 is offered, so no peer can select it.
         Err(Error::General("TLS 1.2 is not spoken here".into()))
     }
 
@@ -338,11 +338,11 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// How much is encrypted at once: a few messages of PMI, and less than a third of the smallest
-/// buffer that a connection has.
+/// Size of one record: a few messages of PMI, and less than a third of the smallest buffer of a
+/// connection.
 const RECORD: usize = 4 * 1024;
 
-/// The name in the certificate. Nobody looks at it, but a certificate has one.
+/// The name in the certificate, which must have one; it is not checked.
 const NAME: &str = "pmi-job";
 
 #[cfg(test)]

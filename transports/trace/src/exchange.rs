@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// A question and, once it came, its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// What was asked.
+    /// The refused operation.
     pub verb: Verb,
     /// The name by which people know it.
     pub name: &'static str,
@@ -81,7 +81,7 @@ impl Line {
     }
 }
 
-/// Whether an answer bears the name that the client gave its question.
+/// True if an answer bears the name that the client gave its question.
 fn is_named(trace: &Trace, asked: usize, answer: &[u8]) -> bool {
     match trace.records.get(asked).map(|record| &record.what) {
         Some(What::Message { direction: Direction::ToServer, bytes }) => {

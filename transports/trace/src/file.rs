@@ -56,7 +56,7 @@ pub struct Read {
     pub trace: Trace,
     /// Why the file could not be read to its end.
     pub damage: Option<Damage>,
-    /// How many records were passed over because a later version has made them.
+    /// Number of records were passed over because a later version has made them.
     pub unknown_count: u64,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         self.damage
     }
 
-    /// How many records were passed over because a later version has made them.
+    /// Number of records were passed over because a later version has made them.
     pub const fn unknown_count(&self) -> u64 {
         self.unknown_count
     }
@@ -157,7 +157,7 @@ impl Iterator for Reader<'_> {
     }
 }
 
-/// Whether everything in front of the kind can be read, and the kind is none of ours.
+/// True if everything in front of the kind can be read, and the kind is none of ours.
 fn is_of_later_kind(frame: &[u8]) -> bool {
     let front = postcard::take_from_bytes::<(u64, u32, Option<u32>, Option<u32>, u32)>(frame);
     front.is_ok_and(|((.., kind), _)| kind >= KINDS)
@@ -238,5 +238,5 @@ impl fmt::Display for Damage {
 
 const LENGTH_BYTES: usize = 4;
 
-/// How many kinds of [`What`](crate::record::What) this version knows.
+/// Number of kinds of [`What`](crate::record::What) this version knows.
 const KINDS: u32 = 10;

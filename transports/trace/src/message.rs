@@ -38,7 +38,7 @@ pub fn is_frame(message: &[u8]) -> bool {
     message.first().is_some_and(|first| b" 0123456789".contains(first))
 }
 
-/// Whether it is a message of PMIx.
+/// True if it is a message of PMIx.
 pub fn is_pmix(direction: Direction, message: &[u8]) -> bool {
     pmix::shape(direction, message).is_some()
 }

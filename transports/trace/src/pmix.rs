@@ -12,7 +12,7 @@ use pmi_core::wire::pmix::header::{Header, TAG_REQUESTS};
 use pmi_core::wire::pmix::names::{Command, Status};
 use pmi_core::wire::pmix::{Family, Format, Request, Type, Unpacker};
 
-/// Where a connection of PMIx stands: each side begins with a message that has no header.
+/// Position of a connection of PMIx: each side begins with a message that has no header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stage {
     pub(crate) is_pmix: bool,
@@ -52,7 +52,7 @@ impl Stage {
     }
 }
 
-/// Whether bytes of a client can only be of PMIx.
+/// True if bytes of a client can only be of PMIx.
 pub(crate) fn begins(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0xff) && Greeting::frame(bytes).is_ok()
 }

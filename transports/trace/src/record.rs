@@ -36,7 +36,7 @@ pub struct JobFacts {
     pub job: u32,
     /// The name of its key-value space.
     pub name: String,
-    /// How many ranks it has.
+    /// Number of ranks it has.
     pub ranks: u32,
     /// The job whose ranks spawned it.
     pub spawner: Option<u32>,

@@ -18,7 +18,7 @@ impl Clock {
         Self { zero_ms: js::milliseconds() }
     }
 
-    /// How late it is.
+    /// The current time.
     pub fn now(&self) -> Instant {
         let micros = (js::milliseconds() - self.zero_ms) * 1000.0;
         // A saturating cast: below zero is zero.

@@ -59,8 +59,8 @@ extern "C" {
 
 /// Calls `on_event` for every `event` of `target`, for as long as there is a target.
 pub(crate) fn on(target: &JsValue, event: &str, on_event: impl FnMut(Event) + 'static) {
-    // The collector of JavaScript drops the closure with the target. Whoever is not there any more to
-    // on_event an event is known by `on_event` itself.
+    // The garbage collector of JavaScript drops the closure with the target. `on_event` itself
+    // checks whether its receiver still exists.
     let listener = Closure::<dyn FnMut(Event)>::new(on_event).into_js_value();
     target.unchecked_ref::<Target>().add_event_listener(event, listener.unchecked_ref());
 }

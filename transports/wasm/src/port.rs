@@ -10,23 +10,24 @@ use wasm_bindgen::{JsCast, JsValue};
 use crate::js::{self, MessagePort};
 use crate::receive_queue::{AsyncLink, ReceiveQueue, SharedQueue};
 
-/// A `MessagePort`, whose other end is one of these, too.
+/// A `MessagePort` whose other end is a `Port`, too.
 ///
-/// Wire: a `Uint8Array` is bytes; a number `N` says that `N` more bytes were taken; `null` is the end.
-/// No more than 64 KiB are under way in one direction, so that an end that does not read holds up the
-/// other one, which browsers would not do.
-/// Shape: dropping it says so and closes the port. A worker that was ended says nothing in browsers
-/// whose ports do not know `close` events; whoever ends a worker drops its link as well.
+/// Wire: a `Uint8Array` is bytes; a number `N` acknowledges `N` more bytes; `null` is the end. At
+/// most 64 KiB are in flight in one direction, so that a receiver that does not read stops the
+/// sender, which browsers would not do.
+/// Shape: dropping it sends the end and closes the port. A worker that was terminated sends nothing
+/// in browsers without `close` events of ports; code that terminates a worker drops its link as
+/// well.
 #[derive(Debug)]
 pub struct Port {
     port: MessagePort,
     queue: SharedQueue,
-    /// Taken from the queue, and not said.
+    /// Taken from the queue and not acknowledged yet.
     consumed_bytes: u32,
 }
 
 impl Port {
-    /// Takes over a port that nobody else listens on.
+    /// Takes over a port that no other component listens on.
     pub fn new(port: JsValue) -> Self {
         let queue = SharedQueue::default();
         let weak = Rc::downgrade(&queue);
@@ -78,10 +79,10 @@ impl Link for Port {
         let read = self.queue.borrow_mut().read(out)?;
         if let Read::Bytes(len) = read {
             self.consumed_bytes += u32::try_from(len).unwrap_or(u32::MAX);
-            // Not for every message: whoever has half of the window left is not held up.
+            // Not for every message: half of the window is enough to keep the sender going.
             if self.consumed_bytes as usize >= WINDOW_BYTES / 2 {
                 let taken = std::mem::take(&mut self.consumed_bytes);
-                // If nobody is there any more to be told, what has come can still be read.
+                // Without a receiver at the other end the remaining input can still be read.
                 let _ = self.post(&JsValue::from(taken));
             }
         }
@@ -112,11 +113,11 @@ impl AsyncLink for Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        // If nobody is there any more, nobody has to know.
+        // Without a receiver at the other end the message is not needed.
         let _ = self.post(&JsValue::NULL);
         self.port.close();
     }
 }
 
-/// What may be under way in one direction.
+/// Number of bytes that may be in flight in one direction.
 const WINDOW_BYTES: usize = 64 * 1024;

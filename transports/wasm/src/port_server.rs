@@ -15,7 +15,7 @@ use pmi_link::{PumpError, PumpState, pump};
 
 use crate::{AsyncLink, Clock, js};
 
-/// What the server of a [`PortServer`] is made of.
+/// Storage of the server of a [`PortServer`].
 #[derive(Debug)]
 pub struct HeapStorage;
 
@@ -42,21 +42,21 @@ pub struct PortServer<L> {
     scratch: Vec<u8>,
 }
 
-/// What a server tells.
+/// Events of a port server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortServerEvent {
-    /// What the server wants done.
+    /// An event of the protocol server.
     Event(Event),
-    /// A conversation is over, and its link was closed. A rank that had begun and did not finalize is
-    /// lost; the owner ends the others, or tells the server when
-    /// [its process has ended](Server::member_gone).
+    /// A session is over, and its link was closed. A rank that was initialized and did not finalize
+    /// is lost; the owner terminates the others, or reports to the server that [its process has
+    /// ended](Server::member_gone).
     Closed {
         /// The job.
         job: JobId,
-        /// Who it was, as far as that was said.
+        /// The rank, if it is known.
         rank: Option<Rank>,
-        /// What went wrong, if anything did.
+        /// The error that ended it, if there was one.
         error: Option<PumpError>,
     },
 }
@@ -116,12 +116,12 @@ impl<L: AsyncLink> PortServer<L> {
         &mut self.server
     }
 
-    /// Whether nobody is spoken with any more, or yet.
+    /// True if no session is open.
     pub fn is_idle(&self) -> bool {
         self.connections.end() == 0
     }
 
-    /// Goes on with everybody as far as possible without waiting.
+    /// Drives all sessions as far as possible without waiting.
     pub fn poll(&mut self, mut on_event: impl FnMut(&mut Server<HeapStorage>, PortServerEvent)) {
         self.server.handle_timeout(self.clock.now());
         for at in 0..self.connections.end() {
@@ -224,8 +224,8 @@ const NAMES_BYTES: usize = 64 * 1024;
 const SESSIONS_MAX: usize = 4096;
 const JOBS_MAX: usize = 4096;
 
-/// How many answers one client may wait for at once.
+/// Number of answers one client may wait for at once.
 const PENDING_MAX: usize = 64;
 
-/// What one client can make us hold: a spawn is the longest message.
+/// Bound of the input that is kept for one client: a spawn is the longest message.
 const INBOX_BYTES: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! What has come from the other end and was not read, and who waits for more.
+//! Received bytes that were not read yet, and the waker of their reader.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use js_sys::Uint8Array;
 use pmi_link::{Link, LinkError, Read};
 
-/// A link that wakes whoever waits for it.
+/// A link that wakes the task that waits for it.
 pub trait AsyncLink: Link {
     /// Ready when something may have changed since this was asked last: bytes have come, there is room
     /// for more, or the link is at its end.
@@ -21,24 +21,25 @@ pub trait AsyncLink: Link {
     }
 }
 
-/// What event listeners and a link share. Listeners outlive it and then find nothing.
+/// The queue that event listeners and a link share. Listeners outlive the link and then find no
+/// queue.
 pub(crate) type SharedQueue = Rc<RefCell<ReceiveQueue>>;
 
-/// What has come and was not read.
+/// Received bytes that were not read.
 #[derive(Debug, Default)]
 pub(crate) struct ReceiveQueue {
     bytes: VecDeque<u8>,
     /// Behind the bytes nothing comes any more, and why.
     end: Option<Result<(), LinkError>>,
-    /// Bytes that were sent and not taken by the other end, where it says so.
+    /// Bytes that were sent and not acknowledged, where the other end acknowledges.
     pub(crate) unacknowledged_bytes: usize,
     is_changed: bool,
     waker: Option<Waker>,
 }
 
 impl ReceiveQueue {
-    /// Takes what has come; more than `max_bytes` unread is the end, since nobody may make us hold
-    /// whatever he likes.
+    /// Appends received bytes; more than `max_bytes` unread ends the connection, since a peer must
+    /// not exhaust memory.
     pub(crate) fn push(&mut self, data: &Uint8Array, max_bytes: usize) {
         let len = usize::try_from(data.length()).unwrap_or(usize::MAX);
         match self.bytes.len().checked_add(len).filter(|sum| *sum <= max_bytes) {
@@ -78,7 +79,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Whether anybody is there to write to.
+    /// Ok if the other end still receives.
     pub(crate) const fn writable(&self) -> Result<(), LinkError> {
         match self.end {
             None => Ok(()),

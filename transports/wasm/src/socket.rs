@@ -20,12 +20,12 @@ use crate::receive_queue::{AsyncLink, SharedQueue};
 pub struct Socket {
     socket: WebSocket,
     queue: SharedQueue,
-    /// There was no room to write, and browsers do not say when there is.
+    /// A write found no room; browsers do not report when there is some again.
     wants_room: bool,
 }
 
 impl Socket {
-    /// Takes over a socket that nobody else listens on.
+    /// Takes over a socket that no other component listens on.
     pub fn new(socket: JsValue) -> Self {
         let queue = SharedQueue::default();
         let weak = Rc::downgrade(&queue);
@@ -50,7 +50,8 @@ impl Socket {
                 queue.borrow_mut().finish(if is_clean { Ok(()) } else { Err(LinkError::Reset) });
             }
         });
-        // What has failed closes, too, and says more then; but some cry out if nobody listens.
+        // A socket that has failed closes too, with a better reason; but some environments report
+        // an error event without a listener as unhandled.
         js::on(&socket, "error", |_| {});
         let socket: WebSocket = socket.unchecked_into();
         // Otherwise bytes come as blobs, which have to be waited for.
@@ -58,7 +59,7 @@ impl Socket {
         Self { socket, queue, wants_room: false }
     }
 
-    /// How many bytes may be written now.
+    /// Number of bytes may be written now.
     fn room(&self) -> usize {
         // A saturating cast of a count that is never negative.
         #[expect(clippy::cast_possible_truncation, reason = "numbers of JavaScript are floats")]
@@ -117,8 +118,8 @@ const OPEN: u32 = 1;
 /// As much as a system keeps for a connection.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
 
-/// Far more than a server owes anybody.
+/// Far more than a server sends to one client.
 const HELD_BYTES_MAX: usize = 32 << 20;
 
-/// How soon to look whether there is room to write.
+/// Interval at which the room for a write is checked.
 const RETRY_MS: u32 = 5;

@@ -10,7 +10,7 @@ use pmi_core::wire::{Framed, pmi2};
 use std::fmt;
 use std::str::FromStr;
 
-/// Whether this build has any: they are a sixtieth of a page that never asks for one.
+/// True if this build has any: they are a sixtieth of a page that never asks for one.
 pub const MUTANTS: bool = cfg!(feature = "mutants");
 
 /// A server with one fault.
@@ -53,7 +53,7 @@ pub enum MutantKind {
     ForgetReport,
     /// Says that another rank has failed.
     BlameAnother,
-    /// Says to somebody else that it has spoken garbage.
+    /// Says to another component that it has spoken garbage.
     HarmAnother,
     /// Reads on though the peer does not.
     Greedy,
@@ -239,12 +239,12 @@ impl Mutant {
         }
     }
 
-    /// Whether the server is told that all ranks share a node.
+    /// True if the server is told that all ranks share a node.
     pub(crate) fn is_blind(&self) -> bool {
         self.kind == MutantKind::OneNode
     }
 
-    /// Whether it hears that a process has ended.
+    /// True if it hears that a process has ended.
     pub(crate) fn hears_ends(&self) -> bool {
         self.kind != MutantKind::MissEnd
     }

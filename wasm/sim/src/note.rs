@@ -69,7 +69,7 @@ pub enum Note {
         rank: u32,
         /// The bytes.
         bytes: Vec<u8>,
-        /// Whether a script made them up, and not the client.
+        /// True if a script made them up, and not the client.
         is_raw: bool,
     },
     /// A rank took bytes from its link.
@@ -265,7 +265,7 @@ impl Got {
         Self { code: reply.code.0, said }
     }
 
-    /// Whether it worked.
+    /// True if it worked.
     pub const fn is_success(&self) -> bool {
         self.code == 0
     }
@@ -369,7 +369,7 @@ impl fmt::Display for Note {
 }
 
 impl Turn {
-    /// Whether the process is over.
+    /// True if the process is over.
     pub const fn is_end(self) -> bool {
         matches!(self, Self::Exited(_) | Self::Killed)
     }

@@ -41,7 +41,7 @@ impl Pipe {
         }
     }
 
-    /// How many bytes can be put in now.
+    /// Number of bytes can be put in now.
     pub fn space(&self) -> usize {
         // What nobody will read needs no room, and does not hold up whoever says it.
         if self.is_unread || self.is_finished { usize::MAX } else { self.room - self.held }

@@ -11,7 +11,7 @@ use pmi_core::server::{Member, Session, Storage};
 /// What a job of so many ranks costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// How many ranks.
+    /// Number of ranks.
     pub ranks: u32,
     /// Steps of the world.
     pub steps: u64,

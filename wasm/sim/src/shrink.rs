@@ -10,7 +10,7 @@ use crate::sweep::{Broken, run};
 pub struct Shrunk {
     /// The smallest that was found, with its seed.
     pub broken: Broken,
-    /// How many smaller scenarios were tried.
+    /// Number of smaller scenarios were tried.
     pub tried: u64,
 }
 

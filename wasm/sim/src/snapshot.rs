@@ -13,9 +13,9 @@ use pmi_core::store::{Kvs, Shelf, Stamp};
 pub struct Snapshot {
     /// The time.
     pub time: u64,
-    /// How many steps were made.
+    /// Number of steps were made.
     pub steps: u64,
-    /// Whether nothing more will happen by itself.
+    /// True if nothing more will happen by itself.
     pub is_quiet: bool,
     /// Every rank, its link and its session.
     pub ranks: Vec<RankView>,
@@ -34,7 +34,7 @@ pub struct RankView {
     pub rank: u32,
     /// Its node.
     pub node: u32,
-    /// Whether its process is there.
+    /// True if its process is there.
     pub life: Life,
     /// How its process is otherwise.
     pub habits: Habits,
@@ -42,7 +42,7 @@ pub struct RankView {
     pub client: &'static str,
     /// How far the server says it has come, by name.
     pub member: &'static str,
-    /// Whether the server has a session with it.
+    /// True if the server has a session with it.
     pub has_session: bool,
     /// Its questions without an answer.
     pub asks: Vec<String>,
@@ -67,7 +67,7 @@ pub struct PipeView {
     pub flying: Vec<Segment>,
     /// What has arrived and was not taken.
     pub landed: Vec<u8>,
-    /// Whether it has ended.
+    /// True if it has ended.
     pub is_over: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct KeyView {
     pub by: Option<u32>,
     /// The node that shares it, if it is an attribute of a node.
     pub node: Option<u32>,
-    /// Whether everybody sees it, and not only who has put it.
+    /// True if everybody sees it, and not only who has put it.
     pub is_visible: bool,
 }
 
@@ -93,11 +93,11 @@ pub struct KeyView {
 pub struct FenceView {
     /// The job.
     pub job: String,
-    /// How many ranks the job has.
+    /// Number of ranks the job has.
     pub ranks: u32,
-    /// How many have ended.
+    /// Number of have ended.
     pub generation: u32,
-    /// How many ranks are inside.
+    /// Number of ranks are inside.
     pub inside: u32,
     /// The ranks it waits for.
     pub missing: Vec<u32>,

@@ -39,9 +39,9 @@ pub struct Broken {
 /// What came of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How many runs there were.
+    /// Number of runs there were.
     pub runs: u64,
-    /// How many steps they took together.
+    /// Number of steps they took together.
     pub steps: u64,
     /// The runs that broke a rule, in the order of the cases and seeds.
     pub broken: Vec<Broken>,

@@ -13,7 +13,7 @@ pub struct Trace {
     pub seed: u64,
     /// What somebody did to the world meanwhile.
     pub injections: Vec<Injected>,
-    /// How many steps it had made.
+    /// Number of steps it had made.
     pub steps: u64,
     /// The lines of what happened.
     pub lines: Vec<String>,

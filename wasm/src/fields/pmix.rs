@@ -27,7 +27,7 @@ pub(super) fn of(message: &[u8], is_request: bool) -> Option<Fields> {
     Some(Fields { dialect: DIALECT, fields })
 }
 
-/// Whether all of a message is there, if it can only be one of PMIx.
+/// True if all of a message is there, if it can only be one of PMIx.
 pub(crate) fn is_whole(bytes: &[u8]) -> Option<bool> {
     match bytes.first()? {
         0xff => Some(bytes.len() == WELCOME[0] || is_greeting(bytes)),

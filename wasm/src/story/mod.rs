@@ -55,7 +55,7 @@ pub(crate) struct Message {
     pub(crate) sent: Moment,
     /// All of its bytes.
     pub(crate) bytes: Vec<u8>,
-    /// Whether no client made it.
+    /// True if no client made it.
     pub(crate) is_raw: bool,
     /// When how many of its bytes had arrived.
     pub(crate) parts: Vec<(Moment, usize)>,
@@ -81,7 +81,7 @@ pub(crate) struct Fence {
     pub(crate) group: String,
     /// Its tag, if it has one.
     pub(crate) tag: Option<u32>,
-    /// How many take part; 0 if nobody knows.
+    /// Number of take part; 0 if nobody knows.
     pub(crate) members: usize,
     /// Who came, when it said so, and when the server knew.
     pub(crate) inside: Vec<Visit>,
@@ -305,7 +305,7 @@ impl Pipes {
     }
 }
 
-/// Whether a message has its end.
+/// True if a message has its end.
 fn is_whole(bytes: &[u8]) -> bool {
     if PMIX && let Some(is_whole) = pmix::is_whole(bytes) {
         return is_whole;

@@ -264,7 +264,7 @@ fn table<'a>(lines: &[Line], size: usize, at: impl Fn(usize) -> &'a str) -> Resu
     whole_table(lines, rank, size, at).map(|()| rank)
 }
 
-/// Whether `rank` has printed the cards of all; `at` is where each is.
+/// True if `rank` has printed the cards of all; `at` is where each is.
 fn whole_table<'a>(
     lines: &[Line],
     rank: usize,

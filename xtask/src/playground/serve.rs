@@ -15,7 +15,7 @@ pub(crate) fn listen(port: u16) -> Result<(TcpListener, String), String> {
     Ok((listener, format!("http://{address}/")))
 }
 
-/// Serves `folder` until the process ends.
+/// Serves `directory` until the process ends.
 pub(crate) fn serve(listener: &TcpListener, folder: &Path) {
     for stream in listener.incoming().filter_map(Result::ok) {
         let folder = folder.to_path_buf();
@@ -50,7 +50,7 @@ fn response(request: &str, folder: &Path) -> (&'static str, &'static str, Vec<u8
     };
     let path = target.split(['?', '#']).next().unwrap_or_default().trim_start_matches('/');
     let path = Path::new(if path.is_empty() { "index.html" } else { path });
-    // Nothing above the folder, and nothing that names another root.
+    // Nothing above the directory, and nothing that names another root.
     if !path.components().all(|part| matches!(part, Component::Normal(_))) {
         return missing;
     }

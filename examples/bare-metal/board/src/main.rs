@@ -145,7 +145,7 @@ fn tell(server: &mut Server<Board>, rank: u32, client: &mut Own) -> Option<()> {
     Some(())
 }
 
-/// How many answers a client has got, if they are right.
+/// Number of answers a client has got, if they are right.
 fn hear(client: &mut Own, step: usize) -> Option<usize> {
     let Some(Event::Reply { reply, .. }) = client.poll_event() else { return Some(0) };
     let expected = [b"01234567"[step.wrapping_sub(4) & 7]];

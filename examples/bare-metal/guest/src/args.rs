@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// In PMI-1: how a client says who it is: its rank, or a number that only it was told. For a server, the
     /// number of rank 0; those of the others follow.
     pub(crate) id: u64,
-    /// How many a server waits for.
+    /// Number of a server waits for.
     pub(crate) size: usize,
     /// How long all of it may take.
     pub(crate) limit_ms: u64,

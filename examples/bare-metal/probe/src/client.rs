@@ -65,7 +65,7 @@ enum Failed {
     Full,
     /// The server broke the protocol, refused the opening, or left.
     Peer,
-    /// The server said no.
+    /// The server refused.
     Refused,
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn send(bytes: &[u8]) {
 /// Memory with a fixed place, so that it counts as such and not as stack.
 pub(crate) struct Lent<T>(UnsafeCell<T>);
 
-// SAFETY: one core and no interrupt handlers, so nobody else is there to share with.
+// SAFETY: one core and no interrupt handlers, so no other component is there to share with.
 unsafe impl<T> Sync for Lent<T> {}
 
 impl<T> Lent<T> {

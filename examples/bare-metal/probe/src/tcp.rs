@@ -116,7 +116,7 @@ impl Device for Card {
     type TxToken<'a> = Outgoing<'a>;
 
     fn receive(&mut self, _: Instant) -> Option<(Incoming<'_>, Outgoing<'_>)> {
-        // How many bytes wait; none is no frame.
+        // Number of bytes wait; none is no frame.
         let len = usize::from(u16::from_be_bytes([mcu::receive(), mcu::receive()]));
         let frame = self.incoming.get_mut(..len).filter(|frame| !frame.is_empty())?;
         frame.iter_mut().for_each(|byte| *byte = mcu::receive());

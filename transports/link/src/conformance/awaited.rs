@@ -58,7 +58,7 @@ pub async fn one_byte_at_a_time<A: Link, B: Link>(
     }
 }
 
-/// A read without bytes says so, at the start and in the middle, and loses nothing.
+/// A read without bytes reports that, at the start and in the middle, and loses nothing.
 pub async fn not_now_in_the_middle<A: Link, B: Link>(
     connect: &mut impl AsyncFnMut() -> (A, B),
     pause: &mut impl AsyncFnMut(),
@@ -110,7 +110,7 @@ pub async fn back_pressure<A: Link, B: Link>(
     assert_eq!(&more, b"more");
 }
 
-/// What was sent before the end is read before the end, which then stays.
+/// Bytes that were sent before the end are read before the end, which then stays.
 pub async fn end_of_stream<A: Link, B: Link>(
     connect: &mut impl AsyncFnMut() -> (A, B),
     pause: &mut impl AsyncFnMut(),
@@ -184,7 +184,7 @@ struct Stream {
 impl Stream {
     fn step(&mut self, from: &mut impl Link, to: &mut impl Link) -> usize {
         let mut part = [0; PART_BYTES];
-        // Lengths that divide neither each other nor the sizes of anybody's buffers.
+        // Lengths that divide neither each other nor the size of any buffer.
         let len = (BIG_BYTES - self.sent).min(part.len() - self.sent % 97);
         let next = &pattern(self.sent)[..len];
         let wrote = match len {
@@ -305,13 +305,13 @@ static PATTERN: [u8; PERIOD + PART_BYTES] = {
     table
 };
 
-/// A prime, so that it does not meet the sizes of anybody's buffers.
+/// A prime, so that it is no divisor of any buffer size.
 const PERIOD: usize = 4093;
-/// How often nothing may come of a try before it is taken for never.
+/// Number of attempts without progress after which a transfer counts as failed.
 const PATIENCE: usize = 20_000;
-/// What lies in every link without anybody reading.
+/// Capacity that every link has without a reader.
 const ROOM_BYTES: usize = 16;
-/// What is moved at once.
+/// Size of one transfer.
 const PART_BYTES: usize = 4096;
 /// More than a system keeps for a peer that does not read; a link that keeps all gets no more.
 const FILL_BYTES_MAX: usize = 16 << 20;

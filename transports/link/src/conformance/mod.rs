@@ -33,7 +33,7 @@ pub fn one_byte_at_a_time<A: Link, B: Link>(
     at_once(awaited::one_byte_at_a_time(&mut async || connect(), &mut async || pause()));
 }
 
-/// A read without bytes says so, at the start and in the middle, and loses nothing.
+/// A read without bytes reports that, at the start and in the middle, and loses nothing.
 pub fn not_now_in_the_middle<A: Link, B: Link>(
     mut connect: impl FnMut() -> (A, B),
     mut pause: impl FnMut(),
@@ -49,7 +49,7 @@ pub fn back_pressure<A: Link, B: Link>(
     at_once(awaited::back_pressure(&mut async || connect(), &mut async || pause()));
 }
 
-/// What was sent before the end is read before the end, which then stays.
+/// Bytes that were sent before the end are read before the end, which then stays.
 pub fn end_of_stream<A: Link, B: Link>(
     mut connect: impl FnMut() -> (A, B),
     mut pause: impl FnMut(),

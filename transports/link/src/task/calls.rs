@@ -29,9 +29,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         Ok(result?)
     }
 
-    /// Asks which program of the launch this is; `None` if the server does not know.
+    /// Requests the number of this program in the launch; `None` if the server does not know it.
     ///
-    /// Wire: `cmd=get_appnum\n`. In PMI-2 the opening has said it.
+    /// Wire: `cmd=get_appnum\n`. PMI-2 receives it in the handshake.
+    /// Spec: PMI-1.1, `get_appnum`.
     pub async fn appnum(&mut self) -> CallResult<Option<u32>, IO> {
         if self.has_frames() {
             return Ok(self.identity().and_then(|who| u32::try_from(who.appnum).ok()));
@@ -65,21 +66,24 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Stores `value` under `key`; others see it after the next [`fence`](Self::fence).
     ///
     /// Wire: `cmd=put kvsname=N key=K value=V\n`, `cmd=kvs-put;key=K;value=V;`.
-    /// Shape: at most 63 and 1023 bytes unless [`maxes`](Self::maxes) said otherwise. PMI-1 has no
-    /// blanks or line ends in either; in PMI-2 known servers lose what stands behind a `;`.
+    /// Shape: at most 63 and 1023 bytes unless [`maxes`](Self::maxes) reported other limits. PMI-1
+    /// has no blanks or line ends in either; in PMI-2 known servers lose the text after a `;`.
+    /// Spec: PMI-1.1, `put`; PMI-2 wire protocol, KVSPUT.
     ///
     /// # Errors
     ///
-    /// [`CallError::Misuse`] for what does not fit, [`CallError::Refused`] by the server.
+    /// [`CallError::Misuse`] for a key or value that does not fit, [`CallError::Refused`] by the
+    /// server.
     pub async fn put(&mut self, key: &[u8], value: &[u8]) -> CallResult<(), IO> {
         let (key, value) = (Text::plain(key), Text::plain(value));
         self.ask_done(&Request::Put { place: Place::Job(None), key, value }).await
     }
 
-    /// Reads the value of `key` into `out` and gives its length; `None` if there is no such key.
+    /// Reads the value of `key` into `out` and returns its length; `None` if there is no such key.
     ///
-    /// Wire: `cmd=get kvsname=N key=K\n`, `cmd=kvs-get;jobid=N;srcid=-1;key=K;`. It never waits
-    /// for somebody to put the key.
+    /// Wire: `cmd=get kvsname=N key=K\n`, `cmd=kvs-get;jobid=N;srcid=-1;key=K;`. It never waits for
+    /// a later put.
+    /// Spec: PMI-1.1, `get`; PMI-2 wire protocol, KVSGET.
     ///
     /// # Errors
     ///
@@ -89,9 +93,13 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         self.ask_value(&Request::Get { place: Place::Job(None), key, wait: false }, out).await
     }
 
-    /// Reads from the space of another job, to which this one is connected.
+    /// Reads from the key-value space of a connected job.
     ///
-    /// Wire, shape and errors: as for [`get`](Self::get), with the other name.
+    /// Wire and shape: as for [`get`](Self::get), with the other name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get).
     pub async fn get_from(
         &mut self,
         job: &[u8],
@@ -161,16 +169,17 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         self.ask_done(&Request::Unpublish { service: Text::plain(service) }).await
     }
 
-    /// Asks for new processes, which become a job of their own.
+    /// Spawns processes, which become a job of their own.
     ///
-    /// Wire: one `mcmd=spawn` block for each program; in PMI-2 one frame.
-    /// Shape: `scratch` is lent for the request, which has no bound, and then for the answer:
-    /// 320 bytes or more, so that there is room for the id. Of the codes it holds as many as fit.
+    /// Wire: one `mcmd=spawn` block for each program; in PMI-2 one message.
+    /// Shape: `scratch` is lent for the request, which has no bound, and then for the reply: at
+    /// least 320 bytes, so that there is room for the job id. It holds as many of the codes as fit.
+    /// Spec: PMI-1.1, `mcmd=spawn`; PMI-2 wire protocol, SPAWN.
     ///
     /// # Errors
     ///
-    /// [`SpawnError::Refused`] with the codes of the processes; [`CallError::Full`] says how long
-    /// `scratch` must be, and nothing was sent then.
+    /// [`SpawnError::Refused`] with the codes of the processes; [`CallError::Full`] with the length
+    /// that `scratch` needs, in which case nothing was sent.
     pub async fn spawn<'s>(
         &mut self,
         spawn: Spawn<'_>,
@@ -203,9 +212,10 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         self.send(&Request::Abort { code: Some(code), world: true, message }).await
     }
 
-    /// Says goodbye; nothing can be asked afterwards.
+    /// Finalizes the session; no call is possible afterwards.
     ///
     /// Wire: `cmd=finalize\n`, `cmd=finalize;`.
+    /// Spec: PMI-1.1, `finalize`; PMI-2 wire protocol, FINALIZE.
     pub async fn finalize(&mut self) -> CallResult<(), IO> {
         self.ask_done(&Request::Finalize).await
     }

@@ -1,4 +1,4 @@
-//! How a conversation is opened, in either generation.
+//! The handshake of a client, in both versions.
 
 use embedded_io_async::{Read, Write};
 use pmi_core::auth::{METHOD, Proof};
@@ -10,9 +10,9 @@ use pmi_core::storage::Buffer;
 use super::{AsyncPmi, CallResult};
 use crate::CallError;
 
-/// What a client says of itself when it opens a conversation.
+/// Parameters of a handshake.
 ///
-/// All but the version is for PMI-2; hydra must be told the rank.
+/// All but the version is for PMI-2; hydra requires the rank.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Opening<'a> {
@@ -20,9 +20,10 @@ pub struct Opening<'a> {
     pub version: Version,
     /// The rank that the launcher has given this process.
     pub rank: Option<u32>,
-    /// The id of its job, if the launcher has said it (`PMI_JOBID`).
+    /// The id of its job, if the launcher has set it (`PMI_JOBID`).
     pub job: Option<&'a [u8]>,
-    /// Answers a challenge. Whoever has none offers no method, and a server that insists refuses.
+    /// Answers a challenge. Without a prover no authentication method is offered, and a server that
+    /// requires one refuses.
     pub prover: Option<&'a Prover<'a>>,
 }
 
@@ -32,18 +33,18 @@ pub struct Opening<'a> {
 /// it is: `&|reply| prove(&secret, reply)` with [`prove`](pmi_core::client::prove()).
 pub type Prover<'a> = dyn Fn(&Reply<'_>) -> Option<Proof> + Sync + 'a;
 
-/// What has come of an opening.
+/// Result of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Opened {
-    /// What is spoken.
+    /// The negotiated version.
     pub version: Version,
-    /// How long the id of the job is that has spawned this one; `None` if nobody has, or the
-    /// server has not said so.
+    /// Length of the id of the job that has spawned this one; `None` without a parent job, or if
+    /// the server does not report it.
     pub spawner_bytes: Option<usize>,
 }
 
-/// What was replies while joining.
+/// Parts of the replies to a PMI-2 handshake.
 #[derive(Default)]
 struct JoinReplies {
     proof: Option<Proof>,
@@ -51,7 +52,7 @@ struct JoinReplies {
 }
 
 impl Opening<'_> {
-    /// Asks for `version` and says nothing else.
+    /// Parameters with `version` alone.
     pub const fn new(version: Version) -> Self {
         Self { version, rank: None, job: None, prover: None }
     }
@@ -60,40 +61,42 @@ impl Opening<'_> {
 impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
     AsyncPmi<IO, B, MESSAGE_BYTES, GENERATIONS>
 {
-    /// Says who dialled in and hears who that is; only over TCP, only in PMI-1, and before
-    /// everything else.
+    /// Sends the process id of a connection and receives its identity; only over TCP, only in
+    /// PMI-1, and before every other call.
     ///
     /// Wire: `cmd=initack pmiid=N\n`, answered by four lines.
+    /// Spec: PMI-1.1, `initack`.
     ///
     /// # Errors
     ///
-    /// [`CallError::Peer`] if nobody with this identity is expected.
+    /// [`CallError::Peer`] if the server expects no process with this id.
     pub async fn greet(&mut self, id: u64) -> CallResult<Identity<'static>, IO> {
         self.call(&Request::InitAck { id }, &mut |_| {}).await?;
         self.client.identity().ok_or(CallError::Peer(PeerError::LeftEarly))
     }
 
-    /// Opens the conversation, and gives the version that both ends speak.
+    /// Opens the session and returns the negotiated version.
     ///
     /// This is [`open`](Self::open) with nothing but a version: enough for PMI-1, and for PMI-2
-    /// where the server knows who is at the other end.
+    /// where the server knows the process at the other end.
     pub async fn init(&mut self, version: Version) -> CallResult<Version, IO> {
         Ok(self.open(&Opening::new(version), &mut []).await?.version)
     }
 
-    /// Opens the conversation.
+    /// Opens the session.
     ///
     /// Wire: `cmd=init pmi_version=M pmi_subversion=N\n`; then, in PMI-2,
     /// `cmd=fullinit;pmijobid=J;pmirank=R;threaded=FALSE;`, with `authtype` if there is a prover,
-    /// and if the server asks for it, `cmd=auth-response-complete;authinfo=PROOF;`.
-    /// Shape: the id of the job that has spawned this one is written into `spawner` if it fits;
-    /// its length is told in any case. [`identity`](Self::identity) has the rest.
+    /// and after a challenge `cmd=auth-response-complete;authinfo=PROOF;`.
+    /// Shape: the id of the parent job is written into `spawner` if it fits; its length is returned
+    /// in any case. [`identity`](Self::identity) has the rest.
+    /// Spec: PMI-1.1, `init`; PMI-2 wire protocol, FULLINIT and "Authentication".
     ///
     /// # Errors
     ///
-    /// [`CallError::Peer`] if there is no version that both speak
-    /// ([`PeerError::Version`]) or the server refuses. Whoever wants to ask for an older one takes
-    /// the stream [back](Self::into_inner) and begins again.
+    /// [`CallError::Peer`] without a common version ([`PeerError::Version`]) or if the server
+    /// refuses. To request an older version, take the stream [back](Self::into_inner) and open a
+    /// new session.
     pub async fn open(
         &mut self,
         opening: &Opening<'_>,
@@ -108,7 +111,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         Ok(Opened { version, spawner_bytes })
     }
 
-    /// Who the server says this process is: in PMI-2, or over TCP.
+    /// The identity that the server has assigned: in PMI-2, or over TCP.
     pub const fn identity(&self) -> Option<Identity<'static>> {
         self.client.identity()
     }

@@ -10,7 +10,7 @@ use super::reply::{ReplyError, copy, done, numbers, refused};
 use super::{AsyncPmi, CallResult};
 use crate::CallError;
 
-/// Where a rank stands in a ring, and how long its neighbours' values are.
+/// Position of a rank in a ring, and how long its neighbours' values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
     /// Its place, from 0.
@@ -21,7 +21,7 @@ pub struct Ring {
     pub right_bytes: usize,
 }
 
-/// In PMI-1 each of these is [`CallError::Misuse`], unless it says otherwise; nothing is sent.
+/// In PMI-1 each of these is [`CallError::Misuse`] unless stated otherwise; nothing is sent.
 impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
     AsyncPmi<IO, B, MESSAGE_BYTES, GENERATIONS>
 {
@@ -75,11 +75,12 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         self.call_numbers(&Request::Get { place: Place::Node, key, wait }, out).await
     }
 
-    /// Reads what the process manager says about the job; `None` if it does not.
+    /// Reads an attribute that the process manager sets for the job; `None` if there is none.
     ///
-    /// Wire: `cmd=info-getjobattr;key=K;`. In PMI-1, where a manager puts it into the job's space,
-    /// it is [`get`](Self::get).
+    /// Wire: `cmd=info-getjobattr;key=K;`. In PMI-1, where a manager stores it in the key-value
+    /// space of the job, it is [`get`](Self::get).
     /// Shape: as for [`get`](Self::get).
+    /// Spec: PMI-2 wire protocol, GETJOBATTR.
     ///
     /// # Errors
     ///
@@ -93,13 +94,13 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         self.ask_value(&request, out).await
     }
 
-    /// Reads what the process manager says about the job, where it is a list of numbers.
+    /// Reads an attribute of the job that is a list of numbers.
     ///
-    /// Shape: `1,2,3`. As many as fit are written to `out`; the count is of all there are.
+    /// Shape: `1,2,3`. As many as fit are written to `out`; the count is that of the whole list.
     ///
     /// # Errors
     ///
-    /// [`CallError::Unreadable`] if it is no such list.
+    /// [`CallError::Unreadable`] if the value is no such list.
     pub async fn job_numbers(
         &mut self,
         key: &[u8],
@@ -132,12 +133,13 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         self.ask_done(&Request::Disconnect { job: Text::plain(job) }).await
     }
 
-    /// Waits for every rank of the job, and hears the values of both neighbours.
+    /// Waits for every rank of the job and exchanges values with both neighbours.
     ///
-    /// Wire: `cmd=ring;ring-count=1;ring-left=L;ring-right=R;`. Slurm and we answer it; hydra ends
-    /// the job.
-    /// Shape: `left` is for the rank before and `right` for the one behind; what they gave in
-    /// their turn is written into `out`, that of the rank before first.
+    /// Wire: `cmd=ring;ring-count=1;ring-left=L;ring-right=R;`. Slurm and this server answer it;
+    /// hydra ends the job.
+    /// Shape: `left` is for the rank before and `right` for the rank after; their values are
+    /// written into `out`, that of the rank before first.
+    /// Spec: Slurm, `contribs/pmi2`, `PMIX_Ring`.
     ///
     /// # Errors
     ///
@@ -205,7 +207,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// [`CallError::Misuse`] for a pair that does not fit, [`CallError::Refused`] with the
     /// server's first reason; nothing was sent, or the other pairs were stored.
     pub async fn put_all(&mut self, job: &[u8], pairs: &[Pair<'_>]) -> CallResult<(), IO> {
-        // What is announced must follow, so all is looked at before.
+        // All announced pairs must follow, so all are checked first.
         for pair in pairs {
             let needed = self.client.message_bytes(&put_pair(*pair))?;
             if needed > MESSAGE_BYTES {

@@ -6,7 +6,7 @@ use pmi_core::ids::KvsName;
 
 use crate::{CallError, SpawnError};
 
-/// What a call gives back, before the errors of a transport come in.
+/// Result of a call, before errors of the transport are added.
 pub(super) type ReplyResult<T> = Result<T, ReplyError>;
 
 /// Why an answer is not what the call was for.
@@ -22,25 +22,25 @@ pub(super) enum ReplyError {
 /// The job that a spawn has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spawned<'s> {
-    /// Its id; some servers do not say it.
+    /// Its id; some servers do not report it.
     pub job: Option<&'s [u8]>,
     codes: Codes<'s>,
 }
 
 impl<'s> Spawned<'s> {
-    /// One code for each process, as far as the server has said them and there was room; none at
+    /// One code for each process, as far as the server has sent them and there was room; none at
     /// all means success for all.
     pub fn codes(&self) -> impl Iterator<Item = Code> + Clone + use<'s> {
         self.codes.iter()
     }
 }
 
-/// What a server says of the processes of a spawn: the list as it came.
+/// Codes of the processes of a spawn: the list as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codes<'s>(&'s [u8]);
 
 impl<'s> Codes<'s> {
-    /// One code for each process, as far as the server has said them and there was room.
+    /// One code for each process, as far as the server has sent them and there was room.
     pub fn iter(&self) -> impl Iterator<Item = Code> + Clone + use<'s> {
         let list = self.0.split(|b| *b == b',').filter(|code| !code.is_empty());
         list.map(|code| {
@@ -50,7 +50,7 @@ impl<'s> Codes<'s> {
     }
 }
 
-/// An answer to a spawn, copied: whether it says yes, and how long the parts are.
+/// A reply to a spawn, copied: its code, and the lengths of its parts.
 #[derive(Clone, Copy)]
 pub(super) struct SpawnReply {
     code: Code,
@@ -93,7 +93,7 @@ pub(super) fn value(reply: &Reply<'_>, out: &mut [u8]) -> ReplyResult<Option<usi
     }
 }
 
-/// Reads a value that is a list of numbers, and says how many there are.
+/// Reads a value that is a list of numbers, and returns their count.
 pub(super) fn numbers(reply: &Reply<'_>, out: &mut [i32]) -> ReplyResult<Option<usize>> {
     let (Answer::Value(text), true) = (reply.answer, reply.code.is_success()) else {
         return Ok(None);
@@ -168,7 +168,7 @@ pub(super) fn lend<E>(
     }
 }
 
-/// How much a caller must lend for the answer to a spawn: an id, and the codes of a few processes.
+/// Least size of the buffer for the reply to a spawn: an id, and the codes of a few processes.
 pub(super) const SPAWNED_BYTES: usize = pmi_core::limits::KVSNAME_BYTES + 64;
 
 /// A name that the client has received_name with the answer.

@@ -26,15 +26,15 @@ use crate::stream::again;
 pub struct Pmix {
     stream: TcpStream,
     client: Client<BoundedBuf, 1>,
-    /// What was read and not taken yet.
+    /// Input that the machine has not consumed.
     unheard: Vec<u8>,
-    /// What processes have posted, packed, as it was received since the last fence.
+    /// Committed data of processes, packed, as received since the last fence.
     received: BTreeMap<(Vec<u8>, u32), Vec<u8>>,
     size: u32,
     message: Vec<u8>,
 }
 
-/// How long a get waits for a value that is not there yet.
+/// Time that a get waits for a value that is not committed yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Within {
     /// As long as the server thinks right; mostly two seconds.
@@ -82,7 +82,7 @@ impl Pmix {
         self.client.identity().rank
     }
 
-    /// How many processes the job has.
+    /// Number of processes of the job.
     pub const fn size(&self) -> u32 {
         self.size
     }
@@ -92,16 +92,17 @@ impl Pmix {
         self.client.identity().nspace.as_bytes()
     }
 
-    /// What the launcher has said about the job.
+    /// Job-level information from the launcher.
     pub fn job_info(&self) -> JobInfo<'_> {
         self.client.job_info()
     }
 
-    /// Keeps a value under a key until it is committed; of several the last one counts. Nothing is sent.
+    /// Stores a value under a key until it is committed; the last of several counts. Nothing is
+    /// sent.
     ///
     /// # Errors
     ///
-    /// [`CallError::Misuse`], for a key of the launcher's (`pmix…`), say.
+    /// [`CallError::Misuse`], for example for a reserved key (`pmix…`).
     pub fn put(&mut self, scope: Scope, key: &[u8], value: Datum<'_>) -> Result<(), CallError> {
         Ok(self.client.put(scope, key, value)?)
     }
@@ -120,8 +121,9 @@ impl Pmix {
         self.fence_of(&[], true, None)
     }
 
-    /// Waits for some processes, and has what they have committed spread at once if `collect` says so. An
-    /// empty name space is the own one, and nobody at all is the whole job.
+    /// Waits for some processes; with `collect` their committed data is exchanged at once. An empty
+    /// namespace is the own one, and an empty list is the whole job.
+    /// Spec: PMIx Standard, `PMIx_Fence`.
     pub fn fence_of(
         &mut self,
         procs: &[Proc<'_>],
@@ -132,16 +134,17 @@ impl Pmix {
         self.call(&Request::Fence { procs, collect, timeout_s: timeout.map(whole_seconds) })
     }
 
-    /// Reads what a process of the job has committed, or what the launcher says of it; `None` if there is no
-    /// such thing. What is known already is not asked for. Wire: GETNB.
+    /// Reads a value that a process of the job has committed, or that the launcher provides for it;
+    /// `None` if there is none. Known values are not requested again. Wire: GETNB.
     ///
-    /// Shape: a value that was received is what the process had committed then; the next fence makes the
-    /// client ask again.
+    /// Shape: a received value is that of the last commit before the reply; after the next fence
+    /// the client requests it again.
+    /// Spec: PMIx Standard, `PMIx_Get`.
     pub fn get(&mut self, rank: u32, key: &[u8]) -> Result<Option<Value<'_>>, CallError> {
         self.get_of(Proc { nspace: b"", rank }, key, Within::Usual)
     }
 
-    /// Does as [`get`](Self::get), also for a process of another job, and says how long to wait.
+    /// Does as [`get`](Self::get), also for a process of another job, with a time to wait.
     pub fn get_of(
         &mut self,
         of: Proc<'_>,
@@ -151,7 +154,7 @@ impl Pmix {
         let of = Proc { nspace: if of.nspace == self.nspace() { b"" } else { of.nspace }, ..of };
         let at = (of.nspace.to_vec(), of.rank);
         if self.known(&at, key).is_none() {
-            // Nobody commits what the launcher says, so that there is nothing to wait for.
+            // Values of the launcher are never committed later, so there is nothing to wait for.
             let immediate = within == Within::Immediate || keys::is_reserved(key);
             let timeout_s = match within {
                 Within::Time(time) if !immediate => Some(whole_seconds(time)),
@@ -165,12 +168,14 @@ impl Pmix {
         Ok(self.known(&at, key))
     }
 
-    /// Says goodbye and hears it answered. Wire: FINALIZE.
+    /// Finalizes the session and waits for the reply. Wire: FINALIZE.
+    /// Spec: PMIx Standard, `PMIx_Finalize`.
     pub fn finalize(mut self) -> Result<(), CallError> {
         self.call(&Request::Finalize)
     }
 
-    /// Ends the whole job with an exit code, and says something about it. Wire: ABORT.
+    /// Terminates the whole job with an exit code and a message. Wire: ABORT.
+    /// Spec: PMIx Standard, `PMIx_Abort`.
     pub fn abort(mut self, code: i32, message: &str) -> Result<(), CallError> {
         self.call(&Request::Abort { code, message: message.as_bytes() })
     }
@@ -179,7 +184,7 @@ impl Pmix {
         self.client.identity().format
     }
 
-    /// What is known without asking.
+    /// A value that is known without a request.
     fn known(&self, of: &(Vec<u8>, u32), key: &[u8]) -> Option<Value<'_>> {
         let (nspace, rank) = of;
         let own = if nspace.is_empty() { self.client.known(*rank, key) } else { None };
@@ -249,7 +254,8 @@ impl Pmix {
         for Object { of, kvals } in answer.objects() {
             let nspace = if of.nspace == own.as_bytes() { b"" } else { of.nspace };
             let received = self.received.entry((nspace.to_vec(), of.rank)).or_default();
-            // What a process has posted comes whole; of what the launcher says only what was asked for.
+            // Committed data of a process arrives complete; values of the launcher only as
+            // requested.
             if !is_reserved {
                 received.clear();
             }

@@ -1,4 +1,4 @@
-//! What the environment says about a PMIx server: pure, so that it is decided and tested without one.
+//! Reads the environment of a PMIx client: pure, so that it is tested without one.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -7,24 +7,24 @@ use pmi_core::wire::pmix::{Family, Format, ranks};
 
 use crate::env::EnvError;
 
-/// How this process reaches its PMIx server, and who it is.
+/// The address of the PMIx server and the identity of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// `PMIX_NAMESPACE`: the name of the job.
     pub nspace: String,
     /// `PMIX_RANK`.
     pub rank: u32,
-    /// Where the server listens: what stands behind `;tcp4://` or `;tcp6://` in the first of
+    /// Address of the server: the part after `;tcp4://` or `;tcp6://` in the first of
     /// `PMIX_SERVER_URI61`, `51`, `41`, `4`, `3` and `21` that is set.
     pub address: SocketAddr,
-    /// `PMIX_SECURITY_MODE`: how to say who one is; the first word of its list that is known here.
+    /// `PMIX_SECURITY_MODE`: the credential to present; the first supported word of its list.
     pub security: Security,
-    /// How values are written: the family follows from which of the addresses there is, and
-    /// `PMIX_BFROP_BUFFER_TYPE` says whether they are described.
+    /// Encoding of values: the family follows from the name of the address variable, and
+    /// `PMIX_BFROP_BUFFER_TYPE` states whether they are described.
     pub format: Format,
 }
 
-/// How a process says who it is.
+/// Credential of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
     /// `native`: its user and group.
@@ -34,7 +34,7 @@ pub enum Security {
 }
 
 impl Environment {
-    /// Reads the variables of this process; `None` if nobody has started it under PMIx.
+    /// Reads the variables of this process; `None` if it was not started under PMIx.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Environment {
     }
 }
 
-/// The variables that say something, as text.
+/// The variables that are set, as text.
 struct Found(Vec<(&'static str, String)>);
 
 impl Found {
@@ -130,7 +130,7 @@ fn address(uri: &str) -> Option<SocketAddr> {
     place.parse().ok().filter(|address: &SocketAddr| address.port() > 0)
 }
 
-/// Newest first; the name says which encoding the server takes there.
+/// Newest first; the name determines the encoding that the server expects.
 const URIS: [(&str, Family); 6] = [
     ("PMIX_SERVER_URI61", Family::Flex),
     ("PMIX_SERVER_URI51", Family::Flex),

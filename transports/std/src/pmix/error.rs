@@ -15,11 +15,11 @@ use crate::env::EnvError;
 pub enum ConnectError {
     /// The environment cannot be meant.
     Env(EnvError),
-    /// Nobody answers at the address of the server.
+    /// Connecting to the address of the server failed.
     Dial {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// The server did not let this process in.
@@ -36,9 +36,9 @@ pub enum CallError {
     Peer(PeerError),
     /// The call should not have been made; nothing was sent.
     Misuse(Misuse),
-    /// The server said no to this call; the conversation goes on.
+    /// The server refused this call; the session continues.
     Refused {
-        /// What was asked.
+        /// The refused operation.
         command: Command,
         /// The server's reason.
         status: Status,

@@ -21,8 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is said is decided by the machine in [`pmi_core::client::pmix`]; here are the environment, the
-//! socket, and what was received, which is kept so that it need not be asked for twice.
+//! The protocol is in the machine of [`pmi_core::client::pmix`]; this module has the environment, the
+//! socket, and a cache of the received data.
 
 mod calls;
 mod env;
@@ -37,7 +37,7 @@ pub use pmi_core::wire::pmix::{Proc, Type, Value, WILDCARD};
 
 /// Finds the PMIx server through the environment of this process, and joins the job.
 ///
-/// `None`: nobody has started this process under PMIx.
+/// `None` if the process was not started under PMIx.
 ///
 /// # Errors
 ///

@@ -58,7 +58,7 @@ impl Heard {
         Self { to: reply.to, code: reply.code, words }
     }
 
-    /// Whether others follow for the same question.
+    /// True if more replies follow for the same request.
     pub(super) const fn has_more(&self) -> bool {
         matches!(self.words, Words::Count | Words::Pair(_))
     }
@@ -132,7 +132,7 @@ impl Heard {
     }
 }
 
-/// How far the opening has come.
+/// Progress of a handshake.
 pub(super) enum Joined {
     Challenged(Vec<u8>),
     By(Option<Vec<u8>>),

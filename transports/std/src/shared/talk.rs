@@ -1,8 +1,8 @@
-//! What the threads share: one machine, one stream, and a place for what was heard.
+//! The state that threads share: one machine, one stream, and the received replies.
 //!
-//! No thread is set apart for reading. Whoever waits for an answer and finds nobody reading reads
-//! for all: it puts what it hears where its owner finds it, and goes when its own is there. Then
-//! one of the others reads on.
+//! No thread is reserved for reading. A thread that waits for a reply while no other reads, reads
+//! for all: it stores each reply for its thread, and stops once its own has arrived. Another
+//! waiting thread then continues.
 
 use std::io::{self, Read, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,10 +24,10 @@ type Said<T> = Result<T, CallError<io::Error>>;
 #[derive(Debug)]
 pub(super) struct Wire {
     talk: Mutex<Talk>,
-    /// Something was heard, or nobody reads any more.
+    /// A reply was stored, or the reading thread has stopped.
     changed: Condvar,
-    /// The two ends are locked apart, so that a message that waits for room keeps nobody from
-    /// hearing what would make room.
+    /// The two directions are locked separately, so that a message that waits for room does not
+    /// prevent the reading that makes room.
     reader: Mutex<Stream>,
     writer: Mutex<Stream>,
 }
@@ -36,12 +36,12 @@ pub(super) struct Wire {
 pub(super) struct Talk {
     pub(super) client: Client<BoundedBuf, SLOTS>,
     is_reading: bool,
-    /// What was heard and not yet taken by its thread.
+    /// Replies that their threads have not taken yet.
     heard: Vec<(Ticket, Heard)>,
     fault: Option<Fault>,
 }
 
-/// Why nothing more will be heard; told to every thread.
+/// Reason why no more replies will arrive; returned to every thread.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Peer(PeerError),
@@ -72,7 +72,7 @@ impl Wire {
         lock(&self.talk)
     }
 
-    /// Says one message, when there is a place for it. A spawn has no bound.
+    /// Sends one message as soon as a slot is free. A spawn has no bound.
     pub(super) fn say(&self, request: &Request<'_>) -> Said<Ticket> {
         let mut message = vec![0; MESSAGE_BYTES];
         let (ticket, len) = self.begin(|client| {
@@ -88,7 +88,7 @@ impl Wire {
         Ok(ticket)
     }
 
-    /// Says the last message, which has no answer.
+    /// Sends the last message, which has no reply.
     pub(super) fn say_abort(&self, request: &Request<'_>) -> Said<()> {
         let said = self.say(request);
         self.talk().fault.get_or_insert(Fault::Over);
@@ -123,7 +123,7 @@ impl Wire {
         }
     }
 
-    /// Reads once for all, or waits until whoever reads has.
+    /// Reads once for all threads, or waits until the reading thread has.
     fn turn<'t>(&'t self, mut talk: MutexGuard<'t, Talk>) -> MutexGuard<'t, Talk> {
         if talk.is_reading {
             return self.changed.wait(talk).unwrap_or_else(PoisonError::into_inner);
@@ -211,13 +211,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many questions may be out at once; more threads than that take turns.
+/// Number of requests that may be in flight; more threads take turns.
 const SLOTS: usize = 16;
 
 /// The longest answer: known clients bound it so, too.
 const ANSWER_BYTES: usize = 1 << 16;
 
-/// Most messages fit; a longer one says so.
+/// Enough for most messages; a longer one reports its length.
 const MESSAGE_BYTES: usize = 256;
 
 const READ_BYTES: usize = 4096;

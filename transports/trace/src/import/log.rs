@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Conn {
     /// What was agreed on.
     pub(super) version: Option<Version>,
-    /// How many questions have no answer.
+    /// Number of questions have no answer.
     asked_count: usize,
     /// The place of its last message.
     last: usize,

@@ -77,7 +77,7 @@ pub fn read(bytes: &[u8]) -> Result<Imported, ImportError> {
     Ok(Imported { trace, format, notes })
 }
 
-/// Whether they begin as a file of ours, or are cut off in that beginning.
+/// True if they begin as a file of ours, or are cut off in that beginning.
 fn is_ours(bytes: &[u8]) -> bool {
     let len = bytes.len().min(file::MAGIC.len());
     len > 0 && bytes.get(..len) == file::MAGIC.get(..len)

@@ -95,5 +95,5 @@ fn micros(ns: u64) -> Value {
     micros.into()
 }
 
-/// How many characters of a value are written.
+/// Number of characters of a value are written.
 const VALUE_MAX: usize = 200;

@@ -29,7 +29,7 @@ pub struct Difference {
     pub first: Option<Side>,
     /// What the second has.
     pub second: Option<Side>,
-    /// How many other ranks differ, too.
+    /// Number of other ranks differ, too.
     pub others_count: usize,
 }
 
@@ -132,5 +132,5 @@ impl fmt::Display for Difference {
     }
 }
 
-/// How many characters of a value are shown.
+/// Number of characters of a value are shown.
 const VALUE_MAX: usize = 100;

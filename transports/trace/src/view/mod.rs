@@ -24,7 +24,7 @@ pub(crate) fn shown_ns(ns: u64) -> String {
     }
 }
 
-/// Whether anything in the trace has a time.
+/// True if anything in the trace has a time.
 pub(crate) fn has_times(trace: &Trace) -> bool {
     trace.records.iter().any(|record| record.time_ns > 0)
 }

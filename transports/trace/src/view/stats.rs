@@ -24,7 +24,7 @@ pub struct Stats {
 pub struct Operation {
     /// How often it was asked for.
     pub asked_count: usize,
-    /// How many of those had no answer.
+    /// Number of of those had no answer.
     pub unanswered_count: usize,
     /// Bytes of questions.
     pub asked_bytes: usize,

@@ -27,8 +27,8 @@ pub fn write(trace: &Trace, options: &Options) -> String {
     Drawing::new(trace, &Steps::of(trace, options)).finish()
 }
 
-/// How many ranks have a lane of their own.
+/// Number of ranks have a lane of their own.
 pub const LANES_MAX: usize = 64;
 
-/// How many steps are drawn; a picture that is longer helps nobody.
+/// Number of steps are drawn; a picture that is longer helps nobody.
 pub const STEPS_MAX: usize = 1000;

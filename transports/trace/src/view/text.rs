@@ -86,8 +86,8 @@ fn since(time_ns: u64) -> String {
     format!("{}.{:03} ms", time_ns / 1_000_000, time_ns / 1_000 % 1_000)
 }
 
-/// How many characters of a value are shown.
+/// Number of characters of a value are shown.
 const VALUE_MAX: usize = 48;
 
-/// Where latencies stand, so that they can be read as a column.
+/// Position of latencies, so that they can be read as a column.
 const LATENCY_COLUMN: usize = 76;

@@ -52,7 +52,7 @@ pub struct Habits {
     pub end_seen: bool,
 }
 
-/// Whether a process is there.
+/// True if a process is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// Not yet.
@@ -73,9 +73,9 @@ pub struct Waiting {
     ticket: Token,
     /// Numbers the questions of a rank.
     pub number: u32,
-    /// What was asked.
+    /// The refused operation.
     pub ask: Ask,
-    /// Whether others may be asked meanwhile.
+    /// True if others may be asked meanwhile.
     pub also: bool,
 }
 
@@ -124,7 +124,7 @@ impl Actor {
         self.orders.push_back(act);
     }
 
-    /// Says bytes of somebody else's making.
+    /// Says bytes of another component's making.
     pub(crate) fn say(&mut self, bytes: Vec<u8>) {
         self.habits.is_rude = true;
         self.waiting.clear();
@@ -177,7 +177,7 @@ impl Actor {
         self.rank
     }
 
-    /// Whether it is there.
+    /// True if it is there.
     pub const fn life(&self) -> Life {
         self.life
     }

@@ -196,7 +196,7 @@ impl Speaker {
         }
     }
 
-    /// Where the conversation stands, by name.
+    /// Position of the conversation, by name.
     pub(super) fn state(&self) -> &'static str {
         match self {
             Self::Pmi(client) => pmi_name(client.state()),
@@ -249,7 +249,7 @@ const fn pmix_name(state: pmix::State) -> &'static str {
     }
 }
 
-/// How many questions a client may have open where its version allows it.
+/// Number of questions a client may have open where its version allows it.
 pub(super) const SLOTS: usize = 4;
 
 /// Far above the description of the largest job and the longest commit here.

@@ -74,7 +74,7 @@ impl Census {
         (0..).zip(self.ranks.iter().copied())
     }
 
-    /// How many there are.
+    /// Number of there are.
     pub const fn len(&self) -> usize {
         self.ranks.len()
     }
@@ -147,17 +147,17 @@ impl Census {
 }
 
 impl Facts {
-    /// Whether bytes of its conversation are not what its client or the server meant.
+    /// True if bytes of its conversation are not what its client or the server meant.
     pub const fn is_tainted(&self) -> bool {
         self.is_rude || self.is_flipped_up || self.is_flipped_down
     }
 
-    /// Whether what it says reaches the server as its client meant it.
+    /// True if what it says reaches the server as its client meant it.
     pub const fn speaks_true(&self) -> bool {
         !(self.is_rude || self.is_flipped_up)
     }
 
-    /// Whether it will never say anything more, as far as anybody but itself can know: a caller that
+    /// True if it will never say anything more, as far as anybody but itself can know: a caller that
     /// has not said who it is may dial again while it lives, and a rank of PMIx that has said goodbye may
     /// begin anew.
     pub const fn is_done(&self) -> bool {
@@ -169,19 +169,19 @@ impl Facts {
         self.has_ended || has_said_goodbye || self.has_broken || is_known && has_hung_up
     }
 
-    /// Whether the server may take it for gone: because it has aborted, or since a goodbye of PMIx may be
+    /// True if the server may take it for gone: because it has aborted, or since a goodbye of PMIx may be
     /// lost on a link that breaks.
     pub const fn may_be_gone(&self) -> bool {
         let may_be_lost = self.has_finalized && (self.has_left || self.is_reset);
         self.is_done() || self.has_aborted || may_be_lost
     }
 
-    /// Whether it may have told the server that it is somebody else.
+    /// True if it may have told the server that it is another component.
     pub const fn is_in_disguise(&self) -> bool {
         self.dials && !self.speaks_true()
     }
 
-    /// Whether it has failed as far as the server can know: it had begun and did not say goodbye.
+    /// True if it has failed as far as the server can know: it had begun and did not say goodbye.
     pub const fn has_failed(&self) -> bool {
         self.is_open
             && !self.is_in_disguise()
@@ -190,7 +190,7 @@ impl Facts {
             && (self.has_ended || self.has_left || self.is_reset)
     }
 
-    /// Whether something about it can be called a failure.
+    /// True if something about it can be called a failure.
     pub const fn is_blamable(&self) -> bool {
         self.is_tainted()
             || self.is_reset

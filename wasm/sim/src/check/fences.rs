@@ -39,7 +39,7 @@ struct Circle {
     /// In a group, who is in it.
     members: Option<Vec<u32>>,
     tag: Option<u32>,
-    /// How many fences of this circle each rank has entered.
+    /// Number of fences of this circle each rank has entered.
     entered: Vec<usize>,
     rounds: Vec<Round>,
 }
@@ -59,9 +59,9 @@ enum Kind {
 /// One fence.
 #[derive(Clone, Debug, Default)]
 struct Round {
-    /// Whether a rank is: as far as ranks have come.
+    /// True if a rank is: as far as ranks have come.
     inside: Vec<bool>,
-    /// How many are.
+    /// Number of are.
     count: usize,
     left: u32,
 }
@@ -83,7 +83,7 @@ impl Fences {
         inside.iter().find(|(asked, _)| *asked == number).map(|(_, id)| *id)
     }
 
-    /// Whether two ranks share a job and a node.
+    /// True if two ranks share a job and a node.
     pub(super) fn are_neighbours(&self, one: u32, other: u32) -> bool {
         let place = |rank: u32| (self.homes.get(index(rank)), self.nodes.get(index(rank)));
         place(one) == place(other)
@@ -106,7 +106,7 @@ impl Fences {
         (0..).zip(&round.inside).filter(|(_, is_inside)| **is_inside).map(|(rank, _)| rank)
     }
 
-    /// Whether somebody has left a fence already.
+    /// True if somebody has left a fence already.
     pub fn is_open(&self, id: FenceId) -> bool {
         self.groups[id.circle].rounds[id.round].left > 0
     }

@@ -165,7 +165,7 @@ impl Jobs {
         self.links.get_mut(at)
     }
 
-    /// Whether two jobs are connected, directly or through others, by links that count.
+    /// True if two jobs are connected, directly or through others, by links that count.
     fn is_joined(&self, one: usize, other: usize, counts: impl Fn(&Link) -> bool) -> bool {
         let mut known = vec![one];
         let mut next = 0;
@@ -237,12 +237,12 @@ impl Jobs {
 }
 
 impl Reach {
-    /// Whether the jobs were surely connected all the time until `later`.
+    /// True if the jobs were surely connected all the time until `later`.
     pub(super) fn is_sure_until(self, later: Self) -> bool {
         self.is_sure && later.is_sure && self.changes == later.changes
     }
 
-    /// Whether they may have been connected at some moment until `later`.
+    /// True if they may have been connected at some moment until `later`.
     pub(super) const fn may_be_until(self, later: Self) -> bool {
         self.may_be || later.may_be
     }

@@ -18,7 +18,7 @@
 //! | `bound` | what the server holds for one rank is bounded, whatever the rank does |
 //! | `waits` | when all is quiet, nobody waits for somebody who is done, unless that was reported |
 //! | `named` | a rank that failed is reported, by its name |
-//! | `blamed` | nobody else is |
+//! | `blamed` | no other component is |
 //! | `harmed` | what one rank does wrong does not break another's conversation |
 //! | `wanted` | an answer is what the script wants |
 //! | `expected` | the end is what the scenario expects |

@@ -12,7 +12,7 @@ pub(super) struct Names {
     names: LiteMap<Vec<u8>, Name>,
     /// Lookups without an answer, by rank and number.
     asked: LiteMap<(u32, u32), Asked>,
-    /// How many jobs were forgotten.
+    /// Number of jobs were forgotten.
     forgotten: u32,
 }
 
@@ -93,7 +93,7 @@ impl Names {
         }
     }
 
-    /// Whether a service is certainly published.
+    /// True if a service is certainly published.
     pub(super) fn is_sure(&self, service: &[u8]) -> bool {
         self.names.get(service).is_some_and(|name| name.owner.is_some() && !name.was_unpublished)
     }

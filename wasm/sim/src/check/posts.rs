@@ -1,4 +1,4 @@
-//! What PMIx ranks commit: seen by those it is for, by nobody else, and by all of them after a fence.
+//! What PMIx ranks commit: seen by those it is for, by no other component, and by all of them after a fence.
 //!
 //! Each rank carries a clock of how many commits of every rank lie before it, as with puts of PMI.
 
@@ -16,7 +16,7 @@ pub(super) struct Posts {
     nodes: Vec<u32>,
     /// What each rank has put, in order.
     posts: Vec<Vec<Post>>,
-    /// How many commits of a rank were asked, and how many answered.
+    /// Number of commits of a rank were asked, and how many answered.
     commits: Vec<(u32, u32)>,
     clocks: Vec<Vec<u32>>,
     fences: LiteMap<FenceId, Vec<u32>>,
@@ -170,7 +170,7 @@ impl Posts {
         own.iter().filter(move |post| post.key == key && post.commit <= commits)
     }
 
-    /// Whether what `of` puts with this scope is for `rank`.
+    /// True if what `of` puts with this scope is for `rank`.
     fn may_see(&self, rank: u32, of: u32, scope: Scope) -> bool {
         let is_local = self.nodes.get(index(rank)) == self.nodes.get(index(of));
         match scope {

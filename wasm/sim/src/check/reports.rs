@@ -1,4 +1,4 @@
-//! A rank that failed is reported, by its name, and nobody else is.
+//! A rank that failed is reported, by its name, and no other component is.
 
 use super::{Census, Found};
 use crate::note::{Failure, Note};
@@ -51,7 +51,7 @@ impl Reports {
         }
     }
 
-    /// Whether a report names `rank`.
+    /// True if a report names `rank`.
     pub(super) fn names(&self, rank: u32) -> bool {
         self.named().any(|named| named == Some(rank))
     }

@@ -39,7 +39,7 @@ struct Spawn {
 /// Keys and their values.
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// How many puts of each rank lie before.
+/// Number of puts of each rank lie before.
 type Clock = Vec<u32>;
 
 /// A get, when it was asked.
@@ -192,7 +192,7 @@ impl Values {
                             format!("rank {rank} read `{key}` of {job}, which is not connected");
                         (!census.is_wild).then_some(("apart", what))
                     }
-                    // Whether there is a connection is not known.
+                    // True if there is a connection is not known.
                     Some((then, now)) if got.value().is_none() && !then.is_sure_until(now) => None,
                     _ => self.judge(rank, (job, key), &clock, got, census),
                 };

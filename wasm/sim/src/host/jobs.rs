@@ -20,7 +20,7 @@ pub(super) struct Jobs {
     plans: Vec<JobPlan>,
     /// Which job of the server each is, while it is one.
     ids: Vec<Option<JobId>>,
-    /// How many processes of each have not ended.
+    /// Number of processes of each have not ended.
     left: Vec<u32>,
     pub(super) orders: Vec<Order>,
     store_bytes: usize,
@@ -224,12 +224,12 @@ impl Jobs {
         self.scenario.host.spawns
     }
 
-    /// Whether a rank speaks PMIx.
+    /// True if a rank speaks PMIx.
     pub(super) fn speaks_pmix(&self, rank: u32) -> bool {
         self.scenario.plan(rank).dialect == Dialect::Pmix
     }
 
-    /// Whether a rank dials in.
+    /// True if a rank dials in.
     pub(super) fn dials(&self, rank: u32) -> bool {
         self.scenario.plan(rank).dials
     }

@@ -362,7 +362,7 @@ impl Host {
         }
     }
 
-    /// Whether a broken link is a failure of the peer: it has begun and not said goodbye.
+    /// True if a broken link is a failure of the peer: it has begun and not said goodbye.
     fn has_begun(&self, talk: Talk) -> bool {
         let peer = self.peer(talk);
         let member = peer.and_then(|(job, rank)| self.server.job(job)?.member(rank));
@@ -424,17 +424,17 @@ impl Host {
 }
 
 impl Line {
-    /// Whether the server has a session for it.
+    /// True if the server has a session for it.
     pub const fn is_open(&self) -> bool {
         self.talk.is_some()
     }
 
-    /// How many bytes the link had no room for.
+    /// Number of bytes the link had no room for.
     pub fn unsent_bytes(&self) -> usize {
         self.carry.unsent_bytes()
     }
 
-    /// How many bytes the session has not taken.
+    /// Number of bytes the session has not taken.
     pub fn unconsumed_bytes(&self) -> usize {
         self.carry.unconsumed_bytes()
     }

@@ -10,9 +10,9 @@ pub struct JobPlan {
     pub name: String,
     /// The first of its ranks, as they are numbered through all jobs.
     pub first: u32,
-    /// How many there are.
+    /// Number of there are.
     pub size: u32,
-    /// Whether it starts only when a rank spawns it.
+    /// True if it starts only when a rank spawns it.
     pub is_spawned: bool,
 }
 
@@ -23,7 +23,7 @@ pub struct Home {
     pub job: usize,
     /// The first rank of the job, as they are numbered through all jobs.
     pub first: u32,
-    /// How many ranks the job has.
+    /// Number of ranks the job has.
     pub size: u32,
 }
 
@@ -47,7 +47,7 @@ impl Scenario {
         }
     }
 
-    /// Whether the jobs share the ranks among them, and all of them can be played.
+    /// True if the jobs share the ranks among them, and all of them can be played.
     ///
     /// # Errors
     ///

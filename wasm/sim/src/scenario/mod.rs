@@ -31,9 +31,9 @@ pub struct Scenario {
     pub about: Vec<String>,
     /// The seed to use unless another is given.
     pub seed: Option<u64>,
-    /// How many ranks, of all jobs together.
+    /// Number of ranks, of all jobs together.
     pub ranks: u32,
-    /// How many nodes they are spread over.
+    /// Number of nodes they are spread over.
     pub nodes: u32,
     /// The jobs besides the first, which has the ranks before them.
     pub jobs: Vec<JobPlan>,
@@ -54,7 +54,7 @@ pub struct Scenario {
 /// How the process manager behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostPlan {
-    /// Whether it kills everybody after a failure, or only reports it.
+    /// True if it kills everybody after a failure, or only reports it.
     pub kills: bool,
     /// How long until it serves what has come.
     pub pace: Span,
@@ -68,7 +68,7 @@ pub struct HostPlan {
     pub store_bytes: u32,
     /// How long it takes to start what is spawned.
     pub spawns: Span,
-    /// Whether it forgets a job when the last of its processes has ended.
+    /// True if it forgets a job when the last of its processes has ended.
     pub forgets: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct HostPlan {
 pub struct Traits {
     /// What it speaks.
     pub dialect: Option<Dialect>,
-    /// Whether it dials in and has to say who it is.
+    /// True if it dials in and has to say who it is.
     pub dials: Option<bool>,
     /// When it starts.
     pub start: Option<Span>,
@@ -89,7 +89,7 @@ pub struct Traits {
     pub split: Option<Percent>,
     /// How often a write arrives together with the one before.
     pub join: Option<Percent>,
-    /// How many bytes the link holds in each direction.
+    /// Number of bytes the link holds in each direction.
     pub room: Option<u32>,
     /// How often the link stands still, and for how long.
     pub stall: Option<(Percent, Span)>,
@@ -116,7 +116,7 @@ pub struct RankPlan {
     pub reset: Percent,
 }
 
-/// Whether this build has PMIx. It is a constant and not a condition of compilation, because a match
+/// True if this build has PMIx. It is a constant and not a condition of compilation, because a match
 /// then names every case in every build; a branch that cannot be taken leaves nothing behind.
 pub const PMIX: bool = cfg!(feature = "pmix");
 
@@ -305,7 +305,7 @@ impl Scenario {
 }
 
 impl Dialect {
-    /// Whether it is PMI of this generation.
+    /// True if it is PMI of this generation.
     pub fn is_pmi(self, generation: u16) -> bool {
         matches!(self, Self::Pmi(version) if version.major == generation)
     }
@@ -340,7 +340,7 @@ impl Trouble {
 }
 
 impl Step {
-    /// Whether questions overtake each other in it, as those of several threads do.
+    /// True if questions overtake each other in it, as those of several threads do.
     pub(crate) fn has_threads(&self) -> bool {
         match self {
             Self::Also(_) => true,
@@ -396,7 +396,7 @@ impl Default for HostPlan {
 }
 
 impl Who {
-    /// Whether `rank` is meant.
+    /// True if `rank` is meant.
     pub fn has(&self, rank: u32) -> bool {
         match self {
             Self::All => true,

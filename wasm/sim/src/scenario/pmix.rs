@@ -42,7 +42,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Whether a rank puts what PMI refuses for its length. A script that cannot be played puts nothing.
+    /// True if a rank puts what PMI refuses for its length. A script that cannot be played puts nothing.
     fn puts_long(&self, rank: u32) -> bool {
         let is_long = |act: &Act| match act {
             Act::Ask { ask: Ask::Put { key, value, .. }, .. } => {
@@ -54,7 +54,7 @@ impl Scenario {
     }
 }
 
-/// Whether what is expected of PMI is to be expected of PMIx. PMI names whoever keeps others waiting; a fence
+/// True if what is expected of PMI is to be expected of PMIx. PMI names whoever keeps others waiting; a fence
 /// of PMIx goes on without who is gone, and waits for who has said goodbye and may come back.
 const fn holds(expect: &Expect) -> bool {
     match expect {
@@ -83,7 +83,7 @@ fn said(steps: Vec<Step>) -> Result<Vec<Step>, &'static str> {
     Ok(all)
 }
 
-/// Whether a step is a put.
+/// True if a step is a put.
 fn puts(step: &Step) -> bool {
     match step {
         Step::Put { .. } | Step::PutFor { .. } => true,

@@ -28,7 +28,7 @@ pub enum Injection {
 pub struct Injected {
     /// After how many steps.
     pub after: u64,
-    /// Whether the world was quiet then.
+    /// True if the world was quiet then.
     pub when_quiet: bool,
     /// What.
     pub what: Injection,

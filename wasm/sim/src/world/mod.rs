@@ -51,9 +51,9 @@ pub struct World {
 /// How a world is run, besides what happens in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether to keep every entry of the trace.
+    /// True if to keep every entry of the trace.
     pub records: bool,
-    /// Whether to check all rules; without, only those that cost nothing for many ranks.
+    /// True if to check all rules; without, only those that cost nothing for many ranks.
     pub checks_all: bool,
     /// A fault to build into the server.
     pub mutant: Option<MutantKind>,
@@ -234,12 +234,12 @@ impl World {
         self.now
     }
 
-    /// How many steps were made.
+    /// Number of steps were made.
     pub const fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Whether nothing more will happen by itself.
+    /// True if nothing more will happen by itself.
     pub fn is_quiet(&self) -> bool {
         self.is_quiet && self.queue.is_empty()
     }
@@ -294,7 +294,7 @@ impl World {
         &self.clients
     }
 
-    /// How many messages were said, by ranks and by the server, and how many bytes they had.
+    /// Number of messages were said, by ranks and by the server, and how many bytes they had.
     pub const fn traffic(&self) -> (u64, u64) {
         self.traffic
     }

@@ -74,7 +74,7 @@ pub(crate) fn paint_stack() {
     }
 }
 
-/// How many bytes of the stack were ever used.
+/// Number of bytes of the stack were ever used.
 pub(crate) fn stack_used() -> usize {
     let (low, high) = (&raw const stack_bottom as usize, &raw const stack_top as usize);
     // SAFETY: the addresses are those of the stack.
@@ -82,7 +82,7 @@ pub(crate) fn stack_used() -> usize {
     high - low - (low..high).take_while(is_painted).count()
 }
 
-/// How many bytes the statics take that are not in the image.
+/// Number of bytes the statics take that are not in the image.
 pub(crate) fn statics() -> usize {
     &raw const bss_end as usize - &raw const bss_start as usize
 }

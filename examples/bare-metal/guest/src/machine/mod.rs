@@ -1,4 +1,4 @@
-//! The machine underneath: everything that no safe code can say is in this folder.
+//! The machine underneath: everything that no safe code can say is in this directory.
 #![allow(unsafe_code, reason = "boot code, devices and memory that nobody else hands out")]
 
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
@@ -19,7 +19,7 @@ extern "C" fn main(boot: usize) -> ! {
     crate::start(command_line(boot))
 }
 
-/// Where a fault arrives. Without it the guest would stand still until somebody loses patience.
+/// Position of a fault arrives. Without it the guest would still until somebody loses patience.
 ///
 /// `frame` is the table of registers that the boot code has filled.
 // SAFETY: no other symbol of the image has this name.

@@ -50,7 +50,7 @@ pub(super) fn rebuilt(word: &[u8], fields: &[u8], version: Option<Version>) -> V
     block
 }
 
-/// Whether a block of lines has all its programs.
+/// True if a block of lines has all its programs.
 pub(super) fn has_ended(block: &[u8]) -> bool {
     !matches!(pmi1::frame_request(block), Ok(Framed::Partial))
 }

@@ -310,5 +310,5 @@ fn fields(line: &str, name: &str) -> String {
     line.strip_prefix(name).unwrap_or(line).trim_start().to_owned()
 }
 
-/// How many characters of a value are shown when it is pointed at.
+/// Number of characters of a value are shown when it is pointed at.
 const VALUE_MAX: usize = 300;

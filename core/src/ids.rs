@@ -9,7 +9,11 @@ use crate::limits::{EXCERPT_BYTES, KEY_BYTES, KVSNAME_BYTES, TAG_BYTES, VALUE_BY
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(pub u32);
 
-/// Which job of a server; never used again while the server lives.
+/// The number of a job at its server: its place in [`Storage::Jobs`](crate::server::Storage::Jobs).
+///
+/// Unique among the jobs that are there. The number of a job that was removed may be given to a later one,
+/// so an owner drops what it has kept under the number with the job; the name of a job's space is what
+/// tells two of them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u32);
 

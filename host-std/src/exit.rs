@@ -1,7 +1,7 @@
 //! How a command ends: what it prints, and its exit code.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 /// Something is wrong here, and the command line is not.
@@ -17,9 +17,19 @@ pub fn line(what: impl Display) -> String {
 
 /// Whoever reads it into `head` has got what they wanted: a closed pipe is no failure.
 pub fn print(text: &str) -> ExitCode {
+    print_bytes(text.as_bytes())
+}
+
+/// As [`print()`], for what need not be text.
+pub fn print_bytes(bytes: &[u8]) -> ExitCode {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    ExitCode::SUCCESS
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let why = format_args!("standard output cannot be written ({error}); it is not whole");
+            complain(&why, FAILED)
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 /// Says what is wrong, and gives the code for it.

@@ -17,6 +17,7 @@
 //! replay      one side of a recorded exchange, played again
 //! ends        how every rank ended, for people and for programs
 //! verdict     how a job ended: rules without system calls
+//! create      opens files that users name, and follows no trap of another user
 //! exit        exit codes, and output of short commands
 //! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
 //! stream      names and descriptors of standard streams
@@ -41,6 +42,7 @@ pub mod cli;
 pub mod commands;
 pub mod conform;
 pub mod control;
+pub mod create;
 pub mod demo;
 pub mod doctor;
 pub mod ends;

@@ -297,6 +297,14 @@ pub fn output_left_open(secs: u64) -> String {
     )
 }
 
+/// Said of an observer that reads more slowly than the run goes.
+pub fn observer_disconnected(from: SocketAddr) -> String {
+    format!(
+        "the observer at {from} does not keep up with the run and is disconnected; the run goes on, and the \
+         observer may connect again"
+    )
+}
+
 /// Said when a run has failed, no rank is left, and what ranks wrote cannot be delivered.
 pub fn output_unread(secs: u64, has_read: bool) -> String {
     let how = if has_read { "has not taken all of it within" } else { "has taken nothing for" };

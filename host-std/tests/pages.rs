@@ -223,3 +223,32 @@ fn where_no_rank_dials_in_a_page_can_only_watch() {
     watch(&mut watcher);
     assert_eq!(host.end().0, 143);
 }
+
+#[test]
+fn an_observer_that_does_not_read_is_disconnected_with_a_message_and_the_run_goes_on() {
+    // Sockets of the system hold some megabytes themselves.
+    let script = "say() { echo \"$@\" >&$PMI_FD; read l <&$PMI_FD; }; read go; i=0; \
+                  v=$(head -c 900 /dev/zero | tr '\\0' v); say cmd=init pmi_version=1 pmi_subversion=1; \
+                  say cmd=get_my_kvsname; name=${l##*=}; while [ $i -lt 25000 ]; do \
+                  say cmd=put kvsname=$name key=k value=$v; i=$((i+1)); done; say cmd=finalize";
+    let words = ["-n", "1", "--trace-ring", "64", "bash", "-c", script];
+    let (input, mut go) = std::io::pipe().unwrap();
+    let mut host = Host::start_reading(input.into(), &["--websocket", "0"], "ws://", &words);
+    let mut page = open(&host.port, "pmi-trace", Some("http://localhost:8000")).unwrap();
+    page.read().unwrap();
+    go.write_all(b"\n").unwrap();
+    drop(go);
+    host.says("does not keep up");
+    // What is under way arrives, and then the reason.
+    let closed = loop {
+        match page.read() {
+            Ok(Message::Binary(_)) => {}
+            Ok(Message::Close(frame)) => break frame.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(closed.reason.contains("too slow"), "{closed:?}");
+    let (code, _, said) = host.end();
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(said.matches("does not keep up").count(), 1, "{said}");
+}

@@ -12,16 +12,19 @@ use crate::demo::DEMO_RANK;
 use crate::exit::{FAILED, USAGE, complain, line, print, refuse};
 use crate::launch::guard::{self, GUARD};
 use crate::launch::preview;
+use crate::launch::signal::Ignored;
 use crate::launch::trampoline::{self, TRAMPOLINE};
 use crate::server::gate;
 use crate::server::singleton::Caller;
 use crate::usage::{UsageError, nearest};
 use crate::{bridge, conform, demo, doctor, job, replay, trace};
 use clap::{Arg, Command};
+use signal_hook::consts::SIGXFSZ;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// One command of `pmi-host`. A new one is a row in [`COMMANDS`].
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +60,10 @@ pub const COMMANDS: &[Subcommand] = &[
 
 /// Does what the words say, the first of which is our own name, and gives the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // A limit on the size of files is to be an error of a write, which is reported, and not a silent end.
+    if !Ignored::now().has(SIGXFSZ) {
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+    }
     let mut words = words.into_iter();
     let own = words.next().unwrap_or_default();
     let words: Vec<OsString> = words.collect();

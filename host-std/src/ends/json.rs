@@ -16,13 +16,17 @@
 //! PMI connection, as the launcher sees it). What was not seen is `null`.
 
 use super::{End, Row, Times};
+use crate::create;
 use crate::launch::plan::Plan;
 use crate::launch::process::Ending;
 use crate::launch::signal;
 use crate::verdict::Phase;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -39,9 +43,21 @@ impl ResultFile {
     /// Errors: a sentence for people.
     pub fn create(name: &Path) -> Result<Self, String> {
         let shown = name.display();
-        let file = File::create(name).map_err(|error| {
+        let opened = create::open_to_write(name, OFlags::empty(), Mode::from_raw_mode(0o666));
+        let emptied = opened.map(File::from).and_then(|file| {
+            // Pipes and devices have no length.
+            if file.metadata()?.is_file() {
+                file.set_len(0)?;
+            }
+            Ok(file)
+        });
+        let file = emptied.map_err(|error| {
+            let why = match Errno::from_io_error(&error) {
+                Some(Errno::NXIO) => "nothing reads that pipe".to_owned(),
+                _ => error.to_string(),
+            };
             format!(
-                "the report cannot be written to '{shown}' ({error}); name another file (--result)"
+                "the report cannot be written to '{shown}' ({why}); name another file (--result)"
             )
         })?;
         Ok(Self { name: name.to_owned(), file })
@@ -58,13 +74,38 @@ impl ResultFile {
         rows: &[Row],
     ) -> Result<(), String> {
         let report = Report::new(exit_code, failure, times, rows);
-        let mut to = BufWriter::new(self.file);
-        let written = serde_json::to_writer_pretty(&mut to, &report).map_err(Into::into);
-        written.and_then(|()| to.write_all(b"\n")).and_then(|()| to.flush()).map_err(|error| {
+        let text = serde_json::to_string_pretty(&report).map_err(io::Error::from);
+        text.and_then(|text| self.write_all((text + "\n").as_bytes())).map_err(|error| {
             format!("the report in '{}' is not whole ({error})", self.name.display())
         })
     }
+
+    /// Writes `bytes`; a pipe whose reader is slow is waited for, but not for ever.
+    fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        let until = Instant::now() + READER_TIMEOUT;
+        while !bytes.is_empty() {
+            match (&self.file).write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    let left = Timespec::try_from(left).map_err(io::Error::other)?;
+                    let mut wanted = [PollFd::new(&self.file, PollFlags::OUT)];
+                    if poll(&mut wanted, Some(&left)) == Ok(0) {
+                        let why = format!("its reader has not taken it in {READER_TIMEOUT:?}");
+                        return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
 }
+
+/// How long the reader of a pipe may take for the whole report.
+const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
 struct Report<'a> {

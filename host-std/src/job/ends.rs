@@ -158,15 +158,16 @@ impl Run {
         }
     }
 
-    /// Says, and writes, how all ranks ended. The launcher is about to exit with `code`.
-    pub(super) fn close_the_books(&mut self, code: u8) {
+    /// Says, and writes, how all ranks ended, when nothing but the exit with `code` is left to do. Gives the
+    /// code to exit with: a report that is not whole is no success.
+    pub(super) fn close_the_books(&mut self, code: u8) -> u8 {
         let Ends { settings, file, times, rows, told, .. } = &mut self.ends;
         if settings.print_all_codes {
             target::write_last(text::endings(rows).as_bytes());
         }
         let written = file.take().map(|file| file.write(code, told.as_deref(), times, rows));
-        if let Some(Err(what)) = written {
-            target::write_last(exit::line(what).as_bytes());
-        }
+        let Some(Err(what)) = written else { return code };
+        target::write_last(exit::line(what).as_bytes());
+        if code == 0 { exit::FAILED } else { code }
     }
 }

@@ -253,7 +253,7 @@ impl Run {
                 None => u8::from(self.outputs.has_failed()),
             },
         };
-        self.close_the_books(code);
+        let code = self.close_the_books(code);
         if let Some(guard) = &self.launcher.guard {
             guard.dismiss();
         }

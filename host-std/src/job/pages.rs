@@ -56,9 +56,10 @@ impl Run {
     /// Shows pages what was recorded since the last turn.
     pub(super) fn feed_pages(&mut self) -> io::Result<()> {
         let Some(web) = &mut self.web else { return Ok(()) };
-        let now_ns = self.service.tracer.now_ns();
-        if let Some((records, count)) = self.service.tracer.take_for_watchers() {
-            web.feed(&records, (count, now_ns), &self.poller)?;
+        if let Some(records) = self.service.tracer.take_for_watchers() {
+            for from in web.feed(&records, &self.poller)? {
+                self.outputs.say(report::observer_disconnected(from));
+            }
         }
         if !web.is_watched() {
             self.service.tracer.keep_for_watchers(false);

@@ -221,6 +221,7 @@ const NAMES: &[(i32, &str)] = &[
     (Signal::TSTP.as_raw(), "SIGTSTP"),
     (Signal::URG.as_raw(), "SIGURG"),
     (Signal::XCPU.as_raw(), "SIGXCPU"),
+    (Signal::XFSZ.as_raw(), "SIGXFSZ"),
     (Signal::WINCH.as_raw(), "SIGWINCH"),
     (Signal::SYS.as_raw(), "SIGSYS"),
 ];

@@ -1,9 +1,10 @@
 //! Files that ranks write to, one for each or one for several.
 
+use crate::create;
 use rustix::fd::OwnedFd;
-use rustix::fs::OFlags;
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
@@ -50,10 +51,7 @@ pub fn open_again(name: &Path) -> Result<OwnedFd, FileError> {
 
 /// Behind what is there: another program may write to the same file.
 fn open(name: &Path) -> io::Result<File> {
-    // Only a pipe, a terminal or another device knows the flag: a pipe without a reader is then an error and
-    // no endless wait.
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    OpenOptions::new().append(true).create(true).custom_flags(flags).open(name)
+    create::open_to_write(name, OFlags::APPEND, Mode::from_raw_mode(0o666)).map(File::from)
 }
 
 fn empty(file: &File) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! `pmi-host trace`: what can be seen in a trace, whoever has recorded it.
 
-use crate::exit::{FAILED, complain, line, print, refuse};
+use crate::exit::{FAILED, complain, line, print, print_bytes, refuse};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use pmi_trace::import::{self, Imported};
@@ -122,8 +122,7 @@ fn perform(name: &str, matches: &ArgMatches) -> Result<ExitCode, String> {
             match matches.get_one::<PathBuf>(OUTPUT) {
                 Some(path) => std::fs::write(path, bytes)
                     .map_err(|error| format!("'{}' cannot be written ({error})", path.display()))?,
-                // Whoever reads the beginning only has got what they wanted.
-                None => drop(io::stdout().write_all(&bytes)),
+                None => return Ok(print_bytes(&bytes)),
             }
             ExitCode::SUCCESS
         }

@@ -1,15 +1,14 @@
 //! The file, written by a thread of its own: a disk has no readiness, and the loop waits for nobody.
 
+use crate::create;
 use pmi_trace::file::write_record;
 use pmi_trace::{Record, What};
-use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
+use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
-use signal_hook::consts::SIGXFSZ;
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -53,12 +52,9 @@ impl TraceFile {
     /// Errors: a sentence for people, with the way out.
     pub fn create(path: &Path, start: &[u8]) -> Result<Self, String> {
         let open = || -> io::Result<File> {
-            // A pipe without a reader is refused instead of waited for.
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-            let fd = open(path, flags | OFlags::NONBLOCK, Mode::RUSR | Mode::WUSR)?;
+            let fd = create::open_to_write(path, OFlags::empty(), Mode::RUSR | Mode::WUSR)?;
+            create::empty_and_close_to_others(&fd)?;
             fcntl_setfl(&fd, fcntl_getfl(&fd)? - OFlags::NONBLOCK)?;
-            // A limit on the size of files is to be an error of a write, not the end of the launcher.
-            signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
             let mut file = File::from(fd);
             file.write_all(start)?;
             Ok(file)

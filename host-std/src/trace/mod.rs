@@ -32,8 +32,8 @@ pub struct Tracer {
     file: Option<TraceFile>,
     /// By session, and behind those by connection of PMIx: the start of a message that is not whole yet.
     streams: [Vec<Splitter>; 2],
-    /// What was recorded for those who watch, and how many records that is; none if nobody does.
-    for_watchers: Option<(Vec<u8>, u64)>,
+    /// Records for observers; none if there is no observer.
+    for_watchers: Option<Vec<u8>>,
     /// Messages that are to be written for people; none if nobody wants them.
     shown: Option<Shown>,
     /// The record that is being written.
@@ -167,9 +167,8 @@ impl Tracer {
         if let Some(file) = &mut self.file {
             file.push(&self.frame);
         }
-        if let Some((records, count)) = &mut self.for_watchers {
+        if let Some(records) = &mut self.for_watchers {
             records.extend(&self.frame);
-            *count += 1;
         }
     }
 
@@ -208,10 +207,9 @@ impl Tracer {
         }
     }
 
-    /// What was recorded for those who watch since this was asked last, and how many records that is.
-    pub fn take_for_watchers(&mut self) -> Option<(Vec<u8>, u64)> {
-        let kept = self.for_watchers.as_mut().filter(|(_, count)| *count > 0)?;
-        Some(std::mem::take(kept))
+    /// Records for observers since the last call; none if there are no new ones.
+    pub fn take_for_watchers(&mut self) -> Option<Vec<u8>> {
+        self.for_watchers.as_mut().filter(|records| !records.is_empty()).map(std::mem::take)
     }
 
     /// The last messages of all ranks, as a trace that other programs read.

@@ -149,24 +149,25 @@ impl Web {
         Ok(())
     }
 
-    /// Shows all who watch so many further `records`.
+    /// Shows all observers further `records`, and gives the addresses of those that were too slow and are
+    /// being disconnected.
     ///
-    /// Errors: those of the system's readiness calls.
-    pub fn feed(
-        &mut self,
-        records: &[u8],
-        (count, now_ns): (u64, u64),
-        poller: &Poller,
-    ) -> io::Result<()> {
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls.
+    pub fn feed(&mut self, records: &[u8], poller: &Poller) -> io::Result<Vec<SocketAddr>> {
+        let mut slow = Vec::new();
         for number in 0..self.len() {
             if let Some(Some(visitor)) = self.visitors.get_mut(index(number))
                 && visitor.watches()
             {
-                visitor.feed(records, count, now_ns);
+                if !visitor.feed(records) {
+                    slow.push(visitor.from);
+                }
                 self.ready(number, poller)?;
             }
         }
-        Ok(())
+        Ok(slow)
     }
 
     /// When to call [`tick`](Self::tick).

@@ -6,8 +6,6 @@ use super::watch;
 use crate::poller::{Interest, Poller, Token};
 use pmi_core::auth::Challenge;
 use pmi_std::Stream;
-use pmi_trace::file::write_record;
-use pmi_trace::{Record, What};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -76,8 +74,8 @@ enum Stage {
 #[derive(Debug, Default)]
 struct Tape {
     bytes: VecDeque<u8>,
-    /// Records that there was no room for, since the last that there was.
-    lost_count: u64,
+    /// The largest backlog, in bytes.
+    limit_bytes: usize,
     has_begun: bool,
     ends: bool,
 }
@@ -136,25 +134,31 @@ impl Visitor {
     pub(super) fn begin(&mut self, trace: &[u8]) {
         if let Stage::Watching(_, tape) = &mut self.stage {
             tape.bytes.extend(trace);
+            tape.limit_bytes = trace.len() + BACKLOG_BYTES_MAX;
             tape.has_begun = true;
         }
     }
 
-    /// Shows so many further records. Whoever has much to read still misses them.
-    pub(super) fn feed(&mut self, records: &[u8], count: u64, now_ns: u64) {
-        let Stage::Watching(_, tape) = &mut self.stage else { return };
-        if tape.bytes.len() + records.len() > TAPE_BYTES_MAX {
-            tape.lost_count += count;
-            return;
+    /// Shows further records. An observer with too large a backlog is disconnected, and the message that
+    /// closes the connection says why; false then.
+    pub(super) fn feed(&mut self, records: &[u8]) -> bool {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Watching(mut line, tape) if tape.bytes.len() > tape.limit_bytes => {
+                line.close(CloseCode::Again, TOO_SLOW);
+                self.deadline = Some(Instant::now() + SAY_WITHIN);
+                self.stage = Stage::Leaving(line);
+                false
+            }
+            Stage::Watching(line, mut tape) => {
+                tape.bytes.extend(records);
+                self.stage = Stage::Watching(line, tape);
+                true
+            }
+            other => {
+                self.stage = other;
+                true
+            }
         }
-        if tape.lost_count > 0 {
-            let what: What = What::Lost { count: std::mem::take(&mut tape.lost_count) };
-            let lost = Record { time_ns: now_ns, job: 0, rank: None, session: None, what };
-            let mut frame = Vec::new();
-            write_record(&lost, &mut frame);
-            tape.bytes.extend(frame);
-        }
-        tape.bytes.extend(records);
     }
 
     /// Nothing more will be shown or said.
@@ -388,5 +392,10 @@ const PIECE_BYTES: usize = 16 * 1024;
 /// As much as the server holds of one message; whoever sends more at once is cut off.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// What is kept for somebody who watches and does not read.
-const TAPE_BYTES_MAX: usize = 8 << 20;
+/// The backlog of an observer besides what it gets first, in bytes: some seconds of a busy run, and bearable
+/// 64 times.
+const BACKLOG_BYTES_MAX: usize = 1 << 20;
+
+/// Said to an observer that does not keep up.
+const TOO_SLOW: &str =
+    "too slow: the records of the run have piled up; connect again for the latest";

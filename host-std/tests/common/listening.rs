@@ -25,8 +25,14 @@ impl Host {
 
     /// Starts `pmi-host run DOOR… WORDS…` and reads, behind `mark`, where it listens.
     pub fn start_at(door: &[&str], mark: &str, words: &[&str]) -> Self {
+        Self::start_reading(Stdio::null(), door, mark, words)
+    }
+
+    /// Does as [`start_at`](Self::start_at), with `input` as standard input.
+    pub fn start_reading(input: Stdio, door: &[&str], mark: &str, words: &[&str]) -> Self {
         let mut command = host(["run"]);
-        command.args(door).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(door).args(words).stdin(input);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();

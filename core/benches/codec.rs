@@ -4,7 +4,7 @@
 //! below the times; there are none, and `tests/no_alloc.rs` sees to it.
 
 use divan::{AllocProfiler, Bencher, black_box};
-use pmi_core::command::{Answer, Group, Place, Reply, Request, Text, Verb};
+use pmi_core::command::{Answer, FenceGroup, Place, Reply, Request, Text, Verb};
 use pmi_core::error::Code;
 use pmi_core::limits::{KEY_BYTES, KVSNAME_BYTES, MESSAGE_BYTES, VALUE_BYTES};
 use pmi_core::wire::{Framed, pmi1};
@@ -159,7 +159,7 @@ mod frames {
 const LONGEST_PUT: Request<'static> =
     Request::Put { place: Place::Job(None), key: Text::plain(&KEY), value: Text::plain(&VALUE) };
 
-const BARRIER_IN: Request<'static> = Request::Fence { group: Group::World, tag: None };
+const BARRIER_IN: Request<'static> = Request::Fence { group: FenceGroup::World, tag: None };
 
 const GET_REPLY: Reply<'static> = Reply {
     to: Verb::Get,

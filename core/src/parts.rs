@@ -1,30 +1,30 @@
-//! Which parts of the protocols this build has.
+//! Protocol parts that this build contains.
 //!
-//! A board that never spawns need not hold the code for it. Each part is a feature of the crate, all of
-//! them are there unless somebody leaves them out, and what is left out is answered like a word nobody
-//! knows. The types stay as they are, so a program that names less than its build has is the same program.
+//! A board that never spawns need not hold the code for it. Each part is a feature of the crate and is on by
+//! default; a request that belongs to an absent part is answered like an unknown command. The types stay the
+//! same, so a program compiles against every build that contains what it uses.
 //!
-//! | feature | what it has |
+//! | feature | contents |
 //! |---|---|
-//! | `pmi2` | frames, and attributes of nodes and jobs |
-//! | `circles` | what goes beyond one's own space, in frames: connected jobs, whole spaces, rings |
-//! | `frames` | our own frames, besides lines and those of PMI-2 |
-//! | `names` | publishing names, and looking them up |
+//! | `pmi2` | PMI-2 framing, attributes of nodes and jobs |
+//! | `connect` | PMI-2 beyond the own keyspace: connected jobs, whole keyspaces, rings |
+//! | `binary` | the binary dialect (`docs/binary.md`) |
+//! | `names` | publishing and looking up names |
 //! | `spawn` | starting further processes |
-//! | `groups` | fences of some ranks, since PMI-1.2 |
-//! | `dial` | ranks that dial in: saying who one is, proving it, and the second connection out of band |
+//! | `groups` | fences of some ranks (PMI-1.2) |
+//! | `listen` | ranks that connect by themselves: identification, proof, the second connection out of band |
 //!
 //! They are constants and not conditions of compilation, because a match then names every case, in every
-//! build; a branch that cannot be taken leaves nothing behind. What each takes is in `docs/sizes.md`.
+//! build; a branch that cannot be taken leaves nothing behind. The cost of each is in `docs/sizes.md`.
 
-/// Frames, and attributes of nodes and jobs.
-pub const FRAMES: bool = cfg!(feature = "pmi2");
+/// PMI-2 framing, attributes of nodes and jobs.
+pub const PMI2: bool = cfg!(feature = "pmi2");
 
-/// Our own frames.
-pub const OWN_FRAMES: bool = cfg!(feature = "frames");
+/// The binary dialect.
+pub const BINARY: bool = cfg!(feature = "binary");
 
 /// Connected jobs, whole spaces, rings.
-pub const CIRCLES: bool = cfg!(feature = "circles");
+pub const CONNECT: bool = cfg!(feature = "connect");
 
 /// Publishing names, and looking them up.
 pub const NAMES: bool = cfg!(feature = "names");
@@ -36,4 +36,4 @@ pub const SPAWN: bool = cfg!(feature = "spawn");
 pub const GROUPS: bool = cfg!(feature = "groups");
 
 /// Ranks that dial in.
-pub const DIAL: bool = cfg!(feature = "dial");
+pub const LISTEN: bool = cfg!(feature = "listen");

@@ -4,12 +4,12 @@ mod transcript;
 mod wording;
 
 use pmi_core::command::{
-    Answer, Identity, Limited, Maxes, Place, Reason, Reply, Request, Text, Verb, Version,
+    Answer, Identity, LimitedField, Maxes, Place, Reason, Reply, Request, Text, Verb, Version,
 };
 use pmi_core::error::{Code, Full};
 use pmi_core::ids::{Excerpt, Key, KvsName, Tag, Value, Word};
 use pmi_core::limits;
-use pmi_core::wire::{Framed, Unwritten, pmi1};
+use pmi_core::wire::{Framed, WriteError, pmi1};
 use wording::write;
 
 const KEY: [u8; limits::KEY_BYTES] = [b'k'; limits::KEY_BYTES];
@@ -103,7 +103,7 @@ fn the_longest_replies_fit_what_is_kept_for_one() {
     let version = Version { major: u16::MAX, minor: u16::MAX };
     let who = Identity { rank: u32::MAX, size: u32::MAX, appnum: i32::MIN, spawner: Some(name) };
     let too_long = Reason::Length {
-        what: Limited::Value,
+        what: LimitedField::Value,
         key: &KEY,
         len_bytes: usize::MAX,
         limit_bytes: usize::MAX,
@@ -159,7 +159,7 @@ fn the_longest_put_needs_every_byte_of_its_slice() {
     let request = put(&KEY, &VALUE);
     let needed = "cmd=put kvsname= key= value=\n".len() + NAME.len() + KEY.len() + VALUE.len();
     let full = pmi1::write_request(&request, &NAME, &mut vec![0; needed - 1]);
-    assert_eq!(full, Err(Unwritten::Full(Full { needed })));
+    assert_eq!(full, Err(WriteError::Full(Full { needed })));
     let mut out = vec![0; needed];
     assert_eq!(pmi1::write_request(&request, &NAME, &mut out), Ok(needed));
     assert_eq!(pmi1::frame_request(&out), Ok(Framed::Whole(needed)));

@@ -1,17 +1,17 @@
 //! Neither the codec nor the machines ask anybody for memory.
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, violation_count};
-use pmi_core::client::{Client, Event, PMI2_BUFFER_BYTES};
+use pmi_core::client::{Client, ClientEvent, PMI2_BUFFER_BYTES};
 use pmi_core::command::{
-    Answer, Argument, Group, Identity, InfoList, Pair, Place, Program, Reply, Request, Spawn, Text,
-    Verb, Version,
+    Answer, Argument, FenceGroup, Identity, InfoList, Pair, Place, Program, Reply, Request, Spawn,
+    Text, Verb, Version,
 };
 use pmi_core::error::Code;
 use pmi_core::ids::{KvsName, Rank, SessionId};
 use pmi_core::limits::{KEY_BYTES, KVSNAME_BYTES, MESSAGE_BYTES, REPLY_BYTES, VALUE_BYTES};
 use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, Place as Cell};
+use pmi_core::store::{Arena, ArenaCell as Cell};
 use pmi_core::time::Instant;
 use pmi_core::wire::pmi2::{self, Semicolons};
 use pmi_core::wire::{Framed, mapping, pmi1};
@@ -130,7 +130,7 @@ fn a_server_and_its_client_put_fence_and_get_without_memory() {
         (Request::Init { version: Version::V1_1 }, Answer::Version(Version::V1_1)),
         (Request::KvsName, Answer::Name(Text::from("kvs_1"))),
         (Request::Put { place, key, value }, Answer::Nothing),
-        (Request::Fence { group: Group::World, tag: None }, Answer::Released { tag: None }),
+        (Request::Fence { group: FenceGroup::World, tag: None }, Answer::Released { tag: None }),
         (Request::Get { place, key, wait: false }, Answer::Value(value)),
         (Request::Finalize, Answer::Nothing),
     ]);
@@ -149,7 +149,7 @@ fn they_do_the_same_in_frames_without_memory() {
         (full, Answer::Identity(who)),
         (Request::KvsName, Answer::Name(Text::from("kvs_1"))),
         (Request::Put { place: own, key, value }, Answer::Nothing),
-        (Request::Fence { group: Group::World, tag: None }, Answer::Released { tag: None }),
+        (Request::Fence { group: FenceGroup::World, tag: None }, Answer::Released { tag: None }),
         (Request::Get { place: own, key, wait: false }, Answer::Value(value)),
         (Request::Put { place: node, key: left, value: port }, Answer::Nothing),
         (Request::Get { place: node, key: left, wait: true }, Answer::Value(port)),
@@ -205,7 +205,7 @@ fn exchange(
     assert_eq!(session.handle_input(Instant::ZERO, &wire[..len]), Ok(len));
     let len = session.poll_transmit(&mut wire).unwrap().unwrap();
     assert_eq!(client.handle_input(Instant::ZERO, &wire[..len]), Ok(len));
-    let Some(Event::Reply { reply, .. }) = client.poll_event() else { panic!("no answer") };
+    let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() else { panic!("no answer") };
     assert_eq!((reply.code, reply.answer), (Code::SUCCESS, expected));
 }
 

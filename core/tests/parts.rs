@@ -6,7 +6,7 @@ mod desk;
 
 use desk::{Desk, Inbox};
 use pmi_core::client::{BUFFER_BYTES, Client};
-use pmi_core::command::{Group, Place as At, Request, Text, Verb, Version};
+use pmi_core::command::{FenceGroup, Place as At, Request, Text, Verb, Version};
 use pmi_core::error::Misuse;
 use pmi_core::machine::Machine;
 use pmi_core::parts;
@@ -34,12 +34,12 @@ fn a_word_of_a_part_is_known_just_where_the_part_is() {
         ("publish_name", parts::NAMES),
         ("lookup_name", parts::NAMES),
         ("spawn", parts::SPAWN),
-        ("initack", parts::DIAL),
-        ("init_oob", parts::DIAL),
+        ("initack", parts::LISTEN),
+        ("init_oob", parts::LISTEN),
     ] {
         assert_eq!(names::find(word.as_bytes(), |w| w.line).is_some(), is_there, "{word}");
     }
-    assert_eq!(names::find(b"kvs-getall", |w| w.frame).is_some(), parts::CIRCLES);
+    assert_eq!(names::find(b"kvs-getall", |w| w.frame).is_some(), parts::CONNECT);
     assert!(names::has(Verb::Put) && names::has(Verb::Unknown));
 }
 
@@ -74,13 +74,13 @@ fn a_server_refuses_what_it_leaves_out_and_goes_on() {
         assert!(say(&mut desk, 0, "cmd=get_appnum\n").starts_with("cmd=appnum rc=0"));
     }
     let spoken = say(&mut desk, 1, "cmd=init pmi_version=2 pmi_subversion=0\n");
-    assert_eq!(spoken.contains("rc=0"), parts::FRAMES, "{spoken}");
-    assert_eq!(spoken.contains("pmi_version=1 pmi_subversion=1"), !parts::FRAMES && !parts::GROUPS);
+    assert_eq!(spoken.contains("rc=0"), parts::PMI2, "{spoken}");
+    assert_eq!(spoken.contains("pmi_version=1 pmi_subversion=1"), !parts::PMI2 && !parts::GROUPS);
 
-    let caller = Peer::Caller { job: desk.job, deadline: None, challenge: None };
+    let caller = Peer::Unidentified { job: desk.job, deadline: None, challenge: None };
     desk.server.close(desk.sessions[1]);
     let opened = desk.server.open(caller, Inbox::new(), [const { None }; 4]);
-    assert_eq!(opened.is_ok(), parts::DIAL);
+    assert_eq!(opened.is_ok(), parts::LISTEN);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_client_does_not_start_what_it_leaves_out() {
         Err(Misuse::NotSayable { .. }) => false,
         Err(other) => panic!("{request:?}: {other:?}"),
     };
-    if !parts::FRAMES {
+    if !parts::PMI2 {
         assert!(!starts(&mut client, Request::Init { version: Version::V2_0 }));
     }
     assert!(starts(&mut client, Request::Init { version: Version::V1_2 }));
@@ -103,7 +103,7 @@ fn a_client_does_not_start_what_it_leaves_out() {
     let text = Text::from("s");
     assert_eq!(starts(&mut client, Request::Lookup { service: text }), parts::NAMES);
     if !parts::NAMES {
-        let group = Group::Ranks(b"0");
+        let group = FenceGroup::Ranks(b"0");
         assert_eq!(starts(&mut client, Request::Fence { group, tag: None }), parts::GROUPS);
     }
     if !parts::NAMES && !parts::GROUPS {

@@ -5,11 +5,11 @@ mod starts;
 mod transcript;
 
 use pmi_core::command::{
-    Answer, Argument, Group, Identity, InfoList, Maxes, Pair, Place, Program, Reply, Request,
+    Answer, Argument, FenceGroup, Identity, InfoList, Maxes, Pair, Place, Program, Reply, Request,
     Spawn, Text, Verb, Version,
 };
 use pmi_core::error::{Code, Misuse};
-use pmi_core::wire::{Framed, Unwritten, pmi1};
+use pmi_core::wire::{Framed, WriteError, pmi1};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -179,13 +179,13 @@ fn what_a_line_cannot_say_is_not_said() {
             Request::Publish { service: text(b"s"), port: text(bad) },
             Request::Unpublish { service: text(bad) },
             Request::Lookup { service: text(bad) },
-            Request::Fence { group: Group::Ranks(bad), tag: Some(1) },
+            Request::Fence { group: FenceGroup::Ranks(bad), tag: Some(1) },
         ] {
             assert_misuse(&request);
         }
     }
     for group in [&b"WORLD"[..], b"0,", b",", b"0,1:2", b"-1,2"] {
-        assert_misuse(&Request::Fence { group: Group::Ranks(group), tag: Some(1) });
+        assert_misuse(&Request::Fence { group: FenceGroup::Ranks(group), tag: Some(1) });
     }
     for request in [
         Request::Lacking { verb: Verb::Put, field: "key" },
@@ -236,7 +236,7 @@ fn assert_misuse(request: &Request<'_>) {
     let written = pmi1::write_request(request, OWN, &mut [0; 512]);
     let misuse = matches!(
         written,
-        Err(Unwritten::Misuse(Misuse::NotSayable { .. } | Misuse::Length { .. }))
+        Err(WriteError::Misuse(Misuse::NotSayable { .. } | Misuse::Length { .. }))
     );
     assert!(misuse, "{request:?} gives {written:?}");
 }
@@ -310,10 +310,10 @@ impl Says {
                 key: Text::plain(key),
                 wait: false,
             },
-            Self::Fence(tag) => Request::Fence { group: Group::World, tag: *tag },
-            Self::FenceNode(tag) => Request::Fence { group: Group::Node, tag: Some(*tag) },
+            Self::Fence(tag) => Request::Fence { group: FenceGroup::World, tag: *tag },
+            Self::FenceNode(tag) => Request::Fence { group: FenceGroup::Node, tag: Some(*tag) },
             Self::FenceRanks(_, tag) => {
-                Request::Fence { group: Group::Ranks(list), tag: Some(*tag) }
+                Request::Fence { group: FenceGroup::Ranks(list), tag: Some(*tag) }
             }
             Self::Publish(service, port) => {
                 Request::Publish { service: Text::plain(service), port: Text::plain(port) }
@@ -466,7 +466,7 @@ impl Careless {
         then(match self.kind {
             0 => Request::Put { place: Place::Job(None), key: a, value: b },
             1 => Request::Get { place: Place::Job(Some(a)), key: b, wait: false },
-            2 => Request::Fence { group: Group::Ranks(&self.fields[0]), tag: Some(3) },
+            2 => Request::Fence { group: FenceGroup::Ranks(&self.fields[0]), tag: Some(3) },
             3 => Request::Publish { service: a, port: b },
             4 => Request::Lookup { service: a },
             5 => Request::Abort { code: None, world: true, message: a },

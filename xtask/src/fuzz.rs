@@ -27,7 +27,7 @@ const TARGETS: &[Target] = &[
     Target { name: "decode_pmi1", max_len: 2048 },
     Target { name: "session_pmix", max_len: 4096 },
     Target { name: "decode_pmix", max_len: 2048 },
-    Target { name: "decode_frames", max_len: 2048 },
+    Target { name: "decode_binary", max_len: 2048 },
 ];
 
 /// Number of fuzzers run at once; each takes one processor.

@@ -39,10 +39,10 @@ const IMAGES: &[Image] = &[
         about: "the same with PMI-2, chosen at run time",
     },
     Image {
-        name: "client+frames",
+        name: "client+binary",
         package: "pmi-probe",
-        features: "frames",
-        about: "the first with our own frames, chosen at run time",
+        features: "binary",
+        about: "the first with the binary dialect, chosen at run time",
     },
     Image {
         name: "client+all",

@@ -2,14 +2,14 @@
 
 use super::script::{self, Step};
 
-use pmi_core::client::{BUFFER_BYTES, Client, Event, LISTENER_BYTES, Listener, Ticket};
+use pmi_core::client::{BUFFER_BYTES, Client, ClientEvent, LISTENER_BYTES, Listener, Ticket};
 use pmi_core::command::{
-    Answer, Argument, Group, InfoList, Pair, Place, Program, Request, Spawn, Text, Version,
+    Answer, Argument, FenceGroup, InfoList, Pair, Place, Program, Request, Spawn, Text, Version,
 };
 use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
-use pmi_core::wire::{Framed, Unwritten, frames, pmi1, pmi2};
+use pmi_core::wire::{Framed, WriteError, binary, pmi1, pmi2};
 
 /// Plays the script: who a step is from does not matter.
 pub fn client_bytes(script: &[u8]) {
@@ -92,7 +92,9 @@ impl Caller {
 
     /// Takes an answer out, if there is one.
     fn poll(&mut self) -> bool {
-        let Some(Event::Reply { ticket, reply }) = self.client.poll_event() else { return false };
+        let Some(ClientEvent::Reply { ticket, reply }) = self.client.poll_event() else {
+            return false;
+        };
         // Lent from the buffer, and all of it can be looked at.
         std::hint::black_box(format!("{reply:?}"));
         let at = self.open.iter().position(|open| *open == ticket);
@@ -158,9 +160,9 @@ impl Caller {
             3 => Request::KvsName,
             4 => Request::Put { place: place(*first), key, value },
             5 | 6 => Request::Get { place: place(*first), key, wait: first % 2 == 1 },
-            7 => Request::Fence { group: Group::World, tag: None },
+            7 => Request::Fence { group: FenceGroup::World, tag: None },
             8 => {
-                let group = if first % 2 == 0 { Group::Node } else { Group::Ranks(rest) };
+                let group = if first % 2 == 0 { FenceGroup::Node } else { FenceGroup::Ranks(rest) };
                 Request::Fence { group, tag: Some(u32::from(*first)) }
             }
             9 => Request::Publish { service, port: value },
@@ -197,9 +199,9 @@ impl Caller {
     /// Speaks our own frames, if nothing was said or heard yet in other words.
     fn own_frames(&mut self) -> Version {
         if self.is_new {
-            self.client.use_own_frames();
+            self.client.use_binary();
         }
-        Version::OWN
+        Version::BINARY
     }
 
     fn spawn(&mut self, key: Text<'_>, value: Text<'_>) {
@@ -217,18 +219,18 @@ impl Caller {
 
     /// Says something at once, in exactly the room that it needs.
     fn say(&mut self, request: &Request<'_>) {
-        let needed = match self.client.say(request, &mut []) {
-            Err(Unwritten::Full(Full { needed })) => needed,
-            Err(Unwritten::Misuse(_)) => return,
+        let needed = match self.client.send(request, &mut []) {
+            Err(WriteError::Full(Full { needed })) => needed,
+            Err(WriteError::Misuse(_)) => return,
             Ok(_) => panic!("a message in no room"),
         };
         let mut out = vec![0; needed];
         assert_eq!(
-            self.client.say(request, &mut out[1..]),
-            Err(Unwritten::Full(Full { needed })),
+            self.client.send(request, &mut out[1..]),
+            Err(WriteError::Full(Full { needed })),
             "nothing has changed for want of room"
         );
-        let (ticket, len) = self.client.say(request, &mut out).expect("room for a message");
+        let (ticket, len) = self.client.send(request, &mut out).expect("room for a message");
         assert_is_message(&out[..len]);
         self.take_up(request, ticket);
     }
@@ -266,7 +268,7 @@ fn place(number: u8) -> Place<'static> {
 fn assert_is_message(bytes: &[u8]) {
     let framed = match bytes.first() {
         Some(b'c' | b'm') => pmi1::frame_request(bytes),
-        Some(&frames::MAGIC) => frames::frame(bytes),
+        Some(&binary::MAGIC) => binary::frame(bytes),
         _ => pmi2::frame_request(bytes),
     };
     assert_eq!(framed, Ok(Framed::Whole(bytes.len())), "{}", String::from_utf8_lossy(bytes));

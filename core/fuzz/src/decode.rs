@@ -3,7 +3,7 @@
 use pmi_core::command::{Answer, Reply, Request, Text, Verb};
 use pmi_core::error::{Full, Malformed};
 use pmi_core::wire::pmi2::{self, Semicolons};
-use pmi_core::wire::{Framed, Unwritten, frames, pmi1};
+use pmi_core::wire::{Framed, WriteError, binary, pmi1};
 
 /// Lines and blocks of lines.
 pub fn decode_pmi1(bytes: &[u8]) {
@@ -42,7 +42,7 @@ pub fn decode_pmi2(bytes: &[u8]) {
         walk(&request);
         if let Some(out) = written(|out| pmi2::write_request(&request, tag, space, out)) {
             assert_eq!(pmi2::frame_request(&out), Ok(Framed::Whole(out.len())), "{request:?}");
-            assert_eq!(pmi2::habit(&out), Semicolons::Doubled);
+            assert_eq!(pmi2::detect_semicolons(&out), Semicolons::Doubled);
             let (again_tag, again) = pmi2::read_request(&out).expect("we read what we write");
             assert_eq!((again_tag, again.verb()), (tag, request.verb()));
             assert_says_the_same(&again, &request);
@@ -68,18 +68,18 @@ pub fn decode_pmi2(bytes: &[u8]) {
 
 /// Our own frames. A number may be written longer than needed, so bytes need not come back as they were, but
 /// what they say does.
-pub fn decode_frames(bytes: &[u8]) {
-    let Some(message) = front(bytes, frames::frame) else { return };
-    if let Ok((tag, request)) = frames::read_request(message)
-        && let Some(out) = written(|out| frames::write_request(&request, tag, out))
+pub fn decode_binary(bytes: &[u8]) {
+    let Some(message) = front(bytes, binary::frame) else { return };
+    if let Ok((tag, request)) = binary::read_request(message)
+        && let Some(out) = written(|out| binary::write_request(&request, tag, out))
     {
-        assert_eq!(frames::frame(&out), Ok(Framed::Whole(out.len())), "{request:?}");
-        assert_eq!(frames::read_request(&out), Ok((tag, request)));
+        assert_eq!(binary::frame(&out), Ok(Framed::Whole(out.len())), "{request:?}");
+        assert_eq!(binary::read_request(&out), Ok((tag, request)));
     }
-    if let Ok(reply) = frames::read_reply(message) {
-        let out = fits(|out| frames::write_reply(&reply, out));
-        assert_eq!(frames::frame(&out), Ok(Framed::Whole(out.len())), "{reply:?}");
-        assert_eq!(frames::read_reply(&out), Ok(reply));
+    if let Ok(reply) = binary::read_reply(message) {
+        let out = fits(|out| binary::write_reply(&reply, out));
+        assert_eq!(binary::frame(&out), Ok(Framed::Whole(out.len())), "{reply:?}");
+        assert_eq!(binary::read_reply(&out), Ok(reply));
     }
 }
 
@@ -128,16 +128,16 @@ fn assert_says_the_same(again: &Request<'_>, request: &Request<'_>) {
 }
 
 /// Writes a request in as much room as it needs; `None` if there are no words for it.
-fn written(write: impl Fn(&mut [u8]) -> Result<usize, Unwritten>) -> Option<Vec<u8>> {
+fn written(write: impl Fn(&mut [u8]) -> Result<usize, WriteError>) -> Option<Vec<u8>> {
     match write(&mut []) {
-        Err(Unwritten::Full(_)) => {}
-        Err(Unwritten::Misuse(_)) => return None,
+        Err(WriteError::Full(_)) => {}
+        Err(WriteError::Misuse(_)) => return None,
         Ok(len) => panic!("{len} bytes are written into none"),
     }
     Some(fits(|out| {
         write(out).map_err(|unwritten| match unwritten {
-            Unwritten::Full(full) => full,
-            Unwritten::Misuse(misuse) => panic!("{misuse} shows only when there is room"),
+            WriteError::Full(full) => full,
+            WriteError::Misuse(misuse) => panic!("{misuse} shows only when there is room"),
         })
     }))
 }

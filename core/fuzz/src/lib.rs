@@ -5,7 +5,7 @@
 //! the core feeds it every file of `corpus` on every test run. They panic if something is wrong, and
 //! are the only statement of what "wrong" is.
 //!
-//! * [`decode_pmi1`], [`decode_pmi2`] and [`decode_frames`]: framing, reading, and writing what was read.
+//! * [`decode_pmi1`], [`decode_pmi2`] and [`decode_binary`]: framing, reading, and writing what was read.
 //! * `decode_pmix`: greetings, requests and values of PMIx, in every format.
 //! * [`session_bytes`]: a server with several sessions, of which one must stay unharmed.
 //! * `session_pmix`: the same for PMIx, with two clients of our own.
@@ -21,7 +21,7 @@ mod script;
 mod session;
 
 pub use client::client_bytes;
-pub use decode::{decode_frames, decode_pmi1, decode_pmi2};
+pub use decode::{decode_binary, decode_pmi1, decode_pmi2};
 #[cfg(feature = "pmix")]
 pub use pmix::decode_pmix;
 #[cfg(feature = "pmix")]
@@ -36,7 +36,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("decode_pmi1", decode_pmi1),
     ("decode_pmi2", decode_pmi2),
-    ("decode_frames", decode_frames),
+    ("decode_binary", decode_binary),
     ("session_bytes", session_bytes),
     ("client_bytes", client_bytes),
     #[cfg(feature = "pmix")]

@@ -1,25 +1,25 @@
 //! What can be asked, before anything is kept: the sizes of the server and the words of the wire.
 
-use super::dialect::Dialect;
+use super::dialect::ClientDialect;
 use super::inflight::Inflight;
-use super::{Client, TICKET_DIGITS, Ticket, UNSAYABLE};
-use crate::command::{Group, Maxes, Place, Request, Text, Version};
+use super::{Client, TICKET_DIGITS, Ticket, UNSUPPORTED};
+use crate::command::{FenceGroup, Maxes, Place, Request, Text, Version};
 use crate::error::Misuse;
 use crate::parts;
 use crate::storage::Buffer;
-use crate::wire::{Unwritten, Writer, is_list, names_twice};
+use crate::wire::{WriteError, Writer, is_list, names_twice};
 
 impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GENERATIONS> {
     /// How long the message would be that asks `request`, if the server and the wire take it.
     ///
-    /// Errors: [`Misuse`] as for [`say`](Self::say), for what lies in the request itself.
+    /// Errors: [`Misuse`] as for [`send`](Self::say), for what lies in the request itself.
     pub fn message_bytes(&self, request: &Request<'_>) -> Result<usize, Misuse> {
         self.check(request)?;
         // The codec knows what a dialect can say.
         match self.write(request, self.next_ticket(), &mut []) {
             Ok(len) => Ok(len),
-            Err(Unwritten::Full(full)) => Ok(full.needed),
-            Err(Unwritten::Misuse(misuse)) => Err(misuse),
+            Err(WriteError::Full(full)) => Ok(full.needed),
+            Err(WriteError::Misuse(misuse)) => Err(misuse),
         }
     }
 
@@ -28,59 +28,59 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         let (key, value, place) = match *request {
             Request::Put { place, key, value } => {
                 let is_own = match place {
-                    Place::Job(Some(name)) => name.as_plain() == Some(self.learnt.name()),
+                    Place::Job(Some(name)) => name.as_plain() == Some(self.server_info.name()),
                     Place::Job(None) => true,
-                    Place::Node => parts::FRAMES || parts::OWN_FRAMES,
+                    Place::Node => parts::PMI2 || parts::BINARY,
                     Place::Attributes => false,
                 };
                 if !is_own {
                     // No dialect can put into another job's space, or among what a manager says.
-                    return Err(UNSAYABLE);
+                    return Err(UNSUPPORTED);
                 }
                 (key, value, Place::Job(None))
             }
-            Request::PutPair { key, value } if parts::CIRCLES => (key, value, Place::Job(None)),
+            Request::PutPair { key, value } if parts::CONNECT => (key, value, Place::Job(None)),
             Request::Get { place, key, .. } => (key, Text::EMPTY, place),
             Request::Init { version } if !self.may_ask_for(version) => {
                 return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
             }
             Request::Fence { group, tag } => return self.check_group(group, tag),
-            Request::OutOfBand { .. } | Request::Lacking { .. } => return Err(UNSAYABLE),
+            Request::OutOfBand { .. } | Request::Lacking { .. } => return Err(UNSUPPORTED),
             _ => return Ok(()),
         };
-        let Maxes { key: keys, value: values, .. } = self.learnt.maxes;
+        let Maxes { key: keys, value: values, .. } = self.server_info.maxes;
         within("key", key, keys)?;
         within("value", value, values)?;
         let needs_name = match place {
             // Frames do not say whose space a put goes to, since there is no other to put into.
             Place::Job(None) => match self.dialect() {
-                Dialect::Lines => true,
-                Dialect::Frames => matches!(request, Request::Get { .. }),
-                Dialect::Own => false,
+                ClientDialect::Lines => true,
+                ClientDialect::Frames => matches!(request, Request::Get { .. }),
+                ClientDialect::Binary => false,
             },
             // The one text that frames take as it is.
             Place::Job(Some(name))
-                if self.dialect() != Dialect::Lines && name.bytes().any(|b| b <= b' ') =>
+                if self.dialect() != ClientDialect::Lines && name.bytes().any(|b| b <= b' ') =>
             {
-                return Err(UNSAYABLE);
+                return Err(UNSUPPORTED);
             }
             _ => false,
         };
-        if needs_name && self.learnt.name().is_empty() {
+        if needs_name && self.server_info.name().is_empty() {
             return Err(Misuse::WrongState { needed: "the name of the space was asked for" });
         }
         Ok(())
     }
 
     /// Whether a fence of this group can be said.
-    fn check_group(&self, group: Group<'_>, tag: Option<u32>) -> Result<(), Misuse> {
+    fn check_group(&self, group: FenceGroup<'_>, tag: Option<u32>) -> Result<(), Misuse> {
         match group {
-            Group::World if tag.is_none() => Ok(()),
+            FenceGroup::World if tag.is_none() => Ok(()),
             _ if !parts::GROUPS || self.version() < Some(Version::V1_2) => {
                 Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" })
             }
-            Group::Ranks(list) if !is_list(list) => Err(UNSAYABLE),
-            Group::Ranks(list) if names_twice(list) => {
+            FenceGroup::Ranks(list) if !is_list(list) => Err(UNSUPPORTED),
+            FenceGroup::Ranks(list) if names_twice(list) => {
                 Err(Misuse::NotSayable { what: "a group that names a rank twice" })
             }
             _ => Ok(()),
@@ -90,8 +90,8 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     /// Whether this client can go on in `version`.
     fn may_ask_for(&self, version: Version) -> bool {
         match self.dialect() {
-            Dialect::Own => version == Version::OWN,
-            _ if version == Version::V2_0 => GENERATIONS >= 2 && parts::FRAMES,
+            ClientDialect::Binary => version == Version::BINARY,
+            _ if version == Version::V2_0 => GENERATIONS >= 2 && parts::PMI2,
             _ => version.major == 1 && version.minor <= Version::V1_2.minor,
         }
     }
@@ -102,7 +102,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         ticket: Ticket,
         digits: &'d mut [u8; TICKET_DIGITS],
     ) -> &'d [u8] {
-        if !Inflight::<SLOTS>::HAS_NAMES || !self.course.is_open() {
+        if !Inflight::<SLOTS>::HAS_NAMES || !self.lifecycle.is_open() {
             return b"";
         }
         let len = Writer::new(digits).unsigned(ticket.0.into()).len();

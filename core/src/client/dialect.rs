@@ -8,25 +8,25 @@ use crate::command::{Reply, Request, Version};
 use crate::error::Malformed;
 use crate::limits::PMI2_LENGTH_DIGITS;
 use crate::parts;
-use crate::wire::{Framed, Unwritten, frames, pmi1, pmi2};
+use crate::wire::{Framed, WriteError, binary, pmi1, pmi2};
 
 /// How bytes and meaning belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum ClientDialect {
     /// PMI-1, and the opening of every other generation.
     Lines,
     /// PMI-2 once it was agreed on.
     Frames,
     /// Our own frames, from the first byte on.
-    Own,
+    Binary,
 }
 
-impl Dialect {
+impl ClientDialect {
     /// The dialect of a session that has agreed on `version`, or on nothing yet.
     pub(super) const fn of(version: Option<Version>) -> Self {
         match version {
             Some(Version { major: 2, .. }) => Self::Frames,
-            Some(Version::OWN) => Self::Own,
+            Some(Version::BINARY) => Self::Binary,
             _ => Self::Lines,
         }
     }
@@ -44,12 +44,12 @@ impl Dialect {
                 };
                 end.saturating_sub(held.len()).min(bytes.len())
             }
-            Self::Own => {
+            Self::Binary => {
                 let end = match *held {
                     [_, low, high, ..] => {
-                        frames::HEAD_BYTES + usize::from(u16::from_le_bytes([low, high]))
+                        binary::HEAD_BYTES + usize::from(u16::from_le_bytes([low, high]))
                     }
-                    _ => frames::HEAD_BYTES,
+                    _ => binary::HEAD_BYTES,
                 };
                 end.saturating_sub(held.len()).min(bytes.len())
             }
@@ -59,8 +59,8 @@ impl Dialect {
     /// Finds the end of the answer in front.
     pub(super) fn frame(self, bytes: &[u8]) -> Result<Framed, Malformed> {
         match self {
-            Self::Frames if parts::FRAMES => pmi2::frame(bytes),
-            Self::Own if parts::OWN_FRAMES => frames::frame(bytes),
+            Self::Frames if parts::PMI2 => pmi2::frame(bytes),
+            Self::Binary if parts::BINARY => binary::frame(bytes),
             _ => pmi1::frame_reply(bytes),
         }
     }
@@ -68,8 +68,8 @@ impl Dialect {
     /// Reads one whole answer.
     pub(super) fn read(self, message: &[u8]) -> Result<Reply<'_>, Malformed> {
         match self {
-            Self::Frames if parts::FRAMES => pmi2::read_reply(message),
-            Self::Own if parts::OWN_FRAMES => frames::read_reply(message),
+            Self::Frames if parts::PMI2 => pmi2::read_reply(message),
+            Self::Binary if parts::BINARY => binary::read_reply(message),
             _ => pmi1::read_reply(message),
         }
     }
@@ -82,10 +82,10 @@ impl Dialect {
         tag: &[u8],
         space: &[u8],
         out: &mut [u8],
-    ) -> Result<usize, Unwritten> {
+    ) -> Result<usize, WriteError> {
         match self {
-            Self::Frames if parts::FRAMES => pmi2::write_request(request, tag, space, out),
-            Self::Own if parts::OWN_FRAMES => frames::write_request(request, tag, out),
+            Self::Frames if parts::PMI2 => pmi2::write_request(request, tag, space, out),
+            Self::Binary if parts::BINARY => binary::write_request(request, tag, out),
             _ => pmi1::write_request(request, space, out),
         }
     }

@@ -10,7 +10,7 @@ use crate::wire::names;
 
 /// A question without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Waiting {
+pub(super) struct InflightRequest {
     pub(super) ticket: Ticket,
     /// The question that is answered: a proof is part of the opening.
     pub(super) verb: Verb,
@@ -20,12 +20,12 @@ pub(super) struct Waiting {
 
 /// The question that an answer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct Received {
     pub(super) ticket: Ticket,
     pub(super) verb: Verb,
 }
 
-impl Waiting {
+impl InflightRequest {
     /// The question that will have no answer once `request` was sent.
     pub(super) const fn new(ticket: Ticket, verb: Verb, request: &Request<'_>) -> Self {
         let tag = match *request {
@@ -40,7 +40,7 @@ impl Waiting {
 
 /// At most `N` questions: one in lock-step, one for each thread that may ask.
 #[derive(Debug)]
-pub(super) struct Inflight<const N: usize>(Vec<Waiting, N>);
+pub(super) struct Inflight<const N: usize>(Vec<InflightRequest, N>);
 
 impl<const N: usize> Inflight<N> {
     /// Whether exchanges are named where the dialect has names: only if they could be mixed up,
@@ -52,7 +52,7 @@ impl<const N: usize> Inflight<N> {
     }
 
     /// Errors: [`Misuse::Busy`] if every place is taken.
-    pub(super) fn push(&mut self, waiting: Waiting) -> Result<(), Misuse> {
+    pub(super) fn push(&mut self, waiting: InflightRequest) -> Result<(), Misuse> {
         self.0.push(waiting).map_err(|_| Misuse::Busy)
     }
 
@@ -61,11 +61,11 @@ impl<const N: usize> Inflight<N> {
     /// A name that comes back decides. Without one the oldest that the reply could answer is
     /// meant: a server answers questions of one kind in their order, except for fences, which it
     /// tells apart by tag.
-    pub(super) fn answered(&mut self, reply: &Reply<'_>) -> Option<Heard> {
+    pub(super) fn answered(&mut self, reply: &Reply<'_>) -> Option<Received> {
         let at = self.place(reply)?;
         let waiting = self.0.get(at)?;
-        let heard = Heard { ticket: waiting.ticket, verb: waiting.verb };
-        if !(parts::CIRCLES && matches!(reply.answer, Answer::Count(_) | Answer::Pair(_))) {
+        let heard = Received { ticket: waiting.ticket, verb: waiting.verb };
+        if !(parts::CONNECT && matches!(reply.answer, Answer::Count(_) | Answer::Pair(_))) {
             self.forget(at);
         }
         Some(heard)
@@ -79,16 +79,17 @@ impl<const N: usize> Inflight<N> {
         // A server that does not know the command names its answer as it likes. Where only one
         // question is open, or it is named, a refusal can have no other meaning.
         let is_any = reply.to == Verb::Unknown && !reply.code.is_success() && is_alone;
-        let fits = |waiting: &Waiting| {
-            let is_proof = parts::DIAL && (waiting.verb, reply.to) == (Verb::FullInit, Verb::Proof);
+        let fits = |waiting: &InflightRequest| {
+            let is_proof =
+                parts::LISTEN && (waiting.verb, reply.to) == (Verb::FullInit, Verb::Proof);
             (!is_named || name == Some(waiting.ticket.0))
                 && (is_any || waiting.verb == reply.to || is_proof)
         };
         match reply.answer {
             Answer::Released { tag: Some(tag) } if parts::GROUPS && reply.to == Verb::Fence => {
-                let tagged = |w: &Waiting| fits(w) && w.tag.unwrap_or(0) == tag;
+                let tagged = |w: &InflightRequest| fits(w) && w.tag.unwrap_or(0) == tag;
                 // Some servers count in the tag of a fence that was asked for without one.
-                let untagged = |w: &Waiting| fits(w) && w.tag.is_none();
+                let untagged = |w: &InflightRequest| fits(w) && w.tag.is_none();
                 self.0.iter().position(tagged).or_else(|| self.0.iter().position(untagged))
             }
             _ => self.0.iter().position(fits),
@@ -106,7 +107,7 @@ impl<const N: usize> Inflight<N> {
     }
 
     /// The oldest question of this kind.
-    pub(super) fn oldest(&self, verb: Verb) -> Option<&Waiting> {
+    pub(super) fn oldest(&self, verb: Verb) -> Option<&InflightRequest> {
         self.0.iter().find(|waiting| waiting.verb == verb)
     }
 
@@ -144,8 +145,8 @@ mod tests {
     use super::*;
     use crate::error::Code;
 
-    fn waiting(ticket: u32, verb: Verb, tag: Option<u32>) -> Waiting {
-        Waiting { ticket: Ticket(ticket), verb, tag }
+    fn waiting(ticket: u32, verb: Verb, tag: Option<u32>) -> InflightRequest {
+        InflightRequest { ticket: Ticket(ticket), verb, tag }
     }
 
     fn released(tag: Option<u32>) -> Reply<'static> {

@@ -10,7 +10,7 @@
 //! It asks one thing, who speaks to it, and is told the rest unasked. So it has neither tickets nor a queue:
 //! one message at a time is held until its owner has polled it.
 
-use super::dialect::Dialect;
+use super::dialect::ClientDialect;
 use super::inflight::reported;
 use super::state::agree;
 use crate::command::{Answer, Notice, Reply, Request, Text, Verb, Version};
@@ -20,7 +20,7 @@ use crate::limits::WORD_BYTES;
 use crate::machine::Machine;
 use crate::storage::Buffer;
 use crate::time::Instant;
-use crate::wire::{Framed, Unwritten, pmi1};
+use crate::wire::{Framed, WriteError, pmi1};
 
 /// A buffer of this size holds everything that a server says on a second connection.
 pub const LISTENER_BYTES: usize = 256;
@@ -52,13 +52,13 @@ pub struct Listener<B> {
     buffer: B,
     id: u64,
     signal: Option<Word>,
-    stage: Stage,
-    told: Option<Told>,
+    state: ListenerState,
+    event: Option<ListenerEvent>,
 }
 
 /// What a second connection tells its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ListenerEvent {
     /// The server knows whose connection it is, and will speak this version.
     Opened(Version),
     /// What the server says unasked.
@@ -67,7 +67,7 @@ pub enum Told {
 
 /// How far the connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ListenerState {
     Fresh { asks: Version },
     Opening { asked: Version },
     Open { version: Version },
@@ -88,22 +88,23 @@ impl<B: Buffer> Listener<B> {
             return Err(Misuse::NotSayable { what: "a version that is not spoken here" });
         }
         let signal = signal.map(word).transpose()?;
-        let listener = Self { buffer, id, signal, stage: Stage::Fresh { asks }, told: None };
+        let listener =
+            Self { buffer, id, signal, state: ListenerState::Fresh { asks }, event: None };
         match listener.write(asks, &mut []) {
-            Err(Unwritten::Misuse(misuse)) => Err(misuse),
+            Err(WriteError::Misuse(misuse)) => Err(misuse),
             _ => Ok(listener),
         }
     }
 
     /// The version that is spoken, once the server has answered.
     pub const fn version(&self) -> Option<Version> {
-        match self.stage {
-            Stage::Open { version } => Some(version),
+        match self.state {
+            ListenerState::Open { version } => Some(version),
             _ => None,
         }
     }
 
-    fn write(&self, version: Version, out: &mut [u8]) -> Result<usize, Unwritten> {
+    fn write(&self, version: Version, out: &mut [u8]) -> Result<usize, WriteError> {
         let signal = self.signal.as_ref().map(|signal| Text::plain(signal.as_bytes()));
         let request = Request::OutOfBand { id: Some(self.id), signal, version };
         pmi1::write_request(&request, b"", out)
@@ -112,8 +113,8 @@ impl<B: Buffer> Listener<B> {
     /// Takes input until a message is whole.
     fn feed(&mut self, bytes: &[u8]) -> Result<usize, PeerError> {
         let mut rest = bytes;
-        while self.told.is_none() && !rest.is_empty() {
-            let dialect = Dialect::of(self.version());
+        while self.event.is_none() && !rest.is_empty() {
+            let dialect = ClientDialect::of(self.version());
             let (taken, after) = rest.split_at(dialect.stride(self.buffer.as_slice(), rest));
             if self.buffer.extend(taken).is_err() {
                 let limit_bytes = self.buffer.as_slice().len() + self.buffer.room();
@@ -122,8 +123,8 @@ impl<B: Buffer> Listener<B> {
             rest = after;
             if let Framed::Whole(_) = dialect.frame(self.buffer.as_slice())? {
                 let reply = dialect.read(self.buffer.as_slice())?;
-                let (stage, told) = self.stage.heard(&reply)?;
-                (self.stage, self.told) = (stage, Some(told));
+                let (stage, told) = self.state.on_reply(&reply)?;
+                (self.state, self.event) = (stage, Some(told));
                 self.buffer.clear();
             }
         }
@@ -132,7 +133,7 @@ impl<B: Buffer> Listener<B> {
 
     fn fail(&mut self, error: PeerError) -> PeerError {
         self.buffer.clear();
-        self.stage = Stage::Failed(error);
+        self.state = ListenerState::Failed(error);
         error
     }
 }
@@ -150,20 +151,22 @@ fn word(signal: &str) -> Result<Word, Misuse> {
     Ok(word)
 }
 
-impl Stage {
-    fn heard(self, reply: &Reply<'_>) -> Result<(Self, Told), PeerError> {
+impl ListenerState {
+    fn on_reply(self, reply: &Reply<'_>) -> Result<(Self, ListenerEvent), PeerError> {
         let out_of_order =
             |expected| Err(PeerError::OutOfOrder { got: reported(reply.to), expected });
         match (self, reply.to, reply.answer) {
             (Self::Opening { asked }, Verb::OutOfBand, _) => {
                 let version = agree(asked, reply)?;
-                Ok((Self::Open { version }, Told::Opened(version)))
+                Ok((Self::Open { version }, ListenerEvent::Opened(version)))
             }
             // A server that does not know the word names its answer as it likes.
             (Self::Opening { .. }, Verb::Unknown, _) if !reply.code.is_success() => {
                 Err(PeerError::Refused(reply.code))
             }
-            (Self::Open { .. }, _, Answer::Notice(notice)) => Ok((self, Told::Notice(notice))),
+            (Self::Open { .. }, _, Answer::Notice(notice)) => {
+                Ok((self, ListenerEvent::Notice(notice)))
+            }
             (Self::Opening { .. }, ..) => out_of_order("response_to_init_oob"),
             (Self::Open { .. }, ..) => out_of_order("checkpoint or abort"),
             _ => out_of_order("nothing, since init_oob was not said"),
@@ -173,50 +176,52 @@ impl Stage {
 
 impl<B: Buffer> Machine for Listener<B> {
     type Event<'a>
-        = Told
+        = ListenerEvent
     where
         Self: 'a;
 
     fn handle_input(&mut self, _now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
-        match self.stage {
-            Stage::Failed(error) => Err(error),
-            Stage::Ended => Ok(bytes.len()),
+        match self.state {
+            ListenerState::Failed(error) => Err(error),
+            ListenerState::Ended => Ok(bytes.len()),
             _ => self.feed(bytes).map_err(|error| self.fail(error)),
         }
     }
 
     fn handle_timeout(&mut self, _now: Instant) -> Result<(), PeerError> {
-        match self.stage {
-            Stage::Failed(error) => Err(error),
+        match self.state {
+            ListenerState::Failed(error) => Err(error),
             _ => Ok(()),
         }
     }
 
     fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
-        match self.stage {
-            Stage::Failed(error) => Err(error),
-            Stage::Fresh { .. } | Stage::Opening { .. } => Err(self.fail(PeerError::LeftEarly)),
-            Stage::Open { .. } | Stage::Ended => {
-                self.stage = Stage::Ended;
+        match self.state {
+            ListenerState::Failed(error) => Err(error),
+            ListenerState::Fresh { .. } | ListenerState::Opening { .. } => {
+                Err(self.fail(PeerError::LeftEarly))
+            }
+            ListenerState::Open { .. } | ListenerState::Ended => {
+                self.state = ListenerState::Ended;
                 Ok(())
             }
         }
     }
 
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
-        let Stage::Fresh { asks } = self.stage else { return Ok(None) };
+        let ListenerState::Fresh { asks } = self.state else { return Ok(None) };
         let len = match self.write(asks, out) {
             Ok(len) => Some(len),
-            Err(Unwritten::Full(full)) => return Err(full),
+            Err(WriteError::Full(full)) => return Err(full),
             // `new` has tried to write it, so this does not happen; nothing can be sent then.
-            Err(Unwritten::Misuse(_)) => None,
+            Err(WriteError::Misuse(_)) => None,
         };
-        self.stage = Stage::Opening { asked: asks };
+        self.state = ListenerState::Opening { asked: asks };
         Ok(len)
     }
 
-    fn poll_event(&mut self) -> Option<Told> {
-        self.told.take()
+    fn poll_event(&mut self) -> Option<ListenerEvent> {
+        self.event.take()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -224,6 +229,7 @@ impl<B: Buffer> Machine for Listener<B> {
     }
 
     fn is_finished(&self) -> bool {
-        matches!(self.stage, Stage::Ended | Stage::Failed(_)) && self.told.is_none()
+        matches!(self.state, ListenerState::Ended | ListenerState::Failed(_))
+            && self.event.is_none()
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! # Two ways to ask
 //!
-//! [`Client::say`] writes the message at once into a slice that the caller sends; that is all a
+//! [`Client::send`] writes the message at once into a slice that the caller sends; that is all a
 //! board needs that waits for each answer. [`Client::start`] keeps what is asked until
 //! [`poll_transmit`], for an owner who has a machine and a link to drive and no place for a message.
 //! What is not called is not linked.
@@ -49,25 +49,25 @@
 
 mod check;
 mod dialect;
-mod hear;
 mod inflight;
-mod kept;
-mod learnt;
 mod listener;
 #[cfg(feature = "pmix")]
 pub mod pmix;
 mod proof;
+mod queued_request;
+mod recv;
+mod server_info;
 pub mod state;
 #[cfg(test)]
 mod tests;
 
-use self::dialect::Dialect;
-use self::inflight::{Heard, Inflight, Waiting};
-use self::kept::Kept;
-use self::learnt::Learnt;
-pub use self::listener::{LISTENER_BYTES, Listener, Told};
+use self::dialect::ClientDialect;
+use self::inflight::{Inflight, InflightRequest, Received};
+pub use self::listener::{LISTENER_BYTES, Listener, ListenerEvent};
 pub use self::proof::prove;
-use self::state::Course;
+use self::queued_request::QueuedRequest;
+use self::server_info::ServerInfo;
+use self::state::Lifecycle;
 pub use self::state::State;
 use crate::command::{Identity, Maxes, Reply, Request, Text, Verb, Version};
 use crate::error::Misuse;
@@ -75,7 +75,7 @@ use crate::ids::KvsName;
 use crate::limits::{KEY_BYTES, PMI1_MAX_KVSNAME, PMI2_LENGTH_DIGITS, TAG_BYTES, VALUE_BYTES};
 use crate::parts;
 use crate::storage::Buffer;
-use crate::wire::Unwritten;
+use crate::wire::WriteError;
 
 /// A buffer of this size holds the texts of every PMI-1 request but spawn, and every PMI-1 answer.
 pub const BUFFER_BYTES: usize = KEY_BYTES + VALUE_BYTES + 48;
@@ -97,14 +97,14 @@ pub const PMI2_BUFFER_BYTES: usize =
 #[derive(Debug)]
 pub struct Client<B, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
     buffer: B,
-    hold: Hold,
+    buffer_use: BufferUse,
     /// Which question the answer in the buffer is for.
-    heard: Heard,
-    owed: Option<(Ticket, Kept)>,
+    received: Received,
+    queued: Option<(Ticket, QueuedRequest)>,
     inflight: Inflight<SLOTS>,
-    course: Course,
-    dialect: Dialect,
-    learnt: Learnt,
+    lifecycle: Lifecycle,
+    dialect: ClientDialect,
+    server_info: ServerInfo,
     serial: u32,
     /// How many pairs were announced and not said yet.
     pairs_left: u32,
@@ -123,14 +123,14 @@ pub struct Ticket(u32);
 /// What a client tells its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Event<'a> {
+pub enum ClientEvent<'a> {
     /// A question is answered.
     ///
     /// All questions but one have one answer. [`Request::GetAll`] has one that counts
     /// ([`Answer::Count`](crate::command::Answer::Count)), one for each pair
     /// ([`Answer::Pair`](crate::command::Answer::Pair)), and a last one that is neither.
     Reply {
-        /// What [`Client::say`] or [`Client::start`] gave for it.
+        /// What [`Client::send`] or [`Client::start`] gave for it.
         ticket: Ticket,
         /// The answer, lent until the next call.
         reply: Reply<'a>,
@@ -139,7 +139,7 @@ pub enum Event<'a> {
 
 /// What the buffer is in use for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
+enum BufferUse {
     /// For an answer that has not ended, or for nothing.
     Incoming,
     /// For the texts of the request that is owed.
@@ -162,13 +162,13 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     pub const fn new(buffer: B) -> Self {
         Self {
             buffer,
-            hold: Hold::Incoming,
-            heard: Heard { ticket: Ticket(0), verb: Verb::Unknown },
-            owed: None,
+            buffer_use: BufferUse::Incoming,
+            received: Received { ticket: Ticket(0), verb: Verb::Unknown },
+            queued: None,
             inflight: Inflight::new(),
-            course: Course::new(),
-            dialect: Dialect::Lines,
-            learnt: Learnt::new(),
+            lifecycle: Lifecycle::new(),
+            dialect: ClientDialect::Lines,
+            server_info: ServerInfo::new(),
             serial: 0,
             pairs_left: 0,
         }
@@ -177,8 +177,8 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     /// Makes this client speak our own frames from the first byte on, to a server that knows them; it opens
     /// with [`Version::OWN`]. Nothing may have been started yet. A build without them stays with lines,
     /// and refuses that opening.
-    pub const fn use_own_frames(&mut self) {
-        self.dialect = Dialect::Own;
+    pub const fn use_binary(&mut self) {
+        self.dialect = ClientDialect::Binary;
     }
 
     /// Says `request`: writes the message into `out`, which the caller sends before anything else.
@@ -189,58 +189,58 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     /// learnt. The pairs that [`Request::PutAll`] announces follow one by one as
     /// [`Request::PutPair`]; they have its ticket, and one answer comes after the last.
     /// An abort drops every other exchange, and is possible once before the end.
-    /// Errors: [`Unwritten::Full`] with the room needed, [`Unwritten::Misuse`]; nothing has changed
+    /// Errors: [`WriteError::Full`] with the room needed, [`WriteError::Misuse`]; nothing has changed
     /// then. [`Misuse::Busy`] while another request waits to be transmitted, an answer was not
     /// polled, or every slot is taken.
-    pub fn say(
+    pub fn send(
         &mut self,
         request: &Request<'_>,
         out: &mut [u8],
-    ) -> Result<(Ticket, usize), Unwritten> {
+    ) -> Result<(Ticket, usize), WriteError> {
         let verb = request.verb();
         self.admit(request, verb, false)?;
         let len = self.write(request, self.next_ticket(), out)?;
         if verb == Verb::Abort {
-            self.forget_exchanges();
+            self.forget_pending();
         }
         let ticket = self.begin(request, verb)?;
-        self.course.sent();
+        self.lifecycle.sent();
         Ok((ticket, len))
     }
 
-    /// Starts an exchange as [`say`](Self::say) does, and keeps what `request` says until
+    /// Starts an exchange as [`send`](Self::say) does, and keeps what `request` says until
     /// [`poll_transmit`](crate::machine::Machine::poll_transmit) writes it: for whoever drives this
     /// client and its link by [`Machine`](crate::machine::Machine) alone.
     ///
     /// Shape: the texts of the request are copied; those of an abort are cut to what there is room
     /// for. A spawn has no bound, so it can only be [said](Self::say).
-    /// Errors: [`Misuse`] as for [`say`](Self::say), and nothing has changed. [`Misuse::Busy`] also
+    /// Errors: [`Misuse`] as for [`send`](Self::say), and nothing has changed. [`Misuse::Busy`] also
     /// while an answer has begun to come and the request has texts.
     pub fn start(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
-        let kept = Kept::new(request, self.learnt.name());
+        let kept = QueuedRequest::new(request, self.server_info.name());
         let has_texts = kept.is_some_and(|(_, texts)| texts.iter().any(|text| !text.is_empty()));
         let verb = request.verb();
         self.admit(request, verb, has_texts)?;
-        let (mut kept, texts) = kept.ok_or(UNSAYABLE)?;
+        let (mut kept, texts) = kept.ok_or(UNSUPPORTED)?;
         self.message_bytes(request)?;
         let is_abort = verb == Verb::Abort;
         if is_abort {
-            self.forget_exchanges();
+            self.forget_pending();
         }
-        self.keep(&mut kept, texts, is_abort)?;
+        self.queue_texts(&mut kept, texts, is_abort)?;
         let ticket = self.begin(request, verb)?;
-        self.owed = Some((ticket, kept));
+        self.queued = Some((ticket, kept));
         Ok(ticket)
     }
 
     /// Whether `request` may be asked now.
     fn admit(&mut self, request: &Request<'_>, verb: Verb, has_texts: bool) -> Result<(), Misuse> {
-        self.let_go();
-        self.course.may_start(verb, self.inflight.is_empty())?;
+        self.release_buffer();
+        self.lifecycle.may_start(verb, self.inflight.is_empty())?;
         self.check(request)?;
         let is_crowded = match verb {
             Verb::Abort => return Ok(()),
-            Verb::PutPair if parts::CIRCLES => {
+            Verb::PutPair if parts::CONNECT => {
                 self.announced()?;
                 false
             }
@@ -254,20 +254,20 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
 
     /// Takes a place for what is asked, if it will be answered.
     fn begin(&mut self, request: &Request<'_>, verb: Verb) -> Result<Ticket, Misuse> {
-        self.course.started(verb);
+        self.lifecycle.started(verb);
         match *request {
-            Request::PutPair { .. } if parts::CIRCLES => {
+            Request::PutPair { .. } if parts::CONNECT => {
                 let announced = self.announced();
                 self.pairs_left = self.pairs_left.saturating_sub(1);
                 return announced;
             }
-            Request::PutAll { pairs, .. } if parts::CIRCLES => self.pairs_left = pairs,
-            Request::Init { version } => self.course.asked_for(version),
+            Request::PutAll { pairs, .. } if parts::CONNECT => self.pairs_left = pairs,
+            Request::Init { version } => self.lifecycle.asked_for(version),
             _ => {}
         }
         let ticket = self.ticket();
         if verb != Verb::Abort {
-            self.inflight.push(Waiting::new(ticket, verb, request))?;
+            self.inflight.push(InflightRequest::new(ticket, verb, request))?;
         }
         Ok(ticket)
     }
@@ -278,45 +278,45 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         request: &Request<'_>,
         ticket: Ticket,
         out: &mut [u8],
-    ) -> Result<usize, Unwritten> {
+    ) -> Result<usize, WriteError> {
         let mut digits = [0; TICKET_DIGITS];
         let name = match request {
             // Nobody will answer it.
             Request::Abort { .. } => b"",
             _ => self.exchange_name(ticket, &mut digits),
         };
-        self.dialect().write(request, name, self.learnt.name(), out)
+        self.dialect().write(request, name, self.server_info.name(), out)
     }
 
     /// Where the conversation stands.
     pub const fn state(&self) -> State {
-        self.course.state()
+        self.lifecycle.state()
     }
 
     /// The version that is spoken, once `init` was answered.
     pub const fn version(&self) -> Option<Version> {
-        self.course.version()
+        self.lifecycle.version()
     }
 
     /// The name of the caller's own space, once it was asked for.
     pub fn kvsname(&self) -> Option<&KvsName> {
-        self.learnt.kvsname()
+        self.server_info.kvsname()
     }
 
     /// The longest name, key and value; the usual ones until they were asked for.
     pub const fn maxes(&self) -> Maxes {
-        self.learnt.maxes
+        self.server_info.maxes
     }
 
     /// Who the server says this client is, once it was greeted or joined; the name of a spawner is
     /// only in the event.
     pub const fn identity(&self) -> Option<Identity<'static>> {
-        self.learnt.identity
+        self.server_info.identity
     }
 
     /// Whether another job has spawned this client's, as far as the server has said so.
     pub const fn is_spawned(&self) -> bool {
-        self.learnt.spawned
+        self.server_info.spawned
     }
 
     /// How many questions have no answer yet.
@@ -325,17 +325,17 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     }
 
     /// What is spoken, known beforehand where there is no choice.
-    const fn dialect(&self) -> Dialect {
+    const fn dialect(&self) -> ClientDialect {
         match self.dialect {
-            Dialect::Own if parts::OWN_FRAMES => Dialect::Own,
-            Dialect::Frames if GENERATIONS >= 2 && parts::FRAMES => Dialect::Frames,
-            _ => Dialect::Lines,
+            ClientDialect::Binary if parts::BINARY => ClientDialect::Binary,
+            ClientDialect::Frames if GENERATIONS >= 2 && parts::PMI2 => ClientDialect::Frames,
+            _ => ClientDialect::Lines,
         }
     }
 
     /// Whether an answer has begun to come and has not ended.
-    pub fn is_hearing(&self) -> bool {
-        self.hold == Hold::Incoming && !self.buffer.as_slice().is_empty()
+    pub fn is_receiving(&self) -> bool {
+        self.buffer_use == BufferUse::Incoming && !self.buffer.as_slice().is_empty()
     }
 
     const fn next_ticket(&self) -> Ticket {
@@ -356,8 +356,8 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
 
     /// Whether anything new has to wait, with texts to keep or without.
     fn is_busy(&self, has_texts: bool) -> bool {
-        self.owed.is_some()
-            || self.hold == Hold::Whole
+        self.queued.is_some()
+            || self.buffer_use == BufferUse::Whole
             || (has_texts && !self.buffer.as_slice().is_empty())
     }
 
@@ -369,12 +369,17 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         };
         // Pairs do not say for which announcement they are.
         let is_second =
-            parts::CIRCLES && verb == Verb::PutAll && self.inflight.oldest(Verb::PutAll).is_some();
+            parts::CONNECT && verb == Verb::PutAll && self.inflight.oldest(Verb::PutAll).is_some();
         self.inflight.len() >= slots || is_second
     }
 
     /// Copies the texts of a request behind each other.
-    fn keep(&mut self, kept: &mut Kept, texts: [Text<'_>; 2], cut: bool) -> Result<(), Misuse> {
+    fn queue_texts(
+        &mut self,
+        kept: &mut QueuedRequest,
+        texts: [Text<'_>; 2],
+        cut: bool,
+    ) -> Result<(), Misuse> {
         let room = self.buffer.room();
         let len_bytes = texts[0].len().saturating_add(texts[1].len());
         if len_bytes > room && !cut {
@@ -394,25 +399,25 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             })?;
         }
         if len_bytes > 0 {
-            self.hold = Hold::Outgoing;
+            self.buffer_use = BufferUse::Outgoing;
         }
         Ok(())
     }
 
-    fn forget_exchanges(&mut self) {
+    fn forget_pending(&mut self) {
         self.clear_buffer();
-        self.owed = None;
+        self.queued = None;
         self.inflight.clear();
     }
 
     fn clear_buffer(&mut self) {
         self.buffer.clear();
-        self.hold = Hold::Incoming;
+        self.buffer_use = BufferUse::Incoming;
     }
 
     /// Takes a lent answer back.
-    fn let_go(&mut self) {
-        if matches!(self.hold, Hold::Lent) {
+    fn release_buffer(&mut self) {
+        if matches!(self.buffer_use, BufferUse::Lent) {
             self.clear_buffer();
         }
     }
@@ -421,7 +426,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
 /// Digits of a ticket.
 const TICKET_DIGITS: usize = 10;
 
-const UNSAYABLE: Misuse = Misuse::NotSayable { what: "a request that a client does not start" };
+const UNSUPPORTED: Misuse = Misuse::NotSayable { what: "a request that a client does not start" };
 
 const _: () = {
     let found = "cmd=get_result rc=0 msg=success value= found=TRUE\n".len() + VALUE_BYTES;

@@ -94,7 +94,7 @@ pub(super) enum Stage {
 
 /// Where a conversation stands, as the client holds it.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(super) struct Lifecycle {
     pub(super) stage: Stage,
     /// What was asked for, then what is spoken.
     version: Version,
@@ -102,7 +102,7 @@ pub(super) struct Course {
     pub(super) fault: Option<PeerError>,
 }
 
-impl Course {
+impl Lifecycle {
     pub(super) const fn new() -> Self {
         Self { stage: Stage::Fresh, version: Version::V1_1, fault: None }
     }
@@ -156,14 +156,14 @@ impl Course {
             _ if verb == Verb::Abort => true,
             Stage::Fresh | Stage::Greeted => match verb {
                 Verb::Init => true,
-                Verb::InitAck => parts::DIAL && self.stage == Stage::Fresh,
+                Verb::InitAck => parts::LISTEN && self.stage == Stage::Fresh,
                 _ => false,
             },
             Stage::Agreed => verb == Verb::FullInit,
             Stage::Challenged => verb == Verb::Proof,
             Stage::Open => match verb {
                 Verb::Init | Verb::InitAck => false,
-                Verb::FullInit | Verb::Proof if parts::FRAMES => self.version.major != 2,
+                Verb::FullInit | Verb::Proof if parts::PMI2 => self.version.major != 2,
                 Verb::Finalize if !alone => return Err(Misuse::Busy),
                 _ => true,
             },
@@ -191,9 +191,9 @@ impl Course {
     /// The caller has started an exchange.
     pub(super) const fn started(&mut self, verb: Verb) {
         self.stage = match verb {
-            Verb::InitAck if parts::DIAL => Stage::Greeting,
+            Verb::InitAck if parts::LISTEN => Stage::Greeting,
             Verb::Init => Stage::Opening,
-            Verb::FullInit | Verb::Proof if parts::FRAMES => Stage::Joining,
+            Verb::FullInit | Verb::Proof if parts::PMI2 => Stage::Joining,
             Verb::Finalize => Stage::Finalizing,
             Verb::Abort => Stage::Aborting,
             _ => return,
@@ -212,13 +212,13 @@ impl Course {
             Stage::Opening => match agree(self.version, reply) {
                 Ok(version) => {
                     self.version = version;
-                    let is_two = parts::FRAMES && version.major == 2;
+                    let is_two = parts::PMI2 && version.major == 2;
                     self.stage = if is_two { Stage::Agreed } else { Stage::Open };
                 }
                 Err(error) => self.fault = Some(error),
             },
             Stage::Greeting | Stage::Joining
-                if (parts::DIAL || parts::FRAMES) && !code.is_success() =>
+                if (parts::LISTEN || parts::PMI2) && !code.is_success() =>
             {
                 self.fault = Some(PeerError::Refused(code));
             }

@@ -7,7 +7,7 @@ mod refusals;
 use std::vec::Vec;
 
 use super::*;
-use crate::command::{Answer, Group, Place, Spawn};
+use crate::command::{Answer, FenceGroup, Place, Spawn};
 use crate::error::{Full, PeerError};
 use crate::limits::PMI1_LINE;
 use crate::machine::Machine;
@@ -53,7 +53,7 @@ fn get(key: &[u8]) -> Request<'_> {
 }
 
 fn fence(tag: Option<u32>) -> Request<'static> {
-    Request::Fence { group: Group::World, tag }
+    Request::Fence { group: FenceGroup::World, tag }
 }
 
 fn abort(message: &[u8]) -> Request<'_> {
@@ -171,7 +171,7 @@ fn every_answer_is_understood_at_every_split() {
             }
             assert_eq!(client.handle_input(NOW, b""), Ok(0));
             assert_eq!(client.handle_input(NOW, second), Ok(second.len()));
-            let Some(Event::Reply { ticket: back, reply }) = client.poll_event() else {
+            let Some(ClientEvent::Reply { ticket: back, reply }) = client.poll_event() else {
                 panic!("{answer} cut at {cut}");
             };
             assert_eq!((back, reply.to, reply.answer), (ticket, request.verb(), meant));
@@ -190,7 +190,9 @@ fn an_answer_is_understood_byte_by_byte() {
             assert!(client.poll_event().is_none());
             assert_eq!(client.handle_input(NOW, &[*byte]), Ok(1));
         }
-        let Some(Event::Reply { reply, .. }) = client.poll_event() else { panic!("{answer}") };
+        let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() else {
+            panic!("{answer}")
+        };
         assert_eq!(reply.answer, meant);
     }
 }
@@ -211,7 +213,7 @@ fn a_caller_learns_who_it_is_before_it_opens() {
         assert_eq!(client.handle_input(NOW, second), Ok(second.len()));
         assert!(matches!(
             client.poll_event(),
-            Some(Event::Reply { reply: Reply { to: Verb::InitAck, .. }, .. })
+            Some(ClientEvent::Reply { reply: Reply { to: Verb::InitAck, .. }, .. })
         ));
         assert_eq!(client.identity().map(|who| (who.rank, who.size, who.appnum)), Some((3, 8, 1)));
         assert_eq!(client.state(), State::Fresh { greeted: true });
@@ -235,14 +237,16 @@ fn what_is_not_taken_belongs_to_the_next_answer() {
     assert_eq!(client.start(&Request::AppNum), Err(Misuse::Busy));
     assert!(client.poll_event().is_some());
     assert_eq!(client.handle_input(NOW, rest), Ok(rest.len()));
-    assert!(matches!(client.poll_event(), Some(Event::Reply { ticket, .. }) if ticket == maxes));
+    assert!(
+        matches!(client.poll_event(), Some(ClientEvent::Reply { ticket, .. }) if ticket == maxes)
+    );
     assert_eq!(client.outstanding(), 0);
 }
 
 #[test]
 fn answers_may_overtake_each_other_where_the_version_allows_it() {
     let mut client = open_many();
-    let group = Group::Ranks(b"0,2,5");
+    let group = FenceGroup::Ranks(b"0,2,5");
     let tickets = [
         client.start(&Request::Fence { group, tag: Some(4) }).map(|t| (t, sent(&mut client))),
         client.start(&fence(Some(9))).map(|t| (t, sent(&mut client))),
@@ -259,7 +263,9 @@ fn answers_may_overtake_each_other_where_the_version_allows_it() {
         ("cmd=barrier_out tag=4\n", 0),
     ] {
         assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()));
-        let Some(Event::Reply { ticket, .. }) = client.poll_event() else { panic!("{answer}") };
+        let Some(ClientEvent::Reply { ticket, .. }) = client.poll_event() else {
+            panic!("{answer}")
+        };
         assert_eq!(ticket, tickets[at].0);
     }
 }
@@ -349,12 +355,12 @@ fn a_spawn_is_rendered_by_its_caller() {
     let refused = client.start(&request);
     assert!(matches!(refused, Err(Misuse::NotSayable { .. })));
     let mut out = [0; 200];
-    assert!(matches!(client.say(&request, &mut out[..20]), Err(Unwritten::Full(_))));
-    let (ticket, len) = client.say(&request, &mut out).unwrap();
+    assert!(matches!(client.send(&request, &mut out[..20]), Err(WriteError::Full(_))));
+    let (ticket, len) = client.send(&request, &mut out).unwrap();
     assert!(out[..len].starts_with(b"mcmd=spawn\nnprocs=2\n") && out[..len].ends_with(b"endcmd\n"));
-    assert!(client.say(&request, &mut out).is_err());
+    assert!(client.send(&request, &mut out).is_err());
     assert_eq!(client.handle_input(NOW, b"cmd=spawn_result rc=0 jobid=7.1\n"), Ok(32));
-    let Some(Event::Reply { ticket: back, reply }) = client.poll_event() else { panic!() };
+    let Some(ClientEvent::Reply { ticket: back, reply }) = client.poll_event() else { panic!() };
     assert_eq!(back, ticket);
     assert_eq!(reply.answer, Answer::Spawned { job: Some("7.1".into()), codes: None });
 }

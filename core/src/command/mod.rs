@@ -9,8 +9,8 @@ mod reason;
 mod spawn;
 mod text;
 
-pub(crate) use reason::Sentence;
-pub use reason::{Limited, Reason};
+pub(crate) use reason::ReasonText;
+pub use reason::{LimitedField, Reason};
 pub use spawn::{Argument, Field, InfoList, Pair, Program, Programs, Spawn, SpawnText, SpawnWords};
 pub use text::Text;
 
@@ -32,8 +32,8 @@ impl Version {
     pub const V1_2: Self = Self { major: 1, minor: 2 };
     /// PMI-2.0: frames with a length.
     pub const V2_0: Self = Self { major: 2, minor: 0 };
-    /// Our own frames, with a number that no PMI will have. Spec: `docs/frames.md`.
-    pub const OWN: Self = Self { major: 0xf, minor: 1 };
+    /// Our own frames, with a number that no PMI will have. Spec: `docs/binary.md`.
+    pub const BINARY: Self = Self { major: 0xf, minor: 1 };
 }
 
 /// What a request is about: its name in every dialect's table of words.
@@ -73,7 +73,7 @@ pub enum Verb {
 
 impl Verb {
     /// Whether asking this changes nothing that others could notice.
-    pub const fn only_looks(self) -> bool {
+    pub const fn is_read_only(self) -> bool {
         matches!(
             self,
             Self::Maxes
@@ -104,7 +104,7 @@ pub enum Place<'a> {
 
 /// Who takes part in a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group<'a> {
+pub enum FenceGroup<'a> {
     /// Every rank of the job.
     World,
     /// Every rank on the caller's node.
@@ -172,7 +172,7 @@ pub enum Request<'a> {
     /// Waits for everybody named, and makes what they put visible.
     Fence {
         /// Who takes part.
-        group: Group<'a>,
+        group: FenceGroup<'a>,
         /// Tells several fences of one client apart; given back with the answer.
         tag: Option<u32>,
     },

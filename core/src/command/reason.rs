@@ -13,7 +13,7 @@ pub enum Reason<'a> {
     /// A field is longer than the limit, or empty.
     Length {
         /// Which field.
-        what: Limited,
+        what: LimitedField,
         /// The key it belongs to, as far as it is known.
         key: &'a [u8],
         /// How long it is.
@@ -86,7 +86,7 @@ pub enum Reason<'a> {
 /// A field whose length is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is called as it is")]
-pub enum Limited {
+pub enum LimitedField {
     Key,
     Value,
     Service,
@@ -94,7 +94,7 @@ pub enum Limited {
 }
 
 /// What a reason says, before it is written.
-pub(crate) struct Sentence<'a> {
+pub(crate) struct ReasonText<'a> {
     /// Its words, with `%` where [`what`](Self::what) belongs, `&` where the peer's own word does, and
     /// `#` where the next number does.
     pub(crate) form: &'static str,
@@ -105,7 +105,7 @@ pub(crate) struct Sentence<'a> {
     pub(crate) numbers: [usize; 3],
 }
 
-impl Limited {
+impl LimitedField {
     /// What it is called.
     pub const fn name(self) -> &'static str {
         match self {
@@ -121,8 +121,8 @@ impl<'a> Reason<'a> {
     /// The code that goes with the reason.
     pub const fn code(&self) -> Code {
         match self {
-            Self::Length { what: Limited::Key, .. } => Code::INVALID_KEY_LENGTH,
-            Self::Length { what: Limited::Value, .. } => Code::INVALID_VAL_LENGTH,
+            Self::Length { what: LimitedField::Key, .. } => Code::INVALID_KEY_LENGTH,
+            Self::Length { what: LimitedField::Value, .. } => Code::INVALID_VAL_LENGTH,
             Self::Length { .. } => Code::INVALID_LENGTH,
             Self::Lacking { .. } => Code::INVALID_ARG,
             Self::NoRoom { .. } => Code::NOMEM,
@@ -133,7 +133,7 @@ impl<'a> Reason<'a> {
     }
 
     /// What it says.
-    pub(crate) const fn sentence(&self) -> Sentence<'a> {
+    pub(crate) const fn sentence(&self) -> ReasonText<'a> {
         let form = match self {
             Self::Length { .. } => "% & # bytes over limit # at rank #",
             Self::Lacking { .. } => "% is missing or wrong",
@@ -171,6 +171,6 @@ impl<'a> Reason<'a> {
             Self::Gone { rank } => numbers[0] = rank as usize,
             Self::Unproven | Self::LineFeed => {}
         }
-        Sentence { form, what, quoted, numbers }
+        ReasonText { form, what, quoted, numbers }
     }
 }

@@ -25,12 +25,12 @@ impl<'a> Text<'a> {
     /// Bytes in which `;;` means `;`.
     pub fn doubled(raw: &'a [u8]) -> Self {
         // Without one there is nothing to read through, and the field can be lent as it is.
-        Self { raw, doubled: parts::FRAMES && raw.contains(&b';') }
+        Self { raw, doubled: parts::PMI2 && raw.contains(&b';') }
     }
 
     /// Whether there is something to read through; nothing is in a build without PMI-2.
     const fn is_doubled(self) -> bool {
-        parts::FRAMES && self.doubled
+        parts::PMI2 && self.doubled
     }
 
     /// The bytes that are meant, one by one.

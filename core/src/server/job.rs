@@ -1,13 +1,13 @@
 //! A job: its members, its store, its fence. It knows no bytes and no dialect.
 
 use super::Event;
-use super::member::{Listener, Member, Phase};
-use super::owed::{GroupFence, Owed};
-use crate::command::{Group, Limited, Place, Reason, Request, Text, Verb};
+use super::member::{Member, MemberListener, Phase};
+use super::response::{GroupFence, Response};
+use crate::command::{FenceGroup, LimitedField, Place, Reason, Request, Text, Verb};
 use crate::ids::{JobId, Key, KvsName, Rank, SessionId};
 use crate::limits::{JOB_LINKS, KEY_BYTES, VALUE_BYTES};
 use crate::parts;
-use crate::store::{EntryId, Fence, Kvs, NoRoom, Shelf, Stamp};
+use crate::store::{EntryId, Fence, Keyspace, Kvs, NoRoom, Visibility};
 use crate::time::Instant;
 use crate::wire::names_twice;
 
@@ -26,17 +26,17 @@ pub struct Job<K, M> {
     /// Jobs that it was connected to, by a question of either side.
     pub(super) links: heapless::Vec<JobId, JOB_LINKS>,
     /// The same for all jobs that are connected, directly or through others.
-    pub(super) circle: Option<JobId>,
+    pub(super) connected_set: Option<JobId>,
     /// Members that will not come any more; a fence with one of them outside cannot end.
     pub(super) gone: u32,
-    stuck_told: bool,
+    stuck_reported: bool,
     /// The same of the ring.
-    pub(super) ring_stuck_told: bool,
-    moved: Option<Instant>,
+    pub(super) ring_stuck_reported: bool,
+    last_progress: Option<Instant>,
     /// Somebody has gone, or entered the fence of a group while somebody is gone.
-    pub(super) is_group_suspect: bool,
+    pub(super) may_have_stuck_group: bool,
     /// Somebody has gone, or waits for an attribute of its node.
-    pub(super) is_node_suspect: bool,
+    pub(super) may_have_stuck_attribute: bool,
 }
 
 /// What an owner says about a new job.
@@ -54,19 +54,19 @@ pub struct JobSpec {
 }
 
 /// A question of a member, and where the job puts what it leads to.
-pub(super) struct Turn<'a> {
+pub(super) struct RequestContext<'a> {
     pub(super) job: JobId,
     pub(super) rank: Rank,
     pub(super) now: Instant,
     /// What the member is owed now or later: that it worked, unless the job says something else.
-    pub(super) owed: &'a mut Owed,
+    pub(super) response: &'a mut Response,
     /// What the owner shall know.
-    pub(super) note: &'a mut Option<Event>,
+    pub(super) event: &'a mut Option<Event>,
 }
 
 /// What a request means for others than the member that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum Wake {
     None,
     /// The job's fence is complete.
     FenceEnded,
@@ -95,43 +95,48 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             fence,
             ring: Fence::default(),
             links: heapless::Vec::new(),
-            circle: None,
+            connected_set: None,
             gone: 0,
-            stuck_told: false,
-            ring_stuck_told: false,
-            moved: None,
-            is_group_suspect: false,
-            is_node_suspect: false,
+            stuck_reported: false,
+            ring_stuck_reported: false,
+            last_progress: None,
+            may_have_stuck_group: false,
+            may_have_stuck_attribute: false,
         }
     }
 
     /// Answers what a member asks, as far as it is about the job.
-    pub(super) fn request(&mut self, turn: Turn<'_>, request: &Request<'_>) -> Effect {
-        *turn.owed = match *request {
-            Request::Maxes => Owed::Maxes,
-            Request::AppNum => Owed::AppNum,
-            Request::UniverseSize => Owed::UniverseSize,
-            Request::KvsName => Owed::KvsName,
-            Request::Get { place, key, wait } => self.get(turn.rank, place, key, wait),
-            Request::Put { place, key, value } => return self.put(turn, place, key, value),
-            Request::Fence { group: Group::World, tag: None } => return self.enter(turn),
+    pub(super) fn request(&mut self, context: RequestContext<'_>, request: &Request<'_>) -> Wake {
+        *context.response = match *request {
+            Request::Maxes => Response::Maxes,
+            Request::AppNum => Response::AppNum,
+            Request::UniverseSize => Response::UniverseSize,
+            Request::KvsName => Response::KvsName,
+            Request::Get { place, key, wait } => self.get(context.rank, place, key, wait),
+            Request::Put { place, key, value } => return self.put(context, place, key, value),
+            Request::Fence { group: FenceGroup::World, tag: None } => return self.enter(context),
             Request::Fence { group, tag } if parts::GROUPS => {
-                return self.enter_group(turn, group, tag.unwrap_or(0));
+                return self.enter_group(context, group, tag.unwrap_or(0));
             }
-            Request::Ring { left, right } if parts::CIRCLES => {
-                return self.enter_ring(turn, left, right);
+            Request::Ring { left, right } if parts::CONNECT => {
+                return self.enter_ring(context, left, right);
             }
-            _ => Owed::refused(Reason::NotOffered { what: "this request" }),
+            _ => Response::refused(Reason::NotOffered { what: "this request" }),
         };
-        Effect::None
+        Wake::None
     }
 
     /// Stores what the process manager says about the job; members read it as a key of their space
     /// and as an attribute of the job.
     ///
     /// Errors: [`NoRoom`].
-    pub(super) fn preset(&mut self, shelf: Shelf, key: &[u8], value: &[u8]) -> Result<(), NoRoom> {
-        self.kvs.put(shelf, key, value, Stamp::MANAGER).map(drop)
+    pub(super) fn preset(
+        &mut self,
+        keyspace: Keyspace,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), NoRoom> {
+        self.kvs.put(keyspace, key, value, Visibility::MANAGER).map(drop)
     }
 
     /// Notes that `rank` speaks over `session` now.
@@ -141,7 +146,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             return None;
         }
         member.session = Some(session);
-        self.change(rank, |member| (member.phase, member.severed) = (Phase::Connected, false));
+        self.change(rank, |member| {
+            (member.phase, member.is_disconnected) = (Phase::Connected, false)
+        });
         Some(rank)
     }
 
@@ -152,20 +159,20 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
 
     /// Notes that the session of `rank` has ended before it said `init`. If it dials in again it is
     /// back; until then nobody should wait for it.
-    pub(super) fn sever(&mut self, rank: Rank) {
-        self.change(rank, |member| member.severed = true);
+    pub(super) fn mark_disconnected(&mut self, rank: Rank) {
+        self.change(rank, |member| member.is_disconnected = true);
     }
 
     /// Notes that the process of `rank` has ended.
-    pub(super) fn bury(&mut self, rank: Rank) {
-        self.change(rank, |member| member.is_buried = true);
+    pub(super) fn mark_exited(&mut self, rank: Rank) {
+        self.change(rank, |member| member.has_exited = true);
     }
 
     /// Notes that `rank` may begin anew after `finalize`, and wants fences to end without those that
     /// are gone.
     #[cfg(feature = "pmix")]
-    pub(super) fn forgive(&mut self, rank: Rank) {
-        self.change(rank, |member| member.is_forgiving = true);
+    pub(super) fn set_tolerates_failures(&mut self, rank: Rank) {
+        self.change(rank, |member| member.tolerates_failures = true);
     }
 
     /// Takes `rank` out of the fence that it is in, because it does not want to wait any longer.
@@ -184,12 +191,12 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         change(member);
         let is_gone = member.is_gone();
         self.gone = (self.gone + u32::from(is_gone)).saturating_sub(u32::from(was_gone));
-        self.is_group_suspect |= parts::GROUPS && is_gone && !was_gone;
-        self.is_node_suspect |= parts::FRAMES && is_gone && !was_gone;
+        self.may_have_stuck_group |= parts::GROUPS && is_gone && !was_gone;
+        self.may_have_stuck_attribute |= parts::PMI2 && is_gone && !was_gone;
     }
 
     /// Notes that `rank` listens on a second connection; the last one counts.
-    pub(super) fn listen(&mut self, rank: Rank, listener: Listener) {
+    pub(super) fn listen(&mut self, rank: Rank, listener: MemberListener) {
         if let Some(member) = self.member_mut(rank) {
             member.listener = Some(listener);
         }
@@ -205,7 +212,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     }
 
     /// The member that listens on `session`.
-    pub(super) fn listener(&self, session: SessionId) -> Option<(Rank, &Listener)>
+    pub(super) fn listener(&self, session: SessionId) -> Option<(Rank, &MemberListener)>
     where
         M: AsRef<[Member]>,
     {
@@ -225,13 +232,13 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     }
 
     /// Notes that `rank` has asked something.
-    pub(super) fn hear(&mut self, rank: Rank, verb: Verb, now: Instant) {
+    pub(super) fn record_message(&mut self, rank: Rank, verb: Verb, now: Instant) {
         if let Some(member) = self.member_mut(rank) {
-            member.heard = Some(now);
-            member.asked_count = member.asked_count.saturating_add(1);
+            member.last_message_at = Some(now);
+            member.request_count = member.request_count.saturating_add(1);
         }
-        if !verb.only_looks() {
-            self.moved = Some(now);
+        if !verb.is_read_only() {
+            self.last_progress = Some(now);
         }
     }
 
@@ -246,19 +253,21 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
                 member.fences = self.fence.generation();
             }
         }
-        self.stuck_told = false;
+        self.stuck_reported = false;
     }
 
     /// Makes visible what the members put that `is_member` chooses, as the end of their group's
     /// fence does.
-    pub(super) fn show_puts(&mut self, is_member: impl Fn(&Member) -> bool) {
+    pub(super) fn publish_puts(&mut self, is_member: impl Fn(&Member) -> bool) {
         let mut last = self.kvs.next(None);
         while let Some(id) = last {
             last = self.kvs.next(Some(id));
-            let Some(stamp) = self.kvs.entry(id).map(|entry| entry.stamp) else { continue };
-            let by = self.members.as_ref().get(stamp.by.index());
-            if stamp.epoch > self.fence.generation() && by.is_some_and(&is_member) {
-                self.kvs.restamp(id, Stamp { epoch: 0, ..stamp });
+            let Some(visibility) = self.kvs.entry(id).map(|entry| entry.visibility) else {
+                continue;
+            };
+            let by = self.members.as_ref().get(visibility.writer.index());
+            if visibility.fence > self.fence.generation() && by.is_some_and(&is_member) {
+                self.kvs.set_visibility(id, Visibility { fence: 0, ..visibility });
             }
         }
     }
@@ -269,110 +278,120 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         if self.gone == 0 {
             return None;
         }
-        if parts::CIRCLES
+        if parts::CONNECT
             && let Some(gone) = self.stuck_ring()
         {
             return Some(gone);
         }
-        if self.fence.inside() == 0 || self.stuck_told {
+        if self.fence.inside() == 0 || self.stuck_reported {
             return None;
         }
         let generation = self.fence.generation();
         let members = self.members();
         let mut inside = members.iter().filter(|member| member.fences != generation);
-        if cfg!(feature = "pmix") && inside.all(|member| member.is_forgiving) {
+        if cfg!(feature = "pmix") && inside.all(|member| member.tolerates_failures) {
             return None;
         }
         let is_lost = |member: &Member| member.fences == generation && member.is_gone();
         let gone = u32::try_from(members.iter().position(is_lost)?).ok()?;
-        self.stuck_told = true;
+        self.stuck_reported = true;
         Some(Rank(gone))
     }
 
     /// Finds the entry that `rank` would read.
     pub(super) fn look_up(&self, rank: Rank, place: Place<'_>, key: &[u8]) -> Option<EntryId> {
-        let seen = |shelf| {
-            let id = self.kvs.find(shelf, key)?;
-            let stamp = self.kvs.entry(id)?.stamp;
-            stamp.is_visible(rank, self.fence.generation()).then_some(id)
+        let seen = |keyspace| {
+            let id = self.kvs.find(keyspace, key)?;
+            let visibility = self.kvs.entry(id)?.visibility;
+            visibility.is_visible(rank, self.fence.generation()).then_some(id)
         };
         match place {
-            Place::Node if parts::FRAMES => seen(Shelf::Node(self.member(rank)?.node)),
-            Place::Attributes if parts::FRAMES => seen(Shelf::Attributes),
-            _ if is_node_local(key) => seen(Shelf::Node(self.member(rank)?.node)),
+            Place::Node if parts::PMI2 => seen(Keyspace::Node(self.member(rank)?.node)),
+            Place::Attributes if parts::PMI2 => seen(Keyspace::Attributes),
+            _ if is_node_local(key) => seen(Keyspace::Node(self.member(rank)?.node)),
             // What the process manager says cannot be replaced by a put.
-            _ => seen(Shelf::Attributes).or_else(|| seen(Shelf::Space)),
+            _ => seen(Keyspace::Attributes).or_else(|| seen(Keyspace::Space)),
         }
     }
 
-    fn put(&mut self, turn: Turn<'_>, place: Place<'_>, key: Text<'_>, value: Text<'_>) -> Effect {
-        let Turn { rank, owed, .. } = turn;
+    fn put(
+        &mut self,
+        context: RequestContext<'_>,
+        place: Place<'_>,
+        key: Text<'_>,
+        value: Text<'_>,
+    ) -> Wake {
+        let RequestContext { rank, response, .. } = context;
         if key.is_empty() && crate::wire::quirks::EMPTY_PUT_IS_NOTHING {
-            return Effect::None;
+            return Wake::None;
         }
         let (mut key_room, mut value_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
         let mut too_long = |what, len_bytes, limit_bytes| {
             let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: rank.0 };
-            owed.refuse_about(&reason, key.as_plain().unwrap_or(b""));
-            Effect::None
+            response.refuse_about(&reason, key.as_plain().unwrap_or(b""));
+            Wake::None
         };
-        let bytes = match meant(key, &mut key_room) {
+        let bytes = match resolved(key, &mut key_room) {
             Some(bytes) if bytes.len() <= KEY_BYTES => bytes,
-            _ => return too_long(Limited::Key, key.len(), KEY_BYTES),
+            _ => return too_long(LimitedField::Key, key.len(), KEY_BYTES),
         };
-        let value = match meant(value, &mut value_room) {
+        let value = match resolved(value, &mut value_room) {
             Some(value) if value.len() <= VALUE_BYTES => value,
-            _ => return too_long(Limited::Value, value.len(), VALUE_BYTES),
+            _ => return too_long(LimitedField::Value, value.len(), VALUE_BYTES),
         };
         let Ok(key) = Key::new(bytes) else {
-            owed.refuse(&Reason::Lacking { field: "key" });
-            return Effect::None;
+            response.refuse(&Reason::Lacking { field: "key" });
+            return Wake::None;
         };
-        let is_of_node = parts::FRAMES && place == Place::Node || is_node_local(key.as_bytes());
-        let (shelf, epoch) = match self.member(rank) {
-            Some(member) if is_of_node => (Shelf::Node(member.node), 0),
-            _ => (Shelf::Space, self.fence.generation().wrapping_add(1)),
+        let is_of_node = parts::PMI2 && place == Place::Node || is_node_local(key.as_bytes());
+        let (keyspace, epoch) = match self.member(rank) {
+            Some(member) if is_of_node => (Keyspace::Node(member.node), 0),
+            _ => (Keyspace::Space, self.fence.generation().wrapping_add(1)),
         };
-        let Ok((id, old)) = self.kvs.put(shelf, key.as_bytes(), value, Stamp { by: rank, epoch })
-        else {
-            owed.refuse(&Reason::NoRoom { what: "values" });
-            return Effect::None;
+        let Ok((id, old)) = self.kvs.put(
+            keyspace,
+            key.as_bytes(),
+            value,
+            Visibility { writer: rank, fence: epoch },
+        ) else {
+            response.refuse(&Reason::NoRoom { what: "values" });
+            return Wake::None;
         };
-        if shelf != Shelf::Space {
-            return Effect::NodePut;
+        if keyspace != Keyspace::Space {
+            return Wake::NodePut;
         }
         if let Some(old) = old {
             self.keep_visible(id, old, rank);
-            if old.by != rank && old.epoch == epoch {
-                let (first, second) = (old.by, rank);
-                *turn.note = Some(Event::PutTwice { job: turn.job, key, first, second });
+            if old.writer != rank && old.fence == epoch {
+                let (first, second) = (old.writer, rank);
+                *context.event = Some(Event::PutTwice { job: context.job, key, first, second });
             }
         }
-        Effect::None
+        Wake::None
     }
 
     /// What others could read before a put they can read after it: the new value is seen at once,
     /// since the old one is gone. A fence promises that puts are seen, not that later ones are not.
-    fn keep_visible(&mut self, id: EntryId, old: Stamp, by: Rank) {
+    fn keep_visible(&mut self, id: EntryId, old: Visibility, by: Rank) {
         let generation = self.fence.generation();
-        if old.by != by || old.is_visible(Stamp::MANAGER.by, generation) {
-            self.kvs.restamp(id, Stamp { by, epoch: generation });
+        if old.writer != by || old.is_visible(Visibility::MANAGER.writer, generation) {
+            self.kvs.set_visibility(id, Visibility { writer: by, fence: generation });
         }
     }
 
     /// Stores what another server, or another job, knows: it is seen at once.
-    pub(super) fn copy_in(&mut self, key: Text<'_>, value: Text<'_>) -> Owed {
+    pub(super) fn put_visible(&mut self, key: Text<'_>, value: Text<'_>) -> Response {
         let (mut key_room, mut value_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
         let (Ok(key), Ok(value)) = (key.resolve(&mut key_room), value.resolve(&mut value_room))
         else {
-            return Owed::refused(Reason::Lacking { field: "a pair within the limits" });
+            return Response::refused(Reason::Lacking { field: "a pair within the limits" });
         };
         if Key::check(key).is_err() || value.len() > VALUE_BYTES {
-            return Owed::refused(Reason::Lacking { field: "a pair within the limits" });
+            return Response::refused(Reason::Lacking { field: "a pair within the limits" });
         }
-        match self.kvs.put(Shelf::Space, key, value, Stamp::MANAGER) {
-            Ok(_) => Owed::Done,
-            Err(NoRoom) => Owed::refused(Reason::NoRoom { what: "values" }),
+        match self.kvs.put(Keyspace::Space, key, value, Visibility::MANAGER) {
+            Ok(_) => Response::Done,
+            Err(NoRoom) => Response::refused(Reason::NoRoom { what: "values" }),
         }
     }
 
@@ -386,7 +405,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let mut at = self.kvs.next(last);
         while let Some(id) = at {
             let entry = self.kvs.entry(id)?;
-            if entry.shelf == Shelf::Space && entry.stamp.is_visible(rank, fences) {
+            if entry.keyspace == Keyspace::Space && entry.visibility.is_visible(rank, fences) {
                 return Some(id);
             }
             at = self.kvs.next(at);
@@ -394,88 +413,93 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         None
     }
 
-    fn get(&mut self, rank: Rank, place: Place<'_>, key: Text<'_>, wait: bool) -> Owed {
+    fn get(&mut self, rank: Rank, place: Place<'_>, key: Text<'_>, wait: bool) -> Response {
         // A name has no byte that is ever doubled.
         if let Place::Job(Some(name)) = place
             && name.as_plain() != Some(self.name.as_bytes())
         {
-            return Owed::Missing;
+            return Response::Missing;
         }
         let mut room = [0; KEY_BYTES];
-        let Some(key) = meant(key, &mut room) else { return Owed::Missing };
+        let Some(key) = resolved(key, &mut room) else { return Response::Missing };
         match self.look_up(rank, place, key) {
-            Some(found) => Owed::Value(found),
-            None if parts::FRAMES && wait => match (Key::new(key), self.member(rank)) {
+            Some(found) => Response::Value(found),
+            None if parts::PMI2 && wait => match (Key::new(key), self.member(rank)) {
                 (Ok(key), Some(member)) => {
                     let node = member.node;
-                    self.is_node_suspect = true;
-                    Owed::Attribute(node, key)
+                    self.may_have_stuck_attribute = true;
+                    Response::Attribute(node, key)
                 }
-                _ => Owed::Missing,
+                _ => Response::Missing,
             },
-            None => Owed::Missing,
+            None => Response::Missing,
         }
     }
 
-    fn enter(&mut self, turn: Turn<'_>) -> Effect {
-        let Turn { rank, now, owed, .. } = turn;
+    fn enter(&mut self, context: RequestContext<'_>) -> Wake {
+        let RequestContext { rank, now, response, .. } = context;
         let generation = self.fence.generation();
         let all = self.size();
         let Some(member) = self.member_mut(rank) else {
-            owed.refuse(&Reason::NoSuch { what: "rank" });
-            return Effect::None;
+            response.refuse(&Reason::NoSuch { what: "rank" });
+            return Wake::None;
         };
         if member.fences != generation {
-            owed.refuse(&Reason::OutOfOrder { expected: "the end of the fence it is in" });
-            return Effect::None;
+            response.refuse(&Reason::OutOfOrder { expected: "the end of the fence it is in" });
+            return Wake::None;
         }
         member.fences = generation.wrapping_add(1);
-        self.moved = Some(now);
-        *owed = Owed::Fence(generation);
+        self.last_progress = Some(now);
+        *response = Response::Fence(generation);
         if !self.fence.enter(now, all) {
-            return Effect::None;
+            return Wake::None;
         }
         if self.has_uplink {
             self.fence.hand_up();
-            *turn.note = Some(Event::FenceHandedUp { job: turn.job, generation });
-            return Effect::None;
+            *context.event = Some(Event::FenceHandedUp { job: context.job, generation });
+            return Wake::None;
         }
-        Effect::FenceEnded
+        Wake::FenceEnded
     }
 
-    fn enter_group(&mut self, turn: Turn<'_>, asked: Group<'_>, tag: u32) -> Effect {
-        let Turn { rank, owed, .. } = turn;
+    fn enter_group(
+        &mut self,
+        context: RequestContext<'_>,
+        asked: FenceGroup<'_>,
+        tag: u32,
+    ) -> Wake {
+        let RequestContext { rank, response, .. } = context;
         let node = self.member(rank).map(|member| member.node);
         let ranks = (0u32..).zip(self.members.as_ref());
         let (group, has_caller) = match asked {
-            Group::World => sum(ranks.map(|(other, _)| other), tag, rank),
-            Group::Node => {
+            FenceGroup::World => sum(ranks.map(|(other, _)| other), tag, rank),
+            FenceGroup::Node => {
                 sum(ranks.filter(|(_, other)| Some(other.node) == node).map(|r| r.0), tag, rank)
             }
             // No member could stand in for the second place of a rank: the fence would never complete.
-            Group::Ranks(list) if names_twice(list) => {
-                owed.refuse(&Reason::Lacking { field: "a list that names each rank once" });
-                return Effect::None;
+            FenceGroup::Ranks(list) if names_twice(list) => {
+                response.refuse(&Reason::Lacking { field: "a list that names each rank once" });
+                return Wake::None;
             }
-            Group::Ranks(list) => {
+            FenceGroup::Ranks(list) => {
                 let named = list.split(|b| *b == b',').filter_map(|n| Text::plain(n).number());
                 if named.clone().any(|named| named >= self.size()) {
-                    owed.refuse(&Reason::NoSuch { what: "rank" });
-                    return Effect::None;
+                    response.refuse(&Reason::NoSuch { what: "rank" });
+                    return Wake::None;
                 }
                 sum(named, tag, rank)
             }
         };
         if !has_caller {
-            owed.refuse(&Reason::Lacking { field: "the caller's own rank in group" });
-            return Effect::None;
+            response.refuse(&Reason::Lacking { field: "the caller's own rank in group" });
+            return Wake::None;
         }
-        self.is_group_suspect |= self.gone > 0;
-        if let Group::Ranks(list) = asked {
+        self.may_have_stuck_group |= self.gone > 0;
+        if let FenceGroup::Ranks(list) = asked {
             self.list_group(&group, list);
         }
-        *owed = Owed::Group(group);
-        Effect::GroupEntered
+        *response = Response::Group(group);
+        Wake::GroupEntered
     }
 
     pub(super) fn member_mut(&mut self, rank: Rank) -> Option<&mut Member> {
@@ -515,7 +539,7 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
     }
 
     /// The member that dials in with `id`.
-    pub(super) fn identified(&self, id: u64) -> Option<Rank> {
+    pub(super) fn find_token(&self, id: u64) -> Option<Rank> {
         let is = |(rank, member): &(u32, &Member)| member.token.unwrap_or(u64::from(*rank)) == id;
         (0..).zip(self.members()).find(is).map(|(rank, _)| Rank(rank))
     }
@@ -537,8 +561,8 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
 
     /// When a member last did something that others may wait for: anything but looking. A member
     /// that asks for the same key again and again moves nothing.
-    pub const fn moved(&self) -> Option<Instant> {
-        self.moved
+    pub const fn last_progress(&self) -> Option<Instant> {
+        self.last_progress
     }
 
     /// The ranks that the current fence waits for.
@@ -553,8 +577,8 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
 }
 
 /// The bytes that a text means. Only frames double bytes, and need room to read through them.
-fn meant<'s, 'a: 's>(text: Text<'a>, room: &'s mut [u8]) -> Option<&'s [u8]> {
-    if parts::FRAMES { text.resolve(room).ok() } else { text.as_plain() }
+fn resolved<'s, 'a: 's>(text: Text<'a>, room: &'s mut [u8]) -> Option<&'s [u8]> {
+    if parts::PMI2 { text.resolve(room).ok() } else { text.as_plain() }
 }
 
 /// Whether a key of the job's space is kept for the ranks of one node.
@@ -564,7 +588,7 @@ fn is_node_local(key: &[u8]) -> bool {
 
 /// The fence of these ranks, and whether `own` is among them.
 fn sum(ranks: impl Iterator<Item = u32>, tag: u32, own: Rank) -> (GroupFence, bool) {
-    ranks.fold((GroupFence::nobody(tag), false), |(group, has_own), rank| {
+    ranks.fold((GroupFence::empty(tag), false), |(group, has_own), rank| {
         (group.with(rank), has_own || rank == own.0)
     })
 }

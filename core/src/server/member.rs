@@ -15,21 +15,21 @@ pub struct Member {
     pub(super) session: Option<SessionId>,
     pub(super) fences: u32,
     pub(super) rings: u32,
-    pub(super) heard: Option<Instant>,
-    pub(super) asked_count: u32,
+    pub(super) last_message_at: Option<Instant>,
+    pub(super) request_count: u32,
     pub(super) token: Option<u64>,
-    pub(super) listener: Option<Listener>,
+    pub(super) listener: Option<MemberListener>,
     /// Its session ended before it had said `init`.
-    pub(super) severed: bool,
+    pub(super) is_disconnected: bool,
     /// It may begin anew after `finalize`, and its fences end without those that are gone.
-    pub(super) is_forgiving: bool,
+    pub(super) tolerates_failures: bool,
     /// Its process has ended.
-    pub(super) is_buried: bool,
+    pub(super) has_exited: bool,
 }
 
 /// The second connection of a process, on which the server speaks.
 #[derive(Clone, Debug)]
-pub(super) struct Listener {
+pub(super) struct MemberListener {
     pub(super) session: SessionId,
     pub(super) version: Version,
     /// The signal that shall follow every message.
@@ -61,13 +61,13 @@ impl Member {
             session: None,
             fences: 0,
             rings: 0,
-            heard: None,
-            asked_count: 0,
+            last_message_at: None,
+            request_count: 0,
             token: None,
             listener: None,
-            severed: false,
-            is_forgiving: false,
-            is_buried: false,
+            is_disconnected: false,
+            tolerates_failures: false,
+            has_exited: false,
         }
     }
 
@@ -88,21 +88,21 @@ impl Member {
     }
 
     /// When it was last heard.
-    pub const fn heard(&self) -> Option<Instant> {
-        self.heard
+    pub const fn last_message_at(&self) -> Option<Instant> {
+        self.last_message_at
     }
 
     /// How many messages came from it; the number stays at its end and does not wrap.
-    pub const fn asked_count(&self) -> u32 {
-        self.asked_count
+    pub const fn request_count(&self) -> u32 {
+        self.request_count
     }
 
     /// Whether it will enter no fence any more, as far as anybody knows.
     pub(super) const fn is_gone(&self) -> bool {
         match self.phase {
             Phase::Lost => true,
-            Phase::Finalized => !self.is_forgiving || self.is_buried,
-            Phase::Absent | Phase::Connected | Phase::Open => self.severed,
+            Phase::Finalized => !self.tolerates_failures || self.has_exited,
+            Phase::Absent | Phase::Connected | Phase::Open => self.is_disconnected,
         }
     }
 }

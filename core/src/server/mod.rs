@@ -10,43 +10,43 @@
 //! remembered as a few bytes and rendered when there is room, so that ending a fence for ten
 //! thousand members takes no memory and no order of calls is wrong.
 
-mod answer;
-mod attribute;
-mod circle;
-mod feed;
+mod blocked_fence;
+mod connected_jobs;
+mod input;
 mod job;
 mod member;
-mod owed;
+mod node_attribute;
 #[cfg(feature = "pmix")]
 pub mod pmix;
 mod queue;
+mod reply;
+mod response;
 mod ring;
 mod services;
 mod session;
 mod state;
 mod storage;
-mod stuck;
 #[cfg(test)]
 mod tests;
-mod waiting;
+mod waits;
 
 pub use job::{Job, JobSpec};
 pub use member::{Member, Phase};
-pub use owed::{Codes, Exchange, GroupFence, Listing, Owed, Question};
+pub use response::{GroupFence, KvsListing, PendingReply, RequestHeader, Response, SpawnCodes};
 pub use session::{Peer, Session};
 pub use storage::{Arrays, Storage};
-pub use waiting::Wait;
+pub use waits::Wait;
 
-use self::member::Listener;
-use self::queue::{Link, Queue};
-use self::session::Stage;
+use self::member::MemberListener;
+use self::queue::{Queue, QueueLink};
+use self::session::SessionPhase;
 use crate::command::{CodeRun, Notice, Request, Spawn, Verb};
 use crate::error::{Code, Full, Misuse, PeerError};
 use crate::ids::{Excerpt, JobId, Key, Rank, SessionId, Word};
 use crate::machine::Machine;
 use crate::parts;
 use crate::storage::{Buffer, Slots};
-use crate::store::{Kvs, Shelf};
+use crate::store::{Keyspace, Kvs};
 use crate::time::Instant;
 use crate::wire::{Dialect, pmi2::Semicolons};
 
@@ -56,7 +56,7 @@ pub struct Server<S: Storage> {
     sessions: S::Sessions,
     jobs: S::Jobs,
     names: S::Kvs,
-    /// Sessions that are [`READY`] and [`NOTED`].
+    /// Sessions that are [`READY`] and [`HAS_EVENT`].
     queues: [Queue; 2],
     /// How many spawns were asked for.
     spawns: u32,
@@ -166,7 +166,7 @@ impl<S: Storage> Server<S> {
         let full = Misuse::NoRoom { what: "job" };
         let at = self.jobs.insert(Job::new(spec, members, kvs)).ok_or(full)?;
         let id = JobId(u32::try_from(at).map_err(|_| full)?);
-        circle::begin(&mut self.jobs, id);
+        connected_jobs::start(&mut self.jobs, id);
         Ok(id)
     }
 
@@ -181,11 +181,11 @@ impl<S: Storage> Server<S> {
         let mut next = self.names.next(None);
         while let Some(id) = next {
             next = self.names.next(Some(id));
-            if self.names.entry(id).is_some_and(|entry| entry.stamp.epoch == job.0) {
+            if self.names.entry(id).is_some_and(|entry| entry.visibility.fence == job.0) {
                 self.names.remove(id);
             }
         }
-        circle::leave(&mut self.jobs, job);
+        connected_jobs::leave(&mut self.jobs, job);
         self.jobs.remove(job.0 as usize);
         Ok(())
     }
@@ -195,14 +195,14 @@ impl<S: Storage> Server<S> {
     ///
     /// Errors: [`Misuse`] if there is no such job, no room, or the key is none.
     pub fn preset(&mut self, job: JobId, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
-        self.store(job, Shelf::Attributes, key, value)
+        self.store(job, Keyspace::Attributes, key, value)
     }
 
     /// Puts a value into the job's space before it starts, as a spawn asks for.
     ///
     /// Errors: as for [`preset`](Self::preset).
     pub fn preput(&mut self, job: JobId, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
-        self.store(job, Shelf::Space, key, value)
+        self.store(job, Keyspace::Space, key, value)
     }
 
     /// Opens a session. `inbox` and `exchanges` are empty.
@@ -216,10 +216,10 @@ impl<S: Storage> Server<S> {
     ) -> Result<SessionId, Misuse> {
         let (job, rank) = match peer {
             Peer::Member { job, rank } => (job, Some(rank)),
-            Peer::Caller { .. } if !parts::DIAL => {
+            Peer::Unidentified { .. } if !parts::LISTEN => {
                 return Err(Misuse::NoSuch { what: "way to dial in, which this build leaves out" });
             }
-            Peer::Caller { job, .. } => (job, None),
+            Peer::Unidentified { job, .. } => (job, None),
         };
         let members = self.job(job).ok_or(NO_JOB)?.members();
         if let Some(rank) = rank {
@@ -246,30 +246,30 @@ impl<S: Storage> Server<S> {
 
     /// Which job and rank a session speaks for; a caller has no rank until it has said so.
     pub fn peer(&self, id: SessionId) -> Option<(JobId, Option<Rank>)> {
-        let talk = &self.sessions.get(id.0 as usize)?.talk;
-        Some((talk.job, talk.rank))
+        let state = &self.sessions.get(id.0 as usize)?.state;
+        Some((state.job, state.rank))
     }
 
     /// Forgets a session whose link is closed, and gives what it had not told its owner yet: an
     /// abort counts even if its sender is gone.
     pub fn close(&mut self, id: SessionId) -> Option<Event> {
         remove::<S>(&mut self.queues, &mut self.sessions, READY, id.0);
-        remove::<S>(&mut self.queues, &mut self.sessions, NOTED, id.0);
-        let Session { talk, .. } = self.sessions.remove(id.0 as usize)?;
-        let Some(job) = self.jobs.get_mut(talk.job.0 as usize) else { return talk.note };
-        if talk.stage == Stage::Listening || talk.rank.is_none() {
+        remove::<S>(&mut self.queues, &mut self.sessions, HAS_EVENT, id.0);
+        let Session { state, .. } = self.sessions.remove(id.0 as usize)?;
+        let Some(job) = self.jobs.get_mut(state.job.0 as usize) else { return state.event };
+        if state.phase == SessionPhase::Listening || state.rank.is_none() {
             job.stop_listening(id);
         }
-        if let Some(rank) = talk.rank {
-            if matches!(talk.stage, Stage::Open | Stage::Broken(_)) {
+        if let Some(rank) = state.rank {
+            if matches!(state.phase, SessionPhase::Open | SessionPhase::Broken(_)) {
                 job.advance(rank, Phase::Lost);
             }
-            if talk.stage == Stage::Fresh {
-                job.sever(rank);
+            if state.phase == SessionPhase::Fresh {
+                job.mark_disconnected(rank);
             }
             job.disconnect(rank);
         }
-        talk.note
+        state.event
     }
 
     /// Notes that the process of a member has ended, with or without a session.
@@ -278,7 +278,7 @@ impl<S: Storage> Server<S> {
         if job.member(rank).is_some_and(|member| member.phase() != Phase::Finalized) {
             job.advance(rank, Phase::Lost);
         }
-        job.bury(rank);
+        job.mark_exited(rank);
     }
 
     /// The next session to serve: to transmit, then to hand it an empty input.
@@ -288,8 +288,8 @@ impl<S: Storage> Server<S> {
     /// [`member_gone`](Self::member_gone), [`handle_timeout`](Self::handle_timeout).
     pub fn next_ready(&mut self) -> Option<SessionId> {
         let mut next = self.pop(READY);
-        if parts::FRAMES && next.is_none() {
-            self.give_up_attributes();
+        if parts::PMI2 && next.is_none() {
+            self.fail_attributes();
             next = self.pop(READY);
         }
         next.map(SessionId)
@@ -299,12 +299,12 @@ impl<S: Storage> Server<S> {
     ///
     /// Changes after: any call on any session, [`member_gone`](Self::member_gone).
     pub fn poll_event(&mut self) -> Option<Event> {
-        while let Some(id) = self.pop(NOTED) {
-            let note = self.sessions.get_mut(id as usize).and_then(|s| s.talk.note.take());
-            if note.is_some() {
+        while let Some(id) = self.pop(HAS_EVENT) {
+            let event = self.sessions.get_mut(id as usize).and_then(|s| s.state.event.take());
+            if event.is_some() {
                 // The session held its bytes back until now.
                 push::<S>(&mut self.queues, &mut self.sessions, READY, id);
-                return note;
+                return event;
             }
         }
         let jobs = u32::try_from(self.jobs.end()).unwrap_or(u32::MAX);
@@ -321,17 +321,17 @@ impl<S: Storage> Server<S> {
     /// Changes after: every other call.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let sessions = (0..self.sessions.end()).filter_map(|at| self.sessions.get(at));
-        sessions.filter_map(|session| session.talk.deadline).min()
+        sessions.filter_map(|session| session.state.deadline).min()
     }
 
     /// Breaks off with callers that have not said in time who they are.
     pub fn handle_timeout(&mut self, now: Instant) {
         for at in 0..self.sessions.end() {
-            let Some(Session { talk, .. }) = self.sessions.get_mut(at) else { continue };
-            if talk.deadline.is_some_and(|deadline| deadline <= now) {
-                talk.deadline = None;
-                let question = Question::unread(Verb::InitAck, Dialect::Lines);
-                talk.break_off(question, PeerError::TimedOut);
+            let Some(Session { state, .. }) = self.sessions.get_mut(at) else { continue };
+            if state.deadline.is_some_and(|deadline| deadline <= now) {
+                state.deadline = None;
+                let header = RequestHeader::unread(Verb::InitAck, Dialect::Lines);
+                state.fail(header, PeerError::TimedOut);
                 let id = u32::try_from(at).unwrap_or(u32::MAX);
                 push::<S>(&mut self.queues, &mut self.sessions, READY, id);
             }
@@ -351,9 +351,9 @@ impl<S: Storage> Server<S> {
 
     /// Lends the spawn that a session asked for, until [`spawn_read`](Self::spawn_read).
     pub fn spawn_request(&self, session: SessionId) -> Option<Spawn<'_>> {
-        let Session { inbox, talk } = self.sessions.get(session.0 as usize)?;
-        let message = inbox.as_slice().get(..talk.held?)?;
-        match Dialect::of(message, talk.version).read_request(message).ok()?.request? {
+        let Session { inbox, state } = self.sessions.get(session.0 as usize)?;
+        let message = inbox.as_slice().get(..state.held_len?)?;
+        match Dialect::of(message, state.version).read_request(message).ok()?.request? {
             Request::Spawn(spawn) => Some(spawn),
             _ => None,
         }
@@ -361,10 +361,10 @@ impl<S: Storage> Server<S> {
 
     /// Lets the session of a spawn go on with other questions.
     pub fn spawn_read(&mut self, session: SessionId) {
-        let Some(Session { inbox, talk }) = self.sessions.get_mut(session.0 as usize) else {
+        let Some(Session { inbox, state }) = self.sessions.get_mut(session.0 as usize) else {
             return;
         };
-        if let Some(len) = talk.held.take() {
+        if let Some(len) = state.held_len.take() {
             inbox.drop_front(len);
             push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
         }
@@ -383,13 +383,14 @@ impl<S: Storage> Server<S> {
         made: Result<JobId, Code>,
         codes: &[CodeRun],
     ) -> Result<(), Misuse> {
-        let codes = Codes::new(codes)?;
+        let codes = SpawnCodes::new(codes)?;
         let missing = Misuse::NoSuch { what: "spawn" };
-        let talk = &mut self.sessions.get_mut(session.0 as usize).ok_or(missing)?.talk;
+        let state = &mut self.sessions.get_mut(session.0 as usize).ok_or(missing)?.state;
         let number = u32::try_from(exchange).map_err(|_| missing)?;
-        let place = talk.exchanges().find(|(_, waits)| waits.owed == Owed::Spawn(number));
-        let waits = talk.exchanges.get_mut(place.ok_or(missing)?.0).ok_or(missing)?;
-        waits.owed = Owed::Spawned(number, made, codes);
+        let place =
+            state.pending_replies().find(|(_, waits)| waits.response == Response::Spawn(number));
+        let waits = state.pending.get_mut(place.ok_or(missing)?.0).ok_or(missing)?;
+        waits.response = Response::Spawned(number, made, codes);
         push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
         Ok(())
     }
@@ -401,15 +402,15 @@ impl<S: Storage> Server<S> {
     pub fn notify(&mut self, job: JobId, rank: Rank, notice: Notice) -> Result<(), Misuse> {
         let member = self.job(job).ok_or(NO_JOB)?.member(rank);
         let listener = member.and_then(|member| member.listener.as_ref());
-        let Listener { session, version, .. } =
+        let MemberListener { session, version, .. } =
             listener.ok_or(Misuse::NoSuch { what: "listener" })?;
         let (session, is_lines) = (*session, version.major < 2);
         let dialect = if is_lines { Dialect::Lines } else { Dialect::Frames(Semicolons::Doubled) };
-        let question = Question::unread(Verb::Notice, dialect);
-        let exchange = Exchange { question, owed: Owed::Notice(notice) };
+        let header = RequestHeader::unread(Verb::Notice, dialect);
+        let exchange = PendingReply { header, response: Response::Notice(notice) };
         let open =
             self.sessions.get_mut(session.0 as usize).ok_or(Misuse::NoSuch { what: "session" })?;
-        open.talk.exchanges.insert(exchange).ok_or(Misuse::Busy)?;
+        open.state.pending.insert(exchange).ok_or(Misuse::Busy)?;
         push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
         Ok(())
     }
@@ -432,10 +433,16 @@ impl<S: Storage> Server<S> {
         queue.pop(&mut self.sessions, |sessions, id| link::<S>(sessions, which, id))
     }
 
-    fn store(&mut self, job: JobId, shelf: Shelf, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
+    fn store(
+        &mut self,
+        job: JobId,
+        keyspace: Keyspace,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Misuse> {
         Key::check(key)?;
         let job = self.jobs.get_mut(job.0 as usize).ok_or(NO_JOB)?;
-        job.preset(shelf, key, value).map_err(|_| Misuse::NoRoom { what: "value" })
+        job.preset(keyspace, key, value).map_err(|_| Misuse::NoRoom { what: "value" })
     }
 }
 
@@ -452,24 +459,24 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
         Self: 'a;
 
     fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
-        self.server.feed(self.id, now, bytes)
+        self.server.receive(self.id, now, bytes)
     }
 
     fn handle_timeout(&mut self, now: Instant) -> Result<(), PeerError> {
         self.server.handle_timeout(now);
-        match self.get().map(|session| session.talk.stage) {
-            Some(Stage::Broken(error)) => Err(error),
+        match self.get().map(|session| session.state.phase) {
+            Some(SessionPhase::Broken(error)) => Err(error),
             _ => Ok(()),
         }
     }
 
     fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
         let Server { sessions, jobs, .. } = &mut *self.server;
-        let Some(Session { talk, .. }) = sessions.get_mut(self.id.0 as usize) else {
+        let Some(Session { state, .. }) = sessions.get_mut(self.id.0 as usize) else {
             return Ok(());
         };
-        let job = jobs.get_mut(talk.job.0 as usize);
-        state::end(talk, job)
+        let job = jobs.get_mut(state.job.0 as usize);
+        state::handle_end(state, job)
     }
 
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
@@ -478,21 +485,21 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
 
     fn poll_event(&mut self) -> Option<Event> {
         let server = &mut *self.server;
-        let note = server.sessions.get_mut(self.id.0 as usize)?.talk.note.take()?;
-        remove::<S>(&mut server.queues, &mut server.sessions, NOTED, self.id.0);
+        let event = server.sessions.get_mut(self.id.0 as usize)?.state.event.take()?;
+        remove::<S>(&mut server.queues, &mut server.sessions, HAS_EVENT, self.id.0);
         push::<S>(&mut server.queues, &mut server.sessions, READY, self.id.0);
-        Some(note)
+        Some(event)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.get()?.talk.deadline
+        self.get()?.state.deadline
     }
 
     fn is_finished(&self) -> bool {
-        self.get().is_none_or(|Session { talk, .. }| match talk.stage {
-            Stage::Ended => true,
-            Stage::Leaving | Stage::Broken(_) => !talk.has_exchange(),
-            Stage::Fresh | Stage::Open | Stage::Listening => false,
+        self.get().is_none_or(|Session { state, .. }| match state.phase {
+            SessionPhase::Ended => true,
+            SessionPhase::Leaving | SessionPhase::Broken(_) => !state.has_pending(),
+            SessionPhase::Fresh | SessionPhase::Open | SessionPhase::Listening => false,
         })
     }
 }
@@ -512,13 +519,13 @@ fn remove<S: Storage>(queues: &mut [Queue; 2], sessions: &mut S::Sessions, which
     }
 }
 
-fn link<S: Storage>(sessions: &mut S::Sessions, which: usize, id: u32) -> Option<&mut Link> {
-    sessions.get_mut(id as usize)?.talk.links.get_mut(which)
+fn link<S: Storage>(sessions: &mut S::Sessions, which: usize, id: u32) -> Option<&mut QueueLink> {
+    sessions.get_mut(id as usize)?.state.links.get_mut(which)
 }
 
 /// The queue of the sessions that have something to send or to take up.
 const READY: usize = 0;
 /// The queue of the sessions that have something to tell the owner.
-const NOTED: usize = 1;
+const HAS_EVENT: usize = 1;
 
 const NO_JOB: Misuse = Misuse::NoSuch { what: "job" };

@@ -11,7 +11,7 @@ pub(super) struct Queue {
 
 /// The link inside a thing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Link {
+pub(super) struct QueueLink {
     queued: bool,
     next: Option<u32>,
 }
@@ -26,10 +26,10 @@ impl Queue {
         &mut self,
         things: &mut T,
         id: u32,
-        link: impl Fn(&mut T, u32) -> Option<&mut Link>,
+        link: impl Fn(&mut T, u32) -> Option<&mut QueueLink>,
     ) {
         match link(things, id) {
-            Some(own) if !own.queued => *own = Link { queued: true, next: None },
+            Some(own) if !own.queued => *own = QueueLink { queued: true, next: None },
             _ => return,
         }
         match self.last.and_then(|last| link(things, last)) {
@@ -43,7 +43,7 @@ impl Queue {
     pub(super) fn pop<T>(
         &mut self,
         things: &mut T,
-        link: impl Fn(&mut T, u32) -> Option<&mut Link>,
+        link: impl Fn(&mut T, u32) -> Option<&mut QueueLink>,
     ) -> Option<u32> {
         let id = self.first?;
         let own = link(things, id).map(core::mem::take).unwrap_or_default();
@@ -59,7 +59,7 @@ impl Queue {
         &mut self,
         things: &mut T,
         id: u32,
-        link: impl Fn(&mut T, u32) -> Option<&mut Link>,
+        link: impl Fn(&mut T, u32) -> Option<&mut QueueLink>,
     ) {
         if !link(things, id).is_some_and(|own| own.queued) {
             return;
@@ -79,17 +79,17 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    fn link(things: &mut [Link; 4], id: u32) -> Option<&mut Link> {
+    fn link(things: &mut [QueueLink; 4], id: u32) -> Option<&mut QueueLink> {
         things.get_mut(id as usize)
     }
 
-    fn drained(mut queue: Queue, things: &mut [Link; 4]) -> Vec<u32> {
+    fn drained(mut queue: Queue, things: &mut [QueueLink; 4]) -> Vec<u32> {
         core::iter::from_fn(|| queue.pop(things, link)).collect()
     }
 
     #[test]
     fn everybody_stands_in_it_once_and_in_order() {
-        let (mut queue, mut things) = (Queue::default(), [Link::default(); 4]);
+        let (mut queue, mut things) = (Queue::default(), [QueueLink::default(); 4]);
         for id in [2, 0, 2, 3, 0, 9] {
             queue.push(&mut things, id, link);
         }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn one_can_leave_from_anywhere() {
         for gone in 0..3 {
-            let (mut queue, mut things) = (Queue::default(), [Link::default(); 4]);
+            let (mut queue, mut things) = (Queue::default(), [QueueLink::default(); 4]);
             (0..3).for_each(|id| queue.push(&mut things, id, link));
             queue.remove(&mut things, gone, link);
             queue.remove(&mut things, 3, link);

@@ -1,62 +1,67 @@
 //! A ring: everybody waits for everybody and gets the values of both neighbours. Slurm's addition
 //! to PMI-2.
 
-use super::job::{Effect, Job, Turn};
+use super::job::{Job, RequestContext, Wake};
 use super::member::Member;
-use super::owed::Owed;
+use super::response::Response;
 use crate::command::{Reason, Text};
 use crate::ids::Rank;
 use crate::limits::VALUE_BYTES;
-use crate::store::{Kvs, Shelf, Stamp};
+use crate::store::{Keyspace, Kvs, Visibility};
 use crate::wire::Writer;
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     /// Ends the ring.
     pub(super) fn end_ring(&mut self) {
         self.ring.end();
-        self.ring_stuck_told = false;
+        self.ring_stuck_reported = false;
     }
 
     /// Once for each ring: a member that is outside and will never come, while others wait inside.
     pub(super) fn stuck_ring(&mut self) -> Option<Rank> {
-        if self.ring.inside() == 0 || self.ring_stuck_told {
+        if self.ring.inside() == 0 || self.ring_stuck_reported {
             return None;
         }
         let generation = self.ring.generation();
         let is_lost = |member: &Member| member.rings == generation && member.is_gone();
         let gone = self.members().iter().position(is_lost)?;
-        self.ring_stuck_told = true;
+        self.ring_stuck_reported = true;
         u32::try_from(gone).ok().map(Rank)
     }
 
     /// Puts the values of a member into the ring.
-    pub(super) fn enter_ring(&mut self, turn: Turn<'_>, left: Text<'_>, right: Text<'_>) -> Effect {
-        let Turn { rank, now, owed, .. } = turn;
+    pub(super) fn enter_ring(
+        &mut self,
+        context: RequestContext<'_>,
+        left: Text<'_>,
+        right: Text<'_>,
+    ) -> Wake {
+        let RequestContext { rank, now, response, .. } = context;
         let generation = self.ring.generation();
         let all = self.size();
         if self.member(rank).is_none_or(|member| member.rings != generation) {
-            owed.refuse(&Reason::OutOfOrder { expected: "the end of the ring it is in" });
-            return Effect::None;
+            response.refuse(&Reason::OutOfOrder { expected: "the end of the ring it is in" });
+            return Wake::None;
         }
         for (side, value) in [(LEFT, left), (RIGHT, right)] {
             let mut room = [0; VALUE_BYTES];
             let stored = value.resolve(&mut room).ok().filter(|value| value.len() <= VALUE_BYTES);
             let Some(value) = stored else {
-                owed.refuse(&Reason::Lacking { field: "a value within the limit" });
-                return Effect::None;
+                response.refuse(&Reason::Lacking { field: "a value within the limit" });
+                return Wake::None;
             };
-            let (shelf, key) = (ring_shelf(generation), RingKey::new(side, rank));
-            let stamp = Stamp { by: rank, epoch: 0 };
-            if self.kvs.put(shelf, key.as_bytes(), value, stamp).is_err() {
-                owed.refuse(&Reason::NoRoom { what: "values" });
-                return Effect::None;
+            let (keyspace, key) = (ring_shelf(generation), RingKey::new(side, rank));
+            let visibility = Visibility { writer: rank, fence: 0 };
+            if self.kvs.put(keyspace, key.as_bytes(), value, visibility).is_err() {
+                response.refuse(&Reason::NoRoom { what: "values" });
+                return Wake::None;
             }
         }
         if let Some(member) = self.member_mut(rank) {
             member.rings = generation.wrapping_add(1);
         }
-        *owed = Owed::Ring(generation);
-        if self.ring.enter(now, all) { Effect::RingEnded } else { Effect::None }
+        *response = Response::Ring(generation);
+        if self.ring.enter(now, all) { Wake::RingEnded } else { Wake::None }
     }
 
     /// What the neighbours of `rank` passed on in a ring: from the left and from the right.
@@ -97,8 +102,8 @@ impl RingKey {
     }
 }
 
-const fn ring_shelf(generation: u32) -> Shelf {
-    Shelf::Ring(generation % 2 == 1)
+const fn ring_shelf(generation: u32) -> Keyspace {
+    Keyspace::Ring(generation % 2 == 1)
 }
 
 const LEFT: u8 = b'L';

@@ -1,60 +1,60 @@
 //! What a job needs others for: published names, connected jobs, and whole spaces.
 
-use super::circle;
+use super::connected_jobs;
 use super::job::Job;
 use super::member::Member;
-use super::owed::{Listing, Owed};
-use crate::command::{Limited, Place, Reason, Text};
+use super::response::{KvsListing, Response};
+use crate::command::{LimitedField, Place, Reason, Text};
 use crate::ids::{JobId, Key, Rank};
 use crate::limits::{KEY_BYTES, VALUE_BYTES};
 use crate::storage::Slots;
-use crate::store::{Kvs, Shelf, Stamp};
+use crate::store::{Keyspace, Kvs, Visibility};
 
 pub(super) fn publish<K: Kvs>(
     names: &mut K,
     service: Text<'_>,
     port: Text<'_>,
     (job, by): (JobId, Rank),
-) -> Owed {
+) -> Response {
     let (mut service_room, mut port_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
     let too_long = |what, len_bytes, limit_bytes| {
-        Owed::refused(Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: by.0 })
+        Response::refused(Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: by.0 })
     };
     let lens = (service.len(), port.len());
     let Ok(service) = service.resolve(&mut service_room) else {
-        return too_long(Limited::Service, lens.0, KEY_BYTES);
+        return too_long(LimitedField::Service, lens.0, KEY_BYTES);
     };
     if Key::check(service).is_err() {
-        return too_long(Limited::Service, lens.0, KEY_BYTES);
+        return too_long(LimitedField::Service, lens.0, KEY_BYTES);
     }
     let port = match port.resolve(&mut port_room) {
         Ok(port) if port.len() <= VALUE_BYTES => port,
-        _ => return too_long(Limited::Port, lens.1, VALUE_BYTES),
+        _ => return too_long(LimitedField::Port, lens.1, VALUE_BYTES),
     };
-    if names.find(Shelf::Names, service).is_some() {
-        return Owed::refused(Reason::Exists { what: "service" });
+    if names.find(Keyspace::Names, service).is_some() {
+        return Response::refused(Reason::Exists { what: "service" });
     }
     // The epoch of a name is the job that published it, so that it can go with its job.
-    match names.put(Shelf::Names, service, port, Stamp { by, epoch: job.0 }) {
-        Ok(_) => Owed::Done,
-        Err(_) => Owed::refused(Reason::NoRoom { what: "names" }),
+    match names.put(Keyspace::Names, service, port, Visibility { writer: by, fence: job.0 }) {
+        Ok(_) => Response::Done,
+        Err(_) => Response::refused(Reason::NoRoom { what: "names" }),
     }
 }
 
-pub(super) fn unpublish<K: Kvs>(names: &mut K, service: Text<'_>) -> Owed {
+pub(super) fn unpublish<K: Kvs>(names: &mut K, service: Text<'_>) -> Response {
     match look_up(names, service) {
-        Owed::Port(id) => {
+        Response::Port(id) => {
             names.remove(id);
-            Owed::Done
+            Response::Done
         }
         refused => refused,
     }
 }
 
-pub(super) fn look_up<K: Kvs>(names: &K, service: Text<'_>) -> Owed {
+pub(super) fn look_up<K: Kvs>(names: &K, service: Text<'_>) -> Response {
     let mut room = [0; KEY_BYTES];
-    let found = service.resolve(&mut room).ok().and_then(|name| names.find(Shelf::Names, name));
-    found.map_or(Owed::refused(Reason::NoSuch { what: "service" }), Owed::Port)
+    let found = service.resolve(&mut room).ok().and_then(|name| names.find(Keyspace::Names, name));
+    found.map_or(Response::refused(Reason::NoSuch { what: "service" }), Response::Port)
 }
 
 pub(super) fn connect<K: Kvs, M: AsRef<[Member]>>(
@@ -62,16 +62,19 @@ pub(super) fn connect<K: Kvs, M: AsRef<[Member]>>(
     own: JobId,
     name: Text<'_>,
     join: bool,
-) -> Owed {
-    let Some(other) = circle::named(jobs, |job| name == *job) else {
-        return Owed::refused(Reason::NoSuch { what: "job" });
+) -> Response {
+    let Some(other) = connected_jobs::find_named(jobs, |job| name == *job) else {
+        return Response::refused(Reason::NoSuch { what: "job" });
     };
-    let done =
-        if join { circle::connect(jobs, own, other) } else { circle::disconnect(jobs, own, other) };
+    let done = if join {
+        connected_jobs::connect(jobs, own, other)
+    } else {
+        connected_jobs::disconnect(jobs, own, other)
+    };
     match (done, join) {
-        (true, _) => Owed::Done,
-        (false, true) => Owed::refused(Reason::NoRoom { what: "connected jobs" }),
-        (false, false) => Owed::refused(Reason::NoSuch { what: "connection" }),
+        (true, _) => Response::Done,
+        (false, true) => Response::refused(Reason::NoRoom { what: "connected jobs" }),
+        (false, false) => Response::refused(Reason::NoSuch { what: "connection" }),
     }
 }
 
@@ -81,17 +84,20 @@ pub(super) fn get_foreign<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     own: JobId,
     name: Text<'_>,
     key: Text<'_>,
-) -> Owed {
+) -> Response {
     let mut room = [0; KEY_BYTES];
-    let found = circle::named(jobs, |job| name == *job)
-        .filter(|other| circle::is_connected(jobs, own, *other))
+    let found = connected_jobs::find_named(jobs, |job| name == *job)
+        .filter(|other| connected_jobs::is_connected(jobs, own, *other))
         .and_then(|other| {
             let key = key.resolve(&mut room).ok()?;
             // A rank that no job has sees what everybody sees.
             let job = jobs.get(other.0 as usize)?;
-            Some(Owed::Foreign(other, job.look_up(Stamp::MANAGER.by, Place::Job(None), key)?))
+            Some(Response::Foreign(
+                other,
+                job.look_up(Visibility::MANAGER.writer, Place::Job(None), key)?,
+            ))
         });
-    found.unwrap_or(Owed::Missing)
+    found.unwrap_or(Response::Missing)
 }
 
 /// Begins to list the space of a job, own or connected.
@@ -99,14 +105,14 @@ pub(super) fn get_all<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     jobs: &impl Slots<Job<K, M>>,
     (own, rank): (JobId, Rank),
     name: Text<'_>,
-) -> Owed {
+) -> Response {
     let Some(id) = reachable(jobs, own, name) else {
-        return Owed::refused(Reason::NoSuch { what: "connected job" });
+        return Response::refused(Reason::NoSuch { what: "connected job" });
     };
     let Some(job) = jobs.get(id.0 as usize) else {
-        return Owed::refused(Reason::NoSuch { what: "job" });
+        return Response::refused(Reason::NoSuch { what: "job" });
     };
-    let rank = if id == own { rank } else { Stamp::MANAGER.by };
+    let rank = if id == own { rank } else { Visibility::MANAGER.writer };
     let fences = job.fence().generation();
     let mut left = 0;
     let mut last = job.next_pair(None, rank, fences);
@@ -114,7 +120,7 @@ pub(super) fn get_all<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
         left += 1;
         last = job.next_pair(last, rank, fences);
     }
-    Owed::All(Listing { job: id, rank, fences, left, is_announced: false, last: None })
+    Response::All(KvsListing { job: id, rank, fences, left, count_sent: false, last: None })
 }
 
 /// The job of this name, if it is the own one or connected; the own one if no name is given.
@@ -126,6 +132,6 @@ pub(super) fn reachable<K: Kvs, M: AsRef<[Member]>>(
     if name.is_empty() {
         return Some(own);
     }
-    let id = circle::named(jobs, |job| name == *job)?;
-    (id == own || circle::is_connected(jobs, own, id)).then_some(id)
+    let id = connected_jobs::find_named(jobs, |job| name == *job)?;
+    (id == own || connected_jobs::is_connected(jobs, own, id)).then_some(id)
 }

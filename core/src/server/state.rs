@@ -15,11 +15,11 @@
 //! expected lead to Broken: the peer is told once and the link is closed.
 
 use super::Event;
-use super::job::{Effect, Job, Turn};
-use super::member::{Listener, Member, Phase};
-use super::owed::{Exchange, Owed, Question};
+use super::job::{Job, RequestContext, Wake};
+use super::member::{Member, MemberListener, Phase};
+use super::response::{PendingReply, RequestHeader, Response};
 use super::services::{connect, get_all, get_foreign, look_up, publish, reachable, unpublish};
-use super::session::{Announced, Stage, Talk};
+use super::session::{PutAllState, SessionPhase, SessionState};
 use crate::auth;
 use crate::command::{Place, Reason, Request, Text, Verb, Version};
 use crate::error::PeerError;
@@ -28,10 +28,10 @@ use crate::parts;
 use crate::storage::Slots;
 use crate::store::Kvs;
 use crate::time::Instant;
-use crate::wire::{Dialect, Said, names};
+use crate::wire::{Dialect, RequestMessage, names};
 
 /// What a message may touch besides its own session.
-pub(super) struct Reach<'a, J, K> {
+pub(super) struct Context<'a, J, K> {
     pub(super) id: SessionId,
     pub(super) jobs: &'a mut J,
     pub(super) names: &'a mut K,
@@ -42,182 +42,187 @@ pub(super) struct Reach<'a, J, K> {
 
 /// What a message leads to outside its session, besides what the owner is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told {
-    pub(super) effect: Effect,
+pub(super) struct Outcome {
+    pub(super) wake: Wake,
     /// Where what is owed for the message stands among the exchanges.
     pub(super) at: usize,
 }
 
-impl Told {
-    pub(super) const NOTHING: Self = Self { effect: Effect::None, at: 0 };
+impl Outcome {
+    pub(super) const NOTHING: Self = Self { wake: Wake::None, at: 0 };
 }
 
 /// The newest version that is spoken here.
-const NEWEST: Version = match (parts::FRAMES, parts::GROUPS) {
+const NEWEST: Version = match (parts::PMI2, parts::GROUPS) {
     (true, _) => Version::V2_0,
     (false, true) => Version::V1_2,
     (false, false) => Version::V1_1,
 };
 
 /// Whether exchanges have names: in lines they have none.
-const HAS_TAGS: bool = parts::FRAMES || parts::OWN_FRAMES;
+const HAS_TAGS: bool = parts::PMI2 || parts::BINARY;
 
 /// Takes up one whole message. If the peer did something that ends the session, its stage says so.
-pub(super) fn message<K, M, J, X>(
-    talk: &mut Talk<X>,
-    mut reach: Reach<'_, J, K>,
+pub(super) fn handle_message<K, M, J, X>(
+    state: &mut SessionState<X>,
+    mut context: Context<'_, J, K>,
     dialect: Dialect,
     bytes: &[u8],
-) -> Told
+) -> Outcome
 where
     K: Kvs,
     M: AsRef<[Member]> + AsMut<[Member]>,
     J: Slots<Job<K, M>>,
-    X: Slots<Exchange>,
+    X: Slots<PendingReply>,
 {
-    let Said { tag, request } = match dialect.read_request(bytes) {
+    let RequestMessage { tag, request } = match dialect.read_request(bytes) {
         Ok(said) => said,
-        Err(bad) => return talk.give_up(dialect, PeerError::Malformed(bad)),
+        Err(bad) => return state.fail_unread(dialect, PeerError::Malformed(bad)),
     };
-    let Some(request) = request else { return Told::NOTHING };
+    let Some(request) = request else { return Outcome::NOTHING };
     let verb = request.verb();
     let Ok(tag) = Tag::new(if HAS_TAGS { tag } else { b"" }) else {
         // An answer with another name would be taken for another's.
         let error = PeerError::MessageTooLong { limit_bytes: crate::limits::TAG_BYTES };
-        return talk.break_off(Question::unread(verb, dialect), error);
+        return state.fail(RequestHeader::unread(verb, dialect), error);
     };
-    let mut exchange = Exchange { question: Question { verb, tag, dialect }, owed: Owed::Done };
-    let Some(rank) = talk.rank else {
+    let mut exchange =
+        PendingReply { header: RequestHeader { verb, tag, dialect }, response: Response::Done };
+    let Some(rank) = state.rank else {
         // Nobody can be let in without it.
-        return if parts::DIAL {
-            talk.greet(&mut reach, exchange.question, &request)
+        return if parts::LISTEN {
+            state.identify_peer(&mut context, exchange.header, &request)
         } else {
-            Told::NOTHING
+            Outcome::NOTHING
         };
     };
-    let own = talk.job;
-    let Some(job) = reach.jobs.get_mut(own.0 as usize) else { return Told::NOTHING };
-    job.hear(rank, verb, reach.now);
-    if parts::FRAMES
+    let own = state.job;
+    let Some(job) = context.jobs.get_mut(own.0 as usize) else { return Outcome::NOTHING };
+    job.record_message(rank, verb, context.now);
+    if parts::PMI2
         && let Request::FullInit { threaded, .. } = request
     {
-        talk.is_threaded = threaded;
+        state.is_threaded = threaded;
     }
-    let owed = &mut exchange.owed;
-    let mut effect = Effect::None;
-    match (talk.stage, &request) {
-        (_, Request::FullInit { rank: Some(claimed), .. })
-            if parts::FRAMES && *claimed != rank.0 =>
-        {
-            owed.refuse(&Reason::Lacking { field: "the caller's own rank in pmirank" });
+    let response = &mut exchange.response;
+    let mut wake = Wake::None;
+    match (state.phase, &request) {
+        (_, Request::FullInit { rank: Some(claimed), .. }) if parts::PMI2 && *claimed != rank.0 => {
+            response.refuse(&Reason::Lacking { field: "the caller's own rank in pmirank" });
         }
-        (_, Request::InitAck { .. } | Request::FullInit { .. }) if parts::DIAL || parts::FRAMES => {
-            *owed = Owed::Identity;
+        (_, Request::InitAck { .. } | Request::FullInit { .. }) if parts::LISTEN || parts::PMI2 => {
+            *response = Response::Identity;
         }
         (_, Request::Init { version }) => {
-            let Some(agreed) = talk.agree(*version, dialect) else {
-                return talk.break_off(exchange.question, unspoken(*version));
+            let Some(agreed) = state.agree(*version, dialect) else {
+                return state.fail(exchange.header, unsupported_version(*version));
             };
             job.advance(rank, Phase::Open);
-            *owed = Owed::Version(agreed);
+            *response = Response::Version(agreed);
         }
         (_, Request::Finalize) => {
             job.advance(rank, Phase::Finalized);
-            talk.stage = Stage::Leaving;
+            state.phase = SessionPhase::Leaving;
         }
-        (_, Request::Lacking { field, .. }) => owed.refuse(&Reason::Lacking { field }),
+        (_, Request::Lacking { field, .. }) => response.refuse(&Reason::Lacking { field }),
         (_, Request::Unknown { word }) => {
-            owed.refuse_about(&Reason::NotSupported { word: b"" }, word);
+            response.refuse_about(&Reason::NotSupported { word: b"" }, word);
         }
-        (Stage::Fresh, request) if !may_precede_init(request) => {
-            owed.refuse(&Reason::OutOfOrder { expected: "init" });
+        (SessionPhase::Fresh, request) if !may_precede_init(request) => {
+            response.refuse(&Reason::OutOfOrder { expected: "init" });
         }
         (_, Request::Abort { code, world, message }) => {
             let (code, world, message) = (*code, *world, excerpt(*message));
-            talk.note = Some(Event::Aborted { job: own, rank, code, world, message });
+            state.event = Some(Event::Aborted { job: own, rank, code, world, message });
             // There is no answer, and some clients go on sending in the same breath.
-            talk.stage = Stage::Ended;
+            state.phase = SessionPhase::Ended;
             job.advance(rank, Phase::Lost);
-            return Told::NOTHING;
+            return Outcome::NOTHING;
         }
         (_, Request::Spawn(spawn)) if parts::SPAWN => {
             if spawn.programs().next().is_some() {
                 // The number of the session and the place in it are soon somebody else's.
-                *reach.spawns = reach.spawns.wrapping_add(1);
-                talk.owe(Exchange { owed: Owed::Spawn(*reach.spawns), ..exchange });
-                let number = *reach.spawns as usize;
-                talk.note = Some(Event::Spawn { session: reach.id, exchange: number });
+                *context.spawns = context.spawns.wrapping_add(1);
+                state.push_reply(PendingReply {
+                    response: Response::Spawn(*context.spawns),
+                    ..exchange
+                });
+                let number = *context.spawns as usize;
+                state.event = Some(Event::Spawn { session: context.id, exchange: number });
                 // It stays in the inbox until the owner has seen it.
-                talk.held = Some(bytes.len());
-                return Told::NOTHING;
+                state.held_len = Some(bytes.len());
+                return Outcome::NOTHING;
             }
-            owed.refuse(&Reason::Lacking { field: "program" });
+            response.refuse(&Reason::Lacking { field: "program" });
         }
         (_, Request::Publish { service, port }) if parts::NAMES => {
-            *owed = publish(reach.names, *service, *port, (own, rank));
+            *response = publish(context.names, *service, *port, (own, rank));
             #[cfg(feature = "pmix")]
             {
-                effect = Effect::Published;
+                wake = Wake::Published;
             }
         }
         (_, Request::Unpublish { service }) if parts::NAMES => {
-            *owed = unpublish(reach.names, *service);
+            *response = unpublish(context.names, *service);
         }
         (_, Request::Lookup { service }) if parts::NAMES => {
-            *owed = look_up(reach.names, *service);
+            *response = look_up(context.names, *service);
         }
-        (_, Request::Connect { job }) if parts::CIRCLES => {
-            *owed = connect(reach.jobs, own, *job, true);
+        (_, Request::Connect { job }) if parts::CONNECT => {
+            *response = connect(context.jobs, own, *job, true);
         }
-        (_, Request::Disconnect { job }) if parts::CIRCLES => {
-            *owed = connect(reach.jobs, own, *job, false);
+        (_, Request::Disconnect { job }) if parts::CONNECT => {
+            *response = connect(context.jobs, own, *job, false);
         }
-        (_, Request::GetAll { job }) if parts::CIRCLES => {
-            *owed = get_all(reach.jobs, (own, rank), *job);
+        (_, Request::GetAll { job }) if parts::CONNECT => {
+            *response = get_all(context.jobs, (own, rank), *job);
         }
-        (_, Request::PutAll { job, pairs }) if parts::CIRCLES => {
-            return talk.announce(reach.jobs, exchange.question, *job, *pairs);
+        (_, Request::PutAll { job, pairs }) if parts::CONNECT => {
+            return state.start_put_all(context.jobs, exchange.header, *job, *pairs);
         }
-        (_, Request::PutPair { key, value }) if parts::CIRCLES => {
-            return talk.take_pair(reach.jobs, exchange.question, *key, *value);
+        (_, Request::PutPair { key, value }) if parts::CONNECT => {
+            return state.put_pair(context.jobs, exchange.header, *key, *value);
         }
         (_, Request::Get { place: Place::Job(Some(name)), key, .. })
-            if parts::CIRCLES && *name != *job.name().as_bytes() =>
+            if parts::CONNECT && *name != *job.name().as_bytes() =>
         {
-            *owed = get_foreign(reach.jobs, own, *name, *key);
+            *response = get_foreign(context.jobs, own, *name, *key);
         }
         (_, request) => {
-            let note = &mut talk.note;
-            effect = job.request(Turn { job: own, rank, now: reach.now, owed, note }, request);
+            let event = &mut state.event;
+            wake = job.request(
+                RequestContext { job: own, rank, now: context.now, response, event },
+                request,
+            );
         }
     }
-    Told { effect, at: talk.owe(exchange) }
+    Outcome { wake, at: state.push_reply(exchange) }
 }
 
 /// Takes up the end of the stream.
 ///
 /// Errors: [`PeerError::LeftEarly`] after `init` and before `finalize`.
-pub(super) fn end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<Exchange>>(
-    talk: &mut Talk<X>,
+pub(super) fn handle_end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<PendingReply>>(
+    state: &mut SessionState<X>,
     job: Option<&mut Job<K, M>>,
 ) -> Result<(), PeerError> {
-    let was = core::mem::replace(&mut talk.stage, Stage::Ended);
-    match (was, talk.rank, job) {
-        (Stage::Open, Some(rank), Some(job)) => {
+    let was = core::mem::replace(&mut state.phase, SessionPhase::Ended);
+    match (was, state.rank, job) {
+        (SessionPhase::Open, Some(rank), Some(job)) => {
             job.advance(rank, Phase::Lost);
             Err(PeerError::LeftEarly)
         }
-        (Stage::Fresh, Some(rank), Some(job)) => {
-            job.sever(rank);
+        (SessionPhase::Fresh, Some(rank), Some(job)) => {
+            job.mark_disconnected(rank);
             Ok(())
         }
         _ => Ok(()),
     }
 }
 
-impl<X: Slots<Exchange>> Talk<X> {
+impl<X: Slots<PendingReply>> SessionState<X> {
     /// Ends the session by the peer's fault, with an explanation owed.
-    pub(super) fn break_off(&mut self, question: Question, error: PeerError) -> Told {
+    pub(super) fn fail(&mut self, header: RequestHeader, error: PeerError) -> Outcome {
         let reason = match error {
             PeerError::Malformed(bad) => Reason::Malformed { at: bad.at, expected: bad.expected },
             PeerError::MessageTooLong { limit_bytes } => {
@@ -228,50 +233,50 @@ impl<X: Slots<Exchange>> Talk<X> {
                 Reason::Version { newest: (NEWEST.major, NEWEST.minor), rank }
             }
             // What only a caller can do.
-            PeerError::OutOfOrder { expected, .. } if parts::DIAL => {
+            PeerError::OutOfOrder { expected, .. } if parts::LISTEN => {
                 Reason::OutOfOrder { expected }
             }
-            PeerError::UnknownPeer { .. } if parts::DIAL => Reason::NoSuch { what: "rank" },
-            PeerError::AlreadyConnected { .. } if parts::DIAL => {
+            PeerError::UnknownPeer { .. } if parts::LISTEN => Reason::NoSuch { what: "rank" },
+            PeerError::AlreadyConnected { .. } if parts::LISTEN => {
                 Reason::Exists { what: "a session of this rank" }
             }
-            PeerError::TimedOut if parts::DIAL => {
+            PeerError::TimedOut if parts::LISTEN => {
                 Reason::OutOfOrder { expected: "initack in time" }
             }
             _ => Reason::Unproven,
         };
-        self.owe(Exchange { question, owed: Owed::refused(reason) });
-        self.stage = Stage::Broken(error);
+        self.push_reply(PendingReply { header, response: Response::refused(reason) });
+        self.phase = SessionPhase::Broken(error);
         // Whoever has failed is not late as well: the first error stays.
         self.deadline = None;
-        Told::NOTHING
+        Outcome::NOTHING
     }
 
     /// Ends the session because of bytes that are no message.
-    pub(super) fn give_up(&mut self, dialect: Dialect, error: PeerError) -> Told {
-        self.break_off(Question::unread(Verb::Unknown, dialect), error)
+    pub(super) fn fail_unread(&mut self, dialect: Dialect, error: PeerError) -> Outcome {
+        self.fail(RequestHeader::unread(Verb::Unknown, dialect), error)
     }
 
     /// A caller must say who it is: in PMI-1 with `initack`, in PMI-2 with `fullinit`, before
     /// which only the versions are agreed on.
-    fn greet<K, M, J>(
+    fn identify_peer<K, M, J>(
         &mut self,
-        reach: &mut Reach<'_, J, K>,
-        question: Question,
+        context: &mut Context<'_, J, K>,
+        header: RequestHeader,
         request: &Request<'_>,
-    ) -> Told
+    ) -> Outcome
     where
         K: Kvs,
         M: AsRef<[Member]> + AsMut<[Member]>,
         J: Slots<Job<K, M>>,
     {
-        let Some(job) = reach.jobs.get_mut(self.job.0 as usize) else { return Told::NOTHING };
+        let Some(job) = context.jobs.get_mut(self.job.0 as usize) else { return Outcome::NOTHING };
         let claimed = match *request {
             Request::InitAck { id } => {
-                let rank = job.identified(id);
+                let rank = job.find_token(id);
                 // Without a secret of its own, a number that anybody can guess proves nothing.
                 if self.challenge.is_some() && !rank.is_some_and(|rank| job.has_token(rank)) {
-                    return self.break_off(question, PeerError::Unproven);
+                    return self.fail(header, PeerError::Unproven);
                 }
                 rank.ok_or(id)
             }
@@ -280,16 +285,16 @@ impl<X: Slots<Exchange>> Talk<X> {
                     in_job(job, rank)
                 } else if method.is_some_and(|method| method == *auth::METHOD) {
                     self.claimed = Some(rank);
-                    self.owe(Exchange { question, owed: Owed::Challenge });
-                    return Told::NOTHING;
+                    self.push_reply(PendingReply { header, response: Response::Challenge });
+                    return Outcome::NOTHING;
                 } else {
-                    return self.break_off(question, PeerError::Unproven);
+                    return self.fail(header, PeerError::Unproven);
                 }
             }
             Request::FullInit { rank: None, .. } => {
                 let got = "fullinit without the number of a rank";
                 let expected = "a number in pmirank";
-                return self.break_off(question, PeerError::OutOfOrder { got, expected });
+                return self.fail(header, PeerError::OutOfOrder { got, expected });
             }
             Request::Proof { digits } => {
                 // Taken, not lent: a nonce is good for one answer.
@@ -297,138 +302,144 @@ impl<X: Slots<Exchange>> Talk<X> {
                 let digits = digits.as_plain().unwrap_or(b"");
                 match (challenge, claimed) {
                     (Some(challenge), Some(rank)) if challenge.is_met(digits) => in_job(job, rank),
-                    _ => return self.break_off(question, PeerError::Unproven),
+                    _ => return self.fail(header, PeerError::Unproven),
                 }
             }
             Request::OutOfBand { id, signal, version } => {
-                let found = id.and_then(|id| identified(reach.jobs, self.job, id));
+                let found = id.and_then(|id| find_by_token(context.jobs, self.job, id));
                 let has_token = |(job, rank): (JobId, Rank)| {
-                    reach.jobs.get(job.0 as usize).is_some_and(|job| job.has_token(rank))
+                    context.jobs.get(job.0 as usize).is_some_and(|job| job.has_token(rank))
                 };
                 if self.challenge.is_some() && !found.is_some_and(has_token) {
-                    return self.break_off(question, PeerError::Unproven);
+                    return self.fail(header, PeerError::Unproven);
                 }
                 let Some((found, rank)) = found else {
                     let id = id.unwrap_or(u64::MAX);
-                    return self.break_off(question, PeerError::UnknownPeer { id });
+                    return self.fail(header, PeerError::UnknownPeer { id });
                 };
                 self.job = found;
-                let Some(job) = reach.jobs.get_mut(found.0 as usize) else {
-                    return Told::NOTHING;
+                let Some(job) = context.jobs.get_mut(found.0 as usize) else {
+                    return Outcome::NOTHING;
                 };
                 let signal = signal.map(|signal| Word::new(signal.as_plain().unwrap_or(b"")));
-                let listener = Listener { session: reach.id, version, signal };
+                let listener = MemberListener { session: context.id, version, signal };
                 job.listen(rank, listener);
-                self.stage = Stage::Listening;
+                self.phase = SessionPhase::Listening;
                 self.deadline = None;
-                self.owe(Exchange { question, owed: Owed::Version(version) });
-                return Told::NOTHING;
+                self.push_reply(PendingReply { header, response: Response::Version(version) });
+                return Outcome::NOTHING;
             }
             Request::Init { version } if version.major == 2 => {
-                let Some(agreed) = self.agree(version, question.dialect) else {
-                    return self.break_off(question, unspoken(version));
+                let Some(agreed) = self.agree(version, header.dialect) else {
+                    return self.fail(header, unsupported_version(version));
                 };
-                self.owe(Exchange { question, owed: Owed::Version(agreed) });
-                return Told::NOTHING;
+                self.push_reply(PendingReply { header, response: Response::Version(agreed) });
+                return Outcome::NOTHING;
             }
             _ => {
-                let got = names::spoken(question.verb);
+                let got = names::spoken(header.verb);
                 let expected = if self.version.is_some() { "fullinit" } else { "initack" };
-                return self.break_off(question, PeerError::OutOfOrder { got, expected });
+                return self.fail(header, PeerError::OutOfOrder { got, expected });
             }
         };
         let rank = match claimed {
             Ok(rank) => rank,
-            Err(id) => return self.break_off(question, PeerError::UnknownPeer { id }),
+            Err(id) => return self.fail(header, PeerError::UnknownPeer { id }),
         };
-        if job.connect(rank, reach.id).is_none() {
-            return self.break_off(question, PeerError::AlreadyConnected { rank: rank.0 });
+        if job.connect(rank, context.id).is_none() {
+            return self.fail(header, PeerError::AlreadyConnected { rank: rank.0 });
         }
-        if self.stage == Stage::Open {
+        if self.phase == SessionPhase::Open {
             job.advance(rank, Phase::Open);
         }
-        job.hear(rank, question.verb, reach.now);
+        job.record_message(rank, header.verb, context.now);
         self.rank = Some(rank);
         self.deadline = None;
         // The proof completes the opening, so it is the opening that is answered.
-        let verb = if question.verb == Verb::Proof { Verb::FullInit } else { question.verb };
-        self.owe(Exchange { question: Question { verb, ..question }, owed: Owed::Identity });
-        self.note = Some(Event::Joined { job: self.job, rank });
-        Told::NOTHING
+        let verb = if header.verb == Verb::Proof { Verb::FullInit } else { header.verb };
+        self.push_reply(PendingReply {
+            header: RequestHeader { verb, ..header },
+            response: Response::Identity,
+        });
+        self.event = Some(Event::Joined { job: self.job, rank });
+        Outcome::NOTHING
     }
 
     /// A client asks for a version: it gets the highest that both ends speak, if there is one.
     fn agree(&mut self, asked: Version, dialect: Dialect) -> Option<Version> {
-        let is_own = parts::OWN_FRAMES && dialect == Dialect::Own;
+        let is_own = parts::BINARY && dialect == Dialect::Binary;
         let agreed = match asked {
             // Whoever speaks our frames speaks nothing else, and nobody else may ask for them.
-            Version::OWN if is_own => Version::OWN,
-            _ if is_own || asked == Version::OWN => return None,
+            Version::BINARY if is_own => Version::BINARY,
+            _ if is_own || asked == Version::BINARY => return None,
             // Answered with what was asked for, capped: Flux's client refuses 1.2.
             Version { major: 1, minor: 0 | 1 } => Version::V1_1,
             Version { major: 1, .. } if parts::GROUPS => Version::V1_2,
             Version { major: 1, .. } => Version::V1_1,
-            Version { major: 2, .. } if parts::FRAMES => NEWEST,
+            Version { major: 2, .. } if parts::PMI2 => NEWEST,
             _ => return None,
         };
-        self.stage = Stage::Open;
+        self.phase = SessionPhase::Open;
         self.version = Some(agreed);
         Some(agreed)
     }
 
     /// Pairs for a space are announced; one answer comes after the last.
-    fn announce<K: Kvs, M: AsRef<[Member]>>(
+    fn start_put_all<K: Kvs, M: AsRef<[Member]>>(
         &mut self,
         jobs: &impl Slots<Job<K, M>>,
-        question: Question,
+        header: RequestHeader,
         name: Text<'_>,
         pairs: u32,
-    ) -> Told {
+    ) -> Outcome {
         // A job that cannot be reached is told after the last pair, like every other refusal.
-        let (job, owed) = match reachable(jobs, self.job, name) {
-            Some(job) => (job, Owed::Done),
-            None => (self.job, Owed::refused(Reason::NoSuch { what: "connected job" })),
+        let (job, response) = match reachable(jobs, self.job, name) {
+            Some(job) => (job, Response::Done),
+            None => (self.job, Response::refused(Reason::NoSuch { what: "connected job" })),
         };
         if pairs == 0 {
-            self.owe(Exchange { question, owed });
+            self.push_reply(PendingReply { header, response });
         } else {
-            self.announced = Some(Announced { question, job, left: pairs, owed });
+            self.put_all = Some(PutAllState { header, job, left: pairs, response });
         }
-        Told::NOTHING
+        Outcome::NOTHING
     }
 
     /// One of the pairs that were announced.
-    fn take_pair<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
+    fn put_pair<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
         &mut self,
         jobs: &mut impl Slots<Job<K, M>>,
-        question: Question,
+        header: RequestHeader,
         key: Text<'_>,
         value: Text<'_>,
-    ) -> Told {
-        let Some(mut announced) = self.announced.take() else {
-            let owed = Owed::refused(Reason::OutOfOrder { expected: "kvs-putall" });
-            self.owe(Exchange { question, owed });
-            return Told::NOTHING;
+    ) -> Outcome {
+        let Some(mut announced) = self.put_all.take() else {
+            let response = Response::refused(Reason::OutOfOrder { expected: "kvs-putall" });
+            self.push_reply(PendingReply { header, response });
+            return Outcome::NOTHING;
         };
         // The first refusal holds, and nothing is stored after it.
-        if announced.owed == Owed::Done {
-            announced.owed = match jobs.get_mut(announced.job.0 as usize) {
-                Some(job) => job.copy_in(key, value),
-                None => Owed::refused(Reason::NoSuch { what: "job" }),
+        if announced.response == Response::Done {
+            announced.response = match jobs.get_mut(announced.job.0 as usize) {
+                Some(job) => job.put_visible(key, value),
+                None => Response::refused(Reason::NoSuch { what: "job" }),
             };
         }
         announced.left = announced.left.saturating_sub(1);
         if announced.left == 0 {
-            self.owe(Exchange { question: announced.question, owed: announced.owed });
+            self.push_reply(PendingReply {
+                header: announced.header,
+                response: announced.response,
+            });
         } else {
-            self.announced = Some(announced);
+            self.put_all = Some(announced);
         }
-        Told::NOTHING
+        Outcome::NOTHING
     }
 }
 
 /// What a peer has done that asks for a version that nobody speaks.
-const fn unspoken(asked: Version) -> PeerError {
+const fn unsupported_version(asked: Version) -> PeerError {
     PeerError::Version { major: asked.major, minor: asked.minor }
 }
 
@@ -439,12 +450,12 @@ fn in_job<K, M: AsRef<[Member]>>(job: &Job<K, M>, rank: u32) -> Result<Rank, u64
 
 /// Whose identity this is: somebody's of the job at whose address it was said, or of another job whose
 /// members have numbers of their own.
-fn identified<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
+fn find_by_token<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     jobs: &impl Slots<Job<K, M>>,
     home: JobId,
     id: u64,
 ) -> Option<(JobId, Rank)> {
-    let of = |job: JobId| Some((job, jobs.get(job.0 as usize)?.identified(id)?));
+    let of = |job: JobId| Some((job, jobs.get(job.0 as usize)?.find_token(id)?));
     let has_token = |(job, rank): &(JobId, Rank)| {
         jobs.get(job.0 as usize).is_some_and(|job| job.has_token(*rank))
     };
@@ -455,7 +466,7 @@ fn identified<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
 /// The start of what a member says. Only frames double bytes.
 fn excerpt(text: Text<'_>) -> Excerpt {
     match text.as_plain() {
-        None if parts::FRAMES => Excerpt::new(text.bytes()),
+        None if parts::PMI2 => Excerpt::new(text.bytes()),
         plain => Excerpt::new(plain.unwrap_or(b"").iter().copied()),
     }
 }

@@ -1,6 +1,6 @@
 //! What the memory of a server is made of.
 
-use super::{Exchange, Job, Member, Session};
+use super::{Job, Member, PendingReply, Session};
 use crate::storage::{Buffer, Slots};
 use crate::store::Kvs;
 use core::marker::PhantomData;
@@ -11,7 +11,7 @@ pub trait Storage {
     /// the server hold; [`MESSAGE_BYTES`](crate::limits::MESSAGE_BYTES) is enough for all but spawn.
     type Inbox: Buffer + 'static;
     /// Holds what one session is owed: one place for PMI-1.1, one for each thread of later ones.
-    type Exchanges: Slots<Exchange> + 'static;
+    type Exchanges: Slots<PendingReply> + 'static;
     /// Holds the sessions.
     type Sessions: Slots<Session<Self::Inbox, Self::Exchanges>>;
     /// Holds the keys and values of a job, and the published names.
@@ -30,14 +30,14 @@ pub trait Storage {
 /// ```
 /// use pmi_core::limits::MESSAGE_BYTES;
 /// use pmi_core::server::{Arrays, Member, Server};
-/// use pmi_core::store::{Arena, Place};
+/// use pmi_core::store::{Arena, ArenaCell};
 ///
 /// type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-/// type Store = Arena<[Place; 32], [u8; 4096]>;
+/// type Store = Arena<[ArenaCell; 32], [u8; 4096]>;
 /// // Eight ranks of one job, of which each asks one thing at a time.
 /// type Board = Arrays<Inbox, Store, [Member; 8], 8, 1, 1>;
 ///
-/// let names = Arena::new([Place::FREE; 32], [0; 4096]);
+/// let names = Arena::new([ArenaCell::FREE; 32], [0; 4096]);
 /// let server = Server::<Board>::new([const { None }; 8], [const { None }; 1], names);
 /// ```
 #[derive(Debug)]
@@ -53,8 +53,8 @@ where
     M: AsRef<[Member]> + AsMut<[Member]>,
 {
     type Inbox = I;
-    type Exchanges = [Option<Exchange>; EXCHANGES];
-    type Sessions = [Option<Session<I, [Option<Exchange>; EXCHANGES]>>; SESSIONS];
+    type Exchanges = [Option<PendingReply>; EXCHANGES];
+    type Sessions = [Option<Session<I, [Option<PendingReply>; EXCHANGES]>>; SESSIONS];
     type Kvs = K;
     type Members = M;
     type Jobs = [Option<Job<K, M>>; JOBS];

@@ -1,6 +1,6 @@
 //! A key-value space in two lent slices: no heap, no limit but their size.
 
-use super::kvs::{Entry, EntryId, Kvs, NoRoom, Shelf, Stamp};
+use super::kvs::{Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
 use crate::ids::Rank;
 use crate::storage::{copy, move_down};
 
@@ -22,11 +22,11 @@ pub struct Arena<P, B> {
 
 /// A place for one entry.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
-    state: State,
+pub struct ArenaCell {
+    state: CellState,
     hash: u32,
-    shelf: Shelf,
-    stamp: Stamp,
+    shelf: Keyspace,
+    stamp: Visibility,
     /// Where its record begins.
     offset: usize,
     key_len: usize,
@@ -34,21 +34,21 @@ pub struct Place {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CellState {
     Free,
     /// Was used: a search goes on past it.
     Left,
     Used,
 }
 
-impl Place {
+impl ArenaCell {
     /// A place that is not in use, to build tables of.
     pub const FREE: Self = Self {
-        state: State::Free,
+        state: CellState::Free,
         hash: 0,
-        shelf: Shelf::Space,
+        shelf: Keyspace::Space,
         // Nobody's. All zeros, so that a table of them takes no room in an image.
-        stamp: Stamp { by: Rank(0), epoch: 0 },
+        stamp: Visibility { writer: Rank(0), fence: 0 },
         offset: 0,
         key_len: 0,
         value_len: 0,
@@ -57,10 +57,10 @@ impl Place {
 
 impl<P, B> Arena<P, B>
 where
-    P: AsRef<[Place]> + AsMut<[Place]>,
+    P: AsRef<[ArenaCell]> + AsMut<[ArenaCell]>,
     B: AsRef<[u8]> + AsMut<[u8]>,
 {
-    /// Makes an empty space over `places`, which must be [`Place::FREE`], and `bytes`.
+    /// Makes an empty space over `places`, which must be [`ArenaCell::FREE`], and `bytes`.
     pub const fn new(places: P, bytes: B) -> Self {
         Self { places, bytes, tail: 0, dead: 0 }
     }
@@ -75,12 +75,12 @@ where
         HEADER + key_len + value_len
     }
 
-    fn place(&self, index: usize) -> Option<&Place> {
-        self.places.as_ref().get(index).filter(|place| place.state == State::Used)
+    fn place(&self, index: usize) -> Option<&ArenaCell> {
+        self.places.as_ref().get(index).filter(|place| place.state == CellState::Used)
     }
 
     /// Key and value of an entry.
-    fn pair(&self, place: &Place) -> Option<(&[u8], &[u8])> {
+    fn pair(&self, place: &ArenaCell) -> Option<(&[u8], &[u8])> {
         let start = place.offset + HEADER;
         let end = start + place.key_len + place.value_len;
         self.bytes.as_ref().get(start..end)?.split_at_checked(place.key_len)
@@ -89,17 +89,17 @@ where
     /// The place of `key` and true, or else the first one that could take it: none of the table if
     /// there is none.
     #[inline(never)]
-    fn search(&self, shelf: Shelf, key: &[u8], hash: u32) -> (usize, bool) {
+    fn search(&self, shelf: Keyspace, key: &[u8], hash: u32) -> (usize, bool) {
         let places = self.places.as_ref();
         let mut index = (hash as usize).checked_rem(places.len()).unwrap_or(0);
         let mut free = places.len();
         for _ in places {
             let Some(place) = places.get(index) else { break };
-            if place.state != State::Used {
+            if place.state != CellState::Used {
                 if free == places.len() {
                     free = index;
                 }
-                if place.state == State::Free {
+                if place.state == CellState::Free {
                     break;
                 }
             } else if place.hash == hash
@@ -170,16 +170,16 @@ where
 
 impl<P, B> Kvs for Arena<P, B>
 where
-    P: AsRef<[Place]> + AsMut<[Place]>,
+    P: AsRef<[ArenaCell]> + AsMut<[ArenaCell]>,
     B: AsRef<[u8]> + AsMut<[u8]>,
 {
     fn put(
         &mut self,
-        shelf: Shelf,
+        shelf: Keyspace,
         key: &[u8],
         value: &[u8],
-        stamp: Stamp,
-    ) -> Result<(EntryId, Option<Stamp>), NoRoom> {
+        stamp: Visibility,
+    ) -> Result<(EntryId, Option<Visibility>), NoRoom> {
         let hash = hash(shelf, key);
         let (index, is_found) = self.search(shelf, key, hash);
         let place = *self.places.as_ref().get(index).ok_or(NoRoom)?;
@@ -204,13 +204,13 @@ where
             }
             self.append(number, key, value).ok_or(NoRoom)?
         };
-        let (state, key_len, value_len) = (State::Used, key.len(), value.len());
+        let (state, key_len, value_len) = (CellState::Used, key.len(), value.len());
         *self.places.as_mut().get_mut(index).ok_or(NoRoom)? =
-            Place { state, hash, shelf, stamp, offset, key_len, value_len };
+            ArenaCell { state, hash, shelf, stamp, offset, key_len, value_len };
         Ok((EntryId(number), is_found.then_some(place.stamp)))
     }
 
-    fn find(&self, shelf: Shelf, key: &[u8]) -> Option<EntryId> {
+    fn find(&self, shelf: Keyspace, key: &[u8]) -> Option<EntryId> {
         let (index, is_found) = self.search(shelf, key, hash(shelf, key));
         if is_found { Some(EntryId(u32::try_from(index).ok()?)) } else { None }
     }
@@ -218,10 +218,10 @@ where
     fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
         let place = self.place(id.0 as usize)?;
         let (key, value) = self.pair(place)?;
-        Some(Entry { shelf: place.shelf, key, value, stamp: place.stamp })
+        Some(Entry { keyspace: place.shelf, key, value, visibility: place.stamp })
     }
 
-    fn restamp(&mut self, id: EntryId, stamp: Stamp) {
+    fn set_visibility(&mut self, id: EntryId, stamp: Visibility) {
         if let Some(place) = self.places.as_mut().get_mut(id.0 as usize) {
             place.stamp = stamp;
         }
@@ -231,7 +231,7 @@ where
         let Some(offset) = self.place(id.0 as usize).map(|place| place.offset) else { return };
         self.kill(offset);
         if let Some(place) = self.places.as_mut().get_mut(id.0 as usize) {
-            place.state = State::Left;
+            place.state = CellState::Left;
         }
     }
 
@@ -254,14 +254,14 @@ where
     }
 }
 
-fn hash(shelf: Shelf, key: &[u8]) -> u32 {
+fn hash(shelf: Keyspace, key: &[u8]) -> u32 {
     let shelf = match shelf {
-        Shelf::Space => 0,
-        Shelf::Attributes => 1,
-        Shelf::Names => 2,
-        Shelf::Ring(turn) => 3 + u32::from(turn),
-        Shelf::Groups => 5,
-        Shelf::Node(node) => node.wrapping_add(6),
+        Keyspace::Space => 0,
+        Keyspace::Attributes => 1,
+        Keyspace::Names => 2,
+        Keyspace::Ring(turn) => 3 + u32::from(turn),
+        Keyspace::Groups => 5,
+        Keyspace::Node(node) => node.wrapping_add(6),
     };
     // FNV-1a: short keys, no table, the same on every machine.
     let start = 0x811c_9dc5 ^ shelf;

@@ -15,20 +15,20 @@ pub trait Kvs {
     /// Errors: [`NoRoom`], and what was there before is still there.
     fn put(
         &mut self,
-        shelf: Shelf,
+        shelf: Keyspace,
         key: &[u8],
         value: &[u8],
-        stamp: Stamp,
-    ) -> Result<(EntryId, Option<Stamp>), NoRoom>;
+        stamp: Visibility,
+    ) -> Result<(EntryId, Option<Visibility>), NoRoom>;
 
     /// Finds the entry of `key`.
-    fn find(&self, shelf: Shelf, key: &[u8]) -> Option<EntryId>;
+    fn find(&self, shelf: Keyspace, key: &[u8]) -> Option<EntryId>;
 
     /// Lends an entry.
     fn entry(&self, id: EntryId) -> Option<Entry<'_>>;
 
     /// Changes the stamp of an entry.
-    fn restamp(&mut self, id: EntryId, stamp: Stamp);
+    fn set_visibility(&mut self, id: EntryId, stamp: Visibility);
 
     /// Forgets an entry.
     fn remove(&mut self, id: EntryId);
@@ -39,7 +39,7 @@ pub trait Kvs {
 
 /// What kind of thing a key names; the same key may stand on several shelves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Shelf {
+pub enum Keyspace {
     /// The job's key-value space.
     Space,
     /// What the process manager says about the job.
@@ -56,12 +56,12 @@ pub enum Shelf {
 
 /// Who stored an entry, and from when on others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct Visibility {
     /// Who stored it.
-    pub by: Rank,
+    pub writer: Rank,
     /// The fence that makes it visible: number N stands for the end of the Nth fence, 0 for
     /// "always".
-    pub epoch: u32,
+    pub fence: u32,
 }
 
 /// Which entry.
@@ -72,25 +72,25 @@ pub struct EntryId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// Where it stands.
-    pub shelf: Shelf,
+    pub keyspace: Keyspace,
     /// Its key.
     pub key: &'a [u8],
     /// Its value.
     pub value: &'a [u8],
     /// Who stored it and from when on it is seen.
-    pub stamp: Stamp,
+    pub visibility: Visibility,
 }
 
 /// The memory that was lent is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
-impl Stamp {
+impl Visibility {
     /// The stamp of what the process manager says itself.
-    pub const MANAGER: Self = Self { by: Rank(u32::MAX), epoch: 0 };
+    pub const MANAGER: Self = Self { writer: Rank(u32::MAX), fence: 0 };
 
     /// Whether `rank` sees the entry after `fences` fences have ended.
     pub fn is_visible(self, rank: Rank, fences: u32) -> bool {
-        self.epoch <= fences || self.by == rank
+        self.fence <= fences || self.writer == rank
     }
 }

@@ -4,9 +4,9 @@ mod arena;
 mod fence;
 mod kvs;
 
-pub use arena::{Arena, Place};
+pub use arena::{Arena, ArenaCell};
 pub use fence::Fence;
-pub use kvs::{Entry, EntryId, Kvs, NoRoom, Shelf, Stamp};
+pub use kvs::{Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
 
 #[cfg(test)]
 mod tests;

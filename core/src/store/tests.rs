@@ -5,54 +5,54 @@ use std::format;
 use std::string::String;
 use std::vec::Vec;
 
-type Small = Arena<[Place; 8], [u8; 200]>;
+type Small = Arena<[ArenaCell; 8], [u8; 200]>;
 
-const BY: Stamp = Stamp { by: Rank(3), epoch: 1 };
+const BY: Visibility = Visibility { writer: Rank(3), fence: 1 };
 
 fn small() -> Small {
-    Arena::new([Place::FREE; 8], [0; 200])
+    Arena::new([ArenaCell::FREE; 8], [0; 200])
 }
 
-fn value<K: Kvs>(kvs: &K, shelf: Shelf, key: &str) -> Option<Vec<u8>> {
+fn value<K: Kvs>(kvs: &K, shelf: Keyspace, key: &str) -> Option<Vec<u8>> {
     Some(kvs.entry(kvs.find(shelf, key.as_bytes())?)?.value.to_vec())
 }
 
 #[test]
 fn a_key_is_found_on_its_own_shelf_only() {
     let mut kvs = small();
-    kvs.put(Shelf::Space, b"k", b"1", BY).unwrap();
-    kvs.put(Shelf::Node(0), b"k", b"2", BY).unwrap();
-    kvs.put(Shelf::Node(1), b"k", b"3", BY).unwrap();
-    assert_eq!(value(&kvs, Shelf::Space, "k").unwrap(), b"1");
-    assert_eq!(value(&kvs, Shelf::Node(1), "k").unwrap(), b"3");
-    assert_eq!(kvs.find(Shelf::Names, b"k"), None);
+    kvs.put(Keyspace::Space, b"k", b"1", BY).unwrap();
+    kvs.put(Keyspace::Node(0), b"k", b"2", BY).unwrap();
+    kvs.put(Keyspace::Node(1), b"k", b"3", BY).unwrap();
+    assert_eq!(value(&kvs, Keyspace::Space, "k").unwrap(), b"1");
+    assert_eq!(value(&kvs, Keyspace::Node(1), "k").unwrap(), b"3");
+    assert_eq!(kvs.find(Keyspace::Names, b"k"), None);
 }
 
 #[test]
 fn a_second_put_replaces_and_tells_of_the_first() {
     let mut kvs = small();
-    let (id, old) = kvs.put(Shelf::Space, b"k", b"long value", BY).unwrap();
-    assert_eq!((kvs.find(Shelf::Space, b"k"), old), (Some(id), None));
-    let other = Stamp { by: Rank(4), epoch: 1 };
-    assert_eq!(kvs.put(Shelf::Space, b"k", b"", other), Ok((id, Some(BY))));
+    let (id, old) = kvs.put(Keyspace::Space, b"k", b"long value", BY).unwrap();
+    assert_eq!((kvs.find(Keyspace::Space, b"k"), old), (Some(id), None));
+    let other = Visibility { writer: Rank(4), fence: 1 };
+    assert_eq!(kvs.put(Keyspace::Space, b"k", b"", other), Ok((id, Some(BY))));
     assert_eq!(
-        kvs.put(Shelf::Space, b"k", b"a value that is much longer", BY),
+        kvs.put(Keyspace::Space, b"k", b"a value that is much longer", BY),
         Ok((id, Some(other)))
     );
-    assert_eq!(kvs.find(Shelf::Space, b"k"), Some(id));
+    assert_eq!(kvs.find(Keyspace::Space, b"k"), Some(id));
     assert_eq!(kvs.entry(id).unwrap().value, b"a value that is much longer");
 }
 
 #[test]
 fn what_does_not_fit_changes_nothing() {
     let mut kvs = small();
-    kvs.put(Shelf::Space, b"k", b"old", BY).unwrap();
-    assert_eq!(kvs.put(Shelf::Space, b"k", &[0; 200], BY), Err(NoRoom));
-    assert_eq!(value(&kvs, Shelf::Space, "k").unwrap(), b"old");
+    kvs.put(Keyspace::Space, b"k", b"old", BY).unwrap();
+    assert_eq!(kvs.put(Keyspace::Space, b"k", &[0; 200], BY), Err(NoRoom));
+    assert_eq!(value(&kvs, Keyspace::Space, "k").unwrap(), b"old");
     for n in 0..7 {
-        kvs.put(Shelf::Space, format!("n{n}").as_bytes(), b"", BY).unwrap();
+        kvs.put(Keyspace::Space, format!("n{n}").as_bytes(), b"", BY).unwrap();
     }
-    assert_eq!(kvs.put(Shelf::Space, b"ninth", b"", BY), Err(NoRoom));
+    assert_eq!(kvs.put(Keyspace::Space, b"ninth", b"", BY), Err(NoRoom));
 }
 
 #[test]
@@ -60,18 +60,18 @@ fn the_last_byte_can_be_used_and_room_comes_back() {
     let mut kvs = small();
     let most = 200 - Small::record_bytes(1, 0);
     for round in 0..5u8 {
-        kvs.put(Shelf::Space, b"k", &[round; 200][..most], BY).unwrap();
+        kvs.put(Keyspace::Space, b"k", &[round; 200][..most], BY).unwrap();
         assert_eq!(kvs.used_bytes(), 200);
-        kvs.remove(kvs.find(Shelf::Space, b"k").unwrap());
-        assert_eq!((kvs.used_bytes(), kvs.find(Shelf::Space, b"k")), (0, None));
+        kvs.remove(kvs.find(Keyspace::Space, b"k").unwrap());
+        assert_eq!((kvs.used_bytes(), kvs.find(Keyspace::Space, b"k")), (0, None));
     }
 }
 
 #[test]
 fn no_memory_at_all_is_no_room() {
     let mut kvs = Arena::new([], []);
-    assert_eq!(kvs.put(Shelf::Space, b"k", b"", BY), Err(NoRoom));
-    assert_eq!(kvs.find(Shelf::Space, b"k"), None);
+    assert_eq!(kvs.put(Keyspace::Space, b"k", b"", BY), Err(NoRoom));
+    assert_eq!(kvs.find(Keyspace::Space, b"k"), None);
     assert_eq!(kvs.next(None), None);
 }
 
@@ -86,12 +86,12 @@ proptest::proptest! {
             match what {
                 0 | 1 => {
                     let new = std::vec![u8::try_from(n % 251).unwrap(); len];
-                    if kvs.put(Shelf::Space, name.as_bytes(), &new, BY).is_ok() {
+                    if kvs.put(Keyspace::Space, name.as_bytes(), &new, BY).is_ok() {
                         model.insert(name, new);
                     }
                 }
                 _ => {
-                    let found = kvs.find(Shelf::Space, name.as_bytes());
+                    let found = kvs.find(Keyspace::Space, name.as_bytes());
                     assert_eq!(found.is_some(), model.remove(&name).is_some());
                     found.into_iter().for_each(|id| kvs.remove(id));
                 }

@@ -1,7 +1,7 @@
 //! Which codec a message belongs to: a value, chosen by its first bytes while the server runs.
 
 use super::pmi2::{self, Semicolons};
-use super::{Framed, frames, pmi1};
+use super::{Framed, binary, pmi1};
 use crate::command::{Answer, Reply, Request, Version};
 use crate::error::{Full, Malformed};
 use crate::parts;
@@ -14,12 +14,12 @@ pub enum Dialect {
     /// PMI-2, and how the peer writes `;`.
     Frames(Semicolons),
     /// Our own frames.
-    Own,
+    Binary,
 }
 
 /// A request, and what the peer calls the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said<'a> {
+pub struct RequestMessage<'a> {
     /// What the peer calls the exchange; empty if it gives no name.
     pub tag: &'a [u8],
     /// The request; an empty line means nothing.
@@ -34,19 +34,19 @@ impl Dialect {
     /// may ask in lines for what frames do not have, and known servers answer. Our own frames are chosen
     /// by the first byte of a conversation, and then there is nothing else.
     pub fn of(bytes: &[u8], version: Option<Version>) -> Self {
-        let has_frames = parts::FRAMES && version.is_some_and(|version| version.major == 2);
+        let has_frames = parts::PMI2 && version.is_some_and(|version| version.major == 2);
         match bytes.first() {
-            _ if parts::OWN_FRAMES && version == Some(Version::OWN) => Self::Own,
-            Some(&frames::MAGIC) if parts::OWN_FRAMES && version.is_none() => Self::Own,
+            _ if parts::BINARY && version == Some(Version::BINARY) => Self::Binary,
+            Some(&binary::MAGIC) if parts::BINARY && version.is_none() => Self::Binary,
             Some(b'c' | b'm') => Self::Lines,
-            _ if has_frames => Self::Frames(pmi2::habit(bytes)),
+            _ if has_frames => Self::Frames(pmi2::detect_semicolons(bytes)),
             _ => Self::Lines,
         }
     }
 
     /// Tells how a message is written by its bytes alone, for whoever reads it out of a record.
-    pub fn told_by(bytes: &[u8]) -> Self {
-        let is_own = bytes.first() == Some(&frames::MAGIC);
+    pub fn detect(bytes: &[u8]) -> Self {
+        let is_own = bytes.first() == Some(&binary::MAGIC);
         Self::of(bytes, (!is_own).then_some(Version::V2_0))
     }
 
@@ -55,9 +55,9 @@ impl Dialect {
     /// Errors: [`Malformed`] as soon as no continuation can be a message.
     pub fn frame_request(self, bytes: &[u8]) -> Result<Framed, Malformed> {
         match self {
-            Self::Own if parts::OWN_FRAMES => frames::frame(bytes),
-            _ if !parts::FRAMES => pmi1::frame_request(bytes),
-            Self::Lines | Self::Own => pmi1::frame_request(bytes),
+            Self::Binary if parts::BINARY => binary::frame(bytes),
+            _ if !parts::PMI2 => pmi1::frame_request(bytes),
+            Self::Lines | Self::Binary => pmi1::frame_request(bytes),
             Self::Frames(_) => pmi2::frame_request(bytes),
         }
     }
@@ -65,17 +65,21 @@ impl Dialect {
     /// Reads one message from a client.
     ///
     /// Errors: [`Malformed`] if it does not begin with a command.
-    pub fn read_request(self, message: &[u8]) -> Result<Said<'_>, Malformed> {
+    pub fn read_request(self, message: &[u8]) -> Result<RequestMessage<'_>, Malformed> {
         match self {
-            Self::Own if parts::OWN_FRAMES => {
-                let (tag, request) = frames::read_request(message)?;
-                Ok(Said { tag, request: Some(request) })
+            Self::Binary if parts::BINARY => {
+                let (tag, request) = binary::read_request(message)?;
+                Ok(RequestMessage { tag, request: Some(request) })
             }
-            _ if !parts::FRAMES => Ok(Said { tag: b"", request: pmi1::read_request(message)? }),
-            Self::Lines | Self::Own => Ok(Said { tag: b"", request: pmi1::read_request(message)? }),
+            _ if !parts::PMI2 => {
+                Ok(RequestMessage { tag: b"", request: pmi1::read_request(message)? })
+            }
+            Self::Lines | Self::Binary => {
+                Ok(RequestMessage { tag: b"", request: pmi1::read_request(message)? })
+            }
             Self::Frames(_) => {
                 let (tag, request) = pmi2::read_request(message)?;
-                Ok(Said { tag, request: Some(request) })
+                Ok(RequestMessage { tag, request: Some(request) })
             }
         }
     }
@@ -83,7 +87,7 @@ impl Dialect {
     /// Whether every text of an answer can be said whole.
     pub(crate) fn carries(self, answer: &Answer<'_>) -> bool {
         match self {
-            Self::Frames(semicolons) if parts::FRAMES => pmi2::carries(answer, semicolons),
+            Self::Frames(semicolons) if parts::PMI2 => pmi2::carries(answer, semicolons),
             _ => true,
         }
     }
@@ -98,9 +102,9 @@ impl Dialect {
         out: &mut [u8],
     ) -> Result<usize, Full> {
         match self {
-            Self::Own if parts::OWN_FRAMES => frames::write_reply(reply, out),
-            _ if !parts::FRAMES => pmi1::write_reply(reply, word, out),
-            Self::Lines | Self::Own => pmi1::write_reply(reply, word, out),
+            Self::Binary if parts::BINARY => binary::write_reply(reply, out),
+            _ if !parts::PMI2 => pmi1::write_reply(reply, word, out),
+            Self::Lines | Self::Binary => pmi1::write_reply(reply, word, out),
             Self::Frames(semicolons) => pmi2::write_reply(reply, word, semicolons, out),
         }
     }

@@ -14,7 +14,7 @@ pub const PROCESS_MAPPING: &[u8] = b"PMI_process_mapping";
 
 /// One block of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct MappingBlock {
     /// First node.
     pub node: u32,
     /// How many nodes.
@@ -71,12 +71,12 @@ pub fn node_ranks(text: &[u8], size: u32, rank: u32) -> Option<impl Iterator<Ite
 
 /// Ranks in a row on one node.
 #[derive(Clone, Copy)]
-struct Run {
+struct MappingRun {
     node: u32,
     ranks: u32,
 }
 
-fn runs(nodes: impl Iterator<Item = u32>) -> impl Iterator<Item = Run> {
+fn runs(nodes: impl Iterator<Item = u32>) -> impl Iterator<Item = MappingRun> {
     let mut nodes = nodes.peekable();
     core::iter::from_fn(move || {
         let node = nodes.next()?;
@@ -84,15 +84,15 @@ fn runs(nodes: impl Iterator<Item = u32>) -> impl Iterator<Item = Run> {
         while nodes.next_if_eq(&node).is_some() {
             ranks += 1;
         }
-        Some(Run { node, ranks })
+        Some(MappingRun { node, ranks })
     })
 }
 
 /// Joins runs of equal length on nodes that follow each other.
-fn blocks(runs: impl Iterator<Item = Run>) -> impl Iterator<Item = Block> {
+fn blocks(runs: impl Iterator<Item = MappingRun>) -> impl Iterator<Item = MappingBlock> {
     let mut runs = runs.peekable();
     core::iter::from_fn(move || {
-        let Run { node, ranks } = runs.next()?;
+        let MappingRun { node, ranks } = runs.next()?;
         let mut nodes = 1;
         while runs
             .next_if(|run| run.ranks == ranks && Some(run.node) == node.checked_add(nodes))
@@ -100,7 +100,7 @@ fn blocks(runs: impl Iterator<Item = Run>) -> impl Iterator<Item = Block> {
         {
             nodes += 1;
         }
-        Some(Block { node, nodes, ranks })
+        Some(MappingBlock { node, nodes, ranks })
     })
 }
 
@@ -111,9 +111,9 @@ struct BlockReader<'a> {
 }
 
 impl Iterator for BlockReader<'_> {
-    type Item = Option<Block>;
+    type Item = Option<MappingBlock>;
 
-    fn next(&mut self) -> Option<Option<Block>> {
+    fn next(&mut self) -> Option<Option<MappingBlock>> {
         let rest = self.rest.trim_ascii_start();
         if rest.is_empty() {
             return None;
@@ -130,7 +130,7 @@ impl Iterator for BlockReader<'_> {
         };
         let after = tail.get(1..).unwrap_or(b"").trim_ascii_start();
         self.rest = after.strip_prefix(b",").unwrap_or(after);
-        Some(Some(Block { node, nodes, ranks }))
+        Some(Some(MappingBlock { node, nodes, ranks }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Bytes to meaning and back, one file for each dialect. Nothing here has state.
 
+pub mod binary;
 mod dialect;
-pub mod frames;
 pub mod mapping;
 pub mod names;
 pub mod pmi1;
@@ -11,7 +11,7 @@ pub mod pmix;
 pub mod quirks;
 mod writer;
 
-pub use dialect::{Dialect, Said};
+pub use dialect::{Dialect, RequestMessage};
 pub use writer::Writer;
 
 use crate::command::{CodeRun, Text};
@@ -29,20 +29,20 @@ pub enum Framed {
 
 /// Why a message could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unwritten {
+pub enum WriteError {
     /// The lent slice is too small.
     Full(Full),
     /// The dialect has no way to say it.
     Misuse(Misuse),
 }
 
-impl From<Full> for Unwritten {
+impl From<Full> for WriteError {
     fn from(full: Full) -> Self {
         Self::Full(full)
     }
 }
 
-impl From<Misuse> for Unwritten {
+impl From<Misuse> for WriteError {
     fn from(misuse: Misuse) -> Self {
         Self::Misuse(misuse)
     }

@@ -93,15 +93,15 @@ pub fn of(verb: Verb) -> Option<&'static Words> {
 /// Whether this build knows an exchange.
 pub const fn has(verb: Verb) -> bool {
     match verb {
-        Verb::NodePut | Verb::NodeGet | Verb::JobGet | Verb::FullInit => parts::FRAMES,
+        Verb::NodePut | Verb::NodeGet | Verb::JobGet | Verb::FullInit => parts::PMI2,
         Verb::Connect
         | Verb::Disconnect
         | Verb::GetAll
         | Verb::PutAll
         | Verb::PutPair
-        | Verb::Ring => parts::CIRCLES,
-        Verb::Proof => parts::FRAMES && parts::DIAL,
-        Verb::InitAck | Verb::OutOfBand | Verb::Notice => parts::DIAL,
+        | Verb::Ring => parts::CONNECT,
+        Verb::Proof => parts::PMI2 && parts::LISTEN,
+        Verb::InitAck | Verb::OutOfBand | Verb::Notice => parts::LISTEN,
         Verb::Publish | Verb::Unpublish | Verb::Lookup => parts::NAMES,
         Verb::Spawn => parts::SPAWN,
         _ => true,

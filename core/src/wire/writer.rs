@@ -1,6 +1,6 @@
 //! Writes bytes into a lent slice, whole or not at all.
 
-use crate::command::{CodeRun, Reason, Sentence, Text};
+use crate::command::{CodeRun, Reason, ReasonText, Text};
 use crate::error::Full;
 
 /// Bytes on their way into a lent slice.
@@ -101,7 +101,7 @@ impl<'a> Writer<'a> {
 
     /// Appends what a reason says, with every byte of its words as `say` gives it.
     pub fn sentence(&mut self, reason: &Reason<'_>, say: impl Fn(u8) -> u8) -> &mut Self {
-        let Sentence { form, what, quoted, numbers: [mut number, mut second, third] } =
+        let ReasonText { form, what, quoted, numbers: [mut number, mut second, third] } =
             reason.sentence();
         for place in form.as_bytes() {
             let words = match place {

@@ -7,11 +7,11 @@ use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Instant;
 
 pub(crate) type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-type Store = Arena<Vec<Place>, Vec<u8>>;
+type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 /// Everything in arrays and vectors.
 pub(crate) type Small = Arrays<Inbox, Store, Vec<Member>, 4, 4, 1>;
@@ -24,7 +24,7 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new() -> Self {
-        let store = || Arena::new(vec![Place::FREE; 8], vec![0; 4096]);
+        let store = || Arena::new(vec![ArenaCell::FREE; 8], vec![0; 4096]);
         let mut server = Server::new([const { None }; 4], [const { None }; 1], store());
         let name = KvsName::new(b"kvs").expect("a name");
         let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };

@@ -5,9 +5,11 @@
 #![allow(dead_code, reason = "each test program uses its own part of this module")]
 
 use crate::transcript::{Message, Side, Voice};
-use pmi_core::command::{Answer, Group, Notice, Pair, Place, Reply, Request, Spawn, Text, Verb};
+use pmi_core::command::{
+    Answer, FenceGroup, Notice, Pair, Place, Reply, Request, Spawn, Text, Verb,
+};
 use pmi_core::error::Malformed;
-use pmi_core::wire::Said;
+use pmi_core::wire::RequestMessage;
 
 /// What a message means, or why it means nothing.
 pub(crate) fn of(message: &Message) -> Vec<u8> {
@@ -21,8 +23,8 @@ pub(crate) fn of(message: &Message) -> Vec<u8> {
 pub(crate) fn read(from: Voice, bytes: &[u8]) -> Vec<u8> {
     match from.side {
         Side::Client => match from.dialect(bytes).read_request(bytes) {
-            Ok(Said { tag, request: Some(asked) }) => called(request(&asked), tag),
-            Ok(Said { request: None, .. }) => b"nothing".to_vec(),
+            Ok(RequestMessage { tag, request: Some(asked) }) => called(request(&asked), tag),
+            Ok(RequestMessage { request: None, .. }) => b"nothing".to_vec(),
             Err(bad) => malformed(bad),
         },
         Side::Server => from.read_reply(bytes).map_or_else(malformed, |told| reply(&told)),
@@ -54,9 +56,9 @@ pub(crate) fn request(request: &Request<'_>) -> Vec<u8> {
         }
         Request::Fence { group, tag } => {
             match group {
-                Group::World => says.word(b"world"),
-                Group::Node => says.word(b"node"),
-                Group::Ranks(list) => says.pair("ranks", list),
+                FenceGroup::World => says.word(b"world"),
+                FenceGroup::Node => says.word(b"node"),
+                FenceGroup::Ranks(list) => says.pair("ranks", list),
             };
             says.optional("tag", tag.map(|tag| tag.to_string()));
         }

@@ -3,12 +3,12 @@
 
 use crate::meaning;
 use crate::transcript::{Line, Scenario, Side, Step, escaped};
-use pmi_core::client::{Client, Event, PMI2_BUFFER_BYTES, State};
+use pmi_core::client::{Client, ClientEvent, PMI2_BUFFER_BYTES, State};
 use pmi_core::command::Request;
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
-use pmi_core::wire::{Framed, Unwritten};
+use pmi_core::wire::{Framed, WriteError};
 use std::collections::BTreeMap;
 
 type Member<const SLOTS: usize> = Client<heapless::Vec<u8, PMI2_BUFFER_BYTES>, SLOTS>;
@@ -57,12 +57,12 @@ fn say<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step) -> usize {
         let mut out = vec![0; message.len().max(MESSAGE_BYTES)];
         // Some are said at once, others kept first; a spawn cannot be kept.
         let len = if message.len() % 2 == 0 || matches!(request, Request::Spawn(_)) {
-            member.say(&request, &mut out).map(|(_, len)| len)
+            member.send(&request, &mut out).map(|(_, len)| len)
         } else {
             member
                 .start(&request)
                 .map(|_| member.poll_transmit(&mut out).expect("room").expect("a message"))
-                .map_err(Unwritten::from)
+                .map_err(WriteError::from)
         };
         let len = len.unwrap_or_else(|error| {
             panic!("{}: {} cannot be said: {error:?}", step.label, escaped(message))
@@ -89,7 +89,7 @@ fn hear<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step, piece_bytes
         loop {
             let taken = member.handle_input(Instant::ZERO, piece);
             piece = &piece[taken.unwrap_or_else(|error| panic!("{}: {error}", step.label))..];
-            let Some(Event::Reply { reply, .. }) = member.poll_event() else { break };
+            let Some(ClientEvent::Reply { reply, .. }) = member.poll_event() else { break };
             assert_eq!(Some(escaped(&meaning::reply(&reply))), means.next(), "{}", step.label);
         }
         assert!(piece.is_empty(), "{}: {} is not taken", step.label, escaped(piece));

@@ -2,7 +2,7 @@
 
 use crate::meaning;
 use crate::transcript::{Line, Scenario, Side, Step, escaped};
-use pmi_core::client::{LISTENER_BYTES, Listener, Told};
+use pmi_core::client::{LISTENER_BYTES, Listener, ListenerEvent};
 use pmi_core::command::{Answer, Reply, Request, Verb};
 use pmi_core::error::Code;
 use pmi_core::limits::MESSAGE_BYTES;
@@ -59,8 +59,8 @@ fn hear(member: &mut Member, step: &Step, piece_bytes: usize) -> usize {
             piece = &piece[taken..];
             let Some(told) = member.poll_event() else { continue };
             let (to, answer) = match told {
-                Told::Opened(version) => (Verb::OutOfBand, Answer::Version(version)),
-                Told::Notice(notice) => (Verb::Notice, Answer::Notice(notice)),
+                ListenerEvent::Opened(version) => (Verb::OutOfBand, Answer::Version(version)),
+                ListenerEvent::Notice(notice) => (Verb::Notice, Answer::Notice(notice)),
             };
             let reply = Reply { to, tag: b"", code: Code::SUCCESS, answer };
             assert_eq!(Some(escaped(&meaning::reply(&reply))), means.next(), "{}", step.label);

@@ -8,7 +8,7 @@ use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Instant;
 use std::collections::VecDeque;
 
@@ -63,7 +63,7 @@ struct Connection {
 }
 
 type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-type Store = Arena<Vec<Place>, Vec<u8>>;
+type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 /// Everything in plain vectors.
 type Vectors = Arrays<Inbox, Store, Vec<Member>, 8, 4, 4>;
@@ -96,7 +96,7 @@ impl Stage {
         let challenge = secret.map(|secret| Challenge::new(&secret, nonce));
         for rank in ranks {
             self.connect(if spec.ends_with(" callers") {
-                Peer::Caller { job, deadline: None, challenge }
+                Peer::Unidentified { job, deadline: None, challenge }
             } else {
                 Peer::Member { job, rank }
             });
@@ -154,7 +154,7 @@ impl Stage {
                 self.add_job(spec, None);
             }
             ["caller"] => {
-                self.connect(Peer::Caller { job: self.job, deadline: None, challenge: None });
+                self.connect(Peer::Unidentified { job: self.job, deadline: None, challenge: None });
             }
             ["notify", rank, ref what @ ..] => {
                 let notice = match what {
@@ -308,7 +308,7 @@ fn programs(spawn: Spawn<'_>) -> String {
 }
 
 fn store() -> Store {
-    Arena::new(vec![Place::FREE; 32], vec![0; 16 * 1024])
+    Arena::new(vec![ArenaCell::FREE; 32], vec![0; 16 * 1024])
 }
 
 fn name(text: &str) -> KvsName {

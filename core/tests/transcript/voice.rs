@@ -2,7 +2,7 @@
 
 use pmi_core::command::{Reply, Version};
 use pmi_core::error::Malformed;
-use pmi_core::wire::{Dialect, Framed, frames, pmi1, pmi2};
+use pmi_core::wire::{Dialect, Framed, binary, pmi1, pmi2};
 
 /// Who sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ impl Voice {
             (Side::Client, dialect) => dialect.frame_request(bytes),
             (Side::Server, Dialect::Lines) => pmi1::frame_reply(bytes),
             (Side::Server, Dialect::Frames(_)) => pmi2::frame(bytes),
-            (Side::Server, Dialect::Own) => frames::frame(bytes),
+            (Side::Server, Dialect::Binary) => binary::frame(bytes),
         }
     }
 
@@ -44,7 +44,7 @@ impl Voice {
         match self.dialect(message) {
             Dialect::Lines => pmi1::read_reply(message),
             Dialect::Frames(_) => pmi2::read_reply(message),
-            Dialect::Own => frames::read_reply(message),
+            Dialect::Binary => binary::read_reply(message),
         }
     }
 }

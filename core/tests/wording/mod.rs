@@ -6,24 +6,24 @@ use crate::transcript::{Side, Voice};
 use pmi_core::command::{Place, Request, Verb};
 use pmi_core::error::Full;
 use pmi_core::wire::pmi2::{self, Semicolons};
-use pmi_core::wire::{Dialect, Said, Unwritten, frames, pmi1};
+use pmi_core::wire::{Dialect, RequestMessage, WriteError, binary, pmi1};
 
 /// Writes again what `bytes` were read to mean; `None` if we have no words for it.
 pub(crate) fn write(from: Voice, bytes: &[u8], out: &mut [u8]) -> Option<Result<usize, Full>> {
     let dialect = from.dialect(bytes);
     match from.side {
         Side::Client => {
-            let Said { tag, request } = dialect.read_request(bytes).ok()?;
+            let RequestMessage { tag, request } = dialect.read_request(bytes).ok()?;
             let request = request?;
             let space = own_space(&request);
             match match dialect {
                 Dialect::Lines => pmi1::write_request(&request, &space, out),
                 Dialect::Frames(_) => pmi2::write_request(&request, tag, &space, out),
-                Dialect::Own => frames::write_request(&request, tag, out),
+                Dialect::Binary => binary::write_request(&request, tag, out),
             } {
                 Ok(len) => Some(Ok(len)),
-                Err(Unwritten::Full(full)) => Some(Err(full)),
-                Err(Unwritten::Misuse(_)) => None,
+                Err(WriteError::Full(full)) => Some(Err(full)),
+                Err(WriteError::Misuse(_)) => None,
             }
         }
         Side::Server => {

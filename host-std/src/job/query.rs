@@ -5,7 +5,7 @@ use crate::launch::apps;
 use crate::server::service::Service;
 use crate::stdio::index;
 use crate::verdict::Phase;
-use pmi_core::server::pmix::{ConnectionId, Question};
+use pmi_core::server::pmix::{ConnectionId, QueryItem};
 use pmi_core::wire::pmix::names::{Status, job_state, keys, proc_state};
 use pmi_core::wire::pmix::{Packer, Proc, Type, WILDCARD};
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ impl Known<'_> {
     /// Writes the type of a value and the value.
     ///
     /// Errors: the status of a question that has no answer.
-    fn answer(&self, question: &Question<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+    fn answer(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         let job = self.jobs.get(&question.job.0).ok_or(Status::NOT_FOUND)?;
         match question.key {
             // All processes that are started here are on this node.

@@ -23,7 +23,6 @@ pub mod preview;
 pub mod process;
 pub mod program;
 pub mod script;
-mod sharing;
 pub mod signal;
 mod soft;
 pub mod topology;

@@ -1,13 +1,12 @@
 //! One job, decided before anything of it runs: which ranks, which programs, which place.
 
-use super::binding::{Binding, allowed};
+use super::binding::Binding;
 use super::families::Families;
 use super::pmix::PmixDial;
 use super::program::Program;
 use crate::settings::Settings;
 use crate::settings::{Environment, Universe};
 use std::rc::Rc;
-use std::thread::available_parallelism;
 
 /// A job that can be started.
 #[derive(Clone, Debug)]
@@ -36,10 +35,6 @@ pub struct Plan {
     pub environment: Environment,
     /// Which of its ranks runs on which processors; none if the system may choose.
     pub binding: Option<Rc<Binding>>,
-    /// Processors that ranks of this node may use; empty if the system does not list them.
-    pub processors: Vec<u32>,
-    /// Ranks of other jobs that run on this node when the job starts.
-    pub neighbours: u32,
     /// What its ranks may ask the process manager for.
     pub attributes: Vec<(String, String)>,
     /// What its ranks find in their space when they start.
@@ -102,8 +97,6 @@ impl Plan {
             },
             environment: settings.environment.clone(),
             binding: binding.cloned(),
-            processors: processors(),
-            neighbours: 0,
             attributes: settings.job.attributes.clone(),
             preputs: Vec::new(),
         }
@@ -129,8 +122,6 @@ impl Plan {
             universe: self.universe,
             environment: self.environment.clone(),
             binding: self.binding.clone(),
-            processors: self.processors.clone(),
-            neighbours: 0,
             attributes: self.attributes.clone(),
             preputs,
         }
@@ -157,26 +148,6 @@ impl Plan {
         self.parts.iter().map(|part| part.ranks).sum()
     }
 
-    /// Whether ranks of this node share processors, those of other jobs counted.
-    pub fn is_oversubscribed(&self) -> bool {
-        let ranks = usize::try_from(self.local().saturating_add(self.neighbours));
-        !self.processors.is_empty() && ranks.is_ok_and(|ranks| ranks > self.processors.len())
-    }
-
-    /// The processor of the rank `local_rank` of this node: the first that it is bound to, else the one that
-    /// it has if all jobs share the processors evenly. `None` if the system does not list them.
-    pub fn processor(&self, local_rank: u32) -> Option<u32> {
-        if let Some(binding) = &self.binding {
-            return binding.of(local_rank).first().copied();
-        }
-        let [own, all] =
-            [self.local(), self.local().saturating_add(self.neighbours)].map(u64::from);
-        let count = u64::try_from(self.processors.len()).ok()?;
-        let share = count.saturating_mul(own).checked_div(all)?.clamp(1, count.max(1));
-        let at = u64::from(local_rank).checked_rem(share)?;
-        self.processors.get(usize::try_from(at).ok()?).copied()
-    }
-
     /// The number of the part that `rank` belongs to, as its job counts applications.
     pub fn appnum(&self, rank: u32) -> usize {
         let mut end = 0;
@@ -201,13 +172,6 @@ impl Plan {
         }
         names.join(", ")
     }
-}
-
-/// Processors that this launcher may use: as many of those in its set as its control group grants.
-fn processors() -> Vec<u32> {
-    let mut processors = allowed().unwrap_or_default();
-    processors.truncate(available_parallelism().map_or(usize::MAX, usize::from));
-    processors
 }
 
 fn offered(parts: &[Part], environment: &Environment) -> Vec<Families> {
@@ -261,8 +225,6 @@ pub(crate) mod tests {
             universe: Some(ranks),
             environment: Environment::default(),
             binding: None,
-            processors: Vec::new(),
-            neighbours: 0,
             attributes: Vec::new(),
             preputs: Vec::new(),
         }

@@ -33,7 +33,7 @@ use crate::launch::program::Program;
 use crate::launch::script;
 use crate::launch::signal::Ignored;
 use crate::launch::trampoline;
-use crate::launch::variables;
+use crate::launch::variables::MPICH_SPEAKS;
 use crate::stream::Streams;
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
@@ -199,10 +199,11 @@ impl Launcher {
         // What a user has told a library about itself holds.
         let is_told = |name: &str| {
             let start = [name.as_bytes(), b"="].concat();
-            environment.iter().any(|one| one.as_bytes().starts_with(&start))
+            name == MPICH_SPEAKS.name
+                && environment.iter().any(|one| one.as_bytes().starts_with(&start))
         };
         let mut found = Families::of_part(plan, number, fd);
-        found.retain(|(name, _)| !variables::gives_way(name, is_told));
+        found.retain(|(name, _)| !is_told(name));
         for (name, value) in found {
             environment.push(variable(name.as_ref(), value.as_ref())?);
         }

@@ -102,6 +102,6 @@ pub(super) fn request<'a>(line: &Line<'a>) -> Option<Request<'a>> {
     if line.direction == Direction::ToClient {
         return None;
     }
-    let said = Dialect::told_by(line.bytes).read_request(line.bytes).ok()?;
+    let said = Dialect::detect(line.bytes).read_request(line.bytes).ok()?;
     said.request.filter(|request| request.verb() != Verb::Unknown)
 }

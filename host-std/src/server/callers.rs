@@ -31,7 +31,7 @@ impl Service {
             return Ok(());
         }
         let deadline = self.clock.now().plus(SAY_WITHIN);
-        let peer = Peer::Caller { job, deadline: Some(deadline), challenge };
+        let peer = Peer::Unidentified { job, deadline: Some(deadline), challenge };
         let session = self.open(peer, link, Some(from), poller)?;
         if let Some(Some(connection)) = self.connections.get_mut(index(session.0)) {
             connection.certificate = certificate;

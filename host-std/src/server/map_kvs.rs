@@ -1,6 +1,6 @@
 //! The key-value space of a host: a list that grows, and an index by key.
 
-use pmi_core::store::{Entry, EntryId, Kvs, NoRoom, Shelf, Stamp};
+use pmi_core::store::{Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -15,26 +15,26 @@ pub struct MapKvs {
     following: u32,
     /// Numbers by key, for each shelf. Only ever looked up and never walked, so that it has no order
     /// does not show. Few shelves, many keys: looking up needs no copy of the key this way.
-    numbers: BTreeMap<Shelf, HashMap<Rc<[u8]>, u32>>,
+    numbers: BTreeMap<Keyspace, HashMap<Rc<[u8]>, u32>>,
 }
 
 #[derive(Debug)]
 struct Record {
-    shelf: Shelf,
+    shelf: Keyspace,
     /// Shared with the key of `numbers`.
     key: Rc<[u8]>,
     value: Box<[u8]>,
-    stamp: Stamp,
+    stamp: Visibility,
 }
 
 impl Kvs for MapKvs {
     fn put(
         &mut self,
-        shelf: Shelf,
+        shelf: Keyspace,
         key: &[u8],
         value: &[u8],
-        stamp: Stamp,
-    ) -> Result<(EntryId, Option<Stamp>), NoRoom> {
+        stamp: Visibility,
+    ) -> Result<(EntryId, Option<Visibility>), NoRoom> {
         let found = self.find(shelf, key);
         if let Some((id, record)) = found.and_then(|id| Some((id, self.record_mut(id)?))) {
             record.value = value.into();
@@ -48,16 +48,16 @@ impl Kvs for MapKvs {
         Ok((EntryId(number), None))
     }
 
-    fn find(&self, shelf: Shelf, key: &[u8]) -> Option<EntryId> {
+    fn find(&self, shelf: Keyspace, key: &[u8]) -> Option<EntryId> {
         self.numbers.get(&shelf)?.get(key).copied().map(EntryId)
     }
 
     fn entry(&self, id: EntryId) -> Option<Entry<'_>> {
         let Record { shelf, key, value, stamp } = self.records.get(&id.0)?;
-        Some(Entry { shelf: *shelf, key, value, stamp: *stamp })
+        Some(Entry { keyspace: *shelf, key, value, visibility: *stamp })
     }
 
-    fn restamp(&mut self, id: EntryId, stamp: Stamp) {
+    fn set_visibility(&mut self, id: EntryId, stamp: Visibility) {
         if let Some(record) = self.record_mut(id) {
             record.stamp = stamp;
         }
@@ -87,50 +87,53 @@ mod tests {
     use super::*;
     use pmi_core::ids::Rank;
 
-    const BY: Stamp = Stamp { by: Rank(3), epoch: 1 };
+    const BY: Visibility = Visibility { writer: Rank(3), fence: 1 };
 
-    fn value(kvs: &MapKvs, shelf: Shelf, key: &str) -> Option<Vec<u8>> {
+    fn value(kvs: &MapKvs, shelf: Keyspace, key: &str) -> Option<Vec<u8>> {
         Some(kvs.entry(kvs.find(shelf, key.as_bytes())?)?.value.to_vec())
     }
 
     #[test]
     fn a_key_is_found_on_its_own_shelf_only() {
         let mut kvs = MapKvs::default();
-        kvs.put(Shelf::Space, b"k", b"1", BY).unwrap();
-        kvs.put(Shelf::Node(0), b"k", b"2", BY).unwrap();
-        kvs.put(Shelf::Node(1), b"k", b"3", BY).unwrap();
-        assert_eq!(value(&kvs, Shelf::Space, "k").unwrap(), b"1");
-        assert_eq!(value(&kvs, Shelf::Node(1), "k").unwrap(), b"3");
-        assert_eq!(kvs.find(Shelf::Names, b"k"), None);
+        kvs.put(Keyspace::Space, b"k", b"1", BY).unwrap();
+        kvs.put(Keyspace::Node(0), b"k", b"2", BY).unwrap();
+        kvs.put(Keyspace::Node(1), b"k", b"3", BY).unwrap();
+        assert_eq!(value(&kvs, Keyspace::Space, "k").unwrap(), b"1");
+        assert_eq!(value(&kvs, Keyspace::Node(1), "k").unwrap(), b"3");
+        assert_eq!(kvs.find(Keyspace::Names, b"k"), None);
     }
 
     #[test]
     fn a_second_put_replaces_tells_of_the_first_and_keeps_the_number() {
         let mut kvs = MapKvs::default();
-        let (id, old) = kvs.put(Shelf::Space, b"k", b"long value", BY).unwrap();
-        assert_eq!((kvs.find(Shelf::Space, b"k"), old), (Some(id), None));
-        let other = Stamp { by: Rank(4), epoch: 1 };
-        assert_eq!(kvs.put(Shelf::Space, b"k", b"", other), Ok((id, Some(BY))));
-        assert_eq!(kvs.put(Shelf::Space, b"k", &[7; 5000], BY), Ok((id, Some(other))));
-        assert_eq!(kvs.find(Shelf::Space, b"k"), Some(id));
-        assert_eq!(value(&kvs, Shelf::Space, "k").unwrap(), [7; 5000]);
-        kvs.restamp(id, other);
-        assert_eq!(kvs.entry(id).unwrap().stamp, other);
+        let (id, old) = kvs.put(Keyspace::Space, b"k", b"long value", BY).unwrap();
+        assert_eq!((kvs.find(Keyspace::Space, b"k"), old), (Some(id), None));
+        let other = Visibility { writer: Rank(4), fence: 1 };
+        assert_eq!(kvs.put(Keyspace::Space, b"k", b"", other), Ok((id, Some(BY))));
+        assert_eq!(kvs.put(Keyspace::Space, b"k", &[7; 5000], BY), Ok((id, Some(other))));
+        assert_eq!(kvs.find(Keyspace::Space, b"k"), Some(id));
+        assert_eq!(value(&kvs, Keyspace::Space, "k").unwrap(), [7; 5000]);
+        kvs.set_visibility(id, other);
+        assert_eq!(kvs.entry(id).unwrap().visibility, other);
     }
 
     #[test]
     fn entries_are_listed_in_the_order_of_the_puts_and_numbers_stay() {
         let mut kvs = MapKvs::default();
         for key in ["z", "a", "m"] {
-            kvs.put(Shelf::Space, key.as_bytes(), b"", BY).unwrap();
+            kvs.put(Keyspace::Space, key.as_bytes(), b"", BY).unwrap();
         }
-        kvs.remove(kvs.find(Shelf::Space, b"a").unwrap());
+        kvs.remove(kvs.find(Keyspace::Space, b"a").unwrap());
         let (mut listed, mut last) = (Vec::new(), kvs.next(None));
         while let Some(id) = last {
             listed.push(kvs.entry(id).unwrap().key.to_vec());
             last = kvs.next(last);
         }
         assert_eq!(listed, [b"z", b"m"]);
-        assert_eq!((kvs.find(Shelf::Space, b"a"), value(&kvs, Shelf::Space, "a")), (None, None));
+        assert_eq!(
+            (kvs.find(Keyspace::Space, b"a"), value(&kvs, Keyspace::Space, "a")),
+            (None, None)
+        );
     }
 }

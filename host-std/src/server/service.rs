@@ -268,7 +268,7 @@ impl Service {
         connection.into_iter().for_each(|connection| traffic.add(connection.traffic));
         self.pmix_traffic(job, rank).for_each(|open| traffic.add(open));
         let member = self.server.job(job).and_then(|job| job.member(Rank(rank)));
-        Traffic { requests: member.map_or(0, Member::asked_count), ..traffic }
+        Traffic { requests: member.map_or(0, Member::request_count), ..traffic }
     }
 
     /// Says which ranks of a job have failed, where MPI libraries look for it.

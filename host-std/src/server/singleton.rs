@@ -4,7 +4,7 @@
 //! anything else: nobody is kept waiting by it but the program that asked for it.
 
 use pmi_core::command::{Text, Version};
-use pmi_core::wire::pmi1::Greeting;
+use pmi_core::wire::pmi1::SingletonGreeting;
 use pmi_std::Stream;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -57,15 +57,15 @@ impl Caller {
             let mut stream = TcpStream::connect_timeout(&address, WITHIN)?;
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(WITHIN))?;
-            say(&mut stream, Greeting::Hello { version: None, has_streams: false })?;
+            say(&mut stream, SingletonGreeting::Hello { version: None, has_streams: false })?;
             let (mut line, mut byte) = (Vec::new(), [0]);
             // Byte by byte, so that nothing of what comes next is taken away.
             while line.last() != Some(&b'\n') && line.len() < LINE_BYTES {
                 stream.read_exact(&mut byte)?;
                 line.push(byte[0]);
             }
-            let version = match Greeting::read(&line) {
-                Ok(Greeting::Hello { version, .. }) => version,
+            let version = match SingletonGreeting::read(&line) {
+                Ok(SingletonGreeting::Hello { version, .. }) => version,
                 _ => {
                     let heard = line.escape_ascii();
                     return Err(io::Error::other(format!("it answered '{heard}'")));
@@ -73,7 +73,7 @@ impl Caller {
             };
             let speaks_ours = version.is_none_or(|version| version.major == Version::V1_1.major);
             let kvsname = speaks_ours.then(|| Text::from(kvsname));
-            say(&mut stream, Greeting::Info { kvsname })?;
+            say(&mut stream, SingletonGreeting::Info { kvsname })?;
             if !speaks_ours {
                 return Err(io::Error::other("it speaks no PMI-1"));
             }
@@ -97,7 +97,7 @@ fn parent_pid() -> Option<i32> {
     rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get())
 }
 
-fn say(stream: &mut TcpStream, greeting: Greeting<'_>) -> io::Result<()> {
+fn say(stream: &mut TcpStream, greeting: SingletonGreeting<'_>) -> io::Result<()> {
     let mut out = [0; LINE_BYTES];
     let len = greeting
         .write(&mut out)

@@ -2,7 +2,7 @@
 //! peers that misbehave.
 
 use super::map_kvs::MapKvs;
-use pmi_core::server::{Exchange, Job, Member, Session, Storage};
+use pmi_core::server::{Job, Member, PendingReply, Session, Storage};
 pub use pmi_link::heap::Slab;
 use pmi_std::BoundedBuf;
 
@@ -12,8 +12,8 @@ pub struct Heap;
 
 impl Storage for Heap {
     type Inbox = BoundedBuf;
-    type Exchanges = Slab<Exchange>;
-    type Sessions = Slab<Session<BoundedBuf, Slab<Exchange>>>;
+    type Exchanges = Slab<PendingReply>;
+    type Sessions = Slab<Session<BoundedBuf, Slab<PendingReply>>>;
     type Kvs = MapKvs;
     type Members = Vec<Member>;
     type Jobs = Slab<Job<MapKvs, Vec<Member>>>;

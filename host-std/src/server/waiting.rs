@@ -6,7 +6,7 @@ use crate::ranges::Ranks;
 use crate::trace::Last;
 use crate::watch::table::{Elsewhere, WAITS_MAX, Wait, What, seconds};
 use pmi_core::ids::{JobId, Rank};
-use pmi_core::server::pmix::{self, Purpose};
+use pmi_core::server::pmix::{self, CollectiveKind};
 use pmi_core::server::{self, GroupFence, Member};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ enum Is {
     Attribute(String),
     Spawn,
     Post { job: JobId, rank: Option<Rank>, key: Option<String> },
-    Together(Purpose, usize),
+    Together(CollectiveKind, usize),
     Published(String),
 }
 
@@ -60,7 +60,7 @@ impl Service {
     /// How many messages came from all ranks of a job.
     pub fn messages(&self, job: JobId) -> u64 {
         let members = self.server.job(job).map_or(&[][..], server::Job::members);
-        members.iter().map(|member| u64::from(member.asked_count())).sum()
+        members.iter().map(|member| u64::from(member.request_count())).sum()
     }
 
     /// What a rank has said.
@@ -72,7 +72,7 @@ impl Service {
             .tracer
             .last(job.0, rank)
             .map(|last| (*last, Duration::from_nanos(now_ns.saturating_sub(last.time_ns))));
-        Spoken { messages: member.asked_count(), last }
+        Spoken { messages: member.request_count(), last }
     }
 
     /// Who waits for whom in a job, and how many waits are not told apart because there are so many.
@@ -95,11 +95,11 @@ impl Service {
     /// waits for a job it has asked for waits for us, and one that waits for a name may offer a service until
     /// somebody wants it; those are other matters.
     pub fn standstill(&self) -> Option<Instant> {
-        let moved = |id: JobId| self.server.job(id).and_then(server::Job::moved);
+        let moved = |id: JobId| self.server.job(id).and_then(server::Job::last_progress);
         let pmix = Vec::from_iter(self.desk.pmix.waits().filter_map(|(peer, wait)| {
             let others = match wait {
-                pmix::Wait::Post { job, .. } => moved(job),
-                pmix::Wait::Together { at, .. } => {
+                pmix::PmixWait::Post { job, .. } => moved(job),
+                pmix::PmixWait::Together { at, .. } => {
                     let all = self.desk.pmix.taking_part(at, &self.server);
                     { all }.filter_map(|((job, _), _)| moved(job)).max()
                 }
@@ -115,15 +115,16 @@ impl Service {
                     self.server.waits(session).any(|wait| wait != server::Wait::Spawn)
                 })
             };
-            let heard = job.members().iter().filter(waits).filter_map(Member::heard);
+            let heard = job.members().iter().filter(waits).filter_map(Member::last_message_at);
             let of_job = pmix.iter().filter(|((job, _), _)| *job == id);
-            let heard_pmix = of_job.clone().filter_map(|((_, rank), _)| job.member(*rank)?.heard());
+            let heard_pmix =
+                of_job.clone().filter_map(|((_, rank), _)| job.member(*rank)?.last_message_at());
             // Whoever waits for what others may never have started to do waits since it asked. A fence
             // is the same one for clients of all protocols.
             let first = heard.chain(heard_pmix).chain(job.fence().since()).min()?;
             // Whoever is waited for may be of another job, and do something there.
             let others = of_job.filter_map(|(_, others)| *others);
-            Some(others.chain(job.moved()).fold(first, Ord::max))
+            Some(others.chain(job.last_progress()).fold(first, Ord::max))
         });
         let lasts = self.clock.now().since({ since }.min()?).as_micros();
         Instant::now().checked_sub(Duration::from_micros(lasts))
@@ -152,7 +153,7 @@ impl Service {
             let Some(Found { inside, since, .. }) = found.get_mut(at) else { continue };
             // Several threads of a rank may wait for the same.
             inside.insert(rank);
-            let heard = members.get(index(rank)).and_then(Member::heard);
+            let heard = members.get(index(rank)).and_then(Member::last_message_at);
             *since = [*since, heard].into_iter().flatten().min();
         }
         (found, more)
@@ -202,11 +203,13 @@ impl Service {
                 let others = others.into_iter().filter(|job| *job != id);
                 let others = others.map(|job| self.name(job)).collect();
                 let what = match purpose {
-                    Purpose::Fence => What::ListedFence,
-                    Purpose::Connect => What::Connect(others),
-                    Purpose::Disconnect => What::Disconnect(others),
-                    Purpose::Construct | Purpose::Bootstrap => What::GroupMade(self.group(at)),
-                    Purpose::Destruct => What::GroupEnd(self.group(at)),
+                    CollectiveKind::Fence => What::ListedFence,
+                    CollectiveKind::Connect => What::Connect(others),
+                    CollectiveKind::Disconnect => What::Disconnect(others),
+                    CollectiveKind::Construct | CollectiveKind::Bootstrap => {
+                        What::GroupMade(self.group(at))
+                    }
+                    CollectiveKind::Destruct => What::GroupEnd(self.group(at)),
                 };
                 (what, whom)
             }
@@ -236,14 +239,14 @@ impl Is {
         })
     }
 
-    fn of_pmix(wait: pmix::Wait<'_>) -> Self {
+    fn of_pmix(wait: pmix::PmixWait<'_>) -> Self {
         match wait {
-            pmix::Wait::Together { purpose, at } => Self::Together(purpose, at),
-            pmix::Wait::Post { job, rank, key } => {
+            pmix::PmixWait::Together { purpose, at } => Self::Together(purpose, at),
+            pmix::PmixWait::Post { job, rank, key } => {
                 Self::Post { job, rank, key: key.map(printable) }
             }
-            pmix::Wait::Lookup(key) => Self::Published(printable(key)),
-            pmix::Wait::Owner => Self::Spawn,
+            pmix::PmixWait::Lookup(key) => Self::Published(printable(key)),
+            pmix::PmixWait::Owner => Self::Spawn,
         }
     }
 }

@@ -64,7 +64,7 @@ use core::task::{Context, Poll, Waker};
 
 use embedded_io::{ErrorType, Read, Write};
 use pmi_core::client::{Client, FixedBuffer, Pmi2Buffer};
-use pmi_core::command::{Group, Identity, Maxes, Pair, Spawn, Version};
+use pmi_core::command::{FenceGroup, Identity, Maxes, Pair, Spawn, Version};
 use pmi_core::ids::KvsName;
 use pmi_core::limits::{PMI1_LINE, PMI2_FRAME};
 use pmi_core::storage::Buffer;
@@ -177,7 +177,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     }
 
     /// Waits for every rank of a group; see [`task::AsyncPmi::fence_group`].
-    pub fn fence_group(&mut self, group: Group<'_>, tag: u32) -> CallResult<(), IO> {
+    pub fn fence_group(&mut self, group: FenceGroup<'_>, tag: u32) -> CallResult<(), IO> {
         finish(self.0.fence_group(group, tag))
     }
 

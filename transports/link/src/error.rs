@@ -4,7 +4,7 @@ use core::fmt;
 
 use pmi_core::command::Verb;
 use pmi_core::error::{Code, Full, Misuse, PeerError};
-use pmi_core::wire::{Unwritten, names};
+use pmi_core::wire::{WriteError, names};
 
 /// Why a client call failed. `E` is the error of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,11 +96,11 @@ impl<E> From<Full> for CallError<E> {
     }
 }
 
-impl<E> From<Unwritten> for CallError<E> {
-    fn from(error: Unwritten) -> Self {
+impl<E> From<WriteError> for CallError<E> {
+    fn from(error: WriteError) -> Self {
         match error {
-            Unwritten::Full(full) => Self::Full(full),
-            Unwritten::Misuse(misuse) => Self::Misuse(misuse),
+            WriteError::Full(full) => Self::Full(full),
+            WriteError::Misuse(misuse) => Self::Misuse(misuse),
         }
     }
 }

@@ -16,7 +16,7 @@ mod pmi2;
 mod reply;
 
 use embedded_io_async::{Read, Write};
-use pmi_core::client::{BUFFER_BYTES, Client, Event, FixedBuffer, Pmi2Buffer, State};
+use pmi_core::client::{BUFFER_BYTES, Client, ClientEvent, FixedBuffer, Pmi2Buffer, State};
 use pmi_core::command::{Answer, Reply, Request};
 use pmi_core::error::PeerError;
 use pmi_core::limits::{KVSNAME_BYTES, PMI1_LINE, PMI2_FRAME};
@@ -108,7 +108,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
 
     async fn send(&mut self, request: &Request<'_>) -> CallResult<(), IO> {
         let mut message = [0; MESSAGE_BYTES];
-        let (_, len) = self.client.say(request, &mut message)?;
+        let (_, len) = self.client.send(request, &mut message)?;
         self.write(message.get(..len).unwrap_or(b"")).await
     }
 
@@ -132,7 +132,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Reads the rest of a reply without a pending call: a refused [`put_all`](Self::put_all) may
     /// leave some behind.
     async fn drain(&mut self) -> CallResult<(), IO> {
-        while self.client.outstanding() == 0 && self.client.is_hearing() {
+        while self.client.outstanding() == 0 && self.client.is_receiving() {
             self.recv(&mut |_| {}).await?;
         }
         Ok(())
@@ -150,7 +150,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         loop {
             let taken = self.client.handle_input(NOW, rest)?;
             rest = rest.get(taken..).unwrap_or(b"");
-            let Some(Event::Reply { reply, .. }) = self.client.poll_event() else {
+            let Some(ClientEvent::Reply { reply, .. }) = self.client.poll_event() else {
                 return Ok(false);
             };
             read(&reply);

@@ -8,7 +8,9 @@ use std::pin::pin;
 use std::task::Poll;
 
 use futures_lite::future::{block_on, poll_once, yield_now, zip};
-use pmi_core::command::{Argument, Group, InfoList, Maxes, Program, Spawn, Text, Verb, Version};
+use pmi_core::command::{
+    Argument, FenceGroup, InfoList, Maxes, Program, Spawn, Text, Verb, Version,
+};
 use pmi_core::error::{Code, Full, Misuse, PeerError};
 use pmi_link::{CallError, SpawnError, blocking, task};
 
@@ -230,7 +232,7 @@ fn a_call_that_cannot_be_meant_sends_nothing() {
     let asked = pmi.put(b"a b", b"v");
     assert!(matches!(asked, Err(CallError::Misuse(Misuse::NotSayable { .. }))));
     assert!(matches!(pmi.put(&[b'k'; 64], b"v"), Err(CallError::Misuse(Misuse::Length { .. }))));
-    let group = pmi.fence_group(Group::Node, 1);
+    let group = pmi.fence_group(FenceGroup::Node, 1);
     assert!(matches!(group, Err(CallError::Misuse(Misuse::NotSayable { .. }))));
     assert_eq!(pmi.put(b"k", b"v"), Ok(()));
     assert!(
@@ -338,7 +340,7 @@ fn a_group_meets_where_the_version_has_groups() {
     let mut pmi = task::AsyncPmi::new(Awaited(script(5, &answers)));
     block_on(async {
         pmi.init(Version::V1_2).await.unwrap();
-        pmi.fence_group(Group::Ranks(b"0,2"), 7).await.unwrap();
+        pmi.fence_group(FenceGroup::Ranks(b"0,2"), 7).await.unwrap();
     });
     assert!(pmi.into_inner().0.asked().ends_with("cmd=barrier_in group=0,2:7\n"));
 }

@@ -66,7 +66,7 @@ fn two_ranks_exchange_what_they_put_in_either_size_of_client() {
             assert_eq!(pmi.get(b"card-0", &mut card).await, Ok(Some(9)));
             assert_eq!(&card, b"a;b=c d\n;");
             assert_eq!(
-                pmi.fence_group(pmi_core::command::Group::Node, 0).await.unwrap_err(),
+                pmi.fence_group(pmi_core::command::FenceGroup::Node, 0).await.unwrap_err(),
                 unsayable()
             );
             pmi.finalize().await.unwrap();
@@ -341,7 +341,7 @@ fn a_caller_proves_its_secret_or_is_told_that_it_has_not() {
             let server = server();
             let job = add_job(&server, "kvs_1", 4, None);
             let challenge = Some(Challenge::new(&secret, Nonce::new([7; 18])));
-            let peer = Peer::Caller { job, deadline: None, challenge };
+            let peer = Peer::Unidentified { job, deadline: None, challenge };
             let mut pmi = AsyncPmi::new(Stream::open(&server, peer, piece));
             let mut opening = Opening::new(Version::V2_0);
             opening.rank = Some(3);
@@ -355,7 +355,7 @@ fn a_caller_proves_its_secret_or_is_told_that_it_has_not() {
         let server = server();
         let job = add_job(&server, "kvs_1", 4, None);
         let challenge = Some(Challenge::new(&secret, Nonce::new([7; 18])));
-        let peer = Peer::Caller { job, deadline: None, challenge };
+        let peer = Peer::Unidentified { job, deadline: None, challenge };
         let mut pmi = AsyncPmi::new(Stream::open(&server, peer, piece));
         let mut opening = Opening::new(Version::V2_0);
         opening.rank = Some(3);

@@ -4,14 +4,14 @@ mod common;
 
 use common::{ALL, Pipe, Rules, pipe};
 use futures_lite::future::{block_on, zip};
-use pmi_core::client::{Client, Event, FixedBuffer, State};
-use pmi_core::command::{Answer, Group, Place, Request, Text, Version};
+use pmi_core::client::{Client, ClientEvent, FixedBuffer, State};
+use pmi_core::command::{Answer, FenceGroup, Place, Request, Text, Version};
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{self, Arrays, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, Place as Cell};
+use pmi_core::store::{Arena, ArenaCell as Cell};
 use pmi_core::time::Instant;
 use pmi_link::{PumpError, PumpState, flush, pump, task};
 
@@ -67,8 +67,11 @@ impl World {
         for rank in 0..SIZE {
             let (near, far) = pipe(rules);
             let member = Peer::Member { job, rank: Rank(rank) };
-            let peer =
-                if dials { Peer::Caller { job, deadline: None, challenge: None } } else { member };
+            let peer = if dials {
+                Peer::Unidentified { job, deadline: None, challenge: None }
+            } else {
+                member
+            };
             let id = server.open(peer, Message::new(), [const { None }; 2]).unwrap();
             sessions.push((id, Some(End::new(near))));
             askers.push(Asker {
@@ -140,7 +143,7 @@ impl Asker {
             Err(PumpError::Peer { .. }) => false,
             Err(error) => panic!("{error}"),
         };
-        while let Some(Event::Reply { reply, .. }) = self.client.poll_event() {
+        while let Some(ClientEvent::Reply { reply, .. }) = self.client.poll_event() {
             self.heard.push(match reply.answer {
                 Answer::Value(text) => String::from_utf8(text.bytes().collect()).unwrap(),
                 other if reply.code.is_success() => format!("{other:?}"),
@@ -152,7 +155,7 @@ impl Asker {
 }
 
 const INIT: Request<'_> = Request::Init { version: Version::V1_1 };
-const FENCE: Request<'_> = Request::Fence { group: Group::World, tag: None };
+const FENCE: Request<'_> = Request::Fence { group: FenceGroup::World, tag: None };
 
 fn leak(text: String) -> Text<'static> {
     Text::plain(text.leak().as_bytes())

@@ -17,7 +17,7 @@
 //!
 //! ```
 //! use pmi_core::client::FixedBuffer;
-//! use pmi_core::command::{Answer, Group, Place, Request, Version};
+//! use pmi_core::command::{Answer, FenceGroup, Place, Request, Version};
 //! use pmi_smoltcp::{TcpClient, ConnectionError, ConnBuffer, core_time};
 //! use smoltcp::iface::{Interface, SocketHandle, SocketSet};
 //! use smoltcp::{phy::Device, socket::tcp, time::Instant, wire::IpEndpoint};
@@ -44,7 +44,7 @@
 //!     client.request(&Request::KvsName, &mut turn, |_| ())?;
 //!     let put = Request::Put { place: own, key: "card-0".into(), value: "10.0.0.1:4000".into() };
 //!     client.request(&put, &mut turn, |_| ())?;
-//!     client.request(&Request::Fence { group: Group::World, tag: None }, &mut turn, |_| ())?;
+//!     client.request(&Request::Fence { group: FenceGroup::World, tag: None }, &mut turn, |_| ())?;
 //!     let get = Request::Get { place: own, key: "card-1".into(), wait: false };
 //!     let found = client.request(&get, &mut turn, |reply| matches!(reply.answer, Answer::Value(_)))?;
 //!     client.request(&Request::Finalize, &mut turn, |_| ())?;

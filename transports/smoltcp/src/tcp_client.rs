@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use pmi_core::client::{Client, Event};
+use pmi_core::client::{Client, ClientEvent};
 use pmi_core::command::{Reply, Request};
 use pmi_core::error::Misuse;
 use pmi_core::storage::Buffer;
@@ -156,7 +156,7 @@ where
         self.client.start(request).map_err(ConnectionError::Misuse)?;
         loop {
             let state = poll(self)?;
-            if let Some(Event::Reply { reply, .. }) = self.poll_event() {
+            if let Some(ClientEvent::Reply { reply, .. }) = self.poll_event() {
                 return Ok(read(&reply));
             }
             if matches!(state, DialState::Idle | DialState::Closed) {
@@ -172,7 +172,7 @@ where
     }
 
     /// The next answer, as [`poll_event`](pmi_core::machine::Machine::poll_event) gives it.
-    pub fn poll_event(&mut self) -> Option<Event<'_>> {
+    pub fn poll_event(&mut self) -> Option<ClientEvent<'_>> {
         pmi_core::machine::Machine::poll_event(&mut self.client)
     }
 

@@ -3,8 +3,8 @@
 mod net;
 
 use net::{Dice, Faults, Net, Office, server_at};
-use pmi_core::client::{Event, FixedBuffer};
-use pmi_core::command::{Answer, Group, Place, Request, Text, Version};
+use pmi_core::client::{ClientEvent, FixedBuffer};
+use pmi_core::command::{Answer, FenceGroup, Place, Request, Text, Version};
 use pmi_core::server::Member;
 use pmi_core::time::{Duration, Instant};
 use pmi_smoltcp::{ConnBuffer, DialState, TcpClient};
@@ -46,7 +46,7 @@ impl Rank {
                 let (key, value) = (Text::from(key.as_str()), Text::from(value.as_str()));
                 Request::Put { place: own, key, value }
             }
-            4 => Request::Fence { group: Group::World, tag: None },
+            4 => Request::Fence { group: FenceGroup::World, tag: None },
             step if step < 5 + size as usize => {
                 key = format!("card-{}", step - 5);
                 Request::Get { place: own, key: Text::from(key.as_str()), wait: false }
@@ -62,7 +62,7 @@ impl Rank {
         self.ask(size);
         let (now, socket) = (net.now(), net.sockets.get_mut(self.handle));
         self.client.poll(now, socket, &mut [0; 4096]).unwrap();
-        let Some(Event::Reply { reply, .. }) = self.client.poll_event() else { return };
+        let Some(ClientEvent::Reply { reply, .. }) = self.client.poll_event() else { return };
         assert!(reply.code.is_success(), "{reply:?}");
         if let Some(peer) = self.answered.checked_sub(5).filter(|peer| *peer < size as usize) {
             let expected = card(u32::try_from(peer).unwrap());

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use embedded_io::{Read, Write};
-use pmi_core::client::{LISTENER_BYTES, Listener, Told};
+use pmi_core::client::{LISTENER_BYTES, Listener, ListenerEvent};
 use pmi_core::command::{Notice, Version};
 use pmi_core::error::PeerError;
 use pmi_core::machine::Machine;
@@ -82,7 +82,7 @@ impl Notices {
         let mut notices = Self { stream, listener, bytes: [0; READ_BYTES], held: 0..0 };
         notices.say_hello()?;
         match notices.next_told()? {
-            Some(Told::Opened(_)) => Ok(Some(notices)),
+            Some(ListenerEvent::Opened(_)) => Ok(Some(notices)),
             // The machine has no other event before that.
             _ => Err(CallError::Peer(PeerError::LeftEarly).into()),
         }
@@ -96,8 +96,8 @@ impl Notices {
     pub fn wait(&mut self) -> Result<Option<Notice>, CallError<io::Error>> {
         loop {
             match self.next_told()? {
-                Some(Told::Notice(notice)) => return Ok(Some(notice)),
-                Some(Told::Opened(_)) => {}
+                Some(ListenerEvent::Notice(notice)) => return Ok(Some(notice)),
+                Some(ListenerEvent::Opened(_)) => {}
                 None => return Ok(None),
             }
         }
@@ -118,7 +118,7 @@ impl Notices {
         Write::flush(&mut self.stream).map_err(CallError::Io)
     }
 
-    fn next_told(&mut self) -> Result<Option<Told>, CallError<io::Error>> {
+    fn next_told(&mut self) -> Result<Option<ListenerEvent>, CallError<io::Error>> {
         loop {
             let bytes = self.bytes.get(self.held.clone()).unwrap_or(b"");
             self.held.start += self.listener.handle_input(NOW, bytes)?;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use pmi_core::auth::METHOD;
 use pmi_core::command::{
-    Answer, Group, Identity, Maxes, Pair, Place, Reply, Request, Spawn, Text, Verb, Version,
+    Answer, FenceGroup, Identity, Maxes, Pair, Place, Reply, Request, Spawn, Text, Verb, Version,
 };
 use pmi_core::error::{Code, Misuse, PeerError};
 use pmi_core::ids::KvsName;
@@ -162,11 +162,11 @@ impl Shared {
 
     /// Waits for every rank of the job; see [`fence`](pmi_link::task::AsyncPmi::fence).
     pub fn fence(&self) -> Answered<()> {
-        self.ask(&Request::Fence { group: Group::World, tag: None })?.done()
+        self.ask(&Request::Fence { group: FenceGroup::World, tag: None })?.done()
     }
 
     /// Waits for every rank of a group; see [`fence_group`](pmi_link::task::AsyncPmi::fence_group).
-    pub fn fence_group(&self, group: Group<'_>, tag: u32) -> Answered<()> {
+    pub fn fence_group(&self, group: FenceGroup<'_>, tag: u32) -> Answered<()> {
         self.ask(&Request::Fence { group, tag: Some(tag) })?.done()
     }
 

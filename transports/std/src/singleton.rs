@@ -28,7 +28,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pmi_core::command::Version;
-use pmi_core::wire::pmi1::Greeting;
+use pmi_core::wire::pmi1::SingletonGreeting;
 
 use crate::connect::{ConnectError, Member, talk};
 use crate::env::{Environment, Way};
@@ -124,19 +124,19 @@ fn greet(stream: &mut TcpStream) -> Result<(), LaunchError> {
         LaunchError::Greeting(io::Error::new(ErrorKind::InvalidData, what))
     };
     let line = read_line(stream)?;
-    match Greeting::read(&line) {
-        Ok(Greeting::Hello { .. }) => {}
+    match SingletonGreeting::read(&line) {
+        Ok(SingletonGreeting::Hello { .. }) => {}
         _ => return Err(other(&line)),
     }
     // Our streams stay our own, whatever the launcher would do with them.
-    let hello = Greeting::Hello { version: Some(Version::V1_1), has_streams: false };
+    let hello = SingletonGreeting::Hello { version: Some(Version::V1_1), has_streams: false };
     let mut out = [0; LINE_BYTES];
     let len = hello.write(&mut out).map_err(|_| LaunchError::Refused)?;
     stream.write_all(out.get(..len).unwrap_or(b"")).map_err(LaunchError::Greeting)?;
     let line = read_line(stream)?;
-    match Greeting::read(&line) {
-        Ok(Greeting::Info { kvsname: Some(_) }) => {}
-        Ok(Greeting::Info { kvsname: None }) => return Err(LaunchError::Refused),
+    match SingletonGreeting::read(&line) {
+        Ok(SingletonGreeting::Info { kvsname: Some(_) }) => {}
+        Ok(SingletonGreeting::Info { kvsname: None }) => return Err(LaunchError::Refused),
         _ => return Err(other(&line)),
     }
     // From here on an answer may take as long as what was asked for.

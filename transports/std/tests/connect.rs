@@ -12,14 +12,14 @@ use pmi_core::ids::{KvsName, Rank};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_link::{CallError, Link, PumpError, PumpState, pump};
 use pmi_std::env::{Environment, Sockets, Speaks, Way};
 use pmi_std::{
     BoundedBuf, Clock, ConnectError, NonBlocking, Stream, connect_by, connect_shared_by,
 };
 
-type Store = Arena<Vec<Place>, Vec<u8>>;
+type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 type Heap = Arrays<BoundedBuf, Store, Vec<Member>, 4, 1, 1>;
 
@@ -29,14 +29,14 @@ fn serve(stream: Stream, dials: bool) {
 }
 
 fn serve_over(mut link: impl Link, dials: bool, challenge: Option<Challenge>) {
-    let store = || Arena::new(vec![Place::FREE; 16], vec![0; 4096]);
+    let store = || Arena::new(vec![ArenaCell::FREE; 16], vec![0; 4096]);
     let mut server = Server::<Heap>::new([const { None }; 4], [const { None }; 1], store());
     let name = KvsName::new(b"kvs_1").unwrap();
     let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
     let size = if dials { 4 } else { 1 };
     let job = server.add_job(spec, vec![Member::new(0, 0); size], store()).unwrap();
     let member = Peer::Member { job, rank: Rank(0) };
-    let peer = if dials { Peer::Caller { job, deadline: None, challenge } } else { member };
+    let peer = if dials { Peer::Unidentified { job, deadline: None, challenge } } else { member };
     let id = server.open(peer, BoundedBuf::new(MESSAGE_BYTES), [None]).unwrap();
     let mut carry = PumpState::new(BoundedBuf::new(MESSAGE_BYTES), BoundedBuf::new(MESSAGE_BYTES));
     let (clock, mut scratch) = (Clock::start(), vec![0; 8192]);

@@ -15,17 +15,17 @@ use pmi_core::error::{Code, Misuse, PeerError};
 use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_link::blocking::Opening;
 use pmi_link::{CallError, PumpError, PumpState, SpawnError, pump};
 use pmi_std::{BoundedBuf, Clock, NonBlocking, Shared, Stream};
 
-type Store = Arena<Vec<Place>, Vec<u8>>;
+type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 type Heap = Arrays<BoundedBuf, Store, Vec<Member>, 4, 4, 4>;
 
 fn store() -> Store {
-    Arena::new(vec![Place::FREE; 256], vec![0; 1 << 18])
+    Arena::new(vec![ArenaCell::FREE; 256], vec![0; 1 << 18])
 }
 
 fn spec(name: &str) -> JobSpec {
@@ -44,7 +44,9 @@ fn serve(streams: Vec<UnixStream>, asks: Option<Challenge>, may_spawn: Arc<Atomi
     let mut links = Vec::new();
     for (rank, stream) in (0..).zip(streams) {
         let peer = match asks {
-            Some(challenge) => Peer::Caller { job, deadline: None, challenge: Some(challenge) },
+            Some(challenge) => {
+                Peer::Unidentified { job, deadline: None, challenge: Some(challenge) }
+            }
             None => Peer::Member { job, rank: Rank(rank) },
         };
         let id = server.open(peer, BoundedBuf::new(MESSAGE_BYTES), [const { None }; 4]).unwrap();

@@ -3,8 +3,10 @@
 use crate::message::{is_frame, word};
 use crate::pmix;
 use crate::record::Direction;
-use pmi_core::command::{Answer, Group, Notice, Place, Reply, Request, Spawn, Text, Verb, Version};
-use pmi_core::wire::{Dialect, frames, names, pmi1, pmi2};
+use pmi_core::command::{
+    Answer, FenceGroup, Notice, Place, Reply, Request, Spawn, Text, Verb, Version,
+};
+use pmi_core::wire::{Dialect, binary, names, pmi1, pmi2};
 use std::fmt::Write;
 
 /// A message in words: what it is about, and its fields.
@@ -25,7 +27,7 @@ pub fn describe(direction: Direction, message: &[u8]) -> Meaning {
     }
     match direction {
         Direction::ToServer => {
-            let dialect = Dialect::told_by(message);
+            let dialect = Dialect::detect(message);
             match dialect.read_request(message) {
                 Ok(said) => match said.request {
                     Some(request) => of_request(&request),
@@ -36,7 +38,7 @@ pub fn describe(direction: Direction, message: &[u8]) -> Meaning {
         }
         Direction::ToClient => {
             let reply = match message.first() {
-                Some(&frames::MAGIC) => frames::read_reply(message),
+                Some(&binary::MAGIC) => binary::read_reply(message),
                 _ if is_frame(message) => pmi2::read_reply(message),
                 _ => pmi1::read_reply(message),
             };
@@ -122,9 +124,9 @@ fn of_request(request: &Request<'_>) -> Meaning {
         }
         Request::Fence { group, tag } => {
             let meaning = match group {
-                Group::World => meaning,
-                Group::Node => meaning.with("group", "NODE"),
-                Group::Ranks(ranks) => meaning.with("group", shown(ranks)),
+                FenceGroup::World => meaning,
+                FenceGroup::Node => meaning.with("group", "NODE"),
+                FenceGroup::Ranks(ranks) => meaning.with("group", shown(ranks)),
             };
             match tag {
                 Some(tag) => meaning.with("tag", tag),

@@ -5,7 +5,7 @@ use crate::pmix;
 use crate::record::Direction;
 use pmi_core::command::Version;
 use pmi_core::error::Malformed;
-use pmi_core::wire::{Dialect, Framed, frames, pmi1, pmi2};
+use pmi_core::wire::{Dialect, Framed, binary, pmi1, pmi2};
 
 /// Cuts both directions of one connection into whole messages.
 ///
@@ -109,7 +109,7 @@ fn frame(
         (Direction::ToServer, _) => dialect.frame_request(bytes),
         (Direction::ToClient, Dialect::Lines) => pmi1::frame_reply(bytes),
         (Direction::ToClient, Dialect::Frames(_)) => pmi2::frame(bytes),
-        (Direction::ToClient, Dialect::Own) => frames::frame(bytes),
+        (Direction::ToClient, Dialect::Binary) => binary::frame(bytes),
     }
 }
 

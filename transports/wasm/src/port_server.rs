@@ -6,9 +6,9 @@ use std::task::Poll;
 use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::limits::{MESSAGE_BYTES, REPLY_BYTES};
-use pmi_core::server::{Event, Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
+use pmi_core::server::{Event, Job, JobSpec, Member, Peer, PendingReply, Server, Session, Storage};
 use pmi_core::storage::Slots;
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Duration;
 use pmi_link::heap::{BoundedBuf, Slab};
 use pmi_link::{PumpError, PumpState, pump};
@@ -20,12 +20,12 @@ use crate::{AsyncLink, Clock, js};
 pub struct HeapStorage;
 
 /// Keys and values, in memory that is asked for at once.
-type HeapKvs = Arena<Vec<Place>, Vec<u8>>;
+type HeapKvs = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 impl Storage for HeapStorage {
     type Inbox = BoundedBuf;
-    type Exchanges = Slab<Exchange>;
-    type Sessions = Slab<Session<BoundedBuf, Slab<Exchange>>>;
+    type Exchanges = Slab<PendingReply>;
+    type Sessions = Slab<Session<BoundedBuf, Slab<PendingReply>>>;
     type Kvs = HeapKvs;
     type Members = Vec<Member>;
     type Jobs = Slab<Job<HeapKvs, Vec<Member>>>;
@@ -211,7 +211,7 @@ impl<L: AsyncLink> Default for PortServer<L> {
 
 fn kvs(bytes: usize) -> HeapKvs {
     let places = bytes / BYTES_A_KEY;
-    Arena::new(vec![Place::FREE; places], vec![0; bytes])
+    Arena::new(vec![ArenaCell::FREE; places], vec![0; bytes])
 }
 
 /// Rather a key too many than one too few.

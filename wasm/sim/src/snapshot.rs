@@ -6,7 +6,7 @@ use crate::scenario::{Act, Ask, Way};
 use crate::storage::Store;
 use crate::world::World;
 use pmi_core::server::{Job, Member, Phase};
-use pmi_core::store::{Kvs, Shelf, Stamp};
+use pmi_core::store::{Keyspace, Kvs, Visibility};
 
 /// How everything stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,17 +171,17 @@ fn keys(world: &World) -> Vec<KeyView> {
         while let Some(id) = last {
             last = job.kvs().next(Some(id));
             let Some(entry) = job.kvs().entry(id) else { continue };
-            let Stamp { by, .. } = entry.stamp;
+            let Visibility { writer: by, .. } = entry.visibility;
             keys.push(KeyView {
                 job: job_name(job),
                 key: entry.key.into(),
                 value: entry.value.into(),
-                by: (by != Stamp::MANAGER.by).then(|| first + by.0),
-                node: match entry.shelf {
-                    Shelf::Node(node) => Some(node),
+                by: (by != Visibility::MANAGER.writer).then(|| first + by.0),
+                node: match entry.keyspace {
+                    Keyspace::Node(node) => Some(node),
                     _ => None,
                 },
-                is_visible: entry.stamp.is_visible(Stamp::MANAGER.by, fences),
+                is_visible: entry.visibility.is_visible(Visibility::MANAGER.writer, fences),
             });
         }
     }

@@ -2,9 +2,9 @@
 
 use pmi_core::error::Full;
 use pmi_core::server::pmix;
-use pmi_core::server::{Exchange, Job, Member, Session, Storage};
+use pmi_core::server::{Job, Member, PendingReply, Session, Storage};
 use pmi_core::storage::{Buffer, Slots};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_link::heap::{self, BoundedBuf};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,12 +14,12 @@ use std::rc::Rc;
 pub struct Metered;
 
 /// The key-value space of a job: the one the core ships.
-pub type Store = Arena<Vec<Place>, Vec<u8>>;
+pub type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 impl Storage for Metered {
     type Inbox = Bytes;
-    type Exchanges = Table<Exchange>;
-    type Sessions = Table<Session<Bytes, Table<Exchange>>>;
+    type Exchanges = Table<PendingReply>;
+    type Sessions = Table<Session<Bytes, Table<PendingReply>>>;
     type Kvs = Store;
     type Members = Vec<Member>;
     type Jobs = Table<Job<Store, Vec<Member>>>;
@@ -33,20 +33,20 @@ pub struct MeteredPmix;
 #[derive(Clone, Debug)]
 pub struct Shared(Rc<[u8]>);
 
-impl pmix::Memory for MeteredPmix {
+impl pmix::PmixStorage for MeteredPmix {
     type Block = Shared;
     type Inbox = Bytes;
-    type Pendings = Table<pmix::Pending<Shared>>;
-    type Connections = Table<pmix::Connection<Shared, Bytes, Table<pmix::Pending<Shared>>>>;
-    type Posts = Vec<pmix::Post<Shared>>;
-    type Jobs = Table<pmix::JobView<Shared, Vec<pmix::Post<Shared>>>>;
-    type Collectives = Table<pmix::Collective<Shared>>;
-    type Names = Table<pmix::Published<Shared>>;
-    type Groups = Table<pmix::Group<Shared>>;
-    type Events = Table<pmix::Happening<Shared>>;
+    type Pendings = Table<pmix::PendingRequest<Shared>>;
+    type Connections = Table<pmix::Connection<Shared, Bytes, Table<pmix::PendingRequest<Shared>>>>;
+    type Posts = Vec<pmix::RankData<Shared>>;
+    type Jobs = Table<pmix::Namespace<Shared, Vec<pmix::RankData<Shared>>>>;
+    type Collectives = Table<pmix::OpenCollective<Shared>>;
+    type Names = Table<pmix::PublishedValue<Shared>>;
+    type Groups = Table<pmix::ProcessGroup<Shared>>;
+    type Events = Table<pmix::CachedEvent<Shared>>;
 }
 
-impl pmix::Block for Shared {
+impl pmix::SharedBytes for Shared {
     fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self> {
         let mut bytes = vec![0; len];
         fill(&mut bytes);

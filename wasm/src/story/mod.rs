@@ -2,7 +2,7 @@
 
 use crate::fields::{Fields, PMIX, pmix};
 use crate::json::Json;
-use pmi_core::command::{Group, Request};
+use pmi_core::command::{FenceGroup, Request};
 use pmi_core::wire::{Framed, pmi1, pmi2};
 use std::collections::VecDeque;
 
@@ -323,14 +323,14 @@ fn circle(message: &[u8], lanes: &[Lane], lane: usize) -> (String, Option<u32>, 
     let job = ("job".into(), None, size);
     let Ok(Some(Request::Fence { group, tag })) = pmi1::read_request(message) else { return job };
     match group {
-        Group::World if tag.is_none() => job,
-        Group::World => ("world".into(), tag, size),
-        Group::Node => {
+        FenceGroup::World if tag.is_none() => job,
+        FenceGroup::World => ("world".into(), tag, size),
+        FenceGroup::Node => {
             let node = lanes[lane].group;
             let members = own.filter(|other| other.group == node).count();
             (format!("node {node}"), tag, members)
         }
-        Group::Ranks(list) => {
+        FenceGroup::Ranks(list) => {
             let text = String::from_utf8_lossy(list).into_owned();
             let members = list.split(|byte| *byte == b',').count();
             (text, tag, members)

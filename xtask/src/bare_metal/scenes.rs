@@ -86,8 +86,8 @@ impl Stage<'_> {
         let new = |n: usize| format!("pmi=2 rank={n} secret={SECRET}");
         let mut tally = self.scene("guests dial in, PMI-1", || self.dial_in(guests, old));
         tally += self.scene("guests dial in, PMI-2", || self.dial_in(guests, new));
-        let frames = |n: usize| format!("{} pmi=frames", old(n));
-        tally += self.scene("guests dial in, our own frames", || self.dial_in(guests, frames));
+        let frames = |n: usize| format!("{} pmi=binary", old(n));
+        tally += self.scene("guests dial in, binary dialect", || self.dial_in(guests, frames));
         let futures = |n: usize| format!("{} calls=futures", old(n));
         let name = "guests dial in by futures, PMI-1";
         tally += self.scene(name, || self.dial_in(guests, futures));

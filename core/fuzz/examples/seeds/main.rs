@@ -8,7 +8,7 @@ mod pmix;
 mod transcript;
 
 use pmi_core::command::{Request, Version};
-use pmi_core::wire::{Framed, frames, pmi1, pmi2};
+use pmi_core::wire::{Framed, binary, pmi1, pmi2};
 use pmi_fuzz::{Step, write_step};
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn main() {
             for (number, message) in scenario.messages().iter().enumerate() {
                 write(target, &name(number), &message.bytes);
                 if let Some(frame) = in_frames(message.from, &message.bytes) {
-                    write("decode_frames", &name(number), &frame);
+                    write("decode_binary", &name(number), &frame);
                 }
             }
             write("session_bytes", &name(0), &session(scenario, false));
@@ -60,12 +60,12 @@ fn in_frames(from: Voice, message: &[u8]) -> Option<Vec<u8>> {
                 }
                 request => request,
             };
-            frames::write_request(&request, b"", &mut out).ok()?
+            binary::write_request(&request, b"", &mut out).ok()?
         }
         Side::Server => {
             let is_line = message.starts_with(b"c");
             let reply = if is_line { pmi1::read_reply(message) } else { pmi2::read_reply(message) };
-            frames::write_reply(&reply.ok()?, &mut out).ok()?
+            binary::write_reply(&reply.ok()?, &mut out).ok()?
         }
     };
     out.truncate(len);

@@ -2,7 +2,9 @@
 
 use super::memory::Inbox;
 use super::world::World;
-use pmi_core::client::pmix::{Client, Datum, Event, Identity, Memory, Request, Scope};
+use pmi_core::client::pmix::{
+    Datum, PmixBuffers, PmixClient, PmixClientEvent, PmixRequest, ProcIdentity, Scope,
+};
 use pmi_core::ids::KvsName;
 use pmi_core::machine::Machine;
 use pmi_core::server::pmix::ConnectionId;
@@ -14,7 +16,7 @@ use pmi_core::wire::pmix::{Family, Format, Proc};
 /// One of them.
 pub(super) struct Healthy {
     pub(super) id: ConnectionId,
-    client: Client<Inbox>,
+    client: PmixClient<Inbox>,
     /// Not taken by the server yet.
     said: Vec<u8>,
 }
@@ -25,9 +27,9 @@ impl Healthy {
         let format = Format { family, is_described };
         let credential = Some(Credential { user: 1, group: 1 });
         let lent = Inbox::new;
-        let memory = Memory { said: lent(), heard: lent(), posts: lent(), job: lent() };
-        let identity = Identity { nspace, rank, credential, format };
-        Self { id, client: Client::new(identity, memory), said: Vec::new() }
+        let memory = PmixBuffers { request: lent(), response: lent(), puts: lent(), job: lent() };
+        let identity = ProcIdentity { nspace, rank, credential, format };
+        Self { id, client: PmixClient::new(identity, memory), said: Vec::new() }
     }
 }
 
@@ -36,7 +38,7 @@ impl World {
     pub(super) fn check_healthy(&mut self) {
         self.check_rest();
         if self.round == 0 {
-            self.ask(&[&Request::Init, &Request::Init], &[]);
+            self.ask(&[&PmixRequest::Init, &PmixRequest::Init], &[]);
         }
         let key = format!("key-{}", self.round % 3);
         let value = |rank: usize| format!("{rank} in {}", self.round);
@@ -45,10 +47,10 @@ impl World {
             let text = Datum::Text(value.as_bytes());
             healthy.client.put(Scope::Global, key.as_bytes(), text).expect("room for a value");
         }
-        self.ask(&[&Request::Commit, &Request::Commit], &[]);
-        let fence = Request::Fence { procs: &[], collect: true, timeout_s: None };
+        self.ask(&[&PmixRequest::Commit, &PmixRequest::Commit], &[]);
+        let fence = PmixRequest::Fence { procs: &[], collect: true, timeout_s: None };
         self.ask(&[&fence, &fence], &[]);
-        let get = |rank| Request::Get {
+        let get = |rank| PmixRequest::Get {
             of: Proc { nspace: b"", rank },
             key: Some(key.as_bytes()),
             immediate: false,
@@ -59,7 +61,7 @@ impl World {
     }
 
     /// Both ask, and are answered with success; and what they get has these values.
-    fn ask(&mut self, requests: &[&Request<'_>], expected: &[(&String, &String)]) {
+    fn ask(&mut self, requests: &[&PmixRequest<'_>], expected: &[(&String, &String)]) {
         for (healthy, request) in self.healthy.iter_mut().zip(requests) {
             healthy.client.start(request).expect("nothing else is asked");
         }
@@ -71,7 +73,8 @@ impl World {
             self.settle();
         }
         for (at, healthy) in self.healthy.iter_mut().enumerate() {
-            let Some(Event::Reply { status, answer, .. }) = healthy.client.poll_event() else {
+            let Some(PmixClientEvent::Reply { status, answer, .. }) = healthy.client.poll_event()
+            else {
                 panic!("rank {at} of the healthy ones has no answer")
             };
             assert_eq!(status, Status::SUCCESS, "for rank {at} of the healthy ones");

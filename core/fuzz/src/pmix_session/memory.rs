@@ -1,10 +1,11 @@
 //! Memory that counts what is made of it.
 
 use pmi_core::server::pmix::{
-    Block, Collective, Connection, Group, Happening, JobView, Memory, Pending, Post, Published,
+    CachedEvent, Connection, Namespace, OpenCollective, PendingRequest, PmixStorage, ProcessGroup,
+    PublishedValue, RankData, SharedBytes,
 };
 use pmi_core::server::{Arrays, Member};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -24,7 +25,7 @@ pub(super) struct Counted(Rc<Bytes>);
 #[derive(Debug)]
 struct Bytes(Vec<u8>);
 
-impl Block for Counted {
+impl SharedBytes for Counted {
     fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self> {
         let mut bytes = vec![0; len];
         fill(&mut bytes);
@@ -52,22 +53,22 @@ pub(super) type Inbox = heapless::Vec<u8, INBOX_BYTES>;
 #[derive(Debug)]
 pub(super) struct Lent;
 
-pub(super) type Pendings = [Option<Pending<Counted>>; PENDINGS];
+pub(super) type Pendings = [Option<PendingRequest<Counted>>; PENDINGS];
 
-impl Memory for Lent {
+impl PmixStorage for Lent {
     type Block = Counted;
     type Inbox = Inbox;
     type Pendings = Pendings;
     type Connections = [Option<Connection<Counted, Inbox, Pendings>>; CONNECTIONS];
-    type Posts = Vec<Post<Counted>>;
-    type Jobs = [Option<JobView<Counted, Vec<Post<Counted>>>>; 2];
-    type Collectives = [Option<Collective<Counted>>; 4];
-    type Names = [Option<Published<Counted>>; 4];
-    type Events = [Option<Happening<Counted>>; 4];
-    type Groups = [Option<Group<Counted>>; 4];
+    type Posts = Vec<RankData<Counted>>;
+    type Jobs = [Option<Namespace<Counted, Vec<RankData<Counted>>>>; 2];
+    type Collectives = [Option<OpenCollective<Counted>>; 4];
+    type Names = [Option<PublishedValue<Counted>>; 4];
+    type Events = [Option<CachedEvent<Counted>>; 4];
+    type Groups = [Option<ProcessGroup<Counted>>; 4];
 }
 
-pub(super) type Store = Arena<Vec<Place>, Vec<u8>>;
+pub(super) type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 /// What the server behind them is made of.
 pub(super) type Vectors = Arrays<Inbox, Store, Vec<Member>, 1, 1, 2>;

@@ -7,9 +7,9 @@ use super::memory::{
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::machine::Machine;
-use pmi_core::server::pmix::{Block, ConnectionId, Event, Pmix, Post, Tables};
+use pmi_core::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixTables, RankData, SharedBytes};
 use pmi_core::server::{JobSpec, Member, Server};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::{Duration, Instant};
 use pmi_core::wire::pmix::greeting::{Greeting, Kind};
 use pmi_core::wire::pmix::header::Header;
@@ -50,7 +50,7 @@ impl World {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
         let mut server = Server::new([const { None }; 1], [const { None }; 2], store());
-        let mut pmix = Pmix::new(Tables {
+        let mut pmix = Pmix::new(PmixTables {
             connections: [const { None }; CONNECTIONS],
             jobs: [const { None }; 2],
             collectives: [const { None }; 4],
@@ -66,7 +66,7 @@ impl World {
             let job = server.add_job(spec, members, store()).expect("room for a job");
             let info = info(nodes.len());
             info_bytes += info.as_ref().len();
-            let posts = nodes.iter().map(|_| Post::default()).collect();
+            let posts = nodes.iter().map(|_| RankData::default()).collect();
             pmix.add_job(job, info, posts).expect("room for a job");
         }
         let mut open = || pmix.open(Inbox::new(), [const { None }; PENDINGS], None);
@@ -232,14 +232,14 @@ impl World {
         while let Some(event) = self.pmix.poll_event() {
             any = true;
             match event {
-                Event::Dialled { connection, job, rank, .. } => {
+                PmixEvent::AdmissionRequested { connection, job, rank, .. } => {
                     if job == JobId(0) && self.unwanted == Some(rank) {
                         self.pmix.refuse(connection, Status::NO_PERMISSIONS);
                     } else {
                         self.pmix.admit(connection, &mut self.server).expect("it waits for that");
                     }
                 }
-                Event::Asked { connection, pending } => {
+                PmixEvent::HostRequest { connection, pending } => {
                     assert!(self.pmix.request(connection).is_some(), "a request to read");
                     self.pmix.request_read(connection);
                     self.asked.push((connection, pending));
@@ -336,7 +336,7 @@ fn name(name: &[u8]) -> KvsName {
 }
 
 fn store() -> Store {
-    Arena::new(vec![Place::FREE; 8], vec![0; 512])
+    Arena::new(vec![ArenaCell::FREE; 8], vec![0; 512])
 }
 
 /// How much longer values are in the longest encoding.

@@ -4,7 +4,7 @@ use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::server::{Peer, SessionMut, Storage};
 use pmi_core::time::Instant;
-use pmi_core::wire::{Framed, frames, pmi1, pmi2};
+use pmi_core::wire::{Framed, binary, pmi1, pmi2};
 
 /// One connection.
 pub(super) struct Link {
@@ -110,9 +110,9 @@ fn assert_reads_well(message: &[u8]) {
             assert_eq!(pmi1::frame_reply(message), whole, "{text}");
             assert!(pmi1::read_reply(message).is_ok(), "{text}");
         }
-        Some(&frames::MAGIC) => {
-            assert_eq!(frames::frame(message), whole, "{message:?}");
-            assert!(frames::read_reply(message).is_ok(), "{message:?}");
+        Some(&binary::MAGIC) => {
+            assert_eq!(binary::frame(message), whole, "{message:?}");
+            assert!(binary::read_reply(message).is_ok(), "{message:?}");
         }
         _ => {
             assert_eq!(pmi2::frame(message), whole, "{text}");

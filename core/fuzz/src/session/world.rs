@@ -9,7 +9,7 @@ use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::{Duration, Instant};
 
 /// What a session may hold of messages that have not ended: less than some messages are long.
@@ -27,7 +27,7 @@ pub(super) struct World {
 }
 
 pub(super) type Inbox = heapless::Vec<u8, INBOX_BYTES>;
-type Store = Arena<Vec<Place>, Vec<u8>>;
+type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 type Vectors = Arrays<Inbox, Store, Vec<Member>, 10, EXCHANGES, 4>;
 
@@ -56,11 +56,11 @@ impl World {
         let peers = [
             member(first, 0),
             member(first, 1),
-            Peer::Caller { job: first, deadline: None, challenge: None },
+            Peer::Unidentified { job: first, deadline: None, challenge: None },
             member(first, 2),
             member(second, 0),
-            Peer::Caller { job: third, deadline: None, challenge: Some(challenge) },
-            Peer::Caller { job: first, deadline, challenge: None },
+            Peer::Unidentified { job: third, deadline: None, challenge: Some(challenge) },
+            Peer::Unidentified { job: first, deadline, challenge: None },
             member(first, 3),
             member(fourth, 0),
             member(fourth, 1),
@@ -214,5 +214,5 @@ impl World {
 }
 
 fn store(places: usize, bytes: usize) -> Store {
-    Arena::new(vec![Place::FREE; places], vec![0; bytes])
+    Arena::new(vec![ArenaCell::FREE; places], vec![0; bytes])
 }

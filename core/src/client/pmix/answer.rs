@@ -1,7 +1,7 @@
 //! What answers and events say behind their heads.
 
 use super::JobInfo;
-use super::hear::Event;
+use super::recv::PmixClientEvent;
 use crate::error::Malformed;
 use crate::wire::pmix::names::{Command, Status};
 use crate::wire::pmix::{Format, Kvals, List, Proc, Type, Unpacker, Value};
@@ -9,7 +9,7 @@ use crate::wire::pmix::{Format, Kvals, List, Proc, Type, Unpacker, Value};
 /// What stands behind the status of an answer. To a question that is answered otherwise, each of these is
 /// empty.
 #[derive(Clone, Debug)]
-pub struct Answer<'a> {
+pub struct PmixAnswer<'a> {
     command: Command,
     from: Unpacker<'a>,
     own_rank: u32,
@@ -39,7 +39,7 @@ pub struct Published<'a> {
 ///
 /// Wire: BYTE_OBJECT, over and over; in each what stands in the answer to REQ.
 #[derive(Clone, Debug)]
-pub struct Jobs<'a> {
+pub struct JobDescriptions<'a> {
     from: Unpacker<'a>,
     own_rank: u32,
 }
@@ -59,7 +59,7 @@ pub struct Object<'a> {
     pub kvals: Kvals<'a>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> PmixAnswer<'a> {
     /// The answer to a command with this behind its status.
     pub(super) const fn new(command: Command, from: Unpacker<'a>, own_rank: u32) -> Self {
         Self { command, from, own_rank }
@@ -89,8 +89,8 @@ impl<'a> Answer<'a> {
     }
 
     /// The jobs that this process is now connected with.
-    pub const fn jobs(&self) -> Jobs<'a> {
-        Jobs { from: self.of(Command::CONNECT), own_rank: self.own_rank }
+    pub const fn jobs(&self) -> JobDescriptions<'a> {
+        JobDescriptions { from: self.of(Command::CONNECT), own_rank: self.own_rank }
     }
 
     const fn of(&self, command: Command) -> Unpacker<'a> {
@@ -110,7 +110,7 @@ impl<'a> Iterator for PublishedData<'a> {
     }
 }
 
-impl<'a> Iterator for Jobs<'a> {
+impl<'a> Iterator for JobDescriptions<'a> {
     type Item = JobInfo<'a>;
 
     fn next(&mut self) -> Option<JobInfo<'a>> {
@@ -186,7 +186,7 @@ fn read_published<'a>(from: &mut Unpacker<'a>) -> Result<Published<'a>, Malforme
 }
 
 /// Reads the body of an event.
-pub(super) fn read_event(mut from: Unpacker<'_>) -> Result<Event<'_>, Malformed> {
+pub(super) fn read_event(mut from: Unpacker<'_>) -> Result<PmixClientEvent<'_>, Malformed> {
     let from = &mut from;
     if Command(from.one(Type::COMMAND)?.u8()?) != Command::NOTIFY {
         return Err(Malformed::new(from.at(), "an event"));
@@ -195,7 +195,7 @@ pub(super) fn read_event(mut from: Unpacker<'_>) -> Result<Event<'_>, Malformed>
     let source = Proc::read(from.one(Type::PROC)?)?;
     let infos = List::read(from, Type::INFO)?;
     let range = from.one(Type::DATA_RANGE)?.u8()?;
-    Ok(Event::Happened { code, source, range, infos })
+    Ok(PmixClientEvent::Happened { code, source, range, infos })
 }
 
 fn read_object<'a>(from: &mut Unpacker<'a>) -> Result<Object<'a>, Malformed> {

@@ -9,11 +9,11 @@
 //!
 //! # Memory
 //!
-//! [`Memory`] lends four buffers. `said` holds the texts of a request until [`poll_transmit`] has rendered
+//! [`PmixBuffers`] lends four buffers. `said` holds the texts of a request until [`poll_transmit`] has rendered
 //! it. `heard` holds one answer; whoever finds it taken loses nothing, as with the client of PMI.
-//! `posts` holds what was put until a commit has sent it, packed as it will be sent. `job` holds the
+//! `puts` holds what was put until a commit has sent it, packed as it will be sent. `job` holds the
 //! description of the job as it came, so that whatever a launcher says of job, node, application
-//! or rank is found without asking ([`Client::known`]).
+//! or rank is found without asking ([`PmixClient::known`]).
 //!
 //! [`poll_transmit`]: crate::machine::Machine::poll_transmit
 //!
@@ -25,22 +25,22 @@
 //! until then, and where one is longer than the room for answers, they are not kept.
 
 mod answer;
-mod hear;
+mod commits;
 mod job;
-mod kept;
-mod posts;
+mod queued_request;
+mod recv;
 pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub use self::answer::{Answer, Jobs, Object, Objects, Published, PublishedData};
-pub use self::hear::Event;
-use self::hear::Hold;
+pub use self::answer::{JobDescriptions, Object, Objects, PmixAnswer, Published, PublishedData};
+use self::commits::LocalPuts;
+pub use self::commits::{Datum, Scope};
 pub use self::job::JobInfo;
-use self::kept::Kept;
-use self::posts::Posts;
-pub use self::posts::{Datum, Scope};
-pub use self::state::State;
+use self::queued_request::QueuedPmixRequest;
+use self::recv::PmixBufferUse;
+pub use self::recv::PmixClientEvent;
+pub use self::state::PmixState;
 use crate::error::Misuse;
 use crate::ids::KvsName;
 use crate::storage::{Buffer, Slots};
@@ -51,7 +51,7 @@ use crate::wire::pmix::{Format, Proc, Value};
 
 /// Who a client says it is, as the launcher has told it in its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProcIdentity {
     /// The name of its job: `PMIX_NAMESPACE`.
     pub nspace: KvsName,
     /// Its rank: `PMIX_RANK`.
@@ -64,20 +64,20 @@ pub struct Identity {
 
 /// What a client is lent; all of it is empty at first.
 #[derive(Clone, Debug)]
-pub struct Memory<B> {
+pub struct PmixBuffers<B> {
     /// For the texts of one request: a name space and a key, or the processes of a fence.
-    pub said: B,
+    pub request: B,
     /// For one answer. The longest is the description of the job, about 200 bytes for every rank.
-    pub heard: B,
+    pub response: B,
     /// For what is put and not committed yet.
-    pub posts: B,
+    pub puts: B,
     /// For the description of the job. It is exchanged for `heard`.
     pub job: B,
 }
 
 /// What a client asks. Name spaces that are empty are its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request<'a> {
+pub enum PmixRequest<'a> {
     /// To be let in, and for the description of the job. Always the first one.
     Init,
     /// That others see what was put since the last one.
@@ -170,16 +170,16 @@ pub enum Request<'a> {
 
 /// The client's end of a conversation.
 #[derive(Debug)]
-pub struct Client<B, const SLOTS: usize = 4> {
-    identity: Identity,
-    said: B,
-    heard: B,
-    posts: Posts<B>,
+pub struct PmixClient<B, const SLOTS: usize = 4> {
+    identity: ProcIdentity,
+    request: B,
+    response: B,
+    puts: LocalPuts<B>,
     job: B,
-    hold: Hold,
-    owed: Option<Owed>,
-    inflight: [Option<Waiting>; SLOTS],
-    state: State,
+    buffer_use: PmixBufferUse,
+    outgoing: Option<Outgoing>,
+    inflight: [Option<SentRequest>; SLOTS],
+    state: PmixState,
     tag: u32,
     /// How much of a message that nobody asked for is still to come.
     unasked_bytes: usize,
@@ -189,37 +189,37 @@ pub struct Client<B, const SLOTS: usize = 4> {
 
 /// Tells one question of a client from its others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket(u32);
+pub struct PmixTicket(u32);
 
 /// What is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owed {
-    /// The first message; the question behind it is [`Kept::Job`].
-    Greeting(Ticket),
-    Request(Ticket, Kept),
+enum Outgoing {
+    /// The first message; the question behind it is [`QueuedPmixRequest::Job`].
+    Greeting(PmixTicket),
+    Request(PmixTicket, QueuedPmixRequest),
 }
 
 /// A question without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Waiting {
-    ticket: Ticket,
+struct SentRequest {
+    ticket: PmixTicket,
     command: Command,
 }
 
-impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
+impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
     /// Makes a client that has said nothing yet.
-    pub fn new(identity: Identity, memory: Memory<B>) -> Self {
-        let Memory { said, heard, posts, job } = memory;
+    pub fn new(identity: ProcIdentity, memory: PmixBuffers<B>) -> Self {
+        let PmixBuffers { request: said, response: heard, puts: posts, job } = memory;
         Self {
-            posts: Posts::new(posts, identity.format),
+            puts: LocalPuts::new(posts, identity.format),
             identity,
-            said,
-            heard,
+            request: said,
+            response: heard,
             job,
-            hold: Hold::Incoming,
-            owed: None,
+            buffer_use: PmixBufferUse::Incoming,
+            outgoing: None,
             inflight: [const { None }; SLOTS],
-            state: State::Fresh,
+            state: PmixState::Fresh,
             tag: TAG_REQUESTS,
             unasked_bytes: 0,
             is_listening: false,
@@ -232,40 +232,40 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
     /// what was put before this call.
     /// Errors: [`Misuse`], and nothing has changed. [`Misuse::Busy`] while another request waits to be
     /// transmitted or every slot is taken, and for a goodbye while any answer is awaited.
-    pub fn start(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
-        self.let_go();
+    pub fn start(&mut self, request: &PmixRequest<'_>) -> Result<PmixTicket, Misuse> {
+        self.release_buffer();
         let next = self.state.start(request, self.outstanding() == 0)?;
-        let is_abort = matches!(request, Request::Abort { .. });
+        let is_abort = matches!(request, PmixRequest::Abort { .. });
         let free = self.inflight.iter().position(Option::is_none);
-        if !is_abort && (self.owed.is_some() || free.is_none()) {
+        if !is_abort && (self.outgoing.is_some() || free.is_none()) {
             return Err(Misuse::Busy);
         }
         if is_abort {
-            self.forget_exchanges();
+            self.forget_pending();
         }
-        let kept = kept::keep(request, &self.identity, &self.posts, &mut self.said)?;
+        let kept = queued_request::keep(request, &self.identity, &self.puts, &mut self.request)?;
         self.tag = if self.tag == u32::MAX { TAG_REQUESTS } else { self.tag + 1 };
-        let ticket = Ticket(self.tag);
-        let waiting = Waiting { ticket, command: kept.command() };
+        let ticket = PmixTicket(self.tag);
+        let waiting = SentRequest { ticket, command: kept.command() };
         // There is a free one, or it is an abort, for which all were freed.
         Slots::insert(&mut self.inflight, waiting).ok_or(Misuse::Busy)?;
-        self.is_listening |= matches!(request, Request::Register { .. });
-        self.owed = Some(match kept {
-            Kept::Job => Owed::Greeting(ticket),
-            kept => Owed::Request(ticket, kept),
+        self.is_listening |= matches!(request, PmixRequest::Register { .. });
+        self.outgoing = Some(match kept {
+            QueuedPmixRequest::Job => Outgoing::Greeting(ticket),
+            kept => Outgoing::Request(ticket, kept),
         });
         self.state = next;
         Ok(ticket)
     }
 
-    /// Keeps a value under a key until [`Request::Commit`] sends it. Of several under one key the last
+    /// Keeps a value under a key until [`PmixRequest::Commit`] sends it. Of several under one key the last
     /// one counts.
     ///
     /// Errors: [`Misuse`], and nothing has changed: for a key that is empty, longer than
     /// [`KEY_BYTES_MAX`] or begins with `pmix`, and where there is no room.
     pub fn put(&mut self, scope: Scope, key: &[u8], value: Datum<'_>) -> Result<(), Misuse> {
         self.state.can_put()?;
-        self.posts.put(scope, key, value)
+        self.puts.put(scope, key, value)
     }
 
     /// What is known of a process under a key without asking: what this client has put itself and not
@@ -274,22 +274,22 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
     ///
     /// Shape: `rank` is one of the own job, or [`WILDCARD`](crate::wire::pmix::WILDCARD) for the job.
     pub fn known(&self, rank: u32, key: &[u8]) -> Option<Value<'_>> {
-        let own = (rank == self.identity.rank).then(|| self.posts.find(key)).flatten();
+        let own = (rank == self.identity.rank).then(|| self.puts.find(key)).flatten();
         own.or_else(|| self.job_info().find(rank, key))
     }
 
-    /// The description of the job; nothing before [`Request::Init`] was answered.
+    /// The description of the job; nothing before [`PmixRequest::Init`] was answered.
     pub fn job_info(&self) -> JobInfo<'_> {
         JobInfo::new(self.job.as_slice(), self.identity.format, self.identity.rank)
     }
 
     /// Who this client says it is.
-    pub const fn identity(&self) -> &Identity {
+    pub const fn identity(&self) -> &ProcIdentity {
         &self.identity
     }
 
     /// Where the conversation stands.
-    pub const fn state(&self) -> State {
+    pub const fn state(&self) -> PmixState {
         self.state
     }
 
@@ -298,17 +298,17 @@ impl<B: Buffer, const SLOTS: usize> Client<B, SLOTS> {
         self.inflight.iter().flatten().count()
     }
 
-    fn forget_exchanges(&mut self) {
-        self.said.clear();
-        self.owed = None;
+    fn forget_pending(&mut self) {
+        self.request.clear();
+        self.outgoing = None;
         self.inflight = [const { None }; SLOTS];
     }
 
     /// Takes a lent answer back.
-    fn let_go(&mut self) {
-        if self.hold == Hold::Lent {
-            self.heard.clear();
-            self.hold = Hold::Incoming;
+    fn release_buffer(&mut self) {
+        if self.buffer_use == PmixBufferUse::Lent {
+            self.response.clear();
+            self.buffer_use = PmixBufferUse::Incoming;
         }
     }
 }

@@ -14,14 +14,14 @@
 //! An answer that belongs to no question leads to Failed. The answer to an ordinary question may say no;
 //! only the opening fails with it.
 
-use super::Request;
+use super::PmixRequest;
 use crate::error::{Misuse, PeerError};
 use crate::wire::pmix::names::Command;
 
 /// Where a conversation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum State {
+pub enum PmixState {
     /// Nothing was said yet.
     Fresh,
     /// Waits to be let in.
@@ -52,7 +52,7 @@ pub enum State {
     Failed(PeerError),
 }
 
-impl State {
+impl PmixState {
     /// The number that goes into the headers of messages.
     pub(super) const fn index(self) -> u32 {
         match self {
@@ -65,21 +65,21 @@ impl State {
     }
 
     /// The caller starts an exchange; `alone` if no other is open.
-    pub(super) fn start(self, request: &Request<'_>, alone: bool) -> Result<Self, Misuse> {
+    pub(super) fn start(self, request: &PmixRequest<'_>, alone: bool) -> Result<Self, Misuse> {
         let needs = |needed| Err(Misuse::WrongState { needed });
         match (self, request) {
             (
                 Self::Finalizing { .. } | Self::Aborting { .. } | Self::Ended | Self::Failed(_),
                 _,
             ) => needs("the conversation is not over"),
-            (Self::Fresh, Request::Init) => Ok(Self::Greeting),
-            (Self::Joining { index } | Self::Open { index }, Request::Abort { .. }) => {
+            (Self::Fresh, PmixRequest::Init) => Ok(Self::Greeting),
+            (Self::Joining { index } | Self::Open { index }, PmixRequest::Abort { .. }) => {
                 Ok(Self::Aborting { index })
             }
             (Self::Fresh | Self::Greeting | Self::Joining { .. }, _) => needs("init was answered"),
-            (Self::Open { .. }, Request::Init) => needs("the conversation is fresh"),
-            (Self::Open { .. }, Request::Finalize) if !alone => Err(Misuse::Busy),
-            (Self::Open { index }, Request::Finalize) => Ok(Self::Finalizing { index }),
+            (Self::Open { .. }, PmixRequest::Init) => needs("the conversation is fresh"),
+            (Self::Open { .. }, PmixRequest::Finalize) if !alone => Err(Misuse::Busy),
+            (Self::Open { index }, PmixRequest::Finalize) => Ok(Self::Finalizing { index }),
             (Self::Open { .. }, _) => Ok(self),
         }
     }

@@ -31,33 +31,36 @@ type Found = Vec<(u32, Vec<Vec<u8>>)>;
 /// The keys that a scope holds, by its number.
 type Scoped<'a> = (u8, &'a [&'a [u8]]);
 
-fn fresh(format: Format) -> Client<Lent> {
-    let identity = Identity {
+fn fresh(format: Format) -> PmixClient<Lent> {
+    let identity = ProcIdentity {
         nspace: KvsName::new(NSPACE).unwrap(),
         rank: 0,
         credential: Some(Credential { user: 0, group: 0 }),
         format,
     };
     let lent = Lent::new;
-    Client::new(identity, Memory { said: lent(), heard: lent(), posts: lent(), job: lent() })
+    PmixClient::new(
+        identity,
+        PmixBuffers { request: lent(), response: lent(), puts: lent(), job: lent() },
+    )
 }
 
 /// A client that was let in and knows its job.
-fn open(format: Format) -> Client<Lent> {
+fn open(format: Format) -> PmixClient<Lent> {
     let mut client = fresh(format);
-    client.start(&Request::Init).unwrap();
+    client.start(&PmixRequest::Init).unwrap();
     sent(&mut client);
     let mut welcome = [0; 8];
     write_welcome(7, &mut welcome).unwrap();
     hear(&mut client, &welcome);
     sent(&mut client);
     hear(&mut client, &message(101, &described(format)));
-    assert_eq!(reply(&mut client), (Ticket(101), Status::SUCCESS, Vec::new()));
+    assert_eq!(reply(&mut client), (PmixTicket(101), Status::SUCCESS, Vec::new()));
     client
 }
 
 /// What is transmitted next.
-fn sent(client: &mut Client<Lent>) -> Vec<u8> {
+fn sent(client: &mut PmixClient<Lent>) -> Vec<u8> {
     let mut out = [0; 2048];
     let Err(Full { needed }) = client.poll_transmit(&mut []) else { panic!("nothing is owed") };
     assert_eq!(client.poll_transmit(&mut out[..needed - 1]), Err(Full { needed }));
@@ -65,13 +68,13 @@ fn sent(client: &mut Client<Lent>) -> Vec<u8> {
     out[..needed].to_vec()
 }
 
-fn hear(client: &mut Client<Lent>, bytes: &[u8]) {
+fn hear(client: &mut PmixClient<Lent>, bytes: &[u8]) {
     assert_eq!(client.handle_input(NOW, bytes), Ok(bytes.len()));
 }
 
 /// What the owner is told.
-fn reply(client: &mut Client<Lent>) -> (Ticket, Status, Found) {
-    let Some(Event::Reply { ticket, status, answer, .. }) = client.poll_event() else {
+fn reply(client: &mut PmixClient<Lent>) -> (PmixTicket, Status, Found) {
+    let Some(PmixClientEvent::Reply { ticket, status, answer, .. }) = client.poll_event() else {
         panic!("nothing to tell")
     };
     let keys = |kvals: crate::wire::pmix::Kvals<'_>| {
@@ -148,16 +151,16 @@ fn recorded() -> Vec<(bool, Vec<u8>)> {
 /// Has the recorded conversation; `cut` says in which pieces each message of the server comes.
 fn converse(cut: impl Fn(usize, &[u8]) -> Vec<Vec<u8>>) {
     let mut client = fresh(Format::PLAIN);
-    let fence = Request::Fence { procs: &[], collect: true, timeout_s: None };
+    let fence = PmixRequest::Fence { procs: &[], collect: true, timeout_s: None };
     let of = Proc { nspace: b"", rank: 1 };
-    let get = Request::Get { of, key: Some(b"k-1"), immediate: false, timeout_s: None };
-    let requests = [Request::Init, Request::Commit, fence, get, Request::Finalize];
+    let get = PmixRequest::Get { of, key: Some(b"k-1"), immediate: false, timeout_s: None };
+    let requests = [PmixRequest::Init, PmixRequest::Commit, fence, get, PmixRequest::Finalize];
     let mut requests = requests.into_iter();
     for (at, (is_ours, bytes)) in recorded().into_iter().enumerate() {
         if is_ours {
             if client.outstanding() == 0 {
                 let request = requests.next().unwrap();
-                if request == Request::Commit {
+                if request == PmixRequest::Commit {
                     client.put(Scope::Global, b"k-0", Datum::U64(1000)).unwrap();
                 }
                 client.start(&request).unwrap();
@@ -182,7 +185,7 @@ fn converse(cut: impl Fn(usize, &[u8]) -> Vec<Vec<u8>>) {
         let (_, status, objects) = reply(&mut client);
         assert_eq!((status, objects), (Status::SUCCESS, found), "message {at}");
     }
-    assert!(client.is_finished() && client.state() == State::Ended);
+    assert!(client.is_finished() && client.state() == PmixState::Ended);
     assert_eq!(client.job_info().size(), Some(2));
     assert_eq!(client.known(1, b"pmix.cpuset").unwrap().text(), Some(&b"1"[..]));
     assert_eq!(client.known(WILDCARD, b"pmix.lpeers").unwrap().text(), Some(&b"0,1"[..]));
@@ -229,7 +232,7 @@ fn what_the_launcher_has_said_is_known_of_every_rank_without_asking() {
 fn whoever_is_not_let_in_is_told_the_status() {
     for at in 0..4 {
         let mut client = fresh(Format::PLAIN);
-        client.start(&Request::Init).unwrap();
+        client.start(&PmixRequest::Init).unwrap();
         sent(&mut client);
         let mut refusal = [0; 4];
         write_refusal(Status::NOT_FOUND.0, &mut refusal).unwrap();
@@ -237,7 +240,7 @@ fn whoever_is_not_let_in_is_told_the_status() {
         let (front, back) = refusal.split_at(at);
         hear(&mut client, front);
         assert_eq!(client.handle_input(NOW, back), Err(error));
-        assert_eq!((client.state(), client.is_finished()), (State::Failed(error), true));
+        assert_eq!((client.state(), client.is_finished()), (PmixState::Failed(error), true));
         assert_eq!(client.handle_input(NOW, b"x"), Err(error), "the first error stays");
         assert_eq!(client.handle_end(NOW), Err(error));
         assert_eq!(client.poll_transmit(&mut [0; 64]), Ok(None));
@@ -253,7 +256,7 @@ fn whoever_is_not_let_in_is_told_the_status() {
             (message(101, &other), PeerError::Malformed(malformed)),
         ] {
             let mut client = fresh(format);
-            client.start(&Request::Init).unwrap();
+            client.start(&PmixRequest::Init).unwrap();
             sent(&mut client);
             hear(&mut client, &[0, 0, 0, 0, 0, 0, 0, 7]);
             sent(&mut client);
@@ -268,10 +271,16 @@ fn a_refused_request_is_answered_with_its_status_and_the_next_one_can_be_asked()
         let mut client = open(format);
         let of = Proc { nspace: b"other", rank: ranks::UNDEF };
         for (request, code) in [
-            (Request::Commit, Status::BAD_PARAM),
-            (Request::Fence { procs: &[of], collect: false, timeout_s: Some(3) }, Status::TIMEOUT),
-            (Request::Get { of, key: None, immediate: true, timeout_s: None }, Status::NOT_FOUND),
-            (Request::Commit, Status(-12345)),
+            (PmixRequest::Commit, Status::BAD_PARAM),
+            (
+                PmixRequest::Fence { procs: &[of], collect: false, timeout_s: Some(3) },
+                Status::TIMEOUT,
+            ),
+            (
+                PmixRequest::Get { of, key: None, immediate: true, timeout_s: None },
+                Status::NOT_FOUND,
+            ),
+            (PmixRequest::Commit, Status(-12345)),
         ] {
             let ticket = client.start(&request).unwrap();
             let asked = sent(&mut client);
@@ -293,18 +302,18 @@ fn a_refused_request_is_answered_with_its_status_and_the_next_one_can_be_asked()
             hear(&mut client, &status(format, ticket.0, code));
             assert_eq!(reply(&mut client), (ticket, code, Vec::new()));
         }
-        assert_eq!(client.state(), State::Open { index: 7 });
+        assert_eq!(client.state(), PmixState::Open { index: 7 });
     }
 }
 
 #[test]
 fn several_questions_are_out_at_once_and_answered_in_any_order() {
     let mut client = open(Format::PLAIN);
-    let ask = |client: &mut Client<Lent>, rank| {
+    let ask = |client: &mut PmixClient<Lent>, rank| {
         let of = Proc { nspace: b"", rank };
-        client.start(&Request::Get { of, key: Some(b"k"), immediate: false, timeout_s: None })
+        client.start(&PmixRequest::Get { of, key: Some(b"k"), immediate: false, timeout_s: None })
     };
-    let tickets: Vec<Ticket> = (0..4)
+    let tickets: Vec<PmixTicket> = (0..4)
         .map(|rank| {
             let ticket = ask(&mut client, rank).unwrap();
             assert_eq!(ask(&mut client, rank), Err(Misuse::Busy), "it is not sent yet");
@@ -313,8 +322,8 @@ fn several_questions_are_out_at_once_and_answered_in_any_order() {
         })
         .collect();
     assert_eq!(ask(&mut client, 0), Err(Misuse::Busy), "every slot is taken");
-    assert_eq!(client.start(&Request::Finalize), Err(Misuse::Busy));
-    let answer = |ticket: &Ticket| status(Format::PLAIN, ticket.0, Status::NOT_FOUND);
+    assert_eq!(client.start(&PmixRequest::Finalize), Err(Misuse::Busy));
+    let answer = |ticket: &PmixTicket| status(Format::PLAIN, ticket.0, Status::NOT_FOUND);
     let all: Vec<u8> = tickets.iter().rev().flat_map(answer).collect();
     let mut rest = &all[..];
     for ticket in tickets.iter().rev() {
@@ -341,7 +350,7 @@ fn a_commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
         client.put(Scope::Global, b"array", Datum::Packed(Type::DATA_ARRAY, &array)).unwrap();
         assert_eq!(client.known(0, b"twice").unwrap().text(), Some(&b"second"[..]));
         assert_eq!(client.known(1, b"twice"), None);
-        let ticket = client.start(&Request::Commit).unwrap();
+        let ticket = client.start(&PmixRequest::Commit).unwrap();
         client.put(Scope::Global, b"late", Datum::I64(-1)).unwrap();
         let expected: [&[Scoped<'_>]; 3] = [
             &[(scope::LOCAL, &[b"near", b"twice", b"array"]), (scope::REMOTE, &[b"far", b"array"])],
@@ -362,7 +371,7 @@ fn a_commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
             }
             hear(&mut client, &status(format, tickets.pop().unwrap().0, Status::SUCCESS));
             reply(&mut client);
-            tickets.push(client.start(&Request::Commit).unwrap());
+            tickets.push(client.start(&PmixRequest::Commit).unwrap());
         }
     }
 }
@@ -370,7 +379,8 @@ fn a_commit_sends_what_was_put_before_it_once_and_to_its_scope_only() {
 #[test]
 fn what_cannot_be_put_changes_nothing() {
     let mut client = open(Format::PLAIN);
-    let put = |client: &mut Client<Lent>, key: &[u8], value| client.put(Scope::Global, key, value);
+    let put =
+        |client: &mut PmixClient<Lent>, key: &[u8], value| client.put(Scope::Global, key, value);
     for len in [1, KEY_BYTES_MAX] {
         put(&mut client, &[b'k'; 600][..len], Datum::U16(1)).unwrap();
     }
@@ -388,7 +398,7 @@ fn what_cannot_be_put_changes_nothing() {
     assert_eq!(put(&mut client, b"k", Datum::Packed(Type::UINT32, b"\x01\x02")), wrong);
     assert_eq!(put(&mut client, b"k", Datum::Packed(Type(9999), b"")), wrong);
     // What is full stays as it was, to the last byte.
-    let before = client.posts.len();
+    let before = client.puts.len();
     let room = 1024 - before;
     let front = packed(Format::PLAIN, |to| {
         to.u8(0).one(Type::KVAL).text(Some(b"k"));
@@ -400,7 +410,7 @@ fn what_cannot_be_put_changes_nothing() {
         put(&mut client, b"k", Datum::Bytes(&long[..room - overhead + 1])),
         length("value", room + 1, room)
     );
-    assert_eq!(client.posts.len(), before);
+    assert_eq!(client.puts.len(), before);
     put(&mut client, b"k", fits).unwrap();
     assert_eq!(put(&mut client, b"j", one).is_err(), room > 0);
 }
@@ -410,7 +420,7 @@ fn what_nobody_asked_for_is_passed_over_or_ends_the_conversation() {
     let event = message(TAG_EVENT, &[9; 3000]);
     for piece in [1, 7, 3000] {
         let mut client = open(Format::PLAIN);
-        let ticket = client.start(&Request::Commit).unwrap();
+        let ticket = client.start(&PmixRequest::Commit).unwrap();
         event.chunks(piece).for_each(|piece| hear(&mut client, piece));
         assert!(client.poll_event().is_none());
         sent(&mut client);
@@ -421,12 +431,12 @@ fn what_nobody_asked_for_is_passed_over_or_ends_the_conversation() {
     let mut client = fresh(Format::PLAIN);
     assert_eq!(client.handle_input(NOW, b"x"), unasked("nothing"));
     let mut client = fresh(Format::PLAIN);
-    client.start(&Request::Init).unwrap();
+    client.start(&PmixRequest::Init).unwrap();
     assert_eq!(client.handle_input(NOW, &[0; 8]), unasked("the greeting to be sent"));
     for tag in [100, 102, 103, u32::MAX] {
         let mut client = open(Format::PLAIN);
         // It is kept, and not sent, so that it cannot have an answer either.
-        client.start(&Request::Commit).unwrap();
+        client.start(&PmixRequest::Commit).unwrap();
         let answer = status(Format::PLAIN, tag, Status::SUCCESS);
         assert_eq!(client.handle_input(NOW, &answer), unasked("the answer to a question"));
     }
@@ -434,7 +444,7 @@ fn what_nobody_asked_for_is_passed_over_or_ends_the_conversation() {
 
 #[test]
 fn an_answer_that_is_none_or_has_no_room_ends_the_conversation() {
-    let get = Request::Get {
+    let get = PmixRequest::Get {
         of: Proc { nspace: b"", rank: 1 },
         key: Some(b"k"),
         immediate: false,
@@ -449,7 +459,7 @@ fn an_answer_that_is_none_or_has_no_room_ends_the_conversation() {
     }
     for (len, fits) in [(1024 - Header::BYTES, true), (1025 - Header::BYTES, false)] {
         let mut client = open(Format::PLAIN);
-        let ticket = client.start(&Request::Commit).unwrap();
+        let ticket = client.start(&PmixRequest::Commit).unwrap();
         sent(&mut client);
         // As soon as the length is known, not when all of it has come.
         let mut long = message(ticket.0, &std::vec![0; len]);
@@ -464,12 +474,12 @@ fn an_answer_that_is_none_or_has_no_room_ends_the_conversation() {
 #[test]
 fn an_abort_forgets_everything_else() {
     let mut client = open(Format::PLAIN);
-    let ticket = client.start(&Request::Commit).unwrap();
+    let ticket = client.start(&PmixRequest::Commit).unwrap();
     sent(&mut client);
     let late = status(Format::PLAIN, ticket.0, Status::SUCCESS);
     hear(&mut client, &late[..17]);
     let message = [b'm'; 2000];
-    let abort = client.start(&Request::Abort { code: 42, message: &message }).unwrap();
+    let abort = client.start(&PmixRequest::Abort { code: 42, message: &message }).unwrap();
     let asked = sent(&mut client);
     let body = Unpacker::new(&asked[Header::BYTES..], Format::PLAIN);
     let Ok(Heard::Abort { code: 42, message: Some(said), targets }) = Heard::read(body) else {
@@ -483,42 +493,42 @@ fn an_abort_forgets_everything_else() {
     assert!(client.is_finished());
     // The server may as well end the process before it answers.
     let mut client = open(Format::PLAIN);
-    client.start(&Request::Abort { code: 1, message: b"" }).unwrap();
+    client.start(&PmixRequest::Abort { code: 1, message: b"" }).unwrap();
     sent(&mut client);
     assert_eq!(client.handle_end(NOW), Ok(()));
-    assert_eq!(client.state(), State::Ended);
+    assert_eq!(client.state(), PmixState::Ended);
 }
 
 #[test]
 fn calls_out_of_order_are_misuse_and_a_stream_that_ends_early_is_a_fault() {
     let needs = |needed| Err(Misuse::WrongState { needed });
-    let abort = Request::Abort { code: 1, message: b"" };
+    let abort = PmixRequest::Abort { code: 1, message: b"" };
     let mut client = fresh(Format::PLAIN);
-    for request in [Request::Commit, Request::Finalize, abort] {
+    for request in [PmixRequest::Commit, PmixRequest::Finalize, abort] {
         assert_eq!(client.start(&request), needs("init was answered"));
     }
-    client.start(&Request::Init).unwrap();
-    assert_eq!(client.start(&Request::Init), needs("init was answered"));
+    client.start(&PmixRequest::Init).unwrap();
+    assert_eq!(client.start(&PmixRequest::Init), needs("init was answered"));
     sent(&mut client);
     assert_eq!(client.poll_transmit(&mut [0; 64]), Ok(None), "the question waits for the welcome");
     assert_eq!(client.handle_end(NOW), Err(PeerError::LeftEarly));
 
     let mut client = open(Format::PLAIN);
-    assert_eq!(client.start(&Request::Init), needs("the conversation is fresh"));
+    assert_eq!(client.start(&PmixRequest::Init), needs("the conversation is fresh"));
     let far = Proc { nspace: b"a\0b", rank: 0 };
-    let get = Request::Get { of: far, key: None, immediate: false, timeout_s: None };
+    let get = PmixRequest::Get { of: far, key: None, immediate: false, timeout_s: None };
     let what = "a name space with NUL";
     assert_eq!(client.start(&get), Err(Misuse::NotSayable { what }));
     let procs = [Proc { nspace: &[b'n'; 200], rank: 0 }; 6];
-    let fence = Request::Fence { procs: &procs, collect: false, timeout_s: None };
+    let fence = PmixRequest::Fence { procs: &procs, collect: false, timeout_s: None };
     assert!(matches!(client.start(&fence), Err(Misuse::Length { .. })));
     assert_eq!(client.outstanding(), 0, "what was refused holds no slot");
-    client.start(&Request::Finalize).unwrap();
+    client.start(&PmixRequest::Finalize).unwrap();
     assert_eq!(client.start(&abort), needs("the conversation is not over"));
     let put = client.put(Scope::Global, b"k", Datum::U32(1));
     assert_eq!(put, Err(Misuse::WrongState { needed: "the conversation is not over" }));
     sent(&mut client);
     hear(&mut client, &status(Format::PLAIN, 102, Status::SUCCESS));
-    assert_eq!((client.handle_end(NOW), client.state()), (Ok(()), State::Ended));
+    assert_eq!((client.handle_end(NOW), client.state()), (Ok(()), PmixState::Ended));
     hear(&mut client, b"whatever");
 }

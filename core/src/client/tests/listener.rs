@@ -1,7 +1,7 @@
 //! The second connection, where the server does what it should not.
 
 use super::NOW;
-use crate::client::{LISTENER_BYTES, Listener, Told};
+use crate::client::{LISTENER_BYTES, Listener, ListenerEvent};
 use crate::command::{Notice, Version};
 use crate::error::{Code, Full, Misuse, PeerError};
 use crate::machine::Machine;
@@ -20,7 +20,7 @@ fn open(version: Version) -> Listener<Small> {
     let answer =
         std::format!("cmd=response_to_init_oob rc=0 pmi_version={major} pmi_subversion={minor}\n");
     assert_eq!(listener.handle_input(NOW, answer.as_bytes()), Ok(answer.len()));
-    assert_eq!(listener.poll_event(), Some(Told::Opened(version)));
+    assert_eq!(listener.poll_event(), Some(ListenerEvent::Opened(version)));
     assert_eq!(listener.version(), Some(version));
     listener
 }
@@ -35,7 +35,7 @@ fn what_cannot_be_said_is_told_before_anything_is() {
     for signal in ["", "SIGUSR1SIGUSR1SIGUSR1SIGUSR1SIGUSR1"] {
         assert!(matches!(new(Some(signal), Version::V2_0), Err(Misuse::Length { .. })));
     }
-    for version in [Version { major: 3, minor: 0 }, Version::OWN] {
+    for version in [Version { major: 3, minor: 0 }, Version::BINARY] {
         assert!(matches!(new(None, version), Err(Misuse::NotSayable { .. })));
     }
 }
@@ -83,12 +83,12 @@ fn notices_come_one_by_one_and_nothing_else_may() {
     let two = b"    15cmd=checkpoint;    22cmd=abort;exitcode=42;";
     assert_eq!(listener.handle_input(NOW, two), Ok(21));
     assert_eq!(listener.handle_input(NOW, &two[21..]), Ok(0), "the first was not polled");
-    assert_eq!(listener.poll_event(), Some(Told::Notice(Notice::Checkpoint)));
+    assert_eq!(listener.poll_event(), Some(ListenerEvent::Notice(Notice::Checkpoint)));
     assert_eq!(listener.poll_event(), None);
     assert_eq!(listener.handle_input(NOW, &two[21..]), Ok(28));
     assert_eq!(listener.handle_end(NOW), Ok(()));
     assert!(!listener.is_finished(), "the last notice was not polled");
-    assert_eq!(listener.poll_event(), Some(Told::Notice(Notice::Abort(42))));
+    assert_eq!(listener.poll_event(), Some(ListenerEvent::Notice(Notice::Abort(42))));
     assert!(listener.is_finished());
 
     let mut listener = open(Version::V1_1);

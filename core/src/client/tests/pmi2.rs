@@ -41,7 +41,9 @@ fn said<const N: usize>(client: &mut Framed<N>) -> String {
 /// Hands in a whole answer; gives the ticket and what was meant.
 fn hears<const N: usize>(client: &mut Framed<N>, answer: &str) -> (Ticket, Code) {
     assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()), "{answer}");
-    let Some(Event::Reply { ticket, reply }) = client.poll_event() else { panic!("{answer}") };
+    let Some(ClientEvent::Reply { ticket, reply }) = client.poll_event() else {
+        panic!("{answer}")
+    };
     (ticket, reply.code)
 }
 
@@ -124,7 +126,7 @@ fn every_answer_in_a_frame_is_understood_at_every_split() {
                 // What comes behind is not of this answer.
                 let behind = [second, b"     9cmd=more;"].concat();
                 assert_eq!(client.handle_input(NOW, &behind), Ok(second.len()));
-                let Some(Event::Reply { ticket: back, reply }) = client.poll_event() else {
+                let Some(ClientEvent::Reply { ticket: back, reply }) = client.poll_event() else {
                     panic!("{answer} cut at {cut}");
                 };
                 assert_eq!((back, reply.to), (ticket, request.verb()), "{answer}");
@@ -154,7 +156,7 @@ fn an_opening_in_lines_goes_on_in_frames_at_every_split() {
             // Nothing behind the line is taken before the line was read.
             assert_eq!(client.handle_input(NOW, second), Ok(AGREED.len() - cut));
         }
-        let Some(Event::Reply { reply, .. }) = client.poll_event() else { panic!() };
+        let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() else { panic!() };
         assert_eq!(reply.answer, Answer::Version(Version::V2_0));
         assert_eq!(client.version(), Some(Version::V2_0));
         assert_eq!(client.state(), State::Agreed { version: Version::V2_0 });
@@ -219,7 +221,7 @@ fn a_spawned_client_knows_it_and_its_owner_sees_by_whom() {
     assert_eq!(said(&mut client), left("cmd=fullinit;pmijobid=7.1-1;pmirank=0;threaded=TRUE;"));
     let answer = right("cmd=fullinit-response;rc=0;rank=0;size=1;appnum=-1;spawner-jobid=7.1;");
     assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()));
-    let Some(Event::Reply { reply: Reply { answer: Answer::Identity(who), .. }, .. }) =
+    let Some(ClientEvent::Reply { reply: Reply { answer: Answer::Identity(who), .. }, .. }) =
         client.poll_event()
     else {
         panic!()
@@ -244,7 +246,7 @@ fn a_challenge_is_answered_with_the_proof_of_the_secret() {
         let asked = "cmd=fullinit;pmijobid=0;pmirank=3;threaded=FALSE;authtype=challenge-sha256;";
         assert_eq!(said(&mut client), left(asked));
         assert_eq!(client.handle_input(NOW, challenge.as_bytes()), Ok(challenge.len()));
-        let Some(Event::Reply { reply, .. }) = client.poll_event() else { panic!() };
+        let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() else { panic!() };
         let proof = prove(&secret, &reply).unwrap();
         assert_eq!(client.state(), State::Challenged { version: Version::V2_0 });
         assert!(client.start(&JOIN).is_err());
@@ -369,7 +371,9 @@ fn a_whole_space_comes_pair_by_pair_for_one_ticket() {
             };
             rest = &rest[client(rest)..];
             let event = if slots_named { many.poll_event() } else { one.poll_event() };
-            let Some(Event::Reply { ticket: back, reply }) = event else { panic!("{meant:?}") };
+            let Some(ClientEvent::Reply { ticket: back, reply }) = event else {
+                panic!("{meant:?}")
+            };
             assert_eq!((back, reply.answer), (ticket, meant));
         }
         assert!(rest.is_empty());
@@ -423,15 +427,15 @@ fn a_spawn_in_a_frame_leaves_other_exchanges_their_way() {
     let spawn = Spawn::Given { programs: &[program], preputs: &[] };
     let mut client = ready::<2>();
     let mut out = [0; 300];
-    let (ticket, len) = client.say(&Request::Spawn(spawn), &mut out).unwrap();
+    let (ticket, len) = client.send(&Request::Spawn(spawn), &mut out).unwrap();
     let body = format!(
         "cmd=spawn;thrid={};ncmds=1;preputcount=0;subcmd=./child;maxprocs=2;argc=1;argv0=a b;\
          infokeycount=0;",
         ticket.0
     );
     assert_eq!(&out[..len], left(&body).as_bytes());
-    let full = client.say(&Request::Spawn(spawn), &mut out[..len - 1]);
-    assert_eq!(full, Err(Unwritten::Full(Full { needed: len })));
+    let full = client.send(&Request::Spawn(spawn), &mut out[..len - 1]);
+    assert_eq!(full, Err(WriteError::Full(Full { needed: len })));
     let put = client.start(&put(b"k", b"v")).unwrap();
     said(&mut client);
     let answer = right(&format!("cmd=kvs-put-response;thrid={};rc=0;", put.0));
@@ -439,7 +443,7 @@ fn a_spawn_in_a_frame_leaves_other_exchanges_their_way() {
     let body = format!("cmd=spawn-response;thrid={};rc=0;jobid=j;errcodes=0,0;", ticket.0);
     let answer = right(&body);
     assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()));
-    let Some(Event::Reply { ticket: back, reply }) = client.poll_event() else { panic!() };
+    let Some(ClientEvent::Reply { ticket: back, reply }) = client.poll_event() else { panic!() };
     let spawned = Answer::Spawned { job: Some("j".into()), codes: Some("0,0".into()) };
     assert_eq!((back, reply.answer), (ticket, spawned));
 }
@@ -465,6 +469,6 @@ fn the_last_words_are_frames_too() {
     assert_eq!(client.handle_end(NOW), Err(PeerError::LeftEarly));
     assert!(matches!(
         client.poll_event(),
-        Some(Event::Reply { reply: Reply { answer: Answer::Value(_), .. }, .. })
+        Some(ClientEvent::Reply { reply: Reply { answer: Answer::Value(_), .. }, .. })
     ));
 }

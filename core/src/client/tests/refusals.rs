@@ -216,7 +216,7 @@ fn what_a_line_cannot_say_is_refused_before_anything_is_kept() {
     assert!(matches!(client.start(&put(b"k", b"")), Err(Misuse::Length { .. })));
     assert_eq!(client.poll_transmit(&mut []), Ok(None));
     for list in [&b"1,x"[..], b"0,0,1", b"1,0,1", b"1,01"] {
-        let fence = Request::Fence { group: Group::Ranks(list), tag: None };
+        let fence = Request::Fence { group: FenceGroup::Ranks(list), tag: None };
         let started = open_many().start(&fence);
         assert!(matches!(started, Err(Misuse::NotSayable { .. })), "{fence:?}: {started:?}");
     }
@@ -298,7 +298,9 @@ fn a_failed_question_is_an_answer_and_not_an_end() {
         client.start(&request).unwrap();
         sent(&mut client);
         assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()));
-        let Some(Event::Reply { reply, .. }) = client.poll_event() else { panic!("{answer}") };
+        let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() else {
+            panic!("{answer}")
+        };
         assert_eq!((reply.to, reply.code), (request.verb(), Code(code)), "{answer}");
     }
 }
@@ -314,7 +316,7 @@ fn offer(client: &mut Client<Small>, request: &Request<'_>, bytes: &[u8], piece_
             Ok(len) => assert!(len <= piece.len() && first_error.is_none()),
             Err(error) => assert_eq!(*first_error.get_or_insert(error), error),
         }
-        if let Some(Event::Reply { reply, .. }) = client.poll_event() {
+        if let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() {
             assert_eq!(reply.to, request.verb());
         }
     }

@@ -4,10 +4,10 @@
 //! name the same processes, in whatever order and whether one by one or as a whole job. The processes
 //! are kept as the first one has listed them, and as a sum over all of them by which lists are compared.
 
-use super::block::{Block, packed};
-use super::connection::{Connection, Owed, Talk};
-use super::meeting::Sum;
-use super::{ConnectionId, Memory, Pmix, info};
+use super::collective_request::MembershipDigest;
+use super::connection::{ConnState, Connection, PmixResponse};
+use super::shared_bytes::{SharedBytes, pack};
+use super::{ConnectionId, Pmix, PmixStorage, namespace};
 use crate::ids::{JobId, Rank};
 use crate::server::member::Member;
 use crate::server::{Job, Server, Storage};
@@ -17,20 +17,20 @@ use crate::wire::pmix::{Type, WILDCARD};
 
 /// Something that several processes do together, and who has come to it.
 #[derive(Clone, Debug)]
-pub struct Collective<B> {
-    pub(super) purpose: Purpose,
+pub struct OpenCollective<B> {
+    pub(super) kind: CollectiveKind,
     /// The group that it is about.
     pub(super) name: Option<B>,
     /// Who takes part: numbers of jobs and ranks, eight bytes each; a rank may stand for all.
-    pub(super) who: B,
-    pub(super) sum: Sum,
+    pub(super) participants: B,
+    pub(super) digest: MembershipDigest,
     /// How many have come, by their connections.
     pub(super) inside: u32,
 }
 
 /// What several processes do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum CollectiveKind {
     /// A fence of some processes.
     Fence,
     /// A fence, after which the processes know each other's jobs.
@@ -45,14 +45,14 @@ pub enum Purpose {
     Destruct,
 }
 
-impl<P: Memory> Pmix<P> {
+impl<P: PmixStorage> Pmix<P> {
     /// Ends what all have come to, or all but those that are gone.
-    pub(super) fn look_at_collective<S: Storage>(&mut self, at: usize, server: &Server<S>) {
+    pub(super) fn check_collective<S: Storage>(&mut self, at: usize, server: &Server<S>) {
         let Some(open) = self.collectives.get(at) else { return };
-        if open.purpose == Purpose::Bootstrap {
-            return self.look_at_bootstrap(at, server);
+        if open.kind == CollectiveKind::Bootstrap {
+            return self.check_bootstrap(at, server);
         }
-        let mut missing = open.sum.count.saturating_sub(open.inside);
+        let mut missing = open.digest.count.saturating_sub(open.inside);
         let mut gone = 0;
         if missing > 0 {
             gone = self.gone_from(open, at, server);
@@ -61,7 +61,7 @@ impl<P: Memory> Pmix<P> {
         if missing > 0 {
             return;
         }
-        if self.has_twins(at) {
+        if self.has_multiple_connections(at) {
             let absent = open.members(server).filter(|member| !self.is_in(at, *member)).count();
             gone = self.gone_from(open, at, server);
             if u32::try_from(absent).unwrap_or(u32::MAX) > gone {
@@ -69,78 +69,85 @@ impl<P: Memory> Pmix<P> {
             }
         }
         let status = if gone > 0 { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
-        self.end(at, status, server);
+        self.end_collective(at, status, server);
     }
 
     /// Looks at all of them, because somebody is gone.
-    pub(super) fn look_at_collectives<S: Storage>(&mut self, server: &Server<S>) {
+    pub(super) fn check_collectives<S: Storage>(&mut self, server: &Server<S>) {
         for at in 0..self.collectives.end() {
-            self.look_at_collective(at, server);
+            self.check_collective(at, server);
         }
     }
 
     /// Ends all in which processes of a job take part that is no more; the next job may get its number.
-    pub(super) fn end_meetings_with<S: Storage>(&mut self, job: JobId, server: &Server<S>) {
+    pub(super) fn abort_collectives_of<S: Storage>(&mut self, job: JobId, server: &Server<S>) {
         for at in 0..self.collectives.end() {
             if self.collectives.get(at).is_some_and(|open| open.listed().any(|(of, _)| of == job)) {
-                self.end(at, Status::NOT_FOUND, server);
+                self.end_collective(at, Status::NOT_FOUND, server);
             }
         }
     }
 
     /// Answers all who are in it, and forgets it.
-    pub(super) fn end<S: Storage>(&mut self, at: usize, status: Status, server: &Server<S>) {
+    pub(super) fn end_collective<S: Storage>(
+        &mut self,
+        at: usize,
+        status: Status,
+        server: &Server<S>,
+    ) {
         let Some(ended) = self.collectives.remove(at) else { return };
-        let made = match ended.purpose {
-            Purpose::Construct | Purpose::Bootstrap => {
+        let constructed = match ended.kind {
+            CollectiveKind::Construct | CollectiveKind::Bootstrap => {
                 Some(self.make_group(at, &ended, status, server))
             }
             _ => None,
         };
-        if ended.purpose == Purpose::Destruct && status != Status::TIMEOUT {
-            self.forget_group(&ended);
+        if ended.kind == CollectiveKind::Destruct && status != Status::TIMEOUT {
+            self.remove_group(&ended);
         }
         for number in 0..self.connections.end() {
             let Some(connection) = self.connections.get(number) else { continue };
-            let Some(place) = connection.talk.in_collective(at) else { continue };
+            let Some(place) = connection.state.in_collective(at) else { continue };
             let id = ConnectionId(u32::try_from(number).unwrap_or(u32::MAX));
-            let owed = match (ended.purpose, connection.talk.peer, &made) {
-                (Purpose::Connect, Some((own, _)), _) if status == Status::SUCCESS => {
-                    self.introduce(&ended, own, &connection.talk, server)
+            let response = match (ended.kind, connection.state.peer, &constructed) {
+                (CollectiveKind::Connect, Some((own, _)), _) if status == Status::SUCCESS => {
+                    self.connect_response(&ended, own, &connection.state, server)
                 }
-                (_, _, Some(Ok(made))) => Self::welcome(made, &connection.talk, server),
-                (_, _, Some(Err(status))) => Owed::Status(*status),
-                _ => Owed::Status(status),
+                (_, _, Some(Ok(constructed))) => {
+                    Self::construct_response(constructed, &connection.state, server)
+                }
+                (_, _, Some(Err(status))) => PmixResponse::Status(*status),
+                _ => PmixResponse::Status(status),
             };
-            self.settle(id, place, owed);
+            self.resolve(id, place, response);
         }
     }
 
     /// Tells a process of job `own` about the other jobs that it is connected with.
-    fn introduce<S: Storage>(
+    fn connect_response<S: Storage>(
         &self,
-        ended: &Collective<P::Block>,
+        ended: &OpenCollective<P::Block>,
         own: JobId,
-        talk: &Talk<P::Block, P::Pendings>,
+        state: &ConnState<P::Block, P::Pendings>,
         server: &Server<S>,
-    ) -> Owed<P::Block> {
-        let answer = packed(talk.format, |to| {
+    ) -> PmixResponse<P::Block> {
+        let answer = pack(state.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
             for (at, (id, _)) in ended.listed().enumerate() {
                 let is_new = ended.listed().take(at).all(|(before, _)| before != id);
-                let view = info::view(&self.jobs, id).zip(server.job(id));
-                if let Some((view, job)) = view.filter(|_| is_new && id != own) {
+                let namespace = namespace::get(&self.jobs, id).zip(server.job(id));
+                if let Some((namespace, job)) = namespace.filter(|_| is_new && id != own) {
                     to.one(Type::BYTE_OBJECT).nested(|to| {
-                        view.write_description(job.name().as_bytes(), talk.release, to);
+                        namespace.write_description(job.name().as_bytes(), state.release, to);
                     });
                 }
             }
         });
-        answer.map_or(Owed::Status(Status::NOMEM), Owed::Body)
+        answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
     }
 
     /// Somebody who was in it is not any more.
-    pub(super) fn left(&mut self, at: usize) {
+    pub(super) fn leave_collective(&mut self, at: usize) {
         let Some(open) = self.collectives.get_mut(at) else { return };
         open.inside = open.inside.saturating_sub(1);
         if open.inside == 0 {
@@ -151,7 +158,7 @@ impl<P: Memory> Pmix<P> {
     /// How many of those that have not come are gone.
     fn gone_from<S: Storage>(
         &self,
-        open: &Collective<P::Block>,
+        open: &OpenCollective<P::Block>,
         at: usize,
         server: &Server<S>,
     ) -> u32 {
@@ -168,32 +175,35 @@ impl<P: Memory> Pmix<P> {
     }
 
     /// Whether a rank with several connections has come, which may then be counted more than once.
-    fn has_twins(&self, at: usize) -> bool {
+    fn has_multiple_connections(&self, at: usize) -> bool {
         let all = (0..self.connections.end()).filter_map(|number| self.connections.get(number));
-        { all }.filter(|connection| connection.talk.in_collective(at).is_some()).any(|connection| {
-            let peer = connection.talk.peer;
-            let post = peer.and_then(|(job, rank)| info::view(&self.jobs, job)?.post(rank));
-            post.is_some_and(|post| post.links > 1)
-        })
+        { all }.filter(|connection| connection.state.in_collective(at).is_some()).any(
+            |connection| {
+                let peer = connection.state.peer;
+                let rank_data =
+                    peer.and_then(|(job, rank)| namespace::get(&self.jobs, job)?.rank_data(rank));
+                rank_data.is_some_and(|rank_data| rank_data.connections > 1)
+            },
+        )
     }
 
     /// Whether a process has come to what several do together.
     pub(super) fn is_in(&self, at: usize, member: (JobId, Rank)) -> bool {
         let all = (0..self.connections.end()).filter_map(|number| self.connections.get(number));
-        { all }.any(|Connection { talk, .. }| {
-            talk.peer == Some(member) && talk.in_collective(at).is_some()
+        { all }.any(|Connection { state, .. }| {
+            state.peer == Some(member) && state.in_collective(at).is_some()
         })
     }
 }
 
-impl<B: Block> Collective<B> {
-    pub(super) fn is(&self, purpose: Purpose, name: Option<&[u8]>) -> bool {
-        self.purpose == purpose && self.name.as_ref().map(AsRef::as_ref) == name
+impl<B: SharedBytes> OpenCollective<B> {
+    pub(super) fn is(&self, purpose: CollectiveKind, name: Option<&[u8]>) -> bool {
+        self.kind == purpose && self.name.as_ref().map(AsRef::as_ref) == name
     }
 
     /// What the processes do.
-    pub(super) const fn purpose(&self) -> Purpose {
-        self.purpose
+    pub(super) const fn kind(&self) -> CollectiveKind {
+        self.kind
     }
 
     /// Who takes part, one by one.
@@ -231,7 +241,7 @@ impl<B: Block> Collective<B> {
 
     /// Jobs and ranks, as they were listed.
     pub(super) fn listed(&self) -> impl Iterator<Item = (JobId, u32)> {
-        pairs(self.who.as_ref())
+        pairs(self.participants.as_ref())
     }
 }
 

@@ -1,13 +1,13 @@
 //! A connection: the bytes of one peer, who it is, and what it is owed.
 
-use super::block::{Block, packed};
-use super::events::Ear;
-use super::monitor::Pulse;
-use super::state::Told;
-use super::{ConnectionId, Event};
+use super::events::EventRegistrations;
+use super::heartbeat::HeartbeatMonitor;
+use super::shared_bytes::{SharedBytes, pack};
+use super::state::PmixEffect;
+use super::{ConnectionId, PmixEvent};
 use crate::error::{Full, PeerError};
 use crate::ids::{JobId, Rank};
-use crate::server::queue::Link;
+use crate::server::queue::QueueLink;
 use crate::storage::{Buffer, Slots, copy};
 use crate::time::Instant;
 use crate::wire::pmix::greeting::{write_refusal, write_welcome};
@@ -21,13 +21,13 @@ use core::marker::PhantomData;
 pub struct Connection<B, I, X> {
     /// Bytes of a message that has not ended, or could not be taken up yet.
     pub(super) inbox: I,
-    pub(super) talk: Talk<B, X>,
+    pub(super) state: ConnState<B, X>,
 }
 
 /// A connection without its bytes.
 #[derive(Debug)]
-pub(super) struct Talk<B, X> {
-    pub(super) stage: Stage,
+pub(super) struct ConnState<B, X> {
+    pub(super) phase: ConnPhase,
     /// Who it says it is.
     pub(super) peer: Option<(JobId, Rank)>,
     /// The owner has found that to be true.
@@ -38,7 +38,7 @@ pub(super) struct Talk<B, X> {
     pub(super) user: Option<u32>,
     /// When a caller must have said who it is.
     pub(super) deadline: Option<Instant>,
-    pub(super) pendings: X,
+    pub(super) pending: X,
     /// What is pending is made of these.
     blocks: PhantomData<B>,
     /// The answer that is being sent, and how much of it was.
@@ -46,20 +46,20 @@ pub(super) struct Talk<B, X> {
     /// The number of the next answer that becomes due; they are sent in this order.
     turn: u32,
     /// What it wants to be told of.
-    pub(super) ear: Ear,
+    pub(super) registrations: EventRegistrations,
     /// How often it shall be heard.
-    pub(super) pulses: heapless::Vec<Pulse, PULSES_MAX>,
+    pub(super) heartbeats: heapless::Vec<HeartbeatMonitor, HEARTBEATS_MAX>,
     /// What the owner has not been told yet; nothing more is taken until it has.
-    pub(super) note: Option<Event>,
+    pub(super) event: Option<PmixEvent>,
     /// Length of a message at the front of the inbox that the owner has not read yet.
-    pub(super) held: Option<usize>,
-    pub(super) ready: Link,
-    pub(super) noted: Link,
+    pub(super) held_len: Option<usize>,
+    pub(super) ready_link: QueueLink,
+    pub(super) event_link: QueueLink,
 }
 
 /// How far a conversation has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ConnPhase {
     /// Nothing was said yet.
     Greeting,
     /// The peer has said who it is, and the owner has to find out whether that is so.
@@ -76,28 +76,28 @@ pub(super) enum Stage {
 
 /// What a connection does with bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Appetite {
+pub(super) enum ConnReadState {
     /// Take up the next message.
-    Ready,
+    Accept,
     /// Hold bytes; an answer or a note has to go first.
-    Full,
+    Paused,
     /// Throw bytes away.
-    Deaf,
+    Discard,
 }
 
 /// A request that has not been answered, or something to be told unasked.
 #[derive(Clone, Debug)]
-pub struct Pending<B> {
+pub struct PendingRequest<B> {
     /// The tag of the request, or of what is told.
     pub(super) tag: u32,
-    pub(super) owed: Owed<B>,
+    pub(super) response: PmixResponse<B>,
     /// When it became due, as a number that counts up.
-    turn: u32,
+    order: u32,
 }
 
 /// What is owed, and until when it must wait.
 #[derive(Clone, Debug)]
-pub(super) enum Owed<B> {
+pub(super) enum PmixResponse<B> {
     /// A status, and nothing more.
     Status(Status),
     /// This body.
@@ -107,41 +107,41 @@ pub(super) enum Owed<B> {
     /// The answer to a greeting, which has no header.
     Bare(heapless::Vec<u8, 8>),
     /// The end of the job's fence with this number.
-    Fence { generation: u32, until: Option<Instant> },
+    Fence { generation: u32, deadline: Option<Instant> },
     /// The same, for a process that is in an earlier fence of the job and enters the next one later.
-    LaterFence { until: Option<Instant> },
+    QueuedFence { deadline: Option<Instant> },
     /// What several processes do together.
-    Collective { at: usize, until: Option<Instant>, brought: Option<B> },
+    Collective { at: usize, deadline: Option<Instant>, contributed: Option<B> },
     /// What a process posts under a key; under any, if there is none.
-    Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, until: Option<Instant> },
+    Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, deadline: Option<Instant> },
     /// What is published under the keys of this request.
-    Lookup { body: B, until: Option<Instant> },
+    Lookup { body: B, deadline: Option<Instant> },
     /// What the owner says to the request with this number.
-    Owner(u32),
+    Host(u32),
 }
 
 impl<B, I: Buffer, X> Connection<B, I, X> {
     pub(super) fn new(inbox: I, pendings: X, deadline: Option<Instant>) -> Self {
-        let talk = Talk {
-            stage: Stage::Greeting,
+        let state = ConnState {
+            phase: ConnPhase::Greeting,
             peer: None,
             is_admitted: false,
             format: Format::PLAIN,
             release: Release::default(),
             user: None,
             deadline,
-            pendings,
+            pending: pendings,
             blocks: PhantomData,
             sending: None,
             turn: 0,
-            ear: Ear::new(),
-            pulses: heapless::Vec::new(),
-            note: None,
-            held: None,
-            ready: Link::default(),
-            noted: Link::default(),
+            registrations: EventRegistrations::new(),
+            heartbeats: heapless::Vec::new(),
+            event: None,
+            held_len: None,
+            ready_link: QueueLink::default(),
+            event_link: QueueLink::default(),
         };
-        Self { inbox, talk }
+        Self { inbox, state }
     }
 
     /// Puts as many of `bytes` as fit behind those that are held, and says how many.
@@ -152,102 +152,104 @@ impl<B, I: Buffer, X> Connection<B, I, X> {
     }
 }
 
-impl<B: Block, X: Slots<Pending<B>>> Talk<B, X> {
-    pub(super) fn appetite(&self) -> Appetite {
-        match self.stage {
-            Stage::Leaving | Stage::Broken(_) | Stage::Ended => Appetite::Deaf,
-            Stage::Claimed => Appetite::Full,
-            _ if self.note.is_some() || self.held.is_some() || self.is_crowded() => Appetite::Full,
-            Stage::Greeting | Stage::Open => Appetite::Ready,
+impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
+    pub(super) fn read_state(&self) -> ConnReadState {
+        match self.phase {
+            ConnPhase::Leaving | ConnPhase::Broken(_) | ConnPhase::Ended => ConnReadState::Discard,
+            ConnPhase::Claimed => ConnReadState::Paused,
+            _ if self.event.is_some() || self.held_len.is_some() || self.is_crowded() => {
+                ConnReadState::Paused
+            }
+            ConnPhase::Greeting | ConnPhase::Open => ConnReadState::Accept,
         }
     }
 
     /// Notes what is owed, and where. There is a place: nothing is taken up without one.
-    pub(super) fn owe(&mut self, tag: u32, owed: Owed<B>) -> usize {
+    pub(super) fn push_response(&mut self, tag: u32, response: PmixResponse<B>) -> usize {
         self.turn = self.turn.wrapping_add(1);
-        let pending = Pending { tag, owed, turn: self.turn };
-        self.pendings.insert(pending).unwrap_or_else(|| self.pendings.capacity())
+        let pending = PendingRequest { tag, response, order: self.turn };
+        self.pending.insert(pending).unwrap_or_else(|| self.pending.capacity())
     }
 
     /// What was waited for has come.
-    pub(super) fn settle(&mut self, at: usize, owed: Owed<B>) {
+    pub(super) fn resolve(&mut self, at: usize, response: PmixResponse<B>) {
         self.turn = self.turn.wrapping_add(1);
         let turn = self.turn;
-        if let Some(pending) = self.pendings.get_mut(at) {
-            (pending.owed, pending.turn) = (owed, turn);
+        if let Some(pending) = self.pending.get_mut(at) {
+            (pending.response, pending.order) = (response, turn);
         }
     }
 
     /// Lets the peer in. The index it is given names its connection.
-    pub(super) fn owe_welcome(&mut self, id: ConnectionId) {
+    pub(super) fn push_welcome(&mut self, id: ConnectionId) {
         let mut bytes = [0; 8];
         if write_welcome(id.0, &mut bytes).is_ok() {
-            self.owe_bare(&bytes);
+            self.push_bare(&bytes);
         }
     }
 
     /// The peer cannot be what it says. It is not told before the owner had a look at it: whoever is told
     /// hangs up, and then nobody finds out any more who it was.
-    pub(super) fn doubt(&mut self, status: Status, why: PeerError) -> Told {
-        self.stage = Stage::Claimed;
-        Told::Doubted { status, why }
+    pub(super) fn defer_rejection(&mut self, status: Status, why: PeerError) -> PmixEffect {
+        self.phase = ConnPhase::Claimed;
+        PmixEffect::Doubted { status, why }
     }
 
     /// Sends a peer away that was not let in, with a status.
-    pub(super) fn send_away(&mut self, status: Status, error: PeerError) -> PeerError {
+    pub(super) fn reject(&mut self, status: Status, error: PeerError) -> PeerError {
         let mut bytes = [0; 4];
         if write_refusal(status.0, &mut bytes).is_ok() {
-            self.owe_bare(&bytes);
+            self.push_bare(&bytes);
         }
-        self.break_off(error)
+        self.fail(error)
     }
 
     /// Ends the conversation by the peer's fault. There are no words for why, once it was let in.
-    pub(super) fn break_off(&mut self, error: PeerError) -> PeerError {
+    pub(super) fn fail(&mut self, error: PeerError) -> PeerError {
         self.deadline = None;
-        self.stage = Stage::Broken(error);
+        self.phase = ConnPhase::Broken(error);
         error
     }
 
-    pub(super) fn pendings(&self) -> impl Iterator<Item = (usize, &Pending<B>)> {
-        (0..self.pendings.end()).filter_map(|at| Some((at, self.pendings.get(at)?)))
+    pub(super) fn pending_requests(&self) -> impl Iterator<Item = (usize, &PendingRequest<B>)> {
+        (0..self.pending.end()).filter_map(|at| Some((at, self.pending.get(at)?)))
     }
 
     /// Where it waits for what the owner answers to the question of this number.
-    pub(super) fn asked(&self, number: usize) -> Option<usize> {
-        let mut waiting = self.pendings().filter(
-            |(_, pending)| matches!(pending.owed, Owed::Owner(of) if of as usize == number),
+    pub(super) fn host_request(&self, number: usize) -> Option<usize> {
+        let mut waiting = self.pending_requests().filter(
+            |(_, pending)| matches!(pending.response, PmixResponse::Host(of) if of as usize == number),
         );
         waiting.next().map(|(place, _)| place)
     }
 
     /// Where it waits for this collective.
     pub(super) fn in_collective(&self, at: usize) -> Option<usize> {
-        let mut waiting = self.pendings().filter(
-            |(_, pending)| matches!(pending.owed, Owed::Collective { at: of, .. } if of == at),
+        let mut waiting = self.pending_requests().filter(
+            |(_, pending)| matches!(pending.response, PmixResponse::Collective { at: of, .. } if of == at),
         );
         waiting.next().map(|(place, _)| place)
     }
 
     /// The fence that it has asked for first of those that it is not in yet.
-    pub(super) fn first_later_fence(&self) -> Option<(usize, Option<Instant>)> {
-        let later = self.pendings().filter_map(|(place, pending)| match pending.owed {
-            Owed::LaterFence { until } => Some((place, until, pending.turn)),
+    pub(super) fn first_queued_fence(&self) -> Option<(usize, Option<Instant>)> {
+        let later = self.pending_requests().filter_map(|(place, pending)| match pending.response {
+            PmixResponse::QueuedFence { deadline } => Some((place, deadline, pending.order)),
             _ => None,
         });
         let first = later.max_by_key(|(_, _, turn)| self.turn.wrapping_sub(*turn));
-        first.map(|(place, until, _)| (place, until))
+        first.map(|(place, deadline, _)| (place, deadline))
     }
 
     pub(super) fn has_due(&self) -> bool {
-        self.pendings().any(|(_, pending)| pending.owed.is_due())
+        self.pending_requests().any(|(_, pending)| pending.response.is_due())
     }
 
     /// When something here has waited long enough.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let waiting = self.pendings().filter_map(|(_, pending)| pending.owed.until());
-        let pulse = self.pulse_deadline().filter(|_| self.stage == Stage::Open);
-        self.deadline.into_iter().chain(waiting).chain(pulse).min()
+        let waiting = self.pending_requests().filter_map(|(_, pending)| pending.response.until());
+        let monitor = self.heartbeat_deadline().filter(|_| self.phase == ConnPhase::Open);
+        self.deadline.into_iter().chain(waiting).chain(monitor).min()
     }
 
     /// Sends as much of what is due as there is room for, one answer after the other.
@@ -259,7 +261,7 @@ impl<B: Block, X: Slots<Pending<B>>> Talk<B, X> {
                 None => return Ok(None),
             },
         };
-        let Some(pending) = self.pendings.get(at) else {
+        let Some(pending) = self.pending.get(at) else {
             self.sending = None;
             return Ok(None);
         };
@@ -269,54 +271,55 @@ impl<B: Block, X: Slots<Pending<B>>> Talk<B, X> {
         let (len, is_all) = pending.write(self.format, sent, out);
         if is_all {
             self.sending = None;
-            self.pendings.remove(at);
+            self.pending.remove(at);
         } else {
             self.sending = Some((at, sent + len));
         }
         Ok(Some(len))
     }
 
-    fn owe_bare(&mut self, bytes: &[u8]) {
+    fn push_bare(&mut self, bytes: &[u8]) {
         if let Ok(bytes) = heapless::Vec::from_slice(bytes) {
-            self.owe(0, Owed::Bare(bytes));
+            self.push_response(0, PmixResponse::Bare(bytes));
         }
     }
 
     fn next_due(&self) -> Option<usize> {
         // The distance to the next turn does not mind that the numbers wrap.
-        let due = self.pendings().filter(|(_, pending)| pending.owed.is_due());
-        due.max_by_key(|(_, pending)| self.turn.wrapping_sub(pending.turn)).map(|(at, _)| at)
+        let due = self.pending_requests().filter(|(_, pending)| pending.response.is_due());
+        due.max_by_key(|(_, pending)| self.turn.wrapping_sub(pending.order)).map(|(at, _)| at)
     }
 
     fn is_crowded(&self) -> bool {
-        self.pendings().count() >= self.pendings.capacity()
+        self.pending_requests().count() >= self.pending.capacity()
     }
 }
 
-impl<B: Block> Pending<B> {
+impl<B: SharedBytes> PendingRequest<B> {
     /// Whether it has waited as long as it was to.
     pub(super) fn is_late(&self, now: Instant) -> bool {
-        self.owed.until().is_some_and(|until| until <= now)
+        self.response.until().is_some_and(|deadline| deadline <= now)
     }
 
     /// Writes what stands behind the first `sent` bytes of the message, as far as there is room, and
     /// says how much that was and whether it was all.
     fn write(&self, format: Format, sent: usize, out: &mut [u8]) -> (usize, bool) {
-        let status: Option<heapless::Vec<u8, STATUS_BYTES>> = match self.owed {
-            Owed::Status(status) => packed(format, |to| {
+        let status: Option<heapless::Vec<u8, STATUS_BYTES>> = match self.response {
+            PmixResponse::Status(status) => pack(format, |to| {
                 to.one(Type::STATUS).i32(status.0);
             }),
             _ => None,
         };
-        let (body, more) = match &self.owed {
-            Owed::Body(block) => (block.as_ref(), &b""[..]),
-            Owed::Bodies(block, more) => (block.as_ref(), more.as_ref()),
-            Owed::Bare(bytes) => (&bytes[..], &b""[..]),
+        let (body, more) = match &self.response {
+            PmixResponse::Body(block) => (block.as_ref(), &b""[..]),
+            PmixResponse::Bodies(block, more) => (block.as_ref(), more.as_ref()),
+            PmixResponse::Bare(bytes) => (&bytes[..], &b""[..]),
             _ => (status.as_deref().unwrap_or(b""), &b""[..]),
         };
         let body_bytes = u32::try_from(body.len() + more.len()).unwrap_or(u32::MAX);
         let header = Header { index: 0, tag: self.tag, body_bytes }.bytes();
-        let header = if matches!(self.owed, Owed::Bare(_)) { &b""[..] } else { &header };
+        let header =
+            if matches!(self.response, PmixResponse::Bare(_)) { &b""[..] } else { &header };
         let (mut len, mut before) = (0, 0);
         for part in [header, body, more] {
             let rest = part.get(sent.saturating_sub(before)..).unwrap_or(b"");
@@ -329,7 +332,7 @@ impl<B: Block> Pending<B> {
     }
 }
 
-impl<B> Owed<B> {
+impl<B> PmixResponse<B> {
     /// Whether it can be sent.
     pub(super) const fn is_due(&self) -> bool {
         matches!(self, Self::Status(_) | Self::Body(_) | Self::Bodies(..) | Self::Bare(_))
@@ -337,11 +340,11 @@ impl<B> Owed<B> {
 
     fn until(&self) -> Option<Instant> {
         match self {
-            Self::Fence { until, .. }
-            | Self::LaterFence { until }
-            | Self::Collective { until, .. }
-            | Self::Lookup { until, .. }
-            | Self::Get { until, .. } => *until,
+            Self::Fence { deadline, .. }
+            | Self::QueuedFence { deadline }
+            | Self::Collective { deadline, .. }
+            | Self::Lookup { deadline, .. }
+            | Self::Get { deadline, .. } => *deadline,
             _ => None,
         }
     }
@@ -351,4 +354,4 @@ impl<B> Owed<B> {
 const STATUS_BYTES: usize = 16;
 
 /// How many names one peer may have its heartbeats watched under.
-const PULSES_MAX: usize = 4;
+const HEARTBEATS_MAX: usize = 4;

@@ -7,23 +7,23 @@ use crate::wire::pmix::names::{flags, keys};
 use crate::wire::pmix::{List, Request};
 
 /// Whether a request demands what is not done here.
-pub(super) fn demands_more(request: &Request<'_>) -> bool {
+pub(super) fn has_unsupported_directive(request: &Request<'_>) -> bool {
     let (infos, heeded) = match request {
         Request::Fence(with) => (&with.infos, FENCE),
         Request::Connect(with) | Request::Disconnect(with) => (&with.infos, CONNECT),
-        Request::Get(wanted) => (&wanted.infos, GET),
-        Request::Lookup(wanted) | Request::Unpublish(wanted) => (&wanted.infos, NAMES),
+        Request::Get(target) => (&target.infos, GET),
+        Request::Lookup(target) | Request::Unpublish(target) => (&target.infos, NAMES),
         Request::Monitor { infos, .. } => (infos, MONITOR),
         _ => return false,
     };
     // No collective algorithm is known by name, so that whoever must have one of several gets none.
     let wants_algorithm =
         infos.is_set(keys::ALGORITHM_REQUIRED) && infos.find(keys::ALGORITHM).is_some();
-    wants_algorithm || is_beyond(infos, heeded)
+    wants_algorithm || has_unknown_required(infos, heeded)
 }
 
 /// Whether there is a directive that must be heeded and is not among `heeded`.
-fn is_beyond(infos: &List<'_>, heeded: &[&[u8]]) -> bool {
+fn has_unknown_required(infos: &List<'_>, heeded: &[&[u8]]) -> bool {
     let must = |flags: u32| flags & flags::REQUIRED != 0 && flags & flags::QUALIFIER == 0;
     infos.infos().any(|info| must(info.flags) && !heeded.contains(&info.key))
 }

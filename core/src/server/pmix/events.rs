@@ -5,61 +5,64 @@
 //! connections that read slowly, or never, is bounded by what is kept and by what one connection may
 //! be owed at once; what is too old by then is not told any more.
 
-use super::block::{Block, copied, packed};
-use super::connection::{Connection, Owed, Pending, Stage, Talk};
-use super::happening::{Happening, KEPT_MAX, News, affected, keep, kept};
-use super::info;
-use super::state::Reach;
-use super::{ConnectionId, Memory, Pmix, ready_link};
+use super::cached_event::{
+    CACHED_MAX, CachedEvent, Notification, affected, cache_event, cache_notification,
+};
+use super::connection::{ConnPhase, ConnState, Connection, PendingRequest, PmixResponse};
+use super::namespace;
+use super::shared_bytes::{SharedBytes, copy_bytes, pack};
+use super::state::PmixContext;
+use super::{ConnectionId, Pmix, PmixStorage, ready_link};
 use crate::ids::{JobId, Rank};
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::wire::pmix::header::TAG_EVENT;
 use crate::wire::pmix::names::{Status, keys, range};
-use crate::wire::pmix::request::Codes;
+use crate::wire::pmix::request::EventCodes;
 use crate::wire::pmix::{Format, List, Packer, WILDCARD};
 
 /// What a connection wants to be told of, and what of it it was told.
 #[derive(Debug)]
-pub(super) struct Ear {
-    interests: heapless::Vec<Interest, INTERESTS_MAX>,
+pub(super) struct EventRegistrations {
+    codes: heapless::Vec<EventRegistration, REGISTRATIONS_MAX>,
     /// By place: it was told, or it is none of its business.
-    told: [u64; KEPT_MAX.div_ceil(u64::BITS as usize)],
+    delivered: [u64; CACHED_MAX.div_ceil(u64::BITS as usize)],
     /// There is more to tell than it takes just now.
     pub(super) is_behind: bool,
 }
 
 /// One code that a connection wants to be told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Interest {
+struct EventRegistration {
     /// Any, if there is none.
     code: Option<i32>,
     /// Only when it affects this process, or all of this job.
     about: Option<(JobId, u32)>,
 }
 
-impl<P: Memory, S: Storage> Reach<'_, P, S> {
+impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// A client wants to be told of these codes; of all, if there are none.
     pub(super) fn register(
         &mut self,
-        talk: &mut Talk<P::Block, P::Pendings>,
+        state: &mut ConnState<P::Block, P::Pendings>,
         codes: &List<'_>,
         infos: &List<'_>,
     ) -> Status {
-        let mut fresh: heapless::Vec<Interest, INTERESTS_MAX> = heapless::Vec::new();
+        let mut fresh: heapless::Vec<EventRegistration, REGISTRATIONS_MAX> = heapless::Vec::new();
         let all = codes.is_empty().then_some(None);
         for code in all.into_iter().chain(codes.codes().map(Some)) {
             let mut abouts = affected(infos).map(|proc| {
                 // Nobody is told about jobs that there are not, and ids of jobs are smaller.
-                let job = info::named(self.jobs, self.server, proc.nspace);
+                let job = namespace::named(self.jobs, self.server, proc.nspace);
                 Some((job.unwrap_or(JobId(u32::MAX)), proc.rank))
             });
             let first = abouts.next().unwrap_or(None);
             for about in core::iter::once(first).chain(abouts) {
-                let interest = Interest { code, about };
-                let is_known = talk.ear.interests.contains(&interest) || fresh.contains(&interest);
-                let room = INTERESTS_MAX - talk.ear.interests.len();
-                if !is_known && (fresh.len() >= room || fresh.push(interest).is_err()) {
+                let registration = EventRegistration { code, about };
+                let is_known = state.registrations.codes.contains(&registration)
+                    || fresh.contains(&registration);
+                let room = REGISTRATIONS_MAX - state.registrations.codes.len();
+                if !is_known && (fresh.len() >= room || fresh.push(registration).is_err()) {
                     return Status::OUT_OF_RESOURCE;
                 }
             }
@@ -67,13 +70,13 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         // What it has not wanted to know until now it may not be told of later.
         for at in 0..self.events.end() {
             let Some(event) = self.events.get(at) else { continue };
-            let is_late = !talk.wants(event, self.server);
-            if is_late && !event.reaches(event.later, talk.peer, self.server) {
-                talk.ear.set_told(at, true);
+            let is_late = !state.is_subscribed_to(event, self.server);
+            if is_late && !event.reaches(event.later, state.peer, self.server) {
+                state.registrations.set_delivered(at, true);
             }
         }
         // There is room for all of them.
-        let _ = talk.ear.interests.extend_from_slice(&fresh);
+        let _ = state.registrations.codes.extend_from_slice(&fresh);
         Status::SUCCESS
     }
 
@@ -93,61 +96,63 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
             return Err(Status::OUT_OF_RESOURCE);
         }
         let name = self.server.job(job).map(|job| job.name().clone()).ok_or(Status::NOT_FOUND)?;
-        let kept = copied(name.as_bytes()).zip(copied(infos.bytes));
+        let kept = copy_bytes(name.as_bytes()).zip(copy_bytes(infos.bytes));
         let (nspace, bytes) = kept.ok_or(Status::NOMEM)?;
-        let happening = Happening {
+        let event = CachedEvent {
             code,
             nspace,
             rank: rank.0,
             source: Some((job, rank)),
             range,
             later: (!infos.is_set(keys::EVENT_DO_NOT_CACHE)).then_some(range),
-            is_special: infos.is_set(keys::EVENT_NON_DEFAULT),
+            is_non_default: infos.is_set(keys::EVENT_NON_DEFAULT),
             infos: bytes,
             count: infos.count,
             format,
             serial: 0,
         };
-        keep::<P>(self.events, happening).ok_or(Status::OUT_OF_RESOURCE)
+        cache_event::<P>(self.events, event).ok_or(Status::OUT_OF_RESOURCE)
     }
 }
 
-impl<P: Memory> Pmix<P> {
+impl<P: PmixStorage> Pmix<P> {
     /// Tells clients of something that the owner knows. `write` packs the infos, each as it stands
     /// inside other values.
-    pub fn tell<S: Storage>(
+    pub fn notify_clients<S: Storage>(
         &mut self,
-        news: &News<'_>,
+        notification: &Notification<'_>,
         server: &Server<S>,
         write: impl Fn(&mut Packer<'_>),
     ) {
-        if let Some(at) = kept::<P, S>(&mut self.events, &self.jobs, server, news, write) {
-            self.spread(at, None, server);
+        if let Some(at) =
+            cache_notification::<P, S>(&mut self.events, &self.jobs, server, notification, write)
+        {
+            self.deliver(at, None, server);
         }
     }
 
     /// Tells everybody of something that has just happened who wants to know of it, but for the one
     /// who has said so.
-    pub(super) fn spread<S: Storage>(
+    pub(super) fn deliver<S: Storage>(
         &mut self,
         at: usize,
         from: Option<ConnectionId>,
         server: &Server<S>,
     ) {
         let Some(event) = self.events.get(at) else { return };
-        let mut made = heapless::Vec::new();
+        let mut constructed = heapless::Vec::new();
         let mut is_waited_for = false;
         for number in 0..self.connections.end() {
-            let Some(Connection { talk, .. }) = self.connections.get_mut(number) else { continue };
+            let Some(Connection { state, .. }) = self.connections.get_mut(number) else { continue };
             let id = u32::try_from(number).unwrap_or(u32::MAX);
             let is_own = from.is_some_and(|from| from.0 == id);
-            let is_for_it = !is_own && talk.wants(event, server);
-            talk.ear.set_told(at, is_own || (event.later.is_none() && !is_for_it));
+            let is_for_it = !is_own && state.is_subscribed_to(event, server);
+            state.registrations.set_delivered(at, is_own || (event.later.is_none() && !is_for_it));
             if !is_for_it {
                 continue;
             }
-            if talk.ear.is_behind || !talk.tell(at, event, &mut made) {
-                talk.ear.is_behind = true;
+            if state.registrations.is_behind || !state.deliver_event(at, event, &mut constructed) {
+                state.registrations.is_behind = true;
                 is_waited_for = true;
             } else {
                 self.ready.push(&mut self.connections, id, ready_link::<P>);
@@ -159,20 +164,23 @@ impl<P: Memory> Pmix<P> {
     }
 
     /// Tells a connection what it wants to know and was not told, as far as it takes it.
-    pub(super) fn catch_up<S: Storage>(&mut self, id: ConnectionId, server: &Server<S>) {
-        let Some(Connection { talk, .. }) = self.connections.get_mut(id.0 as usize) else { return };
+    pub(super) fn deliver_cached<S: Storage>(&mut self, id: ConnectionId, server: &Server<S>) {
+        let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) else {
+            return;
+        };
         let mut is_told_any = false;
-        talk.ear.is_behind = loop {
+        state.registrations.is_behind = loop {
             let kept = (0..self.events.end()).filter_map(|at| Some((at, self.events.get(at)?)));
-            let mut untold =
-                kept.filter(|(at, event)| !talk.ear.is_told(*at) && talk.wants(event, server));
+            let mut untold = kept.filter(|(at, event)| {
+                !state.registrations.is_delivered(*at) && state.is_subscribed_to(event, server)
+            });
             let first = untold.next();
             let next = untold.fold(first, |oldest, other| {
                 oldest.map(|oldest| if other.1.serial < oldest.1.serial { other } else { oldest })
             });
             match next {
                 None => break false,
-                Some((at, event)) if talk.tell(at, event, &mut heapless::Vec::new()) => {
+                Some((at, event)) if state.deliver_event(at, event, &mut heapless::Vec::new()) => {
                     is_told_any = true;
                 }
                 Some(_) => break true,
@@ -184,91 +192,101 @@ impl<P: Memory> Pmix<P> {
     }
 
     /// Forgets what processes of a job have said, and who wants to know of them.
-    pub(super) fn forget_events(&mut self, job: JobId) {
+    pub(super) fn remove_events(&mut self, job: JobId) {
         for at in 0..self.events.end() {
-            let is_its = |event: &Happening<_>| event.source.is_some_and(|(of, _)| of == job);
+            let is_its = |event: &CachedEvent<_>| event.source.is_some_and(|(of, _)| of == job);
             if self.events.get(at).is_some_and(is_its) {
                 self.events.remove(at);
             }
         }
         for number in 0..self.connections.end() {
-            if let Some(Connection { talk, .. }) = self.connections.get_mut(number) {
-                let is_about =
-                    |interest: &Interest| interest.about.is_some_and(|(of, _)| of == job);
-                talk.ear.interests.retain(|interest| !is_about(interest));
+            if let Some(Connection { state, .. }) = self.connections.get_mut(number) {
+                let is_about = |registration: &EventRegistration| {
+                    registration.about.is_some_and(|(of, _)| of == job)
+                };
+                state.registrations.codes.retain(|registration| !is_about(registration));
             }
         }
     }
 }
 
-impl<B: Block, X: Slots<Pending<B>>> Talk<B, X> {
+impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
     /// Whether it is to be told of this.
-    fn wants<S: Storage>(&self, event: &Happening<B>, server: &Server<S>) -> bool {
-        self.stage == Stage::Open
-            && self.ear.interests.iter().any(|interest| interest.is_in(event, server))
+    fn is_subscribed_to<S: Storage>(&self, event: &CachedEvent<B>, server: &Server<S>) -> bool {
+        self.phase == ConnPhase::Open
+            && self
+                .registrations
+                .codes
+                .iter()
+                .any(|registration| registration.matches(event, server))
             && event.reaches(Some(event.range), self.peer, server)
     }
 
     /// Tells it of what is kept `at` a place, if it takes more. What was `made` for others serves it too.
-    fn tell(
+    fn deliver_event(
         &mut self,
         at: usize,
-        event: &Happening<B>,
-        made: &mut heapless::Vec<(Format, B), FORMATS>,
+        event: &CachedEvent<B>,
+        constructed: &mut heapless::Vec<(Format, B), FORMATS>,
     ) -> bool {
-        let owed = self.pendings().count();
-        let news = self.pendings().filter(|(_, pending)| pending.tag == TAG_EVENT).count();
+        let response = self.pending_requests().count();
+        let notification =
+            self.pending_requests().filter(|(_, pending)| pending.tag == TAG_EVENT).count();
         // A place is left for the answer to a request.
-        if news >= TOLD_AT_ONCE || owed + 1 >= self.pendings.capacity() {
+        if notification >= DELIVERED_AT_ONCE || response + 1 >= self.pending.capacity() {
             return false;
         }
-        self.ear.set_told(at, true);
-        let known = made.iter().find(|(format, _)| *format == self.format);
+        self.registrations.set_delivered(at, true);
+        let known = constructed.iter().find(|(format, _)| *format == self.format);
         let body = match known {
             Some((_, body)) => Some(body.clone()),
-            None => packed(self.format, |to| event.write(to)),
+            None => pack(self.format, |to| event.write(to)),
         };
         // With no memory left for it, it is not told.
         if let Some(body) = body {
-            let _ = made.push((self.format, body.clone()));
-            self.owe(TAG_EVENT, Owed::Body(body));
+            let _ = constructed.push((self.format, body.clone()));
+            self.push_response(TAG_EVENT, PmixResponse::Body(body));
         }
         true
     }
 }
 
-impl Ear {
+impl EventRegistrations {
     pub(super) const fn new() -> Self {
-        let told = [0; KEPT_MAX.div_ceil(u64::BITS as usize)];
-        Self { interests: heapless::Vec::new(), told, is_behind: false }
+        let effect = [0; CACHED_MAX.div_ceil(u64::BITS as usize)];
+        Self { codes: heapless::Vec::new(), delivered: effect, is_behind: false }
     }
 
     /// Takes note of what the client wants to be told of no more.
-    pub(super) fn deregister(&mut self, codes: Codes<'_>) {
+    pub(super) fn deregister(&mut self, codes: EventCodes<'_>) {
         for code in codes {
             let code = (code != DEFAULT_HANDLER).then_some(code);
-            self.interests.retain(|interest| interest.code != code);
+            self.codes.retain(|registration| registration.code != code);
         }
     }
 
-    fn is_told(&self, at: usize) -> bool {
+    fn is_delivered(&self, at: usize) -> bool {
         let (word, bit) = place(at);
-        self.told.get(word).is_none_or(|word| word & bit != 0)
+        self.delivered.get(word).is_none_or(|word| word & bit != 0)
     }
 
-    fn set_told(&mut self, at: usize, is_told: bool) {
+    fn set_delivered(&mut self, at: usize, is_told: bool) {
         let (word, bit) = place(at);
-        if let Some(word) = self.told.get_mut(word) {
+        if let Some(word) = self.delivered.get_mut(word) {
             *word = if is_told { *word | bit } else { *word & !bit };
         }
     }
 }
 
-impl Interest {
-    fn is_in<B: Block, S: Storage>(&self, event: &Happening<B>, server: &Server<S>) -> bool {
+impl EventRegistration {
+    fn matches<B: SharedBytes, S: Storage>(
+        &self,
+        event: &CachedEvent<B>,
+        server: &Server<S>,
+    ) -> bool {
         let is_code = match self.code {
             Some(code) => code == event.code,
-            None => !event.is_special,
+            None => !event.is_non_default,
         };
         let is_about = |(job, rank): (JobId, u32)| {
             let list = event.list();
@@ -293,13 +311,13 @@ const fn place(at: usize) -> (usize, u64) {
 const DEFAULT_HANDLER: i32 = i32::MIN;
 
 /// How many codes one peer may register, counted for each process that it restricts them to.
-const INTERESTS_MAX: usize = 64;
+const REGISTRATIONS_MAX: usize = 64;
 
 /// How long what stands in one event may be. All that is known is far shorter.
 const EVENT_BYTES_MAX: usize = 64 << 10;
 
 /// How many events one connection is owed at once. The rest waits where it is kept.
-const TOLD_AT_ONCE: usize = 8;
+const DELIVERED_AT_ONCE: usize = 8;
 
 /// Two families, described or not.
 const FORMATS: usize = 4;

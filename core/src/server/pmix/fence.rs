@@ -3,15 +3,15 @@
 //! What is different for PMIx: a process may enter several fences without waiting for their ends;
 //! nobody waits longer than was asked for; and a fence ends without those that are gone, and says so.
 
-use super::collective::Purpose;
-use super::connection::{Connection, Owed, Talk};
-use super::get::until;
-use super::meeting::{Meeting, Who};
-use super::state::{Reach, Told};
-use super::{ConnectionId, Memory, Pmix, info};
-use crate::command::{Group, Request};
+use super::collective::CollectiveKind;
+use super::collective_request::{CollectiveRequest, Participants};
+use super::connection::{ConnState, Connection, PmixResponse};
+use super::get::deadline;
+use super::state::{PmixContext, PmixEffect};
+use super::{ConnectionId, Pmix, PmixStorage, namespace};
+use crate::command::{FenceGroup, Request};
 use crate::ids::{JobId, Rank};
-use crate::server::job::{Effect, Turn};
+use crate::server::job::{RequestContext, Wake};
 use crate::server::member::Member;
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
@@ -19,60 +19,63 @@ use crate::time::Instant;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::request::Collective;
 
-impl<P: Memory, S: Storage> Reach<'_, P, S> {
+impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// A process enters a fence.
     pub(super) fn fence(
         &mut self,
-        talk: &mut Talk<P::Block, P::Pendings>,
+        state: &mut ConnState<P::Block, P::Pendings>,
         tag: u32,
         (job, rank): (JobId, Rank),
         fence: &Collective<'_>,
-    ) -> Told {
-        let until = until(&fence.infos, self.now, None);
+    ) -> PmixEffect {
+        let deadline = deadline(&fence.infos, self.now, None);
         let members = self.by_groups((job, rank), &fence.procs);
-        let who = match &members {
-            Some(members) => Who::Members(members.as_ref()),
-            None => Who::Listed(&fence.procs),
+        let participants = match &members {
+            Some(members) => Participants::Members(members.as_ref()),
+            None => Participants::Listed(&fence.procs),
         };
-        if !self.is_world(job, who) {
-            let meeting = Meeting { who, ..Meeting::of(Purpose::Fence, &fence.procs, until) };
-            return self.join(talk, tag, (job, rank), meeting);
+        if !self.is_world(job, participants) {
+            let request = CollectiveRequest {
+                participants,
+                ..CollectiveRequest::of(CollectiveKind::Fence, &fence.procs, deadline)
+            };
+            return self.join(state, tag, (job, rank), request);
         }
         let entered = enter(self.server, (job, rank), self.now);
-        talk.owe(
+        state.push_response(
             tag,
             match entered {
-                Some(generation) => Owed::Fence { generation, until },
-                None => Owed::LaterFence { until },
+                Some(generation) => PmixResponse::Fence { generation, deadline },
+                None => PmixResponse::QueuedFence { deadline },
             },
         );
-        Told::Fenced
+        PmixEffect::Fenced
     }
 }
 
-impl<P: Memory> Pmix<P> {
+impl<P: PmixStorage> Pmix<P> {
     /// Looks whether the fence of a job has ended, or can end without those that are gone, and tells
     /// those that wait for it.
-    pub(super) fn look_at_fence<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
+    pub(super) fn check_fence<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
         loop {
             let Some(of) = server.job(job) else { return };
             let generation = of.fence().generation();
-            let Some(view) = info::view_mut(&mut self.jobs, job) else { return };
-            if view.generation != generation {
-                view.generation = generation;
+            let Some(namespace) = namespace::get_mut(&mut self.jobs, job) else { return };
+            if namespace.generation != generation {
+                namespace.generation = generation;
                 let status =
-                    if view.is_partial { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
-                view.is_partial = false;
+                    if namespace.is_partial { Status::PARTIAL_SUCCESS } else { Status::SUCCESS };
+                namespace.is_partial = false;
                 self.release(job, generation, status);
-                self.enter_later(job, server);
+                self.enter_queued(job, server);
                 continue;
             }
-            view.is_partial = of.gone > 0;
+            namespace.is_partial = of.gone > 0;
             let is_inside = |member: &Member| member.fences != generation;
             let ends_without = of.gone > 0
                 && of.fence().inside() > 0
                 && of.members().iter().all(|member| match is_inside(member) {
-                    true => member.is_forgiving,
+                    true => member.tolerates_failures,
                     false => member.is_gone(),
                 });
             if !ends_without {
@@ -83,12 +86,12 @@ impl<P: Memory> Pmix<P> {
     }
 
     /// The same for every job whose fence has ended without us.
-    pub(super) fn look_at_ended_fences<S: Storage>(&mut self, server: &mut Server<S>) {
+    pub(super) fn check_ended_fences<S: Storage>(&mut self, server: &mut Server<S>) {
         for at in 0..self.jobs.end() {
-            let Some(view) = self.jobs.get(at) else { continue };
-            let (job, seen) = (view.job, view.generation);
+            let Some(namespace) = self.jobs.get(at) else { continue };
+            let (job, seen) = (namespace.job, namespace.generation);
             if server.job(job).is_some_and(|job| job.fence().generation() != seen) {
-                self.look_at_fence(job, server);
+                self.check_fence(job, server);
             }
         }
     }
@@ -103,7 +106,7 @@ impl<P: Memory> Pmix<P> {
             if let Some(job) = server.jobs.get_mut(job.0 as usize) {
                 job.withdraw(rank);
             }
-            self.settle(id, place, Owed::Status(Status::TIMEOUT));
+            self.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
         }
     }
 
@@ -112,32 +115,32 @@ impl<P: Memory> Pmix<P> {
         for at in 0..self.connections.end() {
             let id = ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
             if let Some((place, _)) = self.in_fence(id, job, ended) {
-                self.settle(id, place, Owed::Status(status));
+                self.resolve(id, place, PmixResponse::Status(status));
             }
         }
     }
 
     /// Those that have asked for the next fence already enter it, each for the first time it asked.
-    fn enter_later<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
+    fn enter_queued<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
         for at in 0..self.connections.end() {
-            let Some(Connection { talk, .. }) = self.connections.get_mut(at) else { continue };
-            let Some((of, rank)) = talk.peer.filter(|(of, _)| *of == job) else { continue };
-            let Some((place, until)) = talk.first_later_fence() else { continue };
+            let Some(Connection { state, .. }) = self.connections.get_mut(at) else { continue };
+            let Some((of, rank)) = state.peer.filter(|(of, _)| *of == job) else { continue };
+            let Some((place, deadline)) = state.first_queued_fence() else { continue };
             let now = server.job(of).and_then(|job| job.fence().since()).unwrap_or_default();
             if let Some(generation) = enter(server, (of, rank), now)
-                && let Some(pending) = talk.pendings.get_mut(place)
+                && let Some(pending) = state.pending.get_mut(place)
             {
-                pending.owed = Owed::Fence { generation, until };
+                pending.response = PmixResponse::Fence { generation, deadline };
             }
         }
     }
 
     /// Where a connection waits for the fence of a job with this number, and as whom.
     fn in_fence(&self, id: ConnectionId, job: JobId, generation: u32) -> Option<(usize, Rank)> {
-        let talk = &self.connections.get(id.0 as usize)?.talk;
-        let (_, rank) = talk.peer.filter(|(of, _)| *of == job)?;
-        let mut waiting = talk.pendings().filter(|(_, pending)| {
-            matches!(pending.owed, Owed::Fence { generation: of, .. } if of == generation)
+        let state = &self.connections.get(id.0 as usize)?.state;
+        let (_, rank) = state.peer.filter(|(of, _)| *of == job)?;
+        let mut waiting = state.pending_requests().filter(|(_, pending)| {
+            matches!(pending.response, PmixResponse::Fence { generation: of, .. } if of == generation)
         });
         waiting.next().map(|(place, _)| (place, rank))
     }
@@ -152,11 +155,11 @@ fn enter<S: Storage>(
     let job = server.jobs.get_mut(id.0 as usize)?;
     let generation = job.fence().generation();
     job.member(rank).filter(|member| member.fences == generation)?;
-    let fence = Request::Fence { group: Group::World, tag: None };
+    let fence = Request::Fence { group: FenceGroup::World, tag: None };
     // A connection remembers what it is owed in its own words.
-    let (mut owed, mut note) = (crate::server::Owed::Done, None);
-    let turn = Turn { job: id, rank, now, owed: &mut owed, note: &mut note };
-    if job.request(turn, &fence) == Effect::FenceEnded {
+    let (mut response, mut event) = (crate::server::Response::Done, None);
+    let turn = RequestContext { job: id, rank, now, response: &mut response, event: &mut event };
+    if job.request(turn, &fence) == Wake::FenceEnded {
         server.release(id);
     }
     Some(generation)

@@ -1,18 +1,18 @@
 //! Groups of processes: who asks for one, who goes, and what is left of it.
 //!
-//! A group is made when all who belong to it have asked for it ([`making`](super::making)). Invitations
+//! A group is made when all who belong to it have asked for it ([`group_construct`](super::group_construct)). Invitations
 //! are events that clients send each other, and no group of ours.
 
-use super::block::{Block, copied};
-use super::collective::{Collective, PROC_BYTES, Purpose, pairs, write_pair};
-use super::connection::{Owed, Pending, Talk};
-use super::get::until;
-use super::happening::{News, kept};
-use super::making::leaders;
-use super::meeting::{Meeting, Who};
-use super::query::Question;
-use super::state::{Reach, Told};
-use super::{Memory, Pmix, info};
+use super::cached_event::{Notification, cache_notification};
+use super::collective::{CollectiveKind, OpenCollective, PROC_BYTES, pairs, write_pair};
+use super::collective_request::{CollectiveRequest, Participants};
+use super::connection::{ConnState, PendingRequest, PmixResponse};
+use super::get::deadline;
+use super::group_construct::leaders;
+use super::query::QueryItem;
+use super::shared_bytes::{SharedBytes, copy_bytes};
+use super::state::{PmixContext, PmixEffect};
+use super::{Pmix, PmixStorage, namespace};
 use crate::ids::{JobId, Rank};
 use crate::server::member::Member;
 use crate::server::{Server, Storage};
@@ -23,7 +23,7 @@ use crate::wire::pmix::{List, Packer, Proc, Release, Type, Unpacker, WILDCARD};
 
 /// Processes that have a name together.
 #[derive(Clone, Debug)]
-pub struct Group<B> {
+pub struct ProcessGroup<B> {
     pub(super) name: B,
     /// Numbers of jobs and ranks.
     pub(super) members: B,
@@ -31,66 +31,71 @@ pub struct Group<B> {
     pub(super) is_watched: bool,
 }
 
-impl<P: Memory, S: Storage> Reach<'_, P, S> {
+impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// A process wants to be in a group that is to be made.
     pub(super) fn construct(
         &mut self,
-        talk: &mut Talk<P::Block, P::Pendings>,
+        state: &mut ConnState<P::Block, P::Pendings>,
         (tag, body): (u32, &[u8]),
         (job, rank): (JobId, Rank),
         (name, group): (&[u8], &request::Collective<'_>),
-    ) -> Told {
-        let refused = match copied(body) {
+    ) -> PmixEffect {
+        let refused = match copy_bytes(body) {
             _ if group_of(self.groups, (job, rank), name).is_some() => Status::EXISTS,
             _ if name.len() > NAME_BYTES => Status::BAD_PARAM,
-            _ if brought_bytes(talk) + body.len() > REQUESTS_BYTES => Status::OUT_OF_RESOURCE,
+            _ if contributed_bytes(state) + body.len() > REQUESTS_BYTES => Status::OUT_OF_RESOURCE,
             None => Status::NOMEM,
-            Some(brought) => {
+            Some(contributed) => {
                 let is_listed = leaders(group).is_none() && !group.procs.is_empty();
-                let (purpose, who) = match is_listed {
-                    true => (Purpose::Construct, Who::Listed(&group.procs)),
-                    false => (Purpose::Bootstrap, Who::Anybody),
+                let (purpose, participants) = match is_listed {
+                    true => (CollectiveKind::Construct, Participants::Listed(&group.procs)),
+                    false => (CollectiveKind::Bootstrap, Participants::Anybody),
                 };
-                let until = until(&group.infos, self.now, None);
-                let meeting =
-                    Meeting { purpose, name: Some(name), who, until, brought: Some(brought) };
-                return self.join(talk, tag, (job, rank), meeting);
+                let deadline = deadline(&group.infos, self.now, None);
+                let request = CollectiveRequest {
+                    kind: purpose,
+                    name: Some(name),
+                    participants,
+                    deadline,
+                    contributed: Some(contributed),
+                };
+                return self.join(state, tag, (job, rank), request);
             }
         };
-        talk.owe(tag, Owed::Status(refused));
-        Told::Nothing
+        state.push_response(tag, PmixResponse::Status(refused));
+        PmixEffect::Nothing
     }
 
     /// A process wants a group to end that it is in.
     pub(super) fn destruct(
         &mut self,
-        talk: &mut Talk<P::Block, P::Pendings>,
+        state: &mut ConnState<P::Block, P::Pendings>,
         tag: u32,
         (job, rank): (JobId, Rank),
         (name, rest): (&[u8], Unpacker<'_>),
-    ) -> Told {
+    ) -> PmixEffect {
         let found = group_of(self.groups, (job, rank), name);
         let members = found.and_then(|at| Some(self.groups.get(at)?.members.clone()));
-        let (Some(members), Some(infos)) = (&members, directives(talk.release, rest)) else {
+        let (Some(members), Some(infos)) = (&members, directives(state.release, rest)) else {
             let status = if members.is_none() { Status::NOT_FOUND } else { Status::BAD_PARAM };
-            talk.owe(tag, Owed::Status(status));
-            return Told::Nothing;
+            state.push_response(tag, PmixResponse::Status(status));
+            return PmixEffect::Nothing;
         };
-        let meeting = Meeting {
-            purpose: Purpose::Destruct,
+        let request = CollectiveRequest {
+            kind: CollectiveKind::Destruct,
             name: Some(name),
-            who: Who::Members(members.as_ref()),
-            until: until(&infos, self.now, None),
-            brought: None,
+            participants: Participants::Members(members.as_ref()),
+            deadline: deadline(&infos, self.now, None),
+            contributed: None,
         };
-        self.join(talk, tag, (job, rank), meeting)
+        self.join(state, tag, (job, rank), request)
     }
 
     /// The processes of a list in which some are named as members of a group, by its name and their place
     /// in it, or all of them as a whole job is; `None` if no group is named, or one that the asker is not
     /// in. Newer libraries name the processes themselves.
-    pub(super) fn by_groups(&self, asker: (JobId, Rank), procs: &List<'_>) -> Option<P::Block> {
-        let job_of = |proc: &Proc<'_>| info::named(self.jobs, self.server, proc.nspace);
+    pub(super) fn by_groups(&self, requester: (JobId, Rank), procs: &List<'_>) -> Option<P::Block> {
+        let job_of = |proc: &Proc<'_>| namespace::named(self.jobs, self.server, proc.nspace);
         if procs.count > NAMED_MAX || procs.procs().all(|proc| job_of(&proc).is_some()) {
             return None;
         }
@@ -98,14 +103,14 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
             let job = job_of(&proc);
             let at = match job {
                 Some(_) => None,
-                None => group_of(self.groups, asker, proc.nspace),
+                None => group_of(self.groups, requester, proc.nspace),
             };
             let group = at.and_then(|at| self.groups.get(at));
             let members = pairs(group.map_or(b"", |group| group.members.as_ref()));
-            let wanted = (0_u32..)
+            let target = (0_u32..)
                 .zip(members)
                 .filter(move |(place, _)| proc.rank == WILDCARD || proc.rank == *place);
-            job.map(|job| (job, proc.rank)).into_iter().chain(wanted.map(|(_, member)| member))
+            job.map(|job| (job, proc.rank)).into_iter().chain(target.map(|(_, member)| member))
         };
         if procs.procs().any(|proc| each(proc).next().is_none()) {
             return None;
@@ -122,17 +127,17 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         &mut self,
         (job, rank): (JobId, Rank),
         name: &[u8],
-    ) -> (Status, Told) {
+    ) -> (Status, PmixEffect) {
         let found = group_of(self.groups, (job, rank), name);
         let Some((at, group)) = found.and_then(|at| Some((at, self.groups.get(at)?))) else {
-            return (Status::NOT_FOUND, Told::Nothing);
+            return (Status::NOT_FOUND, PmixEffect::Nothing);
         };
         let (old, rest) =
             (group.members.clone(), without(&group.members, |pair| pair == (job, rank)));
-        let Some(rest) = rest else { return (Status::NOMEM, Told::Nothing) };
+        let Some(rest) = rest else { return (Status::NOMEM, PmixEffect::Nothing) };
         // Those that end it already do not wait for whoever has left.
-        self.shrink_meetings(name, &old, &rest);
-        let happened = depart::<P, S>(
+        self.shrink_collectives(name, &old, &rest);
+        let happened = cache_departure::<P, S>(
             self.events,
             self.jobs,
             self.server,
@@ -141,14 +146,18 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
             Status::GROUP_LEFT,
         );
         replace(self.groups, at, rest);
-        (Status::SUCCESS, Told::LeftGroup(happened))
+        (Status::SUCCESS, PmixEffect::LeftGroup(happened))
     }
 }
 
-impl<P: Memory> Pmix<P> {
+impl<P: PmixStorage> Pmix<P> {
     /// A member is gone: those that want to know of it are told, and a group of which all are gone is
     /// forgotten.
-    pub(super) fn mourn<S: Storage>(&mut self, gone: (JobId, Rank), server: &Server<S>) {
+    pub(super) fn remove_exited_member<S: Storage>(
+        &mut self,
+        gone: (JobId, Rank),
+        server: &Server<S>,
+    ) {
         for at in 0..self.groups.end() {
             let Some(group) = self.groups.get(at).filter(|group| group.has(gone)) else { continue };
             let is_gone = |(job, rank): (JobId, Rank)| {
@@ -165,17 +174,23 @@ impl<P: Memory> Pmix<P> {
             let Some(rest) = without(&group.members, |pair| pair == gone) else { continue };
             let left = (group.name.as_ref(), &rest);
             let (events, jobs) = (&mut self.events, &self.jobs);
-            let happened =
-                depart::<P, S>(events, jobs, server, gone, left, Status::GROUP_MEMBER_FAILED);
+            let happened = cache_departure::<P, S>(
+                events,
+                jobs,
+                server,
+                gone,
+                left,
+                Status::GROUP_MEMBER_FAILED,
+            );
             replace(&mut self.groups, at, rest);
             if let Some(happened) = happened {
-                self.spread(happened, None, server);
+                self.deliver(happened, None, server);
             }
         }
     }
 
     /// A group has ended.
-    pub(super) fn forget_group(&mut self, ended: &Collective<P::Block>) {
+    pub(super) fn remove_group(&mut self, ended: &OpenCollective<P::Block>) {
         let name = ended.name.as_ref().map(AsRef::as_ref);
         let member = ended.listed().next().map(|(job, rank)| (job, Rank(rank)));
         if let Some((name, member)) = name.zip(member)
@@ -186,7 +201,7 @@ impl<P: Memory> Pmix<P> {
     }
 
     /// Nobody of this job is in any group any more.
-    pub(super) fn forget_members(&mut self, job: JobId) {
+    pub(super) fn remove_members(&mut self, job: JobId) {
         for at in 0..self.groups.end() {
             let Some(group) = self.groups.get(at) else { continue };
             if group.members().any(|(of, _)| of == job) {
@@ -199,7 +214,7 @@ impl<P: Memory> Pmix<P> {
     }
 }
 
-impl<B: Block> Group<B> {
+impl<B: SharedBytes> ProcessGroup<B> {
     fn has(&self, member: (JobId, Rank)) -> bool {
         self.members().any(|other| other == member)
     }
@@ -210,10 +225,10 @@ impl<B: Block> Group<B> {
 }
 
 /// Answers what is asked about groups: writes the type of a value and the value.
-pub(super) fn answer<B: Block, S: Storage>(
-    groups: &impl Slots<Group<B>>,
+pub(super) fn answer<B: SharedBytes, S: Storage>(
+    groups: &impl Slots<ProcessGroup<B>>,
     server: &Server<S>,
-    question: &Question<'_>,
+    question: &QueryItem<'_>,
     to: &mut Packer<'_>,
 ) -> Result<(), Status> {
     let all = || (0..groups.end()).filter_map(|at| groups.get(at));
@@ -241,17 +256,19 @@ pub(super) fn answer<B: Block, S: Storage>(
 }
 
 /// How much is kept of what a connection has asked to take part in.
-fn brought_bytes<B: Block, X: Slots<Pending<B>>>(talk: &Talk<B, X>) -> usize {
-    let brought = talk.pendings().filter_map(|(_, pending)| match &pending.owed {
-        Owed::Collective { brought, .. } => brought.as_ref(),
+fn contributed_bytes<B: SharedBytes, X: Slots<PendingRequest<B>>>(
+    state: &ConnState<B, X>,
+) -> usize {
+    let contributed = state.pending_requests().filter_map(|(_, pending)| match &pending.response {
+        PmixResponse::Collective { contributed, .. } => contributed.as_ref(),
         _ => None,
     });
-    brought.map(|brought| brought.as_ref().len()).sum()
+    contributed.map(|contributed| contributed.as_ref().len()).sum()
 }
 
 /// Where the group of this name is that a process is in.
-fn group_of<B: Block>(
-    groups: &impl Slots<Group<B>>,
+fn group_of<B: SharedBytes>(
+    groups: &impl Slots<ProcessGroup<B>>,
     member: (JobId, Rank),
     name: &[u8],
 ) -> Option<usize> {
@@ -261,7 +278,7 @@ fn group_of<B: Block>(
 }
 
 /// Tells those that are left of a group who is not in it any more. Gives where that is kept.
-fn depart<P: Memory, S: Storage>(
+fn cache_departure<P: PmixStorage, S: Storage>(
     events: &mut P::Events,
     jobs: &P::Jobs,
     server: &Server<S>,
@@ -272,8 +289,8 @@ fn depart<P: Memory, S: Storage>(
     let nspace = server.job(job)?.name().clone();
     let source = Proc { nspace: nspace.as_bytes(), rank: rank.0 };
     let range = range::CUSTOM;
-    let news = News { code, source, range, later: Some(range), infos: 3 };
-    kept::<P, S>(events, jobs, server, &news, |to| {
+    let notification = Notification { code, source, range, later: Some(range), infos: 3 };
+    cache_notification::<P, S>(events, jobs, server, &notification, |to| {
         to.text(Some(keys::EVENT_CUSTOM_RANGE)).u32(0).of(Type::DATA_ARRAY).of(Type::PROC);
         to.size((rest.as_ref().len() / PROC_BYTES) as u64);
         write_members(rest.as_ref(), server, to);
@@ -291,7 +308,7 @@ pub(super) fn write_members<S: Storage>(members: &[u8], server: &Server<S>, to: 
 }
 
 /// Members without those that `is_out`.
-fn without<B: Block>(members: &B, is_out: impl Fn((JobId, Rank)) -> bool) -> Option<B> {
+fn without<B: SharedBytes>(members: &B, is_out: impl Fn((JobId, Rank)) -> bool) -> Option<B> {
     let rest = || pairs(members.as_ref()).filter(|(job, rank)| !is_out((*job, Rank(*rank))));
     B::make(rest().count() * PROC_BYTES, |bytes| {
         let (places, _) = bytes.as_chunks_mut::<PROC_BYTES>();
@@ -300,7 +317,7 @@ fn without<B: Block>(members: &B, is_out: impl Fn((JobId, Rank)) -> bool) -> Opt
 }
 
 /// Changes the members of a group, which is none without any.
-fn replace<B: Block>(groups: &mut impl Slots<Group<B>>, at: usize, members: B) {
+fn replace<B: SharedBytes>(groups: &mut impl Slots<ProcessGroup<B>>, at: usize, members: B) {
     match groups.get_mut(at) {
         Some(group) if !members.as_ref().is_empty() => group.members = members,
         _ => drop(groups.remove(at)),

@@ -13,54 +13,54 @@
 //! so that one job may have ranks of every generation.
 //!
 //! Answers may be long: the description of a job, or all that a process has posted. They are made
-//! once, as a [`Block`] that can be shared, and sent piece by piece as there is room. What was posted
+//! once, as a [`SharedBytes`] that can be shared, and sent piece by piece as there is room. What was posted
 //! later never changes an answer that is on its way.
 //!
 //! What only an owner can do (start processes, signal them, remove files) is an [`Event`], by which
 //! it learns of a request; it reads the request where it lies, and says how to answer.
 
-mod block;
+mod cached_event;
 mod collective;
+mod collective_request;
 mod connection;
 mod directives;
 mod events;
-mod feed;
 mod fence;
 mod get;
+mod group_construct;
 mod groups;
-mod happening;
-mod info;
+mod heartbeat;
+mod host;
+mod input;
 mod machine;
-mod making;
-mod meeting;
-mod memory;
-mod monitor;
-mod names;
-mod owner;
-mod post;
+mod modex;
+mod namespace;
+mod publish;
 mod query;
 mod realm;
 mod resolve;
+mod shared_bytes;
 mod state;
-mod waiting;
+mod storage;
+mod waits;
 
-pub use block::Block;
-pub use collective::{Collective, Purpose};
-pub use connection::{Connection, Pending};
-pub use groups::Group;
-pub use happening::{Happening, News};
-pub use info::JobView;
+pub use cached_event::{CachedEvent, Notification};
+pub use collective::{CollectiveKind, OpenCollective};
+pub use connection::{Connection, PendingRequest};
+pub use groups::ProcessGroup;
+pub use host::PmixEvent;
 pub use machine::ConnectionMut;
-pub use memory::{Memory, Tables};
-pub use names::Published;
-pub use owner::Event;
-pub use post::{Post, Posted};
-pub use query::Question;
-pub use waiting::Wait;
+pub use modex::{ModexBlob, RankData};
+pub use namespace::Namespace;
+pub use publish::PublishedValue;
+pub use query::QueryItem;
+pub use shared_bytes::SharedBytes;
+pub use storage::{PmixStorage, PmixTables};
+pub use waits::PmixWait;
 
-use self::connection::Owed;
+use self::connection::PmixResponse;
 use super::member::Phase;
-use super::queue::{Link, Queue};
+use super::queue::{Queue, QueueLink};
 use super::{Server, Storage};
 use crate::error::{Misuse, PeerError};
 use crate::ids::{JobId, Rank};
@@ -74,7 +74,7 @@ pub struct ConnectionId(pub u32);
 
 /// PMIx sessions of a [`Server`], without I/O.
 #[derive(Debug)]
-pub struct Pmix<P: Memory> {
+pub struct Pmix<P: PmixStorage> {
     connections: P::Connections,
     jobs: P::Jobs,
     collectives: P::Collectives,
@@ -86,15 +86,15 @@ pub struct Pmix<P: Memory> {
     /// Connections that have something to send or to take up.
     ready: Queue,
     /// Connections that have something to tell the owner.
-    noted: Queue,
+    events_queue: Queue,
     /// How many requests were handed to the owner.
     asked: u32,
 }
 
-impl<P: Memory> Pmix<P> {
+impl<P: PmixStorage> Pmix<P> {
     /// Makes it without connections and jobs.
-    pub fn new(tables: Tables<P>) -> Self {
-        let Tables { connections, jobs, collectives, names, events, groups } = tables;
+    pub fn new(tables: PmixTables<P>) -> Self {
+        let PmixTables { connections, jobs, collectives, names, events, groups } = tables;
         let (ready, noted) = (Queue::new(), Queue::new());
         Self {
             connections,
@@ -105,19 +105,19 @@ impl<P: Memory> Pmix<P> {
             groups,
             contexts: 0,
             ready,
-            noted,
+            events_queue: noted,
             asked: 0,
         }
     }
 
-    /// Lets PMIx clients into a job of the server. `info` is what they are told about it: KVALs as
+    /// Lets PMIx clients into a job of the server. `namespace` is what they are told about it: KVALs as
     /// they stand in the answer to REQ behind the name space, in
     /// [`Format::PLAIN`](crate::wire::pmix::Format::PLAIN). `posts` has an element for each rank.
     ///
     /// Errors: [`Misuse::NoRoom`].
     pub fn add_job(&mut self, job: JobId, info: P::Block, posts: P::Posts) -> Result<(), Misuse> {
-        let view = JobView::new(job, info, posts);
-        self.jobs.insert(view).map(drop).ok_or(Misuse::NoRoom { what: "job" })
+        let namespace = Namespace::new(job, info, posts);
+        self.jobs.insert(namespace).map(drop).ok_or(Misuse::NoRoom { what: "job" })
     }
 
     /// Forgets a job, here and in the server: what its ranks have posted, and what they have published for no
@@ -132,15 +132,15 @@ impl<P: Memory> Pmix<P> {
         server: &mut Server<S>,
     ) -> Result<(), Misuse> {
         let mut open = (0..self.connections.end()).filter_map(|at| self.connections.get(at));
-        if open.any(|connection| connection.talk.peer.is_some_and(|(of, _)| of == job)) {
+        if open.any(|connection| connection.state.peer.is_some_and(|(of, _)| of == job)) {
             return Err(Misuse::WrongState { needed: "no connection of the job is open" });
         }
         server.remove_job(job)?;
-        self.forget_published(job, None, server);
-        self.forget_events(job);
-        self.forget_members(job);
-        self.end_meetings_with(job, server);
-        if let Some(at) = info::place(&self.jobs, job) {
+        self.remove_published(job, None, server);
+        self.remove_events(job);
+        self.remove_members(job);
+        self.abort_collectives_of(job, server);
+        if let Some(at) = namespace::place(&self.jobs, job) {
             self.jobs.remove(at);
         }
         Ok(())
@@ -173,14 +173,15 @@ impl<P: Memory> Pmix<P> {
 
     /// Which job and rank a connection speaks for, once it was let in.
     pub fn peer(&self, id: ConnectionId) -> Option<(JobId, Rank)> {
-        let talk = &self.connections.get(id.0 as usize)?.talk;
-        talk.peer.filter(|_| talk.is_admitted)
+        let state = &self.connections.get(id.0 as usize)?.state;
+        state.peer.filter(|_| state.is_admitted)
     }
 
     /// Whether a connection was ever let in as this rank.
     pub fn has_spoken(&self, job: JobId, rank: Rank) -> bool {
-        let post = info::view(&self.jobs, job).and_then(|view| view.post(rank));
-        post.is_some_and(|post| post.has_spoken)
+        let rank_data =
+            namespace::get(&self.jobs, job).and_then(|namespace| namespace.rank_data(rank));
+        rank_data.is_some_and(|rank_data| rank_data.has_spoken)
     }
 
     /// Whether this rank has lost its last connection without a goodbye.
@@ -193,9 +194,9 @@ impl<P: Memory> Pmix<P> {
     ///
     /// Changes after: any call on any connection or on any session of the server.
     pub fn next_ready<S: Storage>(&mut self, server: &mut Server<S>) -> Option<ConnectionId> {
-        self.look_at_ended_fences(server);
+        self.check_ended_fences(server);
         if core::mem::take(&mut server.has_new_names) {
-            self.look_at_lookups(server);
+            self.answer_lookups(server);
         }
         self.ready.pop(&mut self.connections, ready_link::<P>).map(ConnectionId)
     }
@@ -203,13 +204,13 @@ impl<P: Memory> Pmix<P> {
     /// The next thing the owner must know or do.
     ///
     /// Changes after: any call on any connection.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        while let Some(id) = self.noted.pop(&mut self.connections, noted_link::<P>) {
+    pub fn poll_event(&mut self) -> Option<PmixEvent> {
+        while let Some(id) = self.events_queue.pop(&mut self.connections, event_link::<P>) {
             let connection = self.connections.get_mut(id as usize);
-            if let Some(note) = connection.and_then(|connection| connection.talk.note.take()) {
+            if let Some(event) = connection.and_then(|connection| connection.state.event.take()) {
                 // The connection held its bytes back until now.
                 self.ready.push(&mut self.connections, id, ready_link::<P>);
-                return Some(note);
+                return Some(event);
             }
         }
         None
@@ -220,55 +221,58 @@ impl<P: Memory> Pmix<P> {
     /// Changes after: every other call.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let all = (0..self.connections.end()).filter_map(|at| self.connections.get(at));
-        all.filter_map(|connection| connection.talk.deadline()).min()
+        all.filter_map(|connection| connection.state.deadline()).min()
     }
 
     /// Breaks off with callers that have not said in time who they are, and ends what has waited as
     /// long as it was to.
     pub fn handle_timeout<S: Storage>(&mut self, now: Instant, server: &mut Server<S>) {
         for at in 0..self.connections.end() {
-            let Some(Connection { talk, .. }) = self.connections.get_mut(at) else { continue };
+            let Some(Connection { state, .. }) = self.connections.get_mut(at) else { continue };
             let id = u32::try_from(at).unwrap_or(u32::MAX);
-            if talk.deadline.is_some_and(|deadline| deadline <= now) {
-                talk.break_off(PeerError::TimedOut);
+            if state.deadline.is_some_and(|deadline| deadline <= now) {
+                state.fail(PeerError::TimedOut);
                 self.ready.push(&mut self.connections, id, ready_link::<P>);
             }
             self.expire(ConnectionId(id), now, server);
-            self.look_at_pulses(ConnectionId(id), now);
+            self.check_heartbeats(ConnectionId(id), now);
         }
     }
 
     /// What has waited as long as it was to is answered so.
     fn expire<S: Storage>(&mut self, id: ConnectionId, now: Instant, server: &mut Server<S>) {
-        while let Some((place, job, owed)) =
-            self.connections.get(id.0 as usize).and_then(|Connection { talk, .. }| {
-                let (place, pending) = talk.pendings().find(|(_, pending)| pending.is_late(now))?;
-                Some((place, talk.peer?.0, pending.owed.clone()))
+        while let Some((place, job, response)) =
+            self.connections.get(id.0 as usize).and_then(|Connection { state, .. }| {
+                let (place, pending) =
+                    state.pending_requests().find(|(_, pending)| pending.is_late(now))?;
+                Some((place, state.peer?.0, pending.response.clone()))
             })
         {
-            match owed {
-                Owed::Fence { .. } => self.expire_fence(job, server),
-                Owed::Collective { at, .. } => self.end(at, Status::TIMEOUT, server),
+            match response {
+                PmixResponse::Fence { .. } => self.expire_fence(job, server),
+                PmixResponse::Collective { at, .. } => {
+                    self.end_collective(at, Status::TIMEOUT, server)
+                }
                 _ => {}
             }
             // Also for whoever is in something that nobody knows of any more.
-            self.settle(id, place, Owed::Status(Status::TIMEOUT));
+            self.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
         }
     }
 
     /// What one connection is owed is due.
-    fn settle(&mut self, id: ConnectionId, pending: usize, owed: Owed<P::Block>) {
-        if let Some(Connection { talk, .. }) = self.connections.get_mut(id.0 as usize) {
-            talk.settle(pending, owed);
+    fn resolve(&mut self, id: ConnectionId, pending: usize, response: PmixResponse<P::Block>) {
+        if let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) {
+            state.resolve(pending, response);
             self.ready.push(&mut self.connections, id.0, ready_link::<P>);
         }
     }
 }
 
-fn ready_link<P: Memory>(connections: &mut P::Connections, id: u32) -> Option<&mut Link> {
-    Some(&mut connections.get_mut(id as usize)?.talk.ready)
+fn ready_link<P: PmixStorage>(connections: &mut P::Connections, id: u32) -> Option<&mut QueueLink> {
+    Some(&mut connections.get_mut(id as usize)?.state.ready_link)
 }
 
-fn noted_link<P: Memory>(connections: &mut P::Connections, id: u32) -> Option<&mut Link> {
-    Some(&mut connections.get_mut(id as usize)?.talk.noted)
+fn event_link<P: PmixStorage>(connections: &mut P::Connections, id: u32) -> Option<&mut QueueLink> {
+    Some(&mut connections.get_mut(id as usize)?.state.event_link)
 }

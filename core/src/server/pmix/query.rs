@@ -3,13 +3,13 @@
 //! Each key of a query has one entry in the answer, or none. What is told to processes about their jobs
 //! is known here; what only the owner knows (process ids, how a process does) it says when it answers.
 
-use super::block::{Block, packed};
-use super::connection::{Connection, Owed, Talk};
+use super::connection::{ConnState, Connection, PmixResponse};
 use super::groups;
-use super::info::{self, JobView};
-use super::post::Post;
-use super::state::Reach;
-use super::{ConnectionId, Memory, Pmix};
+use super::modex::RankData;
+use super::namespace::{self, Namespace};
+use super::shared_bytes::{SharedBytes, pack};
+use super::state::PmixContext;
+use super::{ConnectionId, Pmix, PmixStorage};
 use crate::error::Misuse;
 use crate::ids::{JobId, Rank};
 use crate::server::{Server, Storage};
@@ -21,7 +21,7 @@ use crate::wire::pmix::{
 
 /// One thing that is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct QueryItem<'a> {
     /// What.
     pub key: &'a [u8],
     /// Of which job; the asker's own if it does not say.
@@ -31,42 +31,43 @@ pub struct Question<'a> {
     /// What restricts it further.
     pub qualifiers: List<'a>,
     /// Who asks.
-    asker: (JobId, Rank),
+    requester: (JobId, Rank),
 }
 
 /// Where answers are looked for.
-struct Known<'a, P: Memory, S: Storage> {
+struct QueryContext<'a, P: PmixStorage, S: Storage> {
     jobs: &'a P::Jobs,
     groups: &'a P::Groups,
     server: &'a Server<S>,
 }
 
-type View<P> = JobView<<P as Memory>::Block, <P as Memory>::Posts>;
+type NamespaceOf<P> = Namespace<<P as PmixStorage>::Block, <P as PmixStorage>::Posts>;
 
-impl<P: Memory, S: Storage> Reach<'_, P, S> {
+impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Answers a query; `None` if the owner has to be asked for a part of it.
     pub(super) fn query(
         &self,
-        talk: &Talk<P::Block, P::Pendings>,
-        asker: (JobId, Rank),
+        state: &ConnState<P::Block, P::Pendings>,
+        requester: (JobId, Rank),
         queries: &List<'_>,
-    ) -> Option<Owed<P::Block>> {
+    ) -> Option<PmixResponse<P::Block>> {
         if let Err(status) = check(queries) {
-            return Some(Owed::Status(status));
+            return Some(PmixResponse::Status(status));
         }
-        let known = Known::<P, S> { jobs: self.jobs, groups: self.groups, server: self.server };
+        let known =
+            QueryContext::<P, S> { jobs: self.jobs, groups: self.groups, server: self.server };
         let mut is_all_known = true;
-        known.each(queries, asker, |question| {
-            let mut counted = Packer::new(&mut [], talk.format);
+        known.each(queries, requester, |question| {
+            let mut counted = Packer::new(&mut [], state.format);
             let answered = question.and_then(|question| known.answer(&question, &mut counted));
             is_all_known &= answered != Err(Status::NOT_SUPPORTED);
         });
-        is_all_known.then(|| known.owed(queries, asker, talk.format, |_, _| unknown()))
+        is_all_known.then(|| known.owed(queries, requester, state.format, |_, _| unknown()))
     }
 }
 
-impl<P: Memory> Pmix<P> {
-    /// Answers a query that was [`Asked`](super::Event::Asked). `own` is called for every question that is
+impl<P: PmixStorage> Pmix<P> {
+    /// Answers a query that was [`HostRequest`](super::Event::Asked). `own` is called for every question that is
     /// not answered here: it writes the type of a value and the value, and must write the same each time;
     /// or it says why not.
     ///
@@ -77,29 +78,29 @@ impl<P: Memory> Pmix<P> {
         id: ConnectionId,
         pending: usize,
         server: &Server<S>,
-        own: impl Fn(&Question<'_>, &mut Packer<'_>) -> Result<(), Status>,
+        own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
     ) -> Result<(), Misuse> {
         let missing = Misuse::NoSuch { what: "query" };
-        let Connection { talk, .. } = self.connections.get(id.0 as usize).ok_or(missing)?;
-        let (place, asker) = talk.asked(pending).zip(talk.peer).ok_or(missing)?;
+        let Connection { state, .. } = self.connections.get(id.0 as usize).ok_or(missing)?;
+        let (place, requester) = state.host_request(pending).zip(state.peer).ok_or(missing)?;
         let Some(Request::Query(queries)) = self.request(id) else { return Err(missing) };
-        let known = Known::<P, S> { jobs: &self.jobs, groups: &self.groups, server };
-        let owed = known.owed(&queries, asker, talk.format, own);
-        self.settle(id, place, owed);
+        let known = QueryContext::<P, S> { jobs: &self.jobs, groups: &self.groups, server };
+        let response = known.owed(&queries, requester, state.format, own);
+        self.resolve(id, place, response);
         Ok(())
     }
 }
 
-impl<P: Memory, S: Storage> Known<'_, P, S> {
+impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
     /// The whole answer.
     fn owed(
         &self,
         queries: &List<'_>,
-        asker: (JobId, Rank),
+        requester: (JobId, Rank),
         format: Format,
-        own: impl Fn(&Question<'_>, &mut Packer<'_>) -> Result<(), Status>,
-    ) -> Owed<P::Block> {
-        let entry = |question: &Question<'_>, to: &mut Packer<'_>| {
+        own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
+    ) -> PmixResponse<P::Block> {
+        let entry = |question: &QueryItem<'_>, to: &mut Packer<'_>| {
             to.text(Some(question.key)).u32(0);
             match self.answer(question, to) {
                 Err(Status::NOT_SUPPORTED) => own(question, to),
@@ -107,7 +108,7 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
             }
         };
         let (mut asked, mut answered, mut refusal) = (0_u32, 0_u32, Status::NOT_SUPPORTED);
-        self.each(queries, asker, |question| {
+        self.each(queries, requester, |question| {
             asked = asked.saturating_add(1);
             let mut counted = Packer::new(&mut [], format);
             match question.and_then(|question| entry(&question, &mut counted)) {
@@ -121,12 +122,12 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
             all if all == asked => Status::SUCCESS,
             _ => Status::QUERY_PARTIAL_SUCCESS,
         };
-        let answer = packed(format, |to| {
+        let answer = pack(format, |to| {
             to.one(Type::STATUS).i32(status.0).one(Type::SIZE).size(u64::from(answered));
             if answered > 0 {
                 to.op(Type::INFO, answered);
             }
-            self.each(queries, asker, |question| {
+            self.each(queries, requester, |question| {
                 let Ok(question) = question else { return };
                 let mut counted = Packer::new(&mut [], format);
                 if entry(&question, &mut counted).is_ok() {
@@ -135,20 +136,20 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
                 }
             });
         });
-        answer.map_or(Owed::Status(Status::NOMEM), Owed::Body)
+        answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
     }
 
     /// Every question of a request, in their order.
     fn each<'q>(
         &self,
         queries: &List<'q>,
-        asker: (JobId, Rank),
-        mut with: impl FnMut(Result<Question<'q>, Status>),
+        requester: (JobId, Rank),
+        mut with: impl FnMut(Result<QueryItem<'q>, Status>),
     ) {
         for Query { keys, qualifiers } in queries.each(Type::QUERY, Query::read) {
-            let about = self.about(&qualifiers, asker.0);
+            let about = self.about(&qualifiers, requester.0);
             for key in keys.iter() {
-                with(about.map(|(job, rank)| Question { key, job, rank, qualifiers, asker }));
+                with(about.map(|(job, rank)| QueryItem { key, job, rank, qualifiers, requester }));
             }
         }
     }
@@ -164,7 +165,9 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
         let nspace = qualifiers.find(keys::NSPACE).and_then(|value| value.text());
         let nspace = nspace.or(proc.map(|proc| proc.nspace));
         let job = match nspace {
-            Some(nspace) => info::named(self.jobs, self.server, nspace).ok_or(Status::NOT_FOUND)?,
+            Some(nspace) => {
+                namespace::named(self.jobs, self.server, nspace).ok_or(Status::NOT_FOUND)?
+            }
             None => own,
         };
         let rank = qualifiers.find(keys::RANK).and_then(|value| value.number());
@@ -178,7 +181,7 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
     }
 
     /// Writes the type of a value and the value, if it is known here.
-    fn answer(&self, question: &Question<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+    fn answer(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         match question.key {
             keys::QUERY_NAMESPACES => {
                 to.of(Type::STRING).list(self.views().map(|(name, _)| name));
@@ -202,18 +205,20 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
     }
 
     /// The jobs that PMIx clients know of, with their names.
-    fn views(&self) -> impl Iterator<Item = (&[u8], &View<P>)> + Clone {
+    fn views(&self) -> impl Iterator<Item = (&[u8], &NamespaceOf<P>)> + Clone {
         let views = (0..self.jobs.end()).filter_map(|at| self.jobs.get(at));
-        views.filter_map(|view| Some((self.server.job(view.job)?.name().as_bytes(), view)))
+        views.filter_map(|namespace| {
+            Some((self.server.job(namespace.job)?.name().as_bytes(), namespace))
+        })
     }
 
     /// Every job with its processes.
     fn describe_all(&self, to: &mut Packer<'_>) {
         let count = self.views().count() as u64;
         to.of(Type::DATA_ARRAY).of(Type::INFO).size(count);
-        for (nspace, view) in self.views() {
-            let line = view.find(WILDCARD, keys::APP_ARGV).and_then(|line| line.text());
-            let size = view.posts.as_ref().len();
+        for (nspace, namespace) in self.views() {
+            let line = namespace.find(WILDCARD, keys::APP_ARGV).and_then(|line| line.text());
+            let size = namespace.ranks.as_ref().len();
             to.text(Some(keys::JOB_ARRAY)).u32(0).of(Type::DATA_ARRAY).of(Type::INFO);
             to.size(3 + size as u64);
             to.text(Some(keys::NSPACE)).u32(0).of(Type::STRING).text(Some(nspace));
@@ -222,7 +227,8 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
             to.text(Some(keys::JOB_SIZE)).u32(0).of(Type::UINT32).u32(size);
             for rank in 0..size {
                 let known = [keys::HOSTNAME, keys::LOCAL_RANK];
-                let known = || known.iter().filter_map(|key| Some((key, view.find(rank, key)?)));
+                let known =
+                    || known.iter().filter_map(|key| Some((key, namespace.find(rank, key)?)));
                 to.text(Some(keys::PROC_DATA)).u32(0).of(Type::DATA_ARRAY).of(Type::INFO);
                 to.size(1 + known().count() as u64);
                 to.text(Some(keys::RANK)).u32(0).of(Type::PROC_RANK).u32(rank);
@@ -236,12 +242,12 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
     }
 
     /// What a job's description says.
-    fn described(&self, question: &Question<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
-        let view = info::view(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
+    fn described(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+        let namespace = namespace::get(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
         let nodes = || question.nodes();
         if nodes().next().is_some() {
             let found = || {
-                let arrays = view.kvals().filter(|kval| kval.key == keys::NODE_ARRAY);
+                let arrays = namespace.kvals().filter(|kval| kval.key == keys::NODE_ARRAY);
                 let arrays = arrays.filter_map(|kval| kval.value.array());
                 let arrays = arrays.filter(|array| nodes().any(|node| is_node(array, &node)));
                 arrays.filter_map(|array| array.find(question.key))
@@ -250,7 +256,7 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
                 return write_all(question.key, first, found, to);
             }
         }
-        match view.find(question.rank, question.key) {
+        match namespace.find(question.rank, question.key) {
             Some(value) => {
                 // As above: none is of an unknown type.
                 let _ = value.write(to.of(value.of));
@@ -261,19 +267,20 @@ impl<P: Memory, S: Storage> Known<'_, P, S> {
     }
 
     /// What a process has posted.
-    fn posted(&self, question: &Question<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
+    fn posted(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         let node = |(job, rank): (JobId, Rank)| Some(self.server.job(job)?.member(rank)?.node);
-        let view = info::view(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
+        let namespace = namespace::get(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
         let of = Rank(question.rank);
-        let is_local = node((question.job, of)) == node(question.asker);
-        let posted = view.post(of).and_then(|post: &Post<_>| post.seen(is_local));
-        let value = posted.and_then(|posted| posted.kvals().find(question.key));
+        let is_local = node((question.job, of)) == node(question.requester);
+        let blob =
+            namespace.rank_data(of).and_then(|rank_data: &RankData<_>| rank_data.seen(is_local));
+        let value = blob.and_then(|blob| blob.kvals().find(question.key));
         let value = value.ok_or(Status::NOT_FOUND)?;
         value.write(to.of(value.of)).map_err(|_| Status::NOT_SUPPORTED)
     }
 }
 
-impl<'a> Question<'a> {
+impl<'a> QueryItem<'a> {
     /// What it says about nodes.
     pub fn nodes(&self) -> impl Iterator<Item = Info<'a>> + use<'a> {
         let is_node = |info: &Info<'_>| [keys::HOSTNAME, keys::NODEID].contains(&info.key);
@@ -281,7 +288,7 @@ impl<'a> Question<'a> {
     }
 }
 
-impl<B: Block, M> JobView<B, M> {
+impl<B: SharedBytes, M> Namespace<B, M> {
     /// What the description of the job is made of.
     pub(super) fn kvals(&self) -> impl Iterator<Item = Kval<'_>> + Clone {
         Kvals::new(self.info.as_ref(), Format::PLAIN).map_while(Result::ok)

@@ -1,86 +1,86 @@
 //! Gets about a node, an application or the session, and what is known of a process by now.
 
-use super::Memory;
-use super::block::packed;
-use super::connection::{Owed, Talk};
-use super::info::{self, JobView};
-use super::post::Post;
+use super::PmixStorage;
+use super::connection::{ConnState, PmixResponse};
+use super::modex::RankData;
+use super::namespace::{self, Namespace};
 use super::query::is_node;
-use super::state::Reach;
+use super::shared_bytes::pack;
+use super::state::PmixContext;
 use crate::ids::{JobId, Rank};
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{Kval, List, Proc, Type, WILDCARD};
 
-impl<P: Memory, S: Storage> Reach<'_, P, S> {
+impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Answers a get that asks about a realm; `None` if it asks about processes or jobs.
     ///
     /// The realm is the one that the get names. If it names none, it is that of the process it asks about,
     /// or else of the asker.
     pub(super) fn get_realm(
         &self,
-        talk: &Talk<P::Block, P::Pendings>,
-        asker: (JobId, Rank),
+        state: &ConnState<P::Block, P::Pendings>,
+        requester: (JobId, Rank),
         job: JobId,
         get: &Get<'_>,
-    ) -> Option<Owed<P::Block>> {
+    ) -> Option<PmixResponse<P::Block>> {
         let realms = [
             (keys::NODE_INFO, keys::NODE_ARRAY),
             (keys::APP_INFO, keys::APP_ARRAY),
             (keys::SESSION_INFO, keys::SESSION_ARRAY),
         ];
         let (_, realm) = realms.into_iter().find(|(asked, _)| get.infos.is_set(asked))?;
-        let not_found = Some(Owed::Status(Status::NOT_FOUND));
-        let Some(view) = info::view(self.jobs, job) else { return not_found };
+        let not_found = Some(PmixResponse::Status(Status::NOT_FOUND));
+        let Some(namespace) = namespace::get(self.jobs, job) else { return not_found };
         let own = match get.rank < WILDCARD {
-            true => Some((view, get.rank)),
-            false => info::view(self.jobs, asker.0).map(|own| (own, asker.1.0)),
+            true => Some((namespace, get.rank)),
+            false => namespace::get(self.jobs, requester.0).map(|own| (own, requester.1.0)),
         };
         let is_it = |array: &List<'_>| is_realm(array, realm, &get.infos, own);
-        let mut arrays = view.kvals().filter(|kval| kval.key == realm);
+        let mut arrays = namespace.kvals().filter(|kval| kval.key == realm);
         let found = arrays.find(|kval| kval.value.array().is_some_and(|array| is_it(&array)));
         let has_key = |kval: &Kval<'_>| {
             let array = kval.value.array();
             get.key.is_none_or(|key| array.is_some_and(|array| array.find(key).is_some()))
         };
         let Some(kval) = found.filter(has_key) else { return not_found };
-        let answer = packed(talk.format, |to| {
+        let answer = pack(state.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
                 Proc { nspace: get.nspace, rank: WILDCARD }.write(to.one(Type::PROC));
                 // Every value of a description is ours, so none is of an unknown type.
                 let _ = kval.write(to);
             });
         });
-        Some(answer.map_or(Owed::Status(Status::NOMEM), Owed::Body))
+        Some(answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body))
     }
 
     /// Says what is known of a process, or of a job, by now.
     pub(super) fn refresh(
         &self,
-        talk: &Talk<P::Block, P::Pendings>,
-        asker: (JobId, Rank),
+        state: &ConnState<P::Block, P::Pendings>,
+        requester: (JobId, Rank),
         (nspace, rank): (&[u8], u32),
-    ) -> Owed<P::Block> {
-        let job = info::named(self.jobs, self.server, nspace);
-        let Some(view) = job.and_then(|job| info::view(self.jobs, job)) else {
-            return Owed::Status(Status::NOT_FOUND);
+    ) -> PmixResponse<P::Block> {
+        let job = namespace::named(self.jobs, self.server, nspace);
+        let Some(namespace) = job.and_then(|job| namespace::get(self.jobs, job)) else {
+            return PmixResponse::Status(Status::NOT_FOUND);
         };
         let node = |(job, rank): (JobId, Rank)| Some(self.server.job(job)?.member(rank)?.node);
-        let is_local = node((view.job, Rank(rank))) == node(asker);
-        let post: Option<&Post<_>> = view.post(Rank(rank));
-        if post.is_none() && rank != WILDCARD {
-            return Owed::Status(Status::NOT_FOUND);
+        let is_local = node((namespace.job, Rank(rank))) == node(requester);
+        let rank_data: Option<&RankData<_>> = namespace.rank_data(Rank(rank));
+        if rank_data.is_none() && rank != WILDCARD {
+            return PmixResponse::Status(Status::NOT_FOUND);
         }
-        let answer = packed(talk.format, |to| {
+        let answer = pack(state.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
             if rank == WILDCARD {
-                view.write_kvals(to);
+                namespace.write_kvals(to);
             }
-            let posted = post.and_then(|post| post.seen(is_local));
-            posted.into_iter().for_each(|posted| posted.write_kvals(to));
+            let blob = rank_data.and_then(|rank_data| rank_data.seen(is_local));
+            blob.into_iter().for_each(|blob| blob.write_kvals(to));
         });
-        answer.map_or(Owed::Status(Status::NOMEM), Owed::Body)
+        answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
     }
 }
 
@@ -90,11 +90,11 @@ fn is_realm<B, M>(
     array: &List<'_>,
     realm: &[u8],
     infos: &List<'_>,
-    own: Option<(&JobView<B, M>, u32)>,
+    own: Option<(&Namespace<B, M>, u32)>,
 ) -> bool
 where
-    B: super::Block,
-    M: AsRef<[Post<B>]>,
+    B: super::SharedBytes,
+    M: AsRef<[RankData<B>]>,
 {
     let names = match realm {
         keys::NODE_ARRAY => &[keys::HOSTNAME, keys::NODEID][..],
@@ -114,7 +114,7 @@ where
         return number.is_some() && number == name.value.number();
     }
     let same = |key: &&[u8]| {
-        let of_own = own.and_then(|(view, rank)| view.find(rank, key));
+        let of_own = own.and_then(|(namespace, rank)| namespace.find(rank, key));
         of_own.is_some_and(|value| array.find(key) == Some(value))
     };
     names.iter().any(same)

@@ -1,57 +1,57 @@
 //! Which processes of a job are on a node, and which nodes a job is on.
 
-use super::block::packed;
-use super::connection::{Owed, Talk};
-use super::info;
+use super::connection::{ConnState, PmixResponse};
+use super::namespace;
 use super::query::is_named;
-use super::state::Reach;
-use super::{JobView, Memory};
+use super::shared_bytes::pack;
+use super::state::PmixContext;
+use super::{Namespace, PmixStorage};
 use crate::ids::{JobId, Rank};
 use crate::server::Storage;
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{List, Packer, Proc, Type};
 
-impl<P: Memory, S: Storage> Reach<'_, P, S> {
+impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// The processes on a node; on the asker's own if none is named. Of one job, or of all.
     pub(super) fn resolve_peers(
         &self,
-        talk: &Talk<P::Block, P::Pendings>,
-        asker: (JobId, Rank),
+        state: &ConnState<P::Block, P::Pendings>,
+        requester: (JobId, Rank),
         (node, nspace): (Option<&[u8]>, Option<&[u8]>),
-    ) -> Owed<P::Block> {
-        if nspace.is_some_and(|name| info::named(self.jobs, self.server, name).is_none()) {
-            return Owed::Status(Status::NOT_FOUND);
+    ) -> PmixResponse<P::Block> {
+        if nspace.is_some_and(|name| namespace::named(self.jobs, self.server, name).is_none()) {
+            return PmixResponse::Status(Status::NOT_FOUND);
         }
         let each = |with: &mut dyn FnMut(Proc<'_>)| match node {
             Some(node) => self.each_on(node, nspace, with),
-            None => self.each_beside(asker, nspace, with),
+            None => self.each_beside(requester, nspace, with),
         };
         let mut count = 0_u32;
         each(&mut |_| count = count.saturating_add(1));
         let is_known =
             node.is_none_or(|node| self.arrays(None).any(|(_, array)| is_named(&array, node)));
         if !is_known {
-            return Owed::Status(Status::NOT_FOUND);
+            return PmixResponse::Status(Status::NOT_FOUND);
         }
-        let answer = packed(talk.format, |to| {
+        let answer = pack(state.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::SIZE).size(u64::from(count));
             if count > 0 {
                 to.op(Type::PROC, count);
                 each(&mut |proc| proc.write(to));
             }
         });
-        answer.map_or(Owed::Status(Status::NOMEM), Owed::Body)
+        answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
     }
 
     /// The names of the nodes of a job, or of all jobs.
     pub(super) fn resolve_nodes(
         &self,
-        talk: &Talk<P::Block, P::Pendings>,
+        state: &ConnState<P::Block, P::Pendings>,
         nspace: Option<&[u8]>,
-    ) -> Owed<P::Block> {
-        if nspace.is_some_and(|name| info::named(self.jobs, self.server, name).is_none()) {
-            return Owed::Status(Status::NOT_FOUND);
+    ) -> PmixResponse<P::Block> {
+        if nspace.is_some_and(|name| namespace::named(self.jobs, self.server, name).is_none()) {
+            return PmixResponse::Status(Status::NOT_FOUND);
         }
         let names = || {
             let arrays = self.arrays(nspace);
@@ -60,11 +60,11 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         // Jobs share nodes, and each is named once.
         let once = names().enumerate();
         let once = once.filter(|(at, name)| names().take(*at).all(|before| before != *name));
-        let answer = packed(talk.format, |to: &mut Packer<'_>| {
+        let answer = pack(state.format, |to: &mut Packer<'_>| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
             to.one(Type::STRING).list(once.clone().map(|(_, name)| name));
         });
-        answer.map_or(Owed::Status(Status::NOMEM), Owed::Body)
+        answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
     }
 
     /// The nodes of a job, or of all jobs, as their descriptions have them.
@@ -73,12 +73,12 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
         nspace: Option<&'a [u8]>,
     ) -> impl Iterator<Item = (&'a [u8], List<'a>)> + Clone {
         let views = (0..self.jobs.end()).filter_map(|at| self.jobs.get(at));
-        let views = views.filter_map(move |view: &JobView<P::Block, P::Posts>| {
-            let name = self.server.job(view.job)?.name().as_bytes();
-            nspace.is_none_or(|wanted| wanted == name).then_some((name, view))
+        let views = views.filter_map(move |namespace: &Namespace<P::Block, P::Posts>| {
+            let name = self.server.job(namespace.job)?.name().as_bytes();
+            nspace.is_none_or(|target| target == name).then_some((name, namespace))
         });
-        views.flat_map(|(name, view)| {
-            let arrays = view.kvals().filter(|kval| kval.key == keys::NODE_ARRAY);
+        views.flat_map(|(name, namespace)| {
+            let arrays = namespace.kvals().filter(|kval| kval.key == keys::NODE_ARRAY);
             arrays.filter_map(move |kval| Some((name, kval.value.array()?)))
         })
     }
@@ -100,9 +100,9 @@ impl<P: Memory, S: Storage> Reach<'_, P, S> {
     ) {
         let node = self.server.job(own).and_then(|job| job.member(rank)).map(|member| member.node);
         let views = (0..self.jobs.end()).filter_map(|at| self.jobs.get(at));
-        for job in views.filter_map(|view| self.server.job(view.job)) {
+        for job in views.filter_map(|namespace| self.server.job(namespace.job)) {
             let name = job.name().as_bytes();
-            if nspace.is_some_and(|wanted| wanted != name) {
+            if nspace.is_some_and(|target| target != name) {
                 continue;
             }
             for (rank, member) in (0..).zip(job.members()) {

@@ -12,11 +12,11 @@
 //! | Open | a body that is no request | status -27 | Open |
 //! | Leaving, Broken, Ended | anything | thrown away | |
 
-use super::collective::Purpose;
-use super::connection::{Owed, Stage, Talk};
-use super::get::until;
-use super::meeting::Meeting;
-use super::{Memory, directives, info};
+use super::collective::CollectiveKind;
+use super::collective_request::CollectiveRequest;
+use super::connection::{ConnPhase, ConnState, PmixResponse};
+use super::get::deadline;
+use super::{PmixStorage, directives, namespace};
 use crate::command::Verb;
 use crate::error::PeerError;
 use crate::ids::{Excerpt, JobId, Rank};
@@ -29,7 +29,7 @@ use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Request, Unpacker};
 
 /// What a message may touch besides its connection.
-pub(super) struct Reach<'a, P: Memory, S: Storage> {
+pub(super) struct PmixContext<'a, P: PmixStorage, S: Storage> {
     pub(super) jobs: &'a mut P::Jobs,
     pub(super) collectives: &'a mut P::Collectives,
     pub(super) names: &'a mut P::Names,
@@ -40,7 +40,7 @@ pub(super) struct Reach<'a, P: Memory, S: Storage> {
 }
 
 /// What a message leads to outside its connection.
-pub(super) enum Told {
+pub(super) enum PmixEffect {
     Nothing,
     /// A caller has said who it is.
     Claimed {
@@ -79,120 +79,124 @@ pub(super) enum Told {
 /// Takes up one whole message.
 ///
 /// Errors: what the peer did that ends the connection; its stage says so too.
-pub(super) fn message<P: Memory, S: Storage>(
-    talk: &mut Talk<P::Block, P::Pendings>,
-    reach: &mut Reach<'_, P, S>,
+pub(super) fn handle_message<P: PmixStorage, S: Storage>(
+    state: &mut ConnState<P::Block, P::Pendings>,
+    context: &mut PmixContext<'_, P, S>,
     bytes: &[u8],
-) -> Result<Told, PeerError> {
-    if talk.stage == Stage::Greeting {
-        return greet(talk, reach, bytes);
+) -> Result<PmixEffect, PeerError> {
+    if state.phase == ConnPhase::Greeting {
+        return handle_greeting(state, context, bytes);
     }
-    let (Some((job, rank)), Some(header)) = (talk.peer, Header::read(bytes)) else {
-        return Ok(Told::Nothing);
+    let (Some((job, rank)), Some(header)) = (state.peer, Header::read(bytes)) else {
+        return Ok(PmixEffect::Nothing);
     };
     if header.tag < TAG_REQUESTS {
         // A sign of life, or something that only servers say.
-        reach.hear((job, rank), Verb::Unknown);
+        context.record_message((job, rank), Verb::Unknown);
         if header.tag == TAG_HEARTBEAT {
-            talk.beat(reach.now);
+            state.heartbeat(context.now);
         }
-        return Ok(Told::Nothing);
+        return Ok(PmixEffect::Nothing);
     }
     let body = bytes.get(Header::BYTES..).unwrap_or(b"");
-    let request = match Request::read(Unpacker::new(body, talk.format)) {
+    let request = match Request::read(Unpacker::new(body, state.format)) {
         Ok(request) => request,
         Err(_) => {
-            talk.owe(header.tag, Owed::Status(Status::BAD_PARAM));
-            return Ok(Told::Nothing);
+            state.push_response(header.tag, PmixResponse::Status(Status::BAD_PARAM));
+            return Ok(PmixEffect::Nothing);
         }
     };
     // What the other generations do not know moves no job.
-    reach.hear((job, rank), request.command().verb().unwrap_or(Verb::Unknown));
-    Ok(answer(talk, reach, (header.tag, body), (job, rank), &request))
+    context.record_message((job, rank), request.command().verb().unwrap_or(Verb::Unknown));
+    Ok(answer(state, context, (header.tag, body), (job, rank), &request))
 }
 
-fn answer<P: Memory, S: Storage>(
-    talk: &mut Talk<P::Block, P::Pendings>,
-    reach: &mut Reach<'_, P, S>,
+fn answer<P: PmixStorage, S: Storage>(
+    state: &mut ConnState<P::Block, P::Pendings>,
+    context: &mut PmixContext<'_, P, S>,
     (tag, body): (u32, &[u8]),
     (job, rank): (JobId, Rank),
     request: &Request<'_>,
-) -> Told {
-    if directives::demands_more(request) {
-        talk.owe(tag, Owed::Status(Status::NOT_SUPPORTED));
-        return Told::Nothing;
+) -> PmixEffect {
+    if directives::has_unsupported_directive(request) {
+        state.push_response(tag, PmixResponse::Status(Status::NOT_SUPPORTED));
+        return PmixEffect::Nothing;
     }
-    let (owed, told) = match request {
-        Request::Req => (reach.describe(talk, (job, rank)), Told::Nothing),
+    let (response, effect) = match request {
+        Request::Req => (context.describe(state, (job, rank)), PmixEffect::Nothing),
         Request::Commit(scopes) => {
-            let status = reach.commit((job, rank), talk.format, scopes.clone());
-            (Owed::Status(status), Told::Committed)
+            let status = context.commit((job, rank), state.format, scopes.clone());
+            (PmixResponse::Status(status), PmixEffect::Committed)
         }
-        Request::Fence(fence) => return reach.fence(talk, tag, (job, rank), fence),
-        Request::Get(wanted) => (reach.get(talk, (job, rank), wanted), Told::Nothing),
+        Request::Fence(fence) => return context.fence(state, tag, (job, rank), fence),
+        Request::Get(target) => (context.get(state, (job, rank), target), PmixEffect::Nothing),
         Request::Finalize => {
-            talk.stage = Stage::Leaving;
-            (Owed::Status(Status::SUCCESS), Told::Left)
+            state.phase = ConnPhase::Leaving;
+            (PmixResponse::Status(Status::SUCCESS), PmixEffect::Left)
         }
         Request::Abort { code, message, .. } => {
             let message = Excerpt::new(message.unwrap_or(b"").iter().copied());
-            (Owed::Status(Status::SUCCESS), Told::Aborted { code: *code, message })
+            (PmixResponse::Status(Status::SUCCESS), PmixEffect::Aborted { code: *code, message })
         }
         Request::Publish { user, infos } => {
-            let status = reach.publish(talk, (job, rank), *user, infos);
-            (Owed::Status(status), Told::Published)
+            let status = context.publish(state, (job, rank), *user, infos);
+            (PmixResponse::Status(status), PmixEffect::Published)
         }
-        Request::Lookup(wanted) => (reach.look_up(talk, (job, rank), body, wanted), Told::Nothing),
-        Request::Unpublish(wanted) => {
-            (Owed::Status(reach.unpublish((job, rank), wanted)), Told::Nothing)
+        Request::Lookup(target) => {
+            (context.look_up(state, (job, rank), body, target), PmixEffect::Nothing)
+        }
+        Request::Unpublish(target) => {
+            (PmixResponse::Status(context.unpublish((job, rank), target)), PmixEffect::Nothing)
         }
         Request::Connect(with) => {
-            let until = until(&with.infos, reach.now, None);
-            let meeting = Meeting::of(Purpose::Connect, &with.procs, until);
-            return reach.join(talk, tag, (job, rank), meeting);
+            let deadline = deadline(&with.infos, context.now, None);
+            let request = CollectiveRequest::of(CollectiveKind::Connect, &with.procs, deadline);
+            return context.join(state, tag, (job, rank), request);
         }
         Request::Disconnect(from) => {
-            let until = until(&from.infos, reach.now, None);
-            let meeting = Meeting::of(Purpose::Disconnect, &from.procs, until);
-            return reach.join(talk, tag, (job, rank), meeting);
+            let deadline = deadline(&from.infos, context.now, None);
+            let request = CollectiveRequest::of(CollectiveKind::Disconnect, &from.procs, deadline);
+            return context.join(state, tag, (job, rank), request);
         }
         Request::GroupConstruct { name, group } => {
-            return reach.construct(talk, (tag, body), (job, rank), (name, group));
+            return context.construct(state, (tag, body), (job, rank), (name, group));
         }
         Request::GroupDestruct { name, rest } => {
-            return reach.destruct(talk, tag, (job, rank), (name, *rest));
+            return context.destruct(state, tag, (job, rank), (name, *rest));
         }
         Request::GroupLeave { name, .. } => {
-            let (status, told) = reach.leave_group((job, rank), name);
-            (Owed::Status(status), told)
+            let (status, effect) = context.leave_group((job, rank), name);
+            (PmixResponse::Status(status), effect)
         }
         Request::Notify { code, range, infos } => {
-            match reach.notify(talk.format, (job, rank), (*code, *range), infos) {
-                Ok(at) => (Owed::Status(Status::SUCCESS), Told::Happened(at)),
-                Err(status) => (Owed::Status(status), Told::Nothing),
+            match context.notify(state.format, (job, rank), (*code, *range), infos) {
+                Ok(at) => (PmixResponse::Status(Status::SUCCESS), PmixEffect::Happened(at)),
+                Err(status) => (PmixResponse::Status(status), PmixEffect::Nothing),
             }
         }
         Request::RegisterEvents { codes, infos } => {
-            (Owed::Status(reach.register(talk, codes, infos)), Told::Registered)
+            (PmixResponse::Status(context.register(state, codes, infos)), PmixEffect::Registered)
         }
         Request::DeregisterEvents(codes) => {
-            talk.ear.deregister(codes.clone());
+            state.registrations.deregister(codes.clone());
             // This is the one request without an answer.
-            return Told::Nothing;
+            return PmixEffect::Nothing;
         }
         Request::ResolvePeers { node, nspace } => {
-            (reach.resolve_peers(talk, (job, rank), (*node, *nspace)), Told::Nothing)
+            (context.resolve_peers(state, (job, rank), (*node, *nspace)), PmixEffect::Nothing)
         }
-        Request::ResolveNodes(nspace) => (reach.resolve_nodes(talk, *nspace), Told::Nothing),
+        Request::ResolveNodes(nspace) => {
+            (context.resolve_nodes(state, *nspace), PmixEffect::Nothing)
+        }
         Request::RefreshCache { nspace, rank: of } => {
-            (reach.refresh(talk, (job, rank), (*nspace, *of)), Told::Nothing)
+            (context.refresh(state, (job, rank), (*nspace, *of)), PmixEffect::Nothing)
         }
         Request::Monitor { what, code, infos } => {
-            (talk.monitor(reach.now, (what, *code), infos), Told::Nothing)
+            (state.monitor(context.now, (what, *code), infos), PmixEffect::Nothing)
         }
-        Request::Query(queries) => match reach.query(talk, (job, rank), queries) {
-            Some(owed) => (owed, Told::Nothing),
-            None => return Told::Asked(talk.owe(tag, Owed::Owner(0))),
+        Request::Query(queries) => match context.query(state, (job, rank), queries) {
+            Some(response) => (response, PmixEffect::Nothing),
+            None => return PmixEffect::Asked(state.push_response(tag, PmixResponse::Host(0))),
         },
         Request::JobControl { .. }
         | Request::Spawn { .. }
@@ -200,59 +204,59 @@ fn answer<P: Memory, S: Storage>(
         | Request::GetCredential(_)
         | Request::ValidateCredential { .. } => {
             // It gets its number when the owner is told.
-            return Told::Asked(talk.owe(tag, Owed::Owner(0)));
+            return PmixEffect::Asked(state.push_response(tag, PmixResponse::Host(0)));
         }
-        _ => (Owed::Status(Status::NOT_SUPPORTED), Told::Nothing),
+        _ => (PmixResponse::Status(Status::NOT_SUPPORTED), PmixEffect::Nothing),
     };
-    talk.owe(tag, owed);
-    told
+    state.push_response(tag, response);
+    effect
 }
 
-impl<P: Memory, S: Storage> Reach<'_, P, S> {
-    fn hear(&mut self, (job, rank): (JobId, Rank), verb: Verb) {
+impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+    fn record_message(&mut self, (job, rank): (JobId, Rank), verb: Verb) {
         if let Some(job) = self.server.jobs.get_mut(job.0 as usize) {
-            job.hear(rank, verb, self.now);
+            job.record_message(rank, verb, self.now);
         }
     }
 }
 
 /// A caller says who it is. Whether that is so is for the owner to find out.
-fn greet<P: Memory, S: Storage>(
-    talk: &mut Talk<P::Block, P::Pendings>,
-    reach: &mut Reach<'_, P, S>,
+fn handle_greeting<P: PmixStorage, S: Storage>(
+    state: &mut ConnState<P::Block, P::Pendings>,
+    context: &mut PmixContext<'_, P, S>,
     bytes: &[u8],
-) -> Result<Told, PeerError> {
+) -> Result<PmixEffect, PeerError> {
     let greeting = match Greeting::read(bytes) {
         Ok(greeting) => greeting,
-        Err(bad) => return Err(talk.break_off(PeerError::Malformed(bad))),
+        Err(bad) => return Err(state.fail(PeerError::Malformed(bad))),
     };
-    (talk.format, talk.release) = (greeting.format, greeting.release());
+    (state.format, state.release) = (greeting.format, greeting.release());
     let (Kind::Client, Some((nspace, rank))) = (greeting.kind, greeting.identity) else {
         let what = "a service to tools";
-        return Ok(talk.doubt(Status::NOT_SUPPORTED, PeerError::NotOffered { what }));
+        return Ok(state.defer_rejection(Status::NOT_SUPPORTED, PeerError::NotOffered { what }));
     };
-    let job = info::named(reach.jobs, reach.server, nspace);
-    let size = |job: JobId| reach.server.job(job).map_or(0, crate::server::Job::size);
+    let job = namespace::named(context.jobs, context.server, nspace);
+    let size = |job: JobId| context.server.job(job).map_or(0, crate::server::Job::size);
     let Some(job) = job.filter(|job| rank < size(*job)) else {
         let error = PeerError::UnknownPeer { id: u64::from(rank) };
-        return Ok(talk.doubt(Status::NOT_FOUND, error));
+        return Ok(state.defer_rejection(Status::NOT_FOUND, error));
     };
     if greeting.store != STORE {
         let what = "a store but `hash`: PMIX_GDS_MODULE=hash is missing in its environment";
-        return Ok(talk.doubt(Status::NOT_SUPPORTED, PeerError::NotOffered { what }));
+        return Ok(state.defer_rejection(Status::NOT_SUPPORTED, PeerError::NotOffered { what }));
     }
     let user = match greeting.credential_type {
         b"native" => match Credential::read(greeting.credential) {
             Some(credential) => Some(credential.user),
-            None => return Ok(talk.doubt(Status::INVALID_CRED, PeerError::Unproven)),
+            None => return Ok(state.defer_rejection(Status::INVALID_CRED, PeerError::Unproven)),
         },
         b"none" => None,
-        _ => return Ok(talk.doubt(Status::INVALID_CRED, PeerError::Unproven)),
+        _ => return Ok(state.defer_rejection(Status::INVALID_CRED, PeerError::Unproven)),
     };
-    talk.stage = Stage::Claimed;
-    talk.peer = Some((job, Rank(rank)));
-    talk.user = user;
-    Ok(Told::Claimed { user })
+    state.phase = ConnPhase::Claimed;
+    state.peer = Some((job, Rank(rank)));
+    state.user = user;
+    Ok(PmixEffect::Claimed { user })
 }
 
 /// Where clients keep what they are told by messages. The others are memory in private forms.

@@ -4,14 +4,14 @@ mod pmi1;
 mod pmi2;
 #[cfg(feature = "pmix")]
 mod pmix;
-mod waiting;
+mod waits;
 
 use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
 use super::*;
-use crate::store::{Arena, Place as Cell};
+use crate::store::{Arena, ArenaCell as Cell};
 
 type Inbox = heapless::Vec<u8, 4096>;
 type Store = Arena<Vec<Cell>, Vec<u8>>;
@@ -118,13 +118,13 @@ fn being_connected_reaches_through_others_and_ends_with_the_connection() {
     let (a, b, c, d) = (world.job, add(b"b"), add(b"c"), add(b"d"));
     let jobs = &mut world.server.jobs;
     for (one, other) in [(a, b), (c, d), (b, c), (b, b), (a, b)] {
-        assert!(circle::connect(jobs, one, other));
+        assert!(connected_jobs::connect(jobs, one, other));
     }
-    assert!(circle::is_connected(jobs, a, d));
-    assert!(circle::disconnect(jobs, c, b));
-    assert!(!circle::disconnect(jobs, c, b));
-    assert!(circle::is_connected(jobs, a, b) && circle::is_connected(jobs, c, d));
-    assert!(!circle::is_connected(jobs, a, d) && !circle::is_connected(jobs, b, c));
-    circle::leave(jobs, d);
-    assert!(!circle::is_connected(jobs, c, d));
+    assert!(connected_jobs::is_connected(jobs, a, d));
+    assert!(connected_jobs::disconnect(jobs, c, b));
+    assert!(!connected_jobs::disconnect(jobs, c, b));
+    assert!(connected_jobs::is_connected(jobs, a, b) && connected_jobs::is_connected(jobs, c, d));
+    assert!(!connected_jobs::is_connected(jobs, a, d) && !connected_jobs::is_connected(jobs, b, c));
+    connected_jobs::leave(jobs, d);
+    assert!(!connected_jobs::is_connected(jobs, c, d));
 }

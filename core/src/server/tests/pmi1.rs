@@ -285,7 +285,7 @@ fn in_a_large_job_only_those_are_named_who_are_surely_missing() {
     let mut world = World::without_sessions(130, false);
     let job = world.server.jobs[0].as_mut().unwrap();
     let group =
-        |ranks: &[u32]| ranks.iter().fold(GroupFence::nobody(0), |group, rank| group.with(*rank));
+        |ranks: &[u32]| ranks.iter().fold(GroupFence::empty(0), |group, rank| group.with(*rank));
     for gone in [70, 71, 128] {
         job.advance(Rank(gone), Phase::Lost);
     }
@@ -434,7 +434,7 @@ fn a_group_that_lists_a_rank_twice_is_refused() {
 fn one_who_has_failed_is_not_late_as_well() {
     let mut world = World::without_sessions(1, false);
     let deadline = NOW.plus(Duration::from_secs(1));
-    let peer = Peer::Caller { job: world.job, deadline: Some(deadline), challenge: None };
+    let peer = Peer::Unidentified { job: world.job, deadline: Some(deadline), challenge: None };
     world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
     let error = world.tell(0, "GET / HTTP/1.1\n").unwrap_err();
     assert_eq!(world.server.poll_timeout(), None);
@@ -448,7 +448,7 @@ fn one_who_has_failed_is_not_late_as_well() {
 fn a_caller_says_who_it_is_before_anything_else() {
     let mut world = World::without_sessions(2, false);
     let deadline = Some(NOW.plus(Duration::from_secs(1)));
-    let peer = Peer::Caller { job: world.job, deadline, challenge: None };
+    let peer = Peer::Unidentified { job: world.job, deadline, challenge: None };
     for _ in 0..3 {
         world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
     }
@@ -475,7 +475,7 @@ fn a_caller_nobody_expects_is_refused() {
         ("cmd=get_maxes\n", PeerError::OutOfOrder { got: "get_maxes", expected: "initack" }),
     ] {
         let mut world = World::without_sessions(2, false);
-        let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
+        let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
         world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
         assert_eq!(world.tell(0, line), Err(expected));
         assert!(!world.hear(0).is_empty());

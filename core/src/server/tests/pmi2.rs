@@ -168,7 +168,7 @@ fn connected_jobs_read_each_other_and_nobody_else_does() {
 #[test]
 fn a_caller_of_this_generation_says_who_it_is_in_fullinit() {
     let mut world = World::without_sessions(2, false);
-    let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
+    let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
     for _ in 0..3 {
         world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
         let at = world.sessions.len() - 1;
@@ -188,7 +188,7 @@ fn a_caller_of_this_generation_says_who_it_is_in_fullinit() {
 #[test]
 fn a_fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
     let mut world = World::without_sessions(2, false);
-    let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
+    let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
     let lacking = PeerError::OutOfOrder {
         got: "fullinit without the number of a rank",
         expected: "a number in pmirank",
@@ -338,7 +338,7 @@ fn a_caller_proves_that_it_knows_the_secret_once() {
     ] {
         let mut world = World::without_sessions(1, false);
         let challenge = Some(Challenge::new(&secret, nonce));
-        let peer = Peer::Caller { job: world.job, deadline: None, challenge };
+        let peer = Peer::Unidentified { job: world.job, deadline: None, challenge };
         world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
         world.say(0, "cmd=init pmi_version=2 pmi_subversion=0\n");
         let asked = world.tell(0, first).map(|_| world.hear(0));
@@ -382,7 +382,7 @@ fn a_caller_that_can_only_name_itself_needs_a_name_that_nobody_guesses() {
     for (id, told) in
         [(0, Err(PeerError::Unproven)), (1, Err(PeerError::Unproven)), (816_351, Ok(()))]
     {
-        let peer = Peer::Caller { job, deadline: None, challenge };
+        let peer = Peer::Unidentified { job, deadline: None, challenge };
         world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
         let at = world.sessions.len() - 1;
         assert_eq!(world.tell(at, &format!("cmd=initack pmiid={id}\n")).map(drop), told);
@@ -527,7 +527,7 @@ fn a_second_connection_hears_what_nobody_asked() {
     ] {
         for (signal, wants) in [("NONE", None), ("SIGUSR1", Some(Word::new(b"SIGUSR1")))] {
             let mut world = world(2);
-            let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
+            let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
             assert!(world.server.notify(world.job, Rank(1), Notice::Checkpoint).is_err());
             world
                 .sessions
@@ -551,7 +551,7 @@ fn a_second_connection_hears_what_nobody_asked() {
     }
     for bad in ["pmi_version=1 pmiid=7", "pmi_version=1"] {
         let mut world = World::without_sessions(2, false);
-        let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
+        let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
         world.sessions.push(world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap());
         assert!(world.tell(0, &format!("cmd=init_oob signal=NONE {bad}\n")).is_err());
     }
@@ -570,7 +570,7 @@ fn a_rank_of_another_job_is_known_by_its_own_number() {
     let members = (0..4).map(|_| Member::new(0, 0)).collect();
     world.server.add_job(spec, members, store()).unwrap();
     for (id, is_known) in [(71, true), (1, true), (3, false), (72, false)] {
-        let peer = Peer::Caller { job: world.job, deadline: None, challenge: None };
+        let peer = Peer::Unidentified { job: world.job, deadline: None, challenge: None };
         let session = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
         world.sessions = vec![session];
         let hello = format!("cmd=init_oob signal=NONE pmi_version=1 pmi_subversion=1 pmiid={id}\n");

@@ -1,6 +1,6 @@
 //! A line of PMI-1 as `key=value` pairs with blanks between: reader and writer.
 
-use super::super::{Unwritten, Writer};
+use super::super::{WriteError, Writer};
 use crate::command::{CodeRun, Reason, Text};
 use crate::error::{Full, Misuse};
 
@@ -208,7 +208,7 @@ impl<'a> LineWriter<'a> {
     /// Ends a line of a client.
     ///
     /// Errors: [`Misuse`] for the first word that is none, [`Full`].
-    pub(super) fn finish_request(self) -> Result<usize, Unwritten> {
+    pub(super) fn finish_request(self) -> Result<usize, WriteError> {
         match self.unsayable {
             Some(misuse) => Err(misuse.into()),
             None => Ok(self.finish()?),

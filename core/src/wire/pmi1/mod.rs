@@ -9,12 +9,12 @@ mod singleton;
 mod spawn;
 
 use self::line::{Line, LineWriter, up_to};
-pub use self::singleton::Greeting;
+pub use self::singleton::SingletonGreeting;
 use self::spawn::{SPAWN_START, SPAWN_WORDS, frame_spawn, write_spawn};
-use super::{Framed, Unwritten, has_codes, is_list, names, quirks};
+use super::{Framed, WriteError, has_codes, is_list, names, quirks};
 use crate::command::{
-    Answer, Group, Identity, Maxes, Notice, Place, Reason, Reply, Request, Spawn, SpawnText, Text,
-    Verb, Version,
+    Answer, FenceGroup, Identity, Maxes, Notice, Place, Reason, Reply, Request, Spawn, SpawnText,
+    Text, Verb, Version,
 };
 use crate::error::{Code, Full, Malformed, Misuse};
 use crate::parts;
@@ -38,7 +38,7 @@ pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
 pub fn frame_reply(bytes: &[u8]) -> Result<Framed, Malformed> {
     let first = frame_line(bytes, 0)?;
     let Framed::Whole(end) = first else { return Ok(first) };
-    if !parts::DIAL {
+    if !parts::LISTEN {
         return Ok(first);
     }
     let line = Line::new(bytes.get(..end).unwrap_or(b""));
@@ -83,7 +83,7 @@ pub fn read_request(message: &[u8]) -> Result<Option<Request<'_>>, Malformed> {
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let line = Line::new(message);
     let word = command(line)?;
-    if parts::DIAL
+    if parts::LISTEN
         && let Some(notice) = read_notice(word, line)
     {
         let answer = Answer::Notice(notice);
@@ -104,13 +104,13 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
 
 /// Writes one message to a server. `kvsname` is the caller's own space.
 ///
-/// Errors: [`Unwritten::Misuse`] for what a line cannot say, [`Unwritten::Full`] with the room
+/// Errors: [`WriteError::Misuse`] for what a line cannot say, [`WriteError::Full`] with the room
 /// needed; nothing of use is in `out` then.
 pub fn write_request(
     request: &Request<'_>,
     kvsname: &[u8],
     out: &mut [u8],
-) -> Result<usize, Unwritten> {
+) -> Result<usize, WriteError> {
     if let (Request::Spawn(spawn), true) = (request, parts::SPAWN) {
         return write_spawn(*spawn, out);
     }
@@ -130,10 +130,10 @@ pub fn write_request(
         Request::Init { version } => {
             line.number("pmi_version", version.major).number("pmi_subversion", version.minor);
         }
-        Request::InitAck { id } if parts::DIAL => {
+        Request::InitAck { id } if parts::LISTEN => {
             line.unsigned("pmiid", id);
         }
-        Request::OutOfBand { id, signal, version } if parts::DIAL => {
+        Request::OutOfBand { id, signal, version } if parts::LISTEN => {
             let signal = signal.unwrap_or(Text::from("NONE"));
             line.word("signal", &signal);
             line.number("pmi_version", version.major).number("pmi_subversion", version.minor);
@@ -178,7 +178,7 @@ pub fn write_request(
 #[inline(never)]
 pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usize, Full> {
     let (code, answer) = match &reply.answer {
-        Answer::Notice(notice) if parts::DIAL => return write_notice(*notice, out),
+        Answer::Notice(notice) if parts::LISTEN => return write_notice(*notice, out),
         Answer::Value(value) if value.has(b'\n') => {
             (Code::OTHER, &Answer::Refused(Reason::LineFeed))
         }
@@ -201,7 +201,7 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
         line.number("pmi_version", major).number("pmi_subversion", minor);
     }
     match *answer {
-        Answer::Identity(identity) if parts::DIAL => return write_identity(line, identity),
+        Answer::Identity(identity) if parts::LISTEN => return write_identity(line, identity),
         Answer::Maxes(maxes) => {
             line.number("kvsname_max", maxes.kvsname).number("keylen_max", maxes.key);
             line.number("vallen_max", maxes.value);
@@ -295,11 +295,11 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
                 minor: small("pmi_subversion").ok_or("pmi_subversion")?,
             },
         },
-        Verb::InitAck if parts::DIAL => {
+        Verb::InitAck if parts::LISTEN => {
             let id = line.number("pmiid").and_then(|id| u64::try_from(id).ok());
             Request::InitAck { id: id.ok_or("pmiid")? }
         }
-        Verb::OutOfBand if parts::DIAL => Request::OutOfBand {
+        Verb::OutOfBand if parts::LISTEN => Request::OutOfBand {
             // The document leaves open how the second connection says whose it is.
             id: line.number("pmiid").and_then(|id| u64::try_from(id).ok()),
             signal: line.text("signal").filter(|signal| *signal != *b"NONE"),
@@ -321,7 +321,7 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
             Request::Get { place: Place::Job(line.text("kvsname")), key: text("key")?, wait: false }
         }
         Verb::Fence if !parts::GROUPS => match line.field("group") {
-            None => Request::Fence { group: Group::World, tag: None },
+            None => Request::Fence { group: FenceGroup::World, tag: None },
             Some(_) => return Err("group"),
         },
         Verb::Fence => read_group(line.field("group"))?,
@@ -351,14 +351,16 @@ fn narrow(code: i64) -> i32 {
 
 /// `WORLD`, `NODE` or ranks with commas between, then `:` and the tag.
 fn read_group(text: Option<&[u8]>) -> Result<Request<'_>, &'static str> {
-    let Some(text) = text else { return Ok(Request::Fence { group: Group::World, tag: None }) };
+    let Some(text) = text else {
+        return Ok(Request::Fence { group: FenceGroup::World, tag: None });
+    };
     let mut halves = text.splitn(2, |b| *b == b':');
     let name = halves.next().unwrap_or(b"");
     let tag = halves.next().map(|tag| Text::plain(tag).number().ok_or("tag")).transpose()?;
     let group = match name {
-        b"WORLD" => Group::World,
-        b"NODE" => Group::Node,
-        list if is_list(list) => Group::Ranks(list),
+        b"WORLD" => FenceGroup::World,
+        b"NODE" => FenceGroup::Node,
+        list if is_list(list) => FenceGroup::Ranks(list),
         _ => return Err("group"),
     };
     // A named group has tag 0 unless it says another; only the old form has none at all.
@@ -367,15 +369,15 @@ fn read_group(text: Option<&[u8]>) -> Result<Request<'_>, &'static str> {
 
 fn write_group(
     line: &mut LineWriter<'_>,
-    group: Group<'_>,
+    group: FenceGroup<'_>,
     tag: Option<u32>,
 ) -> Result<(), Misuse> {
     let name: &[u8] = match group {
-        Group::World if tag.is_none() => return Ok(()),
-        Group::World => b"WORLD",
-        Group::Node => b"NODE",
-        Group::Ranks(list) if is_list(list) => list,
-        Group::Ranks(_) => {
+        FenceGroup::World if tag.is_none() => return Ok(()),
+        FenceGroup::World => b"WORLD",
+        FenceGroup::Node => b"NODE",
+        FenceGroup::Ranks(list) if is_list(list) => list,
+        FenceGroup::Ranks(_) => {
             return Err(Misuse::NotSayable { what: "a group that is no list of ranks" });
         }
     };
@@ -428,7 +430,7 @@ fn version(line: Line<'_>) -> Option<Version> {
 fn answer<'a>(to: Verb, line: Line<'a>, message: &'a [u8]) -> Option<Answer<'a>> {
     Some(match to {
         Verb::Init | Verb::OutOfBand => version(line).map_or(Answer::Nothing, Answer::Version),
-        Verb::InitAck if parts::DIAL => Answer::Identity(read_identity(message)?),
+        Verb::InitAck if parts::LISTEN => Answer::Identity(read_identity(message)?),
         Verb::Maxes => Answer::Maxes(Maxes {
             kvsname: line.unsigned("kvsname_max")?,
             key: line.unsigned("keylen_max")?,

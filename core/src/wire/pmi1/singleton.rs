@@ -9,11 +9,11 @@ use super::command;
 use super::line::{Line, LineWriter};
 use crate::command::{Text, Version};
 use crate::error::Malformed;
-use crate::wire::{Unwritten, names};
+use crate::wire::{WriteError, names};
 
 /// One of the three lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Greeting<'a> {
+pub enum SingletonGreeting<'a> {
     /// What a launcher says first, and what the client answers. `cmd=singinit`
     Hello {
         /// What is spoken; some launchers do not say it.
@@ -29,7 +29,7 @@ pub enum Greeting<'a> {
     },
 }
 
-impl<'a> Greeting<'a> {
+impl<'a> SingletonGreeting<'a> {
     /// Reads one line.
     ///
     /// Errors: [`Malformed`] for a line that is none of them, or asks for more than to be believed.
@@ -54,8 +54,8 @@ impl<'a> Greeting<'a> {
 
     /// Writes one line.
     ///
-    /// Errors: [`Unwritten::Misuse`] for a name that cannot be said, [`Unwritten::Full`].
-    pub fn write(&self, out: &mut [u8]) -> Result<usize, Unwritten> {
+    /// Errors: [`WriteError::Misuse`] for a name that cannot be said, [`WriteError::Full`].
+    pub fn write(&self, out: &mut [u8]) -> Result<usize, WriteError> {
         let says = |yes| Text::from(if yes { "yes" } else { "no" });
         let line = match *self {
             Self::Hello { version, has_streams } => {
@@ -87,7 +87,7 @@ mod tests {
     /// Recorded between MPICH 4.0.2 and 5.0.2 on one side, hydra 5.0.2 and gforker 5.0.2 on the other.
     #[test]
     fn recorded_lines_are_read() {
-        let hello = |version, has_streams| Ok(Greeting::Hello { version, has_streams });
+        let hello = |version, has_streams| Ok(SingletonGreeting::Hello { version, has_streams });
         let (first, second) = (Some(Version::V1_1), Some(Version::V1_2));
         for (line, read) in [
             ("cmd=singinit authtype=none\n", hello(None, false)),
@@ -105,31 +105,31 @@ mod tests {
             ),
             (
                 "cmd=singinit_info versionok=yes stdio=no kvsname=kvs_13554_0_1846055470_n0\n",
-                Ok(Greeting::Info { kvsname: Some("kvs_13554_0_1846055470_n0".into()) }),
+                Ok(SingletonGreeting::Info { kvsname: Some("kvs_13554_0_1846055470_n0".into()) }),
             ),
-            ("cmd=singinit_info versionok=no\n", Ok(Greeting::Info { kvsname: None })),
+            ("cmd=singinit_info versionok=no\n", Ok(SingletonGreeting::Info { kvsname: None })),
         ] {
-            assert_eq!(Greeting::read(line.as_bytes()), read, "{line}");
+            assert_eq!(SingletonGreeting::read(line.as_bytes()), read, "{line}");
         }
         for line in ["cmd=singinit authtype=kerberos\n", "cmd=init\n", "\n", "singinit"] {
-            assert!(Greeting::read(line.as_bytes()).is_err(), "{line}");
+            assert!(SingletonGreeting::read(line.as_bytes()).is_err(), "{line}");
         }
     }
 
     #[test]
     fn what_is_written_is_read_again() {
         for greeting in [
-            Greeting::Hello { version: None, has_streams: false },
-            Greeting::Hello { version: Some(Version::V1_2), has_streams: true },
-            Greeting::Info { kvsname: Some("kvs_7_0".into()) },
-            Greeting::Info { kvsname: None },
+            SingletonGreeting::Hello { version: None, has_streams: false },
+            SingletonGreeting::Hello { version: Some(Version::V1_2), has_streams: true },
+            SingletonGreeting::Info { kvsname: Some("kvs_7_0".into()) },
+            SingletonGreeting::Info { kvsname: None },
         ] {
             let mut out = [0; 96];
             let len = greeting.write(&mut out).unwrap();
-            assert_eq!(Greeting::read(&out[..len]), Ok(greeting));
-            assert!(matches!(greeting.write(&mut out[..len - 1]), Err(Unwritten::Full(_))));
+            assert_eq!(SingletonGreeting::read(&out[..len]), Ok(greeting));
+            assert!(matches!(greeting.write(&mut out[..len - 1]), Err(WriteError::Full(_))));
         }
-        let blank = Greeting::Info { kvsname: Some("a b".into()) };
-        assert!(matches!(blank.write(&mut [0; 96]), Err(Unwritten::Misuse(_))));
+        let blank = SingletonGreeting::Info { kvsname: Some("a b".into()) };
+        assert!(matches!(blank.write(&mut [0; 96]), Err(WriteError::Misuse(_))));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Spec: PMI-1.1 `mcmd=spawn`; `docs/pmi1.md`, spawn.
 
-use super::super::{Framed, Unwritten, Writer};
+use super::super::{Framed, WriteError, Writer};
 use crate::command::{Field, Spawn, SpawnWords, Text};
 use crate::error::{Malformed, Misuse};
 
@@ -50,7 +50,7 @@ pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
 /// Writes one block for each program.
 ///
 /// Errors: as for [`super::write_request`].
-pub(crate) fn write_spawn(spawn: Spawn<'_>, out: &mut [u8]) -> Result<usize, Unwritten> {
+pub(crate) fn write_spawn(spawn: Spawn<'_>, out: &mut [u8]) -> Result<usize, WriteError> {
     let mut writer = Writer::new(out);
     let total = u32::try_from(spawn.programs().count()).unwrap_or(u32::MAX);
     if total == 0 {

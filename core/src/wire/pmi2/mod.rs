@@ -74,7 +74,7 @@ pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
 }
 
 /// How the sender of a frame writes `;`: clients that double it put the length on the left.
-pub fn habit(message: &[u8]) -> Semicolons {
+pub fn detect_semicolons(message: &[u8]) -> Semicolons {
     match message.get(PMI2_LENGTH_DIGITS - 1) {
         Some(last) if quirks::BEHIND_LENGTH.contains(last) => Semicolons::Doubled,
         _ => Semicolons::Single,
@@ -83,7 +83,7 @@ pub fn habit(message: &[u8]) -> Semicolons {
 
 fn body(message: &[u8]) -> Body<'_> {
     let bytes = message.get(PMI2_LENGTH_DIGITS..).unwrap_or(b"");
-    Body { bytes, semicolons: habit(message) }.without_strays()
+    Body { bytes, semicolons: detect_semicolons(message) }.without_strays()
 }
 
 fn command<'a>(body: Body<'a>) -> Result<&'a [u8], Malformed> {

@@ -73,11 +73,11 @@ pub fn write_reply(
         return frame.finish();
     }
     let unnamed = match reply.answer {
-        Answer::Challenge(_) if parts::DIAL => names::CHALLENGE,
-        Answer::Count(_) if parts::CIRCLES => names::GETALL_COUNT,
-        Answer::Pair(_) if parts::CIRCLES => names::GETALL_PAIR,
-        Answer::Notice(Notice::Checkpoint) if parts::DIAL => names::CHECKPOINT,
-        Answer::Notice(Notice::Abort(_)) if parts::DIAL => names::ABORT,
+        Answer::Challenge(_) if parts::LISTEN => names::CHALLENGE,
+        Answer::Count(_) if parts::CONNECT => names::GETALL_COUNT,
+        Answer::Pair(_) if parts::CONNECT => names::GETALL_PAIR,
+        Answer::Notice(Notice::Checkpoint) if parts::LISTEN => names::CHECKPOINT,
+        Answer::Notice(Notice::Abort(_)) if parts::LISTEN => names::ABORT,
         _ => b"",
     };
     if !unnamed.is_empty() {
@@ -111,7 +111,7 @@ pub fn write_reply(
         Answer::Value(value) => {
             frame.flag("found", true).text("value", value);
         }
-        Answer::Ring { count, left, right } if parts::CIRCLES => {
+        Answer::Ring { count, left, right } if parts::CONNECT => {
             frame.number("ring-count", count).text("ring-left", left).text("ring-right", right);
         }
         Answer::Spawned { job, codes } if parts::SPAWN => {
@@ -141,7 +141,7 @@ pub fn write_reply(
             frame.told("errmsg", text);
         }
         Answer::Nothing
-            if parts::CIRCLES && reply.to == Verb::Connect && reply.code.is_success() =>
+            if parts::CONNECT && reply.to == Verb::Connect && reply.code.is_success() =>
         {
             // Nobody has to copy anything: the other job's space is read where it is.
             frame.flag(quirks::KVSCOPY, false);
@@ -177,17 +177,19 @@ fn read_unnamed<'a>(word: &[u8], body: Body<'a>) -> Option<(Verb, Option<Answer<
     let pair = || Some(Pair { key: body.field("key")?, value: body.field("val")? });
     let code = || body.number("exitcode").and_then(|code| i32::try_from(code).ok()).unwrap_or(1);
     Some(match word {
-        names::CHALLENGE if parts::DIAL => {
+        names::CHALLENGE if parts::LISTEN => {
             (Verb::FullInit, body.field("authinfo").map(Answer::Challenge))
         }
-        names::GETALL_COUNT if parts::CIRCLES => {
+        names::GETALL_COUNT if parts::CONNECT => {
             (Verb::GetAll, body.field("npair").and_then(Text::number).map(Answer::Count))
         }
-        names::GETALL_PAIR if parts::CIRCLES => (Verb::GetAll, pair().map(Answer::Pair)),
-        names::CHECKPOINT if parts::DIAL => {
+        names::GETALL_PAIR if parts::CONNECT => (Verb::GetAll, pair().map(Answer::Pair)),
+        names::CHECKPOINT if parts::LISTEN => {
             (Verb::Notice, Some(Answer::Notice(Notice::Checkpoint)))
         }
-        names::ABORT if parts::DIAL => (Verb::Notice, Some(Answer::Notice(Notice::Abort(code())))),
+        names::ABORT if parts::LISTEN => {
+            (Verb::Notice, Some(Answer::Notice(Notice::Abort(code()))))
+        }
         _ => return None,
     })
 }
@@ -215,7 +217,7 @@ fn read_answer(to: Verb, body: Body<'_>) -> Option<Answer<'_>> {
             Answer::Value(quirks::PORT.iter().find_map(|name| body.field(name))?)
         }
         Verb::Fence => Answer::Released { tag: None },
-        Verb::Ring if parts::CIRCLES => Answer::Ring {
+        Verb::Ring if parts::CONNECT => Answer::Ring {
             count: size("ring-count")?,
             left: body.field("ring-left").unwrap_or_default(),
             right: body.field("ring-right").unwrap_or_default(),

@@ -1,9 +1,9 @@
 //! What a client says: reader and writer.
 
-use super::super::{Unwritten, names, quirks};
+use super::super::{WriteError, names, quirks};
 use super::fields::{Body, FrameWriter, Semicolons};
 use super::{body, command, spawn};
-use crate::command::{Group, Place, Request, Spawn, SpawnText, Text, Verb};
+use crate::command::{FenceGroup, Place, Request, Spawn, SpawnText, Text, Verb};
 use crate::error::{Malformed, Misuse};
 use crate::limits::PMI2_LENGTH_DIGITS;
 use crate::parts;
@@ -29,14 +29,14 @@ pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
 /// Writes one frame to a server. `job` is the caller's own job id, `tag` names the exchange.
 ///
 /// Shape: the length is on the left, which says that `;` is doubled in values.
-/// Errors: [`Unwritten::Misuse`] for what a frame cannot say, [`Unwritten::Full`] with the room
+/// Errors: [`WriteError::Misuse`] for what a frame cannot say, [`WriteError::Full`] with the room
 /// needed; nothing of use is in `out` then.
 pub fn write_request(
     request: &Request<'_>,
     tag: &[u8],
     job: &[u8],
     out: &mut [u8],
-) -> Result<usize, Unwritten> {
+) -> Result<usize, WriteError> {
     if tag.starts_with(quirks::STRAYING) || tag.contains(&b';') {
         return Err(Misuse::NotSayable { what: "a name of an exchange that is misread" }.into());
     }
@@ -63,7 +63,7 @@ pub fn write_request(
             }
             frame.flag("threaded", threaded).optional("authtype", method);
         }
-        Request::Proof { digits } if parts::DIAL => {
+        Request::Proof { digits } if parts::LISTEN => {
             frame.text("authinfo", digits);
         }
         Request::Put { key, value, .. } => {
@@ -79,7 +79,7 @@ pub fn write_request(
                 frame.flag("wait", wait);
             }
         }
-        Request::Fence { group: Group::World, tag: None } => {}
+        Request::Fence { group: FenceGroup::World, tag: None } => {}
         Request::Fence { .. } => {
             return Err(Misuse::NotSayable { what: "a fence of a group in PMI-2" }.into());
         }
@@ -90,19 +90,19 @@ pub fn write_request(
         Request::Unpublish { service } | Request::Lookup { service } if parts::NAMES => {
             frame.text("name", filled("service", service)?).number("infokeycount", 0);
         }
-        Request::GetAll { job } if parts::CIRCLES => {
+        Request::GetAll { job } if parts::CONNECT => {
             frame.text("jobid", job);
         }
-        Request::PutAll { job, pairs } if parts::CIRCLES => {
+        Request::PutAll { job, pairs } if parts::CONNECT => {
             frame.text("jobid", job).number("npair", pairs);
         }
-        Request::PutPair { key, value } if parts::CIRCLES => {
+        Request::PutPair { key, value } if parts::CONNECT => {
             frame.text("key", filled("key", key)?).text("val", filled("value", value)?);
         }
-        Request::Ring { left, right } if parts::CIRCLES => {
+        Request::Ring { left, right } if parts::CONNECT => {
             frame.number("ring-count", 1).text("ring-left", left).text("ring-right", right);
         }
-        Request::Connect { job } | Request::Disconnect { job } if parts::CIRCLES => {
+        Request::Connect { job } | Request::Disconnect { job } if parts::CONNECT => {
             frame.text("jobid", filled("job", job)?);
         }
         Request::Abort { code, world, message } => {
@@ -116,14 +116,14 @@ pub fn write_request(
 }
 
 /// Writes one spawn.
-fn write_spawn(spawn: Spawn<'_>, tag: &[u8], out: &mut [u8]) -> Result<usize, Unwritten> {
+fn write_spawn(spawn: Spawn<'_>, tag: &[u8], out: &mut [u8]) -> Result<usize, WriteError> {
     let mut frame = FrameWriter::new(out, &[b"spawn"], tag, Semicolons::Doubled);
     spawn::write(spawn, &mut frame, Semicolons::Doubled)?;
     seal(frame)
 }
 
 /// Puts the length in front.
-fn seal(frame: FrameWriter<'_>) -> Result<usize, Unwritten> {
+fn seal(frame: FrameWriter<'_>) -> Result<usize, WriteError> {
     let len = frame.finish_left()?;
     let limit_bytes = 999_999;
     if len - PMI2_LENGTH_DIGITS > limit_bytes {
@@ -142,7 +142,7 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
             threaded: body.flag("threaded").unwrap_or(false),
             method: body.field("authtype"),
         },
-        Verb::Proof if parts::DIAL => Request::Proof { digits: text("authinfo")? },
+        Verb::Proof if parts::LISTEN => Request::Proof { digits: text("authinfo")? },
         Verb::KvsName => Request::KvsName,
         Verb::Put => {
             Request::Put { place: Place::Job(None), key: text("key")?, value: text("value")? }
@@ -160,7 +160,7 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
             Request::Get { place: Place::Node, key: text("key")?, wait }
         }
         Verb::JobGet => Request::Get { place: Place::Attributes, key: text("key")?, wait: false },
-        Verb::Fence => Request::Fence { group: Group::World, tag: None },
+        Verb::Fence => Request::Fence { group: FenceGroup::World, tag: None },
         Verb::Publish if parts::NAMES => {
             Request::Publish { service: text("name")?, port: text("port")? }
         }
@@ -170,19 +170,19 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
             let words = spawn::words(body.semicolons);
             Request::Spawn(Spawn::Wire(SpawnText::new(body.bytes, words)?))
         }
-        Verb::Connect if parts::CIRCLES => Request::Connect { job: text("jobid")? },
-        Verb::Disconnect if parts::CIRCLES => Request::Disconnect { job: text("jobid")? },
-        Verb::GetAll if parts::CIRCLES => {
+        Verb::Connect if parts::CONNECT => Request::Connect { job: text("jobid")? },
+        Verb::Disconnect if parts::CONNECT => Request::Disconnect { job: text("jobid")? },
+        Verb::GetAll if parts::CONNECT => {
             Request::GetAll { job: body.field("jobid").unwrap_or_default() }
         }
-        Verb::PutAll if parts::CIRCLES => {
+        Verb::PutAll if parts::CONNECT => {
             let pairs = body.field("npair").and_then(Text::number).ok_or("npair")?;
             Request::PutAll { job: body.field("jobid").unwrap_or_default(), pairs }
         }
-        Verb::PutPair if parts::CIRCLES => {
+        Verb::PutPair if parts::CONNECT => {
             Request::PutPair { key: text("key")?, value: text("val")? }
         }
-        Verb::Ring if parts::CIRCLES => Request::Ring {
+        Verb::Ring if parts::CONNECT => Request::Ring {
             left: body.field("ring-left").unwrap_or_default(),
             right: body.field("ring-right").unwrap_or_default(),
         },

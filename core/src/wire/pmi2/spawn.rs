@@ -2,7 +2,7 @@
 //!
 //! Spec: PMI-2 wire protocol, SPAWN, as practised: no `spawn-cmd` messages, numbers from 0.
 
-use super::super::Unwritten;
+use super::super::WriteError;
 use super::fields::{FrameWriter, Semicolons, cut_doubled, cut_single, sayable};
 use crate::command::{Spawn, SpawnWords, Text};
 use crate::error::Misuse;
@@ -17,12 +17,12 @@ pub(super) fn words(semicolons: Semicolons) -> &'static SpawnWords {
 
 /// Writes the fields behind the command.
 ///
-/// Errors: [`Unwritten::Misuse`] for what the peer's way of writing cannot carry.
+/// Errors: [`WriteError::Misuse`] for what the peer's way of writing cannot carry.
 pub(super) fn write(
     spawn: Spawn<'_>,
     frame: &mut FrameWriter<'_>,
     semicolons: Semicolons,
-) -> Result<(), Unwritten> {
+) -> Result<(), WriteError> {
     let say = |text: Text<'_>| sayable(text, semicolons).map(drop);
     let many = |count: usize| {
         let limit_bytes = u32::MAX as usize;

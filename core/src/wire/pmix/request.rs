@@ -71,7 +71,7 @@ pub enum Request<'a> {
         infos: List<'a>,
     },
     /// What the client wants to be told about no more. Wire: STATUS, over and over.
-    DeregisterEvents(Codes<'a>),
+    DeregisterEvents(EventCodes<'a>),
     /// What the process manager knows. Wire: SIZE, QUERYs.
     Query(List<'a>),
     /// Something for a log.
@@ -191,7 +191,7 @@ pub struct Names<'a> {
 
 /// Status codes up to the end of a message, one pack operation each.
 #[derive(Clone, Debug)]
-pub struct Codes<'a>(Unpacker<'a>);
+pub struct EventCodes<'a>(Unpacker<'a>);
 
 impl<'a> Request<'a> {
     /// Which command a body begins with, and where the command ends, whatever way its connection writes
@@ -247,7 +247,7 @@ impl<'a> Request<'a> {
                 codes: List::read(from, Type::STATUS)?,
                 infos: List::read(from, Type::INFO)?,
             },
-            Command::DEREGISTER_EVENTS => Self::DeregisterEvents(Codes(*from)),
+            Command::DEREGISTER_EVENTS => Self::DeregisterEvents(EventCodes(*from)),
             Command::QUERY => Self::Query(List::read(from, Type::QUERY)?),
             Command::LOG => Self::read_log(from)?,
             Command::JOB_CONTROL => Self::JobControl {
@@ -374,7 +374,7 @@ impl<'a> Names<'a> {
     }
 }
 
-impl Iterator for Codes<'_> {
+impl Iterator for EventCodes<'_> {
     type Item = i32;
 
     fn next(&mut self) -> Option<i32> {

@@ -5,12 +5,12 @@
 mod machine;
 
 use machine::Lent;
-use pmi_core::client::{Client, Event};
-use pmi_core::command::{Answer, Group, Place, Request, Text, Version};
+use pmi_core::client::{Client, ClientEvent};
+use pmi_core::command::{Answer, FenceGroup, Place, Request, Text, Version};
 use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::machine::Machine;
-use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
-use pmi_core::store::{Arena, Place as Cell};
+use pmi_core::server::{Job, JobSpec, Member, Peer, PendingReply, Server, Session, Storage};
+use pmi_core::store::{Arena, ArenaCell as Cell};
 use pmi_core::time::Instant;
 use pmi_core::wire::Writer;
 
@@ -25,7 +25,7 @@ type Own = Client<Bytes, 1, 1>;
 /// What the board lends its server.
 struct Board;
 
-type Exchanges = [Option<Exchange>; 1];
+type Exchanges = [Option<PendingReply>; 1];
 type Store = Arena<&'static mut [Cell], &'static mut [u8]>;
 type Table = &'static mut [Member];
 type Sessions = heapless::Vec<Option<Session<Bytes, Exchanges>>, RANKS>;
@@ -122,7 +122,7 @@ fn ask(client: &mut Own, rank: usize, step: usize) -> Option<()> {
         0 => Request::Init { version: Version::V1_1 },
         1 => Request::KvsName,
         2 => Request::Put { place: own, key: Text::plain(&digit), value: Text::plain(&digit) },
-        3 => Request::Fence { group: Group::World, tag: None },
+        3 => Request::Fence { group: FenceGroup::World, tag: None },
         _ if step < 4 + RANKS => Request::Get { place: own, key: Text::plain(&peer), wait: false },
         _ => Request::Finalize,
     };
@@ -147,7 +147,7 @@ fn tell(server: &mut Server<Board>, rank: u32, client: &mut Own) -> Option<()> {
 
 /// Number of answers a client has got, if they are right.
 fn hear(client: &mut Own, step: usize) -> Option<usize> {
-    let Some(Event::Reply { reply, .. }) = client.poll_event() else { return Some(0) };
+    let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() else { return Some(0) };
     let expected = [b"01234567"[step.wrapping_sub(4) & 7]];
     let is_right = match reply.answer {
         Answer::Value(value) => value == expected,

@@ -32,8 +32,8 @@ pub(crate) struct Args {
 pub(crate) enum Speaks {
     Pmi1,
     Pmi2,
-    /// Our own frames.
-    Frames,
+    /// The binary dialect.
+    Binary,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Args {
                 self.speaks = match value {
                     "1" => Speaks::Pmi1,
                     "2" => Speaks::Pmi2,
-                    "frames" => Speaks::Frames,
+                    "binary" | "frames" => Speaks::Binary,
                     _ => return None,
                 }
             }

@@ -4,7 +4,7 @@ use core::fmt::Write;
 
 use pmi_core::auth::{self, Secret};
 use pmi_core::client::{FixedBuffer, prove};
-use pmi_core::command::{Answer, Group, Place, Reply, Request, Text, Version};
+use pmi_core::command::{Answer, FenceGroup, Place, Reply, Request, Text, Version};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::time::{Duration, Instant};
 use pmi_smoltcp::{ConnBuffer, ConnectionError, DialState, TcpClient};
@@ -46,8 +46,8 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
     let (rank, size) = match args.speaks {
         Speaks::Pmi1 => net_client.join(&mut client, args.id, Version::V1_1)?,
         Speaks::Frames => {
-            client.client().use_own_frames();
-            net_client.join(&mut client, args.id, Version::OWN)?
+            client.client().use_binary();
+            net_client.join(&mut client, args.id, Version::BINARY)?
         }
         Speaks::Pmi2 => net_client.join_by_proof(&mut client, args)?,
     };
@@ -56,7 +56,11 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
     let (key, value) = (key_of(rank), card_of(rank));
     let (key, value) = (Text::from(key.as_str()), Text::from(value.as_str()));
     net_client.request(&mut client, &Request::Put { place: own, key, value }, done)?;
-    net_client.request(&mut client, &Request::Fence { group: Group::World, tag: None }, done)?;
+    net_client.request(
+        &mut client,
+        &Request::Fence { group: FenceGroup::World, tag: None },
+        done,
+    )?;
     for peer in 0..size {
         let key = key_of(peer);
         let request = Request::Get { place: own, key: Text::from(key.as_str()), wait: false };

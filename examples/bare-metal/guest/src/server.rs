@@ -3,9 +3,9 @@
 use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::server::{
-    Event, Exchange, Job, JobSpec, Member, Peer, Phase, Server, Session, Storage,
+    Event, Job, JobSpec, Member, Peer, PendingReply, Phase, Server, Session, Storage,
 };
-use pmi_core::store::{Arena, Kvs, Place};
+use pmi_core::store::{Arena, ArenaCell, Kvs};
 use pmi_core::time::Duration;
 use pmi_smoltcp::{Acceptor, AcceptorEvent, ConnBuffer};
 
@@ -19,8 +19,8 @@ use crate::status::{Failure, Status, of_pump};
 struct Node;
 
 type Inbox = ConnBuffer<PMI1_LINE>;
-type Exchanges = [Option<Exchange>; 1];
-type Store = Arena<&'static mut [Place], &'static mut [u8]>;
+type Exchanges = [Option<PendingReply>; 1];
+type Store = Arena<&'static mut [ArenaCell], &'static mut [u8]>;
 type Members = heapless::Vec<Member, SOCKETS>;
 
 impl Storage for Node {
@@ -35,7 +35,7 @@ impl Storage for Node {
 static SESSIONS: Lent<[Option<Session<Inbox, Exchanges>>; SOCKETS]> =
     Lent::new([const { None }; SOCKETS]);
 static JOBS: Lent<[Option<Job<Store, Members>>; 1]> = Lent::new([const { None }; 1]);
-static PLACES: Lent<[Place; 32]> = Lent::new([Place::FREE; 32]);
+static PLACES: Lent<[ArenaCell; 32]> = Lent::new([ArenaCell::FREE; 32]);
 static BYTES: Lent<[u8; 4096]> = Lent::new([0; 4096]);
 static SCRATCH: Lent<[u8; 2 * PMI1_LINE]> = Lent::new([0; 2 * PMI1_LINE]);
 
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Status {
         let now = core_now();
         let mut broken = None;
         let told = |notice| broken = Some(notice);
-        let peer = || Peer::Caller { job, deadline: Some(limit), challenge: None };
+        let peer = || Peer::Unidentified { job, deadline: Some(limit), challenge: None };
         acceptor.poll(now, &mut net.sockets, &mut server, scratch, peer, told);
         while let Some(event) = server.poll_event() {
             if let Event::Joined { rank: Rank(rank), .. } = event {

@@ -11,12 +11,12 @@ use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::server::{Arrays, Event, Job, JobSpec, Member, Peer, Phase, Server};
-use pmi_core::store::{Arena, Kvs, Place};
+use pmi_core::store::{Arena, ArenaCell, Kvs};
 use pmi_link::{PumpState, pump};
 use pmi_std::{BoundedBuf, Clock, NonBlocking};
 
 type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
-type Store = Arena<Vec<Place>, Vec<u8>>;
+type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 /// What a host lends.
 type Host = Arrays<Inbox, Store, Vec<Member>, SESSIONS, 4, 1>;
@@ -37,7 +37,7 @@ pub(crate) fn serve(
 ) -> io::Result<bool> {
     let secret = Secret::new(secret.as_bytes()).map_err(misuse)?;
     listener.set_nonblocking(true)?;
-    let store = || Arena::new(vec![Place::FREE; 256], vec![0; 64 << 10]);
+    let store = || Arena::new(vec![ArenaCell::FREE; 256], vec![0; 64 << 10]);
     let mut server = Server::<Host>::new([const { None }; SESSIONS], [None], store());
     let members = (first_id..).take(ranks).map(|id| Member::new(0, 0).with_token(id)).collect();
     let name = KvsName::new(b"kvs_manager").map_err(misuse)?;
@@ -100,7 +100,7 @@ fn pick_up(
     let mut random = [0; NONCE_DIGITS];
     File::open("/dev/urandom")?.read_exact(&mut random)?;
     let challenge = Some(Challenge::new(secret, Nonce::new(random)));
-    let peer = Peer::Caller { job, deadline: None, challenge };
+    let peer = Peer::Unidentified { job, deadline: None, challenge };
     let session = server.open(peer, Inbox::new(), [const { None }; 4]).map_err(misuse)?;
     let carry = PumpState::new(BoundedBuf::new(MESSAGE_BYTES), BoundedBuf::new(MESSAGE_BYTES));
     Ok(Caller { session, link: NonBlocking::tcp(stream)?, carry })

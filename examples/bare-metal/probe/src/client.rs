@@ -1,11 +1,11 @@
 //! A client's whole life over a serial line.
 
-use pmi_core::client::{Client, Event, FixedBuffer};
-use pmi_core::command::{Answer, Group, Place, Request, Text, Version};
+use pmi_core::client::{Client, ClientEvent, FixedBuffer};
+use pmi_core::command::{Answer, FenceGroup, Place, Request, Text, Version};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
-use pmi_core::wire::Unwritten;
+use pmi_core::wire::WriteError;
 
 use crate::mcu::{self, Late};
 
@@ -19,8 +19,8 @@ static CLIENT: Late<Own> = Late::late();
 
 pub(crate) fn run() {
     let client = CLIENT.lend().write(Client::new(FixedBuffer::new()));
-    if cfg!(feature = "frames") {
-        client.use_own_frames();
+    if cfg!(feature = "binary") {
+        client.use_binary();
     }
     #[cfg(feature = "all")]
     let id = u64::from(mcu::receive());
@@ -31,14 +31,14 @@ pub(crate) fn run() {
         #[cfg(feature = "all")]
         Request::InitAck { id },
         Request::Init {
-            version: if cfg!(feature = "frames") { Version::OWN } else { Version::V1_1 },
+            version: if cfg!(feature = "binary") { Version::BINARY } else { Version::V1_1 },
         },
         Request::Maxes,
         Request::AppNum,
         Request::UniverseSize,
         Request::KvsName,
         Request::Put { place: own, key, value },
-        Request::Fence { group: Group::World, tag: None },
+        Request::Fence { group: FenceGroup::World, tag: None },
         Request::Get { place: own, key, wait: false },
         #[cfg(feature = "all")]
         Request::Publish { service: key, port: value },
@@ -72,15 +72,15 @@ enum Failed {
 #[inline(never)]
 fn ask(client: &mut Own, request: &Request<'_>) -> Result<(), Failed> {
     let mut line = [0; PMI1_LINE];
-    let (_, len) = client.say(request, &mut line).map_err(|unwritten| match unwritten {
-        Unwritten::Full(_) => Failed::Full,
-        Unwritten::Misuse(_) => Failed::Misuse,
+    let (_, len) = client.send(request, &mut line).map_err(|unwritten| match unwritten {
+        WriteError::Full(_) => Failed::Full,
+        WriteError::Misuse(_) => Failed::Misuse,
     })?;
     mcu::send(line.get(..len).unwrap_or(b""));
     while !client.is_finished() {
         let input = [mcu::receive()];
         client.handle_input(Instant::ZERO, &input).map_err(|_| Failed::Peer)?;
-        if let Some(Event::Reply { reply, .. }) = client.poll_event() {
+        if let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() {
             let is_fine = reply.code.is_success() || reply.answer == Answer::Missing;
             show(reply.answer);
             return if is_fine { Ok(()) } else { Err(Failed::Refused) };

@@ -3,8 +3,8 @@
 use pmi_core::ids::{KvsName, Rank};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Exchange, Job, JobSpec, Member, Peer, Server, Session, Storage};
-use pmi_core::store::{Arena, Place};
+use pmi_core::server::{Job, JobSpec, Member, Peer, PendingReply, Server, Session, Storage};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Instant;
 
 use crate::mcu::{self, Lent};
@@ -12,8 +12,8 @@ use crate::mcu::{self, Lent};
 struct Board;
 
 type Inbox = heapless::Vec<u8, PMI1_LINE>;
-type Exchanges = [Option<Exchange>; 1];
-type Store = Arena<&'static mut [Place], &'static mut [u8]>;
+type Exchanges = [Option<PendingReply>; 1];
+type Store = Arena<&'static mut [ArenaCell], &'static mut [u8]>;
 type Table = &'static mut [Member];
 // They grow, since a table of places would have to stand in flash.
 type Sessions = heapless::Vec<Option<Session<Inbox, Exchanges>>, RANKS>;
@@ -33,7 +33,7 @@ const RANKS: usize = 8;
 static SESSIONS: Lent<Sessions> = Lent::new(Sessions::new());
 static JOBS: Lent<Jobs> = Lent::new(Jobs::new());
 static MEMBERS: Lent<[Member; RANKS]> = Lent::new([const { Member::new(0, 0) }; RANKS]);
-static PLACES: Lent<[Place; 32]> = Lent::new([Place::FREE; 32]);
+static PLACES: Lent<[ArenaCell; 32]> = Lent::new([ArenaCell::FREE; 32]);
 static BYTES: Lent<[u8; 4096]> = Lent::new([0; 4096]);
 static SCRATCH: Lent<[u8; PMI1_LINE]> = Lent::new([0; PMI1_LINE]);
 

@@ -1,7 +1,7 @@
 //! A client over smoltcp: Ethernet, ARP, IPv4, TCP, one socket. Cards of up to 200 bytes.
 
 use pmi_core::client::FixedBuffer;
-use pmi_core::command::{Group, Place, Reply, Request, Text, Version};
+use pmi_core::command::{FenceGroup, Place, Reply, Request, Text, Version};
 use pmi_smoltcp::{ConnBuffer, ConnectionError, DialState, TcpClient, core_time};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
@@ -35,7 +35,7 @@ pub(crate) fn run() -> Result<(), ConnectionError> {
         Request::Init { version: Version::V1_1 },
         Request::KvsName,
         Request::Put { place: own, key, value },
-        Request::Fence { group: Group::World, tag: None },
+        Request::Fence { group: FenceGroup::World, tag: None },
         Request::Get { place: own, key, wait: false },
         Request::Finalize,
     ] {

@@ -184,7 +184,7 @@ impl Run {
         let Some(listener) = &self.listener else { return Ok(()) };
         let room = 2 * self.ranks.len();
         if let Some(link) = door::caller(listener)?.filter(|_| self.talks.len() < room) {
-            let peer = Peer::Caller { job: self.job, deadline: None, challenge: None };
+            let peer = Peer::Unidentified { job: self.job, deadline: None, challenge: None };
             self.open(peer, None, link)?;
         }
         Ok(())

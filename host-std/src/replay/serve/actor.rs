@@ -173,7 +173,7 @@ impl<'a> Actor<'a> {
         }
         let answer = put.map_or(read.answer, |value| Answer::Value(value.as_slice().into()));
         let mut out = [0; 2 * REPLY_BYTES];
-        let dialect = Dialect::told_by(&question);
+        let dialect = Dialect::detect(&question);
         match dialect.write_reply(
             &Reply { tag, answer, ..read },
             message::word(&question),

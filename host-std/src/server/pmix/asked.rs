@@ -7,7 +7,7 @@ use crate::launch::order::Order;
 use crate::server::service::Service;
 use pmi_core::error::Code;
 use pmi_core::ids::{JobId, KvsName, Rank};
-use pmi_core::server::pmix::{ConnectionId, Question};
+use pmi_core::server::pmix::{ConnectionId, QueryItem};
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{List, Packer, Query, Request, Type};
 
@@ -72,7 +72,7 @@ impl Service {
     pub fn answer_pmix_query(
         &mut self,
         (connection, pending): (ConnectionId, usize),
-        own: impl Fn(&Question<'_>, &mut Packer<'_>) -> Result<(), Status>,
+        own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
     ) {
         // It may have hung up meanwhile.
         let _ = self.desk.pmix.answer_query(connection, pending, &self.server, own);

@@ -14,7 +14,7 @@ use crate::trace::Who;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, Rank};
-use pmi_core::server::pmix::{ConnectionId, Event, Pmix, Post, Tables};
+use pmi_core::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixTables, RankData};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use pmi_std::{BoundedBuf, Stream};
@@ -32,7 +32,7 @@ pub struct Desk {
     /// How many of them are open.
     links: usize,
     /// What connections had not told when they were closed.
-    events: VecDeque<Event>,
+    events: VecDeque<PmixEvent>,
     pub(super) credentials: Credentials,
     /// Who has not been let in, with the sockets at their ends; whoever waits longest comes first.
     strangers: VecDeque<(ConnectionId, Socket)>,
@@ -43,7 +43,7 @@ pub struct Desk {
 impl Desk {
     /// A desk without connections.
     pub fn new() -> Self {
-        let tables = Tables {
+        let tables = PmixTables {
             connections: Slab::new(CONNECTIONS_MAX),
             jobs: Slab::new(JOBS_MAX),
             collectives: Slab::new(COLLECTIVES_MAX),
@@ -75,7 +75,7 @@ impl Service {
     /// Errors: no room.
     pub fn add_pmix_job(&mut self, job: JobId, plan: &Plan) -> io::Result<()> {
         let info = facts::describe(plan, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let posts = (0..plan.ranks).map(|_| Post::default()).collect();
+        let posts = (0..plan.ranks).map(|_| RankData::default()).collect();
         self.desk.pmix.add_job(job, info, posts).map_err(io::Error::other)
     }
 
@@ -200,22 +200,24 @@ impl Service {
     pub(in crate::server) fn next_pmix_news(&mut self) -> Option<News> {
         let event = self.desk.events.pop_front().or_else(|| self.desk.pmix.poll_event())?;
         Some(match event {
-            Event::Dialled { connection, job, rank, user } => {
+            PmixEvent::AdmissionRequested { connection, job, rank, user } => {
                 News::PmixDialled { connection, job, rank: rank.0, user }
             }
-            Event::Aborted { job, rank, code, message } => {
+            PmixEvent::Aborted { job, rank, code, message } => {
                 let message = printable(message.as_bytes());
                 News::Failed { job, failure: Failure::Abort { rank: rank.0, code, message } }
             }
-            Event::Doubted { connection, status, why } => {
+            PmixEvent::AdmissionInvalid { connection, status, why } => {
                 let refused = self.refused(connection, nonsense(why, b""));
                 self.refuse_pmix(connection, status);
                 return refused.or_else(|| self.next_pmix_news());
             }
-            Event::Silent { job, rank, code, after } => {
+            PmixEvent::HeartbeatLost { job, rank, code, after } => {
                 News::PmixSilent { job, rank: rank.0, code, after }
             }
-            Event::Asked { connection, pending } => News::PmixAsked { connection, pending },
+            PmixEvent::HostRequest { connection, pending } => {
+                News::PmixAsked { connection, pending }
+            }
             _ => return None,
         })
     }

@@ -5,7 +5,7 @@ use crate::launch::process::Ending;
 use crate::server::service::Service;
 use crate::verdict::Phase;
 use pmi_core::ids::JobId;
-use pmi_core::server::pmix::News;
+use pmi_core::server::pmix::Notification;
 use pmi_core::wire::pmix::names::{Status, keys, range};
 use pmi_core::wire::pmix::{Packer, Proc, Type};
 
@@ -25,8 +25,8 @@ impl Service {
         let infos = 3 + u32::from(exit_code.is_some());
         // Libraries of a job that begins later have nothing to do with it.
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
-        let news = News { code, source, range, later, infos };
-        self.desk.pmix.tell(&news, &self.server, |to| {
+        let news = Notification { code, source, range, later, infos };
+        self.desk.pmix.notify_clients(&news, &self.server, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
             info(keys::PROC_TERM_STATUS, Type::STATUS, to).i32(code.0);
@@ -53,8 +53,8 @@ impl Service {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let source = Proc { nspace: name.as_bytes(), rank };
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
-        let news = News { code, source, range, later, infos: 2 };
-        self.desk.pmix.tell(&news, &self.server, |to| {
+        let news = Notification { code, source, range, later, infos: 2 };
+        self.desk.pmix.notify_clients(&news, &self.server, |to| {
             special(to);
             source.write(info(keys::EVENT_AFFECTED_PROC, Type::PROC, to));
         });
@@ -65,8 +65,8 @@ impl Service {
         let server = server_nspace(std::process::id());
         let source = Proc { nspace: server.as_bytes(), rank: 0 };
         let range = range::SESSION;
-        let news = News { code, source, range, later: Some(range), infos: 2 };
-        self.desk.pmix.tell(&news, &self.server, |to| {
+        let news = Notification { code, source, range, later: Some(range), infos: 2 };
+        self.desk.pmix.notify_clients(&news, &self.server, |to| {
             special(to);
             info(keys::NSPACE, Type::STRING, to).text(Some(name.as_bytes()));
         });

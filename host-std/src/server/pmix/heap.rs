@@ -2,7 +2,8 @@
 
 use crate::server::storage::Slab;
 use pmi_core::server::pmix::{
-    Block, Collective, Connection, Group, Happening, JobView, Memory, Pending, Post, Published,
+    CachedEvent, Connection, Namespace, OpenCollective, PendingRequest, PmixStorage, ProcessGroup,
+    PublishedValue, RankData, SharedBytes,
 };
 use pmi_std::BoundedBuf;
 use std::rc::Rc;
@@ -15,20 +16,20 @@ pub struct Heap;
 #[derive(Clone, Debug)]
 pub struct Shared(Rc<Box<[u8]>>);
 
-impl Memory for Heap {
+impl PmixStorage for Heap {
     type Block = Shared;
     type Inbox = BoundedBuf;
-    type Pendings = Slab<Pending<Shared>>;
-    type Connections = Slab<Connection<Shared, BoundedBuf, Slab<Pending<Shared>>>>;
-    type Posts = Vec<Post<Shared>>;
-    type Jobs = Slab<JobView<Shared, Vec<Post<Shared>>>>;
-    type Collectives = Slab<Collective<Shared>>;
-    type Names = Slab<Published<Shared>>;
-    type Events = Slab<Happening<Shared>>;
-    type Groups = Slab<Group<Shared>>;
+    type Pendings = Slab<PendingRequest<Shared>>;
+    type Connections = Slab<Connection<Shared, BoundedBuf, Slab<PendingRequest<Shared>>>>;
+    type Posts = Vec<RankData<Shared>>;
+    type Jobs = Slab<Namespace<Shared, Vec<RankData<Shared>>>>;
+    type Collectives = Slab<OpenCollective<Shared>>;
+    type Names = Slab<PublishedValue<Shared>>;
+    type Events = Slab<CachedEvent<Shared>>;
+    type Groups = Slab<ProcessGroup<Shared>>;
 }
 
-impl Block for Shared {
+impl SharedBytes for Shared {
     fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self> {
         let mut bytes = vec![0; len].into_boxed_slice();
         fill(&mut bytes);

@@ -1,7 +1,7 @@
 //! The calls that both generations have.
 
 use embedded_io_async::{Read, Write};
-use pmi_core::command::{Group, Maxes, Place, Request, Spawn, Text};
+use pmi_core::command::{FenceGroup, Maxes, Place, Request, Spawn, Text};
 use pmi_core::error::Full;
 use pmi_core::ids::KvsName;
 use pmi_core::storage::Buffer;
@@ -115,7 +115,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// Wire: `cmd=barrier_in\n`, `cmd=kvs-fence;`. Hydra answers the latter at once and has the
     /// gets behind it wait instead.
     pub async fn fence(&mut self) -> CallResult<(), IO> {
-        self.ask_done(&Request::Fence { group: Group::World, tag: None }).await
+        self.ask_done(&Request::Fence { group: FenceGroup::World, tag: None }).await
     }
 
     /// Waits until every rank of `group` is here, with the same `tag`.
@@ -126,7 +126,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// # Errors
     ///
     /// [`CallError::Misuse`] in every version but PMI-1.2.
-    pub async fn fence_group(&mut self, group: Group<'_>, tag: u32) -> CallResult<(), IO> {
+    pub async fn fence_group(&mut self, group: FenceGroup<'_>, tag: u32) -> CallResult<(), IO> {
         self.ask_done(&Request::Fence { group, tag: Some(tag) }).await
     }
 
@@ -190,7 +190,8 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         if scratch.len() < SPAWNED_BYTES {
             return Err(CallError::Full(Full { needed: SPAWNED_BYTES }).into());
         }
-        let (_, len) = self.client.say(&Request::Spawn(spawn), scratch).map_err(CallError::from)?;
+        let (_, len) =
+            self.client.send(&Request::Spawn(spawn), scratch).map_err(CallError::from)?;
         self.write(scratch.get(..len).unwrap_or(b"")).await?;
         let mut result = Err(ReplyError::Unanswered);
         self.recv_reply(&mut |reply| result = spawned(reply, scratch)).await?;

@@ -10,7 +10,7 @@ use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, Place as Cell};
+use pmi_core::store::{Arena, ArenaCell as Cell};
 use pmi_core::time::Instant;
 
 type Message = heapless::Vec<u8, MESSAGE_BYTES>;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use pmi_core::ids::{JobId, KvsName};
 use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::{Duration, Instant as CoreInstant};
 use pmi_smoltcp::{Acceptor, AcceptorEvent, ConnBuffer, core_time};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
@@ -162,7 +162,7 @@ pub(crate) fn server_at() -> IpEndpoint {
 }
 
 pub(crate) type Inbox = ConnBuffer<2048>;
-pub(crate) type Store = Arena<[Place; 32], [u8; 4096]>;
+pub(crate) type Store = Arena<[ArenaCell; 32], [u8; 4096]>;
 
 /// What a board with eight callers lends.
 pub(crate) type Board = Arrays<Inbox, Store, Vec<Member>, 8, 1, 1>;
@@ -178,7 +178,7 @@ pub(crate) struct Office {
 
 impl Office {
     pub(crate) fn new(net: &mut Net, members: Vec<Member>) -> Self {
-        let store = || Arena::new([Place::FREE; 32], [0; 4096]);
+        let store = || Arena::new([ArenaCell::FREE; 32], [0; 4096]);
         let mut server = Server::new([const { None }; 8], [const { None }; 1], store());
         let name = KvsName::new(b"kvs_0").unwrap();
         let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
@@ -190,7 +190,7 @@ impl Office {
     }
 
     pub(crate) fn turn(&mut self, net: &mut Net) {
-        let peer = Peer::Caller { job: self.job, deadline: None, challenge: None };
+        let peer = Peer::Unidentified { job: self.job, deadline: None, challenge: None };
         let (now, notices) = (net.now(), &mut self.notices);
         let told = |notice| notices.push(notice);
         self.acceptor.poll(now, &mut net.sockets, &mut self.server, &mut [0; 4096], || peer, told);

@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use pmi_core::client::pmix::{
-    Client, Datum, Event, Identity, JobInfo, Memory, Object, Request, Scope, State,
+    Datum, JobInfo, Object, PmixBuffers, PmixClient, PmixClientEvent, PmixRequest, PmixState,
+    ProcIdentity, Scope,
 };
 use pmi_core::error::Full;
 use pmi_core::ids::KvsName;
@@ -25,7 +26,7 @@ use crate::stream::again;
 #[derive(Debug)]
 pub struct Pmix {
     stream: TcpStream,
-    client: Client<BoundedBuf, 1>,
+    client: PmixClient<BoundedBuf, 1>,
     /// Input that the machine has not consumed.
     unheard: Vec<u8>,
     /// Committed data of processes, packed, as received since the last fence.
@@ -49,7 +50,7 @@ pub enum Within {
 impl Pmix {
     pub(super) fn open(environment: &Environment) -> Result<Self, ConnectError> {
         let Environment { nspace, rank, address, security, format } = environment;
-        let identity = Identity {
+        let identity = ProcIdentity {
             nspace: KvsName::new(nspace.as_bytes()).map_err(CallError::Misuse)?,
             rank: *rank,
             credential: (*security == Security::Native).then(|| Credential {
@@ -63,16 +64,16 @@ impl Pmix {
         // Every message waits for its answer, so nothing is gained by holding one back.
         stream.set_nodelay(true).map_err(dial)?;
         let lent = || BoundedBuf::new(MESSAGE_BYTES_MAX);
-        let memory = Memory { said: lent(), heard: lent(), posts: lent(), job: lent() };
+        let memory = PmixBuffers { request: lent(), response: lent(), puts: lent(), job: lent() };
         let mut pmix = Self {
             stream,
-            client: Client::new(identity, memory),
+            client: PmixClient::new(identity, memory),
             unheard: Vec::new(),
             received: BTreeMap::new(),
             size: 0,
             message: vec![0; READ_BYTES],
         };
-        pmix.call(&Request::Init)?;
+        pmix.call(&PmixRequest::Init)?;
         pmix.size = pmix.client.job_info().size().unwrap_or(1);
         Ok(pmix)
     }
@@ -113,7 +114,7 @@ impl Pmix {
     ///
     /// [`CallError`], here and below.
     pub fn commit(&mut self) -> Result<(), CallError> {
-        self.call(&Request::Commit)
+        self.call(&PmixRequest::Commit)
     }
 
     /// Waits for every process of the job; what they have committed can be read then. Wire: FENCENB.
@@ -131,7 +132,7 @@ impl Pmix {
         timeout: Option<Duration>,
     ) -> Result<(), CallError> {
         self.received.clear();
-        self.call(&Request::Fence { procs, collect, timeout_s: timeout.map(whole_seconds) })
+        self.call(&PmixRequest::Fence { procs, collect, timeout_s: timeout.map(whole_seconds) })
     }
 
     /// Reads a value that a process of the job has committed, or that the launcher provides for it;
@@ -160,7 +161,7 @@ impl Pmix {
                 Within::Time(time) if !immediate => Some(whole_seconds(time)),
                 _ => None,
             };
-            match self.call(&Request::Get { of, key: Some(key), immediate, timeout_s }) {
+            match self.call(&PmixRequest::Get { of, key: Some(key), immediate, timeout_s }) {
                 Err(CallError::Refused { status: Status::NOT_FOUND, .. }) => return Ok(None),
                 done => done?,
             }
@@ -171,13 +172,13 @@ impl Pmix {
     /// Finalizes the session and waits for the reply. Wire: FINALIZE.
     /// Spec: PMIx Standard, `PMIx_Finalize`.
     pub fn finalize(mut self) -> Result<(), CallError> {
-        self.call(&Request::Finalize)
+        self.call(&PmixRequest::Finalize)
     }
 
     /// Terminates the whole job with an exit code and a message. Wire: ABORT.
     /// Spec: PMIx Standard, `PMIx_Abort`.
     pub fn abort(mut self, code: i32, message: &str) -> Result<(), CallError> {
-        self.call(&Request::Abort { code, message: message.as_bytes() })
+        self.call(&PmixRequest::Abort { code, message: message.as_bytes() })
     }
 
     fn format(&self) -> Format {
@@ -196,10 +197,10 @@ impl Pmix {
     }
 
     /// Asks one question and waits for its answer.
-    fn call(&mut self, request: &Request<'_>) -> Result<(), CallError> {
+    fn call(&mut self, request: &PmixRequest<'_>) -> Result<(), CallError> {
         self.client.start(request)?;
         let is_reserved =
-            matches!(request, Request::Get { key: Some(key), .. } if keys::is_reserved(key));
+            matches!(request, PmixRequest::Get { key: Some(key), .. } if keys::is_reserved(key));
         loop {
             self.transmit()?;
             while !self.unheard.is_empty() {
@@ -214,7 +215,7 @@ impl Pmix {
             if let Some(done) = self.take_up(is_reserved) {
                 return done;
             }
-            if self.client.state() == State::Ended {
+            if self.client.state() == PmixState::Ended {
                 return Ok(());
             }
             self.read()?;
@@ -236,7 +237,7 @@ impl Pmix {
         match again(|| self.stream.read(&mut piece)) {
             Ok(0) => self.client.handle_end(NOW)?,
             // A server that ends the process it was asked to end may not answer first.
-            Err(_) if matches!(self.client.state(), State::Aborting { .. }) => {
+            Err(_) if matches!(self.client.state(), PmixState::Aborting { .. }) => {
                 self.client.handle_end(NOW)?;
             }
             Ok(len) => self.unheard.extend_from_slice(piece.get(..len).unwrap_or(b"")),
@@ -248,7 +249,8 @@ impl Pmix {
     /// Keeps what an answer has brought; `None` if there is none yet.
     fn take_up(&mut self, is_reserved: bool) -> Option<Result<(), CallError>> {
         let own = self.client.identity().nspace.clone();
-        let Event::Reply { command, status, answer, .. } = self.client.poll_event()? else {
+        let PmixClientEvent::Reply { command, status, answer, .. } = self.client.poll_event()?
+        else {
             return None;
         };
         for Object { of, kvals } in answer.objects() {

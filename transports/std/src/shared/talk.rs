@@ -7,12 +7,12 @@
 use std::io::{self, Read, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use pmi_core::client::{Client, Event, Ticket};
+use pmi_core::client::{Client, ClientEvent, Ticket};
 use pmi_core::command::Request;
 use pmi_core::error::{Full, Misuse, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
-use pmi_core::wire::Unwritten;
+use pmi_core::wire::WriteError;
 use pmi_link::CallError;
 use pmi_link::heap::BoundedBuf;
 
@@ -77,9 +77,9 @@ impl Wire {
         let mut message = vec![0; MESSAGE_BYTES];
         let (ticket, len) = self.begin(|client| {
             loop {
-                match client.say(request, &mut message) {
-                    Err(Unwritten::Full(Full { needed })) => message.resize(needed, 0),
-                    Err(Unwritten::Misuse(misuse)) => return Err(misuse),
+                match client.send(request, &mut message) {
+                    Err(WriteError::Full(Full { needed })) => message.resize(needed, 0),
+                    Err(WriteError::Misuse(misuse)) => return Err(misuse),
                     Ok(said) => return Ok(said),
                 }
             }
@@ -180,7 +180,7 @@ impl Talk {
                     return;
                 }
             }
-            if let Some(Event::Reply { ticket, reply }) = self.client.poll_event() {
+            if let Some(ClientEvent::Reply { ticket, reply }) = self.client.poll_event() {
                 self.heard.push((ticket, Heard::new(&reply)));
             }
         }

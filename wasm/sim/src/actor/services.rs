@@ -4,38 +4,38 @@ use super::speaker::SLOTS;
 use crate::note::Said;
 use crate::scenario::Ask;
 use crate::storage::Bytes;
-use pmi_core::client::pmix::{Answer, Client, Request, Ticket};
+use pmi_core::client::pmix::{PmixAnswer, PmixClient, PmixRequest, PmixTicket};
 use pmi_core::error::Misuse;
 use pmi_core::wire::pmix::names::Status;
 use pmi_core::wire::pmix::{Proc, WILDCARD};
 
 /// Starts a question, if it is one of these.
 pub(super) fn start(
-    client: &mut Client<Bytes, SLOTS>,
+    client: &mut PmixClient<Bytes, SLOTS>,
     ask: &Ask,
-) -> Option<Result<Ticket, Misuse>> {
+) -> Option<Result<PmixTicket, Misuse>> {
     let own = client.identity().nspace.clone();
     Some(match ask {
         Ask::Publish { service, port } => {
-            client.start(&Request::Publish { key: service, text: port })
+            client.start(&PmixRequest::Publish { key: service, text: port })
         }
         Ask::Lookup { service, wait, .. } => {
-            client.start(&Request::Lookup { key: service, wait: *wait, timeout_s: None })
+            client.start(&PmixRequest::Lookup { key: service, wait: *wait, timeout_s: None })
         }
-        Ask::Unpublish { service } => client.start(&Request::Unpublish { key: service }),
+        Ask::Unpublish { service } => client.start(&PmixRequest::Unpublish { key: service }),
         Ask::Spawn { preputs, .. } if !preputs.is_empty() => {
             Err(Misuse::NotSayable { what: "values for a job that is spawned in PMIx" })
         }
         Ask::Spawn { job, size, .. } => {
-            client.start(&Request::Spawn { command: job.as_bytes(), processes: *size })
+            client.start(&PmixRequest::Spawn { command: job.as_bytes(), processes: *size })
         }
         Ask::Connect { job } => {
             let procs = both(own.as_bytes(), job.as_bytes());
-            client.start(&Request::Connect { procs: &procs, timeout_s: None })
+            client.start(&PmixRequest::Connect { procs: &procs, timeout_s: None })
         }
         Ask::Disconnect { job } => {
             let procs = both(own.as_bytes(), job.as_bytes());
-            client.start(&Request::Disconnect { procs: &procs, timeout_s: None })
+            client.start(&PmixRequest::Disconnect { procs: &procs, timeout_s: None })
         }
         _ => return None,
     })
@@ -47,7 +47,7 @@ fn both<'a>(own: &'a [u8], other: &'a [u8]) -> [Proc<'a>; 2] {
 }
 
 /// What the answer says.
-pub(super) fn said(ask: &Ask, status: Status, answer: &Answer<'_>) -> Said {
+pub(super) fn said(ask: &Ask, status: Status, answer: &PmixAnswer<'_>) -> Said {
     match ask {
         Ask::Lookup { .. } => match answer.published().next() {
             Some(published) => Said::Text(published.value.text().unwrap_or_default().into()),

@@ -4,7 +4,7 @@ use super::{Waiting, services};
 use crate::note::{Got, Said};
 use crate::scenario::{Ask, Dialect, Group, Home, PMIX, Scenario};
 use crate::storage::{Bytes, Meter};
-use pmi_core::client::pmix::{Datum, Identity, Memory, Object, Request};
+use pmi_core::client::pmix::{Datum, Object, PmixBuffers, PmixRequest, ProcIdentity};
 use pmi_core::client::{self, BUFFER_BYTES, Client, State, pmix};
 use pmi_core::error::{Full, Misuse, PeerError};
 use pmi_core::ids::KvsName;
@@ -18,14 +18,14 @@ use pmi_core::wire::pmix::{Family, Format, Proc, ranks};
 #[derive(Debug)]
 pub(super) enum Speaker {
     Pmi(Box<Client<Bytes, SLOTS>>),
-    Pmix(Box<pmix::Client<Bytes, SLOTS>>),
+    Pmix(Box<pmix::PmixClient<Bytes, SLOTS>>),
 }
 
 /// Tells questions of one client apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Pmi(client::Ticket),
-    Pmix(pmix::Ticket),
+    Pmix(pmix::PmixTicket),
 }
 
 impl Speaker {
@@ -39,19 +39,19 @@ impl Speaker {
         let name = scenario.all_jobs().nth(home.job).map(|job| job.name).unwrap_or_default();
         // Libraries of several releases meet in one job, and what one has packed the other unpacks.
         let family = if home.own(rank).is_multiple_of(2) { Family::Flex } else { Family::Fixed };
-        let identity = Identity {
+        let identity = ProcIdentity {
             nspace: KvsName::new(name.as_bytes()).expect("names were checked with the scenario"),
             rank: home.own(rank),
             credential: Some(Credential { user: 0, group: 0 }),
             format: Format { family, is_described: false },
         };
-        let memory = Memory {
-            said: bytes(PMIX_BYTES),
-            heard: bytes(PMIX_BYTES),
-            posts: bytes(PMIX_BYTES),
+        let memory = PmixBuffers {
+            request: bytes(PMIX_BYTES),
+            response: bytes(PMIX_BYTES),
+            puts: bytes(PMIX_BYTES),
             job: bytes(PMIX_BYTES),
         };
-        Self::Pmix(Box::new(pmix::Client::new(identity, memory)))
+        Self::Pmix(Box::new(pmix::PmixClient::new(identity, memory)))
     }
 
     /// Starts an exchange; some bytes may have to be said before all that comes later.
@@ -73,23 +73,25 @@ impl Speaker {
         let unsayable =
             Err(Misuse::NotSayable { what: "this in PMIx, as far as the simulator goes" });
         let started = match ask {
-            Ask::JoinPmix => client.start(&Request::Init),
-            Ask::Commit => client.start(&Request::Commit),
+            Ask::JoinPmix => client.start(&PmixRequest::Init),
+            Ask::Commit => client.start(&PmixRequest::Commit),
             Ask::Fence { group: Group::Job, tag: None } => {
-                client.start(&Request::Fence { procs: &[], collect: true, timeout_s: None })
+                client.start(&PmixRequest::Fence { procs: &[], collect: true, timeout_s: None })
             }
             Ask::Fence { group: Group::Ranks(ranks, _), tag: None } => {
                 let procs: Vec<Proc<'_>> = ranks.iter().map(|rank| proc(*rank)).collect();
-                client.start(&Request::Fence { procs: &procs, collect: true, timeout_s: None })
+                client.start(&PmixRequest::Fence { procs: &procs, collect: true, timeout_s: None })
             }
-            Ask::GetOf { rank, key, now, .. } => client.start(&Request::Get {
+            Ask::GetOf { rank, key, now, .. } => client.start(&PmixRequest::Get {
                 of: proc(rank.unwrap_or(ranks::UNDEF)),
                 key: Some(key),
                 immediate: *now,
                 timeout_s: None,
             }),
-            Ask::Finalize => client.start(&Request::Finalize),
-            Ask::Abort { code, message } => client.start(&Request::Abort { code: *code, message }),
+            Ask::Finalize => client.start(&PmixRequest::Finalize),
+            Ask::Abort { code, message } => {
+                client.start(&PmixRequest::Abort { code: *code, message })
+            }
             other => match services::start(client, other) {
                 Some(started) => started,
                 None => return unsayable,
@@ -115,7 +117,7 @@ impl Speaker {
         };
         let needed = "the server has told about the job";
         let said = match client.state() {
-            pmix::State::Open { .. } => said,
+            pmix::PmixState::Open { .. } => said,
             _ => Err(Misuse::WrongState { needed }),
         };
         Some(said.map(|said| Got { code: 0, said }))
@@ -170,14 +172,14 @@ impl Speaker {
     pub(super) fn hear(&mut self, waiting: &[Waiting]) -> Option<(Token, Got)> {
         match self {
             Self::Pmi(client) => match client.poll_event()? {
-                client::Event::Reply { ticket, reply } => {
+                client::ClientEvent::Reply { ticket, reply } => {
                     Some((Token::Pmi(ticket), Got::new(&reply)))
                 }
                 _ => None,
             },
             Self::Pmix(_) if !PMIX => None,
             Self::Pmix(client) => match client.poll_event()? {
-                pmix::Event::Reply { ticket, status, answer, .. } => {
+                pmix::PmixClientEvent::Reply { ticket, status, answer, .. } => {
                     let token = Token::Pmix(ticket);
                     let asked = waiting.iter().find(|waiting| waiting.ticket == token);
                     let said = match asked.map(|waiting| &waiting.ask) {
@@ -214,7 +216,7 @@ fn found(mut object: Object<'_>, rank: Option<u32>, key: &[u8]) -> Option<Vec<u8
 }
 
 /// What the description of the job says of the client under `key`.
-fn told(client: &pmix::Client<Bytes, SLOTS>, key: &[u8]) -> Said {
+fn told(client: &pmix::PmixClient<Bytes, SLOTS>, key: &[u8]) -> Said {
     let number = client.known(client.identity().rank, key).and_then(|value| value.number());
     number.map_or(Said::Missing, Said::Number)
 }
@@ -236,15 +238,15 @@ const fn pmi_name(state: State) -> &'static str {
 }
 
 /// The name of a state of the client of PMIx.
-const fn pmix_name(state: pmix::State) -> &'static str {
+const fn pmix_name(state: pmix::PmixState) -> &'static str {
     match state {
-        pmix::State::Fresh => "fresh",
-        pmix::State::Greeting => "greeting",
-        pmix::State::Open { .. } => "open",
-        pmix::State::Finalizing { .. } => "finalizing",
-        pmix::State::Aborting { .. } => "aborting",
-        pmix::State::Ended => "ended",
-        pmix::State::Failed(_) => "failed",
+        pmix::PmixState::Fresh => "fresh",
+        pmix::PmixState::Greeting => "greeting",
+        pmix::PmixState::Open { .. } => "open",
+        pmix::PmixState::Finalizing { .. } => "finalizing",
+        pmix::PmixState::Aborting { .. } => "aborting",
+        pmix::PmixState::Ended => "ended",
+        pmix::PmixState::Failed(_) => "failed",
         _ => "joining",
     }
 }

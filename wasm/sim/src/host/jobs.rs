@@ -8,7 +8,7 @@ use crate::storage::{Metered, MeteredPmix};
 use pmi_core::command::{Spawn, Text};
 use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, KvsName, Rank, SessionId};
-use pmi_core::server::pmix::{ConnectionId, Pmix, Post};
+use pmi_core::server::pmix::{ConnectionId, Pmix, RankData};
 use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_core::wire::pmix::{App, List, Type};
@@ -121,7 +121,7 @@ impl Jobs {
         }
         if PMIX {
             let info = describe(&self.scenario, plan).ok_or(Misuse::NoRoom { what: "job" })?;
-            pmix.add_job(job, info, (0..plan.size).map(|_| Post::default()).collect())?;
+            pmix.add_job(job, info, (0..plan.size).map(|_| RankData::default()).collect())?;
         }
         self.ids[at] = Some(job);
         Ok(job)

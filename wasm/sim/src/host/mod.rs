@@ -19,7 +19,7 @@ use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::limits::{MESSAGE_BYTES, REPLY_BYTES};
 use pmi_core::server::pmix::{ConnectionId, Pmix};
 use pmi_core::server::{Event, Job, Member, Peer, Phase, Server};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Instant;
 use pmi_link::{PumpError, PumpState};
 
@@ -109,7 +109,7 @@ impl Host {
             false => Peer::Member { job, rank: own },
             true => {
                 let deadline = Some(instant(now + self.patience));
-                Peer::Caller { job, deadline, challenge: None }
+                Peer::Unidentified { job, deadline, challenge: None }
             }
         };
         self.has_callers |= dials;
@@ -447,7 +447,7 @@ fn line(meter: &Meter) -> Line {
 
 fn store(bytes: usize) -> Store {
     // A place for every record of the size that a job of MPI makes at least.
-    Arena::new(vec![Place::FREE; bytes.div_ceil(16)], vec![0; bytes])
+    Arena::new(vec![ArenaCell::FREE; bytes.div_ceil(16)], vec![0; bytes])
 }
 
 fn instant(now: u64) -> Instant {

@@ -6,14 +6,14 @@ use crate::note::{Failure, Note};
 use crate::scenario::{JobPlan, PMIX, Scenario};
 use crate::storage::{Bytes, Meter, MeteredPmix, Shared, Table};
 use pmi_core::ids::{JobId, Rank};
-use pmi_core::server::pmix::{Block, ConnectionId, Event, Pmix, Tables};
+use pmi_core::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixTables, SharedBytes};
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{Format, Packer, Request, Type};
 
 /// The memory of PMIx sessions of this scenario.
 pub(super) fn tables(scenario: &Scenario, meter: &Meter) -> Pmix<MeteredPmix> {
     let ranks = index(scenario.ranks);
-    Pmix::new(Tables {
+    Pmix::new(PmixTables {
         connections: Table::new(ranks, meter.clone()),
         jobs: Table::new(scenario.all_jobs().count(), meter.clone()),
         collectives: Table::new(ranks * EXCHANGES, meter.clone()),
@@ -68,9 +68,9 @@ impl Host {
     }
 
     /// Acts on what is told of a rank that speaks PMIx.
-    pub(super) fn pmix_event(&mut self, event: Event, now: u64, notes: &mut Vec<Note>) {
+    pub(super) fn pmix_event(&mut self, event: PmixEvent, now: u64, notes: &mut Vec<Note>) {
         match event {
-            Event::Dialled { connection, job, rank, .. } => {
+            PmixEvent::AdmissionRequested { connection, job, rank, .. } => {
                 // A host knows by the process at the other end who that is.
                 let own = self.dialled.get(&connection.0).copied();
                 let claimed = self.jobs.rank(job, rank);
@@ -81,11 +81,13 @@ impl Host {
                     self.pmix.refuse(connection, Status::INVALID_CRED);
                 }
             }
-            Event::Aborted { job, rank, code, .. } => {
+            PmixEvent::Aborted { job, rank, code, .. } => {
                 let named = self.jobs.rank(job, rank);
                 self.tell(named, Failure::Aborted(Some(code)), notes);
             }
-            Event::Asked { connection, pending } => self.take_request(connection, pending, now),
+            PmixEvent::HostRequest { connection, pending } => {
+                self.take_request(connection, pending, now)
+            }
             _ => {}
         }
     }

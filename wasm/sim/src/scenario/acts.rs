@@ -6,12 +6,13 @@ use crate::dice::Span;
 use pmi_core::client::pmix::Scope;
 use pmi_core::client::{Client, Ticket};
 use pmi_core::command::{
-    Argument, Group as CoreGroup, InfoList, Pair, Place, Program, Request, Spawn, Text, Version,
+    Argument, FenceGroup as CoreGroup, InfoList, Pair, Place, Program, Request, Spawn, Text,
+    Version,
 };
 use pmi_core::error::{Full, Misuse};
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::storage::Buffer;
-use pmi_core::wire::Unwritten;
+use pmi_core::wire::WriteError;
 use std::fmt;
 
 /// What a rank does next.
@@ -347,13 +348,13 @@ impl Ask {
         let spawn = Spawn::Given { programs: &[program], preputs: &pairs };
         let mut room = vec![0; MESSAGE_BYTES];
         loop {
-            match client.say(&Request::Spawn(spawn), &mut room) {
+            match client.send(&Request::Spawn(spawn), &mut room) {
                 Ok((ticket, len)) => {
                     room.truncate(len);
                     return Ok((ticket, room));
                 }
-                Err(Unwritten::Full(Full { needed })) => room.resize(needed, 0),
-                Err(Unwritten::Misuse(misuse)) => return Err(misuse),
+                Err(WriteError::Full(Full { needed })) => room.resize(needed, 0),
+                Err(WriteError::Misuse(misuse)) => return Err(misuse),
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::wire::pmix::names::range;
 use crate::wire::pmix::{App, List};
 
 /// Asks, and gives the tag and the body of the message.
-fn asked(client: &mut Client<Lent>, request: &Request<'_>) -> (u32, Vec<u8>) {
+fn asked(client: &mut PmixClient<Lent>, request: &PmixRequest<'_>) -> (u32, Vec<u8>) {
     let ticket = client.start(request).unwrap();
     let message = sent(client);
     let header = Header::read(&message).unwrap();
@@ -16,14 +16,14 @@ fn asked(client: &mut Client<Lent>, request: &Request<'_>) -> (u32, Vec<u8>) {
 
 /// Hears an answer of status 0 with this behind it, and looks at it.
 fn answered<T>(
-    client: &mut Client<Lent>,
+    client: &mut PmixClient<Lent>,
     tag: u32,
     body: &[u8],
-    look: impl FnOnce(Answer<'_>) -> T,
+    look: impl FnOnce(PmixAnswer<'_>) -> T,
 ) -> T {
     hear(client, &message(tag, body));
     match client.poll_event() {
-        Some(Event::Reply { status: Status::SUCCESS, answer, .. }) => look(answer),
+        Some(PmixClientEvent::Reply { status: Status::SUCCESS, answer, .. }) => look(answer),
         other => panic!("{other:?}"),
     }
 }
@@ -36,7 +36,7 @@ fn yes(format: Format, more: impl Fn(&mut Packer<'_>)) -> Vec<u8> {
 }
 
 /// However the answer to `request` is cut, it is a status alone or none at all.
-fn is_nothing_when_cut(format: Format, request: &Request<'_>, body: &[u8]) {
+fn is_nothing_when_cut(format: Format, request: &PmixRequest<'_>, body: &[u8]) {
     let status_bytes = yes(format, |_| {}).len();
     for len in (0..body.len()).filter(|len| *len != status_bytes) {
         let mut client = open(format);
@@ -50,7 +50,8 @@ fn is_nothing_when_cut(format: Format, request: &Request<'_>, body: &[u8]) {
 fn a_name_is_published_found_and_taken_back() {
     for format in FORMATS {
         let mut client = open(format);
-        let (tag, body) = asked(&mut client, &Request::Publish { key: b"ocean", text: b"port 7" });
+        let (tag, body) =
+            asked(&mut client, &PmixRequest::Publish { key: b"ocean", text: b"port 7" });
         let Ok(Heard::Publish { user: 0, infos }) = Heard::read(Unpacker::new(&body, format))
         else {
             panic!("a publish")
@@ -61,7 +62,7 @@ fn a_name_is_published_found_and_taken_back() {
             assert!(answer.published().next().is_none() && answer.objects().next().is_none());
         });
 
-        let lookup = Request::Lookup { key: b"ocean", wait: true, timeout_s: Some(4) };
+        let lookup = PmixRequest::Lookup { key: b"ocean", wait: true, timeout_s: Some(4) };
         let (tag, body) = asked(&mut client, &lookup);
         let Ok(Heard::Lookup(wanted)) = Heard::read(Unpacker::new(&body, format)) else {
             panic!("a lookup")
@@ -83,16 +84,16 @@ fn a_name_is_published_found_and_taken_back() {
         });
         is_nothing_when_cut(format, &lookup, &found);
 
-        let now = Request::Lookup { key: b"sea", wait: false, timeout_s: None };
+        let now = PmixRequest::Lookup { key: b"sea", wait: false, timeout_s: None };
         let (tag, body) = asked(&mut client, &now);
         let Ok(Heard::Lookup(wanted)) = Heard::read(Unpacker::new(&body, format)) else {
             panic!("a lookup")
         };
         assert!(wanted.infos.is_empty());
         hear(&mut client, &status(format, tag, Status::NOT_FOUND));
-        assert_eq!(reply(&mut client), (Ticket(tag), Status::NOT_FOUND, Vec::new()));
+        assert_eq!(reply(&mut client), (PmixTicket(tag), Status::NOT_FOUND, Vec::new()));
 
-        let (_, body) = asked(&mut client, &Request::Unpublish { key: b"ocean" });
+        let (_, body) = asked(&mut client, &PmixRequest::Unpublish { key: b"ocean" });
         let Ok(Heard::Unpublish(wanted)) = Heard::read(Unpacker::new(&body, format)) else {
             panic!("an unpublish")
         };
@@ -104,7 +105,7 @@ fn a_name_is_published_found_and_taken_back() {
 fn a_program_is_spawned_and_jobs_are_connected() {
     for format in FORMATS {
         let mut client = open(format);
-        let spawn = Request::Spawn { command: b"./kids", processes: 3 };
+        let spawn = PmixRequest::Spawn { command: b"./kids", processes: 3 };
         let (tag, body) = asked(&mut client, &spawn);
         let Ok(Heard::Spawn { infos, apps }) = Heard::read(Unpacker::new(&body, format)) else {
             panic!("a spawn")
@@ -125,7 +126,7 @@ fn a_program_is_spawned_and_jobs_are_connected() {
 
         let procs = [b"", &b"job-2"[..]].map(|nspace| Proc { nspace, rank: WILDCARD });
         let listed = [NSPACE, b"job-2"].map(|nspace| Proc { nspace, rank: WILDCARD });
-        let connect = Request::Connect { procs: &procs, timeout_s: None };
+        let connect = PmixRequest::Connect { procs: &procs, timeout_s: None };
         let (tag, body) = asked(&mut client, &connect);
         let Ok(Heard::Connect(with)) = Heard::read(Unpacker::new(&body, format)) else {
             panic!("a connect")
@@ -140,7 +141,7 @@ fn a_program_is_spawned_and_jobs_are_connected() {
         });
         is_nothing_when_cut(format, &connect, &told);
 
-        let disconnect = Request::Disconnect { procs: &procs, timeout_s: Some(1) };
+        let disconnect = PmixRequest::Disconnect { procs: &procs, timeout_s: Some(1) };
         let (_, body) = asked(&mut client, &disconnect);
         let Ok(Heard::Disconnect(from)) = Heard::read(Unpacker::new(&body, format)) else {
             panic!("a disconnect")
@@ -171,7 +172,7 @@ fn whoever_wants_to_be_told_of_events_finds_them_between_answers() {
         // Nobody has asked for it, so it is not kept.
         hear(&mut client, &event(format, -101, b"early"));
         assert!(client.poll_event().is_none());
-        let (tag, body) = asked(&mut client, &Request::Register { code: Some(Status(-101)) });
+        let (tag, body) = asked(&mut client, &PmixRequest::Register { code: Some(Status(-101)) });
         let Ok(Heard::RegisterEvents { codes, infos }) = Heard::read(Unpacker::new(&body, format))
         else {
             panic!("a registration")
@@ -190,12 +191,12 @@ fn whoever_wants_to_be_told_of_events_finds_them_between_answers() {
             let taken = client.handle_input(NOW, &rest[..rest.len().min(5)]).unwrap();
             rest = &rest[taken..];
             match client.poll_event() {
-                Some(Event::Happened { code, source, range: range::SESSION, infos }) => {
+                Some(PmixClientEvent::Happened { code, source, range: range::SESSION, infos }) => {
                     assert_eq!((source.nspace, source.rank), (&b"shop"[..], 1));
                     assert_eq!(infos.find(b"why").unwrap().text(), Some(&b"now"[..]));
                     heard.push(code);
                 }
-                Some(Event::Reply { ticket, status, .. }) => {
+                Some(PmixClientEvent::Reply { ticket, status, .. }) => {
                     assert_eq!(ticket.0, tag);
                     heard.push(status);
                 }
@@ -205,7 +206,7 @@ fn whoever_wants_to_be_told_of_events_finds_them_between_answers() {
         assert_eq!(heard, [Status(-101), Status::SUCCESS]);
 
         let code = Status(-7);
-        let (_, body) = asked(&mut client, &Request::Notify { code, range: range::NAMESPACE });
+        let (_, body) = asked(&mut client, &PmixRequest::Notify { code, range: range::NAMESPACE });
         let Ok(Heard::Notify { code: -7, range: range::NAMESPACE, infos }) =
             Heard::read(Unpacker::new(&body, format))
         else {
@@ -220,7 +221,7 @@ fn whoever_wants_to_be_told_of_events_finds_them_between_answers() {
 #[test]
 fn everything_that_happens_can_be_asked_for() {
     let mut client = open(Format::PLAIN);
-    let (_, body) = asked(&mut client, &Request::Register { code: None });
+    let (_, body) = asked(&mut client, &PmixRequest::Register { code: None });
     let Ok(Heard::RegisterEvents { codes, .. }) = Heard::read(Unpacker::new(&body, Format::PLAIN))
     else {
         panic!("a registration")
@@ -233,16 +234,16 @@ fn what_cannot_be_published_or_started_is_refused_before_anything_is_said() {
     let mut client = open(Format::PLAIN);
     let long = [b'k'; KEY_BYTES_MAX + 1];
     for request in [
-        Request::Publish { key: b"", text: b"x" },
-        Request::Publish { key: &long, text: b"x" },
-        Request::Publish { key: b"pmix.range", text: b"x" },
-        Request::Publish { key: b"k", text: b"a\0b" },
-        Request::Publish { key: b"k", text: &[b'x'; 1024] },
-        Request::Lookup { key: b"a\0b", wait: false, timeout_s: None },
-        Request::Unpublish { key: b"" },
-        Request::Spawn { command: b"", processes: 1 },
-        Request::Spawn { command: b"a\0b", processes: 1 },
-        Request::Spawn { command: b"a", processes: u32::MAX },
+        PmixRequest::Publish { key: b"", text: b"x" },
+        PmixRequest::Publish { key: &long, text: b"x" },
+        PmixRequest::Publish { key: b"pmix.range", text: b"x" },
+        PmixRequest::Publish { key: b"k", text: b"a\0b" },
+        PmixRequest::Publish { key: b"k", text: &[b'x'; 1024] },
+        PmixRequest::Lookup { key: b"a\0b", wait: false, timeout_s: None },
+        PmixRequest::Unpublish { key: b"" },
+        PmixRequest::Spawn { command: b"", processes: 1 },
+        PmixRequest::Spawn { command: b"a\0b", processes: 1 },
+        PmixRequest::Spawn { command: b"a", processes: u32::MAX },
     ] {
         let refused = client.start(&request);
         assert!(

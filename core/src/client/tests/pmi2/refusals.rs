@@ -73,7 +73,7 @@ fn an_answer_in_a_frame_is_bounded_by_the_buffer() {
         "cmd=info-getnodeattr-response;thrid=0x7ffe994a9a301234567890;rc=0;found=TRUE;value=";
     let answer = right(&format!("{body}{};", ";;".repeat(1024)));
     assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()));
-    let Some(Event::Reply { reply: Reply { answer: Answer::Value(text), .. }, .. }) =
+    let Some(ClientEvent::Reply { reply: Reply { answer: Answer::Value(text), .. }, .. }) =
         client.poll_event()
     else {
         panic!()
@@ -118,7 +118,7 @@ fn what_frames_do_not_have_is_refused_before_anything_is_kept() {
         Request::Maxes,
         Request::AppNum,
         Request::UniverseSize,
-        Request::Fence { group: Group::Node, tag: None },
+        Request::Fence { group: FenceGroup::Node, tag: None },
         fence(Some(1)),
         Request::Put { place: Place::Attributes, key: "k".into(), value: "v".into() },
         Request::Put {
@@ -162,7 +162,7 @@ fn offer(request: &Request<'_>, bytes: &[u8], piece_bytes: usize) {
                     piece = &[];
                 }
             }
-            if let Some(Event::Reply { reply, .. }) = client.poll_event() {
+            if let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() {
                 assert_eq!(reply.to, request.verb());
             }
         }

@@ -1,7 +1,7 @@
 //! Events: who is told of what, now and later.
 
 use super::*;
-use crate::server::pmix::News;
+use crate::server::pmix::Notification;
 use crate::wire::pmix::List;
 use crate::wire::pmix::header::TAG_EVENT;
 
@@ -237,7 +237,7 @@ fn too_much_at_once_is_refused() {
 fn the_owner_tells_of_what_it_knows() {
     let mut hall = Hall::new(2);
     hall.register(0, &[], &[]);
-    let news = |code, later| News {
+    let news = |code, later| Notification {
         code,
         source: Proc { nspace: NSPACE, rank: 1 },
         range: range::SESSION,
@@ -246,7 +246,7 @@ fn the_owner_tells_of_what_it_knows() {
     };
     for (code, later) in [(Status::PROC_TERM_WO_SYNC, Some(range::NAMESPACE)), (Status(-404), None)]
     {
-        hall.pmix.tell(&news(code, later), &hall.world.server, |to| {
+        hall.pmix.notify_clients(&news(code, later), &hall.world.server, |to| {
             one_proc(1, to.text(Some(keys::EVENT_AFFECTED_PROC)).u32(0));
         });
     }

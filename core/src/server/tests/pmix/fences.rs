@@ -128,7 +128,7 @@ impl Hall {
         let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
         let other = hall.world.server.add_job(spec, vec![Member::new(0, 0)], store()).unwrap();
         let info = packed(Format::PLAIN, &|to| describe(1, to));
-        let posts = vec![Post::default()];
+        let posts = vec![RankData::default()];
         hall.pmix.add_job(other, Block::from_slice(&info).unwrap(), posts).unwrap();
         let id = hall.open();
         hall.clients.push((id, Format::PLAIN));

@@ -2,7 +2,7 @@
 
 use super::events::{Said, one_proc, procs, write_infos, yes};
 use super::*;
-use crate::server::pmix::{Purpose, Wait};
+use crate::server::pmix::{CollectiveKind, PmixWait};
 use crate::wire::pmix::{Info, List};
 
 /// What a client reads in the answer to a construct.
@@ -195,7 +195,8 @@ fn a_group_is_made_of_leaders_and_of_those_that_they_add() {
     // Whom nobody has added does not come in.
     hall.construct(2, &[], &[]);
     (0..5).for_each(|client| assert_eq!(hall.answers(client), []));
-    let Some((_, Wait::Together { purpose: Purpose::Bootstrap, at })) = hall.pmix.waits().next()
+    let Some((_, PmixWait::Together { purpose: CollectiveKind::Bootstrap, at })) =
+        hall.pmix.waits().next()
     else {
         panic!("they wait together")
     };

@@ -1,20 +1,20 @@
 //! PMIx clients as lines in a test, beside PMI ranks of the same job.
 
-mod asking;
 mod events;
 mod fences;
 mod groups;
+mod host;
 mod limits;
-mod names;
+mod modex;
 mod opening;
-mod owner;
-mod posts;
+mod publish;
+mod query;
 mod waits;
 
 use super::*;
 use crate::server::pmix::{
-    Collective, Connection, ConnectionId, Event as PmixEvent, Group, Happening, JobView, Memory,
-    Pending, Pmix, Post, Published, Tables,
+    CachedEvent, Connection, ConnectionId, Namespace, OpenCollective, PendingRequest, Pmix,
+    PmixEvent, PmixStorage, PmixTables, ProcessGroup, PublishedValue, RankData,
 };
 use crate::time::Duration;
 use crate::wire::pmix::greeting::{Greeting, Kind, read_welcome};
@@ -28,20 +28,20 @@ use std::boxed::Box;
 struct Lent;
 
 type Block = heapless::Vec<u8, 1024>;
-type Pendings = [Option<Pending<Block>>; 8];
+type Pendings = [Option<PendingRequest<Block>>; 8];
 type Letters = heapless::Vec<u8, 2048>;
 
-impl Memory for Lent {
+impl PmixStorage for Lent {
     type Block = Block;
     type Inbox = Letters;
     type Pendings = Pendings;
     type Connections = Vec8<Connection<Block, Letters, Pendings>>;
-    type Posts = Vec<Post<Block>>;
-    type Jobs = Vec8<JobView<Block, Vec<Post<Block>>>>;
-    type Collectives = Vec8<Collective<Block>>;
-    type Names = Vec8<Published<Block>>;
-    type Events = Vec8<Happening<Block>>;
-    type Groups = Vec8<Group<Block>>;
+    type Posts = Vec<RankData<Block>>;
+    type Jobs = Vec8<Namespace<Block, Vec<RankData<Block>>>>;
+    type Collectives = Vec8<OpenCollective<Block>>;
+    type Names = Vec8<PublishedValue<Block>>;
+    type Events = Vec8<CachedEvent<Block>>;
+    type Groups = Vec8<ProcessGroup<Block>>;
 }
 
 type Vec8<T> = heapless::Vec<Option<T>, 8>;
@@ -81,7 +81,7 @@ impl Hall {
     /// Nobody is in yet; `info` is what clients are told about the job.
     fn described(size: u32, info: &[u8]) -> Self {
         let world = World::without_sessions(size, false);
-        let mut pmix = Box::new(Pmix::new(Tables {
+        let mut pmix = Box::new(Pmix::new(PmixTables {
             connections: Vec8::new(),
             jobs: Vec8::new(),
             collectives: Vec8::new(),
@@ -89,7 +89,7 @@ impl Hall {
             events: Vec8::new(),
             groups: Vec8::new(),
         }));
-        let posts = (0..size).map(|_| Post::default()).collect();
+        let posts = (0..size).map(|_| RankData::default()).collect();
         pmix.add_job(world.job, Block::from_slice(info).unwrap(), posts).unwrap();
         Self { world, pmix, clients: Vec::new(), tag: 100, heard: Vec::new() }
     }
@@ -114,7 +114,8 @@ impl Hall {
         self.hand_in(id, &greeting).unwrap();
         let event = self.pmix.poll_event();
         let (job, claimed) = (self.world.job, Rank(rank));
-        let told = PmixEvent::Dialled { connection: id, job, rank: claimed, user: Some(7) };
+        let told =
+            PmixEvent::AdmissionRequested { connection: id, job, rank: claimed, user: Some(7) };
         assert_eq!(event, Some(told));
         assert_eq!(self.bytes(id), b"", "nobody is let in unseen");
         self.pmix.admit(id, &mut self.world.server).unwrap();

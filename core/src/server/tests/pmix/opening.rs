@@ -31,7 +31,7 @@ fn a_greeting_may_come_in_pieces_and_with_requests_behind_it() {
     }
     // What stands behind waits in the peer.
     assert_eq!(hall.hand_in(id, asked), Ok(0));
-    assert!(matches!(hall.pmix.poll_event(), Some(PmixEvent::Dialled { .. })));
+    assert!(matches!(hall.pmix.poll_event(), Some(PmixEvent::AdmissionRequested { .. })));
     hall.pmix.admit(id, &mut hall.world.server).unwrap();
     assert_eq!(hall.bytes(id), [0, 0, 0, 0, 0, 0, 0, 0]);
     for byte in asked {
@@ -61,7 +61,8 @@ fn who_claims_what_cannot_be_is_sent_away_with_a_status() {
         let id = hall.open();
         hall.hand_in(id, &greeting).unwrap();
         assert_eq!(hall.bytes(id), b"", "it hangs up when it is told");
-        let Some(PmixEvent::Doubted { connection, status: said, .. }) = hall.pmix.poll_event()
+        let Some(PmixEvent::AdmissionInvalid { connection, status: said, .. }) =
+            hall.pmix.poll_event()
         else {
             panic!("the owner may look at it")
         };

@@ -1,7 +1,7 @@
 //! Who waits for whom, as an owner can tell people.
 
 use super::*;
-use crate::server::pmix::{Purpose, Wait};
+use crate::server::pmix::{CollectiveKind, PmixWait};
 
 #[test]
 fn a_get_that_waits_names_the_key_and_the_process() {
@@ -11,7 +11,7 @@ fn a_get_that_waits_names_the_key_and_the_process() {
     hall.get(0, 1, Some("card"), false);
     hall.get(0, 1, None, false);
     hall.get(1, ranks::UNDEF, Some("any"), false);
-    let post = |rank, key| Wait::Post { job, rank, key };
+    let post = |rank, key| PmixWait::Post { job, rank, key };
     let (first, second) = ((job, Rank(0)), (job, Rank(1)));
     let waits = Vec::from_iter(hall.pmix.waits());
     let expected = [
@@ -35,7 +35,8 @@ fn a_fence_of_some_names_who_is_in_it() {
     hall.fence(0, &[0, 1, 2], 0);
     hall.fence(2, &[2, 1, 0], 0);
     let waits = Vec::from_iter(hall.pmix.waits());
-    let [(first, Wait::Together { purpose: Purpose::Fence, at }), (second, same)] = waits[..]
+    let [(first, PmixWait::Together { purpose: CollectiveKind::Fence, at }), (second, same)] =
+        waits[..]
     else {
         panic!("{waits:?}")
     };

@@ -1,0 +1,346 @@
+//! What comes in and goes out: the client as a machine.
+
+use super::answer::{PmixAnswer, read_all, read_event, read_status};
+use super::queued_request::QueuedPmixRequest;
+use super::{Outgoing, PmixClient, PmixState, PmixTicket, SentRequest, VERSION};
+use crate::error::{Code, Full, Malformed, PeerError};
+use crate::machine::Machine;
+use crate::storage::Buffer;
+use crate::time::Instant;
+use crate::wire::pmix::greeting::{Credential, Greeting, Kind, read_welcome};
+use crate::wire::pmix::header::{Header, TAG_EVENT, TAG_REQUESTS};
+use crate::wire::pmix::names::{Command, Status};
+use crate::wire::pmix::{Family, Format, List, Packer, Proc, Type, Unpacker};
+
+/// What a client tells its owner.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum PmixClientEvent<'a> {
+    /// A question is answered.
+    Reply {
+        /// What [`PmixClient::start`] gave for it.
+        ticket: PmixTicket,
+        /// What was asked.
+        command: Command,
+        /// How it went.
+        status: Status,
+        /// What else it says, lent until the next call.
+        answer: PmixAnswer<'a>,
+    },
+    /// Something has happened that this client wants to be told of.
+    Happened {
+        /// What.
+        code: Status,
+        /// To whom.
+        source: Proc<'a>,
+        /// Whom it reaches: one of [`range`](crate::wire::pmix::names::range).
+        range: u8,
+        /// More about it.
+        infos: List<'a>,
+    },
+}
+
+/// What the buffer for answers is in use for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PmixBufferUse {
+    /// For an answer that has not ended, or for nothing.
+    Incoming,
+    /// For an answer that the owner has not seen.
+    Whole(SentRequest, Status),
+    /// For an event that the owner has not seen.
+    Event,
+    /// For what was lent; the next call lets it go.
+    Lent,
+}
+
+impl<B: Buffer, const SLOTS: usize> Machine for PmixClient<B, SLOTS> {
+    type Event<'a>
+        = PmixClientEvent<'a>
+    where
+        Self: 'a;
+
+    fn handle_input(&mut self, _now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
+        self.release_buffer();
+        match self.state {
+            PmixState::Failed(error) => Err(error),
+            PmixState::Ended => Ok(bytes.len()),
+            _ => self.feed(bytes).map_err(|error| self.fail(error)),
+        }
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) -> Result<(), PeerError> {
+        match self.state {
+            PmixState::Failed(error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn handle_end(&mut self, _now: Instant) -> Result<(), PeerError> {
+        self.release_buffer();
+        match self.state.ended() {
+            Ok(next) => {
+                self.outgoing = None;
+                self.state = next;
+                Ok(())
+            }
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
+        self.release_buffer();
+        let (len, sent) = match self.outgoing {
+            None => return Ok(None),
+            Some(Outgoing::Greeting(_)) if self.state != PmixState::Greeting => return Ok(None),
+            Some(Outgoing::Greeting(ticket)) => {
+                (self.greet(out)?, Some(Outgoing::Request(ticket, QueuedPmixRequest::Job)))
+            }
+            // The question behind the greeting has to wait until the client is let in.
+            Some(Outgoing::Request(..)) if self.state == PmixState::Greeting => return Ok(None),
+            Some(Outgoing::Request(ticket, kept)) => (self.write(ticket, kept, out)?, None),
+        };
+        if let Some(Outgoing::Request(_, kept)) = self.outgoing {
+            if let QueuedPmixRequest::Commit(until) = kept {
+                self.puts.drop_sent(until);
+            }
+            self.request.clear();
+        }
+        self.outgoing = sent;
+        Ok(Some(len))
+    }
+
+    fn poll_event(&mut self) -> Option<PmixClientEvent<'_>> {
+        self.release_buffer();
+        let (hold, format) = (self.buffer_use, self.identity.format);
+        if matches!(hold, PmixBufferUse::Incoming | PmixBufferUse::Lent) {
+            return None;
+        }
+        self.buffer_use = PmixBufferUse::Lent;
+        let body = self.response.as_slice().get(Header::BYTES..).unwrap_or(b"");
+        let mut from = Unpacker::new(body, format);
+        let PmixBufferUse::Whole(SentRequest { ticket, command }, status) = hold else {
+            // It was read when it came.
+            return read_event(from).ok();
+        };
+        let answer = match (command, read_status(&mut from)) {
+            // Its description is kept elsewhere.
+            (Command::REQ, _) | (_, Err(_)) => PmixAnswer::nothing(command, format),
+            _ => PmixAnswer::new(command, from, self.identity.rank),
+        };
+        Some(PmixClientEvent::Reply { ticket, command, status, answer })
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.state, PmixState::Ended | PmixState::Failed(_))
+    }
+}
+
+impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
+    fn greet(&self, out: &mut [u8]) -> Result<usize, Full> {
+        let identity = &self.identity;
+        let native = identity.credential.map(Credential::bytes);
+        let greeting = Greeting {
+            credential_type: if native.is_some() { b"native" } else { b"none" },
+            credential: native.as_ref().map_or(b"", |bytes| bytes),
+            kind: Kind::Client,
+            owner: None,
+            identity: Some((identity.nspace.as_bytes(), identity.rank)),
+            version: VERSION,
+            encoding: encoding(identity.format),
+            format: identity.format,
+            store: b"hash",
+            extra: None,
+        };
+        greeting.write(out)
+    }
+
+    fn write(
+        &self,
+        ticket: PmixTicket,
+        kept: QueuedPmixRequest,
+        out: &mut [u8],
+    ) -> Result<usize, Full> {
+        let (head, body) = match out.split_at_mut_checked(Header::BYTES) {
+            Some((head, body)) => (head, body),
+            None => (&mut [][..], &mut [][..]),
+        };
+        let mut to = Packer::new(body, self.identity.format);
+        kept.write(self.request.as_slice(), &self.puts, &mut to);
+        let body_bytes = to.len();
+        let needed = Header::BYTES.saturating_add(body_bytes);
+        to.finish().map_err(|_| Full { needed })?;
+        let (index, tag) = (self.state.index(), ticket.0);
+        let body_bytes = u32::try_from(body_bytes).unwrap_or(u32::MAX);
+        if head.is_empty() {
+            return Err(Full { needed });
+        }
+        crate::storage::copy(head, &Header { index, tag, body_bytes }.bytes());
+        Ok(needed)
+    }
+
+    /// Takes input until an answer is whole.
+    fn feed(&mut self, bytes: &[u8]) -> Result<usize, PeerError> {
+        let mut rest = bytes;
+        while self.buffer_use == PmixBufferUse::Incoming
+            && !rest.is_empty()
+            && self.state != PmixState::Ended
+        {
+            let skipped = self.unasked_bytes.min(rest.len());
+            self.unasked_bytes -= skipped;
+            rest = rest.get(skipped..).unwrap_or(b"");
+            let (taken, after) = rest.split_at(self.stride().min(rest.len()));
+            if self.response.extend(taken).is_err() {
+                let limit_bytes = self.response.as_slice().len() + self.response.room();
+                return Err(PeerError::MessageTooLong { limit_bytes });
+            }
+            rest = after;
+            match self.state {
+                PmixState::Fresh => return Err(unasked("nothing")),
+                PmixState::Greeting => self.receive_welcome()?,
+                _ => self.receive_message()?,
+            }
+        }
+        Ok(bytes.len() - rest.len())
+    }
+
+    /// How many bytes may be put behind those that are held without reaching over what can be judged.
+    fn stride(&self) -> usize {
+        let held = self.response.as_slice();
+        let end = match (self.state, Header::read(held)) {
+            // The status decides whether a number follows.
+            (PmixState::Greeting, _) if held.len() < WELCOME_BYTES / 2 => WELCOME_BYTES / 2,
+            (PmixState::Greeting, _) => WELCOME_BYTES,
+            (_, Some(header)) => {
+                let body = usize::try_from(header.body_bytes).unwrap_or(usize::MAX);
+                Header::BYTES.saturating_add(body)
+            }
+            (_, None) => Header::BYTES,
+        };
+        end.saturating_sub(held.len())
+    }
+
+    fn receive_welcome(&mut self) -> Result<(), PeerError> {
+        let Some((welcome, _)) = read_welcome(self.response.as_slice()) else { return Ok(()) };
+        if let Some(Outgoing::Greeting(_)) = self.outgoing {
+            return Err(unasked("the greeting to be sent"));
+        }
+        self.response.clear();
+        let index = welcome.map_err(|status| PeerError::Refused(Code(status)))?;
+        self.state = PmixState::Joining { index };
+        Ok(())
+    }
+
+    fn receive_message(&mut self) -> Result<(), PeerError> {
+        let held = self.response.as_slice();
+        let Some(header) = Header::read(held) else { return Ok(()) };
+        let body_bytes = usize::try_from(header.body_bytes).unwrap_or(usize::MAX);
+        let place = self.inflight.iter().position(|waiting| {
+            waiting.is_some_and(|waiting| waiting.ticket.0 == header.tag && self.is_sent(waiting))
+        });
+        let Some(place) = place else {
+            let is_aborting = matches!(self.state, PmixState::Aborting { .. });
+            let whole = Header::BYTES.saturating_add(body_bytes);
+            let fits = whole <= self.response.room().saturating_add(held.len());
+            if header.tag == TAG_EVENT && self.is_listening && !is_aborting && fits {
+                return if held.len() < whole { Ok(()) } else { self.receive_event() };
+            }
+            // Answers that an abort has made pointless are not missed.
+            if header.tag >= TAG_REQUESTS && !is_aborting {
+                return Err(unasked("the answer to a question"));
+            }
+            // Some of it may have come before the abort.
+            self.unasked_bytes = body_bytes.saturating_sub(held.len() - Header::BYTES);
+            self.response.clear();
+            return Ok(());
+        };
+        if body_bytes > self.response.room().saturating_add(held.len() - Header::BYTES) {
+            let limit_bytes = held.len() + self.response.room();
+            return Err(PeerError::MessageTooLong { limit_bytes });
+        }
+        if held.len() < Header::BYTES + body_bytes {
+            return Ok(());
+        }
+        let waiting = self.inflight.get_mut(place).and_then(Option::take);
+        waiting.map_or(Ok(()), |waiting| self.take_up(waiting))
+    }
+
+    /// Reads a whole answer.
+    fn take_up(&mut self, waiting: SentRequest) -> Result<(), PeerError> {
+        let body = self.response.as_slice().get(Header::BYTES..).unwrap_or(b"");
+        let mut from = Unpacker::new(body, self.identity.format);
+        let status = if waiting.command == Command::REQ {
+            check_job(from, self.identity.nspace.as_bytes())?;
+            self.response.drop_front(Header::BYTES);
+            core::mem::swap(&mut self.response, &mut self.job);
+            self.response.clear();
+            Status::SUCCESS
+        } else {
+            let status = read_status(&mut from)?;
+            read_all(waiting.command, from)?;
+            status
+        };
+        self.buffer_use = PmixBufferUse::Whole(waiting, status);
+        self.state = self.state.answered(waiting.command);
+        Ok(())
+    }
+
+    /// Reads a whole event.
+    fn receive_event(&mut self) -> Result<(), PeerError> {
+        let body = self.response.as_slice().get(Header::BYTES..).unwrap_or(b"");
+        read_event(Unpacker::new(body, self.identity.format))?;
+        self.buffer_use = PmixBufferUse::Event;
+        Ok(())
+    }
+
+    /// Whether a question is on its way, so that there can be an answer.
+    fn is_sent(&self, waiting: SentRequest) -> bool {
+        match self.outgoing {
+            Some(Outgoing::Greeting(ticket) | Outgoing::Request(ticket, _)) => {
+                ticket != waiting.ticket
+            }
+            None => true,
+        }
+    }
+
+    fn fail(&mut self, error: PeerError) -> PeerError {
+        // An answer that came whole before the fault is still the owner's to read.
+        if !matches!(self.buffer_use, PmixBufferUse::Whole(..) | PmixBufferUse::Event) {
+            self.response.clear();
+        }
+        self.forget_pending();
+        self.state = PmixState::Failed(error);
+        error
+    }
+}
+
+/// Looks at what a server says about the job: that it is about the own one. Instead it may say a status.
+fn check_job(mut from: Unpacker<'_>, nspace: &[u8]) -> Result<(), PeerError> {
+    let mut ahead = from;
+    match ahead.one(Type::STRING).and_then(|from| from.text()) {
+        Ok(Some(name)) if name == nspace => Ok(()),
+        Ok(Some(_)) => Err(Malformed::new(0, "the description of the own job").into()),
+        _ => {
+            let status = read_status(&mut from)?;
+            Err(PeerError::Refused(Code(status.0)))
+        }
+    }
+}
+
+const fn unasked(expected: &'static str) -> PeerError {
+    PeerError::OutOfOrder { got: "an answer", expected }
+}
+
+/// The name of the encoding that this client writes.
+const fn encoding(format: Format) -> &'static [u8] {
+    match format.family {
+        Family::Flex => b"v41",
+        Family::Fixed => b"v3",
+    }
+}
+
+/// A status, and the number that the connection is given.
+const WELCOME_BYTES: usize = 8;

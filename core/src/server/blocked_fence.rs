@@ -1,0 +1,120 @@
+//! Fences of groups that can never end, because somebody they wait for is gone.
+//!
+//! A group is remembered as a sum over its ranks, from which they cannot be told back. In a job of up
+//! to 64 ranks a bit for each tells who takes part; in a larger one the list is kept with the values
+//! of the job until the fence ends. Without room for it, a rank that is gone is named where it still
+//! certainly takes part: in the fence of everybody or of a node, and as the last one that is missing.
+
+use super::job::Job;
+use super::member::Member;
+use super::response::{GroupFence, Response};
+use super::{Server, Session, Storage};
+use crate::command::Text;
+use crate::ids::{JobId, Rank};
+use crate::storage::Slots;
+use crate::store::{Keyspace, Kvs, Visibility};
+
+impl<S: Storage> Server<S> {
+    /// Somebody who keeps the fence of a group from ending; looked for only after somebody has gone
+    /// or entered one.
+    pub(super) fn stuck_group(&mut self, id: JobId) -> Option<Rank> {
+        let job = self.jobs.get_mut(id.0 as usize)?;
+        if !core::mem::take(&mut job.may_have_stuck_group) {
+            return None;
+        }
+        let sessions = &self.sessions;
+        let session = |member: &Member| sessions.get(member.session()?.0 as usize);
+        let is_in = |member: &Member, group: &GroupFence| {
+            session(member).is_some_and(|session| groups(session).any(|own| own == *group))
+        };
+        let mut seen = None;
+        for group in job.members().iter().filter_map(session).flat_map(groups) {
+            // Nearly always all who wait are in the same one.
+            if seen.replace(group) == Some(group) {
+                continue;
+            }
+            let gone = job.gone_from(group, |member| is_in(member, &group));
+            if gone.is_some() {
+                return gone;
+            }
+        }
+        None
+    }
+}
+
+/// The fences of groups that a session is in.
+pub(super) fn groups<I, X>(session: &Session<I, X>) -> impl Iterator<Item = GroupFence>
+where
+    I: crate::storage::Buffer,
+    X: Slots<super::PendingReply>,
+{
+    session.state.pending_replies().filter_map(|(_, exchange)| match exchange.response {
+        Response::Group(group) => Some(group),
+        _ => None,
+    })
+}
+
+impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
+    /// Keeps which ranks a group has, if its sum does not say so.
+    pub(super) fn list_group(&mut self, group: &GroupFence, list: &[u8]) {
+        let key = group.key();
+        if self.size() > u64::BITS && self.kvs.find(Keyspace::Groups, &key).is_none() {
+            // Without it, fewer are named; nobody needs it for anything else.
+            let _ = self.kvs.put(Keyspace::Groups, &key, list, Visibility::MANAGER);
+        }
+    }
+
+    /// Forgets which ranks a group has: its fence has ended.
+    pub(super) fn forget_group(&mut self, group: &GroupFence) {
+        if self.size() > u64::BITS
+            && let Some(id) = self.kvs.find(Keyspace::Groups, &group.key())
+        {
+            self.kvs.remove(id);
+        }
+    }
+
+    /// Whether the list of a group has a rank, if the list was kept.
+    fn lists(&self, group: &GroupFence, rank: u32) -> bool {
+        let kept = || self.kvs.entry(self.kvs.find(Keyspace::Groups, &group.key())?);
+        let has = |list: &[u8]| {
+            list.split(|b| *b == b',').any(|named| Text::plain(named).number() == Some(rank))
+        };
+        self.size() > u64::BITS && kept().is_some_and(|entry| has(entry.value))
+    }
+
+    /// Somebody who is gone and certainly takes part in a fence that only those are in that `is_in`
+    /// says.
+    pub(super) fn gone_from(
+        &self,
+        group: GroupFence,
+        is_in: impl Fn(&Member) -> bool,
+    ) -> Option<Rank> {
+        self.outside(group, is_in).find(|rank| self.member(*rank).is_some_and(Member::is_gone))
+    }
+
+    /// All who are not in a fence that only those are in that `is_in` says, and certainly take part.
+    pub(super) fn outside(
+        &self,
+        group: GroupFence,
+        is_in: impl Fn(&Member) -> bool,
+    ) -> impl Iterator<Item = Rank> {
+        let ranks = || (0u32..).zip(self.members());
+        let all_of = |node: Option<u32>| {
+            let ranks = ranks().filter(|(_, member)| node.is_none_or(|node| member.node == node));
+            ranks.fold(GroupFence::empty(group.tag), |sum, (rank, _)| sum.with(rank))
+        };
+        let node = self.members().iter().find(|member| is_in(member)).map(|member| member.node);
+        let (is_world, is_node) = (group == all_of(None), group == all_of(node));
+        let inside = ranks().filter(|(_, member)| is_in(member));
+        let inside = inside.fold(GroupFence::empty(group.tag), |sum, (rank, _)| sum.with(rank));
+        let takes_part = move |rank: u32, member: &Member| {
+            (self.size() <= u64::BITS && group.may_have(rank))
+                || is_world
+                || (is_node && Some(member.node) == node)
+                || self.lists(&group, rank)
+                || group.lacks_only(&inside, rank)
+        };
+        let outside = (0u32..).zip(self.members()).filter(move |(_, member)| !is_in(member));
+        outside.filter(move |(rank, member)| takes_part(*rank, member)).map(|(rank, _)| Rank(rank))
+    }
+}

@@ -1,0 +1,214 @@
+//! How bytes go in, what they set off, and how answers come out.
+
+use super::job::Wake;
+use super::member::Member;
+use super::reply::ReplyContext;
+use super::response::{KvsListing, PendingReply, RequestHeader, Response};
+use super::session::{ReadState, Session, SessionPhase};
+use super::state::{self, Context, Outcome};
+use super::{Event, HAS_EVENT, READY, Server, Storage, push};
+use crate::command::{Verb, Version};
+use crate::error::{Full, PeerError};
+use crate::ids::{JobId, Rank, SessionId};
+use crate::parts;
+use crate::storage::{Buffer, Slots};
+use crate::time::Instant;
+use crate::wire::{Dialect, Framed};
+
+impl<S: Storage> Server<S> {
+    /// Takes up as many messages as it may, and holds what is left if there is room.
+    pub(super) fn receive(
+        &mut self,
+        id: SessionId,
+        now: Instant,
+        bytes: &[u8],
+    ) -> Result<usize, PeerError> {
+        let mut rest = bytes;
+        loop {
+            let taken = bytes.len() - rest.len();
+            let Some(session) = self.sessions.get_mut(id.0 as usize) else {
+                return Ok(bytes.len());
+            };
+            match (session.state.read_state(), session.state.phase) {
+                (ReadState::Discard, SessionPhase::Broken(error)) => return Err(error),
+                (ReadState::Discard, _) => return Ok(bytes.len()),
+                (ReadState::Paused, _) => return Ok(taken + session.hold(rest)),
+                (ReadState::Accept, _) => {}
+            }
+            let is_held = !session.inbox.as_slice().is_empty();
+            let source = if is_held { session.inbox.as_slice() } else { rest };
+            let dialect = Dialect::of(source, session.state.version);
+            match dialect.frame_request(source) {
+                Ok(Framed::Whole(len)) => {
+                    let outcome = self.handle_message(id, now, rest, is_held, (dialect, len));
+                    if !is_held {
+                        rest = rest.get(len..).unwrap_or(b"");
+                    }
+                    self.apply_outcome(id, outcome);
+                }
+                Ok(Framed::Partial) if rest.is_empty() => return Ok(bytes.len()),
+                Ok(Framed::Partial) => {
+                    let len = session.hold(rest);
+                    rest = rest.get(len..).unwrap_or(b"");
+                    if len == 0 {
+                        let limit_bytes = session.inbox.as_slice().len();
+                        session
+                            .state
+                            .fail_unread(dialect, PeerError::MessageTooLong { limit_bytes });
+                    }
+                }
+                Err(bad) => {
+                    session.state.fail_unread(dialect, PeerError::Malformed(bad));
+                }
+            }
+        }
+    }
+
+    /// Takes up the message of `len` bytes at the front of the inbox, or of `rest`.
+    fn handle_message(
+        &mut self,
+        id: SessionId,
+        now: Instant,
+        rest: &[u8],
+        is_held: bool,
+        (dialect, len): (Dialect, usize),
+    ) -> Outcome {
+        let Some(session) = self.sessions.get_mut(id.0 as usize) else { return Outcome::NOTHING };
+        let Session { inbox, state } = session;
+        let fresh = rest.get(..len).unwrap_or(b"");
+        let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
+        let (jobs, names, spawns) = (&mut self.jobs, &mut self.names, &mut self.spawns);
+        let context = Context { id, jobs, names, spawns, now };
+        let outcome = state::handle_message(state, context, dialect, message);
+        if parts::SPAWN && state.held_len.is_some() {
+            if !is_held && inbox.extend(fresh).is_err() {
+                (state.held_len, state.event) = (None, None);
+                let error = PeerError::MessageTooLong { limit_bytes: inbox.room() };
+                state.fail(RequestHeader::unread(Verb::Spawn, dialect), error);
+            }
+        } else if is_held {
+            inbox.drop_front(len);
+        }
+        outcome
+    }
+
+    /// Does for others, and for the owner, what a message means for them.
+    fn apply_outcome(&mut self, id: SessionId, outcome: Outcome) {
+        let Some(Session { state, .. }) = self.sessions.get(id.0 as usize) else { return };
+        let job = state.job;
+        if state.event.is_some() {
+            push::<S>(&mut self.queues, &mut self.sessions, HAS_EVENT, id.0);
+        }
+        match outcome.wake {
+            Wake::FenceEnded => self.release(job),
+            Wake::RingEnded if parts::CONNECT => {
+                if let Some(job) = self.jobs.get_mut(job.0 as usize) {
+                    job.end_ring();
+                }
+                self.wake_all(job);
+            }
+            Wake::GroupEntered if parts::GROUPS => self.release_group(job, id, outcome.at),
+            Wake::NodePut if parts::PMI2 => self.wake_all(job),
+            #[cfg(feature = "pmix")]
+            Wake::Published => self.has_new_names = true,
+            _ => {}
+        }
+    }
+
+    pub(super) fn release(&mut self, id: JobId) {
+        if let Some(job) = self.jobs.get_mut(id.0 as usize) {
+            job.end_fence();
+        }
+        self.wake_all(id);
+    }
+
+    /// Ends the fence of the group that a session has entered if everybody is in it: its members are
+    /// found by what they are owed, so a fence of any group needs no memory of its own.
+    fn release_group(&mut self, id: JobId, session: SessionId, at: usize) {
+        let entered = self.sessions.get(session.0 as usize).and_then(|s| s.state.pending.get(at));
+        let Some(&PendingReply { response: Response::Group(group), .. }) = entered else { return };
+        let Some(job) = self.jobs.get_mut(id.0 as usize) else { return };
+        let sessions = &self.sessions;
+        let is_in = |session: Option<SessionId>| {
+            let state = &sessions.get(session?.0 as usize)?.state;
+            state
+                .pending_replies()
+                .find(|(_, waits)| waits.response == Response::Group(group))
+                .map(|(at, _)| at)
+        };
+        let entered = job.members().iter().filter(|member| is_in(member.session()).is_some());
+        if entered.count() < group.size as usize {
+            return;
+        }
+        job.publish_puts(|member| is_in(member.session()).is_some());
+        job.forget_group(&group);
+        for rank in 0..job.size() {
+            let Some(session) = job.member(Rank(rank)).and_then(Member::session) else { continue };
+            let Some(Session { state, .. }) = self.sessions.get_mut(session.0 as usize) else {
+                continue;
+            };
+            let found =
+                state.pending_replies().find(|(_, waits)| waits.response == Response::Group(group));
+            let Some(at) = found.map(|(at, _)| at) else { continue };
+            if let Some(waits) = state.pending.get_mut(at) {
+                waits.response = Response::Released(group.tag);
+            }
+            push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
+        }
+    }
+
+    fn wake_all(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(id.0 as usize) else { return };
+        for session in job.members().iter().filter_map(Member::session) {
+            push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
+        }
+    }
+
+    pub(super) fn transmit(
+        &mut self,
+        id: SessionId,
+        out: &mut [u8],
+    ) -> Result<Option<usize>, Full> {
+        let Some(Session { state, .. }) = self.sessions.get_mut(id.0 as usize) else {
+            return Ok(None);
+        };
+        let Some(job) = self.jobs.get(state.job.0 as usize) else { return Ok(None) };
+        let rank = state.rank.unwrap_or(Rank(u32::MAX));
+        let nonce =
+            state.challenge.as_ref().map_or(&b""[..], |challenge| challenge.nonce().as_bytes());
+        let has_tags = parts::GROUPS && state.version == Some(Version::V1_2);
+        let mut context =
+            ReplyContext { job, names: &self.names, rank, nonce, has_tags, other: None };
+        let is_due = |exchange: &PendingReply| {
+            context.is_due(&exchange.response) && !state.must_wait_for_earlier(exchange)
+        };
+        let due = state.pending_replies().find(|(_, exchange)| is_due(exchange));
+        let Some((at, exchange)) = due else { return Ok(None) };
+        if (parts::CONNECT || parts::SPAWN)
+            && let Response::Spawned(_, Ok(other), _)
+            | Response::Foreign(other, _)
+            | Response::All(KvsListing { job: other, .. }) = exchange.response
+        {
+            context.other = self.jobs.get(other.0 as usize);
+        }
+        let len = context.write(exchange, out)?;
+        let rest = if parts::CONNECT { context.rest(exchange) } else { None };
+        let signal = match exchange.response {
+            Response::Notice(_) if parts::LISTEN => {
+                job.listener(id).and_then(|(rank, listener)| {
+                    Some(Event::Signal { job: state.job, rank, signal: listener.signal.clone()? })
+                })
+            }
+            _ => None,
+        };
+        match (rest, state.pending.get_mut(at)) {
+            (Some(rest), Some(exchange)) => exchange.response = rest,
+            _ => drop(state.pending.remove(at)),
+        }
+        if signal.is_some() {
+            state.event = signal;
+            push::<S>(&mut self.queues, &mut self.sessions, HAS_EVENT, id.0);
+        }
+        Ok(Some(len))
+    }
+}

@@ -1,0 +1,81 @@
+//! Waits for an attribute of a node that nobody is left to put.
+//!
+//! Whoever could put it shares the node. If all of them are gone or wait for an attribute as well, they
+//! would wait for ever; they are told that there is none. A rank whose threads share a session is never
+//! given up, since another thread may put what the first one waits for.
+
+use super::member::Member;
+use super::response::{PendingReply, Response};
+use super::session::SessionState;
+use super::{READY, Server, Session, Storage, push};
+use crate::ids::{JobId, Rank};
+use crate::storage::Slots;
+use crate::store::{Keyspace, Kvs};
+
+impl<S: Storage> Server<S> {
+    /// Answers them; looked for only after somebody has gone or begun to wait.
+    pub(super) fn fail_attributes(&mut self) {
+        for at in 0..u32::try_from(self.jobs.end()).unwrap_or(u32::MAX) {
+            self.fail_attributes_of(JobId(at));
+        }
+    }
+
+    fn fail_attributes_of(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get_mut(id.0 as usize) else { return };
+        if !core::mem::take(&mut job.may_have_stuck_attribute) {
+            return;
+        }
+        // Neighbours mostly have neighbouring ranks, so most nodes are looked at once.
+        let mut lively = None;
+        let size = job.size();
+        for rank in (0..size).map(Rank) {
+            let Some(node) = self.node_of_waiting(id, rank).filter(|node| lively != Some(*node))
+            else {
+                continue;
+            };
+            let Some(job) = self.jobs.get(id.0 as usize) else { return };
+            let neighbours = (0..).map(Rank).zip(job.members()).filter(|(_, m)| m.node == node);
+            let is_silent = |(rank, member): (Rank, &Member)| {
+                member.is_gone() || self.node_of_waiting(id, rank).is_some()
+            };
+            if { neighbours }.all(is_silent) {
+                (0..size).for_each(|rank| self.fail_attribute(id, Rank(rank), node));
+            } else {
+                lively = Some(node);
+            }
+        }
+    }
+
+    fn fail_attribute(&mut self, id: JobId, rank: Rank, node: u32) {
+        if self.node_of_waiting(id, rank) != Some(node) {
+            return;
+        }
+        let session = self.job(id).and_then(|job| job.member(rank)?.session());
+        let Some(id) = session else { return };
+        let Some(Session { state, .. }) = self.sessions.get_mut(id.0 as usize) else { return };
+        if let Some((place, _)) = state.awaited()
+            && let Some(exchange) = state.pending.get_mut(place)
+        {
+            exchange.response = Response::Missing;
+        }
+        push::<S>(&mut self.queues, &mut self.sessions, READY, id.0);
+    }
+
+    /// The node of a rank that waits for an attribute which nobody has put, and does nothing else.
+    fn node_of_waiting(&self, id: JobId, rank: Rank) -> Option<u32> {
+        let job = self.job(id)?;
+        let session = self.sessions.get(job.member(rank)?.session()?.0 as usize)?;
+        let (_, Response::Attribute(node, key)) = session.state.awaited()? else { return None };
+        let is_there = job.kvs().find(Keyspace::Node(*node), key.as_bytes()).is_some();
+        (!is_there).then_some(*node)
+    }
+}
+
+impl<X: Slots<PendingReply>> SessionState<X> {
+    /// What the peer waits for, if it asks one question after the other.
+    fn awaited(&self) -> Option<(usize, &Response)> {
+        let mut all = self.pending_replies();
+        let (at, exchange) = all.next()?;
+        (!self.is_threaded && all.next().is_none()).then_some((at, &exchange.response))
+    }
+}

@@ -1,0 +1,150 @@
+//! Something that has happened: what it is, whom it reaches, and how much of such is kept.
+
+use super::shared_bytes::{SharedBytes, copy_bytes, pack};
+use super::{PmixStorage, namespace};
+use crate::ids::{JobId, Rank};
+use crate::server::{Server, Storage};
+use crate::storage::Slots;
+use crate::wire::pmix::names::{Command, Status, keys, range};
+use crate::wire::pmix::{Format, List, Packer, Proc, Type, WILDCARD};
+
+/// Something that has happened.
+#[derive(Clone, Debug)]
+pub struct CachedEvent<B> {
+    pub(super) code: i32,
+    /// The name space of whoever says so, which may be gone when this is not.
+    pub(super) nspace: B,
+    pub(super) rank: u32,
+    /// Whoever says so, if it is a process.
+    pub(super) source: Option<(JobId, Rank)>,
+    pub(super) range: u8,
+    /// Whom it reaches that ask for it later; nobody, if there is no range.
+    pub(super) later: Option<u8>,
+    /// It is not for handlers of all codes.
+    pub(super) is_non_default: bool,
+    /// More about it, as it was packed.
+    pub(super) infos: B,
+    pub(super) count: u32,
+    pub(super) format: Format,
+    /// Counts up, so that the oldest is found.
+    pub(super) serial: u64,
+}
+
+/// Something that the owner of a [`Pmix`](super::Pmix) wants clients to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Notification<'a> {
+    /// What has happened.
+    pub code: Status,
+    /// Whom it is about, or the server itself.
+    pub source: Proc<'a>,
+    /// Whom it reaches; see [`range`].
+    pub range: u8,
+    /// Whom it reaches that ask for it later; nobody, if there is no range.
+    pub later: Option<u8>,
+    /// How many infos there are.
+    pub infos: u32,
+}
+
+impl<B: SharedBytes> CachedEvent<B> {
+    pub(super) fn list(&self) -> List<'_> {
+        let (count, bytes) = (self.count, self.infos.as_ref());
+        List { of: Type::INFO, count, bytes, format: self.format }
+    }
+
+    /// Whether a process is in a range.
+    pub(super) fn reaches<S: Storage>(
+        &self,
+        range: Option<u8>,
+        peer: Option<(JobId, Rank)>,
+        server: &Server<S>,
+    ) -> bool {
+        let (Some(range), Some((job, rank))) = (range, peer) else { return false };
+        let node = |(job, rank): (JobId, Rank)| Some(server.job(job)?.member(rank)?.node);
+        match range {
+            // These are for process managers, and for nobody else.
+            range::RM | range::PROC_LOCAL => false,
+            range::LOCAL => self.source.is_none_or(|source| node(source) == node((job, rank))),
+            range::NAMESPACE => self.source.is_some_and(|(of, _)| of == job),
+            range::CUSTOM => {
+                let name = server.job(job).map(|job| job.name().as_bytes());
+                let is_it = |proc: Proc<'_>| {
+                    Some(proc.nspace) == name && (proc.rank == WILDCARD || proc.rank == rank.0)
+                };
+                procs(&self.list(), keys::EVENT_CUSTOM_RANGE).any(is_it)
+            }
+            _ => true,
+        }
+    }
+
+    /// Writes the message that tells of it.
+    pub(super) fn write(&self, to: &mut Packer<'_>) {
+        to.one(Type::COMMAND).u8(Command::NOTIFY.0).one(Type::STATUS).i32(self.code);
+        Proc { nspace: self.nspace.as_ref(), rank: self.rank }.write(to.one(Type::PROC));
+        self.list().write(to);
+        to.one(Type::DATA_RANGE).u8(self.range);
+    }
+}
+
+/// Keeps what the server itself tells of. Gives where.
+pub(super) fn cache_notification<P: PmixStorage, S: Storage>(
+    events: &mut P::Events,
+    jobs: &P::Jobs,
+    server: &Server<S>,
+    notification: &Notification<'_>,
+    write: impl Fn(&mut Packer<'_>),
+) -> Option<usize> {
+    let job = namespace::named(jobs, server, notification.source.nspace);
+    let mut event = CachedEvent {
+        code: notification.code.0,
+        nspace: copy_bytes(notification.source.nspace)?,
+        rank: notification.source.rank,
+        source: job.map(|job| (job, Rank(notification.source.rank))),
+        range: notification.range,
+        later: notification.later,
+        is_non_default: false,
+        infos: pack(Format::PLAIN, write)?,
+        count: notification.infos,
+        format: Format::PLAIN,
+        serial: 0,
+    };
+    event.is_non_default = event.list().is_set(keys::EVENT_NON_DEFAULT);
+    cache_event::<P>(events, event)
+}
+
+/// Keeps something that has happened, in place of the oldest if there is no room.
+pub(super) fn cache_event<P: PmixStorage>(
+    events: &mut P::Events,
+    event: CachedEvent<P::Block>,
+) -> Option<usize> {
+    let serials = |events: &P::Events| {
+        let kept = (0..events.end()).filter_map(|at| Some((events.get(at)?.serial, at)));
+        kept.fold(
+            (0, None, 0),
+            |(count, oldest, latest): (usize, Option<(u64, usize)>, u64), one| {
+                let oldest = oldest.map_or(one, |oldest| oldest.min(one));
+                (count + 1, Some(oldest), latest.max(one.0))
+            },
+        )
+    };
+    let (count, oldest, latest) = serials(events);
+    if let Some((_, at)) = oldest.filter(|_| count >= events.capacity().min(CACHED_MAX)) {
+        events.remove(at);
+    }
+    events.insert(CachedEvent { serial: latest + 1, ..event })
+}
+
+/// Whom an event affects, or whom somebody wants to be told about.
+pub(super) fn affected<'a>(infos: &List<'a>) -> impl Iterator<Item = Proc<'a>> {
+    procs(infos, keys::EVENT_AFFECTED_PROC).chain(procs(infos, keys::EVENT_AFFECTED_PROCS))
+}
+
+/// The processes that stand under a key: one, or an array.
+fn procs<'a>(infos: &List<'a>, key: &[u8]) -> impl Iterator<Item = Proc<'a>> + use<'a> {
+    let value = infos.find(key);
+    let one = value.and_then(|value| value.proc());
+    let many = value.and_then(|value| value.array()).map(|array| array.procs());
+    one.into_iter().chain(many.into_iter().flatten())
+}
+
+/// How much of what has happened is kept, at most.
+pub(super) const CACHED_MAX: usize = 512;

@@ -1,0 +1,106 @@
+//! Processes that say from time to time that they live, and who is told when they do not.
+
+use super::connection::{ConnState, Connection, PmixResponse};
+use super::{ConnectionId, Pmix, PmixEvent, PmixStorage, event_link};
+use crate::storage::Slots;
+use crate::time::{Duration, Instant};
+use crate::wire::pmix::names::{Status, keys};
+use crate::wire::pmix::{Info, List};
+
+/// A process that shall be heard every so often.
+#[derive(Clone, Debug)]
+pub(super) struct HeartbeatMonitor {
+    /// Its name, by which it is cancelled.
+    id: heapless::Vec<u8, ID_BYTES>,
+    /// What to tell when it is not heard.
+    code: i32,
+    /// After how long.
+    after: Duration,
+    last_heartbeat: Instant,
+    /// That it is not heard was told, and it was not heard since.
+    is_reported: bool,
+}
+
+impl<B: super::SharedBytes, X: Slots<super::PendingRequest<B>>> ConnState<B, X> {
+    /// Expects heartbeats of the peer, or expects them no more.
+    pub(super) fn monitor(
+        &mut self,
+        now: Instant,
+        (what, code): (&Info<'_>, i32),
+        infos: &List<'_>,
+    ) -> PmixResponse<B> {
+        let cancelled = match what.key {
+            keys::MONITOR_CANCEL => Some(what.value.text()),
+            _ => infos.find(keys::MONITOR_CANCEL).map(|value| value.text()),
+        };
+        if let Some(id) = cancelled {
+            self.heartbeats.retain(|monitor| id.is_some_and(|id| monitor.id != id));
+            return PmixResponse::Status(Status::SUCCESS);
+        }
+        if what.key != keys::MONITOR_HEARTBEAT {
+            return PmixResponse::Status(Status::NOT_SUPPORTED);
+        }
+        let number = |key: &[u8]| infos.find(key).and_then(|value| value.number());
+        let every = number(keys::MONITOR_HEARTBEAT_TIME).and_then(|secs| u32::try_from(secs).ok());
+        let drops = number(keys::MONITOR_HEARTBEAT_DROPS).map_or(Ok(1), u32::try_from);
+        let id = infos.find(keys::MONITOR_ID).and_then(|value| value.text()).unwrap_or(b"");
+        let (Some(every @ 1..), Ok(drops), Ok(id), true) =
+            (every, drops, heapless::Vec::from_slice(id), what.value.is_true())
+        else {
+            return PmixResponse::Status(Status::BAD_PARAM);
+        };
+        let after = Duration::from_secs(u64::from(every) * u64::from(drops.max(1)));
+        let monitor = HeartbeatMonitor { id, code, after, last_heartbeat: now, is_reported: false };
+        // One of the same name is another wish about the same thing.
+        self.heartbeats.retain(|known| known.id != monitor.id);
+        match self.heartbeats.push(monitor) {
+            Ok(()) => PmixResponse::Status(Status::SUCCESS),
+            Err(_) => PmixResponse::Status(Status::OUT_OF_RESOURCE),
+        }
+    }
+
+    /// The peer has said that it lives.
+    pub(super) fn heartbeat(&mut self, now: Instant) {
+        for monitor in &mut self.heartbeats {
+            (monitor.last_heartbeat, monitor.is_reported) = (now, false);
+        }
+    }
+
+    /// The first moment at which something is missing.
+    pub(super) fn heartbeat_deadline(&self) -> Option<Instant> {
+        self.heartbeats
+            .iter()
+            .filter(|monitor| !monitor.is_reported)
+            .map(HeartbeatMonitor::due)
+            .min()
+    }
+}
+
+impl<P: PmixStorage> Pmix<P> {
+    /// Tells the owner of a peer that was not heard for as long as it was to be.
+    pub(super) fn check_heartbeats(&mut self, id: ConnectionId, now: Instant) {
+        let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) else {
+            return;
+        };
+        // One thing at a time; the owner is about to take the other.
+        let (Some((job, rank)), None) = (state.peer, &state.event) else { return };
+        let late = state
+            .heartbeats
+            .iter_mut()
+            .find(|monitor| !monitor.is_reported && monitor.due() <= now);
+        let Some(monitor) = late else { return };
+        monitor.is_reported = true;
+        let (code, after) = (Status(monitor.code), monitor.after);
+        state.event = Some(PmixEvent::HeartbeatLost { job, rank, code, after });
+        self.events_queue.push(&mut self.connections, id.0, event_link::<P>);
+    }
+}
+
+impl HeartbeatMonitor {
+    const fn due(&self) -> Instant {
+        self.last_heartbeat.plus(self.after)
+    }
+}
+
+/// Longer than anybody names such a thing.
+const ID_BYTES: usize = 64;

@@ -1,0 +1,283 @@
+//! What a process has posted, and who may see it.
+
+use super::PmixStorage;
+use super::connection::PmixResponse;
+use super::namespace;
+use super::shared_bytes::{SharedBytes, pack};
+use super::state::PmixContext;
+use crate::ids::{JobId, Rank};
+use crate::server::Storage;
+use crate::wire::pmix::names::{Status, flags, scope};
+use crate::wire::pmix::request::Get;
+use crate::wire::pmix::{Format, Kval, Kvals, Packer, Proc, Scopes, Type, Unpacker};
+
+/// What a rank has posted, by who may see it, and how many connections it has.
+///
+/// What it has put for everybody stands in both.
+#[derive(Clone, Debug)]
+pub struct RankData<B> {
+    pub(super) local: Option<ModexBlob<B>>,
+    pub(super) remote: Option<ModexBlob<B>>,
+    /// What it has brought into groups: KVALs in [`Format::PLAIN`], the latest last.
+    pub(super) contributed: Option<B>,
+    /// How many connections speak for the rank.
+    pub(super) connections: u32,
+    /// Some connection has.
+    pub(super) has_spoken: bool,
+}
+
+/// Values that were posted, as one answer to a get: a status, and one object of the process and its
+/// KVALs.
+#[derive(Clone, Debug)]
+pub struct ModexBlob<B> {
+    pub(super) answer: B,
+    /// How it is written: as its process writes.
+    pub(super) format: Format,
+}
+
+impl<B> Default for RankData<B> {
+    fn default() -> Self {
+        Self { local: None, remote: None, contributed: None, connections: 0, has_spoken: false }
+    }
+}
+
+impl<B: SharedBytes> RankData<B> {
+    /// What is seen on the rank's own node, or on others.
+    pub(super) const fn seen(&self, is_local: bool) -> Option<&ModexBlob<B>> {
+        if is_local { self.local.as_ref() } else { self.remote.as_ref() }
+    }
+
+    /// Keeps what it brings into a group, instead of the oldest if it is too much.
+    pub(super) fn contribute(&mut self, write: impl Fn(&mut Packer<'_>)) {
+        let Some(fresh) = pack::<B>(Format::PLAIN, write) else { return };
+        let room = CONTRIBUTED_BYTES.saturating_sub(fresh.as_ref().len());
+        let mut old =
+            Kvals::new(self.contributed.as_ref().map_or(b"", AsRef::as_ref), Format::PLAIN);
+        while old.rest().len() > room && old.next().is_some() {}
+        let both = pack(Format::PLAIN, |to| {
+            to.raw(old.rest()).raw(fresh.as_ref());
+        });
+        self.contributed = both.or(Some(fresh));
+    }
+
+    /// The values under a key that it has brought into groups.
+    pub(super) fn contributed(&self, key: &[u8]) -> impl Iterator<Item = Kval<'_>> {
+        let all = Kvals::new(self.contributed.as_ref().map_or(b"", AsRef::as_ref), Format::PLAIN);
+        all.map_while(Result::ok).filter(move |kval| {
+            let first = kval.value.array().and_then(|array| array.infos().next());
+            first.is_some_and(|first| first.key == key)
+        })
+    }
+}
+
+impl<B: SharedBytes> ModexBlob<B> {
+    /// The values.
+    pub(super) fn kvals(&self) -> Kvals<'_> {
+        let nothing = Kvals::new(b"", self.format);
+        let mut from = Unpacker::new(self.answer.as_ref(), self.format);
+        let object = (|| {
+            from.one(Type::STATUS)?.i32()?;
+            from.one(Type::BYTE_OBJECT)?.blob()
+        })();
+        let Ok(object) = object else { return nothing };
+        let mut from = Unpacker::new(object, self.format);
+        match from.one(Type::PROC).and_then(Proc::read) {
+            Ok(_) => Kvals::after(from),
+            Err(_) => nothing,
+        }
+    }
+
+    /// Whether there is a value under this key; under any, if none is wanted.
+    pub(super) fn has(&self, key: Option<&[u8]>) -> bool {
+        match key {
+            None => true,
+            Some(key) => self.kvals().find(key).is_some(),
+        }
+    }
+
+    /// The answer as another format has it; `None` if there is no room, and an error status for a
+    /// value that cannot be written so.
+    pub(super) fn answer_in(&self, format: Format, owner: Proc<'_>) -> Result<B, Status> {
+        if format == self.format {
+            return Ok(self.answer.clone());
+        }
+        let mut kvals = self.kvals();
+        let is_known = kvals.by_ref().all(|kval| kval.is_ok());
+        if !is_known {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        pack(format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0);
+            self.write_object(owner, to);
+        })
+        .ok_or(Status::NOMEM)
+    }
+
+    /// Writes the object of an answer.
+    pub(super) fn write_object(&self, owner: Proc<'_>, to: &mut Packer<'_>) {
+        to.one(Type::BYTE_OBJECT).nested(|to| {
+            owner.write(to.one(Type::PROC));
+            self.write_kvals(to);
+        });
+    }
+
+    /// Writes the values.
+    pub(super) fn write_kvals(&self, to: &mut Packer<'_>) {
+        for kval in self.kvals().map_while(Result::ok) {
+            // It was read, so it can be written.
+            let _ = kval.write(to);
+        }
+    }
+}
+
+impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
+    /// What a process has brought into groups, if that is what a get asks for: of one group, if the get
+    /// says of which.
+    pub(super) fn find_contributed(
+        &self,
+        format: Format,
+        job: JobId,
+        get: &Get<'_>,
+    ) -> Option<PmixResponse<P::Block>> {
+        let rank_data = namespace::get(self.jobs, job)?.rank_data(Rank(get.rank))?;
+        let key = get.key?;
+        let target = get.infos.infos().find(|info| info.flags & flags::QUALIFIER != 0);
+        let found = || {
+            rank_data.contributed(key).filter(|kval| {
+                target.is_none_or(|target| {
+                    let own = kval.value.array().and_then(|array| array.find(target.key));
+                    let number = own.and_then(|value| value.number());
+                    number.is_some() && number == target.value.number()
+                })
+            })
+        };
+        found().next()?;
+        let owner = Proc { nspace: self.server.job(job)?.name().as_bytes(), rank: get.rank };
+        let answer = pack(format, |to| {
+            to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
+                owner.write(to.one(Type::PROC));
+                for kval in found() {
+                    // It was written by us.
+                    let _ = kval.write(to);
+                }
+            });
+        });
+        Some(answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body))
+    }
+
+    /// Takes up what a rank has put since the last time.
+    pub(super) fn commit(
+        &mut self,
+        (job, rank): (JobId, Rank),
+        format: Format,
+        scopes: Scopes<'_>,
+    ) -> Status {
+        let Some(name) = self.server.job(job).map(|job| job.name().clone()) else {
+            return Status::NOT_FOUND;
+        };
+        let owner = Proc { nspace: name.as_bytes(), rank: rank.0 };
+        // Nothing is stored of a commit that cannot be read to its end.
+        if scopes.clone().any(|scope| scope.is_err()) {
+            return Status::BAD_PARAM;
+        }
+        // What is put for everybody comes twice, and is made once.
+        let mut constructed: Option<MergedScope<'_, P::Block>> = None;
+        for (scope, fresh) in scopes.map_while(Result::ok) {
+            let Some(rank_data) = namespace::rank_data_mut(self.jobs, job, rank) else {
+                return Status::NOT_FOUND;
+            };
+            let places: &mut [&mut Option<ModexBlob<P::Block>>] = match scope {
+                scope::LOCAL => &mut [&mut rank_data.local],
+                scope::REMOTE => &mut [&mut rank_data.remote],
+                scope::GLOBAL => &mut [&mut rank_data.local, &mut rank_data.remote],
+                _ => continue,
+            };
+            for place in places {
+                let again = constructed
+                    .as_ref()
+                    .filter(|constructed| constructed.is_of(place.as_ref(), fresh));
+                let blob = match again {
+                    Some(constructed) => Some(constructed.blob.clone()),
+                    None => merge(place.as_ref(), owner, fresh, format),
+                };
+                let Some(blob) = blob else { return Status::NOMEM };
+                let old = place.replace(blob.clone());
+                constructed = Some(MergedScope { old, fresh, blob });
+            }
+        }
+        Status::SUCCESS
+    }
+}
+
+/// What has become of one scope.
+struct MergedScope<'a, B> {
+    old: Option<ModexBlob<B>>,
+    fresh: &'a [u8],
+    blob: ModexBlob<B>,
+}
+
+impl<B: SharedBytes> MergedScope<'_, B> {
+    /// Whether these two make the same.
+    fn is_of(&self, old: Option<&ModexBlob<B>>, fresh: &[u8]) -> bool {
+        let same_old = match (&self.old, old) {
+            (None, None) => true,
+            (Some(one), Some(other)) => {
+                one.format == other.format && one.answer.as_ref() == other.answer.as_ref()
+            }
+            _ => false,
+        };
+        same_old && self.fresh == fresh
+    }
+}
+
+/// What was posted before, without what is replaced, and what is new.
+fn merge<B: SharedBytes>(
+    old: Option<&ModexBlob<B>>,
+    owner: Proc<'_>,
+    fresh: &[u8],
+    format: Format,
+) -> Option<ModexBlob<B>> {
+    // Readers take the last value of a key, so that what is replaced may stay; it goes where looking
+    // for it takes no long time.
+    let old_count = old.map_or(0, |old| old.kvals().take(REPLACED_MAX).count());
+    let fresh_count = Kvals::new(fresh, format).take(REPLACED_MAX).count();
+    let drops_replaced = old_count.saturating_mul(fresh_count) < REPLACED_MAX;
+    let is_replaced =
+        |kval: &Kval<'_>| drops_replaced && Kvals::new(fresh, format).find(kval.key).is_some();
+    // Mostly nothing is replaced, and all of it can be read: then it stays byte for byte.
+    let untouched = old.filter(|old| old.format == format).and_then(|old| {
+        let mut kvals = old.kvals();
+        let all = kvals.rest();
+        let is_touched = kvals.by_ref().map_while(Result::ok).any(|kval| is_replaced(&kval));
+        (!is_touched && kvals.rest().is_empty()).then_some(all)
+    });
+    let answer = pack(format, |to| {
+        to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
+            owner.write(to.one(Type::PROC));
+            if let Some(old) = untouched {
+                to.raw(old).raw(fresh);
+            } else if let Some(old) = old {
+                let mut kvals = old.kvals();
+                for kval in kvals.by_ref().map_while(Result::ok) {
+                    if !is_replaced(&kval) {
+                        let _ = kval.write(to);
+                    }
+                }
+                to.raw(fresh);
+                // A value whose type is not known, and all that stands behind it.
+                if old.format == format {
+                    to.raw(kvals.rest());
+                }
+            } else {
+                to.raw(fresh);
+            }
+        });
+    })?;
+    Some(ModexBlob { answer, format })
+}
+
+/// How much of what a rank brings into groups is kept: that of a thousand groups and more.
+const CONTRIBUTED_BYTES: usize = 64 << 10;
+
+/// How many pairs of keys are compared at most.
+const REPLACED_MAX: usize = 1 << 16;

@@ -1,0 +1,33 @@
+//! Bytes that are made once and shared.
+
+use crate::wire::pmix::{Format, Packer};
+
+/// Bytes that do not change, and that several may have at once.
+///
+/// On a host a clone is a counter; on a board it is a copy, which costs what the bytes cost.
+pub trait SharedBytes: Clone + AsRef<[u8]> + 'static {
+    /// Makes one of `len` bytes, which `fill` writes; `None` if there is no room for it.
+    fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self>;
+}
+
+impl<const N: usize> SharedBytes for heapless::Vec<u8, N> {
+    fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self> {
+        let mut bytes = Self::new();
+        bytes.resize(len, 0).ok()?;
+        fill(&mut bytes);
+        Some(bytes)
+    }
+}
+
+/// A block of what `write` packs. It is called twice: to count, and to write.
+pub(super) fn pack<B: SharedBytes>(format: Format, write: impl Fn(&mut Packer<'_>)) -> Option<B> {
+    let mut counted = Packer::new(&mut [], format);
+    write(&mut counted);
+    let len = counted.len();
+    B::make(len, |bytes| write(&mut Packer::new(bytes, format)))
+}
+
+/// A block of these bytes.
+pub(super) fn copy_bytes<B: SharedBytes>(bytes: &[u8]) -> Option<B> {
+    B::make(bytes.len(), |to| crate::storage::copy(to, bytes))
+}

@@ -1,0 +1,174 @@
+//! From what is owed to the bytes of the answer.
+
+use super::job::Job;
+use super::member::Member;
+use super::response::{KvsListing, PendingReply, RequestHeader, Response};
+use crate::command::{Answer, Identity, Maxes, Pair, Place, Reason, Reply, Text};
+use crate::error::{Code, Full};
+use crate::ids::Rank;
+use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
+use crate::parts;
+use crate::store::{EntryId, Kvs};
+use crate::wire::quirks;
+
+/// Where an answer takes its facts from.
+pub(super) struct ReplyContext<'a, K, M> {
+    pub(super) job: &'a Job<K, M>,
+    pub(super) names: &'a K,
+    pub(super) rank: Rank,
+    pub(super) nonce: &'a [u8],
+    pub(super) has_tags: bool,
+    /// The job that the answer is about besides the asker's own.
+    pub(super) other: Option<&'a Job<K, M>>,
+}
+
+impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
+    /// Whether the answer can be given now.
+    pub(super) fn is_due(&self, response: &Response) -> bool {
+        match response {
+            Response::Fence(generation) => self.job.fence().has_ended(*generation),
+            Response::Ring(generation) if parts::CONNECT => self.job.ring_has_ended(*generation),
+            Response::Group(_) | Response::Spawn(_) => false,
+            Response::Attribute(_, key) if parts::PMI2 => self.attribute(key.as_bytes()).is_some(),
+            _ => true,
+        }
+    }
+
+    /// Writes the answer, whole or not at all.
+    ///
+    /// Errors: [`Full`].
+    pub(super) fn write(&self, exchange: &PendingReply, out: &mut [u8]) -> Result<usize, Full> {
+        let RequestHeader { verb, tag, dialect } = &exchange.header;
+        let (code, answer) = (Code::SUCCESS, self.answer(&exchange.response));
+        let mut reply = Reply { to: *verb, tag: tag.as_bytes(), code, answer };
+        reply.code = match (&reply.answer, &exchange.response) {
+            (Answer::Missing, _) => quirks::MISSING_IN_LINES,
+            (Answer::Refused(reason), _) => reason.code(),
+            (_, Response::Spawned(_, Err(code), _)) if parts::SPAWN => *code,
+            _ => Code::SUCCESS,
+        };
+        let word: &[u8] = match &exchange.response {
+            Response::Refused(Reason::NotSupported { .. }, word) => word.as_bytes(),
+            _ => b"",
+        };
+        dialect.write_reply(&reply, word, out)
+    }
+
+    fn answer<'o>(&'o self, response: &'o Response) -> Answer<'o> {
+        match response {
+            Response::Version(version) => Answer::Version(*version),
+            Response::Identity if parts::LISTEN || parts::PMI2 => Answer::Identity(self.identity()),
+            Response::Challenge if parts::LISTEN => Answer::Challenge(Text::plain(self.nonce)),
+            Response::Maxes => Answer::Maxes(MAXES),
+            Response::AppNum => Answer::Number(self.appnum()),
+            Response::UniverseSize => Answer::Number(self.job.universe_size()),
+            Response::KvsName => Answer::Name(Text::plain(self.job.name().as_bytes())),
+            Response::Value(id) => value(&self.job.kvs, Some(*id)),
+            Response::Foreign(_, id) if parts::CONNECT => match self.other {
+                Some(job) => value(&job.kvs, Some(*id)),
+                None => Answer::Missing,
+            },
+            Response::Port(id) if parts::NAMES => match value(self.names, Some(*id)) {
+                // Unpublished in between.
+                Answer::Missing => Answer::Refused(Reason::NoSuch { what: "service" }),
+                port => port,
+            },
+            Response::Attribute(_, key) if parts::PMI2 => {
+                value(&self.job.kvs, self.attribute(key.as_bytes()))
+            }
+            Response::Missing => Answer::Missing,
+            Response::Refused(reason, own) => Answer::Refused(about(*reason, own.as_bytes())),
+            // Since 1.2 a fence without a tag has the tag 0.
+            Response::Fence(_) | Response::Group(_) => {
+                Answer::Released { tag: self.has_tags.then_some(0) }
+            }
+            Response::Released(tag) if parts::GROUPS => Answer::Released { tag: Some(*tag) },
+            Response::Ring(generation) if parts::CONNECT => {
+                let [left, right] = self.job.neighbours(self.rank, *generation).map(Text::plain);
+                Answer::Ring { count: self.rank.0, left, right }
+            }
+            Response::Notice(notice) if parts::LISTEN => Answer::Notice(*notice),
+            Response::All(listing) if parts::CONNECT => self.listing_answer(listing),
+            Response::Spawned(.., codes) if parts::SPAWN => {
+                let job = self.other.map(|job| Text::plain(job.name().as_bytes()));
+                Answer::Made { job, codes: codes.runs() }
+            }
+            _ => Answer::Nothing,
+        }
+    }
+
+    /// What is owed when the answer was written; most questions have one answer.
+    pub(super) fn rest(&self, exchange: &PendingReply) -> Option<Response> {
+        let Response::All(listing) = &exchange.response else { return None };
+        if !listing.count_sent {
+            return Some(Response::All(KvsListing { count_sent: true, ..*listing }));
+        }
+        let last = self.pair(listing).filter(|_| listing.left > 0)?;
+        // Else the list has ended with a refusal: a pair left out would be taken for one that nobody put.
+        let is_told = exchange.header.dialect.carries(&self.pair_answer(last)?);
+        is_told.then_some(Response::All(KvsListing {
+            left: listing.left - 1,
+            last: Some(last),
+            ..*listing
+        }))
+    }
+
+    fn listing_answer(&self, listing: &KvsListing) -> Answer<'_> {
+        if !listing.count_sent {
+            return Answer::Count(listing.left);
+        }
+        if listing.left == 0 {
+            return Answer::Nothing;
+        }
+        // Fewer than announced: somebody replaced a pair meanwhile, and is not seen yet.
+        let fewer = Answer::Refused(Reason::NoSuch { what: "pair any more" });
+        self.pair(listing).and_then(|id| self.pair_answer(id)).unwrap_or(fewer)
+    }
+
+    fn pair_answer(&self, id: EntryId) -> Option<Answer<'_>> {
+        let entry = self.other?.kvs.entry(id)?;
+        let [key, value] = [entry.key, entry.value].map(Text::plain);
+        Some(Answer::Pair(Pair { key, value }))
+    }
+
+    fn pair(&self, listing: &KvsListing) -> Option<EntryId> {
+        self.other?.next_pair(listing.last, listing.rank, listing.fences)
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            rank: self.rank.0,
+            size: self.job.size(),
+            appnum: self.appnum(),
+            spawner: self.job.spawner().map(|name| Text::plain(name.as_bytes())),
+        }
+    }
+
+    fn appnum(&self) -> i32 {
+        self.job.member(self.rank).map_or(-1, |member| member.appnum)
+    }
+
+    fn attribute(&self, key: &[u8]) -> Option<EntryId> {
+        self.job.look_up(self.rank, Place::Node, key)
+    }
+}
+
+fn value<K: Kvs>(kvs: &K, id: Option<EntryId>) -> Answer<'_> {
+    let entry = id.and_then(|id| kvs.entry(id));
+    entry.map_or(Answer::Missing, |entry| Answer::Value(Text::plain(entry.value)))
+}
+
+/// Puts the peer's own word back into the reason.
+const fn about<'a>(mut reason: Reason<'a>, own: &'a [u8]) -> Reason<'a> {
+    if let Reason::Length { key: word, .. } | Reason::NotSupported { word } = &mut reason {
+        *word = own;
+    }
+    reason
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "three small constants")]
+const MAXES: Maxes = Maxes {
+    kvsname: PMI1_MAX_KVSNAME as u32,
+    key: PMI1_MAX_KEYLEN as u32,
+    value: PMI1_MAX_VALLEN as u32,
+};

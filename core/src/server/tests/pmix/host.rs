@@ -1,0 +1,65 @@
+//! What only the owner of a server can do.
+
+use super::*;
+
+#[test]
+fn an_abort_is_answered_and_told() {
+    let mut hall = Hall::new(2);
+    hall.ask(1, Command::ABORT, &|to| {
+        to.one(Type::STATUS).i32(42).one(Type::STRING).text(Some(b"bye")).one(Type::SIZE).size(0);
+    });
+    assert_eq!(hall.status(1), Status::SUCCESS);
+    let message = Excerpt::new(b"bye".iter().copied());
+    let (job, rank) = (hall.world.job, Rank(1));
+    let told = PmixEvent::Aborted { job, rank, code: 42, message };
+    assert_eq!(hall.pmix.poll_event(), Some(told));
+}
+
+#[test]
+fn what_only_the_owner_can_do_is_lent_to_it_until_it_was_read() {
+    let mut hall = Hall::new(1);
+    hall.ask(0, Command::JOB_CONTROL, &|to| {
+        to.one(Type::SIZE).size(0).one(Type::SIZE).size(1).one(Type::INFO);
+        to.text(Some(keys::REGISTER_CLEANUP)).u32(0).of(Type::STRING).text(Some(b"/tmp/x"));
+    });
+    let Some(PmixEvent::HostRequest { connection, pending }) = hall.pmix.poll_event() else {
+        panic!("the owner is asked")
+    };
+    let Some(crate::wire::pmix::Request::JobControl { infos, .. }) = hall.pmix.request(connection)
+    else {
+        panic!("the request is lent")
+    };
+    assert_eq!(infos.find(keys::REGISTER_CLEANUP).unwrap().text(), Some(&b"/tmp/x"[..]));
+    hall.pmix.request_read(connection);
+    assert!(hall.pmix.request(connection).is_none());
+    assert_eq!(hall.answers(0), []);
+    hall.pmix.answer(connection, pending, Status::SUCCESS, |_| {}).unwrap();
+    assert_eq!(hall.status(0), Status::SUCCESS);
+    assert!(hall.pmix.answer(connection, pending, Status::SUCCESS, |_| {}).is_err());
+}
+
+#[test]
+fn the_answer_to_somebody_who_is_gone_is_nobody_elses() {
+    let mut hall = Hall::new(1);
+    let ask = |hall: &mut Hall| {
+        hall.ask(0, Command::JOB_CONTROL, &|to| {
+            to.one(Type::SIZE).size(0).one(Type::SIZE).size(0);
+        });
+        let Some(PmixEvent::HostRequest { connection, pending }) = hall.pmix.poll_event() else {
+            panic!("the owner is asked")
+        };
+        hall.pmix.request_read(connection);
+        (connection, pending)
+    };
+    let gone = ask(&mut hall);
+    // The next one gets the same connection and the same place in it.
+    let server = &mut hall.world.server;
+    hall.pmix.close(gone.0, server);
+    hall.clients.clear();
+    hall.join(0, Format::PLAIN);
+    let (connection, pending) = ask(&mut hall);
+    assert_eq!(connection, gone.0);
+    assert!(hall.pmix.answer(gone.0, gone.1, Status::SUCCESS, |_| {}).is_err());
+    hall.pmix.answer(connection, pending, Status::NOT_SUPPORTED, |_| {}).unwrap();
+    assert_eq!(hall.status(0), Status::NOT_SUPPORTED);
+}

@@ -1,0 +1,70 @@
+//! Who waits for whom: read by an owner that wants to tell people why nothing goes on.
+
+use super::blocked_fence::groups;
+use super::member::Member;
+use super::reply::ReplyContext;
+use super::response::{GroupFence, Response};
+use super::{Server, Storage};
+use crate::ids::{JobId, Key, Rank, SessionId};
+use crate::storage::Slots;
+
+/// What a member waits for. Others have to bring it about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait<'a> {
+    /// The end of the job's fence with this number.
+    Fence(u32),
+    /// The end of the fence of a group.
+    Group(GroupFence),
+    /// The end of the job's ring with this number.
+    Ring(u32),
+    /// That somebody on its node puts this attribute.
+    Attribute(&'a Key),
+    /// The job it has asked for.
+    Spawn,
+}
+
+impl<S: Storage> Server<S> {
+    /// What the peer of a session waits for, thread by thread; nothing if all it is owed can be given
+    /// now.
+    ///
+    /// Changes after: any call on any session of the job, [`end_fence`](Self::end_fence),
+    /// [`answer_spawn`](Self::answer_spawn).
+    pub fn waits(&self, session: SessionId) -> impl Iterator<Item = Wait<'_>> {
+        let state = self.sessions.get(session.0 as usize).map(|session| &session.state);
+        let found = state.and_then(|state| Some((state, self.jobs.get(state.job.0 as usize)?)));
+        found.into_iter().flat_map(|(state, job)| {
+            let rank = state.rank.unwrap_or(Rank(u32::MAX));
+            let names = &self.names;
+            let context =
+                ReplyContext { job, names, rank, nonce: b"", has_tags: false, other: None };
+            state.pending_replies().filter_map(move |(_, exchange)| match &exchange.response {
+                response if context.is_due(response) => None,
+                Response::Fence(generation) => Some(Wait::Fence(*generation)),
+                Response::Group(group) => Some(Wait::Group(*group)),
+                Response::Ring(generation) => Some(Wait::Ring(*generation)),
+                Response::Attribute(_, key) => Some(Wait::Attribute(key)),
+                Response::Spawn(_) => Some(Wait::Spawn),
+                _ => None,
+            })
+        })
+    }
+
+    /// The ranks that are not in the fence of `group` and certainly take part in it: all that are
+    /// missing, unless the job has more than 64 ranks and there was no room to keep which.
+    pub fn missing_from_group(&self, job: JobId, group: GroupFence) -> impl Iterator<Item = Rank> {
+        let is_in = move |member: &Member| {
+            let session = member.session().and_then(|id| self.sessions.get(id.0 as usize));
+            session.is_some_and(|session| groups(session).any(|own| own == group))
+        };
+        self.job(job).into_iter().flat_map(move |job| job.outside(group, is_in))
+    }
+
+    /// The ranks that the current ring waits for.
+    pub fn missing_from_ring(&self, job: JobId) -> impl Iterator<Item = Rank> {
+        self.job(job).into_iter().flat_map(|job| {
+            let generation = job.ring.generation();
+            let ranks = (0..).zip(job.members());
+            { ranks }.filter(move |(_, m)| m.rings == generation).map(|(rank, _)| Rank(rank))
+        })
+    }
+}

@@ -5,10 +5,10 @@ pub(crate) mod pmix;
 use pmi_core::command::Verb;
 use pmi_core::wire::{Framed, names, pmi2};
 
-/// What a message says, field by field.
+/// Fields of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
-    /// How it is written: `lines`, `frames` or `pmix`; empty if it is none of them.
+    /// The wire format: `lines`, `frames` or `pmix`; empty if it is none of them.
     pub(crate) dialect: &'static str,
     /// Its fields, in their order.
     pub(crate) fields: Vec<Field>,
@@ -49,7 +49,7 @@ impl Fields {
         message.get(field.value..field.end)
     }
 
-    /// What an answer of PMIx has in common with its question.
+    /// The tag that a reply of PMIx shares with its request.
     pub(crate) fn tag(&self, message: &[u8]) -> Option<u32> {
         (PMIX && self.dialect == pmix::DIALECT).then(|| pmix::tag(message)).flatten()
     }

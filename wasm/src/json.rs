@@ -1,6 +1,6 @@
-//! What the page is told, as JSON.
+//! JSON for the page.
 //!
-//! The page needs five shapes; a general serialiser would be a fifth of the module's budget.
+//! The page needs five shapes; a general serializer would be a fifth of the module's budget.
 
 use std::fmt::{Display, Write};
 

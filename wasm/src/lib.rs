@@ -1,17 +1,17 @@
 #![forbid(unsafe_code)]
-//! The page on which jobs are played, as far as it is no drawing: runs, what happened in them, how they
-//! stand at a moment, and what somebody does to them.
+//! The page on which jobs are played, without its drawing: runs, their messages and events, their
+//! state at a moment, and injected faults.
 //!
-//! The page asks in small words and is told in JSON. Nothing here knows the page, and nothing is kept
-//! but what a link holds: a scenario, a seed, and what was done to the run.
+//! The page calls with plain values and receives JSON. Nothing here depends on the page, and
+//! nothing is kept but the contents of a link: a scenario, a seed, and the injections of the run.
 //!
 //! ```text
 //!   played     runs of the simulator (feature `played`)
-//!      └── view     how everything stands at one moment
+//!      └── view     state of a run at one moment
 //!   recorded   runs that were recorded elsewhere (feature `recorded`)
-//!      └──── story    what happened: messages, fences, events
+//!      └──── story    messages, fences, events
 //!               ├── fields   a message, field by field
-//!               └── json     what the page is told
+//!               └── json     results for the page
 //! ```
 
 mod fields;

@@ -4,11 +4,11 @@ use crate::json::Json;
 use pmi_sim::link::{Link, Told};
 use wasm_bindgen::prelude::*;
 
-/// What a link says, behind the `#` of an address.
+/// Reads a link: the part after the `#` of an address.
 ///
 /// # Errors
 ///
-/// What is no link, and why.
+/// A fragment that is no link, with the cause.
 #[wasm_bindgen]
 pub fn read_link(fragment: &str) -> Result<String, JsError> {
     Ok(written(&fragment.parse()?))

@@ -29,17 +29,17 @@ impl Play {
         Self::read(scenario, seed, done).map_err(|why| JsError::new(&why))
     }
 
-    /// Plays the run that a trace of the simulator is of.
+    /// Repeats the run of a trace of the simulator.
     ///
     /// # Errors
     ///
-    /// What is no such trace.
+    /// A text that is no such trace.
     pub fn of_trace(text: &str) -> Result<Self, JsError> {
         let trace = trace::read(text)?;
         Self::with(&trace.scenario, trace.seed, &trace.injections).map_err(|why| JsError::new(&why))
     }
 
-    /// What happened, from the start to the end.
+    /// Messages and events, from the start to the end.
     pub fn story(&self) -> String {
         let (scenario, world) = (self.whole.scenario(), &self.whole);
         Json::of(|json| {
@@ -53,7 +53,7 @@ impl Play {
         })
     }
 
-    /// How everything stands after `step` steps.
+    /// State of the run after `step` steps.
     pub fn view(&mut self, step: u32) -> String {
         self.seek(step.into());
         view::view(&self.then)
@@ -69,7 +69,7 @@ impl Play {
         self.act(step.into(), what).map_err(|why| JsError::new(&why))
     }
 
-    /// What was done to the run, a line each.
+    /// Injections of the run, a line each.
     pub fn done(&self) -> String {
         self.whole.injections().iter().map(|injected| format!("{injected}\n")).collect()
     }

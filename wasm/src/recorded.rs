@@ -1,7 +1,7 @@
 //! A recorded run, as the page draws it.
 //!
-//! Whoever records sees a message at one moment only, so it is drawn without a time on its way. Where a
-//! log has no times at all, its lines stand one microsecond apart, in their order.
+//! A recorder sees a message at one moment only, so it is drawn without a transit time. Where a log
+//! has no times at all, its lines are one microsecond apart, in their order.
 
 use crate::json::Json;
 use crate::story::{Event, Lane, Moment, Pipes, Story};
@@ -27,7 +27,7 @@ impl Recording {
         Ok(Self(Recorded::new(pmi_trace::import::read(bytes)?)))
     }
 
-    /// What happened, from the start to the end.
+    /// Messages and events, from the start to the end.
     pub fn story(&self) -> String {
         let Recorded { story, notes, has_times, end } = &self.0;
         Json::of(|json| {
@@ -40,11 +40,11 @@ impl Recording {
     }
 }
 
-/// Proves to the launcher of a job that somebody who watches it knows its secret.
+/// Computes the proof that a watching page knows the secret of a job.
 ///
 /// # Errors
 ///
-/// A secret that nobody would have chosen: too short, or too long.
+/// An invalid secret: too short, or too long.
 #[wasm_bindgen]
 pub fn prove(secret: &str, nonce: &str) -> Result<String, JsError> {
     let secret = Secret::new(secret.as_bytes())?;
@@ -55,9 +55,9 @@ pub fn prove(secret: &str, nonce: &str) -> Result<String, JsError> {
 /// A run that was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
-    /// What happened.
+    /// Messages and events.
     pub(crate) story: Story,
-    /// What a person should know about the recording, a sentence each.
+    /// Notes for the user about the recording, a sentence each.
     pub(crate) notes: Vec<String>,
     /// True if it has times; otherwise an order.
     pub(crate) has_times: bool,
@@ -65,7 +65,7 @@ pub(crate) struct Recorded {
     pub(crate) end: Moment,
 }
 
-/// A lane: the job, and the rank in it or the connection of nobody known.
+/// A lane: the job, and the rank in it or the connection of unknown rank.
 type Who = (u32, Result<u32, u32>);
 
 impl Recorded {
@@ -93,7 +93,7 @@ impl Recorded {
     }
 }
 
-/// What it is, in one sentence.
+/// Title of the recording, in one sentence.
 fn heading(trace: &Trace, format: Format) -> String {
     let what = match format {
         Format::Trace => "A trace",
@@ -107,7 +107,7 @@ fn heading(trace: &Trace, format: Format) -> String {
     }
 }
 
-/// Everybody in it: by job, then by rank, then those whose rank nobody knows.
+/// All lanes: by job, then by rank, then connections of unknown rank.
 fn whos(trace: &Trace) -> Vec<Who> {
     let mut whos: Vec<Who> = trace.records.iter().filter_map(who).collect();
     for facts in trace.jobs() {
@@ -165,7 +165,7 @@ fn take(story: &mut Story, pipes: &mut Pipes, record: &Record, lane: Option<usiz
     story.events.push(Event { at, lane, kind, text });
 }
 
-/// A head that says more is not believed: a lane is for somebody who did something.
+/// A head with a larger number is not trusted: a lane needs a message or an event.
 const RANKS_MAX: u32 = 1024;
 
 #[cfg(test)]

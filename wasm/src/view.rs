@@ -1,4 +1,4 @@
-//! How everything stands at one moment, for the page.
+//! State of a run at one moment, for the page.
 
 use crate::json::Json;
 use pmi_sim::World;
@@ -76,7 +76,7 @@ fn write_pipe(json: &mut Json, pipe: &PipeView) {
     json.plain("over", pipe.is_over);
 }
 
-/// How the process is, in one word.
+/// State of the process, in one word.
 const fn life(rank: &RankView) -> &'static str {
     let Habits { is_deaf, is_hung, has_left, .. } = rank.habits;
     match rank.life {
@@ -92,7 +92,7 @@ const fn life(rank: &RankView) -> &'static str {
     }
 }
 
-/// What the client of a rank may be ordered to ask now, as it is written in a script.
+/// Requests that the client of a rank may be ordered to make now, as a script spells them.
 fn legal(rank: &RankView, dialect: Dialect) -> &'static [&'static str] {
     let is_free = rank.life == Life::Running && rank.asks.is_empty() && !rank.habits.is_rude;
     match rank.client {

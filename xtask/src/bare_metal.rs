@@ -26,7 +26,7 @@ pub(crate) struct Arch {
     pub(crate) target: &'static str,
     /// Beyond what all machines have in common.
     pub(crate) machine: &'static [&'static str],
-    /// What QEMU's exit status says of a guest that has ended with `status`.
+    /// QEMU's exit status for a guest that has ended with `status`.
     pub(crate) exit_of: fn(status: i32) -> i32,
     rustflags: &'static str,
 }
@@ -75,7 +75,7 @@ const ARCHS: &[Arch] = &[
 
 const SCENE_TIME: Duration = Duration::from_secs(60);
 
-/// What all of it needs.
+/// Requirements of all scenes.
 pub(crate) const NEEDS: &[Need] = &[
     Need::Target("riscv64gc-unknown-none-elf"),
     Need::Target("aarch64-unknown-none-softfloat"),
@@ -145,7 +145,7 @@ impl Arch {
     }
 }
 
-/// What to run.
+/// Selection of scenes.
 struct Wanted {
     archs: Vec<&'static Arch>,
     board: bool,
@@ -232,7 +232,7 @@ const BOARD_NEEDS: [Need; 2] = [Need::Target(BOARD_TARGET), Need::Qemu("arm")];
 
 const MANIFEST: &str = "examples/bare-metal/Cargo.toml";
 
-/// What the microcontroller says; nothing if the machine has no QEMU for it.
+/// Output of the microcontroller; nothing if the machine has no QEMU for it.
 pub(crate) fn board_lines(machine: &Machine, kernel: &Path) -> Result<Option<Vec<Line>>, String> {
     if machine.lack(Need::Qemu("arm")).is_some() {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: builds the fuzzers of core and lets each look for trouble for a while, two at a time.
+//! `cargo xtask fuzz`: builds the fuzzers of core and runs each for a while, two at a time.
 //!
-//! What `cargo fuzz` would do, without having to install it, and with the stable compiler: it is let to use
-//! the options that its own sanitizers need. What a run finds lies in the target directory, with the inputs that
-//! it grew; a later run begins with both those and the committed ones.
+//! Does the work of `cargo fuzz` without its installation, with the stable compiler, which is
+//! allowed to use the options of its own sanitizers. Findings are in the target directory, with the
+//! generated inputs; a later run begins with both those and the committed ones.
 
 use crate::machine::{in_ci, verdict_on_lack};
 use crate::process;
@@ -41,7 +41,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     Ok(if tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The step of `test`: long where nobody waits for it.
+/// The step of `test`: long in CI.
 pub(crate) fn step() -> Tally {
     fuzz(if in_ci() { 60 } else { 5 }, |_| true)
 }
@@ -124,7 +124,7 @@ fn build(host: &str, folder: &Path) -> bool {
     process::succeeds(&mut cargo)
 }
 
-/// What `cargo fuzz` sets: every edge is counted, and what is compared is told to the fuzzer.
+/// The settings of `cargo fuzz`: edge counters, and comparisons that guide the fuzzer.
 const FLAGS: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",

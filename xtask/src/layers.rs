@@ -1,4 +1,5 @@
-//! Who may use whom, by directory: the crates of the workspace, and foreign packages that belong to one place.
+//! Allowed dependencies, by directory: the crates of the workspace, and foreign packages that
+//! belong to one place.
 
 use crate::{modules, process, report, tree};
 use serde_json::Value;
@@ -52,7 +53,7 @@ pub(crate) fn command(_: &[String]) -> Result<ExitCode, String> {
     Ok(report("layers", &check()?))
 }
 
-/// What is wrong with the edges between crates and inside core.
+/// Forbidden edges between crates and inside core.
 pub(crate) fn check() -> Result<Vec<String>, String> {
     let mut cargo = process::cargo();
     let json = process::output(cargo.args(["metadata", "--no-deps", "--format-version", "1"]))?;
@@ -72,7 +73,7 @@ struct Package {
 #[derive(Debug, Default)]
 struct Dependency {
     name: String,
-    /// Where it is, if it is in the workspace.
+    /// Its directory, if it is in the workspace.
     folder: Option<String>,
     /// For tests, examples and benches only?
     dev: bool,

@@ -1,4 +1,4 @@
-//! What the steps need from the machine, and how a fresh Debian gets it.
+//! Requirements of the steps, and their installation on a fresh Debian.
 
 use crate::process;
 use crate::toolchain::{self, Facts};
@@ -41,7 +41,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Looks for all `needs`, installs what is missing when root, and says what it found and did.
+    /// Looks for all `needs`, installs the missing ones when root, and prints both.
     pub(crate) fn prepare(needs: impl Iterator<Item = Need>) -> Self {
         let mut once = Vec::new();
         for need in needs {
@@ -87,12 +87,12 @@ impl Machine {
     }
 }
 
-/// Is nobody there to read a hint? Then what is missing is an error.
+/// True in CI, where a missing requirement is an error rather than a hint.
 pub(crate) fn in_ci() -> bool {
     env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
 
-/// How a step counts that could not run.
+/// Result of a step that could not run.
 pub(crate) fn verdict_on_lack(ci: bool) -> Tally {
     if ci { Tally::FAILED } else { Tally::SKIPPED }
 }
@@ -107,7 +107,7 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
         }),
         Need::Target(target) => match toolchain::choose(target, facts) {
             Ok(choice) => Ok(format!("{target}: {choice}")),
-            // Packages do not help whoever insists on the active tool chain.
+            // Packages do not help if the active tool chain is forced.
             Err(why) if facts.forced.as_deref() == Some("installed") => {
                 Err(Lack { why, packages: &[] })
             }
@@ -129,7 +129,7 @@ fn probe(need: Need, facts: &Facts) -> Result<String, Lack> {
     }
 }
 
-/// A program that says its version when asked.
+/// A program that prints its version on request.
 fn program(name: &str, packages: &'static [&'static str]) -> Result<String, Lack> {
     match process::output(process::command(name).arg("--version")) {
         Ok(version) => Ok(format!("{name} {}", version.trim())),
@@ -140,7 +140,7 @@ fn program(name: &str, packages: &'static [&'static str]) -> Result<String, Lack
     }
 }
 
-/// Where the browser is: it is not started for that, since some take long.
+/// Path of the browser: it is not started for that, since some take long.
 pub(crate) fn chromium() -> Option<&'static str> {
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
         .into_iter()

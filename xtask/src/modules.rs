@@ -1,4 +1,5 @@
-//! The layers inside core: which module may use which, told from the paths its product code names.
+//! The layers inside core: allowed edges between modules, checked against the paths in product
+//! code.
 
 use crate::source::{Token, tokens, without_tests};
 use crate::tree::File;
@@ -40,7 +41,7 @@ const MODULES: &[Module] = &[
 
 const SOURCE: &str = "core/src/";
 
-/// What is wrong with the module edges of core.
+/// Forbidden edges between modules of core.
 pub(crate) fn check(files: &[File]) -> Vec<String> {
     files.iter().filter(|file| !file.is_test()).flat_map(check_file).collect()
 }
@@ -76,8 +77,8 @@ fn check_file(file: &File) -> Vec<String> {
     findings
 }
 
-/// What a file takes from the root of its crate: the first word after `crate::` or after as many `super::`
-/// as lead there. `depth` is the file's own depth below the root.
+/// Modules at the root of the crate that a file uses: the first word after `crate::` or after as
+/// many `super::` as lead there. `depth` is the file's own depth below the root.
 pub(crate) fn root_uses<'a>(tokens: &[Token<'a>], depth: usize) -> Vec<Token<'a>> {
     let mut uses = Vec::new();
     let mut braces = 0_usize;

@@ -34,14 +34,14 @@ const COMPILER: &str = "mpicc.mpich";
 const LAUNCHER: &str = "mpiexec.hydra";
 const OPEN_MPI_COMPILER: &str = "mpicc.openmpi";
 
-/// Where Debian's package `libpmix-dev` has its headers.
+/// Directory of the headers in Debian's package `libpmix-dev`.
 pub(crate) const PMIX_HEADERS: &str = "/usr/lib/x86_64-linux-gnu/pmix2/include";
 
 /// A C program of nothing but what is included.
 const EMPTY: &str = "/dev/null";
 
-/// Says which MPICH is installed, or what is wrong with it. It is asked to preprocess the one header all
-/// programs include, which needs wrapper, header and C compiler together.
+/// Describes the installed MPICH, or its defect. It preprocesses the one header that all programs
+/// include, which needs wrapper, header and C compiler together.
 pub(crate) fn find() -> Result<String, String> {
     process::output(Command::new(LAUNCHER).arg("--version")).map_err(shorten)?;
     let header = process::output(

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{fs, thread};
 
-/// What the page is built with.
+/// Requirements of a build of the page.
 const NEEDS: &[Need] = &[Need::Target(wasm::TARGET)];
 
-/// What it is tried with, too.
+/// Additional requirements of its tests.
 pub(crate) const BROWSER_NEEDS: &[Need] =
     &[Need::Target(wasm::TARGET), Need::Node, Need::Npm, Need::Chromium];
 
@@ -73,7 +73,7 @@ fn with_browser(machine: &Machine) -> Result<(PathBuf, Command), String> {
     Ok((folder, node))
 }
 
-/// Installs what the tests of the page use, by the committed list, and says where.
+/// Installs the packages of the page's tests, by the committed list, and returns their directory.
 fn packages() -> Result<PathBuf, String> {
     let folder = toolchain::target_folder().join("playground-npm");
     fs::create_dir_all(&folder).map_err(|error| at(&folder, error))?;
@@ -102,12 +102,12 @@ fn weigh(folder: &Path) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
-    /// Where to build; a directory among what cargo builds unless it is said.
+    /// Directory of the page; by default one in cargo's target directory.
     folder: Option<PathBuf>,
-    /// Where to serve; nowhere if the page is only built.
+    /// Port of the server; `None` if the page is only built.
     port: Option<u16>,
     /// True if to measure it instead.
     is_measured: bool,
@@ -134,7 +134,7 @@ fn plan(arguments: &[String]) -> Result<Plan, String> {
     Ok(plan)
 }
 
-/// Builds the page, and says where it is.
+/// Builds the page and returns its directory.
 pub(crate) fn build(machine: &Machine, folder: Option<&Path>) -> Result<PathBuf, String> {
     let default = toolchain::target_folder().join("playground");
     let folder = folder.map_or(default, |folder| process::root().join(folder));
@@ -184,7 +184,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What is in a directory, in the order of its names.
+/// Files of a directory, in the order of their names.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = fs::read_dir(folder).map_err(|error| at(folder, error))?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| Ok(entry?.path())).collect();
@@ -193,7 +193,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(paths)
 }
 
-/// How long `bytes` are as a server sends them.
+/// Length of `bytes` after compression by a server.
 fn gzipped_len(bytes: &[u8]) -> Result<usize, String> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     let done = encoder.write_all(bytes).and_then(|()| encoder.finish());
@@ -208,9 +208,9 @@ fn at(path: &Path, error: impl std::fmt::Display) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// The modules of the page, which are features of the package, and how many bytes each may have when it
-/// is compressed. The page begins with the first; the second is loaded when somebody opens a file, the third
-/// when a rank speaks PMIx.
+/// The modules of the page, which are features of the package, and the bound of their compressed
+/// size. The page begins with the first; the second is loaded with the first opened file, the third
+/// with the first rank of PMIx.
 const PARTS: &[(&str, usize)] =
     &[("played", 150 * 1024), ("recorded", 110 * 1024), ("pmix", 225 * 1024)];
 
@@ -220,7 +220,7 @@ const LOGS: &[(&str, &str)] =
 
 const USAGE: &str = "usage: cargo xtask playground [--port N] [--build-only DIR] [--bench]";
 
-/// Where the page is served unless it is said; the simulator prints links that begin with it.
+/// Default port of the page; the simulator prints links that begin with it.
 const PORT: u16 = 7641;
 
 #[cfg(test)]

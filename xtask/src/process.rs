@@ -26,14 +26,14 @@ pub(crate) fn cargo() -> Command {
     command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Node, which finds the packages of Debian whoever has built it.
+/// Node, which finds the packages of Debian in every build of it.
 pub(crate) fn node() -> Command {
     let mut node = command("node");
     node.env("NODE_PATH", "/usr/share/nodejs");
     node
 }
 
-/// What a program prints, or why it could not say it.
+/// Output of a program, or the cause of its failure.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;
@@ -44,7 +44,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|_| format!("{name}: output is not UTF-8"))
 }
 
-/// Runs a program in view of the user; says whether it succeeded.
+/// Runs a program in view of the user; returns true if it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     announce(command);
     match command.status() {
@@ -99,7 +99,7 @@ fn judge(mut tally: Tally, success: bool) -> Tally {
     tally
 }
 
-/// Prints the line, with the variables that make it what it is; the search path is long and says little.
+/// Prints the command line with its variables; the search path is long and omitted.
 fn announce(command: &Command) {
     print!("$");
     for (name, value) in command.get_envs().filter(|(name, _)| *name != "PATH") {
@@ -108,7 +108,7 @@ fn announce(command: &Command) {
         }
     }
     let program = Path::new(command.get_program());
-    // A full path tells nothing when it is the active tool chain's own cargo.
+    // A full path has no value if it is the active tool chain's own cargo.
     let shown = program.file_name().unwrap_or(program.as_os_str());
     print!(" {}", shown.to_string_lossy());
     for argument in command.get_args() {

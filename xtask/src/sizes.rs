@@ -1,10 +1,10 @@
-//! `cargo xtask sizes`: what PMI costs on a microcontroller, against committed budgets.
+//! `cargo xtask sizes`: cost of PMI on a microcontroller, against committed budgets.
 //!
-//! Each image is one part of PMI linked for a Cortex-M4 with nothing else, so that what is left is
-//! what the part costs. Flash and static memory are read from the image, the stack from its frames
+//! Each image is one part of PMI linked for a Cortex-M4 with nothing else, so that the remainder is
+//! the cost of the part. Flash and static memory are read from the image, the stack from its frames
 //! and calls. A figure that exceeds its budget by more than two per cent fails the command; with
-//! `--write` the figures become the budgets and `docs/sizes.md` is written anew: a growth that is
-//! meant is committed with what has grown.
+//! `--write` the figures become the budgets and `docs/sizes.md` is written anew: an intended growth
+//! is committed with its cause.
 
 mod stack;
 
@@ -76,7 +76,7 @@ const IMAGES: &[Image] = &[
     },
 ];
 
-/// What the project wants to reach.
+/// A target of the project.
 struct Goal {
     what: &'static str,
     limit: i64,
@@ -130,7 +130,7 @@ struct Figures {
     flash: i64,
     ram: i64,
     stack: i64,
-    /// What a run has used of it, where there was one.
+    /// Stack that a run has used, if there was one.
     painted: Option<i64>,
     /// Functions of formatting and panicking.
     forbidden: i64,
@@ -164,7 +164,7 @@ pub(crate) fn command(arguments: &[String]) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What exceeds its budget.
+/// Figures that exceed their budget.
 pub(crate) fn check(machine: &Machine) -> Result<Vec<String>, String> {
     let (compiler, all) = measure(machine)?;
     println!("\n{}", table(&compiler, &all));
@@ -172,7 +172,7 @@ pub(crate) fn check(machine: &Machine) -> Result<Vec<String>, String> {
     Ok(compare(&text, &compiler, &all))
 }
 
-/// Builds and measures all images; also says by which compiler.
+/// Builds and measures all images; also returns the compiler.
 fn measure(machine: &Machine) -> Result<(String, Vec<Row>), String> {
     if let Some(why) = machine.lack(Need::Target(TARGET)) {
         return Err(why.into());
@@ -200,7 +200,7 @@ fn measure(machine: &Machine) -> Result<(String, Vec<Row>), String> {
     Ok((compiler, all))
 }
 
-/// The stack that the board says it has used; nothing if it could not run here.
+/// The stack that the board reports as used; nothing if it could not run here.
 fn painted(lines: Option<Vec<String>>) -> Result<Option<i64>, String> {
     let Some(lines) = lines else { return Ok(None) };
     let used = lines
@@ -388,10 +388,10 @@ fn with_rows(readme: &str, all: &Measured) -> Option<String> {
 const MARKS: [&str; 2] =
     ["<!-- sizes: written by `cargo xtask sizes --write` -->", "<!-- end of sizes -->"];
 
-/// What exceeds its budget, or a goal.
+/// Figures that exceed their budget, or a goal.
 fn compare(budgets: &str, compiler: &str, all: &Measured) -> Vec<String> {
     let mut findings = Vec::new();
-    // Another compiler gives other figures by a few per cent, which is nobody's fault here.
+    // Another compiler gives figures that differ by a few per cent, without a change here.
     let is_same = budgets.lines().any(|line| line == format!("compiler {compiler}"));
     let per_cent = if is_same { 2 } else { 15 };
     for (image, f) in all {

@@ -21,10 +21,10 @@ impl Tally {
         if passed { Self::PASSED } else { Self::FAILED }
     }
 
-    /// Reads the summary line of one test binary:
-    /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`.
+    /// Reads the summary line of one test binary: `test result: ok. 3 passed; 0 failed; 1 ignored;
+    /// 0 measured; 0 filtered out; finished in 0.00s`.
     ///
-    /// Node says it on three lines: `# pass 3`, `# fail 0` and `# skipped 1`.
+    /// Node prints three lines: `# pass 3`, `# fail 0` and `# skipped 1`.
     pub(crate) fn of_result_line(line: &str) -> Option<Self> {
         if let Some((word, count)) = line.strip_prefix("# ").and_then(|line| line.split_once(' ')) {
             let (none, count) = (Self::default(), count.parse().ok()?);

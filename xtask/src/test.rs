@@ -9,7 +9,8 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 use std::{env, fs};
 
-/// One step. A new one is a row in [`STEPS`]; cheap ones come first, so that a slip is told at once.
+/// One step. A new one is a row in [`STEPS`]; cheap ones come first, so that a slip is reported at
+/// once.
 struct Step {
     name: &'static str,
     about: &'static str,
@@ -22,7 +23,7 @@ struct Step {
 
 const BARE: &str = "thumbv7em-none-eabihf";
 
-/// What must build without an operating system: directory and crate.
+/// Crates that must build without an operating system: directory and name.
 const NO_STD: &[(&str, &str)] = &[("core", "pmi-core"), ("transports/link", "pmi-link")];
 
 const STEPS: &[Step] = &[
@@ -288,7 +289,7 @@ fn no_std(machine: &Machine, target: &str) -> Tally {
     }
 }
 
-/// Lets Node test what is built in wasm, against what the same code says here.
+/// Runs the modules of wasm in Node, and compares the results with those of this machine.
 fn node(machine: &Machine) -> Result<Tally, String> {
     let folder = wasm::module(machine, "pmi-wasm-node", Loader::Node)?;
     if !process::succeeds(process::cargo().args(["build", "--release", "--package", "pmi-host"])) {

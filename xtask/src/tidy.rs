@@ -1,11 +1,12 @@
-//! House rules that no compiler knows. A rule looks at one file and says what it found on which line.
+//! House rules that no compiler checks. A rule reads one file and returns its findings with their
+//! lines.
 
 use crate::report;
 use crate::source::{Token, tokens};
 use crate::tree::{self, File};
 use std::process::ExitCode;
 
-/// What may lie at the top of the tree; a name that ends in `*` stands for all that start so.
+/// Allowed names at the top of the tree; a trailing `*` stands for any ending.
 const TOP: &[&str] = &[
     ".cargo",
     ".ci",
@@ -25,7 +26,7 @@ const TOP: &[&str] = &[
     "xtask",
 ];
 
-/// Where `unsafe` may be written: the C ABI, and the files that speak to the operating system.
+/// Places where `unsafe` is allowed: the C ABI, and the files that call the operating system.
 const UNSAFE_PLACES: &[&str] = &[
     "host-std/capi/",
     // A process is copied.
@@ -36,7 +37,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "examples/bare-metal/",
 ];
 
-/// The file that knows members, store and fence, but not how anybody talks about them.
+/// The file with members, store and fence, which is independent of the dialects.
 const JOB: &str = "core/src/server/job.rs";
 const DIALECT_WORDS: &[&str] = &["dialect", "pmi1", "pmi2", "pmix"];
 

@@ -1,7 +1,8 @@
-//! Which compiler builds for a target that is not this host's: decided once, and said aloud.
+//! The compiler for a target other than the host: chosen once, and printed.
 //!
-//! The order: what `XTASK_TOOLCHAIN` forces; the active tool chain if it has the target's libraries; Debian's
-//! compiler, which builds them from its packaged sources; else nothing, with the remedy.
+//! The order: the one that `XTASK_TOOLCHAIN` forces; the active tool chain if it has the target's
+//! libraries; Debian's compiler, which builds them from its packaged sources; else none, with the
+//! remedy.
 
 use crate::process;
 use std::env;
@@ -63,7 +64,7 @@ impl Facts {
     }
 }
 
-/// Chooses for `target`; the error says what to install.
+/// Chooses for `target`; the error names the package to install.
 pub(crate) fn choose(target: &str, facts: &Facts) -> Result<Toolchain, String> {
     match facts.forced.as_deref() {
         None => installed(target, facts).or_else(|()| build_std(facts)),
@@ -105,7 +106,7 @@ fn build_std(facts: &Facts) -> Result<Toolchain, String> {
     }
 }
 
-/// A `cargo build --release` for `target`; `crates` says which of std's crates the code may use.
+/// A `cargo build --release` for `target`; `crates` lists the crates of std that the code may use.
 pub(crate) fn build(toolchain: &Toolchain, target: &str, crates: &str) -> Command {
     build_as(toolchain, target, crates, "release")
 }
@@ -131,7 +132,8 @@ pub(crate) fn build_as(
         .env("PATH", first_in_path(&bin))
         .env("RUSTC", bin.join("rustc"))
         .env("RUSTC_BOOTSTRAP", "1");
-    // What cargo under rustup leaves behind would point the inner cargo at the other tool chain.
+    // Variables of an outer cargo under rustup, which would lead the inner cargo to the other tool
+    // chain.
     for name in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTDOC", "LD_LIBRARY_PATH"] {
         cargo.env_remove(name);
     }
@@ -153,7 +155,7 @@ fn first_in_path(folder: &Path) -> OsString {
     env::join_paths(all).unwrap_or(path)
 }
 
-/// Where a tool chain puts what it builds, by target.
+/// The target directory of a tool chain.
 pub(crate) fn folder(toolchain: &Toolchain) -> PathBuf {
     match toolchain {
         Toolchain::Installed => target_folder(),
@@ -161,7 +163,7 @@ pub(crate) fn folder(toolchain: &Toolchain) -> PathBuf {
     }
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 pub(crate) fn target_folder() -> PathBuf {
     process::root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }

@@ -24,7 +24,7 @@ impl File {
     }
 }
 
-/// All text files, in order. Files that are not UTF-8 are data, nobody's prose.
+/// All text files, in order. Files that are not UTF-8 are data.
 pub(crate) fn files() -> Result<Vec<File>, String> {
     let root = process::root();
     let mut files = Vec::new();

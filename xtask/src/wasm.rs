@@ -5,7 +5,7 @@ use crate::{process, toolchain};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Who loads a module.
+/// The environment that loads a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loader {
     /// A program that Node runs.
@@ -17,7 +17,7 @@ pub(crate) enum Loader {
 /// The target of all modules.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Builds the module of `package` into a directory of its own, and says which.
+/// Builds the module of `package` into a directory of its own, and returns that.
 pub(crate) fn module(machine: &Machine, package: &str, loader: Loader) -> Result<PathBuf, String> {
     module_with(machine, package, None, loader)
 }
@@ -51,7 +51,7 @@ fn write(module: &Path, loader: Loader, folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(cannot)?;
     let kind = match loader {
         Loader::Node => {
-            // What is written for Node is CommonJS, whatever the directories above say.
+            // Modules for Node are CommonJS, whatever the directories above specify.
             fs::write(folder.join("package.json"), "{\"type\":\"commonjs\"}\n").map_err(cannot)?;
             "node"
         }

@@ -1,4 +1,4 @@
-//! Tells the linker where the board has its memory.
+//! Passes the memory layout of the board to the linker.
 
 fn main() {
     let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();

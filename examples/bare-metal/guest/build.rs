@@ -1,4 +1,4 @@
-//! Tells the linker where the machine has its memory.
+//! Passes the memory layout of the machine to the linker.
 
 use std::env::var;
 

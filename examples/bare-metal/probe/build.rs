@@ -1,4 +1,4 @@
-//! Tells the linker where things go.
+//! Passes the memory layout to the linker.
 
 fn main() {
     let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();

@@ -39,7 +39,7 @@ where
 {
     let mut pmi = AsyncPmi::new(io);
     let (mut rank, mut size) = (environment.rank, environment.size);
-    // Only who has dialled in has to say who it is.
+    // Only a process that connects by TCP has to identify itself.
     if let Way::Dial { id, .. } = &environment.way {
         let identity = pmi.greet(*id).await?;
         (rank, size) = (identity.rank, identity.size);

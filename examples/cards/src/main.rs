@@ -1,4 +1,4 @@
-//! The shortest useful rank: puts its card, waits for all, and reads everybody's.
+//! The shortest useful rank: puts its card, fences, and reads all cards.
 //!
 //! `pmi-host run -n 4 cards` does it with blocking calls, `pmi-host run -n 4 cards async` with futures, and
 //! `pmi-host run --pmi x -n 4 cards pmix` over PMIx. All print the table that nodes without an operating

@@ -1,4 +1,4 @@
-//! One rank of a job that puts, fences and gets, and tells how long each took.
+//! One rank of a job that puts, fences and gets, and reports the time of each.
 //!
 //! `pmi-host run -n 8 put-fence-get time pmi1 64 500 500 100` (or the same under any other launcher): every
 //! rank puts 500 values of 64 bytes under keys of its own, fences, gets 500 values of others, and fences 100
@@ -7,7 +7,7 @@
 //! `put-fence-get memory pmi1 1023`: every rank puts one value, all fence, and rank 0 prints the peak memory
 //! of the processes it descends from, the launcher among them.
 //!
-//! No operation waits longer than a fixed time, so a launcher that loses an answer fails and does not hang.
+//! No operation waits longer than a fixed time, so a launcher that loses a reply fails and does not hang.
 #![forbid(unsafe_code)]
 
 mod ancestors;
@@ -96,7 +96,8 @@ impl Job {
         })?;
         wire.fence()?;
         let gets = timed(counts.gets, |turn| {
-            // Another rank and another key each time, so that nobody answers from what was asked last.
+            // Another rank and another key each time, so that no reply comes from a cache of the
+            // last request.
             let of = (self.rank + 1 + turn) % self.size;
             let (key, value) = (key(of, turn % counts.puts), self::value(of, value_len));
             let start = Instant::now();
@@ -129,7 +130,7 @@ impl Job {
         if self.rank == 0 {
             ancestors::report()?;
         }
-        // Nobody leaves, and gives memory back, before rank 0 has looked.
+        // No rank exits, and releases memory, before rank 0 has measured.
         wire.fence()
     }
 }
@@ -153,16 +154,17 @@ fn key(rank: u32, turn: u32) -> String {
     format!("r{rank}-{turn}")
 }
 
-/// A value that tells who has put it.
+/// A value that identifies its rank.
 fn value(rank: u32, len: u32) -> Vec<u8> {
     let start = format!("{rank:08}");
     start.bytes().chain(std::iter::repeat(b'v')).take(len as usize).collect()
 }
 
-/// Starts this program again with the launcher's socket as standard input, and comes back only on failure.
+/// Starts this program again with the launcher's socket as standard input, and returns only on
+/// failure.
 ///
-/// The environment says a number, and only a shell turns that into an open file without `unsafe`; the
-/// plain `sh` of some systems cannot do it for numbers above 9.
+/// The environment contains a number, and only a shell turns that into an open file without
+/// `unsafe`; the plain `sh` of some systems cannot do it for numbers above 9.
 fn with_socket_on_stdin() -> io::Error {
     let myself = match env::current_exe() {
         Ok(myself) => myself,

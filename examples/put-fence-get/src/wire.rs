@@ -6,7 +6,7 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// Which of the two wire protocols is spoken.
+/// The wire protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// Lines of `key=value`, ended by a line feed.
@@ -176,7 +176,7 @@ impl Wire {
     }
 }
 
-/// Where what follows `wanted` begins.
+/// Position after the first `wanted`.
 fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     let at = text.windows(wanted.len()).position(|window| window == wanted)?;
     Some(at + wanted.len())
@@ -186,5 +186,5 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 const LENGTH: usize = 6;
 /// Room for the longest answer: a value of 1023 bytes and what is around it.
 const REPLY_MAX: usize = 4096;
-/// How much of an answer is shown when it is not the expected one.
+/// Largest part of an unexpected reply that is shown.
 const EXCERPT: usize = 100;

@@ -111,7 +111,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         Self(task::AsyncPmi::with_buffer(BlockingIo(io), buffer))
     }
 
-    /// Says who dialled in and hears who that is; see [`task::AsyncPmi::greet`].
+    /// Sends the process id of a connection and receives its identity; see [`task::AsyncPmi::greet`].
     pub fn greet(&mut self, id: u64) -> CallResult<Identity<'static>, IO> {
         finish(self.0.greet(id))
     }

@@ -1,6 +1,7 @@
-//! How bytes of messages are written: as they are in a binary format, and legibly in one for people.
+//! Serialization of message bytes: raw in a binary format, legible in a text format.
 //!
-//! Text stays text. Bytes that are no UTF-8 become an object `{"hex": "…"}`, so that nothing is lost.
+//! Text stays text. Bytes that are not UTF-8 become an object `{"hex": "…"}`, so that nothing is
+//! lost.
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

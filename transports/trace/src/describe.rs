@@ -1,4 +1,4 @@
-//! What a message says, in words that are the same for every generation of the protocol.
+//! Messages in words that are the same for every version of the protocol.
 
 use crate::message::{is_frame, word};
 use crate::pmix;
@@ -12,11 +12,11 @@ use std::fmt::Write;
 /// A message in words: what it is about, and its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meaning {
-    /// What it is about, by the name people know it by.
+    /// The subject, by its common name.
     pub name: String,
     /// Its fields, in the order of their importance.
     pub fields: Vec<(&'static str, String)>,
-    /// False for an answer that says no, and for what is no message.
+    /// False for a refusal, and for bytes that are no message.
     pub is_good: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which reply answers which request, and how long that took.
+//! Pairs of requests and replies, and their latency.
 
 use crate::message::{self, Shape};
 use crate::record::{Direction, Record, Trace, What};
@@ -12,14 +12,14 @@ pub struct Exchange {
     pub verb: Verb,
     /// The name by which people know it.
     pub name: &'static str,
-    /// Where the question is among the records.
+    /// Index of the request among the records.
     pub asked: usize,
-    /// Where the end of the answer is; none if none came.
+    /// Index of the last part of the reply; `None` without one.
     pub answered: Option<usize>,
 }
 
 impl Exchange {
-    /// How long the answer took; none if none came.
+    /// Latency of the reply; `None` without one.
     ///
     /// Units: nanoseconds.
     pub fn latency_ns(&self, trace: &Trace) -> Option<u64> {
@@ -67,14 +67,14 @@ pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
     all
 }
 
-/// What stands for a connection: its number, or the rank where there is none.
+/// Key of a connection: its number, or the rank if there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line(u32, Option<u32>);
 
 impl Line {
     fn of(record: &Record) -> Self {
         match record.session {
-            // A caller says only later which rank it is.
+            // The rank of a new TCP connection is known only later.
             Some(session) => Self(u32::MAX, Some(session)),
             None => Self(record.job, record.rank),
         }

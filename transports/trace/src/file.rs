@@ -1,17 +1,17 @@
-//! The file: eight bytes that say what it is, a version, and frames.
+//! The file format: eight bytes of magic, a version, and frames.
 //!
-//! Shape: [`MAGIC`], the version as two bytes, then frames. A frame is its length as four bytes and so
-//! many bytes of postcard: the first holds the [`Head`], each other one [`Record`]. Numbers of the frame
-//! are little-endian. `docs/trace-format.md` says it byte by byte.
+//! Shape: [`MAGIC`], the version as two bytes, then frames. A frame is its length as four bytes and
+//! as many bytes of postcard: the first holds the [`Head`], each other one [`Record`]. Numbers of
+//! the frame are little-endian. `docs/trace-format.md` specifies it byte by byte.
 //!
-//! A reader takes bytes behind what it knows of a frame as the business of later writers, and passes
-//! over a frame whose kind it does not know. So the version changes only with what is there already.
+//! A reader skips bytes after the known fields of a frame, which belong to later writers, and
+//! frames of an unknown kind. So the version changes only if existing fields do.
 
 use crate::record::{Head, Record, Trace};
 use postcard::ser_flavors::Flavor;
 use std::fmt;
 
-/// How every trace begins.
+/// The first bytes of every trace.
 pub const MAGIC: &[u8; 8] = b"PMItrace";
 
 /// The version that is written, and the newest that is read.
@@ -65,7 +65,7 @@ pub struct Read {
 pub struct Reader<'a> {
     head: Head,
     rest: &'a [u8],
-    /// Where `rest` begins in the file.
+    /// Offset of `rest` in the file.
     at: usize,
     damage: Option<Damage>,
     unknown_count: u64,
@@ -90,12 +90,12 @@ pub enum NotATrace {
 pub enum Damage {
     /// It ends within a frame.
     Cut {
-        /// Where the frame begins.
+        /// Offset of the frame.
         at: usize,
     },
     /// A frame holds no record.
     Malformed {
-        /// Where it begins.
+        /// Its offset.
         at: usize,
     },
 }
@@ -179,7 +179,7 @@ fn write_frame(content: &impl serde::Serialize, out: &mut Vec<u8>) {
         Ok(len) if written => {
             out[start..start + LENGTH_BYTES].copy_from_slice(&len.to_le_bytes());
         }
-        // What no frame can hold is left out whole.
+        // A record that no frame can hold is omitted.
         _ => out.truncate(start),
     }
 }

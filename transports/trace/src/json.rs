@@ -1,8 +1,8 @@
 //! The same as text: one JSON object a line, for programs that read nothing else.
 //!
 //! The first line holds `{"pmi_trace": 1}` and the fields of the [`Head`]. Each other one holds a
-//! [`Record`]: `time_ns`, `job`, `rank` and `session` where they are known, and one more field, whose
-//! name says what happened.
+//! [`Record`]: `time_ns`, `job`, `rank` and `session` where they are known, and one more field
+//! named after the kind of the record.
 
 use crate::file::VERSION;
 use crate::record::{Head, Record, Trace, What};
@@ -20,8 +20,7 @@ pub fn write(trace: &Trace) -> String {
     out
 }
 
-/// Reads JSON lines as far as they can be read, and says what is wrong behind that. Empty lines mean
-/// nothing.
+/// Reads JSON lines up to the first unreadable one, and returns its error. Empty lines are skipped.
 ///
 /// # Errors
 ///
@@ -51,7 +50,7 @@ pub fn read(text: &str) -> Result<(Trace, Option<JsonError>), JsonError> {
 pub struct JsonError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The cause.
     pub why: String,
 }
 

@@ -1,19 +1,19 @@
 #![forbid(unsafe_code)]
-//! Recorded conversations of PMI.
+//! Recorded sessions of PMI.
 //!
 //! A trace holds every message between ranks and their server, byte for byte, with the time it was
-//! seen, and what happened to processes and connections meanwhile. This crate knows its format, reads
-//! it from hostile bytes, and makes it from what other launchers write about themselves. It deliberately
-//! does no I/O and reads no clock: bytes and text go in, values and text come out, in a browser too.
+//! seen, and the events of processes and connections. This crate contains its format, reads it from
+//! untrusted bytes, and makes it from the logs of other launchers. It deliberately does no I/O and
+//! reads no clock: bytes and text go in, values and text come out, in a browser too.
 //!
 //! ```text
-//!   view         what can be seen: text, figures, differences, pictures, other viewers
-//!   describe     messages in words; exchange   which reply answers which request
-//!   import       whatever has a conversation of PMI in it: our own forms, logs of Hydra and Flux
+//!   view         views of a trace: text, statistics, differences, pictures, other viewers
+//!   describe     messages in words; exchange   pairs of requests and replies
+//!   import       all sources of sessions: our own forms, logs of Hydra and Flux
 //!   file, json   the format, and the same as JSON lines
 //!   stream       whole messages out of bytes as they arrive
-//!   message      what a message says
-//!      └──── record   what a trace is made of
+//!   message      meaning of a message
+//!      └──── record   parts of a trace
 //! ```
 
 mod bytes;

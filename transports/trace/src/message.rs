@@ -1,18 +1,18 @@
-//! What a message is and what it says, as the codec of `pmi-core` reads it.
+//! Kind and meaning of a message, as the codec of `pmi-core` reads it.
 
 use crate::pmix;
 use crate::record::Direction;
 use pmi_core::command::{Answer, Verb, Version};
 use pmi_core::wire::{names, pmi1};
 
-/// What a message has to do with others.
+/// Role of a message in an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A question; an answer follows.
     Question,
     /// The end of an answer.
     Answer,
-    /// Whatever else is said: what is not answered, and pieces in front of an answer.
+    /// Every other message: one without a reply, and parts that precede a reply.
     Remark,
 }
 
@@ -24,8 +24,8 @@ pub fn word(message: &[u8]) -> &[u8] {
     rest.get(..end).unwrap_or_default()
 }
 
-/// The command of a message of `len_bytes`, of which only the start was kept, as it is called on the wire;
-/// an answer of PMIx does not say what it answers. Empty if there is none.
+/// The command of a message of `len_bytes`, of which only the start was kept, by its name on the
+/// wire; a reply of PMIx does not name its command. Empty if there is none.
 pub fn name(direction: Direction, start: &[u8], len_bytes: usize) -> &[u8] {
     match pmix::name(direction, start, len_bytes) {
         Some(name) => name.as_bytes(),
@@ -43,7 +43,8 @@ pub fn is_pmix(direction: Direction, message: &[u8]) -> bool {
     pmix::shape(direction, message).is_some()
 }
 
-/// What the message asks, or what it answers. An answer of PMIx does not say.
+/// The command of a request, or that of the request that a reply belongs to. A reply of PMIx does
+/// not name it.
 pub fn verb(direction: Direction, message: &[u8]) -> Verb {
     if let (Direction::ToServer, Some((verb, _))) = (direction, pmix::asks(message)) {
         return verb;
@@ -62,7 +63,7 @@ pub fn verb(direction: Direction, message: &[u8]) -> Verb {
     found.unwrap_or(Verb::Unknown)
 }
 
-/// What the message has to do with others.
+/// Role of the message in an exchange.
 pub fn shape(direction: Direction, message: &[u8]) -> Shape {
     if let Some(shape) = pmix::shape(direction, message) {
         return shape;
@@ -81,7 +82,7 @@ pub fn shape(direction: Direction, message: &[u8]) -> Shape {
     }
 }
 
-/// What the client calls the exchange; empty in lines, and in frames without a name.
+/// The client's name of the exchange; empty in lines, and in frames without a name.
 pub fn tag(message: &[u8]) -> &[u8] {
     if let Some(tag) = pmix::tag(message) {
         return tag;
@@ -101,7 +102,7 @@ pub fn spoken(message: &[u8]) -> &'static str {
     }
 }
 
-/// The version that a server agrees to, if that is what it says.
+/// The negotiated version, if this is the reply that contains it.
 pub fn agreed(message: &[u8]) -> Option<Version> {
     let reply = message.starts_with(b"c").then(|| pmi1::read_reply(message).ok()).flatten()?;
     match reply.answer {

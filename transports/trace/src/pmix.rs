@@ -1,6 +1,8 @@
-//! Messages of PMIx, as far as one of them alone can be read: which command, which answer, who calls.
+//! Messages of PMIx, as far as one of them can be read alone: command, reply, and process of a
+//! greeting.
 //!
-//! How values are written is agreed on in the greeting; a message by itself is tried in every way there is.
+//! The encoding of values is negotiated in the greeting; for a single message every encoding is
+//! tried.
 
 use crate::describe::{Meaning, shown};
 use crate::message::Shape;
@@ -29,7 +31,7 @@ enum Kind<'a> {
 }
 
 impl Stage {
-    /// Where the message at the front of `bytes` ends; what can be none is taken whole.
+    /// Length of the message at the front of `bytes`; bytes that are no message are taken whole.
     pub(crate) fn frame(&mut self, direction: Direction, bytes: &[u8]) -> Framed {
         match direction {
             Direction::ToServer if !self.greeted => match Greeting::frame(bytes) {
@@ -73,7 +75,7 @@ fn kind(direction: Direction, message: &[u8]) -> Option<Kind<'_>> {
     }
 }
 
-/// What the message has to do with others; `None` if it is of another protocol.
+/// Role of the message in an exchange; `None` if it is of another protocol.
 pub(crate) fn shape(direction: Direction, message: &[u8]) -> Option<Shape> {
     Some(match (direction, kind(direction, message)?) {
         (_, Kind::Greeting(_)) => Shape::Question,
@@ -87,7 +89,7 @@ pub(crate) fn shape(direction: Direction, message: &[u8]) -> Option<Shape> {
     })
 }
 
-/// What a message of `len_bytes` is called, of which only the start was kept; `None` if it is of another
+/// Name of a message of `len_bytes`, of which only the start was kept; `None` if it is of another
 /// protocol.
 pub(crate) fn name(direction: Direction, start: &[u8], len_bytes: usize) -> Option<&'static str> {
     match (direction, start.first()?, Header::read(start)) {
@@ -109,7 +111,7 @@ pub(crate) fn name(direction: Direction, start: &[u8], len_bytes: usize) -> Opti
     }
 }
 
-/// What an answer shares with its question.
+/// The tag that a reply shares with its request.
 pub(crate) fn tag(message: &[u8]) -> Option<&[u8]> {
     let direction = Direction::ToServer;
     match kind(direction, message).or_else(|| kind(Direction::ToClient, message))? {
@@ -118,7 +120,7 @@ pub(crate) fn tag(message: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What other generations call that, and what PMIx does.
+/// The command in terms of the other protocols, and in those of PMIx.
 pub(crate) fn asks(message: &[u8]) -> Option<(Verb, &'static str)> {
     let body = match kind(Direction::ToServer, message)? {
         Kind::Greeting(_) => return Some((Verb::Init, GREETING_NAME)),
@@ -180,7 +182,7 @@ fn command(body: &[u8]) -> Option<Command> {
 
 /// Reads the front of a message in each way that values are written until one fits.
 fn in_any_format<T>(body: &[u8], read: impl Fn(&mut Unpacker<'_>) -> Option<T>) -> Option<T> {
-    // Where types are named, a wrong way is seen at once.
+    // With described types, a wrong encoding is detected at once.
     [true, false].into_iter().find_map(|is_described| {
         [Family::Flex, Family::Fixed]
             .into_iter()
@@ -197,7 +199,7 @@ mod tests {
         b"\xff\xff\xff\xff\xff\xff\xff\xff\x37\0\0\0\0\0\0\0native\0\0\0\0\x08\0\0\0\0\0\0\0\0\
         \0kvs_6758_0\0\0\0\0\x024.2.2rc2\0v41\0\x01hash\0\0";
 
-    /// What a client of OpenPMIx 4.2.2 and its server said, and what it is called.
+    /// Messages of a client of OpenPMIx 4.2.2 and its server, and their names.
     const TALK: [(Direction, &[u8], &str, Shape); 6] = [
         (Direction::ToServer, GREETING, "pmix greeting version=4.2.2rc2", Shape::Question),
         (Direction::ToClient, b"\0\0\0\0\0\0\0\x05", "pmix greeting rc=0 index=5", Shape::Answer),

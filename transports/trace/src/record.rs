@@ -1,4 +1,4 @@
-//! What a trace is made of: facts about the run, and records in the order in which they were made.
+//! Parts of a trace: facts about the run, and records in the order in which they were made.
 
 use crate::bytes;
 use serde::{Deserialize, Serialize};
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 pub struct Trace {
     /// Facts about the run.
     pub head: Head,
-    /// What happened, in the order in which it was recorded; times never go back.
+    /// Records in the order in which they were made; times never decrease.
     pub records: Vec<Record>,
 }
 
 /// Facts about a run that hold from its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// When it started.
+    /// Start of the run.
     ///
-    /// Units: nanoseconds since 1970; 0 if nobody knows.
+    /// Units: nanoseconds since 1970; 0 if it is unknown.
     pub started_unix_ns: u64,
     /// The program that recorded it, with its version; or what the record was made from.
     pub recorder: String,
-    /// The machine where the server ran; empty if nobody knows.
+    /// The machine where the server ran; empty if it is unknown.
     pub host: String,
-    /// What was typed, word by word.
+    /// The command line, word by word.
     pub command: Vec<String>,
     /// The jobs that were known from the start. Those that ranks spawned are records.
     pub jobs: Vec<JobFacts>,
@@ -54,15 +54,16 @@ pub struct Record<B = Vec<u8>> {
     pub time_ns: u64,
     /// In which job.
     pub job: u32,
-    /// To which rank of it; none if it has to do with no rank, or if nobody knows the rank yet.
+    /// The rank of the job; `None` if the record concerns no rank, or if the rank is not known yet.
     pub rank: Option<u32>,
     /// On which connection. The number is used again after [`What::Closed`]; see [`PMIX_SESSION`].
     pub session: Option<u32>,
-    /// What.
+    /// Its kind and contents.
     pub what: What<B>,
 }
 
-/// What happened. New kinds are added at the end: the place of a kind is its number in a file.
+/// Kinds of records. New kinds are added at the end: the position of a kind is its number in a
+/// file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     rename_all = "snake_case",
@@ -72,7 +73,7 @@ pub struct Record<B = Vec<u8>> {
 pub enum What<B = Vec<u8>> {
     /// One whole message. What can be no message was recorded as it came.
     Message {
-        /// Who sent it.
+        /// The sender.
         direction: Direction,
         /// All of it, with its length in front or its line end.
         #[serde(with = "bytes")]
@@ -89,7 +90,7 @@ pub enum What<B = Vec<u8>> {
     Started {
         /// Its process number.
         pid: u32,
-        /// Where it runs.
+        /// Its host.
         host: String,
     },
     /// A process has ended by itself.
@@ -104,14 +105,14 @@ pub enum What<B = Vec<u8>> {
     },
     /// Ranks spawned a job; the record's job is the new one.
     Spawned(JobFacts),
-    /// The launcher told people something.
+    /// A message of the launcher to the user.
     Told {
         /// The sentence.
         text: String,
     },
     /// Records are missing here: they came faster than they could be written.
     Lost {
-        /// How many.
+        /// Number of records.
         count: u64,
     },
     /// The run is over. A trace without it was cut off: its launcher was killed, or the disk was full.
@@ -124,13 +125,13 @@ pub enum What<B = Vec<u8>> {
 /// Set in the number of a connection of PMIx, which are counted by themselves.
 pub const PMIX_SESSION: u32 = 1 << 31;
 
-/// Who sent a message.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// The client: requests.
     ToServer,
-    /// The server: replies, and what it says unasked.
+    /// The server: replies, and notices.
     ToClient,
 }
 

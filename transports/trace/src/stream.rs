@@ -20,10 +20,10 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Takes bytes as they came, and gives every message that is whole now.
+    /// Adds received bytes, and passes on every message that is now complete.
     ///
-    /// What can be no message is given as it is: whoever sent it will not be understood again. The same
-    /// goes for a message that is longer than any should be.
+    /// Bytes that can be no message are passed on as they are: after them, the sender cannot be
+    /// understood any more. The same holds for a message that exceeds every limit.
     pub fn push(&mut self, direction: Direction, bytes: &[u8], mut each: impl FnMut(&[u8])) {
         let Self { version, pmix, to_server, to_client } = self;
         let kept = match direction {
@@ -70,7 +70,7 @@ impl Splitter {
     }
 }
 
-/// Gives the whole messages at the front, and says how long they are together.
+/// Passes on the complete messages at the front, and returns their total length.
 fn split(
     (version, pmix): (&mut Option<Version>, &mut pmix::Stage),
     direction: Direction,
@@ -113,7 +113,7 @@ fn frame(
     }
 }
 
-/// How much memory a connection keeps for the start of its next message.
+/// Bound of the memory that a connection keeps for the start of its next message.
 const KEPT_MAX: usize = 4096;
 
 /// Longer than what a server takes up.
@@ -126,7 +126,7 @@ const PMIX_MAX: usize = 64 << 20;
 mod tests {
     use super::*;
 
-    /// What was said, and by whom.
+    /// Messages with their senders.
     const TALK: [(Direction, &[u8]); 8] = [
         (Direction::ToServer, b"cmd=init pmi_version=2 pmi_subversion=0\n"),
         (Direction::ToClient, b"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"),

@@ -10,12 +10,12 @@ use std::fmt::Display;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
-/// Is the process manager of a job with a rank at the other end of each of `ports`, until all have said
-/// goodbye. Gives what was worth telling, a line for each.
+/// Serves a job with a rank at the other end of each of `ports`, until all have finalized. Returns
+/// notable events, a line for each.
 ///
 /// # Errors
 ///
-/// A job that cannot be.
+/// A job that cannot be created.
 #[wasm_bindgen]
 pub async fn serve(ports: Array) -> Result<String, String> {
     let mut server = PortServer::new();
@@ -38,7 +38,7 @@ pub async fn serve(ports: Array) -> Result<String, String> {
             if let PortServerEvent::Closed { job, rank: Some(rank), .. } = notice
                 && server.job(job).is_some_and(|job| job.member(rank).is_some_and(has_failed))
             {
-                // Its worker is not there any more, so nobody is to wait for it.
+                // Its worker no longer exists, so no rank must wait for it.
                 server.member_gone(job, rank);
             }
             told.push(notice);
@@ -48,12 +48,12 @@ pub async fn serve(ports: Array) -> Result<String, String> {
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Is a rank that leaves its card, and reads the one of its neighbour: puts, fences, gets and
-/// finalizes in generation `major`. Gives what it has read.
+/// Runs a rank that stores its card and reads that of its neighbour: puts, fences, gets and
+/// finalizes in version `major`. Returns the card that it has read.
 ///
 /// # Errors
 ///
-/// What went wrong, in words.
+/// The cause, in words.
 #[wasm_bindgen]
 pub async fn worker(port: JsValue, rank: u32, size: u32, major: u32) -> Result<String, String> {
     let mut pmi = AsyncPmi::new(Stream::new(Port::new(port)));
@@ -61,7 +61,7 @@ pub async fn worker(port: JsValue, rank: u32, size: u32, major: u32) -> Result<S
     exchange(pmi, rank, size).await
 }
 
-/// Is rank `rank` of a job that listens at `socket`, which is told `id`.
+/// Runs rank `rank` of a job that listens at `socket`, with process id `id`.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ extern "C" {
     fn error(text: &str);
 }
 
-/// Shows what a panic says; otherwise Node shows that there was one, and no more.
+/// Prints the message of a panic; Node alone would print only that there was one.
 #[wasm_bindgen(start)]
 pub fn begin() {
     std::panic::set_hook(Box::new(|panic| error(&panic.to_string())));

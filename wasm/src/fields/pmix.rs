@@ -1,5 +1,5 @@
-//! Messages of PMIx as fields: what stands in front of each, and what it asks. Values are written in a way
-//! that was agreed on in the greeting, so a message by itself tells no more.
+//! Messages of PMIx as fields: the header of each, and its command. Values are in an encoding that
+//! was negotiated in the greeting, so a message by itself reveals no more.
 
 use super::{Field, Fields};
 use pmi_core::command::Verb;
@@ -9,7 +9,7 @@ use pmi_core::wire::pmix::header::{Header, TAG_REQUESTS};
 use pmi_core::wire::pmix::names::Command;
 use pmi_core::wire::{Framed, names};
 
-/// How the page calls this dialect.
+/// Name of this dialect on the page.
 pub(crate) const DIALECT: &str = "pmix";
 
 /// Cuts a message into fields; `None` for what is no whole message of PMIx.
@@ -36,12 +36,12 @@ pub(crate) fn is_whole(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// What an answer has in common with its question.
+/// The tag that a reply shares with its request.
 pub(super) fn tag(message: &[u8]) -> Option<u32> {
     Header::read(message).map(|header| header.tag)
 }
 
-/// What people call a message.
+/// Common name of a message.
 pub(super) fn spoken(message: &[u8], is_request: bool) -> Option<&'static str> {
     if is_request && is_greeting(message) {
         return Some("greeting");
@@ -83,7 +83,7 @@ fn field(name: &str, start: usize, end: usize) -> Field {
     Field { start, value: start, end, name: name.into() }
 }
 
-/// How long the answer to a greeting is: a refusal, and a welcome.
+/// Lengths of the reply to a greeting: a refusal, and an acceptance.
 const WELCOME: [usize; 2] = [4, 8];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What happened, as the page draws it: messages with the time they took, fences, and events.
+//! A run as the page draws it: messages with their transit times, fences, and events.
 
 use crate::fields::{Fields, PMIX, pmix};
 use crate::json::Json;
@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 #[cfg(feature = "runs")]
 mod world;
 
-/// What happened in a run, simulated or recorded.
+/// Messages and events of a run, simulated or recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Story {
     /// A lane for each rank: its name, and the node or job it belongs to.
     pub(crate) lanes: Vec<Lane>,
-    /// Messages, in the order in which they were said.
+    /// Messages, in the order in which they were sent.
     pub(crate) messages: Vec<Message>,
-    /// What else happened, in order.
+    /// Other events, in order.
     pub(crate) events: Vec<Event>,
     /// Fences, in the order in which they began.
     pub(crate) fences: Vec<Fence>,
@@ -27,9 +27,9 @@ pub(crate) struct Story {
 pub(crate) struct Lane {
     /// Its name in one word, `2` or `1:2`.
     pub(crate) name: String,
-    /// Which job it is of.
+    /// Its job.
     pub(crate) job: u32,
-    /// What it has in common with some others.
+    /// Number of the group of connected jobs.
     pub(crate) group: u32,
     /// The version of PMI it asks for, if it is known before it asks.
     pub(crate) dialect: String,
@@ -40,7 +40,7 @@ pub(crate) struct Lane {
 pub(crate) struct Moment {
     /// Nanoseconds since the start.
     pub(crate) ns: u64,
-    /// Which step.
+    /// Number of the step.
     pub(crate) step: u64,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Message {
     pub(crate) lane: usize,
     /// From the rank to the server.
     pub(crate) is_up: bool,
-    /// When it was said.
+    /// Time of sending.
     pub(crate) sent: Moment,
     /// All of its bytes.
     pub(crate) bytes: Vec<u8>,
@@ -70,20 +70,20 @@ pub(crate) struct Event {
     pub(crate) lane: Option<usize>,
     /// Of what kind, in one word.
     pub(crate) kind: &'static str,
-    /// What, in words.
+    /// Description.
     pub(crate) text: String,
 }
 
 /// One fence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fence {
-    /// Who takes part: `job`, `world`, `node`, or ranks.
+    /// Participants: `job`, `world`, `node`, or ranks.
     pub(crate) group: String,
     /// Its tag, if it has one.
     pub(crate) tag: Option<u32>,
-    /// Number of take part; 0 if nobody knows.
+    /// Number of participants; 0 if it is unknown.
     pub(crate) members: usize,
-    /// Who came, when it said so, and when the server knew.
+    /// Ranks that entered, with the times of their request and of its arrival.
     pub(crate) inside: Vec<Visit>,
 }
 
@@ -98,12 +98,12 @@ pub(crate) struct Visit {
     pub(crate) came: Option<Moment>,
     /// When the server let it go.
     pub(crate) freed: Option<Moment>,
-    /// When it heard so.
+    /// Arrival of the reply.
     pub(crate) left: Option<Moment>,
 }
 
 impl Story {
-    /// Adds what was said to the lane of a rank: to its last message, if that has no end yet.
+    /// Appends sent bytes to the lane of a rank: to its last message, if that is incomplete.
     pub(crate) fn say(
         &mut self,
         lane: usize,
@@ -118,7 +118,7 @@ impl Story {
             && !(is_raw || last.is_raw || is_whole(&last.bytes))
         {
             last.bytes.extend_from_slice(bytes);
-            // What was said of it before may have arrived already.
+            // Its former part may have arrived already.
             if pipe.flying.back() != Some(&index) {
                 pipe.flying.push_back(index);
             }
@@ -130,7 +130,7 @@ impl Story {
         self.messages.push(Message { lane, is_up, sent, bytes, is_raw, parts: Vec::new() });
     }
 
-    /// Lets `len` bytes arrive: those that were said first.
+    /// Records the arrival of `len` bytes, the oldest first.
     pub(crate) fn hear(
         &mut self,
         lane: usize,
@@ -282,13 +282,13 @@ impl Moment {
     }
 }
 
-/// What is on its way, for each lane and direction.
+/// Bytes in transit, for each lane and direction.
 #[derive(Debug)]
 pub(crate) struct Pipes(Vec<[PipeStory; 2]>);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PipeStory {
-    /// The message that was said last.
+    /// The message that was sent last.
     last: Option<usize>,
     /// Messages of which not all bytes have arrived.
     flying: VecDeque<usize>,
@@ -316,7 +316,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     }
 }
 
-/// Who takes part in a fence, its tag, and how many that are.
+/// Participants of a fence, its tag, and their number.
 fn circle(message: &[u8], lanes: &[Lane], lane: usize) -> (String, Option<u32>, usize) {
     let own = lanes.iter().filter(|other| other.job == lanes[lane].job);
     let size = own.clone().count();

@@ -1,4 +1,4 @@
-//! `xtask-bindgen web|node MODULE.wasm FOLDER`: writes the module and the JavaScript that loads it.
+//! `xtask-bindgen web|node MODULE.wasm DIR`: writes the module and the JavaScript that loads it.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
 fn write(kind: &str, module: &Path, folder: &Path) -> Result<(), String> {
     let mut bindgen = Bindgen::new();
     let chosen = match kind {
-        // Without it the function that loads the module would have to be told where it is.
+        // Otherwise the function that loads the module would need its address as an argument.
         "web" => bindgen.omit_default_module_path(false).web(true),
         "node" => bindgen.nodejs(true),
         _ => return Err(format!("there is `web` and `node`, not `{kind}`")),

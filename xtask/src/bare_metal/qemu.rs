@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) type Line = String;
 
-/// How a guest is connected.
+/// Network of a guest.
 pub(crate) enum Net {
     /// To the host's loopback, which it sees at 10.0.2.2.
     User,
@@ -36,7 +36,7 @@ impl Net {
     }
 }
 
-/// A program, killed when nobody needs it any more.
+/// A program, killed when it is dropped.
 pub(crate) struct Running {
     name: String,
     child: Child,
@@ -63,8 +63,8 @@ impl Running {
         Self::start(format!("guest {number}"), &mut qemu)
     }
 
-    /// Starts the microcontroller; its serial line goes somewhere (`tcp:ADDR:PORT`, or a device), if to
-    /// anything, and it is told its number.
+    /// Starts the microcontroller with its number; its serial line is connected to `tcp:ADDR:PORT`
+    /// or a device, if to anything.
     pub(crate) fn board(kernel: &Path, line: Option<(&str, u64)>) -> Result<Self, String> {
         let mut qemu = process::command("qemu-system-arm");
         qemu.args(["-M", "mps2-an386", "-nodefaults", "-display", "none"]);
@@ -82,7 +82,7 @@ impl Running {
         Self::start("manager".into(), process::command(program).args(arguments))
     }
 
-    /// Starts `pmi-host`, which says on its other stream where others dial in.
+    /// Starts `pmi-host`, which prints its address for ranks on its other stream.
     pub(crate) fn host(program: &Path, arguments: &[&OsStr]) -> Result<Self, String> {
         let mut command = process::command(program);
         Self::start_with("host".into(), command.args(arguments), Stdio::piped())
@@ -107,7 +107,7 @@ impl Running {
         Ok(Self { name, child, lines })
     }
 
-    /// The port that the manager says it listens on.
+    /// The port that the manager prints.
     pub(crate) fn port(&mut self, until: Instant) -> Result<u16, String> {
         let left = until.saturating_duration_since(Instant::now());
         let line = self.lines.recv_timeout(left).map_err(|_| "the manager says nothing")?;
@@ -115,7 +115,7 @@ impl Running {
         port.ok_or_else(|| format!("no port in {line:?}"))
     }
 
-    /// The port behind the address that the host says ranks dial in at.
+    /// The port in the address that `pmi-host` prints.
     pub(crate) fn dial_port(&mut self, until: Instant) -> Result<u16, String> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -128,7 +128,7 @@ impl Running {
         }
     }
 
-    /// The device that a bridge says it has made.
+    /// The device that a bridge prints.
     pub(crate) fn device(&mut self, until: Instant) -> Result<String, String> {
         let left = until.saturating_duration_since(Instant::now());
         let line = self.lines.recv_timeout(left).map_err(|_| "the bridge says nothing")?;

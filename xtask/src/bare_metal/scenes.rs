@@ -1,4 +1,4 @@
-//! What is played, and what must come of it.
+//! Scenes, and their expected results.
 
 use super::qemu::{Line, Net, Running};
 use super::{Arch, BOARD, SCENE_TIME};
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use std::{fs, io};
 
-/// How a guest ends that has nobody to talk to: its arguments and the status.
+/// Guests without a peer: their arguments and exit status.
 const ALONE: &[(&str, i32)] =
     &[("role=trap", 13), ("role=panic", 3), ("port=none", 2), ("port=1 limit-ms=300", 5)];
 
-/// How a guest ends whose server breaks the rules: what the manager plays, and the status.
+/// Guests with a server that breaks the rules: the manager's part, and the exit status.
 const ROGUES: &[(&str, i32)] = &[("gone", 6), ("long", 8), ("malformed", 9)];
 
 const FIRST_ID: u64 = 7_000_000_000;
@@ -64,7 +64,7 @@ pub(crate) fn play_boards(kernel: &Path, serial: &Path, manager: &Path, linux: &
     tally
 }
 
-/// What a scene is played with.
+/// Environment of a scene.
 pub(crate) struct Stage<'a> {
     pub(crate) arch: &'a Arch,
     pub(crate) kernel: &'a Path,
@@ -72,7 +72,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) linux: &'a Linux,
 }
 
-/// What runs on this machine beside guests.
+/// Programs that run on this machine beside guests.
 pub(crate) struct Linux {
     /// `pmi-host`.
     pub(crate) host: PathBuf,
@@ -125,7 +125,7 @@ impl Stage<'_> {
         scene(self.arch.name, name, play)
     }
 
-    /// Guests that say `who` they are, and a manager.
+    /// Guests with the identities of `who`, and a manager.
     fn dial_in(&self, guests: usize, who: impl Fn(usize) -> String) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
         let manager = [&guests.to_string(), &FIRST_ID.to_string(), SECRET];
@@ -138,7 +138,7 @@ impl Stage<'_> {
         manager.ends_with(0, until).map(drop)
     }
 
-    /// Guests that say `who` they are, in one job with processes that `pmi-host` has started.
+    /// Guests with the identities of `who`, in one job with processes that `pmi-host` has started.
     fn with_processes(
         &self,
         guests: usize,
@@ -174,7 +174,7 @@ impl Stage<'_> {
         (0..PROCESSES).try_for_each(|rank| whole_table(&lines, rank, size, at))
     }
 
-    /// The numbers by which guests say who they are, as a person asks `pmi-host` for them.
+    /// Process ids of the guests, as a user requests them from `pmi-host`.
     fn ids(&self, guests: usize) -> Result<Vec<String>, String> {
         let secret = SecretFile::new()?;
         let id = |rank: usize| {
@@ -207,7 +207,7 @@ impl Stage<'_> {
         guest.ends_with((self.arch.exit_of)(status), until).map(drop)
     }
 
-    /// One guest and a manager that was told to do something particular.
+    /// One guest and a manager with a particular order.
     fn meets(&self, manager: &[&str], who: &str, status: i32) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
         let mut manager = Running::manager(self.manager, manager)?;
@@ -242,7 +242,7 @@ fn scene(stage: &str, name: &str, play: impl FnOnce() -> Result<(), String>) -> 
     }
 }
 
-/// All end well and have printed everybody's card, each as another rank.
+/// All exit successfully and have printed all cards, each as another rank.
 fn all_tables(running: Vec<Running>, exit: i32, at: &str, until: Instant) -> Result<(), String> {
     let size = running.len();
     let mut ranks = vec![false; size];
@@ -277,7 +277,7 @@ fn whole_table<'a>(
     })
 }
 
-/// A file with the secret that only its owner may read, until nobody needs it any more.
+/// A file with the secret that only its owner may read, until it is dropped.
 struct SecretFile(PathBuf);
 
 impl SecretFile {

@@ -1,9 +1,9 @@
-//! `cargo xtask bench`: `pmi-host` beside Debian's `mpiexec.hydra`, both of Open MPI's launchers, and a bare
-//! spawn-and-wait floor.
+//! `cargo xtask bench`: `pmi-host` beside Debian's `mpiexec.hydra`, both of Open MPI's launchers,
+//! and a bare spawn-and-wait floor.
 //!
-//! What is compared takes turns (A B C A B C …), so that whatever else the machine does falls on all alike;
-//! figures are medians, and a ratio is the median of the ratios within one turn. Nothing here fails because
-//! something is slow: the table says which target was met, people judge.
+//! Contestants take turns (A B C A B C …), so that other load of the machine affects all alike;
+//! figures are medians, and a ratio is the median of the ratios within one turn. A slow result is
+//! no failure: the table shows which target was met.
 
 mod kvs;
 mod launch;
@@ -26,7 +26,7 @@ struct Section {
     measure: fn(&Tools) -> Result<Table, String>,
 }
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Debug, Default)]
 struct Table {
     header: Vec<String>,

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What takes part beside `pmi-host`.
+/// Contestants beside `pmi-host`.
 pub(super) struct OpenMpi {
     /// Debian's, of the fourth generation.
     orterun: String,
@@ -47,13 +47,13 @@ impl OpenMpi {
         Ok(Self { orterun, orterun_version, prterun, client })
     }
 
-    /// What the columns of `pmi-host` and of both of Open MPI's launchers are called.
+    /// Column titles of `pmi-host` and of both of Open MPI's launchers.
     pub(super) fn names(&self) -> [String; 3] {
         let orterun = format!("orterun {}", self.orterun_version);
         ["pmi-host".into(), orterun, format!("prterun {WHEEL_VERSION}")]
     }
 
-    /// The three launchers with `ranks` ranks of the program, which is told `words`.
+    /// The three launchers with `ranks` ranks of the program, with the arguments `words`.
     pub(super) fn commands(&self, tools: &Tools, ranks: u32, words: &[&str]) -> [Command; 3] {
         let launcher = |program: &str| {
             let mut command = process::command(program);

@@ -83,7 +83,7 @@ pub(super) fn measure_memory(tools: &Tools) -> Result<Table, String> {
     Ok(table)
 }
 
-/// What is timed, and what the ratios must not be above with [`TARGET_RANKS`].
+/// A timed operation, and the largest ratios with [`TARGET_RANKS`].
 struct Operation {
     /// As it is called in the table.
     name: &'static str,

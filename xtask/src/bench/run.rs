@@ -15,7 +15,7 @@ pub(super) struct Outcome {
     pub(super) took: Duration,
     /// The process it was.
     pub(super) pid: u32,
-    /// What it printed.
+    /// Its output.
     pub(super) output: String,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn run(command: &mut Command) -> Result<Outcome, String> {
     finish(command, LIMIT)
 }
 
-/// The same for a program whose output nobody wants to see.
+/// The same for a program whose output is discarded.
 pub(super) fn run_silent(command: &mut Command) -> Result<Outcome, String> {
     command.stdout(Stdio::null());
     finish(command, LIMIT)
@@ -66,8 +66,8 @@ fn finish(command: &mut Command, limit: Duration) -> Result<Outcome, String> {
     }
 }
 
-/// Ends the group of `pid` unless it is done within `limit`, and says whether it was. Asked first: a
-/// launcher that is told can take its ranks along, which may have left the group.
+/// Terminates the group of `pid` unless it is done within `limit`, and returns true if it was. A
+/// launcher that receives a signal first can take its ranks along, which may have left the group.
 fn guard(pid: u32, limit: Duration, is_done: &Receiver<()>) -> bool {
     let mut waits = [limit, GRACE].into_iter().zip(["TERM", "KILL"]);
     let mut in_time = true;
@@ -77,7 +77,7 @@ fn guard(pid: u32, limit: Duration, is_done: &Receiver<()>) -> bool {
         }
         in_time = false;
         let kill = format!("kill -{signal} -{pid}");
-        // It fails only when everybody has gone, which is what is wanted.
+        // It fails only when all processes have exited, which is the intention.
         let _ = process::command("sh").args(["-c", &kill]).stderr(Stdio::null()).status();
     }
     in_time
@@ -94,10 +94,12 @@ fn line_of(command: &Command) -> String {
     line
 }
 
-/// Lets all of `contestants` have a turn, again and again, until there are `turns_max` or `budget` is spent;
-/// at least [`TURNS_MIN`] turns, however long they take. Gives the results by contestant.
+/// Lets all of `contestants` have a turn, again and again, until there are `turns_max` or `budget`
+/// is spent; at least [`TURNS_MIN`] turns, however long they take. Returns the results by
+/// contestant.
 ///
-/// A turn in which one fails is told and does not count: launchers have races that a busy machine finds.
+/// A turn in which one fails is reported and does not count: launchers have races that a busy
+/// machine finds.
 ///
 /// # Errors
 ///
@@ -129,13 +131,13 @@ pub(super) fn take_turns<T>(
     }
 }
 
-/// A median of fewer says nothing.
+/// A median of fewer has no meaning.
 const TURNS_MIN: usize = 5;
 /// Of one row of a table. Who fails more often is broken, not unlucky.
 const FAILURES_MAX: usize = 3;
 /// Ten times what the longest run takes on a busy machine with two cores.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long who was asked to end may take.
+/// Time between the termination signal and the kill.
 const GRACE: Duration = Duration::from_secs(3);
 
 #[cfg(test)]

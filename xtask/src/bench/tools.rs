@@ -1,4 +1,4 @@
-//! What is compared, built and found; and what machine it runs on.
+//! Contestants of a comparison, built and found, and the facts of the machine.
 
 use crate::{mpi, process};
 use serde_json::Value;
@@ -64,7 +64,7 @@ impl Tools {
         command
     }
 
-    /// What the figures hold for.
+    /// Conditions of the figures.
     pub(super) fn facts(&self) -> Vec<String> {
         let cores = thread::available_parallelism().map_or(0, usize::from);
         let first_line = |program: &mut Command| {
@@ -98,7 +98,7 @@ fn kernel() -> String {
     format!("Linux {number}")
 }
 
-/// The file that cargo says it built for the binary target `name`.
+/// The file that cargo reports for the binary target `name`.
 fn executable(messages: &str, name: &str) -> Option<String> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut built = messages.filter(|message| {

@@ -24,7 +24,7 @@ pub(crate) fn serve(listener: &TcpListener, folder: &Path) {
     }
 }
 
-/// A peer that goes away in the middle is nobody's trouble.
+/// A peer that disconnects in the middle is no error.
 fn answer(stream: &TcpStream, folder: &Path) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut request = String::new();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who calls whom, and what a frame takes.
+/// The graph of calls, and the frame of each function.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     frames: BTreeMap<String, i64>,

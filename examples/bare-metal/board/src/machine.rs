@@ -18,7 +18,7 @@ fn say(text: &CStr) {
     semihost(WRITE0, text.as_ptr() as usize);
 }
 
-/// What the debugger was told to tell the program.
+/// The command line that the debugger passes to the program.
 pub(crate) fn command_line(room: &mut [u8; 64]) -> Option<&CStr> {
     let block = [room.as_mut_ptr() as usize, room.len()];
     semihost(COMMAND_LINE, block.as_ptr() as usize);
@@ -33,7 +33,7 @@ impl Uart {
     pub(crate) fn open() -> Self {
         Self::write(BAUD_DIVISOR, 16);
         Self::write(CONTROL, 0b11);
-        // What came before is not for us. QEMU also takes it as the sign to go on giving.
+        // Earlier bytes are not for this program. QEMU also takes the read as the sign to continue.
         Self::read(DATA);
         Self(())
     }
@@ -87,7 +87,7 @@ impl<T> Lent<T> {
     }
 }
 
-/// How much of the stack was ever used, and how much there is.
+/// Bytes of the stack that were ever used, and its size.
 pub(crate) fn stack() -> (usize, usize) {
     let (low, high) = (&raw const bss_end as usize, &raw const stack_top as usize);
     // SAFETY: the addresses are those of the stack.
@@ -97,8 +97,8 @@ pub(crate) fn stack() -> (usize, usize) {
 }
 
 fn semihost(operation: usize, argument: usize) {
-    // SAFETY: the debugger reads the argument, and writes only where a block says it may. The
-    // compiler is not told that memory stays as it is.
+    // SAFETY: the debugger reads the argument, and writes only to the given block. The compiler
+    // must not assume that memory stays unchanged.
     unsafe { asm!("bkpt 0xab", inout("r0") operation => _, in("r1") argument) };
 }
 
@@ -111,14 +111,14 @@ unsafe extern "C" {
     static stack_top: u32;
 }
 
-/// Where the board starts: fills memory, then hands over.
+/// Entry point of the board: initializes memory, then calls the program.
 // SAFETY: no other symbol of the image has this name.
 #[unsafe(no_mangle)]
 extern "C" fn reset() -> ! {
     let words = |from: *mut u32, to: *mut u32| (to as usize - from as usize) / 4;
     let (bss, data) = (&raw mut bss_start, &raw mut data_start);
     for at in 0..words(bss, &raw mut bss_end) {
-        // SAFETY: within the section, and nobody uses it yet.
+        // SAFETY: within the section, which is not in use yet.
         unsafe { bss.add(at).write_volatile(0) };
     }
     for at in 0..words(data, &raw mut data_end) {
@@ -146,7 +146,7 @@ fn panic(_: &PanicInfo<'_>) -> ! {
 }
 
 /// The first word, the stack, comes from the linker script.
-// SAFETY: the processor reads it here, and calls what it says.
+// SAFETY: the processor reads it here, and calls its entries.
 #[unsafe(link_section = ".vectors")]
 #[used]
 static VECTORS: [unsafe extern "C" fn(); 15] = {

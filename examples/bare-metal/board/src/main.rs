@@ -22,7 +22,7 @@ type Bytes = heapless::Vec<u8, LINE>;
 /// A client that speaks PMI-1 and nothing else.
 type Own = Client<Bytes, 1, 1>;
 
-/// What the board lends its server.
+/// Storage of the board's server.
 struct Board;
 
 type Exchanges = [Option<PendingReply>; 1];
@@ -65,7 +65,7 @@ fn play() -> Option<()> {
     let mut server = serve()?;
     let clients = CLIENTS.lend();
     while clients.push(Own::new(Bytes::new())).is_ok() {}
-    // Put and fence, then everybody's card, then goodbye.
+    // Put and fence, then a get of every card, then finalize.
     for step in 0..5 + RANKS {
         for (rank, client) in (0..).zip(clients.iter_mut()) {
             ask(client, rank, step)?;
@@ -129,7 +129,7 @@ fn ask(client: &mut Own, rank: usize, step: usize) -> Option<()> {
     client.start(&request).ok().map(drop)
 }
 
-/// Carries what a client has to say to its session.
+/// Passes the output of a client to its session.
 #[inline(never)]
 fn tell(server: &mut Server<Board>, rank: u32, client: &mut Own) -> Option<()> {
     let mut line = [0; LINE];
@@ -138,7 +138,7 @@ fn tell(server: &mut Server<Board>, rank: u32, client: &mut Own) -> Option<()> {
     while let Some(len) = client.poll_transmit(&mut line).ok()? {
         server.session(id)?.handle_input(Instant::ZERO, line.get(..len)?).ok()?;
     }
-    // Whoever was answered at once stands in no queue.
+    // A request with an immediate response is in no queue.
     while let Some(len) = server.session(id)?.poll_transmit(&mut line).ok()? {
         client.handle_input(Instant::ZERO, line.get(..len)?).ok()?;
     }

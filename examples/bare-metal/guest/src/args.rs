@@ -1,8 +1,8 @@
-//! What the guest is told when it boots: words of `name=value` with blanks between.
+//! Boot arguments of the guest: words of `name=value` with blanks between.
 
 use core::net::Ipv4Addr;
 
-/// What to do, and who with.
+/// Role of the guest, and its peers.
 #[derive(Debug)]
 pub(crate) struct Args {
     pub(crate) role: Role,
@@ -11,7 +11,7 @@ pub(crate) struct Args {
     /// The address of the server.
     pub(crate) host: Ipv4Addr,
     pub(crate) port: u16,
-    /// What a client speaks.
+    /// Protocol of a client.
     pub(crate) speaks: Speaks,
     /// The calls of a client are futures; in PMI-1 only.
     pub(crate) has_futures: bool,
@@ -19,12 +19,12 @@ pub(crate) struct Args {
     pub(crate) rank: u32,
     /// In PMI-2: what a client proves that it knows; nothing if it is empty.
     pub(crate) secret: &'static str,
-    /// In PMI-1: how a client says who it is: its rank, or a number that only it was told. For a server, the
-    /// number of rank 0; those of the others follow.
+    /// Process id of a PMI-1 client: its rank, or a number that only this client received. For a
+    /// server, the number of rank 0; those of the others follow.
     pub(crate) id: u64,
     /// Number of a server waits for.
     pub(crate) size: usize,
-    /// How long all of it may take.
+    /// Time limit of the whole run.
     pub(crate) limit_ms: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A rank: says who it is, puts its card, waits for all, reads everybody's.
+//! A rank: identifies itself, puts its card, fences, reads all cards.
 
 use core::fmt::Write;
 
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
 }
 
 impl NetClient<'_> {
-    /// Dials until somebody answers: the server may be booting too.
+    /// Connects until a server accepts: it may be booting too.
     fn connect(&mut self, client: &mut Client, server: IpEndpoint) -> Result<(), Failure> {
         loop {
             let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
@@ -160,7 +160,7 @@ impl NetClient<'_> {
 
 const fn done(_: &Reply<'_>) {}
 
-/// Rank and size, if that is what the server says.
+/// Rank and size, if this reply contains them.
 const fn who(reply: &Reply<'_>) -> Option<(u32, u32)> {
     match reply.answer {
         Answer::Identity(identity) => Some((identity.rank, identity.size)),

@@ -1,8 +1,8 @@
 //! A rank whose calls are futures, polled by hand: no executor, no interrupt, one loop.
 //!
-//! The calls are those of `pmi_link::task`, which run on any executor. The smallest one is [`drive`]: it
-//! polls until the future is done, and since whatever the future waits for is looked at in each poll, nobody
-//! has to be woken.
+//! The calls are those of `pmi_link::task`, which run on any executor. The smallest one is
+//! [`drive`]: it polls until the future is done. Each poll checks everything that the future waits
+//! for, so that no waker is needed.
 
 use core::future::{Future, poll_fn};
 use core::pin::pin;

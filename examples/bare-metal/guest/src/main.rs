@@ -1,8 +1,8 @@
 //! A node without operating system, firmware, boot loader or heap, in a job with others.
 //!
-//! It boots, reads what to do from the text behind `-append`, finds its network card, and either
-//! takes part in a job as a client or is the server of one. It prints a table and ends with a
-//! status that says what happened.
+//! It boots, reads its role from the text after `-append`, finds its network card, and either takes
+//! part in a job as a client or serves one. It prints a table and exits with a status that names
+//! the result.
 #![no_std]
 #![no_main]
 
@@ -44,7 +44,7 @@ fn print(text: fmt::Arguments<'_>) {
     let _ = writeln!(Console, "{text}");
 }
 
-/// Where the machine hands over.
+/// Entry point after the machine's set-up.
 fn start(command_line: Option<&'static [u8]>) -> ! {
     let begin = machine::micros();
     let status = run(core::str::from_utf8(command_line.unwrap_or(b"")).unwrap_or("?"));

@@ -43,7 +43,7 @@ impl Net {
         Some(Self { iface, sockets: SocketSet::new(&mut PLACES.lend()[..]), nic })
     }
 
-    /// Makes all sockets there are. A peer that says nothing for long is taken for gone.
+    /// Makes all sockets. A peer that is silent for longer than the time-out is considered lost.
     pub(crate) fn sockets(&mut self) -> [SocketHandle; SOCKETS] {
         BUFFERS.lend().each_mut().map(|[receive, send]| {
             let buffer = |bytes: &'static mut [u8; SOCKET_BYTES]| SocketBuffer::new(&mut bytes[..]);

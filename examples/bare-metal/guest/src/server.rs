@@ -15,7 +15,7 @@ use crate::net::{Net, SOCKETS, core_now};
 use crate::say;
 use crate::status::{Failure, Status, of_pump};
 
-/// What this node lends its server.
+/// Storage of this node's server.
 struct Node;
 
 type Inbox = ConnBuffer<PMI1_LINE>;
@@ -39,7 +39,7 @@ static PLACES: Lent<[ArenaCell; 32]> = Lent::new([ArenaCell::FREE; 32]);
 static BYTES: Lent<[u8; 4096]> = Lent::new([0; 4096]);
 static SCRATCH: Lent<[u8; 2 * PMI1_LINE]> = Lent::new([0; 2 * PMI1_LINE]);
 
-/// Serves one job, until all its ranks have said goodbye.
+/// Serves one job, until all its ranks have finalized.
 // Not inlined: a guest is one or the other, and needs the stack of one.
 #[inline(never)]
 pub(crate) fn run(args: &Args, net: &mut Net) -> Status {
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Status {
             }
         }
         match broken {
-            // Somebody who never said who it is is no loss.
+            // An unidentified connection is no lost rank.
             Some(AcceptorEvent::Disconnected { rank: Some(rank), error, .. }) => {
                 say!("server: rank {} is lost: {error}", rank.0);
                 return of_pump(&error);

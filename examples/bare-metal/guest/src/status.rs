@@ -1,4 +1,4 @@
-//! How a guest ends. The table is in the README beside it.
+//! Exit statuses of a guest. The table is in the README of this directory.
 
 use core::fmt;
 
@@ -69,7 +69,7 @@ impl Failure {
     }
 }
 
-/// What the end of a conversation means.
+/// Exit status for the end of a session.
 pub(crate) const fn of_pump(error: &PumpError) -> Status {
     match error {
         PumpError::Link(LinkError::Reset | LinkError::Closed) => Status::ServerGone,

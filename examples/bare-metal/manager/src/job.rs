@@ -1,4 +1,4 @@
-//! One job, served until all its ranks have said goodbye.
+//! One job, served until all its ranks have finalized.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,17 +18,17 @@ use pmi_std::{BoundedBuf, Clock, NonBlocking};
 type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
 type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
-/// What a host lends.
+/// Storage of the server.
 type Host = Arrays<Inbox, Store, Vec<Member>, SESSIONS, 4, 1>;
 
-/// Somebody who has dialled in.
+/// A connection of a rank.
 struct Caller {
     session: SessionId,
     link: NonBlocking<TcpStream>,
     carry: PumpState<BoundedBuf>,
 }
 
-/// Serves the job; false if a rank was lost, or nobody said anything for long.
+/// Serves the job; false if a rank was lost, or if there was no message for too long.
 pub(crate) fn serve(
     listener: &TcpListener,
     ranks: usize,

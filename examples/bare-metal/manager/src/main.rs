@@ -1,12 +1,13 @@
-//! The smallest process manager that others dial in to.
+//! The smallest process manager that ranks connect to.
 //!
 //! ```text
-//! pmi-manager RANKS FIRST-ID SECRET      serves one job and ends when all ranks have said goodbye
-//! pmi-manager gone|long|malformed        plays a server that breaks the rules, for one caller
+//! pmi-manager RANKS FIRST-ID SECRET      serves one job until all ranks have finalized
+//! pmi-manager gone|long|malformed        plays a server that breaks the rules, for one connection
 //! ```
 //!
-//! It listens on a free port of the loopback and says which one in its first line. In PMI-1, rank N
-//! has to say that it is FIRST-ID + N; in PMI-2 it has to prove that it knows the secret.
+//! It listens on a free port of the loopback interface and prints it in its first line. In PMI-1,
+//! rank N connects with the process id FIRST-ID + N; in PMI-2 it has to prove that it knows the
+//! secret.
 
 mod job;
 mod rogue;

@@ -86,7 +86,7 @@ fn ask(client: &mut Own, request: &Request<'_>) -> Result<(), Failed> {
             return if is_fine { Ok(()) } else { Err(Failed::Refused) };
         }
     }
-    // The line is dead, or an abort was said.
+    // The line is dead, or an abort was sent.
     client.handle_end(Instant::ZERO).map_err(|_| Failed::Peer)
 }
 

@@ -1,4 +1,4 @@
-//! What a microcontroller has: a register with bytes in it, and memory that is lent once.
+//! The microcontroller: a register for bytes, and memory that is lent once.
 #![allow(dead_code, reason = "an empty image lends nothing")]
 #![allow(unsafe_code, reason = "registers and lent memory are what this file is for")]
 
@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use core::panic::PanicInfo;
 use core::ptr::{read_volatile, write_volatile};
 
-/// Where the image begins; the worst path of calls is counted from here.
+/// Entry point of the image; the worst path of calls is counted from here.
 // SAFETY: no other symbol of the image has this name.
 #[unsafe(no_mangle)]
 extern "C" fn reset() -> ! {

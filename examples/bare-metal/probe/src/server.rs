@@ -54,7 +54,7 @@ pub(crate) fn run() {
     }
     let line = SCRATCH.lend();
     loop {
-        // Which line has a byte, and the byte.
+        // The line with input, and its byte.
         let (rank, byte) = (mcu::receive(), mcu::receive());
         let session = server.job(job).and_then(|job| job.member(Rank(rank.into()))?.session());
         let Some(mut session) = session.and_then(|id| server.session(id)) else { return };

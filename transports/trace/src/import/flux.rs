@@ -61,7 +61,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Trace, Vec<String>)> {
         session: None,
         what,
     }));
-    // What happened at the same millisecond was written in this order.
+    // Records of the same millisecond were written in this order.
     records.sort_by_key(|record| record.time_ns);
     let jobs = vec![JobFacts { job: 0, name, ranks, spawner: None }];
     let head = Head { recorder: "a log of Flux".into(), jobs, ..Head::default() };
@@ -83,7 +83,7 @@ fn message(line: &[u8]) -> Option<(u32, Direction, &[u8])> {
     Some((rank.parse().ok().filter(|rank| *rank < RANKS_MAX)?, direction, rest.get(5..)?))
 }
 
-/// What else the shell says of a connection.
+/// Other lines of the shell about a connection.
 fn event(direction: Direction, text: &[u8]) -> Option<What> {
     let text = text.strip_prefix(b"pmi ")?;
     Some(match (direction, text) {
@@ -92,7 +92,7 @@ fn event(direction: Direction, text: &[u8]) -> Option<What> {
     })
 }
 
-/// What a client says it has called.
+/// The name of the call in a line of a client.
 fn called(line: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let at = text.find("boot_pmi: ")?;
@@ -109,7 +109,7 @@ fn time_of(line: &[u8]) -> Option<u64> {
     seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// The name of the space, which the server tells everybody.
+/// The name of the key-value space, which the server sends to all ranks.
 fn kvsname(bytes: &[u8]) -> Option<String> {
     let mark = b"my_kvsname rc=0 kvsname=";
     let rest = bytes.get(find(bytes, mark)? + mark.len()..)?;

@@ -1,9 +1,9 @@
 //! Logs of `mpiexec -verbose`, as Hydra of MPICH 4.x and 5.x writes them.
 //!
-//! Each node has a proxy, and a proxy tells what its clients ask and what it answers, but not whom it
-//! answers: that is whoever has waited longest for such an answer. What a proxy does not know itself it
-//! passes on, and then only `mpiexec` shows the answer. 4.x takes requests apart before it shows them, by
-//! descriptor; 5.x shows them as they came, by job and place on the node.
+//! Each node has a proxy, whose log has the requests of its clients and its replies, but not the client of
+//! a reply: that is the client that has waited longest for such a reply. A proxy passes on requests that it
+//! cannot answer, and then only `mpiexec` shows the reply. 4.x shows requests in parts, by descriptor; 5.x
+//! shows them as received, by job and place on the node.
 //!
 //! ```text
 //! 4.x  [proxy:0:0@n0] got pmi command (from 6): init
@@ -30,7 +30,7 @@ use crate::record::{Direction, Head, Trace};
 use std::iter::Peekable;
 use std::slice::Split;
 
-/// What the log calls a connection.
+/// Key of a connection in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     job: u32,
@@ -43,7 +43,7 @@ struct Key {
 #[derive(Debug)]
 struct Passed {
     word: Vec<u8>,
-    /// What `mpiexec` said: the job, the client if it names one, and the text.
+    /// A line of `mpiexec`: the job, the client if it names one, and the text.
     text: Option<(Option<u32>, Option<u32>, Vec<u8>)>,
     /// The proxy that has passed it on.
     proxy: Option<u32>,
@@ -138,7 +138,7 @@ impl<'a, P: FnMut(&u8) -> bool> Reader<'a, P> {
                 self.log.ask(0, conn, bytes);
             }
         } else if text.starts_with(b"we don't understand this command, forwarding upstream") {
-            // 5.x shows a spawn only here, and not who asked for it: somebody who waits for nothing.
+            // 5.x shows a spawn only here, without its client: one that waits for no other reply.
             let shown = self.lines.next_if(|line| proxy_line(line).is_some()).and_then(proxy_line);
             let Some((_, _, first)) = shown else { return };
             let bytes = self.whole(first);
@@ -195,7 +195,7 @@ impl<'a, P: FnMut(&u8) -> bool> Reader<'a, P> {
         }
     }
 
-    /// Gives an answer to whoever has waited for it longest.
+    /// Assigns a reply to the client that has waited for it longest.
     fn answer(&mut self, job: Option<u32>, proxy: Option<u32>, id: Option<u32>, bytes: Vec<u8>) {
         let verb = message::verb(Direction::ToClient, &bytes);
         let is_meant = |key: &Key| {
@@ -227,7 +227,7 @@ impl<'a, P: FnMut(&u8) -> bool> Reader<'a, P> {
     }
 }
 
-/// Job if it is named, proxy and text of what a proxy says.
+/// Job if it is named, proxy, and text of a line of a proxy.
 fn proxy_line(line: &[u8]) -> Option<(Option<u32>, u32, &[u8])> {
     let (first, rest) = number(line.strip_prefix(b"[proxy:")?)?;
     let (job, proxy, rest) = match rest.strip_prefix(b":") {
@@ -244,7 +244,7 @@ fn mpiexec_line(line: &[u8]) -> Option<&[u8]> {
     behind_host(line.strip_prefix(b"[mpiexec")?)
 }
 
-/// What stands behind `@HOST] `.
+/// The text after `@HOST] `.
 fn behind_host(rest: &[u8]) -> Option<&[u8]> {
     let rest = rest.strip_prefix(b"@")?;
     let end = rest.windows(2).position(|window| window == b"] ")?;
@@ -258,5 +258,5 @@ fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
-/// How far 5.x moves messages to the right.
+/// Indentation of messages in 5.x.
 const INDENT: &[u8] = b"    ";

@@ -1,14 +1,14 @@
-//! What importers of logs share: connections, and who is waiting for what.
+//! Parts that importers of logs share: connections, and requests that wait for a reply.
 
 use crate::message::{self, Shape};
 use crate::record::{Direction, Record, What};
 use pmi_core::command::{Verb, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A connection, as far as a log tells.
+/// A connection of a log.
 #[derive(Debug)]
 pub(super) struct Conn {
-    /// What was agreed on.
+    /// The negotiated version.
     pub(super) version: Option<Version>,
     /// Number of questions have no answer.
     asked_count: usize,
@@ -39,12 +39,12 @@ impl<K: Copy + Ord> Log<K> {
         }
     }
 
-    /// True if nobody said anything.
+    /// True if there is no message.
     pub(super) const fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// What the log calls its connections, by their numbers.
+    /// Keys of the connections in the log, by their numbers.
     pub(super) fn keys(&self) -> &[K] {
         &self.keys
     }
@@ -58,12 +58,12 @@ impl<K: Copy + Ord> Log<K> {
         })
     }
 
-    /// What was agreed on in a connection.
+    /// The negotiated version of a connection.
     pub(super) fn version(&self, conn: usize) -> Option<Version> {
         self.conns.get(conn)?.version
     }
 
-    /// Adds what a client said.
+    /// Adds a message of a client.
     pub(super) fn ask(&mut self, time_ns: u64, at: usize, bytes: Vec<u8>) {
         let place = self.messages.len();
         if let Some(conn) = self.conns.get_mut(at) {
@@ -77,7 +77,7 @@ impl<K: Copy + Ord> Log<K> {
         self.messages.push((time_ns, at, Direction::ToServer, bytes));
     }
 
-    /// Adds what a server said to a client that is known.
+    /// Adds a message of the server to a known client.
     pub(super) fn answer(&mut self, time_ns: u64, at: usize, bytes: Vec<u8>) {
         if let Some(conn) = self.conns.get_mut(at) {
             conn.last = self.messages.len();

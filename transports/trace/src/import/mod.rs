@@ -1,7 +1,7 @@
-//! Traces out of what launchers write about themselves, and of every form of our own.
+//! Traces from the logs of other launchers, and from all forms of our own.
 //!
-//! A log is no trace: it may leave out who was spoken to, when, and how a message was spelt. What an
-//! importer had to guess it says in [`Imported::notes`]. Where a log has no times, all times are 0.
+//! A log is no trace: it may omit the client of a message, its time, and its spelling.
+//! [`Imported::notes`] lists the guesses of an importer. Where a log has no times, all times are 0.
 
 mod flux;
 mod hydra;
@@ -11,27 +11,27 @@ use crate::record::Trace;
 use crate::{file, json};
 use std::fmt;
 
-/// Where a trace came from.
+/// Origin of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A file of ours.
     Trace,
     /// The same as JSON lines.
     JsonLines,
-    /// What `mpiexec -verbose` of MPICH writes, 4.x or 5.x.
+    /// The output of `mpiexec -verbose` of MPICH, 4.x or 5.x.
     Hydra,
-    /// What Flux writes with `-o verbose=2`, or its clients with `FLUX_PMI_DEBUG`.
+    /// The output of Flux with `-o verbose=2`, or of its clients with `FLUX_PMI_DEBUG`.
     Flux,
 }
 
-/// What was read.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// As much as could be read.
     pub trace: Trace,
-    /// What it was made from.
+    /// The format of the source.
     pub format: Format,
-    /// What a person should know about it, one sentence each: what could not be read, what was guessed.
+    /// Notes for the user, one sentence each: unreadable parts, and guesses.
     pub notes: Vec<String>,
 }
 

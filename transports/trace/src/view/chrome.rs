@@ -50,7 +50,7 @@ pub fn write(trace: &Trace) -> String {
     text
 }
 
-/// What processes and threads are called, and in which order they stand.
+/// Names and order of processes and threads.
 fn names_of(trace: &Trace) -> Vec<Value> {
     let mut events = Vec::new();
     for facts in trace.jobs() {

@@ -1,8 +1,8 @@
-//! Where two runs differ in what was said.
+//! Differences between two runs.
 //!
-//! Compared is what each rank and its server said to each other, rank by rank and in words: times,
-//! connections, the order between ranks and the spelling of a message do not matter, nor do the names of
-//! spaces and of exchanges, which are different in every run. Values matter only if they are asked for,
+//! The messages between each rank and its server are compared, rank by rank and in words. Times,
+//! connections, the order between ranks and the spelling of a message do not count, nor do names of
+//! key-value spaces and of exchanges, which differ in every run. Values count only on request,
 //! since most hold addresses.
 
 use super::{Jobs, who};
@@ -11,23 +11,23 @@ use crate::record::{Direction, Trace};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is compared.
+/// Extent of the comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Values of keys too.
     pub values: bool,
 }
 
-/// Where two runs differ.
+/// A position at which two runs differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Which rank: `3`, or `1:3` if there are several jobs.
+    /// The rank: `3`, or `1:3` if there are several jobs.
     pub who: String,
-    /// Which of its messages, from 1.
+    /// The number of its message, from 1.
     pub number: usize,
-    /// What the first trace has there: nothing if it says no more.
+    /// The message of the first trace; `None` after its last one.
     pub first: Option<Side>,
-    /// What the second has.
+    /// The message of the second trace.
     pub second: Option<Side>,
     /// Number of other ranks differ, too.
     pub others_count: usize,
@@ -40,9 +40,9 @@ pub struct Side {
     ///
     /// Units: nanoseconds since the start of its run.
     pub time_ns: u64,
-    /// Who sent it.
+    /// The sender.
     pub direction: Direction,
-    /// What it says.
+    /// Its meaning.
     pub meaning: Meaning,
 }
 
@@ -70,7 +70,7 @@ pub fn diff(first: &Trace, second: &Trace, options: Options) -> Option<Differenc
     Some(Difference { others_count, ..earliest })
 }
 
-/// What one rank and its server said.
+/// Messages between one rank and its server.
 #[derive(Debug, Default)]
 struct Talk {
     who: String,
@@ -96,7 +96,7 @@ fn talks(trace: &Trace, options: Options) -> BTreeMap<(usize, Option<u32>), Talk
     talks
 }
 
-/// What of a message is the same in every run of the same program.
+/// The parts of a message that are the same in every run of a program.
 fn compared(jobs: &Jobs<'_>, meaning: &Meaning, options: Options) -> String {
     let mut text = meaning.name.clone();
     for (name, value) in &meaning.fields {

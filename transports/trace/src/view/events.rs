@@ -2,7 +2,7 @@
 
 use crate::record::What;
 
-/// What happened, as the rest of a sentence about whom it happened to.
+/// An event, as the predicate of a sentence about its rank.
 pub(super) fn sentence(what: &What) -> Option<String> {
     Some(match what {
         What::Message { .. } => return None,

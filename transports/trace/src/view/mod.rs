@@ -1,4 +1,4 @@
-//! What can be seen in a trace.
+//! Views of a trace.
 
 pub mod chrome;
 pub mod diff;
@@ -11,9 +11,9 @@ use crate::describe::{Meaning, describe};
 use crate::record::{JobFacts, PMIX_SESSION, Record, Trace, What};
 use std::collections::BTreeMap;
 
-/// How long ago or how long, in the unit that needs few digits.
+/// A time or duration, in the unit that needs few digits.
 pub(crate) fn shown_ns(ns: u64) -> String {
-    // What is shown is rounded to three digits or so; a float has enough of them.
+    // The output is rounded to about three digits; a float has enough of them.
     #[allow(clippy::cast_precision_loss, reason = "three digits of it are shown")]
     let ns_float = ns as f64;
     match ns {
@@ -61,7 +61,7 @@ pub(crate) fn who(jobs: &Jobs<'_>, record: &Record) -> String {
     if jobs.by_number.len() < 2 { rank } else { format!("{}:{rank}", record.job) }
 }
 
-/// A connection whose rank nobody knows.
+/// A connection whose rank is unknown.
 pub(crate) fn caller(session: u32) -> String {
     format!("c{}", session & !PMIX_SESSION)
 }

@@ -1,4 +1,4 @@
-//! How often, how much, how long: for each operation and for each rank.
+//! Statistics of each operation and each rank: counts, sizes, times.
 
 use super::{Jobs, has_times, shown_ns, who};
 use crate::exchange::exchanges;
@@ -9,20 +9,20 @@ use std::fmt::Write;
 /// All figures of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// How long the run went on, from the first record to the last.
+    /// Duration of the run, from the first record to the last.
     ///
     /// Units: nanoseconds.
     pub duration_ns: u64,
     /// By name of the operation.
     pub operations: BTreeMap<&'static str, Operation>,
-    /// By job, then by rank. What nobody knows the rank of counts for the job alone.
+    /// By job, then by rank. Traffic of unknown ranks counts for the job alone.
     pub ranks: BTreeMap<(u32, Option<u32>), Traffic>,
 }
 
 /// One operation, of all ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
-    /// How often it was asked for.
+    /// Number of requests.
     pub asked_count: usize,
     /// Number of of those had no answer.
     pub unanswered_count: usize,
@@ -30,7 +30,7 @@ pub struct Operation {
     pub asked_bytes: usize,
     /// Bytes of answers.
     pub answered_bytes: usize,
-    /// How long each answer took, the shortest first.
+    /// Latency of each reply, the shortest first.
     ///
     /// Units: nanoseconds.
     pub latencies_ns: Vec<u64>,
@@ -47,7 +47,7 @@ pub struct Traffic {
     pub got_count: usize,
     /// Bytes of those.
     pub got_bytes: usize,
-    /// How long it waited for answers, all together.
+    /// Total time that it waited for replies.
     ///
     /// Units: nanoseconds.
     pub waited_ns: u64,

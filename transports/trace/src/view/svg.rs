@@ -1,10 +1,10 @@
-//! A sequence diagram: a lane for the server and one for each rank, an arrow for each message, a bar for
-//! each fence.
+//! A sequence diagram: a lane for the server and one for each rank, an arrow for each message, a
+//! bar for each fence.
 //!
-//! Time goes down, in steps and not to scale: what takes long says how long. Ranks that ask the same one
-//! after the other share a step. A rank that waits in a fence has a stripe down its lane, which ends in the
-//! bar of the fence; a stripe that ends nowhere is a rank that was never let out. Light and dark follow the
-//! reader's choice, and every mark says what it is when it is pointed at.
+//! Time goes down, in steps and not to scale: long exchanges are labelled with their duration.
+//! Ranks with the same request in succession share a step. A rank that waits in a fence has a
+//! stripe down its lane, which ends in the bar of the fence; a stripe without an end is a rank that
+//! was never released. Light and dark follow the reader's choice, and every mark has a tooltip.
 
 mod draw;
 mod steps;
@@ -13,7 +13,7 @@ use crate::record::Trace;
 use draw::Drawing;
 use steps::Steps;
 
-/// What is drawn.
+/// Parts of the diagram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Only these ranks, if any are given.
@@ -22,7 +22,8 @@ pub struct Options {
 
 /// Draws a trace.
 ///
-/// Shape: at most [`LANES_MAX`] ranks and [`STEPS_MAX`] steps; what is left out is said at the foot.
+/// Shape: at most [`LANES_MAX`] ranks and [`STEPS_MAX`] steps; a line at the foot lists the
+/// omissions.
 pub fn write(trace: &Trace, options: &Options) -> String {
     Drawing::new(trace, &Steps::of(trace, options)).finish()
 }
@@ -30,5 +31,5 @@ pub fn write(trace: &Trace, options: &Options) -> String {
 /// Number of ranks have a lane of their own.
 pub const LANES_MAX: usize = 64;
 
-/// Number of steps are drawn; a picture that is longer helps nobody.
+/// Largest number of steps in a diagram.
 pub const STEPS_MAX: usize = 1000;

@@ -14,7 +14,7 @@ use crate::view::shown_ns;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What is shown of a conversation.
+/// Extent of the output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Only these ranks, if any are given.

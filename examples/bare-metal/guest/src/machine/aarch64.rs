@@ -61,14 +61,14 @@ trap_frame: .skip 280
 "#
 );
 
-/// What a trap shows, in the order of its frame.
+/// Registers of a trap, in the order of its frame.
 pub(crate) const REGISTERS: [&str; 35] = [
     "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14",
     "x15", "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27",
     "x28", "x29", "x30", "sp", "syndrome", "pc", "address",
 ];
 
-/// Where the devices may be: first address, distance, how many.
+/// Addresses of devices: the first, the distance, their number.
 pub(crate) const VIRTIO_MMIO: (usize, usize, usize) = (0x0a00_0000, 0x200, 32);
 
 pub(crate) const fn prepare() {}

@@ -11,7 +11,7 @@ pub(crate) struct Lent<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: whoever gets the value is the only one, and there is one processor.
+// SAFETY: the value is lent to a single caller, and there is one processor.
 unsafe impl<T> Sync for Lent<T> {}
 
 impl<T> Lent<T> {
@@ -36,7 +36,7 @@ pub(crate) fn text(at: *const u8) -> Option<&'static [u8]> {
     if at.is_null() {
         return None;
     }
-    // SAFETY: the loader has put a text there, and nobody writes to it any more.
+    // SAFETY: the loader has written a text there, and it is not modified any more.
     Some(unsafe { core::ffi::CStr::from_ptr(at.cast()) }.to_bytes())
 }
 
@@ -47,10 +47,10 @@ pub(crate) fn device_tree(at: *const u8) -> Option<&'static [u8]> {
     if at.is_null() {
         return None;
     }
-    // SAFETY: memory of this machine, aligned by its loader; nobody writes to it any more.
+    // SAFETY: memory of this machine, aligned by its loader; it is not modified any more.
     let head = unsafe { slice::from_raw_parts(at, 8) };
     let size = head.strip_prefix(&MAGIC)?.try_into().map(u32::from_be_bytes).ok()?;
-    // SAFETY: as above, and the tree says itself how long it is.
+    // SAFETY: as above, and the tree contains its own length.
     Some(unsafe { slice::from_raw_parts(at, size as usize) })
 }
 

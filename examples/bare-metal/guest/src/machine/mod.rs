@@ -1,4 +1,4 @@
-//! The machine underneath: everything that no safe code can say is in this directory.
+//! The machine below: all code that cannot be safe is in this directory.
 #![allow(unsafe_code, reason = "boot code, devices and memory that nobody else hands out")]
 
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
@@ -10,7 +10,8 @@ pub(crate) mod nic;
 
 pub(crate) use arch::{exit, fault, micros, putc};
 
-/// Where the boot code arrives, with a stack and zeroed memory. `boot` is what the loader gave.
+/// Entry point after the boot code, with a stack and zeroed memory. `boot` is the loader's
+/// argument.
 // SAFETY: no other symbol of the image has this name.
 #[unsafe(no_mangle)]
 extern "C" fn main(boot: usize) -> ! {
@@ -19,7 +20,7 @@ extern "C" fn main(boot: usize) -> ! {
     crate::start(command_line(boot))
 }
 
-/// Position of a fault arrives. Without it the guest would still until somebody loses patience.
+/// Entry point of a fault. Without it the guest would hang without a message.
 ///
 /// `frame` is the table of registers that the boot code has filled.
 // SAFETY: no other symbol of the image has this name.

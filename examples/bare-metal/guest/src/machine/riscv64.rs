@@ -48,14 +48,14 @@ trap_frame: .skip 272
 "#
 );
 
-/// What a trap shows, in the order of its frame.
+/// Registers of a trap, in the order of its frame.
 pub(crate) const REGISTERS: [&str; 34] = [
     "ra", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
     "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6", "sp",
     "cause", "pc", "value",
 ];
 
-/// Where the devices may be: first address, distance, how many.
+/// Addresses of devices: the first, the distance, their number.
 pub(crate) const VIRTIO_MMIO: (usize, usize, usize) = (0x1000_1000, 0x1000, 8);
 
 pub(crate) const fn prepare() {}

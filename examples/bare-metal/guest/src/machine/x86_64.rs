@@ -97,16 +97,16 @@ fault:
     options(att_syntax)
 );
 
-/// What a trap shows, in the order of its frame.
+/// Registers of a trap, in the order of its frame.
 pub(crate) const REGISTERS: [&str; 21] = [
     "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
     "r15", "vector", "error", "pc", "cs", "flags", "sp",
 ];
 
-/// Where the devices may be: first address, distance, how many.
+/// Addresses of devices: the first, the distance, their number.
 pub(crate) const VIRTIO_MMIO: (usize, usize, usize) = (0xfeb0_0000, 0x200, 24);
 
-/// Where the processor goes on each exception: offset, selector and kind, in its own format.
+/// Entry points of exceptions: offset, selector and kind, in the format of the processor.
 static mut GATES: [[u64; 2]; 32] = [[0; 2]; 32];
 
 /// Sets up the table of exceptions; without it a fault would reset the machine.
@@ -128,7 +128,7 @@ pub(crate) fn prepare() {
     unsafe { asm!("lidt [{}]", in(reg) &raw const table) };
 }
 
-/// There is no device tree; the loader's block says where the command line is.
+/// There is no device tree; the loader's block contains the address of the command line.
 pub(crate) fn command_line(boot: usize) -> *const u8 {
     // SAFETY: the loader's block begins with five words and this address. Spec: PVH, hvm_start_info.
     unsafe { read_unaligned((boot + 24) as *const u64) as *const u8 }

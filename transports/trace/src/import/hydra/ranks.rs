@@ -1,11 +1,12 @@
-//! Which rank a client is: jobs and their mapping to nodes, as `mpiexec` tells its proxies.
+//! Ranks of clients: jobs and their mapping to nodes, from the arguments that `mpiexec` gives to
+//! its proxies.
 
 use super::Key;
 use crate::record::JobFacts;
 use pmi_core::wire::mapping::read_mapping;
 use std::collections::BTreeMap;
 
-/// What the log says about jobs, and where it was written.
+/// Jobs of a log, and the positions of their lines.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     pub(super) host: String,
@@ -24,8 +25,8 @@ struct Job {
 }
 
 impl Jobs {
-    /// Reads the arguments of a proxy. Each proxy of a job is told the same about it, and in 5.x which
-    /// ranks are its own.
+    /// Reads the arguments of a proxy. All proxies of a job receive the same ones, and in 5.x the
+    /// list of their own ranks.
     pub(super) fn learn(&mut self, proxy: u32, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
         let after = |name: &str| {
@@ -126,6 +127,6 @@ fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// What a log may claim; a mapping of so many ranks takes memory.
+/// Bound of a number from a log; a mapping of so many ranks takes memory.
 const RANKS_MAX: u32 = 1 << 20;
 const JOBS_MAX: u32 = 1 << 12;

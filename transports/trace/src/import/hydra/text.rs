@@ -8,7 +8,7 @@ use pmi_core::wire::{Framed, pmi1};
 pub(super) fn whole(text: &[u8]) -> Vec<u8> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if digits > 0 {
-        // What stood on the left of the six places still does.
+        // The text on the left of the six places is still there.
         let is_left = text.get(digits) == Some(&b' ');
         let blanks =
             PMI2_LENGTH_DIGITS.saturating_sub(if is_left { PMI2_LENGTH_DIGITS } else { digits });

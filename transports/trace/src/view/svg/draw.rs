@@ -13,7 +13,7 @@ pub(super) struct Drawing<'a> {
     trace: &'a Trace,
     steps: &'a Steps,
     has_times: bool,
-    /// What lies behind the arrows, and what lies on top.
+    /// The layers behind the arrows and in front of them.
     stripes: String,
     shapes: String,
     y: usize,
@@ -47,7 +47,7 @@ impl<'a> Drawing<'a> {
         drawing
     }
 
-    /// Where a lane is.
+    /// Position of a lane.
     fn x(&self, lane: usize) -> usize {
         FIRST + lane * self.spacing()
     }
@@ -125,7 +125,7 @@ impl<'a> Drawing<'a> {
         self.y += STEP;
     }
 
-    /// An answer in a step of its own: a stripe says since when it was waited for.
+    /// A reply in a step of its own, with a stripe for the time since its request.
     fn answer(&mut self, ask: &Ask) {
         let (x, y) = (self.x(ask.lane), self.y);
         let since = self.open.remove(&ask.lane).unwrap_or(y);
@@ -360,7 +360,7 @@ impl<'a> Drawing<'a> {
         (xml(&title), xml(&format!("{ranks} ranks{host} · {messages} messages{during}")))
     }
 
-    /// What the colours mean, and what was left out.
+    /// The legend of colours, and the omissions.
     fn foot(&mut self) {
         let (y, mut x) = (self.y, 24);
         for (class, name) in LEGEND {
@@ -410,7 +410,7 @@ fn class(ask: &Ask) -> &'static str {
     }
 }
 
-/// Who said what, in full, for whoever points at it.
+/// Full texts of the messages, as tooltips.
 fn titles(steps: &Steps, asks: &[Ask]) -> String {
     let line = |ask: &Ask| {
         let who = steps.lanes.get(ask.lane).map(|lane| lane_name(*lane, true)).unwrap_or_default();
@@ -439,7 +439,7 @@ fn xml(text: &str) -> String {
     safe
 }
 
-/// Where things are, in units of the picture.
+/// Positions, in units of the picture.
 const TIME: usize = 84;
 const SERVER: usize = 128;
 const FIRST: usize = 470;

@@ -1,4 +1,4 @@
-//! What is drawn, step by step, before anybody knows where.
+//! Steps of a diagram, before their positions are known.
 
 use super::{LANES_MAX, Options, STEPS_MAX};
 use crate::exchange::{Exchange, exchanges};
@@ -8,7 +8,7 @@ use crate::view::{Jobs, brief};
 use pmi_core::command::Verb;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A rank of a job, or a connection whose rank nobody knows.
+/// A rank of a job, or a connection whose rank is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lane {
     /// Job and rank.
@@ -35,12 +35,12 @@ pub(super) struct Step {
     pub(super) what: Shown,
 }
 
-/// What happens in a step.
+/// Contents of a step.
 #[derive(Debug)]
 pub(super) enum Shown {
-    /// Ranks that ask the same, with what each says and is told at once.
+    /// Ranks with the same request, each with an immediate reply.
     Ask(Vec<Ask>),
-    /// Ranks enter a fence. The number tells fences apart.
+    /// Ranks enter a fence, identified by its number.
     Enter { fence: usize, asks: Vec<Ask> },
     /// A fence ends for these lanes. How long the first of them had waited.
     Leave { fence: usize, lanes: Vec<usize>, waited_ns: u64 },
@@ -59,7 +59,7 @@ pub(super) struct Ask {
     /// Its fields on one line.
     pub(super) text: String,
     pub(super) is_good: bool,
-    /// What was answered, unless that is a step of its own.
+    /// The reply, unless it has a step of its own.
     pub(super) answer: Option<Told>,
     /// The answer comes in a later step.
     pub(super) waits: bool,
@@ -208,7 +208,7 @@ impl<'a> Builder<'a> {
                     let Some(meaning) = brief(&self.jobs, record) else { continue };
                     (meaning.line(VALUE_MAX), !meaning.is_good || meaning.name == "abort")
                 }
-                // Where lanes begin and end is seen without words.
+                // The start and end of a lane are visible without text.
                 What::Connected { .. }
                 | What::Closed
                 | What::Started { .. }
@@ -228,7 +228,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Which questions belong to the same fence: the same number of the same kind, on every lane.
+/// Requests that belong to the same fence: the same number of the same kind, on every lane.
 #[derive(Default)]
 struct Fences {
     numbers: BTreeMap<(u32, String, usize), usize>,
@@ -236,7 +236,7 @@ struct Fences {
     ends: Vec<Option<End>>,
 }
 
-/// Where a fence ends.
+/// The end of a fence.
 struct End {
     at: usize,
     lanes: Vec<usize>,
@@ -277,7 +277,7 @@ fn merge(steps: impl Iterator<Item = Step>) -> Vec<Step> {
                 Some(Shown::Event { lane: Some(_), text, is_bad: false }),
                 Shown::Event { text: more, .. },
             ) => {
-                // Ends of ranks that went well are told once.
+                // Successful ends of ranks are merged into one.
                 text == more
             }
             _ => false,

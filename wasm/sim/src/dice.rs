@@ -21,8 +21,8 @@ pub struct Span {
 pub struct Percent(pub u8);
 
 impl Dice {
-    /// Dice of their own for everybody who draws: what one draws does not shift what others get, so
-    /// that a scenario keeps its shape when a part of it is taken away.
+    /// A separate stream for each consumer: the draws of one do not shift those of the others, so
+    /// that a scenario keeps its shape when a part of it is removed.
     pub fn new(seed: u64, stream: u64) -> Self {
         Self(Rand64::new_inc(u128::from(seed), u128::from(stream)))
     }

@@ -1,20 +1,20 @@
-//! A run as a link: all that the page of the playground needs to show it again, behind the `#` of its
-//! address. This is the one place that knows the form.
+//! A run as a link: all that the page of the playground needs to show it again, behind the `#` of
+//! its address. This is the only place with knowledge of the form.
 //!
 //! ```text
 //! #scenario=dead-rank&seed=7&do=120+kill+2&at=131&follow=2
 //! ```
 //!
-//! | field | says |
+//! | field | meaning |
 //! |---|---|
 //! | `scenario` | the name of one that comes with the page |
 //! | `text` | instead of it, the whole scenario |
-//! | `seed` | the seed; 0 if it is not said |
-//! | `do` | what was done to the run, as in a trace; once for each |
+//! | `seed` | the seed; 0 by default |
+//! | `do` | one injection, as in a trace |
 //! | `branch` | the next `do` belong to another run of the same scenario and seed, shown beside |
-//! | `at` | the step that is looked at; the start if it is not said |
+//! | `at` | the displayed step; the start by default |
 //!
-//! Other fields say how the page looks at it. They are kept as they are.
+//! Other fields are settings of the page. They are kept as they are.
 
 use crate::scenario::{Scenario, ScenarioError};
 use crate::world::Injected;
@@ -22,22 +22,22 @@ use form_urlencoded::{Serializer, parse};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a link says.
+/// The contents of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Which scenario.
+    /// The scenario.
     pub scenario: Told,
     /// The seed.
     pub seed: u64,
-    /// What was done to the run, and to each run beside it; never empty.
+    /// Injections of the run, and of each run beside it; never empty.
     pub runs: Vec<Vec<Injected>>,
     /// The step that is looked at.
     pub at: Option<u64>,
-    /// How it is looked at, by name and value; the page knows what they mean.
+    /// Settings of the page, by name and value.
     pub view: Vec<(String, String)>,
 }
 
-/// How a link tells a scenario.
+/// The scenario of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// By its name.
@@ -55,10 +55,10 @@ pub enum LinkError {
     Number {
         /// The field.
         field: &'static str,
-        /// What it says.
+        /// Its value.
         value: String,
     },
-    /// What was done cannot be read.
+    /// An injection cannot be read.
     Done(ScenarioError),
 }
 
@@ -110,7 +110,7 @@ fn number(field: &'static str, value: &str) -> Result<u64, LinkError> {
     value.parse().map_err(|_| LinkError::Number { field, value: value.into() })
 }
 
-/// What stands behind the address of the page, with the `#`.
+/// The part of the page's address from the `#`.
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = Serializer::for_suffix(String::from("#"), 1);
@@ -149,7 +149,7 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-/// Where `cargo xtask playground` serves the page.
+/// Address at which `cargo xtask playground` serves the page.
 pub const PAGE: &str = "http://127.0.0.1:7641/";
 
 #[cfg(test)]

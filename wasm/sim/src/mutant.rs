@@ -23,19 +23,19 @@ pub struct Mutant {
     /// Ranks whose next release was forged already, so that the true one must not follow.
     released: LiteMap<u32, ()>,
     kept: LiteMap<u32, Vec<u8>>,
-    /// What is known of ranks that speak PMIx.
+    /// State of ranks that speak PMIx.
     binary: LiteMap<u32, pmix::Talk>,
     /// A port that was found once.
     port: Option<Vec<u8>>,
     has_acted: bool,
 }
 
-/// Which fault.
+/// The fault of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MutantKind {
     /// Lets a rank out of a fence as soon as it is in.
     EarlyFence,
-    /// Says that a value is stored, and forgets it.
+    /// Confirms a put without storing the value.
     LosePut,
     /// Answers a get with another value.
     WrongValue,
@@ -45,27 +45,27 @@ pub enum MutantKind {
     AnswerTwice,
     /// Forgets one answer to a get, of a key or of an attribute of a node.
     SwallowReply,
-    /// Lets everybody out of a fence but one.
+    /// Releases all ranks from a fence but one.
     SwallowRelease,
     /// Gives two answers in the wrong order.
     Swap,
-    /// Never says that a rank has failed.
+    /// Never reports the failure of a rank.
     ForgetReport,
-    /// Says that another rank has failed.
+    /// Reports the failure of another rank.
     BlameAnother,
-    /// Says to another component that it has spoken garbage.
+    /// Sends another rank an error for malformed bytes.
     HarmAnother,
     /// Reads on though the peer does not.
     Greedy,
-    /// Says that nothing was spawned when it was.
+    /// Denies a spawn that has happened.
     DenySpawn,
-    /// Says that something was spawned when nothing was.
+    /// Confirms a spawn that has not happened.
     GrantSpawn,
     /// Lets a job begin without what it should find.
     ForgetPreput,
     /// Finds a key of a job that is not connected.
     Leak,
-    /// Tells a rank of a ring something else than its neighbour passed on.
+    /// Gives a rank of a ring another value than that of its neighbour.
     WrongNeighbour,
     /// Lets a rank out of a ring as soon as it is in.
     EarlyRing,
@@ -73,7 +73,7 @@ pub enum MutantKind {
     KeepName,
     /// Takes all nodes for one.
     OneNode,
-    /// Does not hear that a process which has said goodbye has ended.
+    /// Misses the end of a process that has finalized.
     MissEnd,
     /// Panics at a lookup.
     Crash,
@@ -93,7 +93,7 @@ impl Mutant {
         }
     }
 
-    /// What goes to the server of what came from `rank`.
+    /// Input of the server for bytes from `rank`.
     pub(crate) fn input(&mut self, rank: u32, bytes: &[u8]) -> Vec<u8> {
         let begins = self.partial.get(&rank).is_none_or(Vec::is_empty);
         if begins && bytes.first() == Some(&0xff) {
@@ -153,12 +153,12 @@ impl Mutant {
         self.forged.entry(rank).or_default().push(message.into());
     }
 
-    /// What the server is made to say besides.
+    /// Additional messages of the server.
     pub(crate) fn forged(&mut self, rank: u32) -> Vec<Vec<u8>> {
         self.forged.remove(&rank).unwrap_or_default()
     }
 
-    /// What goes on the link of `rank` for a message of the server.
+    /// Output on the link of `rank` for a message of the server.
     pub(crate) fn output(&mut self, rank: u32, message: &[u8]) -> Vec<Vec<u8>> {
         let says = |word: &[u8]| message.starts_with(word);
         let same = vec![message.to_vec()];
@@ -230,7 +230,7 @@ impl Mutant {
         }
     }
 
-    /// Whom a report names; `None` if it is forgotten.
+    /// The rank that a report names; `None` if the report is suppressed.
     pub(crate) fn report(&mut self, rank: Option<u32>) -> Option<Option<u32>> {
         match self.kind {
             MutantKind::ForgetReport => None,
@@ -239,12 +239,12 @@ impl Mutant {
         }
     }
 
-    /// True if the server is told that all ranks share a node.
+    /// True if the server places all ranks on one node.
     pub(crate) fn is_blind(&self) -> bool {
         self.kind == MutantKind::OneNode
     }
 
-    /// True if it hears that a process has ended.
+    /// True if it notices the end of a process.
     pub(crate) fn hears_ends(&self) -> bool {
         self.kind != MutantKind::MissEnd
     }

@@ -9,9 +9,9 @@ use pmi_link::{LinkError, Read, Wrote};
 #[derive(Clone, Debug)]
 pub struct Net {
     links: Vec<Link>,
-    /// What will arrive: when, on whose link, in which direction. The world takes it from here.
+    /// Future arrivals: time, link and direction. The world takes them from here.
     arrivals: Vec<(u64, u32, Way)>,
-    /// What happened to bytes, to be noted.
+    /// Faults of links, to be recorded.
     mishaps: Vec<(u32, Mishap)>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct End<'a> {
     now: u64,
 }
 
-/// What happened to bytes on a link by chance.
+/// A random fault of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mishap {
     /// A bit changed.
@@ -69,7 +69,7 @@ impl Net {
         }
     }
 
-    /// Writes as many of `bytes` as there is room for, and says how many.
+    /// Writes as many of `bytes` as there is room for, and returns their number.
     pub fn write(&mut self, rank: u32, way: Way, now: u64, bytes: &[u8]) -> usize {
         let Some(link) = self.links.get_mut(index(rank)) else { return bytes.len() };
         let len = bytes.len().min(link.pipe(way).space());
@@ -188,12 +188,12 @@ impl Net {
         self.link(rank).is_none_or(|link| link.get(way).is_over())
     }
 
-    /// What will arrive and was not asked for before.
+    /// Arrivals since the last call.
     pub(crate) fn take_arrivals(&mut self) -> Vec<(u64, u32, Way)> {
         std::mem::take(&mut self.arrivals)
     }
 
-    /// What happened and was not asked for before.
+    /// Faults since the last call.
     pub(crate) fn take_mishaps(&mut self) -> Vec<(u32, Mishap)> {
         std::mem::take(&mut self.mishaps)
     }
@@ -217,7 +217,7 @@ impl pmi_link::Link for End<'_> {
         let Some(link) = self.net.links.get_mut(index(self.rank)) else {
             return Err(LinkError::Closed);
         };
-        // A system may notice at once that nobody reads, or take the bytes and notice later.
+        // A system may notice a closed receiver at once, or accept the bytes and notice later.
         if link.down.is_unread() && link.dice.below(2) == 0 {
             return Err(LinkError::Closed);
         }

@@ -1,4 +1,4 @@
-//! What happened: one list of words for the trace, the checkers and whoever draws the run.
+//! Events of a run: one list for the trace, the checkers and the page.
 
 use crate::net::Mishap;
 use crate::scenario::{Ask, Trouble};
@@ -14,7 +14,7 @@ pub struct Entry {
     pub at: u64,
     /// In which step of the world.
     pub step: u64,
-    /// What.
+    /// Its kind.
     pub note: Note,
 }
 
@@ -29,11 +29,11 @@ pub enum Note {
     },
     /// A rank asks; the bytes follow when there is room for them.
     Asked {
-        /// Who.
+        /// The rank.
         rank: u32,
         /// Numbers the questions of a rank.
         number: u32,
-        /// What.
+        /// The request.
         ask: Ask,
     },
     /// A question is answered.
@@ -60,12 +60,12 @@ pub enum Note {
     Broke {
         /// Whose client.
         rank: u32,
-        /// What was wrong.
+        /// The error.
         error: PeerError,
     },
     /// A rank put bytes on its link.
     Said {
-        /// Who.
+        /// The rank.
         rank: u32,
         /// The bytes.
         bytes: Vec<u8>,
@@ -74,21 +74,21 @@ pub enum Note {
     },
     /// A rank took bytes from its link.
     Heard {
-        /// Who.
+        /// The rank.
         rank: u32,
         /// The bytes.
         bytes: Vec<u8>,
     },
     /// A rank has closed its end of the link.
     Left {
-        /// Who.
+        /// The rank.
         rank: u32,
     },
-    /// What became of a process.
+    /// A process changed its state.
     Process {
         /// Whose.
         rank: u32,
-        /// What.
+        /// The change.
         turn: Turn,
     },
     /// The server took bytes from a link.
@@ -98,7 +98,7 @@ pub enum Note {
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// The server said a message.
+    /// The server sent a message.
     ServerSaid {
         /// On whose link.
         rank: u32,
@@ -119,67 +119,67 @@ pub enum Note {
         /// Given by the server, and not put on the link.
         unsent: usize,
     },
-    /// The server told its owner about a failure.
+    /// The server reported a failure to its owner.
     Reported {
-        /// Whom it names.
+        /// The rank that it names.
         rank: Option<u32>,
         /// Whose it is.
         failure: Failure,
     },
-    /// A caller has said who it is.
+    /// A new connection has identified itself.
     Joined {
-        /// Who.
+        /// The rank.
         rank: u32,
     },
     /// The host has begun to start a job that a rank spawned.
     Spawned {
-        /// Who asked for it.
+        /// The requesting rank.
         rank: u32,
-        /// Which.
+        /// The job.
         job: String,
     },
     /// The host has forgotten a job, since the last of its processes has ended.
     Forgotten {
-        /// Which.
+        /// The job.
         job: String,
     },
     /// Two ranks put the same key between two fences.
     PutTwice {
         /// The key.
         key: Vec<u8>,
-        /// Who came first.
+        /// The first one.
         first: u32,
-        /// Who came second.
+        /// The second one.
         second: u32,
     },
-    /// Something went wrong by the scenario or by somebody's hand.
+    /// A fault of the scenario, or an injection.
     Struck {
-        /// For whom.
+        /// The affected rank.
         rank: u32,
-        /// What.
+        /// The fault.
         what: Trouble,
     },
     /// Something happened to bytes by chance.
     Mishap {
         /// On whose link.
         rank: u32,
-        /// What.
+        /// The fault.
         what: Mishap,
     },
-    /// The host kills everybody that is left.
+    /// The host kills all remaining processes.
     KillAll,
     /// Nothing more will happen by itself.
     Quiet,
     /// A rule does not hold.
     Violation {
-        /// Which rule.
+        /// The rule.
         rule: &'static str,
-        /// What was seen.
+        /// The observation.
         what: String,
     },
 }
 
-/// What became of a process.
+/// A change of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// It is stopped.
@@ -198,7 +198,7 @@ pub enum Turn {
     Killed,
 }
 
-/// What the server told its owner about a failure.
+/// A failure that the server reports to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The peer did what ends its session.
@@ -207,7 +207,7 @@ pub enum Failure {
     Aborted(Option<i32>),
     /// Others wait for the rank, which is gone.
     Stuck,
-    /// Its link broke before it said goodbye.
+    /// Its link broke before it finalized.
     Link(LinkError),
 }
 
@@ -216,11 +216,11 @@ pub enum Failure {
 pub struct Got {
     /// The return code.
     pub code: i32,
-    /// What it says besides.
+    /// The rest of the reply.
     pub said: Said,
 }
 
-/// What an answer says besides its return code.
+/// Contents of a reply, besides its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the answer of the same name")]
 pub enum Said {
@@ -236,7 +236,7 @@ pub enum Said {
 }
 
 impl Got {
-    /// Copies what `reply` says.
+    /// Copies the contents of `reply`.
     pub fn new(reply: &Reply<'_>) -> Self {
         let said = match reply.answer {
             Answer::Nothing | Answer::Released { tag: None } => Said::Nothing,
@@ -270,7 +270,7 @@ impl Got {
         self.code == 0
     }
 
-    /// The value, if there is one: PMI-1 says with its code that there is none, PMI-2 in words.
+    /// The value, if there is one: PMI-1 reports its absence with the code, PMI-2 with a word.
     pub fn value(&self) -> Option<&[u8]> {
         match &self.said {
             Said::Text(text) if self.is_success() => Some(text),

@@ -43,12 +43,12 @@ impl Pipe {
 
     /// Number of bytes can be put in now.
     pub fn space(&self) -> usize {
-        // What nobody will read needs no room, and does not hold up whoever says it.
+        // Bytes without a reader need no room, and do not delay the writer.
         if self.is_unread || self.is_finished { usize::MAX } else { self.room - self.held }
     }
 
-    /// Puts bytes in that arrive at `at`, or behind what arrives later; says when. `joins` adds them
-    /// to what was put in last, if that has not arrived.
+    /// Adds bytes that arrive at `at`, or after later arrivals; returns their time. `joins` appends
+    /// them to the last ones, if those have not arrived.
     pub fn put(&mut self, at: u64, bytes: &[u8], joins: bool) -> Option<u64> {
         if self.is_unread || self.is_finished || bytes.is_empty() {
             return None;
@@ -61,7 +61,7 @@ impl Pipe {
         Some(self.send(at, bytes.into()))
     }
 
-    /// Says that nothing more will be put in; says when the other end learns of it.
+    /// Marks the end of the stream; returns the time of its arrival.
     pub fn finish(&mut self, at: u64) -> Option<u64> {
         if self.is_finished || self.is_unread {
             self.is_finished = true;
@@ -77,7 +77,7 @@ impl Pipe {
         self.not_before
     }
 
-    /// Nobody reads any more: what is in the pipe is lost, and what comes too.
+    /// Removes the reader: bytes in the pipe are lost, and later ones too.
     pub fn abandon(&mut self) {
         self.flying.clear();
         self.landed = Vec::new();
@@ -99,7 +99,7 @@ impl Pipe {
         Some(self.send(at, Vec::new()))
     }
 
-    /// Holds up everything on its way until `until`; says when it arrives then.
+    /// Delays all bytes in transit until `until`; returns the time of their arrival.
     pub fn stall(&mut self, until: u64) -> Option<u64> {
         self.not_before = self.not_before.max(until);
         self.flying.iter_mut().for_each(|segment| segment.at = segment.at.max(until));
@@ -131,17 +131,17 @@ impl Pipe {
         self.landed.drain(..len).collect()
     }
 
-    /// What has landed and was not taken.
+    /// Bytes that have arrived and were not read.
     pub fn landed(&self) -> &[u8] {
         &self.landed
     }
 
-    /// What is on its way.
+    /// Bytes in transit.
     pub fn flying(&self) -> impl Iterator<Item = &Segment> {
         self.flying.iter()
     }
 
-    /// True when nobody reads any more.
+    /// True without a reader.
     pub const fn is_unread(&self) -> bool {
         self.is_unread
     }

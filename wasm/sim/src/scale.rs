@@ -8,7 +8,7 @@ use crate::world::{Options, World};
 use pmi_core::client::Client;
 use pmi_core::server::{Member, Session, Storage};
 
-/// What a job of so many ranks costs.
+/// Cost of a job of a given size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// Number of ranks.
@@ -25,7 +25,7 @@ pub struct Cost {
     pub client_bytes: u64,
 }
 
-/// The scenario: every rank puts a value, enters one fence, reads its neighbour's and says goodbye.
+/// The scenario: every rank puts a value, enters one fence, reads its neighbour's and finalizes.
 pub fn scenario(ranks: u32) -> Scenario {
     let get = Step::Get {
         node: false,
@@ -93,7 +93,7 @@ pub fn scale(ranks: u32, seed: u64) -> Result<Cost, ScenarioError> {
     })
 }
 
-/// What one session takes, for a report.
+/// Memory of one session, for a report.
 pub const SESSION_BYTES: usize =
     size_of::<Session<<Metered as Storage>::Inbox, <Metered as Storage>::Exchanges>>();
 

@@ -5,7 +5,7 @@ use crate::mutant::MutantKind;
 use crate::scenario::{GroupPhrase, HostPlan, Scenario, Script, Step, Traits, Who};
 use crate::sweep::{Broken, run};
 
-/// What came of shrinking.
+/// Result of shrinking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shrunk {
     /// The smallest that was found, with its seed.

@@ -1,4 +1,4 @@
-//! How everything stands at one moment, copied out to be drawn.
+//! State of a run at one moment, copied for the page.
 
 use crate::actor::{Actor, Habits, Life};
 use crate::pipe::{Pipe, Segment};
@@ -8,7 +8,7 @@ use crate::world::World;
 use pmi_core::server::{Job, Member, Phase};
 use pmi_core::store::{Keyspace, Kvs, Visibility};
 
-/// How everything stands.
+/// State of a run at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The time.
@@ -23,32 +23,32 @@ pub struct Snapshot {
     pub keys: Vec<KeyView>,
     /// The fence of every job that the server knows.
     pub fences: Vec<FenceView>,
-    /// Who owes whom what.
+    /// Wait-for relations.
     pub debts: Vec<Debt>,
 }
 
 /// A rank, its link and its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankView {
-    /// Which.
+    /// Its number.
     pub rank: u32,
     /// Its node.
     pub node: u32,
     /// True if its process is there.
     pub life: Life,
-    /// How its process is otherwise.
+    /// Properties of its process.
     pub habits: Habits,
     /// The state of its client, by name.
     pub client: &'static str,
-    /// How far the server says it has come, by name.
+    /// The server's state of it, by name.
     pub member: &'static str,
     /// True if the server has a session with it.
     pub has_session: bool,
     /// Its questions without an answer.
     pub asks: Vec<String>,
-    /// What it does next.
+    /// Its next step.
     pub next: Option<String>,
-    /// Bytes that it has said and its link had no room for.
+    /// Bytes for which its link had no room.
     pub unsent_bytes: usize,
     /// From the rank to the server.
     pub up: PipeView,
@@ -56,16 +56,16 @@ pub struct RankView {
     pub down: PipeView,
     /// Bytes that the host has taken from the link, and the session not.
     pub host_untaken_bytes: usize,
-    /// Bytes that the session has said, and the link not taken.
+    /// Bytes of the session that the link has not accepted.
     pub host_unsent_bytes: usize,
 }
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipeView {
-    /// What is on its way; no bytes stand for the end.
+    /// Bytes in transit; an empty segment is the end.
     pub flying: Vec<Segment>,
-    /// What has arrived and was not taken.
+    /// Bytes that have arrived and were not read.
     pub landed: Vec<u8>,
     /// True if it has ended.
     pub is_over: bool,
@@ -80,11 +80,11 @@ pub struct KeyView {
     pub key: Vec<u8>,
     /// Its value.
     pub value: Vec<u8>,
-    /// Who put it; nobody if the process manager says it.
+    /// Rank that has put it; `None` for the process manager.
     pub by: Option<u32>,
     /// The node that shares it, if it is an attribute of a node.
     pub node: Option<u32>,
-    /// True if everybody sees it, and not only who has put it.
+    /// True if all ranks see it, rather than its writer alone.
     pub is_visible: bool,
 }
 
@@ -103,10 +103,10 @@ pub struct FenceView {
     pub missing: Vec<u32>,
 }
 
-/// Somebody owes somebody something.
+/// A wait-for relation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Debt {
-    /// Who has to do something first: ranks, or the server if there are none.
+    /// Ranks that must act first; empty for the server.
     pub debtors: Vec<u32>,
     /// The rank that waits.
     pub rank: u32,

@@ -1,4 +1,4 @@
-//! What the server is made of here: vectors that grow to a bound and say how much they hold.
+//! Storage of the server: vectors that grow to a bound and report their size.
 
 use pmi_core::error::Full;
 use pmi_core::server::pmix;

@@ -32,11 +32,11 @@ pub struct Broken {
     pub seed: u64,
     /// The rule that was broken first.
     pub rule: String,
-    /// What was seen.
+    /// The observation.
     pub what: String,
 }
 
-/// What came of a sweep.
+/// Result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Number of runs there were.
@@ -172,7 +172,7 @@ pub fn hashes(cases: &[Case], from: u64, seeds: u64) -> Result<String, ScenarioE
     Ok(lines)
 }
 
-/// What this thread runs, for whoever is told of a panic.
+/// The run of this thread, for a panic handler.
 pub fn running() -> Option<(String, u64)> {
     RUNNING.with_borrow(Clone::clone)
 }

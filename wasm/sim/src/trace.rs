@@ -11,7 +11,7 @@ pub struct Trace {
     pub scenario: Scenario,
     /// The seed.
     pub seed: u64,
-    /// What somebody did to the world meanwhile.
+    /// Injections of the run.
     pub injections: Vec<Injected>,
     /// Number of steps it had made.
     pub steps: u64,
@@ -19,14 +19,14 @@ pub struct Trace {
     pub lines: Vec<String>,
 }
 
-/// Where a run differs from a trace.
+/// First difference between a run and a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The line of the events, from 1.
     pub line: usize,
-    /// What the trace has there; nothing if it has ended.
+    /// The line of the trace; `None` after its end.
     pub recorded: Option<String>,
-    /// What happened now; nothing if the run has ended.
+    /// The line of the run; `None` after its end.
     pub happened: Option<String>,
 }
 
@@ -70,7 +70,7 @@ pub fn read(text: &str) -> Result<Trace, TraceError> {
     let seed = lines.next().and_then(|line| line.strip_prefix("seed ")?.parse().ok());
     let seed = seed.ok_or(TraceError::NotATrace)?;
     let (mut scenario, mut injections, mut events) = (String::new(), Vec::new(), Vec::new());
-    // Where the end is missing, somebody has cut it off.
+    // A trace without an end is truncated.
     let mut steps = u64::MAX;
     for line in lines {
         if let Some(line) = line.strip_prefix("| ").or(line.strip_prefix('|')) {
@@ -89,7 +89,7 @@ pub fn read(text: &str) -> Result<Trace, TraceError> {
     Ok(Trace { scenario, seed, injections, steps, lines: events })
 }
 
-/// Runs a trace again and says where it differs, if it does.
+/// Repeats the run of a trace and returns the first difference, if there is one.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! A session as the driver loop sees it, with somebody looking over its shoulder.
+//! A session as the driver loop sees it, with an observer.
 
 use crate::mutant::{MUTANTS, Mutant};
 use crate::note::Note;
@@ -17,7 +17,7 @@ pub(crate) struct Watched<'a, 'n, M> {
     pub(crate) notes: &'n mut Vec<Note>,
 }
 
-/// What a mutant holds between the server and a link; empty without one.
+/// Messages that a mutant holds between the server and a link; empty without one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stage {
     /// For the server.
@@ -70,7 +70,7 @@ impl<M: Machine> Machine for Watched<'_, '_, M> {
             true => self.through_mutant(now, bytes),
             false => self.session.handle_input(now, bytes),
         };
-        // After a fault there is no saying how much of it was read.
+        // After an error, the consumed part is unknown.
         let heard = &bytes[..*handled.as_ref().unwrap_or(&bytes.len())];
         if !heard.is_empty() {
             self.notes.push(Note::ServerHeard { rank: self.rank, bytes: heard.into() });

@@ -20,9 +20,9 @@ pub struct Actor {
     life: Life,
     acts: Vec<Act>,
     next_act: usize,
-    /// What somebody told it to do, before what the script says.
+    /// Injected steps, before those of the script.
     orders: VecDeque<Act>,
-    /// Said and not on the link yet; whether a script made it up.
+    /// Bytes that the link has not accepted yet; true for raw bytes of a script.
     unsent: VecDeque<(Vec<u8>, bool)>,
     /// Taken from the link, and not by the client.
     untaken: Vec<u8>,
@@ -33,18 +33,18 @@ pub struct Actor {
     dice: Dice,
     plan: RankPlan,
     habits: Habits,
-    /// Lines heard since the first raw bytes were said.
+    /// Lines received since the first raw bytes were sent.
     lines_heard: u32,
 }
 
-/// How a process is, besides alive.
+/// Properties of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Habits {
     /// It does not read.
     pub is_deaf: bool,
     /// It does nothing any more.
     pub is_hung: bool,
-    /// It has said bytes that its client did not make; from then on it does without the client.
+    /// It has sent bytes that its client did not make; from then on it works without the client.
     pub is_rude: bool,
     /// It has closed its end of the link.
     pub has_left: bool,
@@ -57,9 +57,9 @@ pub struct Habits {
 pub enum Life {
     /// Not yet.
     Unborn,
-    /// It does what its script says.
+    /// It executes its script.
     Running,
-    /// It does nothing until it is told to go on.
+    /// It is stopped until it is continued.
     Stopped,
     /// It has ended by itself.
     Exited(i32),
@@ -119,12 +119,12 @@ impl Actor {
         }
     }
 
-    /// Does `act` next, whatever the script says.
+    /// Executes `act` next, before the script.
     pub(crate) fn order(&mut self, act: Act) {
         self.orders.push_back(act);
     }
 
-    /// Says bytes of another component's making.
+    /// Sends bytes that the client did not make.
     pub(crate) fn say(&mut self, bytes: Vec<u8>) {
         self.habits.is_rude = true;
         self.waiting.clear();
@@ -172,7 +172,7 @@ impl Actor {
         }
     }
 
-    /// Which rank it is.
+    /// Its rank.
     pub const fn rank(&self) -> u32 {
         self.rank
     }
@@ -187,7 +187,7 @@ impl Actor {
         matches!(self.life, Life::Running | Life::Stopped)
     }
 
-    /// How it is otherwise.
+    /// Its properties.
     pub const fn habits(&self) -> Habits {
         self.habits
     }
@@ -202,12 +202,12 @@ impl Actor {
         &self.waiting
     }
 
-    /// What it does next, if its script has not ended.
+    /// Its next step, if its script has not ended.
     pub fn next_act(&self) -> Option<&Act> {
         self.orders.front().or_else(|| self.acts.get(self.next_act))
     }
 
-    /// Bytes it has said for which the link had no room.
+    /// Bytes for which the link had no room.
     pub fn unsent_bytes(&self) -> usize {
         self.unsent.iter().map(|(bytes, _)| bytes.len()).sum()
     }

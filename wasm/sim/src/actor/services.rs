@@ -1,4 +1,4 @@
-//! What ranks that speak PMIx ask about names, programs and other jobs, and what they are told.
+//! Requests of PMIx ranks about names, programs and other jobs, and their replies.
 
 use super::speaker::SLOTS;
 use crate::note::Said;
@@ -46,7 +46,7 @@ fn both<'a>(own: &'a [u8], other: &'a [u8]) -> [Proc<'a>; 2] {
     [own.min(other), own.max(other)].map(|nspace| Proc { nspace, rank: WILDCARD })
 }
 
-/// What the answer says.
+/// The contents of a reply.
 pub(super) fn said(ask: &Ask, status: Status, answer: &PmixAnswer<'_>) -> Said {
     match ask {
         Ask::Lookup { .. } => match answer.published().next() {

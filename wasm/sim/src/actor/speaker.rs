@@ -21,7 +21,7 @@ pub(super) enum Speaker {
     Pmix(Box<pmix::PmixClient<Bytes, SLOTS>>),
 }
 
-/// Tells questions of one client apart.
+/// Identifies a request of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Pmi(client::Ticket),
@@ -29,7 +29,7 @@ pub(super) enum Token {
 }
 
 impl Speaker {
-    /// The client of `rank`, which has said nothing.
+    /// The client of `rank`, in its initial state.
     pub(super) fn new(scenario: &Scenario, rank: u32, meter: &Meter) -> Self {
         let bytes = |max| Bytes::new(max, meter.clone());
         if !PMIX || scenario.plan(rank).dialect != Dialect::Pmix {
@@ -54,7 +54,7 @@ impl Speaker {
         Self::Pmix(Box::new(pmix::PmixClient::new(identity, memory)))
     }
 
-    /// Starts an exchange; some bytes may have to be said before all that comes later.
+    /// Starts an exchange; the returned bytes must be sent before all later ones.
     ///
     /// # Errors
     ///
@@ -100,8 +100,8 @@ impl Speaker {
         started.map(|ticket| (Token::Pmix(ticket), Vec::new()))
     }
 
-    /// Does what the client does without asking anybody, if this is such: it keeps what is put until it is
-    /// committed, and knows what it was told of its job.
+    /// Executes a request that the client completes without the server: it keeps a put until the
+    /// commit, and knows the job-level information.
     pub(super) fn answer(&mut self, ask: &Ask) -> Option<Result<Got, Misuse>> {
         let client = match self {
             Self::Pmix(client) if PMIX => client,
@@ -123,11 +123,11 @@ impl Speaker {
         Some(said.map(|said| Got { code: 0, said }))
     }
 
-    /// Takes bytes, and says how many.
+    /// Consumes bytes, and returns their number.
     ///
     /// # Errors
     ///
-    /// What is wrong with the conversation.
+    /// An error of the peer.
     pub(super) fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
         match self {
             Self::Pmi(client) => client.handle_input(now, bytes),
@@ -136,11 +136,11 @@ impl Speaker {
         }
     }
 
-    /// The other end says no more.
+    /// Handles the end of the stream.
     ///
     /// # Errors
     ///
-    /// If that is too early.
+    /// An end before finalize.
     pub(super) fn handle_end(&mut self, now: Instant) -> Result<(), PeerError> {
         match self {
             Self::Pmi(client) => client.handle_end(now),
@@ -215,7 +215,7 @@ fn found(mut object: Object<'_>, rank: Option<u32>, key: &[u8]) -> Option<Vec<u8
     is_meant.then(|| kval.value.text().unwrap_or_default().to_vec())
 }
 
-/// What the description of the job says of the client under `key`.
+/// The job-level value under `key`.
 fn told(client: &pmix::PmixClient<Bytes, SLOTS>, key: &[u8]) -> Said {
     let number = client.known(client.identity().rank, key).and_then(|value| value.number());
     number.map_or(Said::Missing, Said::Number)

@@ -1,4 +1,4 @@
-//! What a process does when it is its turn: it writes, reads, and goes on with its script.
+//! One turn of a process: it writes, reads, and continues its script.
 
 use super::{Actor, Life, Waiting};
 use crate::net::Net;
@@ -7,7 +7,7 @@ use crate::scenario::{Act, Ask, Way};
 use pmi_core::error::Misuse;
 use pmi_core::time::Instant;
 
-/// What a look at the script led to.
+/// Result of one step of the script.
 enum Progress {
     Moved,
     Idle,
@@ -15,7 +15,7 @@ enum Progress {
 }
 
 impl Actor {
-    /// Does what can be done now, and says when to be woken by the clock.
+    /// Executes the steps that are possible now, and returns the time of the next turn.
     pub(crate) fn turn(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> Option<u64> {
         let mut wake = None;
         while self.life == Life::Running {
@@ -105,7 +105,7 @@ impl Actor {
             let taken = match self.client.handle_input(instant(now), &self.untaken) {
                 Ok(taken) => taken,
                 Err(error) => {
-                    // What came whole before the fault is still there to be read.
+                    // Complete messages before the error can still be read.
                     self.hear(now, notes);
                     notes.push(Note::Broke { rank: self.rank, error });
                     self.end(Life::Exited(1), now, net, notes);

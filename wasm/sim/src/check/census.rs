@@ -1,4 +1,4 @@
-//! What is known about each rank, from what was seen of it.
+//! Facts about each rank, from observed events.
 
 use super::Found;
 use crate::net::Mishap;
@@ -9,11 +9,11 @@ use crate::scenario::{Ask, Dialect, Scenario, Trouble, Way};
 #[derive(Clone, Debug)]
 pub struct Census {
     ranks: Vec<Facts>,
-    /// Bytes reached the server that no client made, so values may be anybody's.
+    /// Bytes reached the server that no client made, so the writer of a value is uncertain.
     pub(super) is_wild: bool,
 }
 
-/// What is known about a rank.
+/// Facts about a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Its process has started.
@@ -28,11 +28,11 @@ pub struct Facts {
     pub has_left: bool,
     /// The link broke.
     pub is_reset: bool,
-    /// It has said bytes that its client did not make.
+    /// It has sent bytes that its client did not make.
     pub is_rude: bool,
-    /// Bytes that it said were changed on their way.
+    /// Bytes from it were changed in transit.
     pub is_flipped_up: bool,
-    /// Bytes that it was told were changed on their way.
+    /// Bytes to it were changed in transit.
     pub is_flipped_down: bool,
     /// Its client found the conversation at fault.
     pub has_broken: bool,
@@ -40,9 +40,9 @@ pub struct Facts {
     pub dials: bool,
     /// It speaks PMIx.
     pub speaks_pmix: bool,
-    /// It has said that several threads of it ask.
+    /// It has announced requests from several threads.
     pub has_threads: bool,
-    /// It has dialled in and said who it is.
+    /// It has connected and identified itself.
     pub has_joined: bool,
     /// It knows that its `init` was taken.
     pub is_open: bool,
@@ -64,7 +64,7 @@ impl Census {
         Self { ranks: (0..scenario.ranks).map(facts).collect(), is_wild: false }
     }
 
-    /// What is known about `rank`.
+    /// Facts about `rank`.
     pub fn of(&self, rank: u32) -> Facts {
         usize::try_from(rank).ok().and_then(|at| self.ranks.get(at)).copied().unwrap_or_default()
     }
@@ -103,7 +103,8 @@ impl Census {
             Note::Asked { ask: Ask::Finalize, .. } => facts.has_finalized = true,
             Note::Asked { ask: Ask::Abort { .. }, .. } => facts.has_aborted = true,
             Note::Answered { ask, got, .. } if got.is_success() => match ask {
-                // A caller of PMI-2 says who it is only after the versions are agreed on.
+                // A PMI-2 client on a new connection identifies itself only after the version is
+                // negotiated.
                 Ask::Init(version) => facts.is_open = version.major < 2 || !facts.dials,
                 Ask::FullInit { .. } | Ask::JoinPmix => facts.is_open = true,
                 Ask::Finalize => facts.is_finished = true,
@@ -130,7 +131,7 @@ impl Census {
             Note::Mishap { what: Mishap::Flipped(Way::Down), .. } => facts.is_flipped_down = true,
             Note::Broke { rank, error } => {
                 facts.has_broken = true;
-                // A caller that is slow to say who it is may be sent away.
+                // A connection that is slow to identify itself may be rejected.
                 let is_known = !facts.dials || facts.has_joined;
                 // And where bytes are flipped, another caller may have taken its place.
                 let may_be_taken = facts.dials && self.is_wild;
@@ -152,36 +153,37 @@ impl Facts {
         self.is_rude || self.is_flipped_up || self.is_flipped_down
     }
 
-    /// True if what it says reaches the server as its client meant it.
+    /// True if its messages reach the server unchanged.
     pub const fn speaks_true(&self) -> bool {
         !(self.is_rude || self.is_flipped_up)
     }
 
-    /// True if it will never say anything more, as far as anybody but itself can know: a caller that
-    /// has not said who it is may dial again while it lives, and a rank of PMIx that has said goodbye may
-    /// begin anew.
+    /// True if it will send nothing more, as far as its peers can know: a process that has not
+    /// identified itself may connect again while it lives, and a rank of PMIx that has finalized
+    /// may initialize again.
     pub const fn is_done(&self) -> bool {
         let is_known = !self.dials || self.has_joined;
         let may_return = self.speaks_pmix && self.has_finalized;
         let has_hung_up = (self.has_left || self.is_reset) && !may_return;
-        // A goodbye that was changed on its way is none.
+        // A finalize that was changed in transit does not count.
         let has_said_goodbye = self.has_finalized && !self.is_flipped_up && !may_return;
         self.has_ended || has_said_goodbye || self.has_broken || is_known && has_hung_up
     }
 
-    /// True if the server may take it for gone: because it has aborted, or since a goodbye of PMIx may be
-    /// lost on a link that breaks.
+    /// True if the server may consider it exited: because it has aborted, or since a finalize of
+    /// PMIx may be lost on a link that breaks.
     pub const fn may_be_gone(&self) -> bool {
         let may_be_lost = self.has_finalized && (self.has_left || self.is_reset);
         self.is_done() || self.has_aborted || may_be_lost
     }
 
-    /// True if it may have told the server that it is another component.
+    /// True if it may have sent another rank's identity.
     pub const fn is_in_disguise(&self) -> bool {
         self.dials && !self.speaks_true()
     }
 
-    /// True if it has failed as far as the server can know: it had begun and did not say goodbye.
+    /// True if it has failed as far as the server can know: it was initialized and did not
+    /// finalize.
     pub const fn has_failed(&self) -> bool {
         self.is_open
             && !self.is_in_disguise()

@@ -1,4 +1,4 @@
-//! What a scenario expects of its end.
+//! Expected results of a scenario.
 
 use super::reports::Reports;
 use super::{Census, Found};

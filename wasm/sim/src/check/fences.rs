@@ -1,4 +1,4 @@
-//! Nobody leaves a fence before all have entered it.
+//! Rule: no rank leaves a fence before all have entered it.
 
 use super::{Census, Found};
 use crate::note::Note;
@@ -17,14 +17,14 @@ pub struct Fences {
     inside: Vec<Vec<(u32, FenceId)>>,
 }
 
-/// Which fence: of which circle, and the how manieth of it.
+/// Identity of a fence: its participants, and its number among their fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FenceId {
     circle: usize,
     round: usize,
 }
 
-/// What a rank did to a fence.
+/// Passage of a rank through a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passage {
     Entered(FenceId),
@@ -44,7 +44,7 @@ struct Circle {
     rounds: Vec<Round>,
 }
 
-/// What all wait for.
+/// Kind of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Fence,
@@ -106,7 +106,7 @@ impl Fences {
         (0..).zip(&round.inside).filter(|(_, is_inside)| **is_inside).map(|(rank, _)| rank)
     }
 
-    /// True if somebody has left a fence already.
+    /// True if a rank has left the fence.
     pub fn is_open(&self, id: FenceId) -> bool {
         self.groups[id.circle].rounds[id.round].left > 0
     }
@@ -147,7 +147,7 @@ impl Fences {
                 let inside = self.inside.get_mut(index(*rank))?;
                 let at = inside.iter().position(|(asked, _)| asked == number)?;
                 let (_, id) = inside.remove(at);
-                // What a rank hears in flipped bytes is not what the server said.
+                // Replies with changed bytes are not those of the server.
                 if census.of(*rank).is_tainted() {
                     return None;
                 }
@@ -228,7 +228,7 @@ impl Fences {
         circle.rounds[id.round].set(rank, false);
         let count = &mut circle.entered[index(rank)];
         *count = count.saturating_sub(1);
-        // What another thread of it has asked for meanwhile is its question in this round.
+        // A request of another thread of the rank belongs to this round, too.
         let inside = self.inside.get_mut(index(rank)).into_iter().flatten();
         let later = inside.filter(|(_, one)| one.circle == id.circle && one.round > id.round);
         for (_, one) in later {
@@ -251,7 +251,7 @@ impl Fences {
         if circle.rounds[id.round].count >= all {
             return;
         }
-        // Only what speaks for itself can be held to what it said.
+        // Only unchanged requests can be held against a rank.
         let outside = self.missing(id);
         let outside: Vec<u32> =
             outside.into_iter().filter(|rank| census.of(*rank).speaks_true()).collect();
@@ -267,7 +267,7 @@ impl Fences {
     }
 }
 
-/// Where the ranks of each job are.
+/// Jobs of the ranks.
 fn named(scenario: &Scenario) -> Vec<(String, Home)> {
     let home = |plan: JobPlan| (plan.name, scenario.home(plan.first));
     scenario.all_jobs().map(home).collect()

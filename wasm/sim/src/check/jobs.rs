@@ -9,7 +9,7 @@ use crate::scenario::{Ask, JobPlan, PMIX, Scenario};
 pub(super) struct Jobs {
     plans: Vec<JobPlan>,
     homes: Vec<usize>,
-    /// For whom a job was spawned, when the host began to start it.
+    /// Parent of each job, set when the host began to start it.
     begun: Vec<Option<Begun>>,
     /// Spawns without an answer: who wants which job.
     asked: Vec<(u32, String)>,
@@ -26,7 +26,7 @@ struct Begun {
     is_told: bool,
 }
 
-/// Two jobs that somebody wanted to connect.
+/// Two jobs with a request to connect.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     jobs: (usize, usize),
@@ -38,7 +38,7 @@ struct Link {
     open: u32,
 }
 
-/// What was known about a connection at one moment.
+/// State of a connection at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reach {
     may_be: bool,
@@ -85,7 +85,7 @@ impl Jobs {
             Note::Asked { rank, ask: Ask::Spawn { job, .. }, .. } => {
                 self.asked.push((*rank, job.clone()));
             }
-            // What PMIx connects is judged by its answer.
+            // A connect of PMIx is judged by its reply.
             Note::Asked { rank, ask: Ask::Connect { .. } | Ask::Disconnect { .. }, .. }
                 if PMIX && census.of(*rank).speaks_pmix => {}
             Note::Asked { rank, ask: Ask::Connect { job }, .. } => {
@@ -112,7 +112,7 @@ impl Jobs {
                     let (is_yes, changes) = (got.is_success(), self.changes);
                     if let Some(link) = self.link(*rank, job) {
                         link.open = link.open.saturating_sub(1);
-                        // Once somebody has begun to take connections back, none is sure any more.
+                        // After the first disconnect, no connection is certain any more.
                         link.is_sure |= is_yes && changes == 0;
                     }
                 }
@@ -128,7 +128,7 @@ impl Jobs {
         }
     }
 
-    /// What is known about the connection between the job of `rank` and another one.
+    /// State of the connection between the job of `rank` and another one.
     pub(super) fn reach(&self, rank: u32, job: usize) -> Reach {
         let own = self.of(rank);
         Reach {
@@ -138,7 +138,7 @@ impl Jobs {
         }
     }
 
-    /// Which job this is.
+    /// Index of a job.
     pub(super) fn named(&self, name: &str) -> Option<usize> {
         self.plans.iter().position(|plan| plan.name == name)
     }
@@ -183,7 +183,7 @@ impl Jobs {
         known.contains(&other)
     }
 
-    /// Whoever is connected in PMIx is told how many ranks the other job has.
+    /// A connect of PMIx reports the size of the other job.
     fn judge_connect(&self, rank: u32, job: &str, got: &Got) -> Option<Found> {
         let other = self.named(job).filter(|other| got.is_success() && *other != self.of(rank))?;
         let plan = &self.plans[other];
@@ -192,7 +192,8 @@ impl Jobs {
         (got.said != wanted).then_some(("connect", what))
     }
 
-    /// A rank that wants one job several times is told of one of its spawns that it has worked, of any.
+    /// A rank that spawns one job several times receives success for one of its requests, whichever
+    /// it is.
     fn judge_spawn(
         &mut self,
         rank: u32,

@@ -1,28 +1,28 @@
-//! The rules, and whether they hold.
+//! The rules and their checkers.
 //!
-//! The checkers stand outside of the code they check: they see what ranks ask and are told, the bytes
-//! that go in and out of the server, and what the server reports, and keep models of their own. From
-//! the machines themselves they learn nothing.
+//! The checkers are independent of the code under test: they see the requests and replies of ranks, the
+//! bytes that enter and leave the server, and its reports, and keep models of their own. They read no
+//! state of the machines.
 //!
-//! | rule | says |
+//! | rule | meaning |
 //! |---|---|
-//! | `fence` | nobody leaves a fence before all have entered it |
-//! | `value` | a get sees every put that lies before it, by fences and by order; nothing that was overwritten |
-//! | `ring` | a ring tells everybody what its neighbours passed on |
-//! | `scope` | what a PMIx rank puts for its node, or for others, is found there only |
-//! | `name` | a published name is found until it is taken back or its job is forgotten, and nothing else is |
-//! | `apart` | a job reads in another's space only while they are connected |
-//! | `connect` | jobs that PMIx connects know each other |
-//! | `spawn` | a job starts when it was spawned, and whoever spawned it is told the truth |
-//! | `reply` | no reply without a question, and in lock-step in the order of the questions |
-//! | `bound` | what the server holds for one rank is bounded, whatever the rank does |
-//! | `waits` | when all is quiet, nobody waits for somebody who is done, unless that was reported |
-//! | `named` | a rank that failed is reported, by its name |
-//! | `blamed` | no other component is |
-//! | `harmed` | what one rank does wrong does not break another's conversation |
-//! | `wanted` | an answer is what the script wants |
-//! | `expected` | the end is what the scenario expects |
-//! | `full-is-honest` | the room that is said to be enough is enough |
+//! | `fence` | no rank leaves a fence before all have entered it |
+//! | `value` | a get sees every put that lies before it, by fences and by order; no overwritten value |
+//! | `ring` | a ring gives each rank the values of its neighbours |
+//! | `scope` | a PMIx value with the scope of a node, or of other nodes, is found there only |
+//! | `name` | a published name is found until it is unpublished or its job is removed, and no other name is |
+//! | `apart` | a job reads in another's key-value space only while they are connected |
+//! | `connect` | jobs that PMIx connects have each other's job-level information |
+//! | `spawn` | a job starts when it was spawned, and the requester receives the true result |
+//! | `reply` | no reply without a request, and in lock-step in the order of the requests |
+//! | `bound` | the server's memory for one rank is bounded, whatever the rank sends |
+//! | `waits` | in a quiet world, no rank waits for one that is done, unless that was reported |
+//! | `named` | a failed rank is reported, by its name |
+//! | `blamed` | no other rank is |
+//! | `harmed` | an error of one rank does not break another's session |
+//! | `wanted` | a reply is the one that the script requires |
+//! | `expected` | the end is the one that the scenario expects |
+//! | `full-is-honest` | the reported size of a buffer is enough |
 
 mod census;
 mod expects;
@@ -76,13 +76,13 @@ pub struct Violation {
     pub at: u64,
     /// In which step.
     pub step: u64,
-    /// Which rule.
+    /// The rule.
     pub rule: &'static str,
-    /// What was seen.
+    /// The observation.
     pub what: String,
 }
 
-/// What a checker found: the rule and what was seen.
+/// Finding of a checker: the rule and the observation.
 type Found = (&'static str, String);
 
 impl Checks {
@@ -152,12 +152,12 @@ impl Checks {
         &self.violations
     }
 
-    /// What is known about each rank.
+    /// Facts about each rank.
     pub const fn census(&self) -> &Census {
         &self.census
     }
 
-    /// What is known about fences.
+    /// Facts about fences.
     pub const fn fences(&self) -> &Fences {
         &self.fences
     }
@@ -167,7 +167,7 @@ impl Checks {
         self.reports.named()
     }
 
-    /// What was found since this was asked last.
+    /// Violations found since the last call.
     pub(crate) fn untold(&mut self) -> Vec<Violation> {
         let new = self.violations[self.told..].to_vec();
         self.told = self.violations.len();
@@ -180,7 +180,7 @@ impl Checks {
     }
 }
 
-/// What a script wants of an answer.
+/// Checks a reply against the value that the script requires.
 fn unwanted(ask: &Ask, got: &Got) -> Option<Found> {
     let wanted = match ask {
         Ask::Get { wanted, .. } | Ask::GetOf { wanted, .. } | Ask::Lookup { wanted, .. } => {

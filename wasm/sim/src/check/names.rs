@@ -6,7 +6,7 @@ use crate::note::{Got, Note};
 use crate::scenario::Ask;
 use litemap::LiteMap;
 
-/// What was published.
+/// Published names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     names: LiteMap<Vec<u8>, Name>,
@@ -20,12 +20,12 @@ pub(super) struct Names {
 #[derive(Clone, Debug, Default)]
 struct Name {
     ports: Vec<Port>,
-    /// Who knows that it has published it.
+    /// Rank that knows of its success.
     owner: Option<u32>,
     was_unpublished: bool,
 }
 
-/// What somebody wanted to publish.
+/// A request to publish.
 #[derive(Clone, Debug)]
 struct Port {
     port: Vec<u8>,
@@ -34,7 +34,7 @@ struct Port {
     gone: Option<u32>,
 }
 
-/// What was known when a lookup was asked.
+/// State at the time of a lookup.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     is_sure: bool,
@@ -108,7 +108,7 @@ impl Names {
             return is_lost.then_some(what);
         };
         let ports = self.names.get(service).map_or(&[][..], |name| &name.ports);
-        // What was forgotten after the question may still be the answer to it.
+        // A name that was removed after the request may still be the reply to it.
         let is_there = |known: &Port| known.gone.is_none_or(|gone| gone > asked.forgotten);
         let is_known = ports.iter().any(|known| known.port == port && is_there(known));
         let what = format!("rank {rank} found `{}` for service `{text}`", port.escape_ascii());

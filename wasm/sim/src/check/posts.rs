@@ -1,6 +1,7 @@
-//! What PMIx ranks commit: seen by those it is for, by no other component, and by all of them after a fence.
+//! Rule: data that PMIx ranks commit is seen within its scope only, and by all of that after a
+//! fence.
 //!
-//! Each rank carries a clock of how many commits of every rank lie before it, as with puts of PMI.
+//! Each rank carries a clock with the number of earlier commits of every rank, as with puts of PMI.
 
 use super::fences::{FenceId, Passage};
 use super::{Census, Found};
@@ -9,18 +10,18 @@ use crate::scenario::{Ask, Home, Scenario};
 use litemap::LiteMap;
 use pmi_core::client::pmix::Scope;
 
-/// What was put, committed and asked for.
+/// Puts, commits and gets.
 #[derive(Clone, Debug)]
 pub(super) struct Posts {
     homes: Vec<Home>,
     nodes: Vec<u32>,
-    /// What each rank has put, in order.
+    /// Puts of each rank, in order.
     posts: Vec<Vec<Post>>,
     /// Number of commits of a rank were asked, and how many answered.
     commits: Vec<(u32, u32)>,
     clocks: Vec<Vec<u32>>,
     fences: LiteMap<FenceId, Vec<u32>>,
-    /// What lay before a get when it was asked, by rank and number.
+    /// Clock of a get at its request, by rank and number.
     asked: LiteMap<(u32, u32), Vec<u32>>,
 }
 
@@ -30,7 +31,7 @@ struct Post {
     scope: Scope,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// Which commit of its rank takes it along, from 1.
+    /// Number of the commit of its rank that publishes it, from 1.
     commit: u32,
 }
 
@@ -116,7 +117,7 @@ impl Posts {
         }
     }
 
-    /// Judges what `rank` was told of one rank of its job, or of whichever has put the key.
+    /// Judges a value of one rank of the job, or, without a rank, of any that has put the key.
     fn judge(
         &self,
         (rank, of): (u32, Option<u32>),
@@ -144,7 +145,7 @@ impl Posts {
             );
             return Some(("value", what));
         };
-        // What is sure to be overwritten cannot be the answer; of the later ones any may be.
+        // A value that is certainly overwritten cannot be the reply; any of the later ones may be.
         let is_fine = |of: u32| {
             let last = visible(of).filter(|post| is_sure(of, post)).last().map(|post| post.commit);
             let is_over = |post: &Post| last.is_some_and(|last| post.commit < last);
@@ -163,7 +164,7 @@ impl Posts {
         })
     }
 
-    /// What a rank has put under a key and asked to commit.
+    /// Puts of a rank under a key, with a commit after them.
     fn posts_of(&self, of: u32, key: &[u8]) -> impl Iterator<Item = &Post> {
         let commits = self.commits.get(index(of)).map_or(0, |(asked, _)| *asked);
         let own = self.posts.get(index(of)).map_or(&[][..], |posts| posts);

@@ -1,4 +1,4 @@
-//! When all is quiet, nobody waits for somebody who is done, unless that was reported.
+//! Rule: in a quiet world, no rank waits for one that is done, unless that was reported.
 
 use super::{Checks, Found};
 use crate::actor::{Actor, Life, Waiting};
@@ -18,7 +18,7 @@ pub(super) fn judge(
         let facts = checks.census.of(rank);
         let habits = actor.habits();
         let listens = actor.life() == Life::Running && !habits.is_deaf && !habits.is_hung;
-        // Whoever does not speak for itself may have asked for anything.
+        // Requests of a tainted rank are unknown.
         if listens && !facts.is_tainted() && !facts.is_reset {
             for waiting in actor.waiting() {
                 found.extend(waits(actors, rank, waiting, checks).map(|what| ("waits", what)));
@@ -78,25 +78,25 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
         facts.is_tainted() || facts.is_reset || facts.is_idle || facts.is_done()
     };
     if missing.is_empty() {
-        // Somebody's question may not have come through.
+        // A request may have been lost in changed bytes.
         let is_odd = !census.all().any(|(rank, _)| doubtful(rank));
         return is_odd.then(|| format!("rank {rank} is in a fence that all have entered"));
     }
-    // A fence of PMIx ends without those that are gone, whoever has reported them, and waits for the others.
+    // A fence of PMIx completes without exited ranks, and waits for the others.
     let is_gone = |rank: u32| census.of(rank).is_done() && !census.of(rank).is_tainted();
     let inside = || checks.fences.inside(fence);
     let speaks_pmix = |rank: u32| census.of(rank).speaks_pmix;
-    // What somebody has asked in flipped bytes need not have been a fence of PMI.
+    // A request in changed bytes need not have been a fence of PMI.
     let is_plain = |rank: u32| !speaks_pmix(rank) && !census.of(rank).is_tainted();
     if PMIX && inside().any(speaks_pmix) && !inside().any(is_plain) {
-        // Unless somebody's question has not come through as it was asked.
+        // Unless a request was changed in transit.
         let is_odd = missing.iter().all(|rank| is_gone(*rank)) && !inside().any(doubtful);
         return is_odd.then(|| {
             format!("rank {rank} is in a fence of PMIx that waits for {missing:?}, gone")
         });
     }
     let done: Vec<u32> = missing.into_iter().filter(|rank| census.of(*rank).is_done()).collect();
-    // A fence may wait for somebody whose last words did not come through, too.
+    // A fence may wait for a rank whose last messages were lost, too.
     let is_out = |rank| census.of(rank).is_done() || census.of(rank).is_tainted();
     let named = census.all().any(|(rank, _)| is_out(rank) && checks.reports.names(rank));
     let is_silent = !done.is_empty() && !named;
@@ -105,10 +105,10 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
     })
 }
 
-/// Why nobody who shares the node of a rank is left to put what it waits for.
+/// The reason why no rank on the same node can put the awaited attribute.
 fn waits_for_nobody(actors: &[Actor], rank: u32, checks: &Checks) -> Option<String> {
     let census = &checks.census;
-    // Another thread of a rank may put what one waits for, and nobody can know that it will not.
+    // Another thread of a rank may put the attribute that one waits for.
     let waits = |actor: &Actor| {
         let is_silent = |waiting: &Waiting| {
             !waiting.also && matches!(waiting.ask, Ask::Get { node: true, wait: true, .. })

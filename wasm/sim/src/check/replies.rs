@@ -10,7 +10,7 @@ use crate::scenario::{Dialect, Scenario};
 use pmi_core::limits::MESSAGE_BYTES;
 use std::collections::VecDeque;
 
-/// What was asked on each link, by its bytes.
+/// Requests on each link, from its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Replies {
     links: Vec<Link>,
@@ -18,7 +18,7 @@ pub(super) struct Replies {
 
 #[derive(Clone, Debug, Default)]
 struct Link {
-    /// What came and is no whole message yet.
+    /// Start of an incomplete message.
     partial: Vec<u8>,
     /// Questions without an answer, and how long they were.
     pending: VecDeque<(Word, usize)>,
@@ -29,18 +29,18 @@ struct Link {
     /// The server has explained itself; it does so once.
     has_explained: bool,
     has_overflowed: bool,
-    /// The link of a rank that speaks PMIx: what was said of an answer that is not whole yet.
+    /// The link of a rank that speaks PMIx: the part of a reply received so far.
     pmix: Option<Vec<u8>>,
     /// It has greeted, and was greeted.
     has_greeted: [bool; 2],
 }
 
-/// What a message asks for, or what it answers to.
+/// A request, or the request that a reply belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Word {
     /// The word of the answer, and the tag if there is one.
     Known(String, Vec<u8>),
-    /// A question that nobody knows: any refusal will do.
+    /// An unknown request: any refusal is correct.
     Unknown,
     /// No message at all.
     Unreadable,
@@ -190,7 +190,7 @@ impl Link {
         match place {
             Some(0) => {}
             Some(_) if self.overlaps => {}
-            // What became of a question on its way is not known here; that it was one is.
+            // A request changed in transit is unknown, but it was one.
             _ if facts.is_flipped_up && !self.pending.is_empty() => {}
             _ if may_explain && !self.has_explained => {
                 self.has_explained = true;
@@ -245,7 +245,7 @@ impl Link {
             let asked = self.pending.iter().position(|(word, _)| *word == Word::Tag(tag));
             match asked {
                 Some(at) => drop(self.pending.remove(at)),
-                // Tag 0 is for what is said unasked, and changed bytes may have asked anything.
+                // Tag 0 belongs to notices, and changed bytes may be any request.
                 None if tag == 0 || facts.is_tainted() => {}
                 None => wrong = Some(format!("nobody asked with tag {tag}")),
             }
@@ -268,7 +268,7 @@ fn pmix_message(bytes: &[u8], is_greeting: bool) -> Option<(u32, usize)> {
 /// Stands for the greeting, which has no tag; requests have small ones.
 const GREETING_TAG: u32 = u32::MAX;
 
-/// Which word answers which; nothing answers an abort.
+/// Reply words of each request word; abort has no reply.
 const WORDS: [(&str, &str); 14] = [
     ("init", "response_to_init"),
     ("initack", "initack"),
@@ -286,5 +286,5 @@ const WORDS: [(&str, &str); 14] = [
     ("abort", ""),
 ];
 
-/// What a server may hold of one rank: a full inbox, and the questions it has taken up.
+/// Bound of the server's memory for one rank: a full inbox, and the accepted requests.
 const HELD_MAX: usize = INBOX_BYTES + EXCHANGES * MESSAGE_BYTES;

@@ -3,7 +3,7 @@
 use super::{Census, Found};
 use crate::note::{Failure, Note};
 
-/// What the server told its owner about failures.
+/// Failures that the server has reported to its owner.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reports {
     reports: Vec<(Option<u32>, Failure)>,

@@ -1,4 +1,4 @@
-//! A ring gives everybody what its neighbours passed on, and nothing else.
+//! Rule: a ring gives each rank the values of its neighbours, and nothing else.
 
 use super::{Census, Found};
 use crate::note::{Note, Said};
@@ -8,11 +8,11 @@ use crate::scenario::{Ask, Home, Scenario};
 #[derive(Clone, Debug)]
 pub(super) struct Rings {
     homes: Vec<Home>,
-    /// What each rank has passed on, ring by ring.
+    /// Values of each rank, ring by ring.
     passed: Vec<Vec<Passed>>,
 }
 
-/// What a rank passes on.
+/// Values of a rank for its neighbours.
 #[derive(Clone, Debug)]
 struct Passed {
     number: u32,
@@ -58,7 +58,7 @@ impl Rings {
         let before = home.first + (home.own(rank) + home.size - 1) % home.size;
         let behind = home.first + (home.own(rank) + 1) % home.size;
         let of = |rank: u32| self.passed.get(index(rank)).and_then(|passed| passed.get(round));
-        // Who has left a ring before all were in it is another rule.
+        // Leaving a ring before all have entered is the subject of another rule.
         let (before, behind) = (of(before)?, of(behind)?);
         let Said::Ring { place, left, right } = said else {
             return Some(format!("rank {rank} left a ring and was told nothing of its neighbours"));

@@ -11,13 +11,13 @@ use crate::note::{Got, Note};
 use crate::scenario::{Ask, Scenario};
 use litemap::LiteMap;
 
-/// What was put and asked for.
+/// Puts and gets.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
     clocks: Vec<Clock>,
-    /// What lies before those who leave a fence.
+    /// Clock of the ranks that leave a fence.
     fences: LiteMap<FenceId, Clock>,
-    /// What lies before all who have left a fence of a job.
+    /// Clock that all ranks have that left a fence of a job.
     shown: Vec<Clock>,
     /// By job and key.
     puts: LiteMap<(usize, Vec<u8>), Vec<Put>>,
@@ -47,7 +47,7 @@ type Clock = Vec<u32>;
 struct Asked {
     /// In whose space.
     job: usize,
-    /// What lay before it.
+    /// Its clock.
     clock: Clock,
     /// If it is another job's, whether that could be read.
     reach: Option<Reach>,
@@ -61,7 +61,7 @@ struct Put {
     value: Vec<u8>,
     /// The how manieth answered put of its rank, from 1.
     index: Option<u32>,
-    /// What lay before it.
+    /// Its clock.
     clock: Clock,
     /// The job was started with it.
     is_first: bool,
@@ -163,7 +163,7 @@ impl Values {
             Ask::Put { node: false, key, .. } => {
                 let own = |put: &Put| put.rank == rank && put.number == number && !put.is_first;
                 let Some(puts) = self.puts.get_mut(&(jobs.of(rank), key.clone())) else { return };
-                // Whoever hears changed bytes does not know what became of its put.
+                // A rank that receives changed bytes does not know the result of its put.
                 if census.of(rank).is_tainted() {
                     return;
                 }
@@ -180,7 +180,7 @@ impl Values {
             }
             Ask::Get { node: false, key, .. } => {
                 let Some(asked) = self.asked.remove(&(rank, number)) else { return };
-                // What the process manager says itself is not put by anybody.
+                // Values of the process manager have no put.
                 if key.starts_with(b"PMI_") || census.of(rank).is_tainted() {
                     return;
                 }

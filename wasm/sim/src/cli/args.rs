@@ -1,9 +1,9 @@
-//! What was typed.
+//! The parsed command line.
 
 use lexopt::prelude::*;
 use pmi_sim::mutant::MutantKind;
 
-/// What to do.
+/// The command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Help,
@@ -35,11 +35,11 @@ shrink should find. The exit code is 0 if every rule held, 1 if one did not, and
 was nothing to run.
 ";
 
-/// Takes the words of a command line.
+/// Parses a command line.
 ///
 /// # Errors
 ///
-/// Which word is wrong.
+/// The word that is wrong.
 pub(super) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
     let mut words = Vec::new();
     let (mut seed, mut seeds, mut from, mut ranks) = (None, None, None, None);

@@ -15,7 +15,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::{fs, io, panic};
 
-/// Does what the command line says. The code is 0 if every rule held, and 1 otherwise.
+/// Executes the command line. The exit code is 0 if every rule held, and 1 otherwise.
 pub(crate) fn run() -> ExitCode {
     let done = args::parse(lexopt::Parser::from_env()).and_then(|command| act(&command));
     match done {
@@ -201,7 +201,7 @@ fn cases(names: &[String]) -> Result<Vec<Case>, String> {
     }
 }
 
-/// The line that tells where a run can be watched. The page plays the server as it is shipped.
+/// The line with the link to a run. The page plays the unmodified server.
 fn to_look_at(link: &Link, mutant: Option<MutantKind>) -> String {
     let without = if mutant.is_some() { ", without the mutant" } else { "" };
     format!("to look at it{without}: {}", link.address())
@@ -245,7 +245,7 @@ fn show(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Where a panic is the end of the program, it must still say which run it was.
+/// A panic that ends the program must still name its run.
 fn name_panics() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

@@ -13,12 +13,12 @@ use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_core::wire::pmix::{App, List, Type};
 
-/// What the host knows about its jobs.
+/// Jobs of the host.
 #[derive(Debug)]
 pub(super) struct Jobs {
     scenario: Scenario,
     plans: Vec<JobPlan>,
-    /// Which job of the server each is, while it is one.
+    /// The server's id of each job, while it exists.
     ids: Vec<Option<JobId>>,
     /// Number of processes of each have not ended.
     left: Vec<u32>,
@@ -36,15 +36,15 @@ pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 pub(super) struct Order {
     /// When it starts.
     pub(super) at: u64,
-    /// Who has asked.
+    /// The requesting rank.
     pub(super) rank: u32,
-    /// Whom to tell.
+    /// Origin of the request.
     pub(super) asker: Asker,
-    /// Which job.
+    /// The requested job.
     pub(super) job: usize,
 }
 
-/// Who has asked for a job, and with which question.
+/// Origin of a spawn: the session and its request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asker {
     Pmi(SessionId, usize),
@@ -127,7 +127,7 @@ impl Jobs {
         Ok(job)
     }
 
-    /// Which job a spawn asks for, and what the job shall find in its space; nothing if there is no
+    /// The job that a spawn requests, and the pairs for its key-value space; `None` if there is no
     /// such job, or it was spawned before.
     pub(super) fn wanted(&self, spawn: Spawn<'_>) -> Option<(usize, Pairs)> {
         let mut programs = spawn.programs();
@@ -208,18 +208,18 @@ impl Jobs {
         Some((self.id(home.job)?, Rank(home.own(rank))))
     }
 
-    /// Which rank this is, counted through all jobs.
+    /// Its rank, counted through all jobs.
     pub(super) fn rank(&self, id: JobId, rank: Rank) -> Option<u32> {
         let job = self.ids.iter().position(|own| *own == Some(id))?;
         Some(self.plans[job].first + rank.0)
     }
 
-    /// What a job is.
+    /// The plan of a job.
     pub(super) fn plan(&self, job: usize) -> &JobPlan {
         &self.plans[job]
     }
 
-    /// How long it takes to start what is spawned.
+    /// Time to start a spawned job.
     pub(super) const fn spawns(&self) -> Span {
         self.scenario.host.spawns
     }

@@ -23,19 +23,19 @@ use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Instant;
 use pmi_link::{PumpError, PumpState};
 
-/// The server and whoever owns it.
+/// The server and its owner.
 #[derive(Debug)]
 pub struct Host {
     server: Server<Metered>,
     jobs: Jobs,
     pmix: Pmix<MeteredPmix>,
     lines: Vec<Line>,
-    /// Which rank's line a session is on, and a connection of PMIx.
+    /// The rank of each session, and of each connection of PMIx.
     ranks: LiteMap<u32, u32>,
     dialled: LiteMap<u32, u32>,
     /// Lines on which something came or went, in any order, some of them more than once.
     attention: Vec<u32>,
-    /// Ranks whose process has ended, and the server was not told.
+    /// Ranks whose process has ended, before the server is notified.
     gone: LiteMap<u32, ()>,
     dice: Dice,
     pace: Span,
@@ -51,11 +51,11 @@ pub struct Host {
 pub struct Line {
     talk: Option<Talk>,
     carry: PumpState<Bytes>,
-    /// Where a mutant keeps messages.
+    /// Messages that a mutant holds back.
     stage: Stage,
 }
 
-/// With whom the server talks on a line.
+/// The server's end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Talk {
     Pmi(SessionId),
@@ -125,24 +125,24 @@ impl Host {
         }
     }
 
-    /// Says that something came or went on a line.
+    /// Marks a link as ready.
     pub(crate) fn attend(&mut self, rank: u32) {
         self.attention.push(rank);
     }
 
-    /// Says that a process has ended.
+    /// Queues the end of a process.
     pub(crate) fn lose(&mut self, rank: u32) {
         self.jobs.lose(rank);
         self.gone.insert(rank, ());
         self.attention.push(rank);
     }
 
-    /// How long it will take to get round to what has come.
+    /// Time until the host serves a ready link.
     pub(crate) fn delay(&mut self) -> u64 {
         self.dice.within(self.pace)
     }
 
-    /// Serves everybody who has said something or is owed something.
+    /// Serves all links with input or due responses.
     pub(crate) fn pass(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
         let is_event_first = self.dice.below(4) == 0;
         if self.timeout().is_some_and(|time| time <= now) {
@@ -194,7 +194,7 @@ impl Host {
         }
     }
 
-    /// When the server wants to be told the time.
+    /// Deadline of the server.
     pub(crate) fn timeout(&self) -> Option<u64> {
         // The server looks through all its sessions for it, which only callers are worth.
         let callers = self.has_callers.then(|| {
@@ -230,7 +230,7 @@ impl Host {
         &self.meter
     }
 
-    /// Moves bytes between a rank's session and its link; `reads` also what the rank has said.
+    /// Moves bytes between a rank's session and its link; with `reads`, also the input.
     fn serve(&mut self, rank: u32, reads: bool, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
         let Some(line) = self.lines.get_mut(index(rank)) else { return };
         let Some(talk) = line.talk else { return };
@@ -282,7 +282,7 @@ impl Host {
         self.close(rank, now, net, notes);
     }
 
-    /// Takes up a spawn: begins the job that is asked for, or says that there is none.
+    /// Accepts a spawn: starts the requested job, or reports that there is none.
     fn take_spawn(&mut self, session: SessionId, exchange: usize, now: u64) {
         let asked = self.server.spawn_request(session).and_then(|spawn| self.jobs.wanted(spawn));
         self.server.spawn_read(session);
@@ -314,7 +314,7 @@ impl Host {
         Some(())
     }
 
-    /// Starts the processes of a job, and says so to whoever asked for it, if it is still there.
+    /// Starts the processes of a job, and reports it to the requester, if that still exists.
     fn start(&mut self, order: Order, now: u64, notes: &mut Vec<Note>) {
         let Order { rank, asker, job, .. } = order;
         let plan = self.jobs.plan(job);
@@ -323,7 +323,7 @@ impl Host {
         for rank in ranks.filter(|rank| !self.jobs.dials(*rank)).collect::<Vec<_>>() {
             self.open(rank, false, now);
         }
-        // Whoever has asked may be gone.
+        // The requester may have exited.
         match (asker, self.jobs.id(job)) {
             (Asker::Pmi(session, exchange), Some(id)) => {
                 let codes = [CodeRun { count: size, code: Code::SUCCESS }];
@@ -347,7 +347,7 @@ impl Host {
                 if let Some(event) = self.server.close(id) {
                     self.event(event, now, notes);
                 }
-                // Whoever speaks PMIx may wait for it.
+                // A client of PMIx may wait for it.
                 if let Some((job, own)) = self.jobs.seat(rank) {
                     self.tell_pmix_gone(job, own);
                 }
@@ -362,14 +362,14 @@ impl Host {
         }
     }
 
-    /// True if a broken link is a failure of the peer: it has begun and not said goodbye.
+    /// True if a broken link is a failure of the peer: it was initialized and did not finalize.
     fn has_begun(&self, talk: Talk) -> bool {
         let peer = self.peer(talk);
         let member = peer.and_then(|(job, rank)| self.server.job(job)?.member(rank));
         member.is_some_and(|member| matches!(member.phase(), Phase::Open | Phase::Lost))
     }
 
-    /// Who is known to be at the other end.
+    /// The known identity of the peer.
     fn peer(&self, talk: Talk) -> Option<(JobId, Rank)> {
         match talk {
             Talk::Pmi(id) => self.server.peer(id).and_then(|(job, rank)| Some((job, rank?))),
@@ -386,7 +386,7 @@ impl Host {
         notes.extend(told.map(|rank| Note::Reported { rank, failure }));
     }
 
-    /// Acts on what the server tells; true if it told anything.
+    /// Handles the events of the server; true if there were any.
     fn events(&mut self, now: u64, notes: &mut Vec<Note>) -> bool {
         let mut has_moved = false;
         while let Some(event) = self.server.poll_event() {

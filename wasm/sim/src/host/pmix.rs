@@ -1,4 +1,4 @@
-//! What the host does for ranks that speak PMIx.
+//! The host's part for ranks that speak PMIx.
 
 use super::jobs::Asker;
 use super::{EXCHANGES, Host, Talk, index, instant};
@@ -23,7 +23,7 @@ pub(super) fn tables(scenario: &Scenario, meter: &Meter) -> Pmix<MeteredPmix> {
     })
 }
 
-/// What the ranks of a job are told about it.
+/// Job-level information for the ranks of a job.
 pub(super) fn describe(scenario: &Scenario, plan: &JobPlan) -> Option<Shared> {
     let write = |to: &mut Packer<'_>| {
         to.one(Type::KVAL).text(Some(keys::JOB_SIZE)).of(Type::UINT32).u32(plan.size);
@@ -60,14 +60,14 @@ impl Host {
         }
     }
 
-    /// Whoever speaks PMIx may wait for somebody who is gone.
+    /// A client of PMIx may wait for a rank that has exited.
     pub(super) fn tell_pmix_gone(&mut self, job: JobId, rank: Rank) {
         if PMIX {
             self.pmix.member_gone(job, rank, &mut self.server);
         }
     }
 
-    /// Acts on what is told of a rank that speaks PMIx.
+    /// Handles an event of a rank that speaks PMIx.
     pub(super) fn pmix_event(&mut self, event: PmixEvent, now: u64, notes: &mut Vec<Note>) {
         match event {
             PmixEvent::AdmissionRequested { connection, job, rank, .. } => {
@@ -111,7 +111,7 @@ impl Host {
         }
     }
 
-    /// Tells a rank the name of the job that was started for it.
+    /// Sends a rank the name of the job that was started for it.
     pub(super) fn answer_pmix_spawn(&mut self, id: ConnectionId, pending: usize, job: usize) {
         let name = self.jobs.plan(job).name.as_bytes();
         // It may be gone.

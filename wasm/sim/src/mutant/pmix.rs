@@ -1,7 +1,6 @@
-//! Faults in what the server says to ranks that speak PMIx.
+//! Faults in the server's messages to ranks that speak PMIx.
 //!
-//! An answer of PMIx has the number of its question and nothing else that says what it answers, so a mutant
-//! remembers what was asked.
+//! A reply of PMIx has the tag of its request and no command, so a mutant remembers the requests.
 
 use super::{MutantKind, changed};
 use litemap::LiteMap;
@@ -11,21 +10,21 @@ use pmi_core::wire::pmix::header::Header;
 use pmi_core::wire::pmix::names::{Command, Status};
 use pmi_core::wire::pmix::{Format, Packer, Request, Type};
 
-/// What a mutant knows of one connection.
+/// A mutant's state of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Talk {
-    /// What came and is no whole message yet.
+    /// Start of an incomplete message.
     partial: Vec<u8>,
-    /// How the client writes, once it has greeted.
+    /// Encoding of the client, after its greeting.
     format: Option<Format>,
-    /// What was asked, by the number of the question.
+    /// Requests, by their tags.
     asked: LiteMap<u32, Command>,
     /// Questions whose answer was forged already, so that the true one must not follow.
     forged: LiteMap<u32, ()>,
 }
 
 impl Talk {
-    /// What goes to the server of what came, and what the server is made to say at once.
+    /// Input of the server for received bytes, and messages that the server sends at once.
     pub(super) fn input(
         &mut self,
         kind: MutantKind,
@@ -65,7 +64,7 @@ impl Talk {
         (out, answers)
     }
 
-    /// What goes on the link for a message of the server.
+    /// Output on the link for a message of the server.
     pub(super) fn output(
         &mut self,
         kind: MutantKind,
@@ -110,7 +109,7 @@ impl Talk {
     }
 }
 
-/// An answer that says no more than how it went.
+/// A reply with a status alone.
 fn status(tag: u32, format: Format, status: Status) -> Vec<u8> {
     let mut body = [0; 16];
     let mut to = Packer::new(&mut body, format);

@@ -50,7 +50,7 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         }
     }
     let mut faults = faults(&mut dice);
-    // Whoever has asked for a job is gone before it begins.
+    // The requester of a job exits before the job begins.
     let spawners = spawns.iter().map(|spawn| spawn.by);
     faults.extend(spawners.filter_map(|rank| {
         let (at, what) = (Span::new(0, 2500), Trouble::Kill);
@@ -85,13 +85,13 @@ struct Spawning {
     job: String,
 }
 
-/// What all ranks of a job do, each in its dialect.
+/// An action of all ranks of a job, each in its dialect.
 enum Beat {
     /// Values of their own, or under keys that others use as well.
     Put(Phrase),
     Get(Phrase),
     Fence,
-    /// Everybody puts a card and reads all others after a fence.
+    /// Each rank puts a card and reads all others after a fence.
     Cards,
     /// The fence of a few.
     Few(Vec<u32>),
@@ -144,7 +144,7 @@ fn meetings(dice: &mut Dice, teams: &[Team]) -> Vec<(usize, usize)> {
     pairs.filter(|(one, two)| one < two && dice.chance(Percent(60))).collect()
 }
 
-/// Who starts which job. A job may be asked for twice, and by itself; some are that there are not.
+/// Spawns of jobs. A job may be requested twice, and by itself; some exist from the start.
 fn spawns(dice: &mut Dice, teams: &[Team]) -> Vec<Spawning> {
     let ranks: u32 = teams.iter().map(|team| team.plan.size).sum();
     let any = |dice: &mut Dice, below: u32| {
@@ -176,7 +176,7 @@ impl Spawning {
     }
 }
 
-/// What a job does between `open` and `finalize`.
+/// The actions of a job between `open` and `finalize`.
 fn beats(dice: &mut Dice, teams: &[Team], at: usize) -> Vec<Beat> {
     let team = &teams[at];
     let is_all = |wanted: Dialect| team.dialects.iter().all(|dialect| *dialect == wanted);
@@ -222,7 +222,7 @@ fn said(dice: &mut Dice, team: &Team, dialect: Dialect, beat: &Beat) -> Vec<Step
                 return vec![Step::Put { node: false, key, value }];
             }
             let scope = [Scope::Global, Scope::Local, Scope::Remote][dice.index(3)];
-            // What is put for all has one form, which PMI has as well.
+            // A put for all has one form, which PMI has as well.
             let put = match scope {
                 Scope::Global => Step::Put { node: false, key, value },
                 scope => Step::PutFor { scope, key, value },
@@ -248,7 +248,7 @@ fn said(dice: &mut Dice, team: &Team, dialect: Dialect, beat: &Beat) -> Vec<Step
             let (wait, wanted, of) = (*waits, None, None);
             let read = Step::Get { node: true, key: "n-$prev".into(), of, wait, wanted };
             let write = Step::Put { node: true, key: "n-$r".into(), value: "of-$r".into() };
-            // Whoever reads first may wait for somebody who waits as well.
+            // A rank that reads first may wait for one that waits as well.
             if dice.chance(Percent(80)) { vec![write, read] } else { vec![read, write] }
         }
         Beat::Names => (0..1 + dice.below(3)).map(|_| name(dice, dialect)).collect(),
@@ -275,7 +275,7 @@ fn cards(dice: &mut Dice, team: &Team, is_pmix: bool) -> Vec<Step> {
     let mut steps = vec![put("card-$r", &value), Step::Commit, fence()];
     let now = dice.chance(Percent(30));
     for (own, dialect) in team.dialects.iter().enumerate() {
-        // What a rank of PMI has put is nothing that it has committed.
+        // A put of a PMI rank is no commit.
         if *dialect == Dialect::Pmix || dice.chance(Percent(10)) {
             let (rank, key) = (Phrase::from(&*own.to_string()), format!("card-{own}"));
             steps.push(Step::GetOf { rank, key: Phrase::from(&*key), now, wanted: None });
@@ -284,7 +284,7 @@ fn cards(dice: &mut Dice, team: &Team, is_pmix: bool) -> Vec<Step> {
     steps
 }
 
-/// Something with a published name: one of a few that everybody uses, or one's own.
+/// An action on a published name: one of a few common ones, or its own.
 fn name(dice: &mut Dice, dialect: Dialect) -> Step {
     let service = match dice.below(5) {
         0 => Phrase::from("s-$r"),
@@ -302,7 +302,7 @@ fn name(dice: &mut Dice, dialect: Dialect) -> Step {
     aside(dice, dialect, step)
 }
 
-/// Lets what comes next overtake a question now and then, where the dialect can say that.
+/// Sometimes lets the next step overtake a request, where the dialect allows it.
 fn aside(dice: &mut Dice, dialect: Dialect, step: Step) -> Step {
     let may = dialect != Dialect::Pmi(Version::V1_1) && dice.chance(Percent(10));
     if may { Step::Also(Box::new(step)) } else { step }

@@ -1,6 +1,7 @@
-//! Scenarios made of a seed: programs that nobody would write, in worlds that nobody wants.
+//! Scenarios made of a seed: random programs, in worlds with random faults.
 //!
-//! An even seed makes one job of PMI, an odd one jobs that meet each other, in which ranks may speak PMIx.
+//! An even seed makes one job of PMI, an odd one several connected jobs, in which ranks may speak
+//! PMIx.
 
 mod jobs;
 
@@ -58,10 +59,10 @@ fn one_job(seed: u64) -> Scenario {
     }
 }
 
-/// What all ranks do in principle.
+/// The program of all ranks.
 struct Program {
     steps: Vec<Step>,
-    /// Something in it can be said in this version only.
+    /// The version that a part of it requires.
     needs: Option<Version>,
 }
 

@@ -15,7 +15,7 @@ use pmi_core::storage::Buffer;
 use pmi_core::wire::WriteError;
 use std::fmt;
 
-/// What a rank does next.
+/// The next step of a rank, with names resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words are explained once, with the grammar of a scenario")]
 pub enum Act {
@@ -68,7 +68,7 @@ pub enum Ask {
     Finalize,
 }
 
-/// What the answer has to be.
+/// The required reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// This value.
@@ -77,12 +77,12 @@ pub enum Wanted {
     Missing,
 }
 
-/// Who takes part in a fence.
+/// Participants of a fence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Everybody, in the form without a group.
+    /// All ranks of the job, in the form without a group.
     Job,
-    /// Everybody.
+    /// All ranks of the job, as a group.
     World,
     /// The caller's node.
     Node,
@@ -90,11 +90,11 @@ pub enum Group {
     Ranks(Vec<u32>, Vec<u8>),
 }
 
-/// What `rank` does, one act after the other.
+/// The steps of `rank`, one after the other.
 ///
 /// # Errors
 ///
-/// A name that stands for nothing, a list that is none, loops without end.
+/// An undefined name, a malformed list, endless loops.
 pub fn acts(scenario: &Scenario, rank: u32) -> Result<Vec<Act>, ScenarioError> {
     acts_of(scenario, rank, scenario.steps(rank))
 }
@@ -230,7 +230,7 @@ impl Unroller<'_> {
                 Ask::PutFor { scope: *scope, key: fill(key)?, value: fill(value)? }
             }
             Step::Commit if PMIX => Ask::Commit,
-            // PMI does not say whose value it wants; in PMIx that is whoever has put it.
+            // A get of PMI names no owner; in PMIx that is the rank that has put the key.
             Step::Get { node: false, key, of: None, wanted: want, .. } if self.speaks_pmix() => {
                 Ask::GetOf { rank: None, key: fill(key)?, now: false, wanted: wanted(want)? }
             }
@@ -321,7 +321,7 @@ fn ranks(list: &[u8]) -> Result<Vec<u32>, String> {
 }
 
 impl Ask {
-    /// Starts it with a client that keeps the bytes, or gives the bytes that have to be said first.
+    /// Starts it with a client that keeps the bytes, or returns the bytes that must be sent first.
     ///
     /// # Errors
     ///
@@ -490,5 +490,5 @@ impl fmt::Display for Ask {
     }
 }
 
-/// More than a script that somebody reads will ever have.
+/// More than any readable script.
 const ACTS_MAX: usize = 200_000;

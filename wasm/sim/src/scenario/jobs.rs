@@ -1,4 +1,4 @@
-//! Which ranks are a job.
+//! Jobs of the ranks.
 
 use super::{Dialect, PMIX, Scenario, ScenarioError};
 use pmi_core::ids::KvsName;
@@ -6,7 +6,7 @@ use pmi_core::ids::KvsName;
 /// A job besides the first one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobPlan {
-    /// The name of its space, and what whoever spawns it asks for.
+    /// The name of its key-value space, which a spawn requests.
     pub name: String,
     /// The first of its ranks, as they are numbered through all jobs.
     pub first: u32,
@@ -16,10 +16,10 @@ pub struct JobPlan {
     pub is_spawned: bool,
 }
 
-/// Where a rank belongs.
+/// A rank's place in its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// Which job, from 0.
+    /// Its job, from 0.
     pub job: usize,
     /// The first rank of the job, as they are numbered through all jobs.
     pub first: u32,
@@ -35,7 +35,7 @@ impl Scenario {
         std::iter::once(first).chain(self.jobs.iter().cloned())
     }
 
-    /// Where `rank` belongs.
+    /// The place of `rank` in its job.
     pub fn home(&self, rank: u32) -> Home {
         let after = self.jobs.iter().take_while(|job| job.first <= rank).count();
         match after.checked_sub(1).and_then(|at| self.jobs.get(at)) {
@@ -85,7 +85,7 @@ impl Scenario {
 }
 
 impl Home {
-    /// Which rank of its job this is.
+    /// Its rank in its own job.
     pub const fn own(self, rank: u32) -> u32 {
         rank.saturating_sub(self.first)
     }

@@ -1,7 +1,7 @@
-//! What happens: a world, what each rank does, and what goes wrong.
+//! Scenarios: a world, the script of each rank, and faults.
 //!
-//! A scenario is a text file; its grammar is on the page of this crate. `FromStr` takes it
-//! in, `Display` writes it out again, so that a smaller scenario found by a program is a file as well.
+//! A scenario is a text file; its grammar is on the page of this crate. `FromStr` reads it,
+//! `Display` writes it, so that a smaller scenario found by a program is a file as well.
 
 mod acts;
 mod jobs;
@@ -27,7 +27,7 @@ use std::str::FromStr;
 pub struct Scenario {
     /// One word.
     pub name: String,
-    /// What it shows, line by line.
+    /// Description, line by line.
     pub about: Vec<String>,
     /// The seed to use unless another is given.
     pub seed: Option<u64>,
@@ -37,69 +37,69 @@ pub struct Scenario {
     pub nodes: u32,
     /// The jobs besides the first, which has the ranks before them.
     pub jobs: Vec<JobPlan>,
-    /// How the process manager behaves.
+    /// Behaviour of the process manager.
     pub host: HostPlan,
-    /// How every rank and its link are, unless said otherwise.
+    /// Properties of every rank and its link, unless overridden.
     pub all: Traits,
-    /// How some are.
+    /// Properties of single ranks.
     pub only: LiteMap<u32, Traits>,
-    /// What ranks do; the last one that names a rank counts.
+    /// Scripts of ranks; the last one that names a rank counts.
     pub scripts: Vec<Script>,
-    /// What goes wrong.
+    /// Faults.
     pub faults: Vec<Fault>,
-    /// What must have come about in the end.
+    /// Expected results.
     pub expects: Vec<Expect>,
 }
 
-/// How the process manager behaves.
+/// Behaviour of the process manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostPlan {
-    /// True if it kills everybody after a failure, or only reports it.
+    /// True if it kills all ranks after a failure, rather than only reports it.
     pub kills: bool,
-    /// How long until it serves what has come.
+    /// Delay until it serves received bytes.
     pub pace: Span,
-    /// How long after a failure it kills.
+    /// Delay of the kill after a failure.
     pub grace: Span,
-    /// How long until it learns of the end of a process.
+    /// Delay until it notices the end of a process.
     pub notice: Span,
-    /// How long a caller may take to say who it is.
+    /// Time limit for the identity of a new connection.
     pub patience: u64,
     /// Room for keys and values.
     pub store_bytes: u32,
-    /// How long it takes to start what is spawned.
+    /// Time to start a spawned job.
     pub spawns: Span,
     /// True if it forgets a job when the last of its processes has ended.
     pub forgets: bool,
 }
 
-/// How a rank and its link are, as far as it is said.
+/// Properties of a rank and its link, as far as they are specified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
-    /// What it speaks.
+    /// Its dialect.
     pub dialect: Option<Dialect>,
-    /// True if it dials in and has to say who it is.
+    /// True if it connects by TCP and has to identify itself.
     pub dials: Option<bool>,
     /// When it starts.
     pub start: Option<Span>,
-    /// How long it thinks before each step.
+    /// Delay before each step.
     pub pace: Option<Span>,
-    /// How long bytes are on their way.
+    /// Time of bytes in transit.
     pub latency: Option<Span>,
-    /// How often a write arrives in pieces.
+    /// Probability that a write arrives in pieces.
     pub split: Option<Percent>,
-    /// How often a write arrives together with the one before.
+    /// Probability that a write arrives together with the one before.
     pub join: Option<Percent>,
     /// Number of bytes the link holds in each direction.
     pub room: Option<u32>,
-    /// How often the link stands still, and for how long.
+    /// Probability and duration of a stall of the link.
     pub stall: Option<(Percent, Span)>,
-    /// How often a byte changes on its way.
+    /// Probability that a byte changes in transit.
     pub flip: Option<Percent>,
-    /// How often the link breaks.
+    /// Probability that the link breaks.
     pub reset: Option<Percent>,
 }
 
-/// A rank and its link, with everything said.
+/// A rank and its link, with all properties set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the field of `Traits` of the same name")]
 pub struct RankPlan {
@@ -120,7 +120,7 @@ pub struct RankPlan {
 /// then names every case in every build; a branch that cannot be taken leaves nothing behind.
 pub const PMIX: bool = cfg!(feature = "pmix");
 
-/// What a rank speaks.
+/// Protocol of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// PMI, and the version it asks for.
@@ -129,10 +129,10 @@ pub enum Dialect {
     Pmix,
 }
 
-/// What some ranks do.
+/// Script of some ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// Which ranks.
+    /// The ranks.
     pub who: Who,
     /// Step by step.
     pub steps: Vec<Step>,
@@ -149,7 +149,7 @@ pub enum Who {
     These(Vec<u32>),
 }
 
-/// What a rank does next, as it is written.
+/// A step of a rank, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words are explained once, with the grammar of a scenario")]
 pub enum Step {
@@ -192,12 +192,12 @@ pub enum Step {
     Each { name: String, steps: Vec<Self> },
 }
 
-/// Who takes part in a fence, as it is written.
+/// Participants of a fence, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupPhrase {
     /// The fence of the job, in the form without a group.
     Job,
-    /// Everybody, as a group.
+    /// All ranks, as a group.
     World,
     /// The caller's node.
     Node,
@@ -208,17 +208,17 @@ pub enum GroupPhrase {
 /// Something that goes wrong, perhaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// How likely.
+    /// Its probability.
     pub chance: Percent,
     /// When.
     pub at: Span,
-    /// What.
+    /// Its kind.
     pub what: Trouble,
-    /// To whom; `None` is drawn.
+    /// The affected rank; `None` is drawn.
     pub rank: Option<u32>,
 }
 
-/// What goes wrong, for one rank or its link.
+/// A fault of one rank or its link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// Its process is killed.
@@ -237,7 +237,7 @@ pub enum Trouble {
     Flip(Way),
     /// The next bytes arrive one by one.
     Shatter(Way),
-    /// The rank says these bytes.
+    /// The rank sends these bytes.
     Say(Vec<u8>),
 }
 
@@ -250,10 +250,10 @@ pub enum Way {
     Down,
 }
 
-/// What must have come about when all is quiet.
+/// A condition at the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// These ranks have said goodbye and heard the answer.
+    /// These ranks have finalized and received the reply.
     Finish(Who),
     /// These ranks, and no others, were reported.
     Report(Who),
@@ -266,12 +266,12 @@ pub enum Expect {
 pub struct ScenarioError {
     /// The line, from 1; 0 if it is about the whole.
     pub line: usize,
-    /// What is wrong with it, and what would be right.
+    /// The error, and the remedy.
     pub what: String,
 }
 
 impl Scenario {
-    /// How `rank` and its link are.
+    /// Properties of `rank` and its link.
     pub fn plan(&self, rank: u32) -> RankPlan {
         let only = self.only.get(&rank).copied().unwrap_or_default();
         let all = &self.all;
@@ -329,11 +329,11 @@ impl FromStr for Scenario {
 }
 
 impl Trouble {
-    /// Reads what goes wrong for one rank, as in a scenario but without a time: `kill 2`.
+    /// Reads a fault of one rank, as in a scenario but without a time: `kill 2`.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// A malformed fault.
     pub fn read(text: &str) -> Result<(Self, u32), ScenarioError> {
         read::read_trouble(text)
     }
@@ -417,7 +417,7 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// What a socket of a real host holds is more; this is enough for a reader that keeps up.
+/// A socket of a real host holds more; this is enough for a reader that keeps up.
 const ROOM_BYTES: u32 = 8192;
 
 /// More ranks than this are a typing error.

@@ -1,20 +1,21 @@
 //! A scenario of PMI, played by ranks that speak PMIx.
 //!
-//! What PMI says has the same meaning there, with three differences. A `put` is kept by the client until a
-//! `commit` hands it over, so one stands behind every row of puts. A `get` names no owner: it asks for the
-//! value of whoever has put the key, and waits for it, two seconds at most. Fences have no tags;
-//! those of the same ranks are told apart by their order. What a client of PMI asks for and one of PMIx
-//! knows is left out: how long words may be, and the name of the job.
+//! Requests of PMI have the same meaning there, with three differences. The client keeps a `put`
+//! until a `commit`, so one follows every row of puts. A `get` names no owner: it requests the
+//! value of any rank that has put the key, and waits for it, two seconds at most. Fences have no
+//! tags; those of the same ranks are distinguished by their order. Requests that a PMIx client
+//! answers itself are omitted: the limits of lengths, and the name of the job.
 
 use super::{Act, Ask, Dialect, Expect, Scenario, Step, Traits, Trouble, Who, acts};
 use pmi_core::limits::{KEY_BYTES, VALUE_BYTES};
 
 impl Scenario {
-    /// The same with all ranks in PMIx, under a name of its own; as it is if all of them speak it already.
+    /// The same with all ranks in PMIx, under a name of its own; unchanged if all of them speak it
+    /// already.
     ///
     /// # Errors
     ///
-    /// What PMIx ranks cannot do of it, as a sentence goes on that begins with the scenario.
+    /// A part that PMIx ranks cannot execute, as the predicate of a sentence about the scenario.
     pub fn in_pmix(&self) -> Result<Self, &'static str> {
         let mut scenario = self.clone();
         if (0..self.ranks).all(|rank| self.plan(rank).dialect == Dialect::Pmix) {
@@ -54,8 +55,8 @@ impl Scenario {
     }
 }
 
-/// True if what is expected of PMI is to be expected of PMIx. PMI names whoever keeps others waiting; a fence
-/// of PMIx goes on without who is gone, and waits for who has said goodbye and may come back.
+/// True if an expectation of PMI holds in PMIx. PMI names the ranks that delay others; a fence of
+/// PMIx completes without exited ranks, and waits for finalized ones, which may come back.
 const fn holds(expect: &Expect) -> bool {
     match expect {
         Expect::Finish(_) => true,
@@ -63,7 +64,7 @@ const fn holds(expect: &Expect) -> bool {
     }
 }
 
-/// The steps as PMIx ranks say them.
+/// The steps in PMIx.
 fn said(steps: Vec<Step>) -> Result<Vec<Step>, &'static str> {
     let mut all = Vec::new();
     let mut is_uncommitted = false;
@@ -92,7 +93,7 @@ fn puts(step: &Step) -> bool {
     }
 }
 
-/// A step as PMIx ranks say it; nothing if they know the answer.
+/// A step in PMIx; `None` if the client needs no request for it.
 fn said_once(mut step: Step) -> Result<Option<Step>, &'static str> {
     if let Some(what) = lacks(&step) {
         return Err(what);
@@ -112,7 +113,7 @@ fn said_once(mut step: Step) -> Result<Option<Step>, &'static str> {
     Ok(Some(step))
 }
 
-/// What is not to be had in PMIx.
+/// The part that PMIx does not have.
 fn lacks(step: &Step) -> Option<&'static str> {
     Some(match step {
         Step::Ring { .. } => "asks for a ring, which PMIx does not have",

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phrase(pub Vec<u8>);
 
-/// What the names in a phrase stand for.
+/// Values of the names in a phrase.
 #[derive(Clone, Debug)]
 pub(super) struct Meaning {
     pub(super) rank: u32,
@@ -30,11 +30,11 @@ impl Word {
     }
 }
 
-/// Cuts a line into words; `#` begins a comment.
+/// Splits a line into words; `#` begins a comment.
 ///
 /// # Errors
 ///
-/// What is wrong with a quoted word.
+/// A malformed quoted word.
 pub(super) fn split(line: &str) -> Result<Vec<Word>, String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();

@@ -1,4 +1,4 @@
-//! What is due, what it does, and what follows from it.
+//! Due actions, their execution, and their consequences.
 
 use super::{FAULTS_STREAM, NOTICE_STREAM, World, index};
 use crate::actor::Life;
@@ -155,7 +155,7 @@ impl World {
                 Note::ServerHeard { rank, .. } if self.actors[index(*rank)].unsent_bytes() > 0 => {
                     self.schedule(self.now, Due::Turn(*rank));
                 }
-                // Whoever writes to a closed link is not held up by it.
+                // A writer is not delayed by a closed link.
                 Note::Left { rank } | Note::ServerLeft { rank } => {
                     self.host.attend(*rank);
                     self.call_host();

@@ -1,24 +1,24 @@
-//! What somebody does to a running world, and how that is written down.
+//! Injections into a running world, and their text form.
 
 use crate::scenario::{ScenarioError, Step, Trouble};
 use std::fmt;
 use std::str::FromStr;
 
-/// Something that somebody does to a running world.
+/// An injection into a running world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Injection {
     /// Something goes wrong for a rank, now.
     Trouble {
         /// Whose.
         rank: u32,
-        /// What.
+        /// The fault.
         what: Trouble,
     },
-    /// A rank does this next, before what its script says.
+    /// A rank executes this step next, before those of its script.
     Order {
-        /// Who.
+        /// The rank.
         rank: u32,
-        /// What.
+        /// The step.
         step: Step,
     },
 }
@@ -30,16 +30,16 @@ pub struct Injected {
     pub after: u64,
     /// True if the world was quiet then.
     pub when_quiet: bool,
-    /// What.
+    /// Its kind.
     pub what: Injection,
 }
 
 impl Injection {
-    /// Lets `rank` do a step, as it would stand in a script, before what its script says.
+    /// Lets `rank` execute a step, written as in a script, before those of its script.
     ///
     /// # Errors
     ///
-    /// What is wrong with the step.
+    /// A malformed step.
     pub fn order(rank: u32, step: &str) -> Result<Self, ScenarioError> {
         Ok(Self::Order { rank, step: step.parse()? })
     }

@@ -29,7 +29,7 @@ pub struct World {
     now: u64,
     steps: u64,
     serial: u64,
-    /// What is due: by time, then in the order in which it was put here.
+    /// Due actions: by time, then in the order of their insertion.
     queue: BinaryHeap<Reverse<(u64, u64, Due)>>,
     actors: Vec<Actor>,
     net: Net,
@@ -48,7 +48,7 @@ pub struct World {
     traffic: (u64, u64),
 }
 
-/// How a world is run, besides what happens in it.
+/// Settings of a run, besides its scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// True if to keep every entry of the trace.
@@ -69,7 +69,7 @@ impl World {
         Self::with(scenario, seed, Options::default())
     }
 
-    /// The same, run as `options` say.
+    /// The same, with `options`.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl World {
         };
         let there: Vec<u32> = (0..self.scenario.ranks).filter(|rank| !spawned(rank)).collect();
         for rank in there {
-            // Whoever inherits its link has it before it starts.
+            // An inherited link exists before the rank starts.
             if !self.scenario.plan(rank).dials {
                 self.host.open(rank, false, 0);
             }
@@ -198,7 +198,7 @@ impl World {
         again.expect("a world that was made can be made again")
     }
 
-    /// Makes a world and runs it for `steps` steps, with what somebody did to it on the way.
+    /// Makes a world and runs it for `steps` steps, with injections.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl World {
         self.seed
     }
 
-    /// What was done to the world, and after which step.
+    /// Injections of the world, each with its step.
     pub fn injections(&self) -> &[Injected] {
         &self.injections
     }
@@ -284,7 +284,7 @@ impl World {
         &self.host
     }
 
-    /// What the checkers know.
+    /// State of the checkers.
     pub const fn checks(&self) -> &Checks {
         &self.checks
     }
@@ -294,7 +294,7 @@ impl World {
         &self.clients
     }
 
-    /// Number of messages were said, by ranks and by the server, and how many bytes they had.
+    /// Number of messages of ranks and of the server, and their bytes.
     pub const fn traffic(&self) -> (u64, u64) {
         self.traffic
     }

@@ -1,10 +1,10 @@
-//! Lines that say something, and their words from the left.
+//! Lines with contents, and their words from the left.
 
 use crate::dice::{Percent, Span};
 use crate::scenario::ScenarioError;
 use crate::scenario::words::{Phrase, Word, split};
 
-/// The lines that say something, one after the other.
+/// The lines with contents, one after the other.
 pub(super) struct Lines<'a> {
     pub(super) lines: std::str::Lines<'a>,
     pub(super) number: usize,

@@ -39,11 +39,11 @@ pub(super) fn read(text: &str) -> Result<Scenario, ScenarioError> {
     Ok(scenario)
 }
 
-/// Reads what goes wrong for one rank: `kill 2`.
+/// Reads a fault of one rank: `kill 2`.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// A malformed fault.
 pub(super) fn read_trouble(text: &str) -> Result<(Trouble, u32), ScenarioError> {
     let error = |what| ScenarioError { line: 1, what };
     let mut line = Line::new(text).map_err(error)?;
@@ -52,7 +52,7 @@ pub(super) fn read_trouble(text: &str) -> Result<(Trouble, u32), ScenarioError> 
     Ok((what, rank.ok_or("by hand a fault strikes one rank").map_err(|what| error(what.into()))?))
 }
 
-/// What no single line can get wrong.
+/// Checks the conditions between lines.
 fn whole(scenario: &Scenario) -> Result<(), String> {
     let size = scenario.ranks;
     if size == 0 || size > RANKS_MAX {
@@ -199,7 +199,7 @@ fn traits(traits: &mut Traits, line: &mut Line) -> Result<(), String> {
     Ok(())
 }
 
-/// What a later line says counts.
+/// The last specification counts.
 fn merge(into: &mut Traits, said: &Traits) {
     *into = Traits {
         dialect: said.dialect.or(into.dialect),
@@ -257,7 +257,7 @@ fn fault(line: &mut Line) -> Result<Fault, String> {
     Ok(Fault { chance, at, what, rank })
 }
 
-/// What goes wrong, and for whom.
+/// A fault and its rank.
 fn trouble(line: &mut Line) -> Result<(Trouble, Option<u32>), String> {
     let kind = line.word("what goes wrong")?;
     let target = line.word("the rank")?;

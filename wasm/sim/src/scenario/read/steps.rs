@@ -9,7 +9,7 @@ use pmi_core::client::pmix::Scope;
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// A malformed step.
 pub(in crate::scenario) fn read_step(text: &str) -> Result<Step, ScenarioError> {
     let error = |what| ScenarioError { line: 1, what };
     let mut line = Line::new(text).map_err(error)?;

@@ -16,8 +16,9 @@
 //! ```
 //!
 //! Wire: the launcher is started with `-pmi_args PORT default_interface default_key PID` and connects to
-//! PORT of this machine; then `singinit` in both directions, `singinit_info`, and a session in PMI-1. The connecting process is not authenticated; the port is open to this machine alone, for one
-//! connection and a limited time.
+//! PORT of this machine; then `singinit` in both directions, `singinit_info`, and a session in PMI-1. The
+//! connecting process is not authenticated; the port is open to this machine alone, for one connection and a
+//! limited time.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};

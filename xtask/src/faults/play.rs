@@ -168,6 +168,7 @@ impl Play<'_> {
         let case = self.case;
         let (fault, phase) = (case.fault, case.phase);
         if phase == Phase::Before && !fault.is_of_rank() {
+            self.await_launcher();
             thread::sleep(Duration::from_micros(case.delay_us));
             self.happen()?;
         }
@@ -184,6 +185,15 @@ impl Play<'_> {
         self.fence(Phase::Started)?;
         self.happen_in(Phase::Finalize)?;
         self.end()
+    }
+
+    /// Waits until the process has become the launcher: a shell, or what sets the terminal, was it before.
+    fn await_launcher(&self) {
+        let is_other =
+            |process: Process| ["sh", "dash", "bash", "setsid"].contains(&&*process.name);
+        while detect::process(self.run.launcher).is_some_and(is_other) {
+            thread::sleep(Duration::from_micros(200));
+        }
     }
 
     /// Waits for the ranks, as many as the phase has.

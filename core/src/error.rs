@@ -1,14 +1,14 @@
-//! Whose fault it was, and what the caller does about it.
+//! Errors by origin, each with the action that the caller takes.
 //!
-//! | type | whose fault | what the caller does |
+//! | type | origin | action of the caller |
 //! |---|---|---|
 //! | [`Malformed`] | the bytes | close the session |
-//! | [`PeerError`] | the peer, by order or content | let the session explain itself, close it, fail its rank |
-//! | [`Misuse`] | our caller | fix the call |
-//! | [`Full`] | nobody; a lent buffer is small | lend more and call again, nothing was lost |
-//! | [`Code`] | – | the number that goes on the wire or over the C interface |
+//! | [`PeerError`] | the peer, by order or content | transmit the explanation, close the session, fail its rank |
+//! | [`Misuse`] | the caller of this crate | fix the call |
+//! | [`Full`] | a lent buffer is too small | lend more and call again; nothing was lost |
+//! | [`Code`] | – | the number on the wire or in the C interface |
 //!
-//! Nothing here holds a string that was received; a log line that shows one is the owner's.
+//! No error holds a received string; an owner that logs one takes it from its own buffer.
 
 use core::fmt;
 
@@ -18,18 +18,18 @@ use core::fmt;
 pub struct Malformed {
     /// Offset of the first byte that cannot be right, from the start of the message.
     pub at: usize,
-    /// What should have been there.
+    /// The expected input.
     pub expected: &'static str,
 }
 
 impl Malformed {
-    /// Says what was expected at which byte.
+    /// Names the input that was expected at byte `at`.
     pub const fn new(at: usize, expected: &'static str) -> Self {
         Self { at, expected }
     }
 }
 
-/// What a peer did that ends its session.
+/// An action of the peer that ends its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerError {
@@ -37,14 +37,14 @@ pub enum PeerError {
     Malformed(Malformed),
     /// A message does not end within the bytes that this end is willing to hold.
     MessageTooLong {
-        /// How many bytes may be held.
+        /// Largest number of bytes that the session holds.
         limit_bytes: usize,
     },
     /// A message that is right in itself came at the wrong moment.
     OutOfOrder {
         /// The command that came.
         got: &'static str,
-        /// What the session was waiting for.
+        /// The expected message.
         expected: &'static str,
     },
     /// A caller named a rank or identity that this server does not expect.
@@ -57,7 +57,7 @@ pub enum PeerError {
         /// That rank.
         rank: u32,
     },
-    /// A caller did not prove who it is.
+    /// A caller did not prove its identity.
     Unproven,
     /// No version that both ends speak.
     Version {
@@ -68,14 +68,14 @@ pub enum PeerError {
     },
     /// It wants what this server does not offer.
     NotOffered {
-        /// What that is.
+        /// The service.
         what: &'static str,
     },
     /// The other end refused with a non-zero return code where there is no way on.
     Refused(Code),
     /// Nothing useful came within the time allowed.
     TimedOut,
-    /// The stream ended before the peer said goodbye.
+    /// The stream ended before `finalize`.
     LeftEarly,
 }
 
@@ -90,23 +90,23 @@ pub enum Misuse {
         /// The state that was needed.
         needed: &'static str,
     },
-    /// This cannot be said in the dialect of the session (a blank in a PMI-1 value, say).
+    /// The dialect of the session cannot express the text (a blank in a PMI-1 value, for example).
     NotSayable {
-        /// Which field cannot be said, and why.
+        /// The field, and the reason.
         what: &'static str,
     },
     /// A name, key or value is longer than the limit, or empty where it may not be.
     Length {
-        /// Which field.
+        /// The field.
         what: &'static str,
-        /// How long it is.
+        /// Its length.
         len_bytes: usize,
-        /// How long it may be.
+        /// The limit.
         limit_bytes: usize,
     },
     /// No such job, rank or session.
     NoSuch {
-        /// Which of them.
+        /// The resource.
         what: &'static str,
     },
     /// The storage that was lent has no room for one more.
@@ -119,7 +119,7 @@ pub enum Misuse {
 /// A lent buffer is too small; nothing was written and nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// How many bytes would have been enough.
+    /// Number of bytes that would have been sufficient.
     pub needed: usize,
 }
 

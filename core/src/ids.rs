@@ -1,4 +1,4 @@
-//! Names and numbers that are right once built, so that nobody checks them twice.
+//! Names and numbers that are valid by construction, so that no later check is needed.
 
 use heapless::Vec;
 
@@ -9,21 +9,20 @@ use crate::limits::{EXCERPT_BYTES, KEY_BYTES, KVSNAME_BYTES, TAG_BYTES, VALUE_BY
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(pub u32);
 
-/// The number of a job at its server: its place in [`Storage::Jobs`](crate::server::Storage::Jobs).
+/// Number of a job at its server: its place in [`Storage::Jobs`](crate::server::Storage::Jobs).
 ///
-/// Unique among the jobs that are there. The number of a job that was removed may be given to a later one,
-/// so an owner drops what it has kept under the number with the job; the name of a job's space is what
-/// tells two of them apart.
+/// Unique among the present jobs. A later job may get the number of a removed one, so an owner drops its
+/// state of a job together with the job; the name of the job's space distinguishes the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u32);
 
-/// Which session of a server. Used again after the session was closed.
+/// Number of a session at its server. Reused after the session was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
 /// A key: 1 to [`KEY_BYTES`] bytes, no NUL and no line feed.
 ///
-/// What else a dialect cannot say (a blank in PMI-1) is refused by its writer.
+/// The writer of a dialect rejects further bytes that it cannot express (a blank in PMI-1).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(Vec<u8, KEY_BYTES>);
 
@@ -31,35 +30,39 @@ pub struct Key(Vec<u8, KEY_BYTES>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value(Vec<u8, VALUE_BYTES>);
 
-/// The name of a job's key-value space, in PMI-2 also the job's id: 1 to [`KVSNAME_BYTES`] bytes
-/// without blanks, `;` or control characters, so that every dialect can say it.
+/// Name of a job's key-value space, in PMI-2 also the job's id: 1 to [`KVSNAME_BYTES`] bytes
+/// without blanks, `;` or control characters, so that every dialect can express it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvsName(Vec<u8, KVSNAME_BYTES>);
 
-/// What a peer calls one of its exchanges; given back byte for byte.
+/// Tag of an exchange, chosen by the peer; returned byte for byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tag(Vec<u8, TAG_BYTES>);
 
-/// The start of somebody's text, kept to be shown to a person.
+/// Start of a text of a peer, kept for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excerpt(Vec<u8, EXCERPT_BYTES>);
 
-/// A word that we do not know, kept to be named in the answer.
+/// An unknown word, kept to be named in the reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word(Vec<u8, WORD_BYTES>);
 
 impl Key {
-    /// Takes `bytes` as a key.
+    /// Checks and copies a key.
     ///
-    /// Errors: [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for NUL and LF.
+    /// # Errors
+    ///
+    /// [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for NUL and LF.
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
         Self::check(bytes)?;
         Ok(Self(front(bytes.iter().copied())))
     }
 
-    /// Says whether `bytes` would be a key.
+    /// Checks a key without copying it.
     ///
-    /// Errors: as for [`Key::new`].
+    /// # Errors
+    ///
+    /// As for [`Key::new`].
     pub fn check(bytes: &[u8]) -> Result<(), Misuse> {
         if bytes.is_empty() || bytes.len() > KEY_BYTES {
             return Err(length("key", bytes.len(), KEY_BYTES));
@@ -77,9 +80,11 @@ impl Key {
 }
 
 impl Value {
-    /// Takes `bytes` as a value.
+    /// Checks and copies a value.
     ///
-    /// Errors: [`Misuse::Length`] if too long.
+    /// # Errors
+    ///
+    /// [`Misuse::Length`] if too long.
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
         Ok(Self(copy("value", bytes)?))
     }
@@ -91,9 +96,11 @@ impl Value {
 }
 
 impl KvsName {
-    /// Takes `bytes` as the name of a space.
+    /// Checks and copies the name of a space.
     ///
-    /// Errors: [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for a blank, `;` or
+    /// # Errors
+    ///
+    /// [`Misuse::Length`] if empty or too long, [`Misuse::NotSayable`] for a blank, `;` or
     /// a control character.
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
         let mut name = Self::NONE;
@@ -101,12 +108,14 @@ impl KvsName {
         Ok(name)
     }
 
-    /// Stands where a name will be; it is none, and nobody but its holder sees it.
+    /// Placeholder until the name is known; only its holder sees it.
     pub(crate) const NONE: Self = Self(Vec::new());
 
-    /// Takes `bytes` as the name, in place.
+    /// Sets the name in place.
     ///
-    /// Errors: as for [`KvsName::new`], and nothing has changed.
+    /// # Errors
+    ///
+    /// As for [`KvsName::new`]; nothing has changed then.
     pub(crate) fn become_name(&mut self, bytes: &[u8]) -> Result<(), Misuse> {
         if bytes.is_empty() || bytes.len() > KVSNAME_BYTES {
             return Err(length("kvsname", bytes.len(), KVSNAME_BYTES));
@@ -131,9 +140,11 @@ impl Tag {
     /// No name at all.
     pub const EMPTY: Self = Self(Vec::new());
 
-    /// Takes `bytes` as a tag.
+    /// Checks and copies a tag.
     ///
-    /// Errors: [`Misuse::Length`] if too long.
+    /// # Errors
+    ///
+    /// [`Misuse::Length`] if too long.
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
         Ok(Self(copy("tag", bytes)?))
     }

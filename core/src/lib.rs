@@ -1,32 +1,32 @@
 #![no_std]
 #![forbid(unsafe_code)]
-//! The PMI protocols as machines without I/O: a key-value space, a fence, and both roles.
+//! The PMI protocols as machines without I/O: key-value space, fence, client and server.
 //!
-//! A parallel program starts by asking its process manager: who am I, how many are we, here is my
-//! address, tell me the others'. That conversation is PMI. This crate holds it whole, for client
-//! and server, and deliberately does not know how bytes travel: no socket, no clock, no file, no
-//! environment, no random number, no allocator, no thread.
+//! A parallel program asks its process manager for its rank, the number of ranks and the addresses of the
+//! others. This crate implements that protocol for client and server, and deliberately does not know how
+//! bytes
+//! travel: no socket, no clock, no file, no environment, no random number, no allocator, no thread.
 //!
 //! ```text
-//!   server   sessions, jobs, name service         client   one conversation, exchanges in flight
+//!   server   sessions, jobs, name service         client   one session, requests in flight
 //!      │                                             │
 //!      ├──────────── store   keys, values, fences    │
-//!      └──────────── wire    bytes ⇄ meaning ────────┘
-//!                      └──── command   meaning
-//!                              ├──── parts   what this build has of it
+//!      └──────────── wire    bytes ⇄ messages ───────┘
+//!                      └──── command   messages
+//!                              ├──── parts   protocol parts of this build
 //!                              └──── ids, limits, time, error, storage, machine
 //! ```
 //!
-//! A module uses only what is drawn below it.
+//! A module uses only the modules below it.
 //!
 //! # Run loop
 //!
 //! Both roles are [`Machine`](machine::Machine)s, and every driver is this loop:
 //!
-//! 1. Transmit: call `poll_transmit` until it says `None`; write what it gave.
-//! 2. Read what is there without waiting and hand it to `handle_input`; keep what it does not take.
-//!    With nothing to read, hand in an empty slice once: what was held back may go on now.
-//! 3. If that let something out, start again at 1.
+//! 1. Transmit: call `poll_transmit` until it returns `None`; write each message.
+//! 2. Read without waiting and pass the bytes to `handle_input`; keep those that it does not consume.
+//!    With nothing to read, pass an empty slice once: deferred input may continue now.
+//! 3. If there is something to transmit, start again at 1.
 //! 4. Act on `poll_event`.
 //! 5. If `is_finished`, close the link.
 //! 6. Wait for the link, for another session of the same server
@@ -34,9 +34,10 @@
 //!
 //! # Sizes
 //!
-//! Whoever owns a machine lends its memory: the traits in [`storage`] are met by arrays on a board
-//! and by vectors on a host. All sizes are derived in [`limits`]. What a board never says it leaves
-//! out of its image, by the features that [`parts`] lists.
+//! The owner of a machine lends its memory: arrays on a board and vectors on a host implement the traits in
+//! [`storage`]. All sizes are derived in [`limits`]. The features that [`parts`] lists leave unused parts
+//! of
+//! the protocols out of an image.
 
 pub mod auth;
 pub mod client;

@@ -1,8 +1,8 @@
-//! Every size there is, and how each follows from the few that the interfaces fix.
+//! All sizes, and their derivation from the few that the interfaces fix.
 //!
 //! Two ways of counting are in use. The C headers count the terminating NUL: a `char key[64]`
-//! holds 63 bytes. The wire has no terminator, and some peers send 64. So we *advertise* the C
-//! numbers, *send* what fits a C buffer, and *accept* one byte more.
+//! holds 63 bytes. The wire has no terminator, and some peers send 64. So this crate *advertises* the C
+//! numbers, *sends* what fits a C buffer, and *accepts* one byte more.
 
 /// Longest key, counting the C terminator. Spec: `pmi2.h`, `PMI2_MAX_KEYLEN`.
 pub const PMI2_MAX_KEYLEN: usize = 64;
@@ -18,27 +18,27 @@ pub const PMI1_MAX_KEYLEN: usize = PMI2_MAX_KEYLEN;
 /// Longest PMI-1 value, counting the C terminator.
 pub const PMI1_MAX_VALLEN: usize = PMI2_MAX_VALLEN;
 
-/// Bytes of a key that we hold: one more than a C client sends, without a terminator.
+/// Largest key in bytes: one more than a C client sends, without a terminator.
 pub const KEY_BYTES: usize = PMI2_MAX_KEYLEN;
-/// Bytes of a value that we hold, without a terminator.
+/// Largest value in bytes, without a terminator.
 pub const VALUE_BYTES: usize = PMI2_MAX_VALLEN;
-/// Bytes of a job's name that we hold, without a terminator.
+/// Largest name of a job in bytes, without a terminator.
 pub const KVSNAME_BYTES: usize = PMI1_MAX_KVSNAME;
 
 /// Longest tag of an exchange: PMI-2's `thrid` is a printed pointer, 18 bytes on 64-bit machines.
 pub const TAG_BYTES: usize = 24;
-/// How much of a word that we do not know is kept, to name it in the answer.
+/// Bytes kept of an unknown word, to name it in the reply.
 pub const WORD_BYTES: usize = 32;
-/// How much of somebody's free text is kept, to show it to a person.
+/// Bytes kept of a free text of a peer, for display.
 pub const EXCERPT_BYTES: usize = 120;
 
-/// How many other jobs a job can be connected to directly.
+/// Largest number of jobs that a job is directly connected to.
 pub const JOB_LINKS: usize = 8;
 
-/// How many stretches of processes with the same code an answer to a spawn tells apart.
+/// Largest number of runs of processes with equal codes in the reply to a spawn.
 pub const SPAWN_RUNS: usize = 8;
-/// For how many processes an answer to a spawn says one code each: MPICH up to 4.0 reads no line
-/// of more than 1023 bytes. Beyond that the code of the answer has to do.
+/// Largest number of processes for which a spawn reply lists one code each: MPICH up to 4.0 reads no line
+/// of more than 1023 bytes. Beyond that the reply has its own code alone.
 pub const SPAWN_CODES: u32 = 128;
 
 /// Room for command words, field names, blanks and small numbers around the long fields.
@@ -53,7 +53,7 @@ pub const PMI2_LENGTH_DIGITS: usize = 6;
 pub const PMI2_FRAME: usize =
     PMI2_LENGTH_DIGITS + 2 * (KVSNAME_BYTES + KEY_BYTES + VALUE_BYTES) + FRAME_OVERHEAD;
 
-/// A buffer of this size holds any message of a client but a spawn, in any dialect, and but a ring
+/// A buffer of this size holds any message of a client in any dialect, except a spawn and a ring
 /// whose two values are both at their longest and full of `;`.
 pub const MESSAGE_BYTES: usize = if PMI1_LINE > PMI2_FRAME { PMI1_LINE } else { PMI2_FRAME };
 

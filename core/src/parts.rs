@@ -35,5 +35,5 @@ pub const SPAWN: bool = cfg!(feature = "spawn");
 /// Fences of some ranks.
 pub const GROUPS: bool = cfg!(feature = "groups");
 
-/// Ranks that dial in.
+/// Ranks that connect from elsewhere and identify themselves.
 pub const LISTEN: bool = cfg!(feature = "listen");

@@ -1,7 +1,7 @@
-//! What the owner lends: bytes that grow to a bound, and numbered places.
+//! Memory that the owner lends: bytes that grow to a bound, and numbered slots.
 //!
-//! The machines are written once over these two traits. A board lends arrays, a host lends
-//! vectors; neither shows in the protocol code.
+//! The machines are generic over these two traits. A board lends arrays, a host lends
+//! vectors; the protocol code is the same.
 
 use crate::error::Full;
 
@@ -10,12 +10,14 @@ pub trait Buffer {
     /// All bytes held.
     fn as_slice(&self) -> &[u8];
 
-    /// How many more bytes fit.
+    /// Number of bytes that still fit.
     fn room(&self) -> usize;
 
-    /// Adds all of `bytes`.
+    /// Appends all of `bytes`.
     ///
-    /// Errors: [`Full`] if they do not fit; nothing was added then.
+    /// # Errors
+    ///
+    /// [`Full`] if they do not fit; nothing was appended then.
     fn extend(&mut self, bytes: &[u8]) -> Result<(), Full>;
 
     /// Forgets the first `len` bytes, or all if there are fewer.
@@ -32,7 +34,7 @@ pub trait Slots<T> {
     /// One more than the highest number in use; numbers below it may be free.
     fn end(&self) -> usize;
 
-    /// How many things there may be at once.
+    /// Number of elements that fit.
     fn capacity(&self) -> usize;
 
     /// The thing at `index`.

@@ -4,7 +4,7 @@
 ///
 /// Machines compare instants and add durations to them; they never ask for one.
 /// Units: microseconds. A `u64` of them lasts 584 000 years.
-// Boards have 32 bits: aligned to them, "no instant" is told by one word and not by two.
+// Boards have 32 bits: aligned to them, one word instead of two distinguishes "no instant".
 #[repr(Rust, packed(4))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
@@ -27,7 +27,7 @@ impl Instant {
         self.0
     }
 
-    /// How long ago `earlier` was; zero if it lies in the future.
+    /// Time since `earlier`; zero if it lies in the future.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }

@@ -1,9 +1,9 @@
-//! What is said, without the bytes: one meaning for three generations of the protocol.
+//! Messages without their bytes: one meaning for three generations of the protocol.
 //!
-//! A codec in [`wire`](crate::wire) turns bytes into a [`Request`] or a [`Reply`] and back. The
-//! server's job and the client's caller know only these. Where two generations ask for the same
-//! thing in different words, there is one variant here; where they ask for a little more or less,
-//! the variant carries a field for it.
+//! A codec in [`wire`](crate::wire) converts bytes into a [`Request`] or a [`Reply`] and back; server and
+//! client know only these. A request that several generations express in different words is one variant
+//! here;
+//! where they differ a little, the variant carries a field for the difference.
 
 mod reason;
 mod spawn;
@@ -32,11 +32,11 @@ impl Version {
     pub const V1_2: Self = Self { major: 1, minor: 2 };
     /// PMI-2.0: frames with a length.
     pub const V2_0: Self = Self { major: 2, minor: 0 };
-    /// Our own frames, with a number that no PMI will have. Spec: `docs/binary.md`.
+    /// The binary dialect of this crate, with a number that no PMI will have. Spec: `docs/binary.md`.
     pub const BINARY: Self = Self { major: 0xf, minor: 1 };
 }
 
-/// What a request is about: its name in every dialect's table of words.
+/// Kind of a request: its name in the command table of every dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the variant of `Request` of the same name")]
 pub enum Verb {
@@ -72,7 +72,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether asking this changes nothing that others could notice.
+    /// True if the request changes no state that another peer can observe.
     pub const fn is_read_only(self) -> bool {
         matches!(
             self,
@@ -91,18 +91,18 @@ impl Verb {
     }
 }
 
-/// Where a key lives.
+/// Place of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     /// The key-value space of the job with this name; the caller's own if none is given.
     Job(Option<Text<'a>>),
     /// The attributes that the ranks of one node share. PMI-2 `info-*nodeattr`.
     Node,
-    /// What the process manager says about the job. PMI-2 `info-getjobattr`.
+    /// Attributes that the process manager sets for the job. PMI-2 `info-getjobattr`.
     Attributes,
 }
 
-/// Who takes part in a fence.
+/// Participants of a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceGroup<'a> {
     /// Every rank of the job.
@@ -113,7 +113,7 @@ pub enum FenceGroup<'a> {
     Ranks(&'a [u8]),
 }
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Request<'a> {
@@ -122,7 +122,7 @@ pub enum Request<'a> {
         /// The version the client wants to speak.
         version: Version,
     },
-    /// Says who dialled in. `cmd=initack`, over TCP only.
+    /// Identifies a caller. `cmd=initack`, over TCP only.
     InitAck {
         /// The identity the launcher gave it, in practice its rank.
         id: u64,
@@ -133,9 +133,9 @@ pub enum Request<'a> {
         rank: Option<u32>,
         /// The job the client believes it is in.
         job: Option<Text<'a>>,
-        /// Whether several threads will share the connection.
+        /// True if several threads will share the connection.
         threaded: bool,
-        /// How the client offers to prove that it knows the secret.
+        /// Method by which the client offers to prove the secret.
         method: Option<Text<'a>>,
     },
     /// Proves it. `cmd=auth-response-complete`, the answer to [`Answer::Challenge`].
@@ -153,34 +153,34 @@ pub enum Request<'a> {
     KvsName,
     /// Stores a value.
     Put {
-        /// Where.
+        /// Place of the key.
         place: Place<'a>,
         /// Under which key.
         key: Text<'a>,
-        /// Which value.
+        /// The value.
         value: Text<'a>,
     },
     /// Reads a value.
     Get {
-        /// Where.
+        /// Place of the key.
         place: Place<'a>,
-        /// Which key.
+        /// The key.
         key: Text<'a>,
-        /// Whether to wait until somebody has put it.
+        /// True to wait until a rank has put the key.
         wait: bool,
     },
-    /// Waits for everybody named, and makes what they put visible.
+    /// Waits for all participants, and makes their puts visible.
     Fence {
-        /// Who takes part.
+        /// Participants.
         group: FenceGroup<'a>,
-        /// Tells several fences of one client apart; given back with the answer.
+        /// Distinguishes several fences of one client; returned with the reply.
         tag: Option<u32>,
     },
     /// Makes a port known under the name of a service.
     Publish {
         /// The service.
         service: Text<'a>,
-        /// Where it is.
+        /// Address of the service.
         port: Text<'a>,
     },
     /// Takes a published name back.
@@ -214,7 +214,7 @@ pub enum Request<'a> {
     PutAll {
         /// That job's id.
         job: Text<'a>,
-        /// How many pairs follow.
+        /// Number of pairs that follow.
         pairs: u32,
     },
     /// One of the pairs announced. `kvs-putall-pair`
@@ -224,7 +224,7 @@ pub enum Request<'a> {
         /// The value.
         value: Text<'a>,
     },
-    /// Waits for everybody and gets the values of both neighbours. Slurm's `ring`.
+    /// Waits for all ranks and returns the values of both neighbours. Slurm's `ring`.
     Ring {
         /// For the rank before.
         left: Text<'a>,
@@ -244,49 +244,49 @@ pub enum Request<'a> {
     Abort {
         /// The exit code the job shall have.
         code: Option<i32>,
-        /// Whether everybody is meant, or only the caller.
+        /// True to abort the whole job, false for the caller alone.
         world: bool,
         /// For a person.
         message: Text<'a>,
     },
-    /// Says goodbye.
+    /// Ends the session.
     Finalize,
     /// A message that reads well but lacks a field, or has one that cannot be meant.
     Lacking {
-        /// What it would have asked.
+        /// Kind of the request.
         verb: Verb,
         /// The field.
         field: &'static str,
     },
-    /// A message that reads well, with a command that we do not know.
+    /// A well-formed message with an unknown command.
     Unknown {
         /// The command.
         word: &'a [u8],
     },
 }
 
-/// What a server answers.
+/// A reply of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// Which question it answers.
+    /// Kind of the request that it answers.
     pub to: Verb,
-    /// What the client called the exchange; empty if it gave no name.
+    /// Tag of the exchange; empty if the client gave none.
     pub tag: &'a [u8],
-    /// Whether it worked.
+    /// Result code.
     pub code: Code,
     /// The answer proper.
     pub answer: Answer<'a>,
 }
 
-/// The answer proper, by what it says and not by who asked.
+/// Content of a reply, by its meaning and independent of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer<'a> {
-    /// The return code says all.
+    /// The result code alone.
     Nothing,
     /// The version that will be spoken.
     Version(Version),
-    /// Who the client is.
+    /// Identity of the client.
     Identity(Identity<'a>),
     /// The nonce to prove knowledge of the secret with, before the question is answered.
     Challenge(Text<'a>),
@@ -305,7 +305,7 @@ pub enum Answer<'a> {
         /// The tag of the request.
         tag: Option<u32>,
     },
-    /// How many pairs of a whole space follow.
+    /// Number of pairs of a whole space that follow.
     Count(u32),
     /// One of them.
     Pair(Pair<'a>),
@@ -313,21 +313,21 @@ pub enum Answer<'a> {
     Ring {
         /// The rank.
         count: u32,
-        /// What the rank before gave to its right.
+        /// Right value of the previous rank.
         left: Text<'a>,
-        /// What the rank behind gave to its left.
+        /// Left value of the next rank.
         right: Text<'a>,
     },
-    /// What the server says unasked, on a connection of its own.
+    /// Unsolicited message of the server, on a connection of its own.
     Notice(Notice),
-    /// What became of a spawn, as the server knows it.
+    /// Result of a spawn, as the server writes it.
     Made {
         /// The new job's id; none if nothing was started.
         job: Option<Text<'a>>,
         /// The codes of all processes, in their order; none means that of the answer for all.
         codes: &'a [CodeRun],
     },
-    /// What became of a spawn, as the client read it.
+    /// Result of a spawn, as the client reads it.
     Spawned {
         /// The new job's id.
         job: Option<Text<'a>>,
@@ -343,13 +343,13 @@ pub enum Answer<'a> {
 /// Processes of a spawn that stand next to each other and have the same code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeRun {
-    /// How many they are.
+    /// Number of processes.
     pub count: u32,
-    /// Whether they were started, or why not.
+    /// Result code of their start.
     pub code: Code,
 }
 
-/// What a server says unasked, out of band.
+/// Unsolicited message of a server, out of band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Write a checkpoint.
@@ -358,14 +358,14 @@ pub enum Notice {
     Abort(i32),
 }
 
-/// Who a client is: the answer to `initack` and `fullinit`.
+/// Identity of a client: the reply to `initack` and `fullinit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity<'a> {
     /// Its rank.
     pub rank: u32,
-    /// How many there are in its job.
+    /// Number of ranks in the job.
     pub size: u32,
-    /// Which program of the launch it is; -1 stands for "unknown".
+    /// Index of the program in its launch; -1 stands for "unknown".
     pub appnum: i32,
     /// The job that spawned it.
     pub spawner: Option<Text<'a>>,
@@ -383,7 +383,7 @@ pub struct Maxes {
 }
 
 impl Request<'_> {
-    /// What the request is about.
+    /// Kind of the request.
     #[inline(never)]
     pub const fn verb(&self) -> Verb {
         match self {

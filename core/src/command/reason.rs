@@ -12,30 +12,30 @@ use crate::error::Code;
 pub enum Reason<'a> {
     /// A field is longer than the limit, or empty.
     Length {
-        /// Which field.
+        /// The field.
         what: LimitedField,
         /// The key it belongs to, as far as it is known.
         key: &'a [u8],
-        /// How long it is.
+        /// Its length.
         len_bytes: usize,
-        /// How long it may be.
+        /// The limit.
         limit_bytes: usize,
-        /// Whose request it was.
+        /// Rank of the client.
         rank: u32,
     },
     /// A field is missing or cannot be meant.
     Lacking {
-        /// Which field.
+        /// The field.
         field: &'static str,
     },
-    /// We do not know this command.
+    /// The command is unknown.
     NotSupported {
         /// The command.
         word: &'a [u8],
     },
     /// The host has nothing behind this request.
     NotOffered {
-        /// What was asked for.
+        /// Kind of the missing thing.
         what: &'static str,
     },
     /// The storage is used up.
@@ -55,10 +55,10 @@ pub enum Reason<'a> {
     },
     /// The message came at the wrong moment.
     OutOfOrder {
-        /// What was expected.
+        /// The expected request.
         expected: &'static str,
     },
-    /// The caller has not proved who it is.
+    /// The caller has not proved its identity.
     Unproven,
     /// Without its line feeds the value would be another one, and a line has none.
     LineFeed,
@@ -66,14 +66,14 @@ pub enum Reason<'a> {
     Version {
         /// The newest version that the server speaks.
         newest: (u16, u16),
-        /// Whose request it was.
+        /// Rank of the client.
         rank: Option<u32>,
     },
     /// The bytes are not a message.
     Malformed {
         /// Offset of the first bad byte.
         at: usize,
-        /// What should have been there.
+        /// The expected input.
         expected: &'static str,
     },
     /// The fence cannot complete, because this rank is gone.
@@ -83,7 +83,7 @@ pub enum Reason<'a> {
     },
 }
 
-/// A field whose length is limited.
+/// A field of limited length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is called as it is")]
 pub enum LimitedField {
@@ -93,12 +93,12 @@ pub enum LimitedField {
     Port,
 }
 
-/// What a reason says, before it is written.
+/// Text of a reason in pieces, before it is written.
 pub(crate) struct ReasonText<'a> {
     /// Its words, with `%` where [`what`](Self::what) belongs, `&` where the peer's own word does, and
     /// `#` where the next number does.
     pub(crate) form: &'static str,
-    /// Words of ours.
+    /// Fixed text.
     pub(crate) what: &'static str,
     /// Bytes of the peer's own message.
     pub(crate) quoted: &'a [u8],
@@ -106,7 +106,7 @@ pub(crate) struct ReasonText<'a> {
 }
 
 impl LimitedField {
-    /// What it is called.
+    /// Name of the field in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Key => "key",
@@ -132,7 +132,7 @@ impl<'a> Reason<'a> {
         }
     }
 
-    /// What it says.
+    /// The text.
     pub(crate) const fn sentence(&self) -> ReasonText<'a> {
         let form = match self {
             Self::Length { .. } => "% & # bytes over limit # at rank #",

@@ -15,7 +15,7 @@ pub enum Spawn<'a> {
     Given {
         /// The programs, in the order of their ranks.
         programs: &'a [Program<'a>],
-        /// What the new job finds in its space before any fence.
+        /// Pairs in the space of the new job before any fence.
         preputs: &'a [Pair<'a>],
     },
 }
@@ -23,9 +23,9 @@ pub enum Spawn<'a> {
 /// One program of a spawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
-    /// What to execute.
+    /// The executable.
     pub executable: Text<'a>,
-    /// How many processes of it.
+    /// Number of processes.
     pub processes: u32,
     /// Its arguments, without the program's own name.
     pub arguments: Argument<'a>,
@@ -67,7 +67,7 @@ pub struct SpawnText<'a> {
     words: &'static SpawnWords,
 }
 
-/// How one dialect spells a spawn. The fields are the same; their names and ends differ.
+/// Field names of a spawn in one dialect. The fields are the same in all; names and terminators differ.
 pub struct SpawnWords {
     /// Cuts the first field off.
     pub cut: for<'a> fn(&'a [u8]) -> Option<Field<'a>>,
@@ -75,7 +75,7 @@ pub struct SpawnWords {
     pub begins: &'static [u8],
     /// The executable.
     pub executable: &'static [u8],
-    /// How many processes.
+    /// Number of processes.
     pub processes: &'static [u8],
     /// An argument, before its number.
     pub argument: &'static [u8],
@@ -91,9 +91,9 @@ pub type Field<'a> = (&'a [u8], Text<'a>, &'a [u8]);
 /// The programs of a spawn, in order.
 #[derive(Clone, Debug)]
 pub enum Programs<'a> {
-    /// What is left of the bytes.
+    /// Rest of the bytes.
     Wire(SpawnText<'a>),
-    /// What is left of the slice.
+    /// Rest of the slice.
     Given(core::slice::Iter<'a, Program<'a>>),
 }
 
@@ -106,7 +106,7 @@ impl<'a> Spawn<'a> {
         }
     }
 
-    /// What the new job finds in its space before any fence.
+    /// Pairs in the space of the new job before any fence.
     ///
     /// Some clients repeat the set with every program and some give it once, so the first program
     /// that has one counts.
@@ -148,9 +148,11 @@ impl<'a> InfoList<'a> {
 }
 
 impl<'a> SpawnText<'a> {
-    /// Takes the bytes of a whole spawn.
+    /// Parses the bytes of a whole spawn.
     ///
-    /// Errors: the name of the field that a program lacks or that is no number.
+    /// # Errors
+    ///
+    /// The name of the field that a program lacks or that is no number.
     pub fn new(bytes: &'a [u8], words: &'static SpawnWords) -> Result<Self, &'static str> {
         let text = Self { bytes, words };
         let mut rest = text;
@@ -250,7 +252,7 @@ impl<'a> Iterator for Programs<'a> {
     }
 }
 
-/// Two spawns are equal when they ask for the same, whatever the bytes.
+/// Two spawns are equal when they request the same; the spelling does not count.
 impl PartialEq for Spawn<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.programs().eq(other.programs()) && self.preputs().eq(other.preputs())

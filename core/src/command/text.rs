@@ -28,7 +28,7 @@ impl<'a> Text<'a> {
         Self { raw, doubled: parts::PMI2 && raw.contains(&b';') }
     }
 
-    /// Whether there is something to read through; nothing is in a build without PMI-2.
+    /// True if the text needs decoding; never in a build without PMI-2.
     const fn is_doubled(self) -> bool {
         parts::PMI2 && self.doubled
     }
@@ -43,13 +43,13 @@ impl<'a> Text<'a> {
         })
     }
 
-    /// Whether `byte`, which is no `;`, is among them.
+    /// True if the text contains `byte`, which is no `;`.
     #[allow(clippy::manual_contains, reason = "a search by words is too long for a board")]
     pub(crate) fn has(self, byte: u8) -> bool {
         self.raw.iter().any(|b| *b == byte)
     }
 
-    /// How many bytes are meant.
+    /// Length of the decoded text in bytes.
     pub fn len(self) -> usize {
         if self.is_doubled() { self.bytes().count() } else { self.raw.len() }
     }
@@ -91,9 +91,11 @@ impl<'a> Text<'a> {
         Some(if minus { -value } else { value })
     }
 
-    /// Lends the bytes that are meant, using `scratch` only if they do not stand on the wire so.
+    /// Returns the decoded bytes, using `scratch` only if they differ from those on the wire.
     ///
-    /// Errors: [`Full`] if `scratch` is needed and too small.
+    /// # Errors
+    ///
+    /// [`Full`] if `scratch` is needed and too small.
     pub fn resolve<'s>(self, scratch: &'s mut [u8]) -> Result<&'s [u8], Full>
     where
         'a: 's,

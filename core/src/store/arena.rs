@@ -27,7 +27,7 @@ pub struct ArenaCell {
     hash: u32,
     shelf: Keyspace,
     stamp: Visibility,
-    /// Where its record begins.
+    /// Offset of its record.
     offset: usize,
     key_len: usize,
     value_len: usize,
@@ -47,7 +47,7 @@ impl ArenaCell {
         state: CellState::Free,
         hash: 0,
         shelf: Keyspace::Space,
-        // Nobody's. All zeros, so that a table of them takes no room in an image.
+        // No writer. All zeros, so that a table of them takes no room in an image.
         stamp: Visibility { writer: Rank(0), fence: 0 },
         offset: 0,
         key_len: 0,
@@ -65,12 +65,12 @@ where
         Self { places, bytes, tail: 0, dead: 0 }
     }
 
-    /// How many bytes of keys, values and their headers are in use.
+    /// Bytes in use for keys, values and their headers.
     pub const fn used_bytes(&self) -> usize {
         self.tail - self.dead
     }
 
-    /// What a record of this key and value takes.
+    /// Size of a record with this key and value.
     pub const fn record_bytes(key_len: usize, value_len: usize) -> usize {
         HEADER + key_len + value_len
     }
@@ -271,5 +271,5 @@ fn hash(shelf: Keyspace, key: &[u8]) -> u32 {
 /// Place and length in front of a record, 32 bits each.
 const HEADER: usize = 8;
 
-/// The place of a record that nobody points to.
+/// Offset of an unreferenced record.
 const DEAD: u32 = u32::MAX;

@@ -2,10 +2,10 @@
 
 use crate::time::Instant;
 
-/// The fence of a whole job: who is inside is with the members, how many is here.
+/// The fence of a whole job: its counters. Each member knows whether it has entered.
 ///
 /// Fences are numbered from 0. A member that has entered `n` fences is inside the current one
-/// exactly if `n` is more than the number of fences that have ended.
+/// exactly if `n` is more than the number of completed fences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
     generation: u32,
@@ -15,12 +15,12 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// How many fences have ended; also the number of the current one.
+    /// Number of completed fences; also the number of the current one.
     pub const fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// How many members are inside the current one.
+    /// Number of members inside the current one.
     pub const fn inside(&self) -> u32 {
         self.inside
     }
@@ -30,7 +30,7 @@ impl Fence {
         self.since
     }
 
-    /// Whether all members here are inside, and the other nodes are waited for.
+    /// True if all local members are inside, and the other nodes are pending.
     pub const fn is_handed_up(&self) -> bool {
         self.handed_up
     }
@@ -53,7 +53,7 @@ impl Fence {
         }
     }
 
-    /// Says that the members here are complete and the rest is up to other nodes.
+    /// Marks the local members as complete and the fence as pending at other nodes.
     pub const fn hand_up(&mut self) {
         self.handed_up = true;
     }
@@ -63,7 +63,7 @@ impl Fence {
         *self = Self { generation: self.generation.wrapping_add(1), ..Self::default() };
     }
 
-    /// Whether the fence with number `generation` has ended.
+    /// True if the fence with number `generation` has completed.
     pub const fn has_ended(&self, generation: u32) -> bool {
         // Numbers wrap after four thousand million fences; the difference does not.
         self.generation.wrapping_sub(generation) as i32 > 0

@@ -1,4 +1,4 @@
-//! What a key-value space must be able to do, whatever it is made of.
+//! Operations of a key-value space, independent of its memory.
 
 use crate::ids::Rank;
 
@@ -10,9 +10,11 @@ use crate::ids::Rank;
 /// Shape: keys and values are copied in. An [`EntryId`] stays good until its entry is removed,
 /// also when the value changes; so a reply can be owed as a number and rendered later.
 pub trait Kvs {
-    /// Stores `value` under `key`, and tells where, and who had stored there before.
+    /// Stores `value` under `key`, and returns its entry and the previous writer.
     ///
-    /// Errors: [`NoRoom`], and what was there before is still there.
+    /// # Errors
+    ///
+    /// [`NoRoom`]; the previous value is kept then.
     fn put(
         &mut self,
         shelf: Keyspace,
@@ -37,47 +39,47 @@ pub trait Kvs {
     fn next(&self, last: Option<EntryId>) -> Option<EntryId>;
 }
 
-/// What kind of thing a key names; the same key may stand on several shelves.
+/// Kind of a key; the same key may exist in several keyspaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Keyspace {
     /// The job's key-value space.
     Space,
-    /// What the process manager says about the job.
+    /// Attributes that the process manager sets for the job.
     Attributes,
-    /// What the ranks of one node share.
+    /// Attributes that the ranks of one node share.
     Node(u32),
     /// Published names.
     Names,
-    /// What a ring passes on; two take turns, so that a fast rank does not overwrite.
+    /// Values of a ring; two alternate, so that a fast rank does not overwrite.
     Ring(bool),
-    /// Which ranks the fences of groups are of, as they were listed.
+    /// Members of group fences, as listed.
     Groups,
 }
 
-/// Who stored an entry, and from when on others see it.
+/// Writer of an entry, and the fence after which others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visibility {
-    /// Who stored it.
+    /// The writer.
     pub writer: Rank,
     /// The fence that makes it visible: number N stands for the end of the Nth fence, 0 for
     /// "always".
     pub fence: u32,
 }
 
-/// Which entry.
+/// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryId(pub u32);
 
 /// An entry, lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Where it stands.
+    /// Its keyspace.
     pub keyspace: Keyspace,
     /// Its key.
     pub key: &'a [u8],
     /// Its value.
     pub value: &'a [u8],
-    /// Who stored it and from when on it is seen.
+    /// Its writer, and the fence after which others see it.
     pub visibility: Visibility,
 }
 
@@ -86,10 +88,10 @@ pub struct Entry<'a> {
 pub struct NoRoom;
 
 impl Visibility {
-    /// The stamp of what the process manager says itself.
+    /// Visibility of entries that the process manager itself sets.
     pub const MANAGER: Self = Self { writer: Rank(u32::MAX), fence: 0 };
 
-    /// Whether `rank` sees the entry after `fences` fences have ended.
+    /// True if `rank` sees the entry after `fences` completed fences.
     pub fn is_visible(self, rank: Rank, fences: u32) -> bool {
         self.fence <= fences || self.writer == rank
     }

@@ -1,4 +1,4 @@
-//! What a job remembers: keys and values, and who has arrived where.
+//! State of a job: keys and values, and the progress of its fences.
 
 mod arena;
 mod fence;

@@ -50,7 +50,9 @@ pub struct Proof([u8; PROOF_DIGITS]);
 impl Secret {
     /// Takes `bytes` as a secret.
     ///
-    /// Errors: [`Misuse::Length`] if it is shorter than 16 bytes, which could be guessed, or longer
+    /// # Errors
+    ///
+    /// [`Misuse::Length`] if it is shorter than 16 bytes, which could be guessed, or longer
     /// than [`SECRET_BYTES`].
     pub fn new(bytes: &[u8]) -> Result<Self, Misuse> {
         let len_bytes = bytes.len();
@@ -69,7 +71,7 @@ impl Secret {
         Proof(digits)
     }
 
-    /// Whether `proof` is what [`prove`](Self::prove) gives for these bytes, digit by digit; takes as
+    /// True if `proof` is what [`prove`](Self::prove) gives for these bytes, digit by digit; takes as
     /// long for a wrong one as for a right one.
     pub fn is_proved(&self, what: &[u8], proof: &[u8; PROOF_DIGITS]) -> bool {
         self.prove(what).0.ct_eq(proof).into()
@@ -87,7 +89,7 @@ impl Challenge {
         &self.nonce
     }
 
-    /// Whether `proof` is the right answer; takes as long for a wrong one as for a right one.
+    /// True if `proof` is the right answer; takes as long for a wrong one as for a right one.
     pub fn is_met(&self, proof: &[u8]) -> bool {
         let mut given = [0; PROOF_DIGITS];
         let fits = proof.len() == PROOF_DIGITS;

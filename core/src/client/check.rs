@@ -12,7 +12,9 @@ use crate::wire::{WriteError, Writer, is_list, names_twice};
 impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GENERATIONS> {
     /// How long the message would be that asks `request`, if the server and the wire take it.
     ///
-    /// Errors: [`Misuse`] as for [`send`](Self::say), for what lies in the request itself.
+    /// # Errors
+    ///
+    /// [`Misuse`] as for [`send`](Self::say), for what lies in the request itself.
     pub fn message_bytes(&self, request: &Request<'_>) -> Result<usize, Misuse> {
         self.check(request)?;
         // The codec knows what a dialect can say.
@@ -23,7 +25,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         }
     }
 
-    /// Whether the server and the version that is spoken take `request`.
+    /// True if the server and the version that is spoken take `request`.
     pub(super) fn check(&self, request: &Request<'_>) -> Result<(), Misuse> {
         let (key, value, place) = match *request {
             Request::Put { place, key, value } => {
@@ -72,7 +74,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok(())
     }
 
-    /// Whether a fence of this group can be said.
+    /// True if a fence of this group can be said.
     fn check_group(&self, group: FenceGroup<'_>, tag: Option<u32>) -> Result<(), Misuse> {
         match group {
             FenceGroup::World if tag.is_none() => Ok(()),
@@ -87,7 +89,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         }
     }
 
-    /// Whether this client can go on in `version`.
+    /// True if this client can go on in `version`.
     fn may_ask_for(&self, version: Version) -> bool {
         match self.dialect() {
             ClientDialect::Binary => version == Version::BINARY,

@@ -31,7 +31,7 @@ impl ClientDialect {
         }
     }
 
-    /// How many of `bytes` may be put behind `held` without reaching over the end of an answer.
+    /// Number of of `bytes` may be put behind `held` without reaching over the end of an answer.
     pub(super) fn stride(self, held: &[u8], bytes: &[u8]) -> usize {
         match self {
             // An answer may have several lines, but it never ends within one.

@@ -43,7 +43,7 @@ impl InflightRequest {
 pub(super) struct Inflight<const N: usize>(Vec<InflightRequest, N>);
 
 impl<const N: usize> Inflight<N> {
-    /// Whether exchanges are named where the dialect has names: only if they could be mixed up,
+    /// True if exchanges are named where the dialect has names: only if they could be mixed up,
     /// since not every server gives the name back.
     pub(super) const HAS_NAMES: bool = N > 1;
 
@@ -51,7 +51,10 @@ impl<const N: usize> Inflight<N> {
         Self(Vec::new())
     }
 
-    /// Errors: [`Misuse::Busy`] if every place is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::Busy`] if every place is taken.
     pub(super) fn push(&mut self, waiting: InflightRequest) -> Result<(), Misuse> {
         self.0.push(waiting).map_err(|_| Misuse::Busy)
     }

@@ -81,7 +81,10 @@ impl<B: Buffer> Listener<B> {
     /// Shape: `buffer` is empty; [`LISTENER_BYTES`] are enough. `id` is the identity by which the process
     /// would dial in (`PMI_ID`). `signal` is the name of a signal that shall follow every notice, for a
     /// process that does not watch the connection itself. PMI-1 has notices in lines, PMI-2 in frames.
-    /// Errors: [`Misuse::NotSayable`] for a version or a signal that the opening cannot say,
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NotSayable`] for a version or a signal that the opening cannot say,
     /// [`Misuse::Length`] for a signal that is longer than a word.
     pub fn new(buffer: B, id: u64, signal: Option<&str>, asks: Version) -> Result<Self, Misuse> {
         if !matches!(asks, Version::V1_1 | Version::V1_2 | Version::V2_0) {

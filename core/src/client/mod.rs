@@ -106,7 +106,7 @@ pub struct Client<B, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
     dialect: ClientDialect,
     server_info: ServerInfo,
     serial: u32,
-    /// How many pairs were announced and not said yet.
+    /// Number of pairs were announced and not said yet.
     pairs_left: u32,
 }
 
@@ -189,7 +189,10 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     /// learnt. The pairs that [`Request::PutAll`] announces follow one by one as
     /// [`Request::PutPair`]; they have its ticket, and one answer comes after the last.
     /// An abort drops every other exchange, and is possible once before the end.
-    /// Errors: [`WriteError::Full`] with the room needed, [`WriteError::Misuse`]; nothing has changed
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::Full`] with the room needed, [`WriteError::Misuse`]; nothing has changed
     /// then. [`Misuse::Busy`] while another request waits to be transmitted, an answer was not
     /// polled, or every slot is taken.
     pub fn send(
@@ -214,7 +217,10 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     ///
     /// Shape: the texts of the request are copied; those of an abort are cut to what there is room
     /// for. A spawn has no bound, so it can only be [said](Self::say).
-    /// Errors: [`Misuse`] as for [`send`](Self::say), and nothing has changed. [`Misuse::Busy`] also
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse`] as for [`send`](Self::say), and nothing has changed. [`Misuse::Busy`] also
     /// while an answer has begun to come and the request has texts.
     pub fn start(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
         let kept = QueuedRequest::new(request, self.server_info.name());
@@ -233,7 +239,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok(ticket)
     }
 
-    /// Whether `request` may be asked now.
+    /// True if `request` may be asked now.
     fn admit(&mut self, request: &Request<'_>, verb: Verb, has_texts: bool) -> Result<(), Misuse> {
         self.release_buffer();
         self.lifecycle.may_start(verb, self.inflight.is_empty())?;
@@ -314,12 +320,12 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         self.server_info.identity
     }
 
-    /// Whether another job has spawned this client's, as far as the server has said so.
+    /// True if another job has spawned this client's, as far as the server has said so.
     pub const fn is_spawned(&self) -> bool {
         self.server_info.spawned
     }
 
-    /// How many questions have no answer yet.
+    /// Number of questions have no answer yet.
     pub fn outstanding(&self) -> usize {
         self.inflight.len()
     }
@@ -333,7 +339,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         }
     }
 
-    /// Whether an answer has begun to come and has not ended.
+    /// True if an answer has begun to come and has not ended.
     pub fn is_receiving(&self) -> bool {
         self.buffer_use == BufferUse::Incoming && !self.buffer.as_slice().is_empty()
     }
@@ -354,14 +360,14 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         announced.map(|waiting| waiting.ticket).ok_or(Misuse::WrongState { needed })
     }
 
-    /// Whether anything new has to wait, with texts to keep or without.
+    /// True if anything new has to wait, with texts to keep or without.
     fn is_busy(&self, has_texts: bool) -> bool {
         self.queued.is_some()
             || self.buffer_use == BufferUse::Whole
             || (has_texts && !self.buffer.as_slice().is_empty())
     }
 
-    /// Whether a new exchange has to wait for the end of another.
+    /// True if a new exchange has to wait for the end of another.
     fn is_crowded(&self, verb: Verb) -> bool {
         let slots = match self.version() {
             Some(version) if SLOTS > 1 && version > Version::V1_1 => SLOTS,

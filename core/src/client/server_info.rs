@@ -13,7 +13,7 @@ pub(super) struct ServerInfo {
     kvsname: KvsName,
     pub(super) maxes: Maxes,
     pub(super) identity: Option<Identity<'static>>,
-    /// Whether another job has spawned this one, as `fullinit` says it.
+    /// True if another job has spawned this one, as `fullinit` says it.
     pub(super) spawned: bool,
 }
 

@@ -31,7 +31,7 @@ use crate::parts;
 pub enum State {
     /// Nothing was agreed yet.
     Fresh {
-        /// Whether the server has been told who dialled in.
+        /// True if the server has been told who dialled in.
         greeted: bool,
     },
     /// Waits to hear who this client is.
@@ -139,17 +139,17 @@ impl Lifecycle {
         }
     }
 
-    /// Whether exchanges have names: the openings are alone.
+    /// True if exchanges have names: the openings are alone.
     pub(super) const fn is_open(&self) -> bool {
         self.fault.is_none() && matches!(self.stage, Stage::Open | Stage::Finalizing)
     }
 
-    /// Whether nothing that comes can matter any more.
+    /// True if nothing that comes can matter any more.
     pub(super) const fn is_over(&self) -> bool {
         self.fault.is_some() || matches!(self.stage, Stage::Aborting | Stage::Ended)
     }
 
-    /// Whether the caller may start an exchange; `alone` if no other is open.
+    /// True if the caller may start an exchange; `alone` if no other is open.
     pub(super) fn may_start(&self, verb: Verb, alone: bool) -> Result<(), Misuse> {
         let is_fine = match self.stage {
             _ if self.is_over() || self.stage == Stage::Finalizing => false,

@@ -170,7 +170,9 @@ enum ReplyBody<'a> {
 
 /// Finds the end of the first frame, whoever has sent it.
 ///
-/// Errors: [`Malformed`] if it does not begin like one.
+/// # Errors
+///
+/// [`Malformed`] if it does not begin like one.
 pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
     match *bytes {
         [] => Ok(Framed::Partial),
@@ -186,7 +188,10 @@ pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
 /// Reads one frame of a client: what it calls the exchange, and the request.
 ///
 /// Shape: a question with a number that is not known here is [`Request::Unknown`].
-/// Errors: [`Malformed`] for a body that is no question, or longer than one.
+///
+/// # Errors
+///
+/// [`Malformed`] for a body that is no question, or longer than one.
 pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
     let body = message.get(HEAD_BYTES..).unwrap_or(b"");
     let bad = Malformed::new(HEAD_BYTES, "a question");
@@ -203,7 +208,9 @@ pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
 
 /// Reads one frame of a server.
 ///
-/// Errors: [`Malformed`] for a body that is no answer, or longer than one.
+/// # Errors
+///
+/// [`Malformed`] for a body that is no answer, or longer than one.
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let body = message.get(HEAD_BYTES..).unwrap_or(b"");
     match postcard::take_from_bytes::<ReplyFrame<'_>>(body) {
@@ -219,7 +226,9 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
 
 /// Writes one frame of a client.
 ///
-/// Errors: [`WriteError::Misuse`] for what frames cannot say, [`WriteError::Full`] with the room needed;
+/// # Errors
+///
+/// [`WriteError::Misuse`] for what frames cannot say, [`WriteError::Full`] with the room needed;
 /// nothing of use is in `out` then.
 pub fn write_request(
     request: &Request<'_>,
@@ -235,7 +244,9 @@ pub fn write_request(
 
 /// Writes one frame of a server.
 ///
-/// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
+/// # Errors
+///
+/// [`Full`] with the room needed; nothing of use is in `out` then.
 pub fn write_reply(reply: &Reply<'_>, out: &mut [u8]) -> Result<usize, Full> {
     let mut room = [0; SENTENCE_BYTES];
     let what = ReplyBody::of(reply.answer, &mut room);

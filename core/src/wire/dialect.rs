@@ -52,7 +52,9 @@ impl Dialect {
 
     /// Finds the end of the first message from a client.
     ///
-    /// Errors: [`Malformed`] as soon as no continuation can be a message.
+    /// # Errors
+    ///
+    /// [`Malformed`] as soon as no continuation can be a message.
     pub fn frame_request(self, bytes: &[u8]) -> Result<Framed, Malformed> {
         match self {
             Self::Binary if parts::BINARY => binary::frame(bytes),
@@ -64,7 +66,9 @@ impl Dialect {
 
     /// Reads one message from a client.
     ///
-    /// Errors: [`Malformed`] if it does not begin with a command.
+    /// # Errors
+    ///
+    /// [`Malformed`] if it does not begin with a command.
     pub fn read_request(self, message: &[u8]) -> Result<RequestMessage<'_>, Malformed> {
         match self {
             Self::Binary if parts::BINARY => {
@@ -84,7 +88,7 @@ impl Dialect {
         }
     }
 
-    /// Whether every text of an answer can be said whole.
+    /// True if every text of an answer can be said whole.
     pub(crate) fn carries(self, answer: &Answer<'_>) -> bool {
         match self {
             Self::Frames(semicolons) if parts::PMI2 => pmi2::carries(answer, semicolons),
@@ -94,7 +98,9 @@ impl Dialect {
 
     /// Writes one answer to a client. `word` is the command of a request that we do not know.
     ///
-    /// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
+    /// # Errors
+    ///
+    /// [`Full`] with the room needed; nothing of use is in `out` then.
     pub fn write_reply(
         self,
         reply: &Reply<'_>,

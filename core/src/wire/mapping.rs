@@ -17,16 +17,19 @@ pub const PROCESS_MAPPING: &[u8] = b"PMI_process_mapping";
 pub struct MappingBlock {
     /// First node.
     pub node: u32,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// How many ranks on each.
+    /// Number of ranks on each.
     pub ranks: u32,
 }
 
 /// Writes the mapping of ranks 0, 1, 2, … to the nodes that `nodes` gives for them.
 ///
 /// Shape: every rank is covered explicitly, since one client does not repeat a short list.
-/// Errors: [`Full`] says how long it is. A mapping that is too long for a value is left out by the
+///
+/// # Errors
+///
+/// [`Full`] says how long it is. A mapping that is too long for a value is left out by the
 /// owner: a missing key makes clients exchange host names, an empty one breaks some.
 pub fn write_mapping(nodes: impl Iterator<Item = u32>, out: &mut [u8]) -> Result<usize, Full> {
     let mut writer = Writer::new(out);

@@ -48,12 +48,12 @@ impl From<Misuse> for WriteError {
     }
 }
 
-/// Whether a group is ranks with commas between.
+/// True if a group is ranks with commas between.
 pub(crate) fn is_list(name: &[u8]) -> bool {
     name.split(|b| *b == b',').all(|rank| Text::plain(rank).number().is_some())
 }
 
-/// Whether a list of ranks names one of them twice, so that not all of its places could ever be filled.
+/// True if a list of ranks names one of them twice, so that not all of its places could ever be filled.
 pub(crate) fn names_twice(list: &[u8]) -> bool {
     let ranks = || list.split(|b| *b == b',').map(|rank| Text::plain(rank).number());
     // Clients write them in ascending order; only other lists are compared pair by pair.
@@ -63,7 +63,7 @@ pub(crate) fn names_twice(list: &[u8]) -> bool {
     ranks().enumerate().any(|(at, rank)| ranks().take(at).any(|before| before == rank))
 }
 
-/// Whether the codes of a spawn are said one by one: not if there are none, or more than every
+/// True if the codes of a spawn are said one by one: not if there are none, or more than every
 /// client has room for.
 fn has_codes(runs: &[CodeRun]) -> bool {
     let count = runs.iter().fold(0u32, |sum, run| sum.saturating_add(run.count));

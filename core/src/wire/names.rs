@@ -90,7 +90,7 @@ pub fn of(verb: Verb) -> Option<&'static Words> {
     TABLE.iter().find(|words| words.verb == verb)
 }
 
-/// Whether this build knows an exchange.
+/// True if this build knows an exchange.
 pub const fn has(verb: Verb) -> bool {
     match verb {
         Verb::NodePut | Verb::NodeGet | Verb::JobGet | Verb::FullInit => parts::PMI2,

@@ -85,7 +85,7 @@ pub const EMPTY_PUT_IS_NOTHING: bool = true;
 /// Test: `vectors/pmi1-errors.pmi`.
 pub const UNREADABLE: &[u8] = b"unparseable_msg";
 
-/// How many lines answer `initack`, unless the first is a refusal.
+/// Number of lines answer `initack`, unless the first is a refusal.
 ///
 /// Seen: all servers send `cmd=initack` and three `cmd=set` lines; clients up to MPICH 4.0 read
 /// the numbers from the last three, newer ones from the first. We write both.
@@ -99,7 +99,7 @@ pub const INITACK_LINES: usize = 4;
 /// Test: `vectors/pmi2-quirks.pmi`, "the place of the length tells how a semicolon is written".
 pub const BEHIND_LENGTH: [u8; 2] = *b" \t";
 
-/// How many bytes of old memory stand behind the last field of some frames, counted in the length.
+/// Number of bytes of old memory stand behind the last field of some frames, counted in the length.
 ///
 /// Seen: MPICH 3.3 to 4.0. They may be anything; if the first of them is `;`, it looks as if the
 /// last value went on.

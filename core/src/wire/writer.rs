@@ -121,7 +121,7 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// How many bytes were written, or would have been.
+    /// Number of bytes were written, or would have been.
     pub const fn len(&self) -> usize {
         self.len
     }
@@ -139,7 +139,9 @@ impl<'a> Writer<'a> {
 
     /// Gives the length.
     ///
-    /// Errors: [`Full`] if it did not fit; the lent slice then holds nothing of use.
+    /// # Errors
+    ///
+    /// [`Full`] if it did not fit; the lent slice then holds nothing of use.
     pub fn finish(self) -> Result<usize, Full> {
         if self.len <= self.out.len() { Ok(self.len) } else { Err(Full { needed: self.len }) }
     }

@@ -94,7 +94,7 @@ impl<B: Buffer> LocalPuts<B> {
         Ok(())
     }
 
-    /// How many bytes there are.
+    /// Number of bytes there are.
     pub(super) fn len(&self) -> usize {
         self.bytes.as_slice().len()
     }
@@ -173,7 +173,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// Whether it is what it says it is.
+    /// True if it is what it says it is.
     fn check(self, format: Format) -> Result<(), Misuse> {
         let Self::Packed(of, bytes) = self else { return Ok(()) };
         match Unpacker::new(bytes, format).skip(of) {

@@ -33,7 +33,7 @@ impl<'a> JobInfo<'a> {
         }
     }
 
-    /// How many processes the job has.
+    /// Number of processes the job has.
     pub fn size(&self) -> Option<u32> {
         u32::try_from(self.find(self.own_rank, keys::JOB_SIZE)?.number()?).ok()
     }

@@ -86,7 +86,7 @@ pub enum PmixRequest<'a> {
     Fence {
         /// Who takes part; all of the own job if nobody is named.
         procs: &'a [Proc<'a>],
-        /// Whether what they have committed is spread before it ends.
+        /// True if what they have committed is spread before it ends.
         collect: bool,
         /// After how many seconds the server gives up; never if it is not said.
         timeout_s: Option<u32>,
@@ -97,7 +97,7 @@ pub enum PmixRequest<'a> {
         of: Proc<'a>,
         /// The key that is wanted; whatever there is, if none is.
         key: Option<&'a [u8]>,
-        /// Whether what is not there yet is not waited for.
+        /// True if what is not there yet is not waited for.
         immediate: bool,
         /// After how many seconds the server gives up; a server has a limit of its own otherwise.
         timeout_s: Option<u32>,
@@ -113,7 +113,7 @@ pub enum PmixRequest<'a> {
     Lookup {
         /// The key.
         key: &'a [u8],
-        /// Whether what is not there yet is waited for.
+        /// True if what is not there yet is waited for.
         wait: bool,
         /// After how many seconds the server gives up; never if it is not said.
         timeout_s: Option<u32>,
@@ -127,7 +127,7 @@ pub enum PmixRequest<'a> {
     Spawn {
         /// What to start, without arguments.
         command: &'a [u8],
-        /// How many processes.
+        /// Number of processes.
         processes: u32,
     },
     /// A fence, after which the processes know each other's jobs.
@@ -230,7 +230,10 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
     ///
     /// Shape: the texts of the request are copied. An abort drops every other exchange. A commit sends
     /// what was put before this call.
-    /// Errors: [`Misuse`], and nothing has changed. [`Misuse::Busy`] while another request waits to be
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse`], and nothing has changed. [`Misuse::Busy`] while another request waits to be
     /// transmitted or every slot is taken, and for a goodbye while any answer is awaited.
     pub fn start(&mut self, request: &PmixRequest<'_>) -> Result<PmixTicket, Misuse> {
         self.release_buffer();
@@ -261,7 +264,9 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
     /// Keeps a value under a key until [`PmixRequest::Commit`] sends it. Of several under one key the last
     /// one counts.
     ///
-    /// Errors: [`Misuse`], and nothing has changed: for a key that is empty, longer than
+    /// # Errors
+    ///
+    /// [`Misuse`], and nothing has changed: for a key that is empty, longer than
     /// [`KEY_BYTES_MAX`] or begins with `pmix`, and where there is no room.
     pub fn put(&mut self, scope: Scope, key: &[u8], value: Datum<'_>) -> Result<(), Misuse> {
         self.state.can_put()?;
@@ -293,7 +298,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         self.state
     }
 
-    /// How many questions have no answer yet.
+    /// Number of questions have no answer yet.
     pub fn outstanding(&self) -> usize {
         self.inflight.iter().flatten().count()
     }

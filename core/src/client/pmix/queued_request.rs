@@ -60,7 +60,9 @@ pub(super) enum QueuedPmixRequest {
 
 /// Copies the texts of a request behind each other.
 ///
-/// Errors: [`Misuse`]; nothing was copied then.
+/// # Errors
+///
+/// [`Misuse`]; nothing was copied then.
 pub(super) fn keep<B: Buffer>(
     request: &PmixRequest<'_>,
     own: &ProcIdentity,
@@ -264,7 +266,7 @@ fn user(own: &ProcIdentity) -> u32 {
     own.credential.map_or(0, |credential| credential.user)
 }
 
-/// Whether something can be published under a key.
+/// True if something can be published under a key.
 fn check_name(key: &[u8]) -> Result<(), Misuse> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         let limit_bytes = KEY_BYTES_MAX;

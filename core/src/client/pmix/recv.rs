@@ -207,7 +207,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         Ok(bytes.len() - rest.len())
     }
 
-    /// How many bytes may be put behind those that are held without reaching over what can be judged.
+    /// Number of bytes may be put behind those that are held without reaching over what can be judged.
     fn stride(&self) -> usize {
         let held = self.response.as_slice();
         let end = match (self.state, Header::read(held)) {
@@ -296,7 +296,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         Ok(())
     }
 
-    /// Whether a question is on its way, so that there can be an answer.
+    /// True if a question is on its way, so that there can be an answer.
     fn is_sent(&self, waiting: SentRequest) -> bool {
         match self.outgoing {
             Some(Outgoing::Greeting(ticket) | Outgoing::Request(ticket, _)) => {

@@ -84,7 +84,7 @@ impl PmixState {
         }
     }
 
-    /// Whether values may still be put.
+    /// True if values may still be put.
     pub(super) const fn can_put(self) -> Result<(), Misuse> {
         match self {
             Self::Fresh | Self::Greeting | Self::Joining { .. } | Self::Open { .. } => Ok(()),

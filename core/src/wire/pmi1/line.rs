@@ -207,7 +207,9 @@ impl<'a> LineWriter<'a> {
 
     /// Ends a line of a client.
     ///
-    /// Errors: [`Misuse`] for the first word that is none, [`Full`].
+    /// # Errors
+    ///
+    /// [`Misuse`] for the first word that is none, [`Full`].
     pub(super) fn finish_request(self) -> Result<usize, WriteError> {
         match self.unsayable {
             Some(misuse) => Err(misuse.into()),

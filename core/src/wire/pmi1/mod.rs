@@ -22,7 +22,10 @@ use crate::parts;
 /// Finds the end of the first message from a client.
 ///
 /// Shape: a line ends at LF; a spawn ends with the `endcmd` of its last program.
-/// Errors: [`Malformed`] as soon as no continuation can be a message.
+///
+/// # Errors
+///
+/// [`Malformed`] as soon as no continuation can be a message.
 pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
     if parts::SPAWN && bytes.starts_with(SPAWN_START) {
         frame_spawn(bytes)
@@ -34,7 +37,10 @@ pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
 /// Finds the end of the first message from a server.
 ///
 /// Shape: a line ends at LF; the answer to `initack` is four lines, unless it is a refusal.
-/// Errors: [`Malformed`] as soon as no continuation can be a message.
+///
+/// # Errors
+///
+/// [`Malformed`] as soon as no continuation can be a message.
 pub fn frame_reply(bytes: &[u8]) -> Result<Framed, Malformed> {
     let first = frame_line(bytes, 0)?;
     let Framed::Whole(end) = first else { return Ok(first) };
@@ -57,7 +63,9 @@ pub fn frame_reply(bytes: &[u8]) -> Result<Framed, Malformed> {
 
 /// Reads one message from a client; `None` is an empty line, which means nothing.
 ///
-/// Errors: [`Malformed`] if it does not begin with a command.
+/// # Errors
+///
+/// [`Malformed`] if it does not begin with a command.
 pub fn read_request(message: &[u8]) -> Result<Option<Request<'_>>, Malformed> {
     if parts::SPAWN && message.starts_with(SPAWN_START) {
         return Ok(Some(match SpawnText::new(message, &SPAWN_WORDS) {
@@ -78,7 +86,9 @@ pub fn read_request(message: &[u8]) -> Result<Option<Request<'_>>, Malformed> {
 
 /// Reads one message from a server.
 ///
-/// Errors: [`Malformed`] if it does not begin with a command that answers something, or lacks what
+/// # Errors
+///
+/// [`Malformed`] if it does not begin with a command that answers something, or lacks what
 /// the answer needs.
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let line = Line::new(message);
@@ -104,7 +114,9 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
 
 /// Writes one message to a server. `kvsname` is the caller's own space.
 ///
-/// Errors: [`WriteError::Misuse`] for what a line cannot say, [`WriteError::Full`] with the room
+/// # Errors
+///
+/// [`WriteError::Misuse`] for what a line cannot say, [`WriteError::Full`] with the room
 /// needed; nothing of use is in `out` then.
 pub fn write_request(
     request: &Request<'_>,
@@ -174,7 +186,9 @@ pub fn write_request(
 
 /// Writes one answer to a client. `word` is the command of a request that we do not know.
 ///
-/// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
+/// # Errors
+///
+/// [`Full`] with the room needed; nothing of use is in `out` then.
 #[inline(never)]
 pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usize, Full> {
     let (code, answer) = match &reply.answer {
@@ -256,7 +270,7 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
     line.finish()
 }
 
-/// How many of `bytes` belong to the line in front, with its end if that is there.
+/// Number of of `bytes` belong to the line in front, with its end if that is there.
 pub(crate) fn line_bytes(bytes: &[u8]) -> usize {
     (up_to(bytes, b'\n').len() + 1).min(bytes.len())
 }

@@ -18,7 +18,7 @@ pub enum SingletonGreeting<'a> {
     Hello {
         /// What is spoken; some launchers do not say it.
         version: Option<Version>,
-        /// Whether the standard streams of the client go through the launcher. That takes three
+        /// True if the standard streams of the client go through the launcher. That takes three
         /// connections more, and the client reads on without them if the launcher says no.
         has_streams: bool,
     },
@@ -32,7 +32,9 @@ pub enum SingletonGreeting<'a> {
 impl<'a> SingletonGreeting<'a> {
     /// Reads one line.
     ///
-    /// Errors: [`Malformed`] for a line that is none of them, or asks for more than to be believed.
+    /// # Errors
+    ///
+    /// [`Malformed`] for a line that is none of them, or asks for more than to be believed.
     pub fn read(message: &'a [u8]) -> Result<Self, Malformed> {
         let line = Line::new(message);
         let word = command(line)?;
@@ -54,7 +56,9 @@ impl<'a> SingletonGreeting<'a> {
 
     /// Writes one line.
     ///
-    /// Errors: [`WriteError::Misuse`] for a name that cannot be said, [`WriteError::Full`].
+    /// # Errors
+    ///
+    /// [`WriteError::Misuse`] for a name that cannot be said, [`WriteError::Full`].
     pub fn write(&self, out: &mut [u8]) -> Result<usize, WriteError> {
         let says = |yes| Text::from(if yes { "yes" } else { "no" });
         let line = match *self {

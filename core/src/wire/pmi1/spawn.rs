@@ -49,7 +49,9 @@ pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
 
 /// Writes one block for each program.
 ///
-/// Errors: as for [`super::write_request`].
+/// # Errors
+///
+/// As for [`super::write_request`].
 pub(crate) fn write_spawn(spawn: Spawn<'_>, out: &mut [u8]) -> Result<usize, WriteError> {
     let mut writer = Writer::new(out);
     let total = u32::try_from(spawn.programs().count()).unwrap_or(u32::MAX);

@@ -51,7 +51,7 @@ impl<'a> Body<'a> {
         if strays { front } else { self }
     }
 
-    /// Whether the last byte ends a field.
+    /// True if the last byte ends a field.
     fn is_closed(self) -> bool {
         let mut rest = self.bytes;
         while let Some((_, _, after)) = cut_doubled(rest) {
@@ -60,7 +60,7 @@ impl<'a> Body<'a> {
         rest.is_empty()
     }
 
-    /// Whether something stands between the fields that is none: what a client that writes `;` once
+    /// True if something stands between the fields that is none: what a client that writes `;` once
     /// leaves of a value that holds one. Clients that double it leave junk at the end instead.
     pub(super) fn is_torn(self) -> bool {
         let is_known = |piece: &[u8]| {
@@ -268,7 +268,9 @@ impl<'a> FrameWriter<'a> {
 
 /// Lets a text through that this way of writing can carry.
 ///
-/// Errors: [`Misuse::NotSayable`] for a `;` where it would end the value.
+/// # Errors
+///
+/// [`Misuse::NotSayable`] for a `;` where it would end the value.
 pub(super) fn sayable(text: Text<'_>, semicolons: Semicolons) -> Result<Text<'_>, Misuse> {
     if semicolons == Semicolons::Single && text.bytes().any(|b| b == b';') {
         return Err(Misuse::NotSayable { what: "a `;` for a peer that does not double it" });

@@ -22,7 +22,9 @@ use crate::limits::PMI2_LENGTH_DIGITS;
 
 /// Finds the end of the first frame.
 ///
-/// Errors: [`Malformed`] if it does not begin with a length, or with the length 0.
+/// # Errors
+///
+/// [`Malformed`] if it does not begin with a length, or with the length 0.
 pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
     let digits = bytes.get(..PMI2_LENGTH_DIGITS).unwrap_or(bytes);
     let mut len = 0usize;
@@ -52,7 +54,10 @@ pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
 /// Shape: a frame with a field `concat=ID;` is continued by the next, which begins with
 /// `cmd=concat;concatid=ID;`. Nobody was seen to send one; the fields are read through all of
 /// them, since the heads of the later ones are fields that mean nothing.
-/// Errors: [`Malformed`] as for [`frame`], and if the continuation is none.
+///
+/// # Errors
+///
+/// [`Malformed`] as for [`frame`], and if the continuation is none.
 pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
     let mut at = 0;
     loop {

@@ -10,7 +10,9 @@ use crate::parts;
 
 /// Reads one frame from a server.
 ///
-/// Errors: [`Malformed`] if it does not begin with a command that answers something, or lacks what
+/// # Errors
+///
+/// [`Malformed`] if it does not begin with a command that answers something, or lacks what
 /// the answer needs.
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     // Only a server that doubles would put `;;` into a value, and none other can mean it.
@@ -35,7 +37,7 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     Ok(Reply { to, tag, code, answer })
 }
 
-/// Whether a client of this habit can be given every text of an answer whole.
+/// True if a client of this habit can be given every text of an answer whole.
 pub(in crate::wire) fn carries(answer: &Answer<'_>, semicolons: Semicolons) -> bool {
     let none = Text::default();
     let texts = match *answer {
@@ -55,7 +57,9 @@ pub(in crate::wire) fn carries(answer: &Answer<'_>, semicolons: Semicolons) -> b
 ///
 /// An answer that a client of this habit would misread is refused instead.
 ///
-/// Errors: [`Full`] with the room needed; nothing of use is in `out` then.
+/// # Errors
+///
+/// [`Full`] with the room needed; nothing of use is in `out` then.
 pub fn write_reply(
     reply: &Reply<'_>,
     word: &[u8],
@@ -151,7 +155,7 @@ pub fn write_reply(
     frame.finish()
 }
 
-/// How many codes of a list are not 0.
+/// Number of codes of a list are not 0.
 fn failed_count(codes: Text<'_>) -> u32 {
     let mut is_counted = false;
     codes.bytes().fold(0, |count, byte| match byte {

@@ -10,7 +10,9 @@ use crate::parts;
 
 /// Reads one frame from a client, and what the client calls the exchange.
 ///
-/// Errors: [`Malformed`] if it does not begin with a command.
+/// # Errors
+///
+/// [`Malformed`] if it does not begin with a command.
 pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
     let body = body(message);
     let word = command(body)?;
@@ -29,7 +31,10 @@ pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
 /// Writes one frame to a server. `job` is the caller's own job id, `tag` names the exchange.
 ///
 /// Shape: the length is on the left, which says that `;` is doubled in values.
-/// Errors: [`WriteError::Misuse`] for what a frame cannot say, [`WriteError::Full`] with the room
+///
+/// # Errors
+///
+/// [`WriteError::Misuse`] for what a frame cannot say, [`WriteError::Full`] with the room
 /// needed; nothing of use is in `out` then.
 pub fn write_request(
     request: &Request<'_>,

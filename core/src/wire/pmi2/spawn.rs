@@ -17,7 +17,9 @@ pub(super) fn words(semicolons: Semicolons) -> &'static SpawnWords {
 
 /// Writes the fields behind the command.
 ///
-/// Errors: [`WriteError::Misuse`] for what the peer's way of writing cannot carry.
+/// # Errors
+///
+/// [`WriteError::Misuse`] for what the peer's way of writing cannot carry.
 pub(super) fn write(
     spawn: Spawn<'_>,
     frame: &mut FrameWriter<'_>,

@@ -20,7 +20,7 @@ pub struct App<'a> {
     pub variables: Texts<'a>,
     /// The folder to start in.
     pub folder: Option<&'a [u8]>,
-    /// How many processes.
+    /// Number of processes.
     pub processes: i32,
     /// Directives for this program.
     pub infos: List<'a>,
@@ -36,7 +36,9 @@ pub struct Texts<'a> {
 impl<'a> App<'a> {
     /// Reads one, as it stands inside other values.
     ///
-    /// Errors: [`Malformed`].
+    /// # Errors
+    ///
+    /// [`Malformed`].
     pub fn read(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
         let command = from.text()?.unwrap_or(b"");
         let count = from.int()?;

@@ -16,7 +16,7 @@ pub enum Family {
 pub struct Format {
     /// How integers are written.
     pub family: Family,
-    /// Whether every pack operation names its type.
+    /// True if every pack operation names its type.
     pub is_described: bool,
 }
 
@@ -38,7 +38,10 @@ impl Format {
     /// The format that a peer announces with the name of an encoding and the type of its buffers.
     ///
     /// Wire: `v61`, `v51`, `v41`, `v4`, `v3` or `v21`; 1 for not described, 2 for described.
-    /// Errors: [`Malformed`] for any other. `at` is where they stand.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] for any other. `at` is where they stand.
     pub fn announced(encoding: &[u8], buffer: u8, at: usize) -> Result<Self, Malformed> {
         let family = match encoding {
             b"v61" | b"v51" | b"v41" | b"v4" => Family::Flex,

@@ -91,7 +91,9 @@ impl<'a> Greeting<'a> {
 
     /// Where the greeting at the front of `bytes` ends.
     ///
-    /// Errors: [`Malformed`] if it is none, as early as that can be seen, or too long.
+    /// # Errors
+    ///
+    /// [`Malformed`] if it is none, as early as that can be seen, or too long.
     pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
         // The first eight bytes are the same in either order.
         if let Some(at) = bytes.iter().take(8).position(|byte| *byte != 0xff) {
@@ -109,7 +111,9 @@ impl<'a> Greeting<'a> {
 
     /// Reads a whole one.
     ///
-    /// Errors: [`Malformed`]; also for a library that is older than 2.1, and for kinds that are.
+    /// # Errors
+    ///
+    /// [`Malformed`]; also for a library that is older than 2.1, and for kinds that are.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut from = Fields { bytes, at: HEADER_BYTES };
         let credential_type = from.text()?;
@@ -148,7 +152,9 @@ impl<'a> Greeting<'a> {
 
     /// Writes one, without [`extra`](Self::extra).
     ///
-    /// Errors: [`Full`].
+    /// # Errors
+    ///
+    /// [`Full`].
     pub fn write(&self, out: &mut [u8]) -> Result<usize, Full> {
         let mut counted = Writer::new(&mut []);
         self.write_body(&mut counted);
@@ -252,7 +258,10 @@ impl Credential {
 /// Writes the answer that lets a client in. `index` is what it puts into the headers of its messages.
 ///
 /// Wire: `i32` 0, `u32` index.
-/// Errors: [`Full`].
+///
+/// # Errors
+///
+/// [`Full`].
 pub fn write_welcome(index: u32, out: &mut [u8]) -> Result<usize, Full> {
     let mut writer = Writer::new(out);
     writer.bytes(&0_i32.to_be_bytes()).bytes(&index.to_be_bytes());
@@ -262,7 +271,10 @@ pub fn write_welcome(index: u32, out: &mut [u8]) -> Result<usize, Full> {
 /// Writes the answer that lets a tool in: the identity it is given, if it has none, and the server's.
 ///
 /// Wire: `i32` 0; name space of 256 bytes and `u32` rank, once or twice; `i32` 0.
-/// Errors: [`Full`].
+///
+/// # Errors
+///
+/// [`Full`].
 pub fn write_tool_welcome(
     given: Option<(&[u8], u32)>,
     server: (&[u8], u32),
@@ -284,7 +296,10 @@ pub fn write_tool_welcome(
 /// Writes the answer that sends a peer away.
 ///
 /// Wire: `i32` status, not 0.
-/// Errors: [`Full`].
+///
+/// # Errors
+///
+/// [`Full`].
 pub fn write_refusal(status: i32, out: &mut [u8]) -> Result<usize, Full> {
     let mut writer = Writer::new(out);
     writer.bytes(&status.to_be_bytes());

@@ -85,11 +85,11 @@ numbers! { Command:
     ALLOC = 17, "ALLOC";
     /// Signals, and what to clean up.
     JOB_CONTROL = 18, "JOB_CONTROL";
-    /// Whether a process is alive.
+    /// True if a process is alive.
     MONITOR = 19, "MONITOR";
     /// A proof of who one is.
     GET_CREDENTIAL = 20, "GET_CREDENTIAL";
-    /// Whether a proof is one.
+    /// True if a proof is one.
     VALIDATE_CREDENTIAL = 21, "VALIDATE_CRED";
     /// Output of processes.
     IOF_PULL = 22, "IOF_PULL";
@@ -207,7 +207,7 @@ pub mod keys {
     }
 
     keys! {
-        /// How many processes the job has. UINT32.
+        /// Number of processes the job has. UINT32.
         JOB_SIZE = b"pmix.job.size";
         /// How many it may have. UINT32.
         MAX_SIZE = b"pmix.max.size";
@@ -217,9 +217,9 @@ pub mod keys {
         SESSION_ID = b"pmix.session.id";
         /// The name of the job for people. STRING.
         JOBID = b"pmix.jobid";
-        /// How many applications the job has. UINT32.
+        /// Number of applications the job has. UINT32.
         JOB_NAPPS = b"pmix.job.napps";
-        /// How many nodes the job is on. UINT32.
+        /// Number of nodes the job is on. UINT32.
         NUM_NODES = b"pmix.num.nodes";
         /// These nodes. STRING, a comma list.
         NODE_LIST = b"pmix.nlist";
@@ -269,9 +269,9 @@ pub mod keys {
         HOSTNAME_ALIASES = b"pmix.alias";
         /// The number of a node. UINT32.
         NODEID = b"pmix.nodeid";
-        /// How many processes of the session are on the node. UINT32.
+        /// Number of processes of the session are on the node. UINT32.
         NODE_SIZE = b"pmix.node.size";
-        /// How many processes of the job are on the node. UINT32.
+        /// Number of processes of the job are on the node. UINT32.
         LOCAL_SIZE = b"pmix.local.size";
         /// Their ranks. STRING, a comma list.
         LOCAL_PEERS = b"pmix.lpeers";
@@ -283,7 +283,7 @@ pub mod keys {
         OVERSUBSCRIBED = b"pmix.ndosub";
         /// The number of an application. UINT32.
         APPNUM = b"pmix.appnum";
-        /// How many processes an application has. UINT32.
+        /// Number of processes an application has. UINT32.
         APP_SIZE = b"pmix.app.size";
         /// Its first rank. PROC_RANK.
         APP_LEADER = b"pmix.aldr";
@@ -363,13 +363,13 @@ pub mod keys {
         QUERY_LOCAL_PROC_TABLE = b"pmix.qry.lptable";
         /// What may be asked of a spawn. STRING, a comma list.
         QUERY_SPAWN_SUPPORT = b"pmix.qry.spawn";
-        /// How many sets of processes there are. SIZE.
+        /// Number of sets of processes there are. SIZE.
         QUERY_NUM_PSETS = b"pmix.qry.psetnum";
         /// Their names. STRING, a comma list.
         QUERY_PSET_NAMES = b"pmix.qry.psets";
         /// The processes of one of them. DATA_ARRAY of PROC.
         QUERY_PSET_MEMBERSHIP = b"pmix.qry.pmems";
-        /// How many groups there are. SIZE.
+        /// Number of groups there are. SIZE.
         QUERY_NUM_GROUPS = b"pmix.qry.pgrpnum";
         /// Their names. DATA_ARRAY of STRING.
         QUERY_GROUP_NAMES = b"pmix.qry.pgrp";
@@ -389,7 +389,7 @@ pub mod keys {
         DAEMON_MEMORY = b"pmix.dmn.mem";
         /// The memory of the processes of a node on average, in MB. FLOAT.
         CLIENT_AVERAGE_MEMORY = b"pmix.cl.mem.avg";
-        /// How many seconds are left for the session. UINT32.
+        /// Number of seconds are left for the session. UINT32.
         TIME_REMAINING = b"pmix.time.remaining";
         /// Where the server is. STRING.
         SERVER_URI = b"pmix.srvr.uri";
@@ -397,7 +397,7 @@ pub mod keys {
         MONITOR_HEARTBEAT = b"pmix.monitor.mbeat";
         /// In every so many seconds. UINT32.
         MONITOR_HEARTBEAT_TIME = b"pmix.monitor.btime";
-        /// How many may be missing until it is told. UINT32.
+        /// Number of may be missing until it is told. UINT32.
         MONITOR_HEARTBEAT_DROPS = b"pmix.monitor.bdrop";
         /// What a monitor is called. STRING.
         MONITOR_ID = b"pmix.monitor.id";
@@ -455,7 +455,7 @@ pub mod keys {
         GROUP_CONTEXT_ID = b"pmix.grp.ctxid";
         /// What a process brings into a group. DATA_ARRAY of INFO.
         GROUP_INFO = b"pmix.grp.info";
-        /// How many leaders a group has. SIZE.
+        /// Number of leaders a group has. SIZE.
         GROUP_BOOTSTRAP = b"pmix.grp.btstrp";
         /// Whom a leader adds to a group. DATA_ARRAY of PROC.
         GROUP_ADD_MEMBERS = b"pmix.grp.add";
@@ -483,7 +483,7 @@ pub mod keys {
         JOB_TERM_STATUS = b"pmix.job.term.status";
     }
 
-    /// Whether a key is one that only process managers give.
+    /// True if a key is one that only process managers give.
     pub fn is_reserved(key: &[u8]) -> bool {
         key.starts_with(b"pmix")
     }
@@ -565,7 +565,7 @@ pub mod flags {
     pub const QUALIFIER: u32 = 8;
 }
 
-/// Whether a text switches a directive on.
+/// True if a text switches a directive on.
 pub(super) fn means_true(text: &[u8]) -> bool {
     matches!(text, [b't' | b'T' | b'y' | b'Y' | b'1', ..])
 }

@@ -28,7 +28,7 @@ impl<'a> Packer<'a> {
         self.format
     }
 
-    /// How many bytes were written, or would have been.
+    /// Number of bytes were written, or would have been.
     pub const fn len(&self) -> usize {
         self.writer.len()
     }
@@ -40,7 +40,9 @@ impl<'a> Packer<'a> {
 
     /// Gives the length.
     ///
-    /// Errors: [`Full`] if it did not fit; the lent slice then holds nothing of use.
+    /// # Errors
+    ///
+    /// [`Full`] if it did not fit; the lent slice then holds nothing of use.
     pub fn finish(self) -> Result<usize, Full> {
         self.writer.finish()
     }
@@ -205,5 +207,5 @@ const fn folded(value: i64) -> u64 {
     (value << 1 ^ value >> 63).cast_unsigned()
 }
 
-/// How many groups of seven bits there can be before the last byte.
+/// Number of groups of seven bits there can be before the last byte.
 pub(super) const FLEX_GROUPS: u32 = 8;

@@ -89,7 +89,9 @@ pub struct Scopes<'a> {
 impl<'a> Proc<'a> {
     /// Reads one, as it stands inside other values.
     ///
-    /// Errors: [`Malformed`].
+    /// # Errors
+    ///
+    /// [`Malformed`].
     pub fn read(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
         let nspace = from.text()?.unwrap_or(b"");
         Ok(Self { nspace, rank: from.u32()? })
@@ -104,7 +106,9 @@ impl<'a> Proc<'a> {
 impl<'a> Info<'a> {
     /// Reads one, as it stands inside other values.
     ///
-    /// Errors: [`Malformed`], as for [`Unpacker::skip`].
+    /// # Errors
+    ///
+    /// [`Malformed`], as for [`Unpacker::skip`].
     pub fn read(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
         let key = from.text()?.unwrap_or(b"");
         Ok(Self { key, flags: from.u32()?, value: from.value()? })
@@ -114,7 +118,9 @@ impl<'a> Info<'a> {
 impl<'a> Kval<'a> {
     /// Reads a pack operation of one.
     ///
-    /// Errors: [`Malformed`], as for [`Unpacker::skip`].
+    /// # Errors
+    ///
+    /// [`Malformed`], as for [`Unpacker::skip`].
     pub fn read(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
         from.one(Type::KVAL)?;
         let key = from.text()?.unwrap_or(b"");
@@ -123,7 +129,9 @@ impl<'a> Kval<'a> {
 
     /// Writes a pack operation of one, in whatever format that is.
     ///
-    /// Errors: [`Malformed`] for a value that cannot be written in another format.
+    /// # Errors
+    ///
+    /// [`Malformed`] for a value that cannot be written in another format.
     pub fn write(&self, to: &mut Packer<'_>) -> Result<(), Malformed> {
         to.one(Type::KVAL).text(Some(self.key)).of(self.value.of);
         self.value.write(to)
@@ -133,7 +141,9 @@ impl<'a> Kval<'a> {
 impl Value<'_> {
     /// Writes it without its type, in whatever format that is.
     ///
-    /// Errors: [`Malformed`] for a value that cannot be written in another format.
+    /// # Errors
+    ///
+    /// [`Malformed`] for a value that cannot be written in another format.
     pub fn write(&self, to: &mut Packer<'_>) -> Result<(), Malformed> {
         if self.format == to.format() {
             to.raw(self.bytes);
@@ -147,7 +157,10 @@ impl<'a> List<'a> {
     /// Reads how many there are, and that many.
     ///
     /// Wire: SIZE, then, if it is not 0, one pack operation of all values.
-    /// Errors: [`Malformed`].
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`].
     pub fn read(from: &mut Unpacker<'a>, of: Type) -> Result<Self, Malformed> {
         let count = from.one(Type::SIZE)?.size()?;
         let format = from.format();
@@ -210,7 +223,7 @@ impl<'a> List<'a> {
         self.infos().find(|info| info.key == key).map(|info| info.value)
     }
 
-    /// Whether there is a directive of this name that is switched on.
+    /// True if there is a directive of this name that is switched on.
     pub fn is_set(&self, key: &[u8]) -> bool {
         self.find(key).is_some_and(|value| value.is_true())
     }

@@ -19,7 +19,9 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     /// Reads one, as it stands inside other values.
     ///
-    /// Errors: [`Malformed`].
+    /// # Errors
+    ///
+    /// [`Malformed`].
     pub fn read(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
         let count = from.i32()?;
         let keys = Texts::read(from, count)?;

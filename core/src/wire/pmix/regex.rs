@@ -6,7 +6,7 @@
 //! colon says how many digits there are; or `blob`, NUL, `component=zlib:`, NUL, `size=N:`, NUL and
 //! N bytes. The first two end with NUL. Processes of one node stand between `;`.
 
-/// How many bytes the list at the front of `bytes` has; `None` if there is none.
+/// Number of bytes the list at the front of `bytes` has; `None` if there is none.
 pub(super) fn len(bytes: &[u8]) -> Option<usize> {
     let until_nul = |from: usize| {
         let rest = bytes.get(from..)?;
@@ -29,7 +29,9 @@ pub(super) fn len(bytes: &[u8]) -> Option<usize> {
 /// Calls `each` with every name of a list, in order: what stands in front of the digits, and the
 /// digits, if a range made them.
 ///
-/// Errors: `None` for a list that was compressed, and for one that is none.
+/// # Errors
+///
+/// `None` for a list that was compressed, and for one that is none.
 pub fn names(list: &[u8], mut each: impl FnMut(&[u8], Option<Numbered>)) -> Option<()> {
     let list = list.strip_suffix(b"\0").unwrap_or(list);
     if let Some(plain) = list.strip_prefix(b"raw:") {
@@ -66,7 +68,7 @@ pub fn names(list: &[u8], mut each: impl FnMut(&[u8], Option<Numbered>)) -> Opti
 pub struct Numbered {
     /// The number.
     pub number: u32,
-    /// How many digits it has, with zeros in front.
+    /// Number of digits it has, with zeros in front.
     pub digits: u32,
 }
 

@@ -90,7 +90,7 @@ pub enum Request<'a> {
         /// What. Wire: SIZE, INFOs.
         infos: List<'a>,
     },
-    /// Whether something is alive.
+    /// True if something is alive.
     Monitor {
         /// What: a process, by its heartbeats, or a file. Wire: INFO.
         what: Info<'a>,
@@ -101,7 +101,7 @@ pub enum Request<'a> {
     },
     /// A proof of who one is. Wire: SIZE, INFOs.
     GetCredential(List<'a>),
-    /// Whether a proof is one.
+    /// True if a proof is one.
     ValidateCredential {
         /// The proof. Wire: BYTE_OBJECT.
         credential: &'a [u8],
@@ -182,7 +182,7 @@ pub struct Get<'a> {
 pub struct Names<'a> {
     /// The user who asks.
     pub user: u32,
-    /// How many keys there are.
+    /// Number of keys there are.
     pub count: u32,
     keys: Unpacker<'a>,
     /// How.
@@ -211,7 +211,9 @@ impl<'a> Request<'a> {
 
     /// Reads the body of a message.
     ///
-    /// Errors: [`Malformed`].
+    /// # Errors
+    ///
+    /// [`Malformed`].
     pub fn read(mut from: Unpacker<'a>) -> Result<Self, Malformed> {
         let from = &mut from;
         let command = Command(from.one(Type::COMMAND)?.u8()?);

@@ -27,7 +27,7 @@ impl<'a> Unpacker<'a> {
         self.format
     }
 
-    /// How many bytes were read.
+    /// Number of bytes were read.
     pub const fn at(&self) -> usize {
         self.at
     }
@@ -49,7 +49,9 @@ impl<'a> Unpacker<'a> {
 
     /// Begins a pack operation of this type and says how many values follow.
     ///
-    /// Errors: [`Malformed`] for another type, and for more values than there are bytes left.
+    /// # Errors
+    ///
+    /// [`Malformed`] for another type, and for more values than there are bytes left.
     pub fn op(&mut self, of: Type) -> Result<u32, Malformed> {
         if self.format.is_described && self.u16()? != Type::INT32.0 {
             return Err(self.malformed("the type of a count"));
@@ -69,7 +71,9 @@ impl<'a> Unpacker<'a> {
 
     /// Begins a pack operation of one value.
     ///
-    /// Errors: as for [`op`](Self::op), and for more than one.
+    /// # Errors
+    ///
+    /// As for [`op`](Self::op), and for more than one.
     pub fn one(&mut self, of: Type) -> Result<&mut Self, Malformed> {
         match self.op(of)? {
             1 => Ok(self),

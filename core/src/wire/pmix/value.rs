@@ -25,7 +25,9 @@ pub struct Value<'a> {
 impl<'a> Unpacker<'a> {
     /// Reads over a value of this type and lends its bytes.
     ///
-    /// Errors: [`Malformed`] if it is none, if arrays lie in each other too deep, and for a type that
+    /// # Errors
+    ///
+    /// [`Malformed`] if it is none, if arrays lie in each other too deep, and for a type that
     /// is not known: where its values end cannot be told.
     pub fn skip(&mut self, of: Type) -> Result<&'a [u8], Malformed> {
         let from = self.at();
@@ -35,14 +37,18 @@ impl<'a> Unpacker<'a> {
 
     /// Reads a value of this type and writes it into `to`, in the format of that.
     ///
-    /// Errors: as for [`skip`](Self::skip).
+    /// # Errors
+    ///
+    /// As for [`skip`](Self::skip).
     pub fn copy(&mut self, of: Type, to: &mut Packer<'_>) -> Result<(), Malformed> {
         walk(self, of, Some(to), 0)
     }
 
     /// The number of a type and a value of it.
     ///
-    /// Errors: as for [`skip`](Self::skip).
+    /// # Errors
+    ///
+    /// As for [`skip`](Self::skip).
     pub fn value(&mut self) -> Result<Value<'a>, Malformed> {
         let of = self.of()?;
         Ok(Value { of, bytes: self.skip(of)?, format: self.format() })
@@ -74,7 +80,7 @@ impl<'a> Value<'a> {
         Some(number)
     }
 
-    /// Whether a directive is switched on. One without a value is.
+    /// True if a directive is switched on. One without a value is.
     pub fn is_true(&self) -> bool {
         match self.of {
             Type::UNDEF => true,

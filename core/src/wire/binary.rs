@@ -1,14 +1,16 @@
-//! Our own frames: the same questions and answers in binary, for nodes that have no use for text.
+//! The binary dialect of this crate: the requests and replies of PMI for nodes that have no use for text.
 //!
 //! ```text
 //! frame     MAGIC  len (2 bytes, little-endian)  body (len bytes)
-//! question  tag, then what is asked              both in postcard
-//! answer    number of the question, tag, code, then what is told
+//! request   tag, request                         both in postcard
+//! reply     number of the request, tag, code, reply
 //! ```
 //!
-//! Keys and values are bytes of any kind, several questions may be open at once and are told apart by their
-//! tag, and the first byte of a connection says that all of it is in frames. What each number means is in
-//! `docs/binary.md`; the order of the variants here is those numbers, so new ones go to the end.
+//! Keys and values are arbitrary bytes, the tag identifies a request among several pending ones, and the
+//! first
+//! byte of a connection selects the dialect for all of it. `docs/binary.md` defines the numbers; they are
+//! the
+//! order of the variants here, so new variants go to the end.
 
 use super::{Framed, WriteError, Writer};
 use crate::command::{
@@ -97,7 +99,7 @@ enum RequestBody<'a> {
     Finalize,
 }
 
-/// What the numbers of questions stand for, in the order of [`Ask`].
+/// Kinds of requests by number, in the order of [`Ask`].
 const VERBS: [Verb; 22] = [
     Verb::InitAck,
     Verb::Init,
@@ -168,7 +170,7 @@ enum ReplyBody<'a> {
     Why(Bytes<'a>),
 }
 
-/// Finds the end of the first frame, whoever has sent it.
+/// Finds the end of the first frame, from either end.
 ///
 /// # Errors
 ///
@@ -185,9 +187,9 @@ pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
     }
 }
 
-/// Reads one frame of a client: what it calls the exchange, and the request.
+/// Reads one frame of a client: tag and request.
 ///
-/// Shape: a question with a number that is not known here is [`Request::Unknown`].
+/// Shape: a request with an unknown number is [`Request::Unknown`].
 ///
 /// # Errors
 ///
@@ -228,8 +230,8 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
 ///
 /// # Errors
 ///
-/// [`WriteError::Misuse`] for what frames cannot say, [`WriteError::Full`] with the room needed;
-/// nothing of use is in `out` then.
+/// [`WriteError::Misuse`] for text that frames cannot express, [`WriteError::Full`] with the room needed;
+/// the content of `out` is undefined then.
 pub fn write_request(
     request: &Request<'_>,
     tag: &[u8],
@@ -419,7 +421,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Bytes<'a> {
     }
 }
 
-/// Where postcard writes to: a lent slice, in which the length is counted on when it is full.
+/// Output of postcard: a lent slice, whose length is counted beyond its end.
 struct Into<'w, 'a>(&'w mut Writer<'a>);
 
 impl Flavor for Into<'_, '_> {
@@ -467,5 +469,5 @@ fn sentence<'r>(reason: Reason<'_>, room: &'r mut [u8; SENTENCE_BYTES]) -> &'r [
     room.get(..len).unwrap_or(b"")
 }
 
-/// Longer than every sentence whose words are ours; a word of the peer's in it may be cut.
+/// Longer than every fixed sentence; a word of the peer in it may be cut.
 const SENTENCE_BYTES: usize = 160;

@@ -1,4 +1,4 @@
-//! Which codec a message belongs to: a value, chosen by its first bytes while the server runs.
+//! Codec of a message: a value, chosen at run time by the first bytes.
 
 use super::pmi2::{self, Semicolons};
 use super::{Framed, binary, pmi1};
@@ -6,33 +6,33 @@ use crate::command::{Answer, Reply, Request, Version};
 use crate::error::{Full, Malformed};
 use crate::parts;
 
-/// How a message is written.
+/// Form of a message on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// PMI-1.1 and 1.2.
     Lines,
     /// PMI-2, and how the peer writes `;`.
     Frames(Semicolons),
-    /// Our own frames.
+    /// The binary dialect of this crate.
     Binary,
 }
 
 /// A request, and what the peer calls the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestMessage<'a> {
-    /// What the peer calls the exchange; empty if it gives no name.
+    /// Tag of the exchange; empty if the peer gives none.
     pub tag: &'a [u8],
     /// The request; an empty line means nothing.
     pub request: Option<Request<'a>>,
 }
 
 impl Dialect {
-    /// Tells how the message at the front of `bytes` is written, in a session that agreed on
+    /// Determines the form of the message at the front of `bytes`, in a session that agreed on
     /// `version`.
     ///
-    /// Frames are taken only after PMI-2 was agreed on, and lines are still taken then: a client
-    /// may ask in lines for what frames do not have, and known servers answer. Our own frames are chosen
-    /// by the first byte of a conversation, and then there is nothing else.
+    /// Frames are accepted only after agreement on PMI-2, and lines are still accepted then: a client
+    /// may send in lines the requests that frames lack, and known servers answer. The first byte of a
+    /// connection selects the binary dialect, which excludes the others.
     pub fn of(bytes: &[u8], version: Option<Version>) -> Self {
         let has_frames = parts::PMI2 && version.is_some_and(|version| version.major == 2);
         match bytes.first() {
@@ -44,7 +44,7 @@ impl Dialect {
         }
     }
 
-    /// Tells how a message is written by its bytes alone, for whoever reads it out of a record.
+    /// Determines the form of a recorded message by its bytes alone.
     pub fn detect(bytes: &[u8]) -> Self {
         let is_own = bytes.first() == Some(&binary::MAGIC);
         Self::of(bytes, (!is_own).then_some(Version::V2_0))
@@ -88,7 +88,7 @@ impl Dialect {
         }
     }
 
-    /// True if every text of an answer can be said whole.
+    /// True if the dialect can express every text of the answer.
     pub(crate) fn carries(self, answer: &Answer<'_>) -> bool {
         match self {
             Self::Frames(semicolons) if parts::PMI2 => pmi2::carries(answer, semicolons),
@@ -96,11 +96,11 @@ impl Dialect {
         }
     }
 
-    /// Writes one answer to a client. `word` is the command of a request that we do not know.
+    /// Writes one reply to a client. `word` is the command of an unknown request.
     ///
     /// # Errors
     ///
-    /// [`Full`] with the room needed; nothing of use is in `out` then.
+    /// [`Full`] with the room needed; the content of `out` is undefined then.
     pub fn write_reply(
         self,
         reply: &Reply<'_>,

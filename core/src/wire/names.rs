@@ -11,7 +11,7 @@ use crate::parts;
 /// The words of one exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
-    /// What is meant.
+    /// Kind of the request.
     pub verb: Verb,
     /// PMI-1, client to server.
     pub line: &'static str,
@@ -21,27 +21,27 @@ pub struct Words {
     pub frame: &'static str,
 }
 
-/// What both ends say where a client has started its launcher. Spec: PMI-1, `singinit`.
+/// Greeting of both ends where a client has started its launcher. Spec: PMI-1, `singinit`.
 pub const SINGLETON: &[u8] = b"singinit";
-/// What the launcher answers then.
+/// Second message of the launcher.
 pub const SINGLETON_INFO: &[u8] = b"singinit_info";
 /// The one reply of PMI-2 that is not named after its request. It answers `fullinit`.
 pub const CHALLENGE: &[u8] = b"auth-response";
 
-/// How the pairs of a whole space are announced, and each is named, before `kvs-getall-response`.
+/// Count and pairs of a whole space, before `kvs-getall-response`.
 pub const GETALL_COUNT: &[u8] = b"kvs-getall-paircount-response";
 /// See [`GETALL_COUNT`].
 pub const GETALL_PAIR: &[u8] = b"kvs-getall-pair-response";
 
-/// What a server says unasked.
+/// Unsolicited message of a server.
 pub const CHECKPOINT: &[u8] = b"checkpoint";
 /// See [`CHECKPOINT`].
 pub const ABORT: &[u8] = b"abort";
 
-/// How a message that goes on in another frame says so, and how the other begins.
+/// Field of a message that continues in another frame, and command of the continuation.
 pub const CONCAT: &str = "concat";
 
-/// What PMI-2 adds to a command to name its reply.
+/// Suffix of the reply to a command of PMI-2.
 pub const RESPONSE: &[u8] = b"-response";
 
 const fn words(
@@ -90,7 +90,7 @@ pub fn of(verb: Verb) -> Option<&'static Words> {
     TABLE.iter().find(|words| words.verb == verb)
 }
 
-/// True if this build knows an exchange.
+/// True if this build supports the request.
 pub const fn has(verb: Verb) -> bool {
     match verb {
         Verb::NodePut | Verb::NodeGet | Verb::JobGet | Verb::FullInit => parts::PMI2,
@@ -114,7 +114,7 @@ pub fn find(word: &[u8], column: fn(&Words) -> &'static str) -> Option<Verb> {
     if word.is_empty() || !has(found.verb) { None } else { Some(found.verb) }
 }
 
-/// The name by which people know an exchange, for reports.
+/// Name of a request in reports.
 pub fn spoken(verb: Verb) -> &'static str {
     match of(verb) {
         Some(words) if words.line.is_empty() => words.frame,

@@ -97,19 +97,19 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What of `bytes` stands before the first blank.
+/// Bytes before the first blank.
 fn token(bytes: &[u8]) -> &[u8] {
     up_to(bytes, b' ')
 }
 
-/// What of `bytes` stands before the first `byte`; all of it, if that is not there.
+/// Bytes before the first `byte`; all of them without one.
 #[inline(never)]
 pub(super) fn up_to(bytes: &[u8], byte: u8) -> &[u8] {
     let end = bytes.iter().position(|b| *b == byte).unwrap_or(bytes.len());
     bytes.get(..end).unwrap_or(bytes)
 }
 
-/// What stands behind `key=` if `bytes` begin with it.
+/// Bytes behind `key=` if `bytes` begin with it.
 #[inline(never)]
 fn value_in_front<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
     bytes.strip_prefix(key.as_bytes())?.strip_prefix(b"=")
@@ -117,7 +117,7 @@ fn value_in_front<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
 
 /// Writes `cmd=WORD key=value …`.
 ///
-/// A field that a line cannot carry does not stop the writing; the first of them is told at the end.
+/// A field that a line cannot carry does not stop the writing; the end reports the first of them.
 pub(super) struct LineWriter<'a> {
     writer: Writer<'a>,
     unsayable: Option<Misuse>,
@@ -143,7 +143,7 @@ impl<'a> LineWriter<'a> {
         self
     }
 
-    /// A value that is one word, or the line cannot be said.
+    /// A value that must be one word.
     #[inline(never)]
     pub(super) fn word(&mut self, key: &'static str, value: &Text<'_>) -> &mut Self {
         if self.unsayable.is_none() {
@@ -175,7 +175,7 @@ impl<'a> LineWriter<'a> {
         self
     }
 
-    /// A value of somebody else's: what would end the line is left out of it.
+    /// A value of a peer: bytes that would end the line are left out.
     pub(super) fn free(&mut self, key: &str, value: Text<'_>) -> &mut Self {
         let writer = self.key(key);
         match value.as_plain().filter(|plain| !plain.contains(&b'\n')) {
@@ -194,7 +194,7 @@ impl<'a> LineWriter<'a> {
         self
     }
 
-    /// Somebody else's sentence as one word.
+    /// A sentence of a peer as one word.
     pub(super) fn one_word(&mut self, key: &str, text: Text<'_>) -> &mut Self {
         text.bytes().fold(self.key(key), |writer, byte| writer.byte(in_word(byte)));
         self

@@ -2,7 +2,7 @@
 //!
 //! Reading is tolerant: pairs in any order, extra pairs, extra blanks, a carriage return before
 //! the line feed. Writing is strict: the form every known peer accepts, `rc` first and the value
-//! last. Spec: `docs/pmi1.md`, which says for each exchange who was seen to send what.
+//! last. Spec: `docs/pmi1.md`, with the peers of each exchange.
 
 mod line;
 mod singleton;
@@ -116,8 +116,8 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
 ///
 /// # Errors
 ///
-/// [`WriteError::Misuse`] for what a line cannot say, [`WriteError::Full`] with the room
-/// needed; nothing of use is in `out` then.
+/// [`WriteError::Misuse`] for text that a line cannot express, [`WriteError::Full`] with the room
+/// needed; the content of `out` is undefined then.
 pub fn write_request(
     request: &Request<'_>,
     kvsname: &[u8],
@@ -184,11 +184,11 @@ pub fn write_request(
     line.finish_request()
 }
 
-/// Writes one answer to a client. `word` is the command of a request that we do not know.
+/// Writes one reply to a client. `word` is the command of an unknown request.
 ///
 /// # Errors
 ///
-/// [`Full`] with the room needed; nothing of use is in `out` then.
+/// [`Full`] with the room needed; the content of `out` is undefined then.
 #[inline(never)]
 pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usize, Full> {
     let (code, answer) = match &reply.answer {
@@ -281,7 +281,7 @@ fn frame_line(bytes: &[u8], from: usize) -> Result<Framed, Malformed> {
     if end < rest.len() {
         return Ok(Framed::Whole(from + end + 1));
     }
-    // Garbage is told from a slow peer by its first bytes: a line begins with `cmd=` or `mcmd=`.
+    // The first bytes distinguish garbage from a slow peer: a line begins with `cmd=` or `mcmd=`.
     let start = rest.iter().position(|b| !matches!(b, b' ' | b'\r')).unwrap_or(rest.len());
     let front = rest.get(start..).unwrap_or(b"");
     let could_be = |word: &[u8]| front.iter().zip(word).all(|(a, b)| a == b);
@@ -314,7 +314,7 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
             Request::InitAck { id: id.ok_or("pmiid")? }
         }
         Verb::OutOfBand if parts::LISTEN => Request::OutOfBand {
-            // The document leaves open how the second connection says whose it is.
+            // The text does not define how the second connection identifies its owner.
             id: line.number("pmiid").and_then(|id| u64::try_from(id).ok()),
             signal: line.text("signal").filter(|signal| *signal != *b"NONE"),
             version: Version {
@@ -377,7 +377,7 @@ fn read_group(text: Option<&[u8]>) -> Result<Request<'_>, &'static str> {
         list if is_list(list) => FenceGroup::Ranks(list),
         _ => return Err("group"),
     };
-    // A named group has tag 0 unless it says another; only the old form has none at all.
+    // A named group has tag 0 by default; only the old form has none at all.
     Ok(Request::Fence { group, tag: tag.or(Some(0)) })
 }
 
@@ -406,7 +406,7 @@ fn code(line: Line<'_>, to: Verb) -> Code {
     }
     let has_failed = match line.field(quirks::INFO) {
         Some(info) if to != Verb::Unknown && info != b"ok" => true,
-        // An opening without a return code is no success: old clients hang on it, we do not.
+        // An opening without a return code is an error: old clients hang on it.
         _ if matches!(to, Verb::Init | Verb::OutOfBand) => true,
         _ => line.field("found") == Some(b"FALSE"),
     };
@@ -418,7 +418,7 @@ fn refusal(to: Verb, line: Line<'_>) -> Answer<'_> {
     let codes = || line.text("errcodes").filter(|_| parts::SPAWN && to == Verb::Spawn);
     match to {
         Verb::Get => return Answer::Missing,
-        // A server says what it would speak even if it refuses what was asked for.
+        // A server names its own version even if it rejects the requested one.
         Verb::Init | Verb::OutOfBand => {
             if let Some(version) = version(line) {
                 return Answer::Version(version);
@@ -474,7 +474,7 @@ fn says_not_found(line: Line<'_>) -> bool {
     line.field("msg").is_some_and(|msg| msg.ends_with(quirks::NOT_FOUND.as_bytes()))
 }
 
-/// What a server says unasked has the form of a question.
+/// Unsolicited messages of a server have the form of requests.
 fn read_notice(word: &[u8], line: Line<'_>) -> Option<Notice> {
     match word {
         names::CHECKPOINT => Some(Notice::Checkpoint),

@@ -1,9 +1,8 @@
-//! What is said before `init` where the client was there first.
+//! Messages before `init` of a client that starts its launcher.
 //!
-//! A program that was started by itself and wants more than itself starts a launcher, which
-//! connects back. The launcher greets, the client says what it speaks, the launcher names the
-//! space of the client's job; then the client goes on with `init` like every other. Spec:
-//! `docs/pmi1.md`, singletons.
+//! A singleton that needs a server starts a launcher, which connects back. The launcher greets, the
+//! client names its version, the launcher names the space of the client's job; then the client continues
+//! with `init` like every other. Spec: `docs/pmi1.md`, singletons.
 
 use super::command;
 use super::line::{Line, LineWriter};
@@ -14,15 +13,15 @@ use crate::wire::{WriteError, names};
 /// One of the three lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SingletonGreeting<'a> {
-    /// What a launcher says first, and what the client answers. `cmd=singinit`
+    /// Greeting of a launcher, and the response of the client. `cmd=singinit`
     Hello {
-        /// What is spoken; some launchers do not say it.
+        /// Protocol version; some launchers omit it.
         version: Option<Version>,
-        /// True if the standard streams of the client go through the launcher. That takes three
-        /// connections more, and the client reads on without them if the launcher says no.
+        /// True if the standard streams of the client go through the launcher. That takes three more
+        /// connections, and the client continues without them if the launcher declines.
         has_streams: bool,
     },
-    /// What the launcher answers to that. `cmd=singinit_info`
+    /// Second message of the launcher. `cmd=singinit_info`
     Info {
         /// The name of the client's space; none if they do not get together.
         kvsname: Option<Text<'a>>,
@@ -58,7 +57,7 @@ impl<'a> SingletonGreeting<'a> {
     ///
     /// # Errors
     ///
-    /// [`WriteError::Misuse`] for a name that cannot be said, [`WriteError::Full`].
+    /// [`WriteError::Misuse`] for a name that a line cannot express, [`WriteError::Full`].
     pub fn write(&self, out: &mut [u8]) -> Result<usize, WriteError> {
         let says = |yes| Text::from(if yes { "yes" } else { "no" });
         let line = match *self {

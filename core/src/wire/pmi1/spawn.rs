@@ -6,7 +6,7 @@ use super::super::{Framed, WriteError, Writer};
 use crate::command::{Field, Spawn, SpawnWords, Text};
 use crate::error::{Malformed, Misuse};
 
-/// How a spawn begins.
+/// Start of a spawn.
 pub(super) const SPAWN_START: &[u8] = b"mcmd=spawn";
 
 /// The words of a spawn in PMI-1.
@@ -20,7 +20,7 @@ pub(super) static SPAWN_WORDS: SpawnWords = SpawnWords {
     info: [b"info_key_", b"info_val_"],
 };
 
-/// Goes through the programs of a spawn until the one that says it is the last.
+/// Scans the programs of a spawn up to the last one.
 pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
     let mut at = 0;
     let (mut programs, mut total, mut so_far) = (0u32, None, None);

@@ -7,22 +7,22 @@ use super::unpack::Unpacker;
 use crate::error::{Full, Malformed};
 use crate::wire::{Framed, Writer};
 
-/// What a peer says about itself before anything else.
+/// First message of a peer, with its identity.
 ///
 /// Wire: `i32` -1, `u32` all ones, `u32` length, four bytes of zero, all in the order of the sender's
 /// machine; then texts that end with NUL and big endian numbers: credential type, length of the
 /// credential, credential, kind (one byte), user and group (but for kind 0), name space and rank
 /// (but for kinds 3 and 6), version, encoding, type of buffers (one byte), store. Then nothing, or
-/// a packed SIZE and INFOs, or a byte that some libraries count too many.
+/// a packed SIZE and INFOs, or a surplus byte of some libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting<'a> {
     /// `native`, `none` or `munge`.
     pub credential_type: &'a [u8],
-    /// What proves who it is; see [`Credential`].
+    /// Proof of identity; see [`Credential`].
     pub credential: &'a [u8],
-    /// What kind of peer it is.
+    /// Kind of the peer.
     pub kind: Kind,
-    /// Its user and group, if it says so.
+    /// Its user and group, if given.
     pub owner: Option<(u32, u32)>,
     /// Its name space and rank, if it has them.
     pub identity: Option<(&'a [u8], u32)>,
@@ -30,15 +30,15 @@ pub struct Greeting<'a> {
     pub version: &'a [u8],
     /// The encoding it uses, by name.
     pub encoding: &'a [u8],
-    /// How it packs values, and takes them.
+    /// Format of its values, in both directions.
     pub format: Format,
-    /// Where it keeps what it is told: `hash`, or a name of shared memory.
+    /// Its store of job data: `hash`, or a name of shared memory.
     pub store: &'a [u8],
-    /// What else it says about itself.
+    /// Further information about the peer.
     pub extra: Option<List<'a>>,
 }
 
-/// What kind of peer connects.
+/// Kinds of connecting peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A process that was started by the launcher.
@@ -72,7 +72,7 @@ pub struct Credential {
     pub group: u32,
 }
 
-/// How the answer to a greeting is laid out. A peer cannot tell a wrong one.
+/// Layout of the response to a greeting. A peer cannot detect a wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Status and index.
@@ -89,7 +89,7 @@ impl<'a> Greeting<'a> {
     /// The longest one that is taken, without its header.
     pub const BODY_BYTES_MAX: usize = 131_072;
 
-    /// Where the greeting at the front of `bytes` ends.
+    /// Finds the end of the greeting at the front of `bytes`.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl<'a> Greeting<'a> {
         Release::read(self.version)
     }
 
-    /// How its answer must be laid out.
+    /// Layout of its response.
     pub fn layout(&self) -> Layout {
         let release = self.release();
         let is_new = match release.major {
@@ -255,7 +255,7 @@ impl Credential {
     }
 }
 
-/// Writes the answer that lets a client in. `index` is what it puts into the headers of its messages.
+/// Writes the response that admits a client. `index` goes into the headers of its messages.
 ///
 /// Wire: `i32` 0, `u32` index.
 ///
@@ -268,7 +268,7 @@ pub fn write_welcome(index: u32, out: &mut [u8]) -> Result<usize, Full> {
     writer.finish()
 }
 
-/// Writes the answer that lets a tool in: the identity it is given, if it has none, and the server's.
+/// Writes the response that admits a tool: its identity, if it has none, and the server's.
 ///
 /// Wire: `i32` 0; name space of 256 bytes and `u32` rank, once or twice; `i32` 0.
 ///
@@ -293,7 +293,7 @@ pub fn write_tool_welcome(
     writer.finish()
 }
 
-/// Writes the answer that sends a peer away.
+/// Writes the response that rejects a peer.
 ///
 /// Wire: `i32` status, not 0.
 ///
@@ -306,8 +306,8 @@ pub fn write_refusal(status: i32, out: &mut [u8]) -> Result<usize, Full> {
     writer.finish()
 }
 
-/// Reads the answer to a client: the index it is given, or the status it is sent away with; `None`
-/// while it is not whole. The second number is how many bytes it had.
+/// Reads the response to a client: its index, or the status of the rejection; `None`
+/// while it is incomplete. The second number is its length in bytes.
 pub fn read_welcome(bytes: &[u8]) -> Option<(Result<u32, i32>, usize)> {
     let (numbers, _) = bytes.as_chunks::<4>();
     let status = i32::from_be_bytes(*numbers.first()?);

@@ -2,7 +2,7 @@
 
 use crate::command::Verb;
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Command(pub u8);
 
@@ -26,7 +26,7 @@ impl Command {
     }
 }
 
-/// How something went, or what has happened.
+/// A result code or an event code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Status(pub i32);
 
@@ -35,7 +35,7 @@ macro_rules! numbers {
         impl $kind {
             $($(#[$doc])* pub const $name: Self = Self($number);)*
 
-            /// What people call it; `None` for a number that is not known.
+            /// Its name in the standard; `None` for an unknown number.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($number => Some($text),)*
@@ -51,13 +51,13 @@ numbers! { Command:
     REQ = 0, "REQ";
     /// The end of the job.
     ABORT = 1, "ABORT";
-    /// What was put since the last one.
+    /// Data put since the last commit.
     COMMIT = 2, "COMMIT";
     /// A fence of any processes.
     FENCE = 3, "FENCENB";
-    /// What a process has posted.
+    /// Committed data of a process.
     GET = 4, "GETNB";
-    /// Goodbye.
+    /// End of the session.
     FINALIZE = 5, "FINALIZE";
     /// Data that others can look up.
     PUBLISH = 6, "PUBLISHNB";
@@ -73,11 +73,11 @@ numbers! { Command:
     DISCONNECT = 11, "DISCONNECTNB";
     /// Something has happened.
     NOTIFY = 12, "NOTIFY";
-    /// What the client wants to be told about.
+    /// Event codes that the client registers for.
     REGISTER_EVENTS = 13, "REGEVENTS";
-    /// What it wants to be told about no more. It is not answered.
+    /// Event codes that the client deregisters. No response.
     DEREGISTER_EVENTS = 14, "DEREGEVENTS";
-    /// What the process manager knows.
+    /// Information of the process manager.
     QUERY = 15, "QUERY";
     /// Something for a log.
     LOG = 16, "LOG";
@@ -85,11 +85,11 @@ numbers! { Command:
     ALLOC = 17, "ALLOC";
     /// Signals, and what to clean up.
     JOB_CONTROL = 18, "JOB_CONTROL";
-    /// True if a process is alive.
+    /// Liveness of a process.
     MONITOR = 19, "MONITOR";
-    /// A proof of who one is.
+    /// `PMIx_Get_credential`.
     GET_CREDENTIAL = 20, "GET_CREDENTIAL";
-    /// True if a proof is one.
+    /// `PMIx_Validate_credential`.
     VALIDATE_CREDENTIAL = 21, "VALIDATE_CRED";
     /// Output of processes.
     IOF_PULL = 22, "IOF_PULL";
@@ -111,9 +111,9 @@ numbers! { Command:
     FABRIC_REGISTER = 30, "FABRIC_REGISTER";
     /// News of a fabric.
     FABRIC_UPDATE = 31, "FABRIC_UPDATE";
-    /// How far devices are.
+    /// Distances to devices.
     DEVICE_DISTANCES = 32, "COMPUTE_DEVICE_DISTANCES";
-    /// What is known of a process by now.
+    /// Current data of a process.
     REFRESH_CACHE = 33, "REFRESH_CACHE";
     /// A block of resources.
     RESOURCE_BLOCK = 34, "RESBLK";
@@ -144,7 +144,7 @@ numbers! { Status:
     NO_PERMISSIONS = -23, "NO_PERMISSIONS";
     /// It took too long.
     TIMEOUT = -24, "TIMEOUT";
-    /// Nobody can be reached.
+    /// No peer can be reached.
     UNREACH = -25, "UNREACH";
     /// A request that is none.
     BAD_PARAM = -27, "BAD_PARAM";
@@ -158,13 +158,13 @@ numbers! { Status:
     NOT_SUPPORTED = -47, "NOT_SUPPORTED";
     /// A part of it worked.
     PARTIAL_SUCCESS = -52, "PARTIAL_SUCCESS";
-    /// Somebody has published it already.
+    /// The key is already published.
     DUPLICATE_KEY = -53, "DUPLICATE_KEY";
     /// A process waits for a debugger.
     READY_FOR_DEBUG = -58, "READY_FOR_DEBUG";
     /// A connection has ended.
     LOST_CONNECTION = -61, "LOST_CONNECTION";
-    /// A process was not heard for too long.
+    /// A process missed its heartbeats.
     MONITOR_HEARTBEAT_ALERT = -109, "MONITOR_HEARTBEAT_ALERT";
     /// A part of what was asked is answered.
     QUERY_PARTIAL_SUCCESS = -104, "QUERY_PARTIAL_SUCCESS";
@@ -184,11 +184,11 @@ numbers! { Status:
     JOB_FAILED_TO_LAUNCH = -181, "JOB_FAILED_TO_LAUNCH";
     /// There is no such program.
     JOB_EXE_NOT_FOUND = -190, "JOB_EXE_NOT_FOUND";
-    /// A process has ended without a goodbye.
+    /// A process exited without finalize.
     PROC_TERM_WO_SYNC = -200, "PROC_TERM_WO_SYNC";
     /// A process has ended.
     PROC_TERMINATED = -201, "EVENT_PROC_TERMINATED";
-    /// A program has no folder to start in.
+    /// The working directory of a program does not exist.
     JOB_WDIR_NOT_FOUND = -233, "JOB_WDIR_NOT_FOUND";
     /// There is not room for so many.
     JOB_INSUFFICIENT_RESOURCES = -234, "JOB_INSUFFICIENT_RESOURCES";
@@ -207,19 +207,19 @@ pub mod keys {
     }
 
     keys! {
-        /// Number of processes the job has. UINT32.
+        /// Number of processes of the job. UINT32.
         JOB_SIZE = b"pmix.job.size";
-        /// How many it may have. UINT32.
+        /// Largest number of processes of the job. UINT32.
         MAX_SIZE = b"pmix.max.size";
-        /// How many there may be in the session. UINT32.
+        /// Largest number of processes of the session. UINT32.
         UNIV_SIZE = b"pmix.univ.size";
         /// The number of the session. UINT32.
         SESSION_ID = b"pmix.session.id";
-        /// The name of the job for people. STRING.
+        /// Printable name of the job. STRING.
         JOBID = b"pmix.jobid";
-        /// Number of applications the job has. UINT32.
+        /// Number of applications of the job. UINT32.
         JOB_NAPPS = b"pmix.job.napps";
-        /// Number of nodes the job is on. UINT32.
+        /// Number of nodes of the job. UINT32.
         NUM_NODES = b"pmix.num.nodes";
         /// These nodes. STRING, a comma list.
         NODE_LIST = b"pmix.nlist";
@@ -233,23 +233,23 @@ pub mod keys {
         SPAWNED = b"pmix.spawned";
         /// That process. PROC.
         PARENT = b"pmix.parent";
-        /// The folder of the session. STRING.
+        /// Directory of the session. STRING.
         TMPDIR = b"pmix.tmpdir";
-        /// The folder of the job. STRING.
+        /// Directory of the job. STRING.
         NSDIR = b"pmix.nsdir";
-        /// The launcher removes these folders. BOOL.
+        /// The launcher removes these directories. BOOL.
         TDIR_RMCLEAN = b"pmix.tdir.rmclean";
-        /// What holds for the session. DATA_ARRAY of INFO.
+        /// Data of the session. DATA_ARRAY of INFO.
         SESSION_ARRAY = b"pmix.ssn.arr";
-        /// What holds for a node. DATA_ARRAY of INFO.
+        /// Data of a node. DATA_ARRAY of INFO.
         NODE_ARRAY = b"pmix.node.arr";
-        /// What holds for an application. DATA_ARRAY of INFO.
+        /// Data of an application. DATA_ARRAY of INFO.
         APP_ARRAY = b"pmix.app.arr";
-        /// What holds for a process. BYTE_OBJECT of PROC_RANK and KVALs.
+        /// Data of a process. BYTE_OBJECT of PROC_RANK and KVALs.
         PROC_BLOB = b"pmix.pblob";
-        /// What holds for a job. DATA_ARRAY of INFO.
+        /// Data of a job. DATA_ARRAY of INFO.
         JOB_ARRAY = b"pmix.job.arr";
-        /// What holds for a process, in the description of a job for others. DATA_ARRAY of INFO.
+        /// Data of a process, in the description of a job for others. DATA_ARRAY of INFO.
         PROC_DATA = b"pmix.pdata";
         /// The name of a job. STRING.
         NSPACE = b"pmix.nspace";
@@ -259,7 +259,7 @@ pub mod keys {
         PROC_ID = b"pmix.procid";
         /// The id of a process. PID.
         PROC_PID = b"pmix.ppid";
-        /// How a process does. PROC_STATE.
+        /// State of a process. PROC_STATE.
         PROC_STATE = b"pmix.proc.state";
         /// A command line. STRING.
         COMMAND_LINE = b"pmix.cmd.line";
@@ -269,9 +269,9 @@ pub mod keys {
         HOSTNAME_ALIASES = b"pmix.alias";
         /// The number of a node. UINT32.
         NODEID = b"pmix.nodeid";
-        /// Number of processes of the session are on the node. UINT32.
+        /// Number of processes of the session on the node. UINT32.
         NODE_SIZE = b"pmix.node.size";
-        /// Number of processes of the job are on the node. UINT32.
+        /// Number of processes of the job on the node. UINT32.
         LOCAL_SIZE = b"pmix.local.size";
         /// Their ranks. STRING, a comma list.
         LOCAL_PEERS = b"pmix.lpeers";
@@ -283,29 +283,29 @@ pub mod keys {
         OVERSUBSCRIBED = b"pmix.ndosub";
         /// The number of an application. UINT32.
         APPNUM = b"pmix.appnum";
-        /// Number of processes an application has. UINT32.
+        /// Number of processes of an application. UINT32.
         APP_SIZE = b"pmix.app.size";
         /// Its first rank. PROC_RANK.
         APP_LEADER = b"pmix.aldr";
-        /// The folder it starts in. STRING.
+        /// Its working directory. STRING.
         WDIR = b"pmix.wdir";
         /// Its command line. STRING.
         APP_ARGV = b"pmix.app.argv";
-        /// Which of the job's processes on its node a process is. UINT16.
+        /// Index of a process among those of its job on its node. UINT16.
         LOCAL_RANK = b"pmix.lrank";
-        /// Which of all processes on its node a process is. UINT16.
+        /// Index of a process among all on its node. UINT16.
         NODE_RANK = b"pmix.nrank";
-        /// Which of all processes of the session a process is. PROC_RANK.
+        /// Index of a process in the session. PROC_RANK.
         GLOBAL_RANK = b"pmix.grank";
-        /// Which of the processes of its application a process is. PROC_RANK.
+        /// Index of a process in its application. PROC_RANK.
         APP_RANK = b"pmix.apprank";
-        /// How often a process was started again. UINT32.
+        /// Number of restarts of a process. UINT32.
         REINCARNATION = b"pmix.reinc";
         /// Data is spread at a fence. BOOL.
         COLLECT = b"pmix.collect";
-        /// After how many seconds nobody waits any more. Any number.
+        /// Seconds after which the request is given up. Any number.
         TIMEOUT = b"pmix.timeout";
-        /// How data is spread, by names that are tried in turn. STRING, a comma list.
+        /// Algorithms of the collective, tried in order. STRING, a comma list.
         ALGORITHM = b"pmix.calgo";
         /// One of these ways, or none. BOOL.
         ALGORITHM_REQUIRED = b"pmix.calreqd";
@@ -317,17 +317,17 @@ pub mod keys {
         GET_POINTER = b"pmix.get.pntrs";
         /// The client copies the value into memory of the caller's. BOOL.
         GET_STATIC = b"pmix.get.static";
-        /// What was known is asked again. BOOL.
+        /// Cached data is fetched again. BOOL.
         GET_REFRESH = b"pmix.get.refresh";
-        /// Who may see it. SCOPE.
+        /// Scope of committed data. SCOPE.
         SCOPE = b"pmix.scope";
-        /// Whom it reaches. DATA_RANGE.
+        /// Range of published data or of an event. DATA_RANGE.
         RANGE = b"pmix.range";
-        /// How long it stays. PERSIST.
+        /// Lifetime of published data. PERSIST.
         PERSIST = b"pmix.persist";
-        /// Who may look it up, by other means than its range. DATA_ARRAY.
+        /// Access permissions beyond the range. DATA_ARRAY.
         ACCESS_PERMISSIONS = b"pmix.aperms";
-        /// Users who may. DATA_ARRAY.
+        /// Users with access. DATA_ARRAY.
         ACCESS_USERS = b"pmix.auids";
         /// Groups that may. DATA_ARRAY.
         ACCESS_GROUPS = b"pmix.agids";
@@ -355,21 +355,21 @@ pub mod keys {
         QUERY_NAMESPACES = b"pmix.qry.ns";
         /// All jobs and their processes. DATA_ARRAY of INFO.
         QUERY_NAMESPACE_INFO = b"pmix.qry.nsinfo";
-        /// How far a job has come. JOB_STATE.
+        /// State of a job. JOB_STATE.
         QUERY_JOB_STATUS = b"pmix.qry.jst";
         /// The processes of a job. DATA_ARRAY of PROC_INFO.
         QUERY_PROC_TABLE = b"pmix.qry.ptable";
         /// Those of them that are on this node. DATA_ARRAY of PROC_INFO.
         QUERY_LOCAL_PROC_TABLE = b"pmix.qry.lptable";
-        /// What may be asked of a spawn. STRING, a comma list.
+        /// Supported attributes of a spawn. STRING, a comma list.
         QUERY_SPAWN_SUPPORT = b"pmix.qry.spawn";
-        /// Number of sets of processes there are. SIZE.
+        /// Number of process sets. SIZE.
         QUERY_NUM_PSETS = b"pmix.qry.psetnum";
         /// Their names. STRING, a comma list.
         QUERY_PSET_NAMES = b"pmix.qry.psets";
         /// The processes of one of them. DATA_ARRAY of PROC.
         QUERY_PSET_MEMBERSHIP = b"pmix.qry.pmems";
-        /// Number of groups there are. SIZE.
+        /// Number of groups. SIZE.
         QUERY_NUM_GROUPS = b"pmix.qry.pgrpnum";
         /// Their names. DATA_ARRAY of STRING.
         QUERY_GROUP_NAMES = b"pmix.qry.pgrp";
@@ -377,7 +377,7 @@ pub mod keys {
         QUERY_GROUP_MEMBERSHIP = b"pmix.qry.pgrpmems";
         /// The memory that processes have. DATA_ARRAY.
         QUERY_MEMORY_USAGE = b"pmix.qry.mem";
-        /// What was known is asked again. BOOL.
+        /// Cached data is fetched again. BOOL.
         QUERY_REFRESH = b"pmix.qry.rfsh";
         /// Only this node is asked about. BOOL.
         QUERY_LOCAL_ONLY = b"pmix.qry.local";
@@ -389,17 +389,17 @@ pub mod keys {
         DAEMON_MEMORY = b"pmix.dmn.mem";
         /// The memory of the processes of a node on average, in MB. FLOAT.
         CLIENT_AVERAGE_MEMORY = b"pmix.cl.mem.avg";
-        /// Number of seconds are left for the session. UINT32.
+        /// Seconds left for the session. UINT32.
         TIME_REMAINING = b"pmix.time.remaining";
-        /// Where the server is. STRING.
+        /// Address of the server. STRING.
         SERVER_URI = b"pmix.srvr.uri";
         /// Heartbeats are expected. BOOL.
         MONITOR_HEARTBEAT = b"pmix.monitor.mbeat";
         /// In every so many seconds. UINT32.
         MONITOR_HEARTBEAT_TIME = b"pmix.monitor.btime";
-        /// Number of may be missing until it is told. UINT32.
+        /// Missed heartbeats before the event. UINT32.
         MONITOR_HEARTBEAT_DROPS = b"pmix.monitor.bdrop";
-        /// What a monitor is called. STRING.
+        /// Name of a monitor. STRING.
         MONITOR_ID = b"pmix.monitor.id";
         /// Ends the monitor that is called so. STRING.
         MONITOR_CANCEL = b"pmix.monitor.cancel";
@@ -409,13 +409,13 @@ pub mod keys {
         LOG_STDERR = b"pmix.log.stderr";
         /// The client has put the time in front. BOOL.
         LOG_GENERATE_TIMESTAMP = b"pmix.log.gtstmp";
-        /// When it was said. TIME.
+        /// Time of a log entry. TIME.
         LOG_TIMESTAMP = b"pmix.log.tstmp";
         /// One of several places is enough, the first that can be had. BOOL.
         LOG_ONCE = b"pmix.log.once";
-        /// Who says it. PROC.
+        /// Source of a log entry. PROC.
         LOG_SOURCE = b"pmix.log.source";
-        /// What a credential is. STRING.
+        /// Type of a credential. STRING.
         CREDENTIAL_TYPE = b"pmix.sec.ctype";
         /// The number of a user. UINT32.
         USER_ID = b"pmix.euid";
@@ -431,21 +431,21 @@ pub mod keys {
         CONTROL_PAUSE = b"pmix.jctrl.pause";
         /// Lets what was stopped go on. BOOL.
         CONTROL_RESUME = b"pmix.jctrl.resume";
-        /// What a request is called. STRING.
+        /// Name of a request. STRING.
         CONTROL_ID = b"pmix.jctrl.id";
         /// Files to remove when a process ends. STRING, a comma list.
         REGISTER_CLEANUP = b"pmix.reg.cleanup";
-        /// Folders to empty when a process ends. STRING, a comma list.
+        /// Directories to empty when a process ends. STRING, a comma list.
         REGISTER_CLEANUP_DIR = b"pmix.reg.cleanupdir";
-        /// The folders below as well. BOOL.
+        /// Subdirectories included. BOOL.
         CLEANUP_RECURSIVE = b"pmix.clnup.recurse";
-        /// Only folders that are empty. BOOL.
+        /// Empty directories only. BOOL.
         CLEANUP_EMPTY = b"pmix.clnup.empty";
         /// All but these. STRING, a comma list.
         CLEANUP_IGNORE = b"pmix.clnup.ignore";
-        /// The topmost folder stays. BOOL.
+        /// The topmost directory stays. BOOL.
         CLEANUP_LEAVE_TOPDIR = b"pmix.clnup.lvtop";
-        /// What tells one of several values from the others stands with it. DATA_ARRAY of INFO.
+        /// A value with the qualifiers that distinguish it from others. DATA_ARRAY of INFO.
         QUALIFIED_VALUE = b"pmix.qual.val";
         /// The name of a group. STRING.
         GROUP_NAME = b"pmix.grp.id";
@@ -453,15 +453,15 @@ pub mod keys {
         GROUP_ASSIGN_CONTEXT_ID = b"pmix.grp.actxid";
         /// The number of a group. SIZE.
         GROUP_CONTEXT_ID = b"pmix.grp.ctxid";
-        /// What a process brings into a group. DATA_ARRAY of INFO.
+        /// Contribution of a process to a group. DATA_ARRAY of INFO.
         GROUP_INFO = b"pmix.grp.info";
-        /// Number of leaders a group has. SIZE.
+        /// Number of leaders of a group. SIZE.
         GROUP_BOOTSTRAP = b"pmix.grp.btstrp";
-        /// Whom a leader adds to a group. DATA_ARRAY of PROC.
+        /// Members that a leader adds to a group. DATA_ARRAY of PROC.
         GROUP_ADD_MEMBERS = b"pmix.grp.add";
         /// A group is made without those that have ended. BOOL.
         GROUP_OPTIONAL = b"pmix.grp.opt";
-        /// What is done together is done without those that have ended. BOOL.
+        /// The collective completes without exited processes. BOOL.
         GROUP_FT_COLLECTIVE = b"pmix.grp.ftcoll";
         /// Members learn when one of them ends. BOOL.
         GROUP_NOTIFY_TERMINATION = b"pmix.grp.notterm";
@@ -471,25 +471,25 @@ pub mod keys {
         EVENT_AFFECTED_PROCS = b"pmix.evaffected";
         /// The processes that an event is for. DATA_ARRAY of PROC, or PROC.
         EVENT_CUSTOM_RANGE = b"pmix.evrange";
-        /// An event is for nobody who asks later. BOOL.
+        /// An event is not cached for late registrations. BOOL.
         EVENT_DO_NOT_CACHE = b"pmix.evnocache";
         /// An event is not for handlers of all codes. BOOL.
         EVENT_NON_DEFAULT = b"pmix.evnondef";
-        /// What a process has ended with. INT.
+        /// Exit code of a process. INT.
         EXIT_CODE = b"pmix.exit.code";
-        /// How a process has ended. STATUS.
+        /// Termination status of a process. STATUS.
         PROC_TERM_STATUS = b"pmix.proc.term.status";
-        /// How a job has ended. STATUS.
+        /// Termination status of a job. STATUS.
         JOB_TERM_STATUS = b"pmix.job.term.status";
     }
 
-    /// True if a key is one that only process managers give.
+    /// True if only process managers set the key.
     pub fn is_reserved(key: &[u8]) -> bool {
         key.starts_with(b"pmix")
     }
 }
 
-/// Who may see what a process has put. An open set.
+/// Scopes of committed data. An open set.
 pub mod scope {
     /// Processes on its node.
     pub const LOCAL: u8 = 1;
@@ -497,11 +497,11 @@ pub mod scope {
     pub const REMOTE: u8 = 2;
     /// All processes.
     pub const GLOBAL: u8 = 3;
-    /// Nobody else.
+    /// The process itself.
     pub const INTERNAL: u8 = 4;
 }
 
-/// How long published data stays. An open set.
+/// Lifetimes of published data. An open set.
 pub mod persistence {
     /// Until it is taken back.
     pub const INDEFINITE: u8 = 0;
@@ -515,7 +515,7 @@ pub mod persistence {
     pub const SESSION: u8 = 4;
 }
 
-/// Whom published data or an event reaches. An open set.
+/// Ranges of published data and events. An open set.
 pub mod range {
     /// The process manager.
     pub const RM: u8 = 1;
@@ -525,7 +525,7 @@ pub mod range {
     pub const NAMESPACE: u8 = 3;
     /// The session.
     pub const SESSION: u8 = 4;
-    /// Everybody.
+    /// All processes.
     pub const GLOBAL: u8 = 5;
     /// Those that are listed.
     pub const CUSTOM: u8 = 6;
@@ -533,25 +533,25 @@ pub mod range {
     pub const PROC_LOCAL: u8 = 7;
 }
 
-/// How a process does. An open set.
+/// States of a process. An open set.
 pub mod proc_state {
-    /// Nobody knows.
+    /// Unknown.
     pub const UNDEF: u8 = 0;
     /// It runs.
     pub const RUNNING: u8 = 5;
-    /// It runs, and has said who it is.
+    /// It runs and has connected.
     pub const CONNECTED: u8 = 6;
     /// It has ended.
     pub const TERMINATED: u8 = 20;
 }
 
-/// How a job does. An open set.
+/// States of a job. An open set.
 pub mod job_state {
     /// Its processes are being started.
     pub const LAUNCH_UNDERWAY: u8 = 2;
     /// They run.
     pub const RUNNING: u8 = 3;
-    /// They run, and all have said who they are.
+    /// All its processes run and have connected.
     pub const CONNECTED: u8 = 5;
     /// They have ended.
     pub const TERMINATED: u8 = 20;
@@ -561,11 +561,11 @@ pub mod job_state {
 pub mod flags {
     /// The request must be refused if this cannot be heeded.
     pub const REQUIRED: u32 = 1;
-    /// It tells one of several values from the others.
+    /// It distinguishes one of several values.
     pub const QUALIFIER: u32 = 8;
 }
 
-/// True if a text switches a directive on.
+/// True if a text enables a directive.
 pub(super) fn means_true(text: &[u8]) -> bool {
     matches!(text, [b't' | b'T' | b'y' | b'Y' | b'1', ..])
 }

@@ -1,4 +1,4 @@
-//! What messages are made of: processes, infos, keys with values, and lists of them.
+//! Components of messages: processes, infos, keys with values, and lists of them.
 
 use super::format::Format;
 use super::pack::Packer;
@@ -13,7 +13,7 @@ pub const WILDCARD: u32 = 0xffff_fffe;
 /// Ranks that are no processes.
 pub mod ranks {
     pub use super::WILDCARD;
-    /// Nobody in particular: any process that has what is asked for.
+    /// Any process that has the requested data.
     pub const UNDEF: u32 = 0xffff_ffff;
     /// Every process of the node.
     pub const LOCAL_NODE: u32 = 0xffff_fffd;
@@ -39,7 +39,7 @@ pub struct Proc<'a> {
 /// Wire: STRING key, `u32` flags, `u16` type, value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info<'a> {
-    /// What it is about.
+    /// Its key.
     pub key: &'a [u8],
     /// Bits; see [`names`](super::names).
     pub flags: u32,
@@ -61,13 +61,13 @@ pub struct Kval<'a> {
 /// Several values of one type that were found to be right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct List<'a> {
-    /// What they are.
+    /// Their type.
     pub of: Type,
-    /// How many there are.
+    /// Their number.
     pub count: u32,
     /// Their bytes, one after the other.
     pub bytes: &'a [u8],
-    /// How they are written.
+    /// Their format.
     pub format: Format,
 }
 
@@ -78,9 +78,9 @@ pub struct Kvals<'a> {
     is_over: bool,
 }
 
-/// What a client has put since its last commit, by who may see it.
+/// Data put since the last commit, by scope.
 ///
-/// Wire: SCOPE and BUFFER, over and over.
+/// Wire: SCOPE and BUFFER, repeated.
 #[derive(Clone, Debug)]
 pub struct Scopes<'a> {
     from: Unpacker<'a>,
@@ -127,7 +127,7 @@ impl<'a> Kval<'a> {
         Ok(Self { key, value: from.value()? })
     }
 
-    /// Writes a pack operation of one, in whatever format that is.
+    /// Writes a pack operation of one, in the format of the packer.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl<'a> Kval<'a> {
 }
 
 impl Value<'_> {
-    /// Writes it without its type, in whatever format that is.
+    /// Writes it without its type, in the format of the packer.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Value<'_> {
 }
 
 impl<'a> List<'a> {
-    /// Reads how many there are, and that many.
+    /// Reads a counted list.
     ///
     /// Wire: SIZE, then, if it is not 0, one pack operation of all values.
     ///
@@ -178,7 +178,7 @@ impl<'a> List<'a> {
         Ok(Self { of, count, bytes: from.since(start), format })
     }
 
-    /// Writes how many there are, and that many, in whatever format that is.
+    /// Writes a counted list, in the format of the packer.
     ///
     /// Wire: as for [`read`](Self::read).
     pub fn write(&self, to: &mut Packer<'_>) {
@@ -223,7 +223,7 @@ impl<'a> List<'a> {
         self.infos().find(|info| info.key == key).map(|info| info.value)
     }
 
-    /// True if there is a directive of this name that is switched on.
+    /// True if a directive of this name is enabled.
     pub fn is_set(&self, key: &[u8]) -> bool {
         self.find(key).is_some_and(|value| value.is_true())
     }
@@ -250,7 +250,7 @@ impl<'a> Kvals<'a> {
         Self { from, is_over: false }
     }
 
-    /// What was not read, or could not be: a value of a type that is not known, and all behind it.
+    /// Unread rest: after a value of an unknown type, all behind it.
     pub fn rest(&self) -> &'a [u8] {
         self.from.rest()
     }

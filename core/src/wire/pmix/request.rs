@@ -1,4 +1,4 @@
-//! What a client asks, command by command.
+//! Requests of clients, command by command.
 
 use super::format::{Family, Format};
 use super::names::Command;
@@ -7,10 +7,10 @@ use super::types::Type;
 use super::unpack::Unpacker;
 use crate::error::Malformed;
 
-/// One request, whose texts and values are still borrowed from its bytes.
+/// One request; its texts and values are borrowed from its bytes.
 ///
-/// Wire: COMMAND, then the fields of the variant in their order, one pack operation each. What stands
-/// behind them is from a newer client, and is not looked at.
+/// Wire: COMMAND, then the fields of the variant in their order, one pack operation each. Further bytes
+/// come from a newer client and are ignored.
 #[derive(Clone, Debug)]
 pub enum Request<'a> {
     /// The description of the client's job. Wire: nothing more.
@@ -19,18 +19,18 @@ pub enum Request<'a> {
     Abort {
         /// The exit code. Wire: STATUS.
         code: i32,
-        /// What to say about it. Wire: STRING.
+        /// Message. Wire: STRING.
         message: Option<&'a [u8]>,
-        /// Whom; the whole job if nobody. Wire: SIZE, PROCs.
+        /// Processes to abort; the whole job if empty. Wire: SIZE, PROCs.
         targets: List<'a>,
     },
-    /// What was put since the last one. Wire: SCOPE, BUFFER, over and over.
+    /// Data put since the last commit. Wire: SCOPE, BUFFER, repeated.
     Commit(Scopes<'a>),
     /// A fence.
     Fence(Collective<'a>),
-    /// What a process has posted.
+    /// Committed data of a process.
     Get(Get<'a>),
-    /// Goodbye. Wire: nothing more.
+    /// End of the session. Wire: no fields.
     Finalize,
     /// Data that others can look up.
     Publish {
@@ -45,7 +45,7 @@ pub enum Request<'a> {
     Unpublish(Names<'a>),
     /// New processes.
     Spawn {
-        /// What holds for all of them. Wire: SIZE, INFOs.
+        /// Attributes of all applications. Wire: SIZE, INFOs.
         infos: List<'a>,
         /// The programs. Wire: SIZE, APPs.
         apps: List<'a>,
@@ -56,59 +56,59 @@ pub enum Request<'a> {
     Disconnect(Collective<'a>),
     /// Something has happened.
     Notify {
-        /// What. Wire: STATUS.
+        /// Event code. Wire: STATUS.
         code: i32,
-        /// Whom to tell. Wire: DATA_RANGE.
+        /// Range of the event. Wire: DATA_RANGE.
         range: u8,
         /// More about it. Wire: SIZE, INFOs.
         infos: List<'a>,
     },
-    /// What the client wants to be told about.
+    /// Event codes that the client registers for.
     RegisterEvents {
         /// These; anything if there are none. Wire: SIZE, STATUSes.
         codes: List<'a>,
-        /// What restricts it. Wire: SIZE, INFOs.
+        /// Restrictions. Wire: SIZE, INFOs.
         infos: List<'a>,
     },
-    /// What the client wants to be told about no more. Wire: STATUS, over and over.
+    /// Event codes that the client deregisters. Wire: STATUS, repeated.
     DeregisterEvents(EventCodes<'a>),
-    /// What the process manager knows. Wire: SIZE, QUERYs.
+    /// Information of the process manager. Wire: SIZE, QUERYs.
     Query(List<'a>),
     /// Something for a log.
     Log {
         /// When, in seconds. Wire: TIME.
         time: Option<u64>,
-        /// What. Wire: SIZE, INFOs.
+        /// Data. Wire: SIZE, INFOs.
         data: List<'a>,
-        /// How. Wire: SIZE, INFOs.
+        /// Directives. Wire: SIZE, INFOs.
         directives: List<'a>,
     },
     /// Signals, and what to clean up.
     JobControl {
-        /// For whom; the whole session if nobody. Wire: SIZE, PROCs.
+        /// Targets; the whole session if empty. Wire: SIZE, PROCs.
         targets: List<'a>,
-        /// What. Wire: SIZE, INFOs.
+        /// Data. Wire: SIZE, INFOs.
         infos: List<'a>,
     },
-    /// True if something is alive.
+    /// Starts or stops a monitor.
     Monitor {
-        /// What: a process, by its heartbeats, or a file. Wire: INFO.
+        /// Kind of monitor: heartbeats of a process, or a file. Wire: INFO.
         what: Info<'a>,
-        /// What to tell when it is not. Wire: STATUS.
+        /// Event code of the alert. Wire: STATUS.
         code: i32,
-        /// How. Wire: SIZE, INFOs.
+        /// Directives. Wire: SIZE, INFOs.
         infos: List<'a>,
     },
-    /// A proof of who one is. Wire: SIZE, INFOs.
+    /// `PMIx_Get_credential`. Wire: SIZE, INFOs.
     GetCredential(List<'a>),
-    /// True if a proof is one.
+    /// `PMIx_Validate_credential`.
     ValidateCredential {
         /// The proof. Wire: BYTE_OBJECT.
         credential: &'a [u8],
-        /// How. Wire: SIZE, INFOs.
+        /// Directives. Wire: SIZE, INFOs.
         infos: List<'a>,
     },
-    /// What is known of a process by now.
+    /// Current data of a process.
     RefreshCache {
         /// The name of its job. Wire: STRING.
         nspace: &'a [u8],
@@ -119,7 +119,7 @@ pub enum Request<'a> {
     GroupConstruct {
         /// Its name. Wire: STRING.
         name: &'a [u8],
-        /// Who is in it, and how. Wire: SIZE, PROCs, SIZE, INFOs.
+        /// Members and directives. Wire: SIZE, PROCs, SIZE, INFOs.
         group: Collective<'a>,
     },
     /// The end of a group.
@@ -133,7 +133,7 @@ pub enum Request<'a> {
     GroupLeave {
         /// Its name. Wire: STRING.
         name: &'a [u8],
-        /// How. Wire: SIZE, INFOs.
+        /// Directives. Wire: SIZE, INFOs.
         infos: List<'a>,
     },
     /// The processes of a job on a node.
@@ -145,7 +145,7 @@ pub enum Request<'a> {
     },
     /// The nodes of a job; of every one if there is none. Wire: STRING.
     ResolveNodes(Option<&'a [u8]>),
-    /// A request that is known, and whose fields nobody here looks at.
+    /// A known request whose fields are not read.
     Other(Command, Unpacker<'a>),
 }
 
@@ -154,9 +154,9 @@ pub enum Request<'a> {
 /// Wire: SIZE, PROCs, SIZE, INFOs.
 #[derive(Clone, Copy, Debug)]
 pub struct Collective<'a> {
-    /// Who takes part.
+    /// Participants.
     pub procs: List<'a>,
-    /// How.
+    /// Directives.
     pub infos: List<'a>,
 }
 
@@ -169,7 +169,7 @@ pub struct Get<'a> {
     pub nspace: &'a [u8],
     /// Its rank, or one of [`ranks`](super::ranks).
     pub rank: u32,
-    /// How.
+    /// Directives.
     pub infos: List<'a>,
     /// The key that is wanted; anything if there is none.
     pub key: Option<&'a [u8]>,
@@ -180,12 +180,12 @@ pub struct Get<'a> {
 /// Wire: UINT32 user, SIZE, as many pack operations of one STRING, SIZE, INFOs.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
-    /// The user who asks.
+    /// User id of the client.
     pub user: u32,
-    /// Number of keys there are.
+    /// Number of keys.
     pub count: u32,
     keys: Unpacker<'a>,
-    /// How.
+    /// Directives.
     pub infos: List<'a>,
 }
 
@@ -194,15 +194,16 @@ pub struct Names<'a> {
 pub struct EventCodes<'a>(Unpacker<'a>);
 
 impl<'a> Request<'a> {
-    /// Which command a body begins with, and where the command ends, whatever way its connection writes
-    /// values: for whoever sees one message by itself.
+    /// Returns the command at the front of a body, and its length, for any format of the connection; for
+    /// readers
+    /// of single messages.
     pub fn command_of(body: &[u8]) -> Option<(Command, usize)> {
         let read = |format| {
             let mut from = Unpacker::new(body, format);
             let command = Command(from.one(Type::COMMAND).ok()?.u8().ok()?);
             command.name().map(|_| (command, from.at()))
         };
-        // Where types are named, a wrong way is seen at once.
+        // Where types are named, a wrong format fails at once.
         [true, false].into_iter().find_map(|is_described| {
             let families = [Family::Flex, Family::Fixed].into_iter();
             families.map(|family| Format { family, is_described }).find_map(read)

@@ -29,13 +29,13 @@ pub(super) enum Field {
     Typed,
     /// The number of a type, how many there are, and values of it.
     Array,
-    /// As many rows as the counter in front of them says.
+    /// As many rows as their counter states.
     Many(Counter, &'static [Field]),
     /// A list written short, which ends by itself.
     Regex,
 }
 
-/// What stands in front of several rows.
+/// Counter of several rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counter {
     I32,
@@ -48,7 +48,7 @@ macro_rules! types {
         impl Type {
             $($(#[$doc])* pub const $name: Self = Self($number);)*
 
-            /// What people call it; `None` for a number that is not known.
+            /// Its name in the standard; `None` for an unknown number.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($number => Some($text),)*
@@ -56,7 +56,7 @@ macro_rules! types {
                 }
             }
 
-            /// What a value of it is made of; `None` if that is not known, or cannot be.
+            /// Fields of a value; `None` for an unknown or variable type.
             pub(super) const fn shape(self) -> Option<&'static [Field]> {
                 match self.0 {
                     $($number => $shape,)*
@@ -144,23 +144,23 @@ types! {
     BYTE_OBJECT = 27, "BYTE_OBJECT", Some(&[Blob]);
     /// A key and a value.
     KVAL = 28, "KVAL", Some(&[Text, Typed]);
-    /// How long a published value stays.
+    /// Lifetime of a published value.
     PERSIST = 30, "PERSIST", Some(&[Byte]);
     /// A pointer, of which only a byte is left.
     POINTER = 31, "POINTER", Some(&[Byte]);
-    /// Who may read a posted value.
+    /// Scope of a committed value.
     SCOPE = 32, "SCOPE", Some(&[Byte]);
-    /// Whom a published value or an event reaches.
+    /// Range of a published value or an event.
     DATA_RANGE = 33, "DATA_RANGE", Some(&[Byte]);
-    /// What a client asks.
+    /// A request of a client.
     COMMAND = 34, "COMMAND", Some(&[Byte]);
     /// Flags of an info.
     INFO_DIRECTIVES = 35, "INFO_DIRECTIVES", Some(&[U32]);
     /// The number of a type.
     DATA_TYPE = 36, "DATA_TYPE", Some(&[U16]);
-    /// How far a process has come.
+    /// State of a process.
     PROC_STATE = 37, "PROC_STATE", Some(&[Byte]);
-    /// What is known about a process. Its exit code is not on the wire.
+    /// Description of a process. Its exit code is not on the wire.
     PROC_INFO = 38, "PROC_INFO", Some(&[Text, U32, Text, Text, Pid, Byte]);
     /// Several values of one type.
     DATA_ARRAY = 39, "DATA_ARRAY", Some(&[Array]);
@@ -170,7 +170,7 @@ types! {
     QUERY = 41, "QUERY", Some(&[Many(ByI32, &[Text]), Many(BySize, INFO)]);
     /// A text that was made shorter.
     COMPRESSED_STRING = 42, "COMPRESSED_STRING", Some(&[Blob]);
-    /// What is asked of a resource manager.
+    /// Request to a resource manager.
     ALLOC_DIRECTIVE = 43, "ALLOC_DIRECTIVE", Some(&[Byte]);
     /// Standard streams.
     IOF_CHANNEL = 45, "IOF_CHANNEL", Some(&[U16]);
@@ -178,19 +178,19 @@ types! {
     ENVAR = 46, "ENVAR", Some(&[Text, Text, Byte]);
     /// Coordinates in a fabric.
     COORD = 47, "COORD", Some(COORD);
-    /// An attribute that somebody supports.
+    /// A supported attribute.
     REGATTR = 48, "REGATTR", Some(&[Text, Text, U16, Many(ByI32, &[Text])]);
     /// A list written short.
     REGEX = 49, "REGEX", Some(&[Regex]);
-    /// How far a job has come.
+    /// State of a job.
     JOB_STATE = 50, "JOB_STATE", Some(&[Byte]);
     /// The state of a link of a fabric.
     LINK_STATE = 51, "LINK_STATE", Some(&[Byte]);
     /// Processors, as a list.
     PROC_CPUSET = 52, "PROC_CPUSET", Some(&[Text]);
-    /// Where a device is in its fabric.
+    /// Coordinates of a device in its fabric.
     GEOMETRY = 53, "GEOMETRY", Some(&[Size, Text, Text, Many(BySize, COORD)]);
-    /// How far a device is.
+    /// Distance of a device.
     DEVICE_DIST = 54, "DEVICE_DIST", Some(&[Text, Text, U64, U16, U16]);
     /// The address of a device.
     ENDPOINT = 55, "ENDPOINT", Some(&[Text, Text, Blob]);
@@ -198,39 +198,39 @@ types! {
     TOPO = 56, "TOPO", None;
     /// The kind of a device.
     DEVTYPE = 57, "DEVTYPE", Some(&[U64]);
-    /// What two processes share.
+    /// Shared locality of two processes.
     LOCTYPE = 58, "LOCTYPE", Some(&[U16]);
     /// Bytes that were made fewer.
     COMPRESSED_BYTE_OBJECT = 59, "COMPRESSED_BYTE_OBJECT", Some(&[Blob]);
     /// The name of a job.
     PROC_NSPACE = 60, "PROC_NSPACE", Some(&[Text]);
-    /// What a process has used.
+    /// Resource usage of a process.
     PROC_STATS = 61, "PROC_STATS", Some(&[
         Text, Text, U32, Pid, Text, Byte, I64, I64, I32, I16, Text, Text, Text, I16, I64, I64,
     ]);
-    /// What went over a disk.
+    /// Traffic of a disk.
     DISK_STATS = 62, "DISK_STATS", Some(DISK_STATS);
-    /// What went over a network.
+    /// Traffic of a network.
     NET_STATS = 63, "NET_STATS", Some(NET_STATS);
-    /// What a node has used.
+    /// Resource usage of a node.
     NODE_STATS = 64, "NODE_STATS", Some(&[
         Text, Text, Text, Text, Text, Text, Text, Text, Text, Text, Text, Text, I64, I64,
         Many(BySize, DISK_STATS),
         Many(BySize, NET_STATS),
     ]);
-    /// Packed values, without saying how.
+    /// Packed values of an unnamed format.
     DATA_BUFFER = 65, "DATA_BUFFER", Some(&[Blob]);
     /// A medium of a store.
     STOR_MEDIUM = 66, "STOR_MEDIUM", Some(&[U64]);
-    /// Who may reach a store.
+    /// Accessibility of a store.
     STOR_ACCESS = 67, "STOR_ACCESS", Some(&[U64]);
-    /// How long a store lasts.
+    /// Lifetime of a store.
     STOR_PERSIST = 68, "STOR_PERSIST", Some(&[U64]);
-    /// How a store is reached.
+    /// Access type of a store.
     STOR_ACCESS_TYPE = 69, "STOR_ACCESS_TYPE", Some(&[U16]);
     /// A device.
     DEVICE = 70, "DEVICE", Some(&[Text, Text, U64]);
-    /// What is asked for a block of resources.
+    /// Request for a block of resources.
     RESBLOCK_DIRECTIVE = 71, "RESBLOCK_DIRECTIVE", Some(&[Byte]);
     /// So many of one resource.
     RESOURCE_UNIT = 72, "RESOURCE_UNIT", Some(&[U64, Size]);

@@ -18,7 +18,7 @@ pub struct Value<'a> {
     pub of: Type,
     /// Its bytes, without the number of the type.
     pub bytes: &'a [u8],
-    /// How they are written.
+    /// Their format.
     pub format: Format,
 }
 

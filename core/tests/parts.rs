@@ -111,3 +111,27 @@ fn a_client_does_not_start_what_it_leaves_out() {
         assert!(starts(&mut client, Request::Get { place: other, key: text, wait: false }));
     }
 }
+
+#[test]
+fn a_client_names_the_part_that_a_request_lacks() {
+    let mut client: Client<heapless::Vec<u8, BUFFER_BYTES>> = Client::fixed();
+    let dialling = client.start(&Request::InitAck { id: 7 });
+    match dialling {
+        Err(Misuse::NotSayable { what }) => {
+            assert!(!parts::LISTEN && what.contains("`listen`"), "{what}")
+        }
+        other => assert!(parts::LISTEN && other.is_ok(), "{other:?}"),
+    }
+    let mut client: Client<heapless::Vec<u8, BUFFER_BYTES>> = Client::fixed();
+    client.start(&Request::Init { version: Version::V1_2 }).unwrap();
+    client.poll_transmit(&mut [0; 128]).unwrap();
+    let answer = b"cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n";
+    assert_eq!(client.handle_input(Instant::ZERO, answer), Ok(answer.len()));
+    while client.poll_event().is_some() {}
+    match client.start(&Request::Fence { group: FenceGroup::Node, tag: Some(1) }) {
+        Err(Misuse::NotSayable { what }) => {
+            assert!(!parts::GROUPS && what.contains("`groups`"), "{what}");
+        }
+        other => assert!(parts::GROUPS && other.is_ok(), "{other:?}"),
+    }
+}

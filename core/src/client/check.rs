@@ -78,7 +78,10 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     fn check_group(&self, group: FenceGroup<'_>, tag: Option<u32>) -> Result<(), Misuse> {
         match group {
             FenceGroup::World if tag.is_none() => Ok(()),
-            _ if !parts::GROUPS || self.version() < Some(Version::V1_2) => {
+            _ if !parts::GROUPS => Err(Misuse::NotSayable {
+                what: "a fence of a group, which this build leaves out (feature `groups`)",
+            }),
+            _ if self.version() < Some(Version::V1_2) => {
                 Err(Misuse::NotSayable { what: "a fence of a group before PMI-1.2" })
             }
             FenceGroup::Ranks(list) if !is_list(list) => Err(UNSUPPORTED),

@@ -156,7 +156,12 @@ impl Lifecycle {
             _ if verb == Verb::Abort => true,
             Stage::Fresh | Stage::Greeted => match verb {
                 Verb::Init => true,
-                Verb::InitAck => parts::LISTEN && self.stage == Stage::Fresh,
+                Verb::InitAck if !parts::LISTEN => {
+                    return Err(Misuse::NotSayable {
+                        what: "`initack`, which this build leaves out (feature `listen`)",
+                    });
+                }
+                Verb::InitAck => self.stage == Stage::Fresh,
                 _ => false,
             },
             Stage::Agreed => verb == Verb::FullInit,

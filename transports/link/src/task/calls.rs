@@ -4,6 +4,7 @@ use embedded_io_async::{Read, Write};
 use pmi_core::command::{FenceGroup, Maxes, Place, Request, Spawn, Text};
 use pmi_core::error::Full;
 use pmi_core::ids::KvsName;
+use pmi_core::parts;
 use pmi_core::storage::Buffer;
 
 use super::reply::{
@@ -127,6 +128,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// [`CallError::Misuse`] in every version but PMI-1.2.
     pub async fn fence_group(&mut self, group: FenceGroup<'_>, tag: u32) -> CallResult<(), IO> {
+        const { assert!(parts::GROUPS, "`fence_group` needs the feature `groups` of pmi-core") }
         self.ask_done(&Request::Fence { group, tag: Some(tag) }).await
     }
 
@@ -138,6 +140,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// [`CallError::Refused`] if the name is taken.
     pub async fn publish(&mut self, service: &[u8], port: &[u8]) -> CallResult<(), IO> {
+        const { assert!(parts::NAMES, "`publish` needs the feature `names` of pmi-core") }
         let (service, port) = (Text::plain(service), Text::plain(port));
         self.ask_done(&Request::Publish { service, port }).await
     }
@@ -155,6 +158,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         service: &[u8],
         out: &mut [u8],
     ) -> CallResult<Option<usize>, IO> {
+        const { assert!(parts::NAMES, "`lookup` needs the feature `names` of pmi-core") }
         self.ask_value(&Request::Lookup { service: Text::plain(service) }, out).await
     }
 
@@ -166,6 +170,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// [`CallError::Refused`] if it was not published.
     pub async fn unpublish(&mut self, service: &[u8]) -> CallResult<(), IO> {
+        const { assert!(parts::NAMES, "`unpublish` needs the feature `names` of pmi-core") }
         self.ask_done(&Request::Unpublish { service: Text::plain(service) }).await
     }
 
@@ -185,6 +190,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         spawn: Spawn<'_>,
         scratch: &'s mut [u8],
     ) -> Result<Spawned<'s>, SpawnError<Codes<'s>, IO::Error>> {
+        const { assert!(parts::SPAWN, "`spawn` needs the feature `spawn` of pmi-core") }
         self.drain().await?;
         self.check_state()?;
         if scratch.len() < SPAWNED_BYTES {

@@ -5,6 +5,7 @@ use pmi_core::auth::{METHOD, Proof};
 use pmi_core::client::State;
 use pmi_core::command::{Answer, Identity, Reply, Request, Text, Version};
 use pmi_core::error::{Misuse, PeerError};
+use pmi_core::parts;
 use pmi_core::storage::Buffer;
 
 use super::{AsyncPmi, CallResult};
@@ -71,6 +72,7 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// [`CallError::Peer`] if the server expects no process with this id.
     pub async fn greet(&mut self, id: u64) -> CallResult<Identity<'static>, IO> {
+        const { assert!(parts::LISTEN, "`greet` needs the feature `listen` of pmi-core") }
         self.call(&Request::InitAck { id }, &mut |_| {}).await?;
         self.client.identity().ok_or(CallError::Peer(PeerError::LeftEarly))
     }

@@ -4,6 +4,7 @@ use embedded_io_async::{Read, Write};
 use pmi_core::command::{Answer, Pair, Place, Reply, Request, Text};
 use pmi_core::error::Full;
 use pmi_core::ids::KvsName;
+use pmi_core::parts;
 use pmi_core::storage::Buffer;
 
 use super::reply::{ReplyError, copy, done, numbers, refused};
@@ -25,6 +26,11 @@ pub struct Ring {
 impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
     AsyncPmi<IO, B, MESSAGE_BYTES, GENERATIONS>
 {
+    /// Whether this build has attributes of nodes.
+    const HAS_NODES: bool = (parts::PMI2 && GENERATIONS >= 2) || parts::BINARY;
+    /// Whether this build has requests beyond the keyspace of the job.
+    const HAS_CONNECT: bool = parts::CONNECT && Self::HAS_NODES;
+
     /// Asks for the id of the job, which is also the name of its space.
     ///
     /// It is [`kvsname`](Self::kvsname) by the name that PMI-2 gives it, and serves both.
@@ -41,6 +47,12 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// As for [`put`](Self::put).
     pub async fn put_node(&mut self, key: &[u8], value: &[u8]) -> CallResult<(), IO> {
+        const {
+            assert!(
+                Self::HAS_NODES,
+                "`put_node` needs PMI-2 (not `Pmi1`, and the feature `pmi2` of pmi-core)"
+            )
+        }
         let (key, value) = (Text::plain(key), Text::plain(value));
         self.ask_done(&Request::Put { place: Place::Node, key, value }).await
     }
@@ -59,6 +71,12 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         wait: bool,
         out: &mut [u8],
     ) -> CallResult<Option<usize>, IO> {
+        const {
+            assert!(
+                Self::HAS_NODES,
+                "`get_node` needs PMI-2 (not `Pmi1`, and the feature `pmi2` of pmi-core)"
+            )
+        }
         let key = Text::plain(key);
         self.ask_value(&Request::Get { place: Place::Node, key, wait }, out).await
     }
@@ -71,6 +89,12 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         wait: bool,
         out: &mut [i32],
     ) -> CallResult<Option<usize>, IO> {
+        const {
+            assert!(
+                Self::HAS_NODES,
+                "`node_numbers` needs PMI-2 (not `Pmi1`, and the feature `pmi2` of pmi-core)"
+            )
+        }
         let key = Text::plain(key);
         self.call_numbers(&Request::Get { place: Place::Node, key, wait }, out).await
     }
@@ -119,6 +143,12 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// [`CallError::Refused`] if there is no such job.
     pub async fn connect_job(&mut self, job: &[u8]) -> CallResult<(), IO> {
+        const {
+            assert!(
+                Self::HAS_CONNECT,
+                "`connect_job` needs PMI-2 (not `Pmi1`, and the feature `connect` of pmi-core)"
+            )
+        }
         self.ask_done(&Request::Connect { job: Text::plain(job) }).await
     }
 
@@ -130,6 +160,12 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     ///
     /// [`CallError::Refused`] if there is no such connection.
     pub async fn disconnect_job(&mut self, job: &[u8]) -> CallResult<(), IO> {
+        const {
+            assert!(
+                Self::HAS_CONNECT,
+                "`disconnect_job` needs PMI-2 (not `Pmi1`, and the feature `connect` of pmi-core)"
+            )
+        }
         self.ask_done(&Request::Disconnect { job: Text::plain(job) }).await
     }
 
@@ -150,6 +186,12 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         right: &[u8],
         out: [&mut [u8]; 2],
     ) -> CallResult<Ring, IO> {
+        const {
+            assert!(
+                Self::HAS_CONNECT,
+                "`ring` needs PMI-2 (not `Pmi1`, and the feature `connect` of pmi-core)"
+            )
+        }
         let request = Request::Ring { left: Text::plain(left), right: Text::plain(right) };
         let [left_out, right_out] = out;
         let mut result = Err(ReplyError::Unanswered);
@@ -183,6 +225,12 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
         job: &[u8],
         each: &mut (dyn FnMut(Pair<'_>) + Send),
     ) -> CallResult<usize, IO> {
+        const {
+            assert!(
+                Self::HAS_CONNECT,
+                "`get_all` needs PMI-2 (not `Pmi1`, and the feature `connect` of pmi-core)"
+            )
+        }
         let mut count = 0;
         let mut result = Err(ReplyError::Unanswered);
         let read = &mut |reply: &Reply<'_>| match reply.answer {
@@ -207,6 +255,12 @@ impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS:
     /// [`CallError::Misuse`] for a pair that does not fit, [`CallError::Refused`] with the
     /// server's first reason; nothing was sent, or the other pairs were stored.
     pub async fn put_all(&mut self, job: &[u8], pairs: &[Pair<'_>]) -> CallResult<(), IO> {
+        const {
+            assert!(
+                Self::HAS_CONNECT,
+                "`put_all` needs PMI-2 (not `Pmi1`, and the feature `connect` of pmi-core)"
+            )
+        }
         // All announced pairs must follow, so all are checked first.
         for pair in pairs {
             let needed = self.client.message_bytes(&put_pair(*pair))?;

@@ -6,6 +6,7 @@
 
 mod bare_metal;
 mod bench;
+mod documents;
 mod faults;
 mod fuzz;
 mod layers;
@@ -14,6 +15,7 @@ mod modules;
 mod mpi;
 mod playground;
 mod process;
+mod repeat;
 mod sizes;
 mod source;
 mod tally;
@@ -85,6 +87,16 @@ const COMMANDS: &[Command] = &[
         run: fuzz::command,
     },
     Command {
+        names: &["flaky"],
+        about: "repeat timing-sensitive suites on busy cores: [--runs N] [--spinners N] [SUITE...]",
+        run: repeat::flaky,
+    },
+    Command {
+        names: &["peers"],
+        about: "check what the documentation says about prterun and srun, which may fail through them",
+        run: repeat::peers,
+    },
+    Command {
         names: &["playground"],
         about: "build and serve the page on which jobs are played [--port N] [--build-only DIR] [--bench]",
         run: playground::command,
@@ -106,6 +118,11 @@ fn main() -> ExitCode {
         eprintln!("xtask {name}: {why}");
         ExitCode::FAILURE
     })
+}
+
+/// The names of all commands.
+fn names() -> Vec<&'static str> {
+    COMMANDS.iter().flat_map(|command| command.names).copied().collect()
 }
 
 fn help(_: &[String]) -> Result<ExitCode, String> {

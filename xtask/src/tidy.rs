@@ -1,9 +1,9 @@
 //! House rules that no compiler checks. A rule reads one file and returns its findings with their
 //! lines.
 
-use crate::report;
 use crate::source::{Token, tokens};
 use crate::tree::{self, File};
+use crate::{documents, report};
 use std::process::ExitCode;
 
 /// Allowed names at the top of the tree; a trailing `*` stands for any ending.
@@ -58,6 +58,7 @@ pub(crate) fn command(_: &[String]) -> Result<ExitCode, String> {
 pub(crate) fn check() -> Result<Vec<String>, String> {
     let files = tree::files()?;
     let mut findings: Vec<String> = files.iter().flat_map(check_file).collect();
+    findings.extend(documents::check(&files, &crate::names()));
     let mut strangers: Vec<&str> =
         files.iter().map(|file| top(&file.path)).filter(|t| !known(t)).collect();
     strangers.dedup();

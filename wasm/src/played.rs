@@ -228,6 +228,26 @@ mod tests {
     }
 
     #[test]
+    fn a_changed_run_is_not_judged_by_the_expectations_of_its_scenario() {
+        let with = |expectation: &str| format!("{TEXT}\n{expectation}\n");
+        let fails = |play: &mut Play| {
+            let last = u32::try_from(play.whole.steps()).unwrap();
+            let (story, view) = (play.story(), play.view(last));
+            assert_eq!(story.contains("check - expected"), view.contains("\"rule\":\"expected\""));
+            story.contains("check - expected")
+        };
+        let mut play = Play::read(&with("expect finish all"), 5, "").unwrap();
+        assert!(!fails(&mut play));
+        play.act(20, "kill 1").unwrap();
+        assert!(play.story().contains("\"kind\":\"report\"") && !fails(&mut play));
+        // The same from a link, and from a trace.
+        assert!(!fails(&mut Play::read(&with("expect finish all"), 5, &play.done()).unwrap()));
+        assert!(!fails(&mut Play::of_trace(&play.trace()).unwrap()));
+        // An unchanged run is judged.
+        assert!(fails(&mut Play::read(&with("expect report 1"), 5, "").unwrap()));
+    }
+
+    #[test]
     fn words_that_mean_nothing_are_refused_and_change_nothing() {
         let mut play = play();
         for what in [

@@ -19,6 +19,17 @@ async function be(page, word, ...fields) {
 
 const learnt = (page) => page.getByText("Done. That was it.").waitFor();
 
+test("a lesson about being a rank opens where the rank can say something", () => open(async (page) => {
+  for (const [title, word] of [["Who am I?", "open"], ["Put, fence, get", "put"], ["Why a fence?", "get"], ["Version mismatch", "open"]]) {
+    await lesson(page, title);
+    await page.locator("form.order").getByRole("button", { name: word, exact: true }).waitFor();
+    assert.equal(await page.getByText("Nothing is legal now").count(), 0, title);
+  }
+  // Before its start a rank cannot say anything, and the page says why.
+  await page.keyboard.press("Home");
+  await page.getByText("Rank 1 has not started yet: go on in time.").waitFor();
+}));
+
 test("who am I", () => open(async (page) => {
   await lesson(page, "Who am I?");
   await page.keyboard.press("End");

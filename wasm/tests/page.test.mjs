@@ -76,6 +76,81 @@ test("somebody can be a rank: the next legal message, and any bytes", () => open
   await page.getByText(/rank 1 → server: nonsense/).first().waitFor();
 }, { fragment: "#scenario=many-fences&seed=1" }));
 
+test("a changed run is not flagged for the expectations of its scenario", () => open(async (page) => {
+  const flags = () => page.evaluate(() => {
+    const { active } = globalThis.playground.app;
+    return [...active.story.marks.map((mark) => mark.text), ...active.run.view(active.story.steps).broken.map(({ rule }) => rule)]
+      .filter((text) => /check -|expected/.test(text));
+  });
+  assert.deepEqual(await flags(), []);
+  await stepUntil(page, () => document.querySelectorAll(".lane[data-tone=fence]").length === 2);
+  await page.getByLabel("Rank to act on").selectOption("2");
+  await press(page, /^Kill:/);
+  await page.keyboard.press("End");
+  await page.getByRole("button", { name: "rank 2: killed" }).waitFor();
+  assert.deepEqual(await flags(), []);
+  await tab(page, "Waits");
+  await page.getByText("Every rule holds so far.").waitFor();
+}));
+
+test("scenarios with another number of ranks are not judged by expectations of the original", () => open(async (page) => {
+  const flagged = await page.evaluate(async () => {
+    const { session, app } = globalThis.playground;
+    const found = [];
+    for (const { name } of await (await fetch("scenarios/index.json")).json()) {
+      for (const ranks of [3, 9]) {
+        try {
+          await session.open(name);
+          await session.vary({ ranks });
+        } catch {
+          // Several jobs, or ranks that the scenario names and that are no more: nothing is played.
+          continue;
+        }
+        found.push(...app.active.story.marks.filter(({ text }) => text.startsWith("check - expected")).map(({ text }) => `${name}, ${ranks}: ${text}`));
+      }
+    }
+    return found;
+  });
+  assert.deepEqual(flagged, []);
+}));
+
+test("a message picked in the list is scrolled into view", () => open(async (page) => {
+  await page.keyboard.press("End");
+  for (let count = 0; count < 4; count++) await page.keyboard.press("+");
+  await step(page);
+  await tab(page, "Events");
+  const isSeen = () => page.evaluate(() => {
+    const { app } = globalThis.playground;
+    const pane = app.active;
+    const [from, to] = [app.picked.sent[0], app.picked.parts.at(-1)?.at[0] ?? app.picked.sent[0]].map((ns) => app.axis.place(ns) * app.scale - app.scroll);
+    const y = pane.geometry.ys[pane.rowOf[app.picked.lane]] - pane.body.scrollTop;
+    return from >= 0 && to <= app.width && y >= 0 && y <= pane.body.clientHeight;
+  });
+  // Of the listed events, the last ones are the earliest: at this scale far to the left of what is shown.
+  const events = page.locator(".event.up, .event.down");
+  const label = await events.last().textContent();
+  await events.last().click();
+  await step(page);
+  assert.ok(await isSeen(), `${label} is in view`);
+  const moment = await page.getByRole("slider").getAttribute("aria-valuenow");
+  assert.equal(moment, await page.getByRole("slider").getAttribute("aria-valuemax"), "the moment stays");
+}, { fragment: "#scenario=many-fences&seed=1" }));
+
+test("a message of a lane far below is scrolled into view", () => open(async (page) => {
+  await page.keyboard.press("End");
+  await tab(page, "Events");
+  await page.evaluate(() => (globalThis.playground.app.active.body.scrollTop = 0));
+  const event = page.locator(".event", { hasText: /rank 63 → server/ }).first();
+  await event.click();
+  await step(page);
+  const [y, top, height] = await page.evaluate(() => {
+    const { app } = globalThis.playground;
+    const pane = app.active;
+    return [pane.geometry.ys[pane.rowOf[app.picked.lane]], pane.body.scrollTop, pane.body.clientHeight];
+  });
+  assert.ok(y >= top && y <= top + height, `the lane at ${y} is in view, from ${top} on, ${height} high`);
+}, { fragment: `#text=${encodeURIComponent("ranks 64\nscript 0..62\n exit 0\nend\nscript 63\n open\n finalize\nend\n")}&seed=0`, height: 500 }));
+
 test("pointing at a field lights its bytes", () => open(async (page) => {
   await page.keyboard.press("End");
   await tab(page, "Events");
@@ -229,6 +304,25 @@ test("a trace that pmi-host recorded of a program of MPICH is opened, with its t
   await press(page, /rank 2 → server: put -allgather-shm-1-2/);
   await page.getByRole("rowheader", { name: "value the value" }).waitFor();
 }));
+
+test("a recording is not shared with a link that shows something else", () => open(async (page) => {
+  await page.locator("input[type=file]").setInputFiles(log("hydra-4.0.2-hello.log"));
+  await page.getByRole("button", { name: "rank 1: recorded" }).waitFor();
+  await page.evaluate(() => navigator.clipboard.writeText("as before"));
+  await press(page, "Copy the link to this view");
+  await page.getByText("No link can hold a recording").waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "as before");
+  // A recording that comes with the page has a link, and that link shows it.
+  await page.getByLabel("Scenario", { exact: true }).selectOption({ label: "Spawn" });
+  await page.getByRole("heading", { name: "Spawn" }).waitFor();
+  await press(page, "Copy the link to this view");
+  await page.getByText("The link to this view is copied.").waitFor();
+  const link = await page.evaluate(() => navigator.clipboard.readText());
+  await page.goto("about:blank");
+  await page.goto(link);
+  await ready(page);
+  await page.getByRole("heading", { name: "Spawn" }).waitFor();
+}, { permissions: ["clipboard-read", "clipboard-write"] }));
 
 test("a job that runs is watched, and what comes later is added", () => open(async (page) => {
   const lines = [

@@ -69,6 +69,8 @@ function hand(session, rank) {
       h("button", { type: "button", class: "primary", onclick: () => act(session, `order ${rank.rank} manual`) }, `Be rank ${rank.rank}`));
   }
   const legal = rank.may.map((form) => orderForm(form, order));
+  const pause = rank.life === "unborn" ? `Rank ${rank.rank} has not started yet: go on in time.`
+    : rank.asks.length ? `You wait for the answer to: ${rank.asks.join(", ")}` : "Nothing is legal now: only bytes of your own.";
   const raw = h("input", { type: "text", class: "field-box mono", "aria-label": "Bytes to say", placeholder: "cmd=get_maxes\\n", spellcheck: "false" });
   const say = (event) => {
     event.preventDefault();
@@ -76,7 +78,7 @@ function hand(session, rank) {
   };
   return h("section", { class: "hand" }, h("h3", {}, `You are rank ${rank.rank}`),
     legal.length ? [h("h4", {}, "The next legal message"), h("div", { class: "orders" }, legal)]
-      : h("p", { class: "aside" }, rank.asks.length ? `You wait for the answer to: ${rank.asks.join(", ")}` : "Nothing is legal now: only bytes of your own."),
+      : h("p", { class: "aside" }, pause),
     h("h4", {}, "Or any bytes"), h("form", { class: "row", onsubmit: say }, raw, h("button", { type: "submit" }, "Say")),
     h("p", { class: "aside" }, "\\n ends a line. After bytes of your own, your client is not asked any more."),
     h("div", { class: "row" },

@@ -328,8 +328,20 @@ export class App {
   pick(one, pane) {
     this.activate(pane);
     this.picked = one === this.picked ? null : one;
-    if (this.picked) this.onPick?.();
+    if (this.picked) {
+      this.onPick?.();
+      this.revealPicked();
+    }
     this.changed();
+  }
+
+  /// Scrolls the diagram to what is picked, if it is outside of what is shown. The moment stays.
+  revealPicked() {
+    const { sent, parts, at, lane } = this.picked;
+    const start = sent ?? at;
+    const [from, to] = [start, parts?.at(-1)?.at ?? start].map(([ns]) => this.axis.place(ns) * this.scale - this.scroll);
+    if (from < 0 || to > this.width) this.pan((from + to - this.width) / 2);
+    this.active.revealLane(lane);
   }
 }
 

@@ -56,7 +56,9 @@ export class Header {
   }
 
   async share() {
-    const link = new URL(this.session.link(), location.href).href;
+    const fragment = this.session.link();
+    if (!fragment) throw new Error("No link can hold a recording or a live job: pass on its file or its address.");
+    const link = new URL(fragment, location.href).href;
     try {
       await navigator.clipboard.writeText(link);
       notice("The link to this view is copied.");

@@ -11,11 +11,11 @@ export const LESSONS = [
       "A process of a parallel program starts without knowing much. It asks its process manager: which version do we speak, how long may my words be, which program am I, how many are we?",
       "You are rank 1. Its two neighbours ask by themselves.",
     ],
-    task: "Open the tab Act. As rank 1, say init, then ask for appnum and universe.",
+    task: "Open the tab Act. As rank 1, press open, then ask for appnum and universe.",
     rank: 1,
     text: script("who-am-i", 3, ["0,2", "open", "appnum", "universe", "finalize"], ["1", "manual"]),
     goals: [
-      ["Agree on a version: init", (c) => c.answered(1, "init ")],
+      ["Agree on a version: open", (c) => c.answered(1, "init ")],
       ["Learn which program you are: appnum", (c) => c.answered(1, "appnum")],
       ["Learn how many there may be: universe", (c) => c.answered(1, "universe")],
     ],

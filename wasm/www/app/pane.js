@@ -59,6 +59,14 @@ export class Pane {
       h("span", { class: "state" }), label, count);
   }
 
+  /// Scrolls to a lane, if it is outside of what is shown. Without a lane it is about the server, which is on top.
+  revealLane(lane) {
+    const { body, geometry } = this;
+    const y = lane == null ? 0 : geometry.ys[this.rowOf[lane]];
+    const isSeen = y >= body.scrollTop && y <= body.scrollTop + body.clientHeight;
+    if (!isSeen) body.scrollTop = y - body.clientHeight / 2;
+  }
+
   resize() {
     const width = this.field.clientWidth;
     const height = this.field.clientHeight;

@@ -59,6 +59,11 @@ export class Session {
     }
     await this.play({ name: null, text: lesson.text, seed: 1n, lesson: id });
     this.app.choose(lesson.rank);
+    // Who is to be a rank begins where the rank can say something; before its start it cannot.
+    const { run, story } = this.app.active;
+    const isHeld = ({ next, may }) => next === "manual" && may.length > 0;
+    const first = story.moments.find(({ step }) => isHeld(run.view(step).ranks[lesson.rank]));
+    if (first) this.app.seekStep(first.step);
   }
 
   /// Shows what the address says; false if it says nothing.
@@ -85,7 +90,7 @@ export class Session {
     return true;
   }
 
-  /// The link to what is shown now.
+  /// The link to what is shown now; empty for a recording that does not come with the page.
   link() {
     const { app, source } = this;
     if (source?.lesson && !source.text) return share.fragment({ ...source, name: source.lesson }, [""], app.step, { lesson: source.lesson });

@@ -147,6 +147,11 @@ impl Checks {
         self.add(at, step, found);
     }
 
+    /// Judges the end without the expectations of the scenario from now on.
+    pub(crate) fn drop_expectations(&mut self) {
+        self.expects.clear();
+    }
+
     /// The rules that did not hold.
     pub fn violations(&self) -> &[Violation] {
         &self.violations

@@ -175,6 +175,8 @@ impl World {
         let when_quiet = std::mem::take(&mut self.is_quiet);
         let injected = Injected { after: self.steps, when_quiet, what: injection.clone() };
         self.injections.push(injected);
+        // The scenario says what is expected of a run as it is written, not of one that was changed.
+        self.checks.drop_expectations();
         let mut notes = Vec::new();
         match injection {
             Injection::Trouble { rank, what } => self.strike(rank, what, &mut notes),

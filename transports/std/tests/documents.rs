@@ -1,7 +1,11 @@
 //! The example of README.md for a board: run with a real server, and built in a package with the dependencies that
 //! README.md names. `cargo xtask tidy` compares its text with that of README.md.
 
-#[allow(unreachable_pub, reason = "README.md shows a function of a library")]
+#[allow(
+    unreachable_pub,
+    clippy::cast_possible_truncation,
+    reason = "README.md shows a function of a library, for up to ten ranks"
+)]
 #[path = "documents/board.rs"]
 mod board;
 
@@ -15,22 +19,22 @@ use pmi_core::ids::KvsName;
 use pmi_core::limits::MESSAGE_BYTES;
 use pmi_core::machine::Machine;
 use pmi_core::server::{Arrays, JobSpec, Member, Peer, Server};
-use pmi_core::store::{Arena, Place};
+use pmi_core::store::{Arena, ArenaCell};
 use pmi_link::{PumpError, PumpState, pump};
 use pmi_std::{BoundedBuf, Clock, NonBlocking, Stream};
 
-type Store = Arena<Vec<Place>, Vec<u8>>;
+type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 type Heap = Arrays<BoundedBuf, Store, Vec<Member>, 4, 1, 1>;
 
 /// Serves a job whose ranks dial in, until all of them have finalized.
 fn serve(streams: Vec<Stream>) {
-    let store = || Arena::new(vec![Place::FREE; 16], vec![0; 4096]);
+    let store = || Arena::new(vec![ArenaCell::FREE; 16], vec![0; 4096]);
     let mut server = Server::<Heap>::new([const { None }; 4], [const { None }; 1], store());
     let name = KvsName::new(b"kvs_1").unwrap();
     let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
     let members = vec![Member::new(0, 0); streams.len()];
     let job = server.add_job(spec, members, store()).unwrap();
-    let caller = Peer::Caller { job, deadline: None, challenge: None };
+    let caller = Peer::Unidentified { job, deadline: None, challenge: None };
     let mut open: Vec<_> = { streams.into_iter() }
         .map(|stream| {
             let id = server.open(caller.clone(), BoundedBuf::new(MESSAGE_BYTES), [None]).unwrap();

@@ -15,7 +15,7 @@ pub fn exchange_cards<L: Read + Write>(
     let me = pmi.greet(id)?; // rank and size
     pmi.init(Version::V1_1)?;
     pmi.kvsname()?;
-    let mut card = *b"card-0";
+    let mut card = *b"card-0"; // one digit: up to ten ranks
     card[5] += me.rank as u8;
     pmi.put(&card, b"left-switch,port-3")?;
     pmi.fence()?; // every rank has put its card

@@ -146,3 +146,30 @@ fn a_terminal_for_no_rank_is_refused_before_the_start() {
     let ran = run(job(2, ["--pty", "0", "--stdin", "all"]).args(["echo", "started"])).exits_with(1);
     ran.says(&["typed into the terminal of rank 0", "--stdin"]);
 }
+
+#[test]
+fn a_launcher_waits_quietly_when_its_rank_with_a_terminal_has_ended() {
+    let script = "[ $PMI_RANK = 0 ] || exec sleep 600; echo up";
+    let mut person = on_terminal(&["run", "--pty", "0", "-n", "2", "sh", "-c", script]);
+    person.shows("up");
+    thread::sleep(Duration::from_millis(500));
+    // Every wait of a process gives the processor away once.
+    let waits = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", person.pid())).unwrap();
+        let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let counts = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"].map(of);
+        counts.iter().flatten().map(|count| count.trim().parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let cpu = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", person.pid())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    let (waits_before, cpu_before) = (waits(), cpu());
+    thread::sleep(Duration::from_secs(3));
+    let (waits, cpu) = (waits() - waits_before, cpu() - cpu_before);
+    // A loop that never waits takes the processor for all of the time that others leave it.
+    assert!(waits < 100 && cpu < 20, "{waits} waits and {cpu} ticks in three seconds");
+    person.signal("TERM");
+    assert_eq!(person.ends().0, 143);
+}

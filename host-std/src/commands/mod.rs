@@ -10,9 +10,10 @@ use crate::conform::RANK;
 use crate::control::ps;
 use crate::demo::DEMO_RANK;
 use crate::exit::{FAILED, USAGE, complain, line, print, refuse};
-use crate::launch::guard::{self, GUARD};
+use crate::launch::guard::GUARD;
 use crate::launch::preview;
 use crate::launch::signal::Ignored;
+use crate::launch::survivors;
 use crate::launch::trampoline::{self, TRAMPOLINE};
 use crate::server::gate;
 use crate::server::singleton::Caller;
@@ -53,7 +54,7 @@ pub const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "man", define: pages::define_man, run: pages::man },
     Subcommand { name: "version", define: define_version, run: version },
     Subcommand { name: DEMO_RANK, define: || hidden(DEMO_RANK), run: demo_rank },
-    Subcommand { name: GUARD, define: || hidden(GUARD), run: guard::run },
+    Subcommand { name: GUARD, define: || hidden(GUARD), run: survivors::run },
     Subcommand { name: TRAMPOLINE, define: || hidden(TRAMPOLINE), run: trampoline::run },
     Subcommand { name: RANK, define: || hidden(RANK), run: conform::run_rank },
 ];

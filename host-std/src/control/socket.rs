@@ -70,6 +70,11 @@ impl Control {
         Ok(Self { socket, path, askers, answer: None, paused_until: None })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// True when whoever waits outside needs a new answer; see [`set_answer`](Self::set_answer).
     pub fn wants_answer(&self, now: Instant) -> bool {
         self.answer.as_ref().is_none_or(|(made, _)| now - *made >= FRESH_FOR)

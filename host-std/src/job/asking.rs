@@ -35,6 +35,9 @@ impl Run {
             // Where no folder can be had nobody can ask us. The run is no worse for it, and whoever asks
             // is told where was looked.
             *control = Control::open(&self.poller).ok();
+            if let (Some(guard), Some(control)) = (&self.launcher.guard, control.as_ref()) {
+                guard.report_file(control.path());
+            }
         }
         control.as_mut().map_or(Ok(()), |control| control.tick(now, &self.poller))
     }

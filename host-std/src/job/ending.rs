@@ -2,7 +2,6 @@
 
 use super::{Job, Run, Started};
 use crate::launch::ladder::Step;
-use crate::launch::orphans;
 use crate::launch::process::{self, Ending, Process};
 use crate::launch::signal::{self, Arrived, Meaning};
 use crate::report;
@@ -29,7 +28,9 @@ impl Run {
     fn note_end(&mut self, number: u32, ending: Ending) -> io::Result<()> {
         let Started { job, rank, process, .. } = &mut self.processes[index(number)];
         let (job, rank) = (*job, *rank);
-        *process = None;
+        if let (Some(guard), Some(process)) = (&self.launcher.guard, process.take()) {
+            guard.report_end(process.pid());
+        }
         self.running_count -= 1;
         if self.inputs.raw_for().is_some_and(|seat| job == self.first && seat.rank == rank) {
             // What it wrote last is meant for a terminal that is still its own.
@@ -97,7 +98,6 @@ impl Run {
         self.failure = Some(failure);
         // Whoever listens may have something to save before the signal comes.
         self.notify(Notice::Abort(code));
-        orphans::take_in();
         if !is_interrupted {
             self.step_down();
         }
@@ -140,6 +140,8 @@ impl Run {
                 Meaning::Forward => self.pass_on(arrived),
                 Meaning::Stop => self.stand_still(arrived, &mut all)?,
                 Meaning::Continue => self.watch.stall.forgive(now),
+                Meaning::ChildEnded => self.note_child_end(now),
+                Meaning::Crash => signal::crash(arrived.signal)?,
                 Meaning::Resized => {}
             }
             // Whoever wants to know of these signals, our terminal may have changed.
@@ -200,6 +202,7 @@ impl Run {
         if self.sweep_at.is_some_and(|at| now >= at) {
             self.sweep(now);
         }
+        self.reap(now);
         self.look_at_condemned(now);
         self.look_for_overdue(now);
         self.look_at_the_watch(now)
@@ -246,7 +249,7 @@ impl Run {
             Step::Kill => {
                 self.signal_running(Signal::KILL);
                 if self.sweep_at.is_some() {
-                    orphans::signal(Signal::KILL, self.launcher.guard_pid());
+                    self.signal_orphans(Signal::KILL);
                 }
             }
             Step::GiveUp => {
@@ -325,10 +328,10 @@ impl Run {
         self.all_have_ended = true;
         self.say_singletons();
         let now = Instant::now();
-        if self.failure.is_some() && orphans::any_left(self.launcher.guard_pid()) {
+        if self.failure.is_some() && self.any_orphan_left() {
             // They were asked only now, so they get the time that ranks got, counted from the failure.
             let _ = self.ladder.ask(now);
-            orphans::signal(Signal::TERM, self.launcher.guard_pid());
+            self.signal_orphans(Signal::TERM);
             self.sweep_at = Some(now + SWEEP);
         } else {
             self.linger_until = Some(now + LINGER);
@@ -337,7 +340,7 @@ impl Run {
 
     /// Looks whether processes that ranks left behind have ended.
     fn sweep(&mut self, now: Instant) {
-        if !orphans::any_left(self.launcher.guard_pid()) {
+        if !self.any_orphan_left() {
             self.sweep_at = None;
             self.linger_until = Some(now + LINGER);
             return;
@@ -345,7 +348,7 @@ impl Run {
         self.sweep_at = Some(now + SWEEP);
         if self.ladder.is_killing() {
             // Those that ended may have left others.
-            orphans::signal(Signal::KILL, self.launcher.guard_pid());
+            self.signal_orphans(Signal::KILL);
         }
     }
 }

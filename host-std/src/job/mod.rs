@@ -18,6 +18,7 @@ mod delivery;
 mod door;
 mod ending;
 mod ends;
+mod orphans;
 mod pages;
 mod pmix;
 mod query;
@@ -131,6 +132,8 @@ struct Run {
     delivery: Option<Delivery>,
     /// When to look next for processes that ranks left behind.
     sweep_at: Option<Instant>,
+    /// When to forget processes that were taken in and have ended.
+    reap_at: Option<Instant>,
     all_have_ended: bool,
     /// Somebody who did not want to wait any longer said so by a signal.
     is_abandoned: bool,
@@ -221,6 +224,7 @@ impl Run {
             linger_until: None,
             delivery: None,
             sweep_at: None,
+            reap_at: None,
             all_have_ended: false,
             is_abandoned: false,
         };
@@ -416,7 +420,7 @@ impl Run {
         let streams = [self.inputs.deadline(), self.outputs.deadline(), delivery];
         let web = self.web.as_ref().and_then(Web::deadline);
         let pmix = self.pmix.as_ref().and_then(|listener| listener.paused_until);
-        let others = [door, web, service, self.watch.deadline(), condemned, pmix];
+        let others = [self.reap_at, door, web, service, self.watch.deadline(), condemned, pmix];
         ends.into_iter().chain(streams).chain(others).flatten().min()
     }
 

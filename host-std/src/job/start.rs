@@ -205,6 +205,9 @@ impl Run {
         }
         self.poller.add(Token::Exit(number), process.handle(), Interest::Read)?;
         let pid = process.pid();
+        if let Some(guard) = self.launcher.guard.as_ref().filter(|_| process.is_ours()) {
+            guard.report_start(pid);
+        }
         if let Some(job) = self.jobs.get(&id.0) {
             self.ends.enter_start(Rc::clone(&job.plan), rank, pid);
         }

@@ -1,43 +1,122 @@
-//! Processes that ranks leave behind when a job is ended by force.
+//! Processes that ranks leave behind.
 //!
-//! A rank is often a script, and ending the script does not end the program it runs. While a failed
-//! job is taken down this process therefore takes in what its ranks leave (it becomes their
-//! "subreaper"), and ends those too. A job that ends well is none of its business.
+//! A rank is often a script, and terminating the script does not terminate the program it runs. A program may
+//! also become a daemon, which belongs to none of its ancestors any more. So this process is a "subreaper"
+//! from the start: a descendant of ours whose parent ends becomes our child. When a run fails, those that
+//! came from ranks are terminated; when it succeeds, they are left alone.
+//!
+//! A launcher may have children that it did not start: a shell that becomes one by `exec` passes on its
+//! background jobs and process substitutions. They and what they start are none of the run's, so what there
+//! was at the start is remembered. What such a process leaves behind later becomes our child too, and
+//! is told from what ranks leave behind by its session, by the mark of the run in its environment, or by its
+//! control group. A process that shows none of these is spared, for it may be the user's.
 
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
-use std::fs;
+use crate::launch::cgroup;
+use crate::launch::guard::RUN;
+use crate::launch::processes::{self, Identity};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, getsid, kill_process, set_child_subreaper, waitpid,
+};
 
-/// From now on children of ranks that end become our children.
-pub fn take_in() {
-    // Kernels before 3.4 cannot; such orphans then go to the system's first process, as ever.
-    let _ = set_child_subreaper(Some(getpid()));
+/// Finds the processes that ranks leave behind.
+#[derive(Debug)]
+pub struct Orphans {
+    /// What descended from us before we started anything.
+    inherited: Vec<Identity>,
+    guard: Option<Pid>,
+    /// The mark of the run, as an environment has it.
+    entry: Option<String>,
 }
 
-/// Says whether any child but `guard` is left, after forgetting those that have ended.
-///
-/// To be asked only when no rank runs any more: it takes the exit codes of all children.
-pub fn any_left(guard: Option<Pid>) -> bool {
-    loop {
-        match wait(WaitOptions::NOHANG) {
-            Ok(Some(_)) => {}
-            Ok(None) if guard.is_some() => return children().any(|pid| Some(pid) != guard),
-            Ok(None) => return true,
-            Err(_) => return false,
+impl Orphans {
+    /// Remembers what there is, and takes in what is orphaned from now on. To be called before any process
+    /// is started.
+    pub fn new() -> Self {
+        // Kernels before 3.4 cannot; orphans then go to the first process of the system, as ever.
+        let _ = set_child_subreaper(Some(getpid()));
+        let children = processes::children();
+        let inherited = match children.is_empty() {
+            true => Vec::new(),
+            false => {
+                let is_child = |one: &processes::Relations| children.contains(&one.id.pid);
+                let found = processes::descendants(&processes::all(), is_child, |_| false);
+                found.into_iter().map(|one| one.id).collect()
+            }
+        };
+        Self { inherited, guard: None, entry: None }
+    }
+
+    /// What descended from us before we started anything.
+    pub fn inherited(&self) -> &[Identity] {
+        &self.inherited
+    }
+
+    /// Sets the process of the guard, which no rank has left behind, and the mark of the run.
+    pub fn set_guard(&mut self, pid: Pid, mark: &str) {
+        self.guard = Some(pid);
+        self.entry = Some(format!("{RUN}={mark}"));
+    }
+
+    /// Forgets children that have ended, but those for which `is_rank` holds: the launcher waits for these.
+    pub fn reap(&self, is_rank: impl Fn(i32) -> bool) {
+        for pid in processes::children() {
+            let is_waited_for = is_rank(pid) || self.is_guard(pid);
+            if let Some(pid) = Pid::from_raw(pid).filter(|_| !is_waited_for) {
+                let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+            }
         }
     }
-}
 
-/// Sends `signal` to all children there are but `guard`.
-pub fn signal(signal: Signal, guard: Option<Pid>) {
-    for pid in children().filter(|pid| Some(*pid) != guard) {
-        // Not waited for, so the number is still that process's, alive or not.
-        let _ = kill_process(pid, signal);
+    /// Whether any process is left that came from a rank, after forgetting those that have ended.
+    ///
+    /// To be called only when no rank runs any more. Ranks have led the sessions for which `is_session`
+    /// holds.
+    pub fn any_left(&self, is_session: impl Fn(i32) -> bool) -> bool {
+        self.reap(|_| false);
+        self.left(&is_session).next().is_some()
+    }
+
+    /// Sends `signal` to all processes that are left and came from ranks; see [`any_left`](Self::any_left).
+    pub fn signal(&self, signal: Signal, is_session: impl Fn(i32) -> bool) {
+        for pid in self.left(&is_session) {
+            // Not waited for, so the number is still that process's, alive or not.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    fn left(&self, is_session: &impl Fn(i32) -> bool) -> impl Iterator<Item = Pid> {
+        let children = processes::children().into_iter().filter(|pid| !self.is_guard(*pid));
+        children.filter(|pid| self.is_of_run(*pid, is_session)).filter_map(Pid::from_raw)
+    }
+
+    /// Whether a child of ours came from a rank.
+    fn is_of_run(&self, pid: i32, is_session: &impl Fn(i32) -> bool) -> bool {
+        if self.inherited.is_empty() {
+            return true;
+        }
+        let Some(relations) = processes::relations(pid) else { return false };
+        if self.inherited.contains(&relations.id) {
+            return false;
+        }
+        let is_marked = || {
+            let entry = self.entry.as_ref()?;
+            processes::has_entry(pid, entry)
+        };
+        // A process can leave a session, but never enter another one.
+        let is_in_ours =
+            getsid(None).is_ok_and(|own| own.as_raw_nonzero().get() == relations.session);
+        is_session(relations.session)
+            || is_marked() == Some(true)
+            || (!is_in_ours && cgroup::is_of_run_of(getpid().as_raw_nonzero().get(), pid))
+    }
+
+    fn is_guard(&self, pid: i32) -> bool {
+        self.guard.is_some_and(|guard| guard.as_raw_nonzero().get() == pid)
     }
 }
 
-fn children() -> impl Iterator<Item = Pid> {
-    // The system lists children by the thread that started or took them in; all of ours do so in one.
-    let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-    let pids: Vec<i32> = children.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    pids.into_iter().filter_map(Pid::from_raw)
+impl Default for Orphans {
+    fn default() -> Self {
+        Self::new()
+    }
 }

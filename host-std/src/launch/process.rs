@@ -28,6 +28,7 @@ use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::env;
 use crate::launch::families::Families;
 use crate::launch::guard::{self, Guard};
+use crate::launch::orphans::Orphans;
 use crate::launch::plan::Plan;
 use crate::launch::program::Program;
 use crate::launch::script;
@@ -78,6 +79,8 @@ pub struct Launcher {
     pub limit: DescriptorLimit,
     /// Ends what we leave behind, if there is a way to.
     pub guard: Option<Guard>,
+    /// Finds what ranks leave behind.
+    pub orphans: Orphans,
     one_pipe: bool,
     stdin_is_null: bool,
     is_resting: bool,
@@ -166,6 +169,11 @@ impl Launcher {
         // The signals that this process will take over are those of the user now.
         let mask = SigSet::thread_get_mask()?;
         let stops = trampoline::stops_outside(&mask);
+        let mut orphans = Orphans::new();
+        let guard = Guard::start(has_terminal, orphans.inherited());
+        if let Some(guard) = &guard {
+            orphans.set_guard(guard.pid(), guard.mark());
+        }
         Ok(Self {
             attributes: attributes(SETSID, &mask, ignored)?,
             in_our_group: attributes(PosixSpawnFlags::empty(), &union(&mask, &stops), ignored)?,
@@ -174,16 +182,12 @@ impl Launcher {
             slots,
             null,
             limit,
-            guard: Guard::start(has_terminal),
+            guard,
+            orphans,
             one_pipe,
             stdin_is_null: false,
             is_resting: true,
         })
-    }
-
-    /// The process of the guard: a child of ours that no rank has left behind.
-    pub fn guard_pid(&self) -> Option<Pid> {
-        self.guard.as_ref().map(Guard::pid)
     }
 
     /// Prepares what part `number` of `plan` runs.

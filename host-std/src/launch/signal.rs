@@ -6,9 +6,10 @@ use nix::sys::signal::{SigSet, Signal as NixSignal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{Signal, getpid, getsid};
 use signal_hook::consts::{
-    FORBIDDEN, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
-    SIGWINCH,
+    FORBIDDEN, SIGBUS, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSEGV, SIGTERM, SIGTSTP,
+    SIGUSR1, SIGUSR2, SIGWINCH,
 };
+use signal_hook::low_level::emulate_default_handler;
 use std::fs;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -43,6 +44,10 @@ pub enum Meaning {
     Stop,
     /// We were stopped, and go on.
     Continue,
+    /// A child of ours has ended, one that we took in for instance.
+    ChildEnded,
+    /// The sender wants us to end as after a mistake of our own.
+    Crash,
     /// Our terminal has another size.
     Resized,
 }
@@ -63,6 +68,7 @@ impl Signals {
         for signal in TAKEN_OVER.iter().chain(forwarded).filter(|&&one| !ignored.has(one)) {
             wanted.add(NixSignal::try_from(*signal)?);
         }
+        wanted.add(NixSignal::SIGCHLD);
         // Only while it is not ignored does the system keep the exit code of a child for us.
         if ignored.has(SIGCHLD) {
             signal_hook::flag::register(SIGCHLD, Arc::default())?;
@@ -92,6 +98,8 @@ impl Signals {
             SIGTSTP => Meaning::Stop,
             SIGCONT => Meaning::Continue,
             SIGWINCH => Meaning::Resized,
+            SIGCHLD => Meaning::ChildEnded,
+            SIGSEGV | SIGBUS => Meaning::Crash,
             _ => Meaning::Forward,
         }
     }
@@ -122,6 +130,16 @@ pub fn stand_still() -> io::Result<()> {
     stop.thread_unblock()?;
     raise(NixSignal::SIGTSTP)?;
     Ok(stop.thread_block()?)
+}
+
+/// Ends this process by `signal`. The library of the language has a handler for it that takes no notice of a
+/// signal that was sent; one that the system sends for a mistake of ours ends us at once, blocked or not.
+///
+/// # Errors
+///
+/// It is no signal that ends a process.
+pub fn crash(signal: Signal) -> io::Result<()> {
+    emulate_default_handler(signal.as_raw())
 }
 
 /// True for a signal that can be taken over and passed on: it says nothing about our own mistakes or our
@@ -198,8 +216,9 @@ impl Ignored {
 /// are those of the realtime extension.
 const NUMBERED: u32 = 33;
 
-const TAKEN_OVER: &[i32] =
-    &[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
+const TAKEN_OVER: &[i32] = &[
+    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGSEGV, SIGBUS,
+];
 
 const NAMES: &[(i32, &str)] = &[
     (Signal::HUP.as_raw(), "SIGHUP"),

@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 /// comes, and its end becomes that of the terminal (Ctrl-D).
 #[derive(Debug)]
 pub struct Pty {
-    /// Our end. It does not block.
-    master: OwnedFd,
+    /// Our end, which does not block. None when the rank has ended: the readiness calls report a terminal
+    /// that nothing else has open until its last descriptor is closed, the one that was watched or not.
+    master: Option<OwnedFd>,
     /// The number of the process, once it is there.
     process: u32,
     /// What we read; none when that has ended, or when nobody shall type.
@@ -61,7 +62,7 @@ impl Pty {
         let size = console.as_ref().map_or_else(|| size(None), Console::size);
         tcsetwinsize(&master, size)?;
         let pty = Self {
-            master,
+            master: Some(master),
             process: 0,
             keys,
             console,
@@ -81,7 +82,7 @@ impl Pty {
     ///
     /// Errors: those of the system.
     pub fn output(&self) -> io::Result<OwnedFd> {
-        self.master.try_clone()
+        self.master.as_ref().ok_or(io::ErrorKind::NotFound)?.try_clone()
     }
 
     /// The rank was started: keys are its own from now on.
@@ -101,8 +102,10 @@ impl Pty {
     pub fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
         if let Some(console) = &mut self.console {
             console.enter();
-            // A rank that has gone needs no size.
-            let _ = tcsetwinsize(&self.master, console.size());
+            if let Some(master) = &self.master {
+                // A rank that has just ended needs no size.
+                let _ = tcsetwinsize(master, console.size());
+            }
         }
         self.pump(poller)
     }
@@ -122,6 +125,7 @@ impl Pty {
     pub fn end(&mut self, poller: &Poller) -> io::Result<()> {
         self.typed.clear();
         self.watch_master(poller)?;
+        self.master = None;
         self.console = None;
         if self.is_source_watched
             && let Some(keys) = &self.keys
@@ -140,8 +144,9 @@ impl Pty {
 
     /// Gives what was typed to the rank, and says whether it took all of it.
     fn write(&mut self) -> bool {
+        let Some(master) = &self.master else { return false };
         while !self.typed.is_empty() {
-            match rustix::io::write(&self.master, self.typed.as_slices().0) {
+            match rustix::io::write(master, self.typed.as_slices().0) {
                 Ok(count) => drop(self.typed.drain(..count)),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return false,
@@ -176,7 +181,7 @@ impl Pty {
     fn type_end(&mut self) {
         // Our descriptor stays until the rank has ended, for the poller may still know it.
         self.has_ended = true;
-        if let Ok(modes) = tcgetattr(&self.master) {
+        if let Some(Ok(modes)) = self.master.as_ref().map(tcgetattr) {
             let end = modes.special_codes[SpecialCodeIndex::VEOF];
             self.typed.extend(std::iter::repeat_n(end, if self.last == b'\n' { 1 } else { 2 }));
         }
@@ -222,13 +227,14 @@ impl Pty {
     }
 
     fn watch_master(&mut self, poller: &Poller) -> io::Result<()> {
+        let Some(master) = &self.master else { return Ok(()) };
         let watch = !self.typed.is_empty();
         if std::mem::replace(&mut self.is_master_watched, watch) == watch {
             return Ok(());
         }
         match watch {
-            true => poller.add(Token::Input(self.process), &self.master, Interest::Write),
-            false => poller.remove(Token::Input(self.process), &self.master),
+            true => poller.add(Token::Input(self.process), master, Interest::Write),
+            false => poller.remove(Token::Input(self.process), master),
         }
     }
 }

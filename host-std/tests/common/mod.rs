@@ -133,6 +133,12 @@ impl Running {
         }
     }
 
+    /// Whether it has ended, as its process shows.
+    pub fn has_ended(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -90,6 +90,11 @@ impl Terminal {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
+    /// The process of the command.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal to the process group of the command.
     pub fn signal_group(&self, name: &str) {
         let group = format!("-{}", self.child.id());

@@ -1,0 +1,112 @@
+//! The processes of this machine, as `/proc` shows them.
+
+use procfs::process::{Process, all_processes};
+use std::collections::BTreeSet;
+use std::fs;
+
+/// A process for good: its number may be given to another one later, but not with the same start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// Its number.
+    pub pid: i32,
+    /// When it was started, in ticks of the system since its boot.
+    pub start: u64,
+}
+
+/// A process and its relations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relations {
+    /// The process.
+    pub id: Identity,
+    /// Its parent.
+    pub parent: i32,
+    /// Its session: the number of the process that began it.
+    pub session: i32,
+    /// It runs, or is stopped; one that has ended is kept for its parent.
+    pub is_alive: bool,
+}
+
+/// Looks at one process; none if it is gone, or cannot be looked at.
+pub fn relations(pid: i32) -> Option<Relations> {
+    of(&Process::new(pid).ok()?)
+}
+
+/// All processes that can be looked at.
+pub fn all() -> Vec<Relations> {
+    let processes = all_processes().into_iter().flatten().filter_map(Result::ok);
+    processes.filter_map(|process| of(&process)).collect()
+}
+
+/// Those among `all` that descend from one for which `is_root` holds, or are such a one, without those for
+/// which `is_barred` holds and what descends from these.
+pub fn descendants(
+    all: &[Relations],
+    is_root: impl Fn(&Relations) -> bool,
+    is_barred: impl Fn(&Relations) -> bool,
+) -> Vec<Relations> {
+    let mut found: Vec<Relations> = Vec::new();
+    let mut pids: BTreeSet<i32> = BTreeSet::new();
+    loop {
+        let count = found.len();
+        for one in all.iter().filter(|one| !is_barred(one)) {
+            if !pids.contains(&one.id.pid) && (pids.contains(&one.parent) || is_root(one)) {
+                pids.insert(one.id.pid);
+                found.push(*one);
+            }
+        }
+        if found.len() == count {
+            return found;
+        }
+    }
+}
+
+/// The children of this process. All are started, and taken in, by the thread that asks.
+pub fn children() -> Vec<i32> {
+    let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    children.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Whether a process has `entry` in the environment that it was started with; none if that cannot be read.
+/// A process that has ended has an empty one.
+pub fn has_entry(pid: i32, entry: &str) -> Option<bool> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    Some(environment.split(|byte| *byte == 0).any(|own| own == entry.as_bytes()))
+}
+
+fn of(process: &Process) -> Option<Relations> {
+    let stat = process.stat().ok()?;
+    Some(Relations {
+        id: Identity { pid: stat.pid, start: stat.starttime },
+        parent: stat.ppid,
+        session: stat.session,
+        is_alive: !matches!(stat.state, 'Z' | 'X' | 'x'),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32, parent: i32) -> Relations {
+        let id = Identity { pid, start: 1 };
+        Relations { id, parent, session: 1, is_alive: true }
+    }
+
+    #[test]
+    fn descendants_are_found_in_any_order_and_not_behind_a_barred_one() {
+        let all = [process(9, 7), process(7, 2), process(2, 1), process(5, 2), process(6, 5)];
+        let found = descendants(&all, |one| one.id.pid == 2, |one| one.id.pid == 5);
+        let mut pids: Vec<i32> = found.iter().map(|one| one.id.pid).collect();
+        pids.sort_unstable();
+        assert_eq!(pids, [2, 7, 9]);
+    }
+
+    #[test]
+    fn this_process_is_seen_with_its_parent() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let relations = relations(own).unwrap();
+        assert!(relations.is_alive && relations.id.pid == own);
+        assert!(all().iter().any(|one| one.id == relations.id));
+        assert_eq!(has_entry(own, "PMI_NO_SUCH=1"), Some(false));
+    }
+}

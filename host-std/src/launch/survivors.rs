@@ -1,0 +1,230 @@
+//! The program of the guard: terminates the processes of a run whose launcher is gone.
+//!
+//! A process belongs to the run if one of these holds:
+//!
+//! - It is a rank that had not ended, or is in the session of a rank.
+//! - It has the mark of the run in its environment.
+//! - It is in the control group of the run, if one could be made.
+//! - It descends from one that belongs to the run.
+//!
+//! What the launcher had inherited does not, nor do guards of launchers that are ranks themselves: these
+//! terminate what is theirs.
+
+use crate::launch::cgroup::Cgroup;
+use crate::launch::guard::{GUARD, RUN, Record};
+use crate::launch::processes::{self, Identity, Relations};
+use crate::stdio::console;
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// Is the guard: reads at standard input what becomes of the launcher.
+pub fn run(words: Vec<OsString>) -> ExitCode {
+    let mut words = words.iter().map(|word| word.to_str().unwrap_or_default());
+    let Some(mark) = words.next() else { return ExitCode::FAILURE };
+    let (modes, inherited) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let inherited = inherited.split_terminator(',').filter_map(identity).collect();
+    let mut run = Run::new(mark, inherited);
+    run.gather();
+    if run.listen() {
+        run.cgroup.take().into_iter().for_each(Cgroup::remove);
+        return ExitCode::SUCCESS;
+    }
+    if !modes.is_empty() {
+        console::give_back(rustix::stdio::stdout(), modes);
+    }
+    for file in &run.files {
+        // Another one has removed it, or it was never made.
+        let _ = fs::remove_file(file);
+    }
+    run.terminate();
+    ExitCode::SUCCESS
+}
+
+/// What is known of the run.
+#[derive(Debug, Default)]
+struct Run {
+    mark: String,
+    inherited: Vec<Identity>,
+    /// The process of the launcher, while it is our parent.
+    launcher: Option<i32>,
+    /// Ranks that have not ended, and those in whose sessions processes are left.
+    ranks: BTreeSet<i32>,
+    /// What the launcher would have removed.
+    files: Vec<PathBuf>,
+    cgroup: Option<Cgroup>,
+    /// All that were found to belong to the run.
+    known: BTreeSet<Identity>,
+}
+
+impl Run {
+    fn new(mark: &str, inherited: Vec<Identity>) -> Self {
+        let launcher = mark.split('.').next().and_then(|pid| pid.parse().ok());
+        let parent = getppid().map(|pid| pid.as_raw_nonzero().get());
+        let launcher = launcher.filter(|pid| parent == Some(*pid));
+        Self { mark: mark.to_owned(), inherited, launcher, ..Self::default() }
+    }
+
+    /// Moves the launcher and what it has started into a control group, if one can be made. What is
+    /// started later is in it from its beginning.
+    fn gather(&mut self) {
+        let Some(launcher) = self.launcher else { return };
+        let Some(group) = Cgroup::create(&self.mark) else { return };
+        // Without the launcher in it, nothing that is started later would be.
+        if group.add(launcher).is_err() {
+            return group.remove();
+        }
+        for _ in 0..ROUNDS {
+            let inside: BTreeSet<i32> = group.members().into_iter().collect();
+            let all = processes::all();
+            let ours = processes::descendants(
+                &all,
+                |one| one.id.pid == launcher,
+                |one| self.inherited.contains(&one.id) || one.id.pid == own_pid(),
+            );
+            let outside = ours.iter().filter(|one| one.is_alive && !inside.contains(&one.id.pid));
+            // One that cannot be moved would be tried for ever.
+            if outside.filter(|one| group.add(one.id.pid).is_ok()).count() == 0 {
+                break;
+            }
+        }
+        self.cgroup = Some(group);
+    }
+
+    /// Reads what the launcher reports until it is gone, and returns true if it has said goodbye.
+    fn listen(&mut self) -> bool {
+        let (mut input, mut record, mut is_over) = (io::stdin().lock(), Vec::new(), false);
+        while input.read_until(0, &mut record).is_ok_and(|count| count > 0) {
+            match Record::parse(record.strip_suffix(&[0]).unwrap_or(&record)) {
+                Some(Record::Started(pid)) => drop(self.ranks.insert(pid)),
+                Some(Record::Ended(pid)) => drop(self.ranks.remove(&pid)),
+                Some(Record::File(path)) => self.files.push(OsStr::from_bytes(path).into()),
+                Some(Record::Goodbye) => is_over = true,
+                None => {}
+            }
+            record.clear();
+        }
+        is_over
+    }
+
+    /// Asks all to terminate, and kills those that have not after a moment.
+    fn terminate(mut self) {
+        let start = Instant::now();
+        let mut is_first = true;
+        while start.elapsed() < GIVE_UP {
+            let signals: &[Signal] = match start.elapsed() < GRACE {
+                true if is_first => &[Signal::TERM, Signal::CONT],
+                true => &[],
+                false => &[Signal::KILL],
+            };
+            let left = self.look(is_first);
+            is_first = false;
+            if left.is_empty() {
+                break;
+            }
+            if signals == [Signal::KILL]
+                && let Some(group) = &self.cgroup
+            {
+                group.kill();
+            }
+            left.iter().for_each(|one| send(one.id, signals));
+            thread::sleep(LOOK);
+        }
+        self.cgroup.into_iter().for_each(Cgroup::remove);
+    }
+
+    /// All processes of the run that are there. At the `first` look a rank may be known by its number, for
+    /// the launcher has not taken note of its end.
+    fn look(&mut self, first: bool) -> Vec<Relations> {
+        let all = processes::all();
+        let entry = format!("{RUN}={}", self.mark);
+        let members = self.cgroup.as_ref().map(Cgroup::members).unwrap_or_default();
+        // A session whose number another process has now is none of ours.
+        let reused = |pid: i32| {
+            let leader = all.iter().find(|one| one.id.pid == pid);
+            !first && leader.is_some_and(|one| !self.known.contains(&one.id))
+        };
+        let sessions: Vec<i32> = self.ranks.iter().copied().filter(|pid| !reused(*pid)).collect();
+        let is_root = |one: &Relations| {
+            self.known.contains(&one.id)
+                || sessions.contains(&one.session)
+                || (first && self.ranks.contains(&one.id.pid))
+                || members.contains(&one.id.pid)
+                || processes::has_entry(one.id.pid, &entry) == Some(true)
+        };
+        let is_barred = |one: &Relations| {
+            !one.is_alive
+                || one.id.pid == own_pid()
+                || self.inherited.contains(&one.id)
+                || is_guard(one.id.pid)
+        };
+        let found = processes::descendants(&all, is_root, is_barred);
+        self.known.extend(found.iter().map(|one| one.id));
+        found
+    }
+}
+
+/// Signals a process, if it is still the one that was looked at.
+fn send(id: Identity, signals: &[Signal]) {
+    let handle = Pid::from_raw(id.pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+    let Some(Ok(handle)) = handle else { return };
+    if processes::relations(id.pid).is_some_and(|now| now.id == id) {
+        // It may have ended just now, which is what it is asked for.
+        for signal in signals {
+            let _ = pidfd_send_signal(&handle, *signal);
+        }
+    }
+}
+
+/// Whether a process is the guard of a launcher.
+fn is_guard(pid: i32) -> bool {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_called = words.split(|byte| *byte == 0).nth(1) == Some(GUARD.as_bytes());
+    is_called && fs::read_link(format!("/proc/{pid}/exe")).ok() == std::env::current_exe().ok()
+}
+
+fn own_pid() -> i32 {
+    getpid().as_raw_nonzero().get()
+}
+
+/// Writes what the guard shall know of processes that the launcher has inherited.
+pub fn inherited_words(inherited: &[Identity]) -> String {
+    inherited.iter().map(|one| format!("{}:{},", one.pid, one.start)).collect()
+}
+
+fn identity(word: &str) -> Option<Identity> {
+    let (pid, start) = word.split_once(':')?;
+    Some(Identity { pid: pid.parse().ok()?, start: start.parse().ok()? })
+}
+
+/// How long processes may take to terminate by themselves. Their launcher is gone and so is the rest of
+/// their job, so there is not much to save.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A process that cannot be killed until then is held by the system.
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// How often is looked; there is no event for the end of another process's child.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Processes may fork while they are moved, but not for ever.
+const ROUNDS: usize = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_read_as_they_were_written() {
+        let all = [Identity { pid: 7, start: 99 }, Identity { pid: 8, start: 1 }];
+        let words = inherited_words(&all);
+        assert_eq!(words.split_terminator(',').filter_map(identity).collect::<Vec<_>>(), all);
+        assert_eq!(inherited_words(&[]), "");
+    }
+}

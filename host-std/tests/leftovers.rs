@@ -1,0 +1,275 @@
+//! What a run leaves behind belongs to it or not, and is found by more than its environment.
+
+mod common;
+use common::{Running, host_path, job, run, shell, start};
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A `sleep` that no other test starts: it is found by its words, for its environment may be empty.
+fn nap(number: u32) -> String {
+    format!("sleep {}.{number}", 900_000 + std::process::id())
+}
+
+/// The processes that run `words` directly.
+fn running(words: &str) -> Vec<i32> {
+    let wanted: Vec<u8> = words.bytes().map(|byte| if byte == b' ' { 0 } else { byte }).collect();
+    let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let is_it = |path: &Path| {
+        fs::read(path.join("cmdline")).is_ok_and(|line| line.strip_suffix(&[0]) == Some(&wanted))
+    };
+    let found = entries.filter(|entry| is_it(&entry.path()));
+    found.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Waits until `is_so`, and says whether that has come.
+fn comes(is_so: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < until {
+        if is_so() {
+            return true;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+fn kill(pid: i32) {
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+}
+
+/// `bash -c SCRIPT`, in which `$0` is the launcher.
+fn bash(script: &str) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", script, host_path()]).env("XDG_CONFIG_HOME", "/nowhere");
+    command
+}
+
+/// A directory for one test, empty.
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("leftovers-{name}"));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+#[test]
+fn a_failed_run_does_not_touch_the_reader_that_a_shell_has_given_it() {
+    let log = directory("log").join("log");
+    let script = format!(
+        "exec $0 run -n 2 sh -c 'echo hello; exit 3' > >(sleep 0.5; cat > {})",
+        log.display()
+    );
+    for _ in 0..3 {
+        let _ = fs::remove_file(&log);
+        assert_eq!(bash(&script).status().unwrap().code(), Some(3));
+        let lines = || fs::read_to_string(&log).map_or(0, |text| text.matches("hello\n").count());
+        assert!(comes(|| lines() > 0), "the log is lost");
+    }
+}
+
+#[test]
+fn a_failed_run_does_not_touch_background_jobs_of_the_shell_before_it() {
+    let (own, late) = (nap(1), nap(2));
+    // One was started before the launcher, the other one by a child of the shell, which ends then: so it is
+    // orphaned while the launcher runs.
+    let script = format!(
+        "{own} & (sleep 0.3; {late} & sleep 0.3) & exec $0 run -n 1 sh -c 'sleep 1.5; exit 3'"
+    );
+    assert_eq!(bash(&script).status().unwrap().code(), Some(3));
+    for words in [own, late] {
+        let pids = running(&words);
+        assert_eq!(pids.len(), 1, "{words}");
+        pids.into_iter().for_each(kill);
+    }
+}
+
+#[test]
+fn a_failed_run_terminates_daemons_of_its_ranks() {
+    let nap = nap(3);
+    for daemon in [
+        format!("(setsid {nap} > /dev/null 2>&1 &)"),
+        format!("(env -i setsid {nap} > /dev/null 2>&1 &)"),
+        format!("sh -c 'sh -c \"{nap} > /dev/null 2>&1 &\" &'"),
+    ] {
+        let script = format!("{daemon}; sleep 1; exit 3");
+        run(&mut job(2, shell(&script))).exits_with(3);
+        let left = running(&nap);
+        left.iter().for_each(|pid| kill(*pid));
+        assert!(left.is_empty(), "{daemon} is left");
+    }
+}
+
+#[test]
+fn a_failed_run_tells_daemons_of_its_ranks_from_jobs_of_the_shell() {
+    let (shells, daemons) = (nap(4), nap(5));
+    // The first daemon is known by its session, the second by its environment.
+    for daemon in [format!("(env -i {daemons} &)"), format!("(setsid {daemons} &)")] {
+        let script = format!(
+            "{shells} & exec $0 run -n 1 sh -c '{daemon} > /dev/null 2>&1; sleep 0.5; exit 3'"
+        );
+        assert_eq!(bash(&script).status().unwrap().code(), Some(3));
+        let (left, spared) = (running(&daemons), running(&shells));
+        left.iter().chain(&spared).for_each(|pid| kill(*pid));
+        assert_eq!((left.len(), spared.len()), (0, 1), "{daemon}");
+    }
+}
+
+#[test]
+fn ranks_with_an_empty_environment_do_not_survive_a_killed_launcher() {
+    let (nap, inner) = (nap(6), nap(7));
+    // The rank itself, a process of its session, and one that has left that.
+    let script = format!("{inner} & setsid {inner} & exec {nap}");
+    let launcher = start(&mut job(2, ["env", "-i", "PATH=/bin:/usr/bin", "sh", "-c", &script]));
+    assert!(comes(|| running(&nap).len() == 2 && running(&inner).len() == 4));
+    launcher.signal("KILL");
+    assert_eq!(launcher.end().code, 137);
+    assert!(comes(|| running(&nap).is_empty() && running(&inner).is_empty()), "ranks are left");
+}
+
+#[test]
+fn a_killed_launcher_does_not_take_jobs_of_the_shell_with_it() {
+    let (shells, ranks) = (nap(8), nap(9));
+    let script = format!("{shells} & exec $0 run -n 2 {ranks}");
+    let launcher = start(&mut bash(&script));
+    assert!(comes(|| running(&ranks).len() == 2 && running(&shells).len() == 1));
+    // Long enough for the guard to have set up a control group.
+    sleep(Duration::from_millis(500));
+    launcher.signal("KILL");
+    assert!(comes(|| running(&ranks).is_empty()));
+    sleep(Duration::from_millis(1500));
+    let spared = running(&shells);
+    spared.iter().for_each(|pid| kill(*pid));
+    assert_eq!((spared.len(), launcher.end().code), (1, 137));
+}
+
+#[test]
+fn a_control_group_holds_what_shows_no_other_sign_of_its_run() {
+    let nap = nap(10);
+    let script = format!("(env -i setsid {nap} &) > /dev/null 2>&1; exec sleep 600");
+    let launcher = start(&mut job(1, shell(&script)));
+    let has_group = comes_to_group(&launcher);
+    assert!(comes(|| running(&nap).len() == 1));
+    launcher.signal("KILL");
+    let pid = launcher.pid();
+    assert_eq!(launcher.end().code, 137);
+    if !has_group {
+        eprintln!("skipped: no control group can be made here");
+        return running(&nap).into_iter().for_each(kill);
+    }
+    assert!(comes(|| running(&nap).is_empty()), "a daemon is left");
+    assert!(comes(|| groups(pid).is_empty()), "{:?} is left", groups(pid));
+}
+
+#[test]
+fn a_control_group_goes_with_its_run_and_lets_daemons_of_a_good_one_be() {
+    let nap = nap(11);
+    let script = format!("(setsid {nap} &) > /dev/null 2>&1; sleep 1");
+    let launcher = start(&mut job(1, shell(&script)));
+    let has_group = comes_to_group(&launcher);
+    let pid = launcher.pid();
+    launcher.end().exits_with(0).says_nothing();
+    assert!(comes(|| groups(pid).is_empty()), "{:?} is left", groups(pid));
+    let left = running(&nap);
+    left.iter().for_each(|pid| kill(*pid));
+    assert_eq!(left.len(), 1, "with a group: {has_group}");
+}
+
+#[test]
+fn ranks_end_with_a_killed_launcher_where_no_control_group_can_be_made() {
+    let nap = nap(12);
+    let hidden = "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", hidden, "sh", host_path(), "run", "-n", "2"]);
+    let launcher = start(command.args(["env", "-i"]).args(nap.split(' ')));
+    if !comes(|| running(&nap).len() == 2 || launcher.has_ended()) || launcher.has_ended() {
+        eprintln!("skipped: mounts cannot be hidden here");
+        return;
+    }
+    sleep(Duration::from_millis(500));
+    assert!(groups(launcher.pid()).is_empty());
+    launcher.signal("KILL");
+    assert_eq!(launcher.end().code, 137);
+    assert!(comes(|| running(&nap).is_empty()), "ranks are left");
+}
+
+#[test]
+fn the_socket_of_a_killed_launcher_is_removed() {
+    let place = directory("run");
+    let mut command = job(1, ["sleep", "600"]);
+    let launcher = start(command.env("XDG_RUNTIME_DIR", &place));
+    assert!(comes(|| sockets(&place) == 1));
+    // Its guard is a program by then.
+    sleep(Duration::from_millis(300));
+    launcher.signal("KILL");
+    assert_eq!(launcher.end().code, 137);
+    assert!(comes(|| sockets(&place) == 0), "the socket is left");
+}
+
+#[test]
+fn a_launcher_takes_the_first_signal_of_a_crash_for_its_end() {
+    for (signal, code) in [("SEGV", 139), ("BUS", 135)] {
+        let nap = nap(13);
+        let launcher = start(&mut job(2, nap.split(' ')));
+        assert!(comes(|| running(&nap).len() == 2));
+        launcher.signal(signal);
+        assert_eq!(launcher.end().code, code);
+        assert!(comes(|| running(&nap).is_empty()), "ranks are left");
+    }
+}
+
+#[test]
+fn daemons_that_end_while_a_rank_runs_are_forgotten() {
+    let script =
+        "for i in 1 2 3 4; do (setsid sleep 0.1 &); done > /dev/null 2>&1; echo up; exec sleep 600";
+    let launcher = start(&mut job(1, shell(script)));
+    launcher.wait_for_output("up");
+    let children = || {
+        let path = format!("/proc/{0}/task/{0}/children", launcher.pid());
+        fs::read_to_string(path).unwrap_or_default().split_whitespace().count()
+    };
+    // The rank and the guard.
+    assert!(comes(|| children() > 2) && comes(|| children() == 2));
+    launcher.signal("TERM");
+    launcher.end().exits_with(143);
+}
+
+/// Whether a control group is made for the run of a launcher within a moment.
+fn comes_to_group(launcher: &Running) -> bool {
+    let until = Instant::now() + Duration::from_secs(5);
+    while groups(launcher.pid()).is_empty() && Instant::now() < until && !launcher.has_ended() {
+        sleep(Duration::from_millis(5));
+    }
+    !groups(launcher.pid()).is_empty()
+}
+
+/// The control groups that were made for the run of a launcher.
+fn groups(launcher: u32) -> Vec<PathBuf> {
+    let start = format!("pmi-host.{launcher}.");
+    let is_ours = |path: &Path| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&start))
+    };
+    let mut all = Vec::new();
+    below(Path::new("/sys/fs/cgroup"), &mut all);
+    all.into_iter().filter(|path| is_ours(path)).collect()
+}
+
+fn sockets(place: &Path) -> usize {
+    let mut all = Vec::new();
+    below(place, &mut all);
+    let is_socket =
+        |path: &PathBuf| fs::metadata(path).is_ok_and(|one| one.file_type().is_socket());
+    all.iter().filter(|path| is_socket(path)).count()
+}
+
+fn below(path: &Path, all: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(path).into_iter().flatten().filter_map(Result::ok) {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            below(&entry.path(), all);
+        }
+        all.push(entry.path());
+    }
+}

@@ -1,17 +1,18 @@
 //! How bytes go in, what they set off, and how answers come out.
 
-use super::job::Wake;
 use super::member::Member;
+use super::outcome::Wake;
 use super::reply::ReplyContext;
-use super::response::{KvsListing, PendingReply, RequestHeader, Response};
+use super::response::{GroupFence, KvsListing, PendingReply, RequestHeader, Response};
 use super::session::{ReadState, Session, SessionPhase};
-use super::state::{self, Context, Outcome};
+use super::state::{self, Context};
 use super::{Event, HAS_EVENT, READY, Server, Storage, push};
 use crate::command::{Verb, Version};
 use crate::error::{Full, PeerError};
 use crate::ids::{JobId, Rank, SessionId};
 use crate::parts;
 use crate::storage::{Buffer, Slots};
+use crate::store::{Keyspace, Kvs};
 use crate::time::Instant;
 use crate::wire::{Dialect, Framed};
 
@@ -23,6 +24,10 @@ impl<S: Storage> Server<S> {
         now: Instant,
         bytes: &[u8],
     ) -> Result<usize, PeerError> {
+        #[cfg(feature = "pmix")]
+        {
+            self.now = now;
+        }
         let mut rest = bytes;
         loop {
             let taken = bytes.len() - rest.len();
@@ -40,11 +45,11 @@ impl<S: Storage> Server<S> {
             let dialect = Dialect::of(source, session.state.version);
             match dialect.frame_request(source) {
                 Ok(Framed::Whole(len)) => {
-                    let outcome = self.handle_message(id, now, rest, is_held, (dialect, len));
+                    let wake = self.handle_message(id, now, rest, is_held, (dialect, len));
                     if !is_held {
                         rest = rest.get(len..).unwrap_or(b"");
                     }
-                    self.apply_outcome(id, outcome);
+                    self.apply(id, wake);
                 }
                 Ok(Framed::Partial) if rest.is_empty() => return Ok(bytes.len()),
                 Ok(Framed::Partial) => {
@@ -72,14 +77,14 @@ impl<S: Storage> Server<S> {
         rest: &[u8],
         is_held: bool,
         (dialect, len): (Dialect, usize),
-    ) -> Outcome {
-        let Some(session) = self.sessions.get_mut(id.0 as usize) else { return Outcome::NOTHING };
+    ) -> Wake {
+        let Some(session) = self.sessions.get_mut(id.0 as usize) else { return Wake::None };
         let Session { inbox, state } = session;
         let fresh = rest.get(..len).unwrap_or(b"");
         let message = if is_held { inbox.as_slice().get(..len).unwrap_or(b"") } else { fresh };
         let (jobs, names, spawns) = (&mut self.jobs, &mut self.names, &mut self.spawns);
         let context = Context { id, jobs, names, spawns, now };
-        let outcome = state::handle_message(state, context, dialect, message);
+        let wake = state::handle_message(state, context, dialect, message);
         if parts::SPAWN && state.held_len.is_some() {
             if !is_held && inbox.extend(fresh).is_err() {
                 (state.held_len, state.event) = (None, None);
@@ -89,17 +94,17 @@ impl<S: Storage> Server<S> {
         } else if is_held {
             inbox.drop_front(len);
         }
-        outcome
+        wake
     }
 
-    /// Does for others, and for the owner, what a message means for them.
-    fn apply_outcome(&mut self, id: SessionId, outcome: Outcome) {
+    /// Wakes the sessions that a message concerns, and queues its session if it has an event.
+    fn apply(&mut self, id: SessionId, wake: Wake) {
         let Some(Session { state, .. }) = self.sessions.get(id.0 as usize) else { return };
         let job = state.job;
         if state.event.is_some() {
             push::<S>(&mut self.queues, &mut self.sessions, HAS_EVENT, id.0);
         }
-        match outcome.wake {
+        match wake {
             Wake::FenceEnded => self.release(job),
             Wake::RingEnded if parts::CONNECT => {
                 if let Some(job) = self.jobs.get_mut(job.0 as usize) {
@@ -107,8 +112,8 @@ impl<S: Storage> Server<S> {
                 }
                 self.wake_all(job);
             }
-            Wake::GroupEntered if parts::GROUPS => self.release_group(job, id, outcome.at),
-            Wake::NodePut if parts::PMI2 => self.wake_all(job),
+            Wake::GroupEntered(group) if parts::GROUPS => self.release_group(job, group),
+            Wake::NodePut(node) if parts::PMI2 => self.wake_attribute_waiters(job, node),
             #[cfg(feature = "pmix")]
             Wake::Published => self.has_new_names = true,
             _ => {}
@@ -122,11 +127,9 @@ impl<S: Storage> Server<S> {
         self.wake_all(id);
     }
 
-    /// Ends the fence of the group that a session has entered if everybody is in it: its members are
-    /// found by what they are owed, so a fence of any group needs no memory of its own.
-    fn release_group(&mut self, id: JobId, session: SessionId, at: usize) {
-        let entered = self.sessions.get(session.0 as usize).and_then(|s| s.state.pending.get(at));
-        let Some(&PendingReply { response: Response::Group(group), .. }) = entered else { return };
+    /// Ends the fence of a group if all of its members are inside. They are found by their pending
+    /// replies, so a group fence needs no memory of its own.
+    fn release_group(&mut self, id: JobId, group: GroupFence) {
         let Some(job) = self.jobs.get_mut(id.0 as usize) else { return };
         let sessions = &self.sessions;
         let is_in = |session: Option<SessionId>| {
@@ -154,6 +157,24 @@ impl<S: Storage> Server<S> {
                 waits.response = Response::Released(group.tag);
             }
             push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
+        }
+    }
+
+    /// Wakes the sessions that wait for an attribute of this node which is there by now.
+    fn wake_attribute_waiters(&mut self, id: JobId, node: u32) {
+        let Some(job) = self.jobs.get(id.0 as usize) else { return };
+        for member in job.members().iter().filter(|member| member.node == node) {
+            let Some(session) = member.session() else { continue };
+            let is_due = |pending: &PendingReply| match &pending.response {
+                Response::Attribute(of, key) => {
+                    *of == node && job.kvs().find(Keyspace::Node(node), key.as_bytes()).is_some()
+                }
+                _ => false,
+            };
+            let open = self.sessions.get(session.0 as usize);
+            if open.is_some_and(|open| open.state.pending_replies().any(|(_, one)| is_due(one))) {
+                push::<S>(&mut self.queues, &mut self.sessions, READY, session.0);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::Event;
 use super::member::{Member, MemberListener, Phase};
+use super::outcome::{Outcome, Wake};
 use super::response::{GroupFence, Response};
 use crate::command::{FenceGroup, LimitedField, Place, Reason, Request, Text, Verb};
 use crate::ids::{JobId, Key, KvsName, Rank, SessionId};
@@ -53,32 +54,21 @@ pub struct JobSpec {
     pub has_uplink: bool,
 }
 
-/// A question of a member, and where the job puts what it leads to.
-pub(super) struct RequestContext<'a> {
+/// The member that makes a request, and when.
+#[derive(Clone, Copy)]
+pub(super) struct RequestContext {
     pub(super) job: JobId,
     pub(super) rank: Rank,
     pub(super) now: Instant,
-    /// What the member is owed now or later: that it worked, unless the job says something else.
-    pub(super) response: &'a mut Response,
-    /// What the owner shall know.
-    pub(super) event: &'a mut Option<Event>,
 }
 
-/// What a request means for others than the member that made it.
+/// The fence of a job after one more member has entered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wake {
-    None,
-    /// The job's fence is complete.
-    FenceEnded,
-    /// Somebody entered the fence of a group.
-    GroupEntered,
-    /// The ring is complete.
-    RingEnded,
-    /// An attribute of a node was put.
-    NodePut,
-    /// A name was published, which clients of PMIx may wait for.
-    #[cfg(feature = "pmix")]
-    Published,
+pub(super) struct FenceEntry {
+    /// Number of the fence.
+    pub(super) generation: u32,
+    /// All members of all nodes are inside.
+    pub(super) is_complete: bool,
 }
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
@@ -105,25 +95,26 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    /// Answers what a member asks, as far as it is about the job.
-    pub(super) fn request(&mut self, context: RequestContext<'_>, request: &Request<'_>) -> Wake {
-        *context.response = match *request {
+    /// Handles a request that is about the job.
+    pub(super) fn request(&mut self, context: RequestContext, request: &Request<'_>) -> Outcome {
+        Outcome::reply(match *request {
             Request::Maxes => Response::Maxes,
             Request::AppNum => Response::AppNum,
             Request::UniverseSize => Response::UniverseSize,
             Request::KvsName => Response::KvsName,
             Request::Get { place, key, wait } => self.get(context.rank, place, key, wait),
             Request::Put { place, key, value } => return self.put(context, place, key, value),
-            Request::Fence { group: FenceGroup::World, tag: None } => return self.enter(context),
+            Request::Fence { group: FenceGroup::World, tag: None } => {
+                return self.fence_all(context);
+            }
             Request::Fence { group, tag } if parts::GROUPS => {
-                return self.enter_group(context, group, tag.unwrap_or(0));
+                return self.enter_group(context.rank, group, tag.unwrap_or(0));
             }
             Request::Ring { left, right } if parts::CONNECT => {
                 return self.enter_ring(context, left, right);
             }
             _ => Response::refused(Reason::NotOffered { what: "this request" }),
-        };
-        Wake::None
+        })
     }
 
     /// Stores what the process manager says about the job; members read it as a key of their space
@@ -316,20 +307,21 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
 
     fn put(
         &mut self,
-        context: RequestContext<'_>,
+        context: RequestContext,
         place: Place<'_>,
         key: Text<'_>,
         value: Text<'_>,
-    ) -> Wake {
-        let RequestContext { rank, response, .. } = context;
+    ) -> Outcome {
+        let rank = context.rank;
         if key.is_empty() && crate::wire::quirks::EMPTY_PUT_IS_NOTHING {
-            return Wake::None;
+            return Outcome::reply(Response::Done);
         }
         let (mut key_room, mut value_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
-        let mut too_long = |what, len_bytes, limit_bytes| {
+        let too_long = |what, len_bytes, limit_bytes| {
             let reason = Reason::Length { what, key: b"", len_bytes, limit_bytes, rank: rank.0 };
-            response.refuse_about(&reason, key.as_plain().unwrap_or(b""));
-            Wake::None
+            let mut reply = Response::Done;
+            reply.refuse_about(&reason, key.as_plain().unwrap_or(b""));
+            Outcome::reply(reply)
         };
         let bytes = match resolved(key, &mut key_room) {
             Some(bytes) if bytes.len() <= KEY_BYTES => bytes,
@@ -340,8 +332,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             _ => return too_long(LimitedField::Value, value.len(), VALUE_BYTES),
         };
         let Ok(key) = Key::new(bytes) else {
-            response.refuse(&Reason::Lacking { field: "key" });
-            return Wake::None;
+            return Outcome::refused(Reason::Lacking { field: "key" });
         };
         let is_of_node = parts::PMI2 && place == Place::Node || is_node_local(key.as_bytes());
         let (keyspace, epoch) = match self.member(rank) {
@@ -354,20 +345,21 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             value,
             Visibility { writer: rank, fence: epoch },
         ) else {
-            response.refuse(&Reason::NoRoom { what: "values" });
-            return Wake::None;
+            return Outcome::refused(Reason::NoRoom { what: "values" });
         };
-        if keyspace != Keyspace::Space {
-            return Wake::NodePut;
+        let mut outcome = Outcome::reply(Response::Done);
+        if let Keyspace::Node(node) = keyspace {
+            outcome.wake = Wake::NodePut(node);
+            return outcome;
         }
         if let Some(old) = old {
             self.keep_visible(id, old, rank);
             if old.writer != rank && old.fence == epoch {
                 let (first, second) = (old.writer, rank);
-                *context.event = Some(Event::PutTwice { job: context.job, key, first, second });
+                outcome.event = Some(Event::PutTwice { job: context.job, key, first, second });
             }
         }
-        Wake::None
+        outcome
     }
 
     /// What others could read before a put they can read after it: the new value is seen at once,
@@ -436,39 +428,48 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    fn enter(&mut self, context: RequestContext<'_>) -> Wake {
-        let RequestContext { rank, now, response, .. } = context;
+    fn fence_all(&mut self, context: RequestContext) -> Outcome {
+        match self.enter_fence(context.rank, context.now) {
+            Ok(FenceEntry { generation, is_complete }) => {
+                let wake = if is_complete { Wake::FenceEnded } else { Wake::None };
+                Outcome::wake(Response::Fence(generation), wake)
+            }
+            Err(reason) => Outcome::refused(reason),
+        }
+    }
+
+    /// Lets a member into the fence of the job. If other nodes have members too, a fence that is
+    /// complete here is handed up.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of a rank that does not exist or is inside already; nothing has changed.
+    pub(super) fn enter_fence(
+        &mut self,
+        rank: Rank,
+        now: Instant,
+    ) -> Result<FenceEntry, Reason<'static>> {
         let generation = self.fence.generation();
         let all = self.size();
-        let Some(member) = self.member_mut(rank) else {
-            response.refuse(&Reason::NoSuch { what: "rank" });
-            return Wake::None;
-        };
+        let member = self.member_mut(rank).ok_or(Reason::NoSuch { what: "rank" })?;
         if member.fences != generation {
-            response.refuse(&Reason::OutOfOrder { expected: "the end of the fence it is in" });
-            return Wake::None;
+            return Err(Reason::OutOfOrder { expected: "the end of the fence it is in" });
         }
         member.fences = generation.wrapping_add(1);
         self.last_progress = Some(now);
-        *response = Response::Fence(generation);
-        if !self.fence.enter(now, all) {
-            return Wake::None;
-        }
-        if self.has_uplink {
+        let is_complete = self.fence.enter(now, all);
+        if is_complete && self.has_uplink {
             self.fence.hand_up();
-            *context.event = Some(Event::FenceHandedUp { job: context.job, generation });
-            return Wake::None;
         }
-        Wake::FenceEnded
+        Ok(FenceEntry { generation, is_complete: is_complete && !self.has_uplink })
     }
 
-    fn enter_group(
-        &mut self,
-        context: RequestContext<'_>,
-        asked: FenceGroup<'_>,
-        tag: u32,
-    ) -> Wake {
-        let RequestContext { rank, response, .. } = context;
+    /// The number of a fence that is complete here, once after it was handed up.
+    pub(super) fn take_hand_up(&mut self) -> Option<u32> {
+        self.fence.take_hand_up().then(|| self.fence.generation())
+    }
+
+    fn enter_group(&mut self, rank: Rank, asked: FenceGroup<'_>, tag: u32) -> Outcome {
         let node = self.member(rank).map(|member| member.node);
         let ranks = (0u32..).zip(self.members.as_ref());
         let (group, has_caller) = match asked {
@@ -478,28 +479,26 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             }
             // No member could stand in for the second place of a rank: the fence would never complete.
             FenceGroup::Ranks(list) if names_twice(list) => {
-                response.refuse(&Reason::Lacking { field: "a list that names each rank once" });
-                return Wake::None;
+                return Outcome::refused(Reason::Lacking {
+                    field: "a list that names each rank once",
+                });
             }
             FenceGroup::Ranks(list) => {
                 let named = list.split(|b| *b == b',').filter_map(|n| Text::plain(n).number());
                 if named.clone().any(|named| named >= self.size()) {
-                    response.refuse(&Reason::NoSuch { what: "rank" });
-                    return Wake::None;
+                    return Outcome::refused(Reason::NoSuch { what: "rank" });
                 }
                 sum(named, tag, rank)
             }
         };
         if !has_caller {
-            response.refuse(&Reason::Lacking { field: "the caller's own rank in group" });
-            return Wake::None;
+            return Outcome::refused(Reason::Lacking { field: "the caller's own rank in group" });
         }
         self.may_have_stuck_group |= self.gone > 0;
         if let FenceGroup::Ranks(list) = asked {
             self.list_group(&group, list);
         }
-        *response = Response::Group(group);
-        Wake::GroupEntered
+        Outcome::wake(Response::Group(group), Wake::GroupEntered(group))
     }
 
     pub(super) fn member_mut(&mut self, rank: Rank) -> Option<&mut Member> {

@@ -16,6 +16,7 @@ mod input;
 mod job;
 mod member;
 mod node_attribute;
+mod outcome;
 #[cfg(feature = "pmix")]
 pub mod pmix;
 mod queue;
@@ -60,7 +61,10 @@ pub struct Server<S: Storage> {
     queues: [Queue; 2],
     /// How many spawns were asked for.
     spawns: u32,
-    /// Something was published since clients of PMIx were last told of it.
+    /// Latest time that a call passed in, for fences that PMIx clients enter ahead.
+    #[cfg(feature = "pmix")]
+    now: Instant,
+    /// A name was published since lookups of PMIx clients were last answered.
     #[cfg(feature = "pmix")]
     has_new_names: bool,
 }
@@ -149,6 +153,8 @@ impl<S: Storage> Server<S> {
             names,
             queues: [Queue::new(); 2],
             spawns: 0,
+            #[cfg(feature = "pmix")]
+            now: Instant::from_micros(0),
             #[cfg(feature = "pmix")]
             has_new_names: false,
         }
@@ -309,6 +315,9 @@ impl<S: Storage> Server<S> {
         }
         let jobs = u32::try_from(self.jobs.end()).unwrap_or(u32::MAX);
         (0..jobs).map(JobId).find_map(|id| {
+            if let Some(generation) = self.jobs.get_mut(id.0 as usize)?.take_hand_up() {
+                return Some(Event::FenceHandedUp { job: id, generation });
+            }
             let stuck = self.jobs.get_mut(id.0 as usize)?.stuck();
             let in_group = || if parts::GROUPS { self.stuck_group(id) } else { None };
             let gone = stuck.or_else(in_group)?;
@@ -326,6 +335,10 @@ impl<S: Storage> Server<S> {
 
     /// Breaks off with callers that have not said in time who they are.
     pub fn handle_timeout(&mut self, now: Instant) {
+        #[cfg(feature = "pmix")]
+        {
+            self.now = now;
+        }
         for at in 0..self.sessions.end() {
             let Some(Session { state, .. }) = self.sessions.get_mut(at) else { continue };
             if state.deadline.is_some_and(|deadline| deadline <= now) {

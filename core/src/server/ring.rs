@@ -1,8 +1,9 @@
 //! A ring: everybody waits for everybody and gets the values of both neighbours. Slurm's addition
 //! to PMI-2.
 
-use super::job::{Job, RequestContext, Wake};
+use super::job::{Job, RequestContext};
 use super::member::Member;
+use super::outcome::{Outcome, Wake};
 use super::response::Response;
 use crate::command::{Reason, Text};
 use crate::ids::Rank;
@@ -32,36 +33,35 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     /// Puts the values of a member into the ring.
     pub(super) fn enter_ring(
         &mut self,
-        context: RequestContext<'_>,
+        context: RequestContext,
         left: Text<'_>,
         right: Text<'_>,
-    ) -> Wake {
-        let RequestContext { rank, now, response, .. } = context;
+    ) -> Outcome {
+        let RequestContext { rank, now, .. } = context;
         let generation = self.ring.generation();
         let all = self.size();
         if self.member(rank).is_none_or(|member| member.rings != generation) {
-            response.refuse(&Reason::OutOfOrder { expected: "the end of the ring it is in" });
-            return Wake::None;
+            return Outcome::refused(Reason::OutOfOrder {
+                expected: "the end of the ring it is in",
+            });
         }
         for (side, value) in [(LEFT, left), (RIGHT, right)] {
             let mut room = [0; VALUE_BYTES];
             let stored = value.resolve(&mut room).ok().filter(|value| value.len() <= VALUE_BYTES);
             let Some(value) = stored else {
-                response.refuse(&Reason::Lacking { field: "a value within the limit" });
-                return Wake::None;
+                return Outcome::refused(Reason::Lacking { field: "a value within the limit" });
             };
-            let (keyspace, key) = (ring_shelf(generation), RingKey::new(side, rank));
+            let (keyspace, key) = (ring_keyspace(generation), RingKey::new(side, rank));
             let visibility = Visibility { writer: rank, fence: 0 };
             if self.kvs.put(keyspace, key.as_bytes(), value, visibility).is_err() {
-                response.refuse(&Reason::NoRoom { what: "values" });
-                return Wake::None;
+                return Outcome::refused(Reason::NoRoom { what: "values" });
             }
         }
         if let Some(member) = self.member_mut(rank) {
             member.rings = generation.wrapping_add(1);
         }
-        *response = Response::Ring(generation);
-        if self.ring.enter(now, all) { Wake::RingEnded } else { Wake::None }
+        let wake = if self.ring.enter(now, all) { Wake::RingEnded } else { Wake::None };
+        Outcome::wake(Response::Ring(generation), wake)
     }
 
     /// What the neighbours of `rank` passed on in a ring: from the left and from the right.
@@ -71,7 +71,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let behind = Rank((rank.0 + 1) % size);
         [(RIGHT, before), (LEFT, behind)].map(|(side, rank)| {
             let key = RingKey::new(side, rank);
-            let found = self.kvs.find(ring_shelf(generation), key.as_bytes());
+            let found = self.kvs.find(ring_keyspace(generation), key.as_bytes());
             found.and_then(|id| self.kvs.entry(id)).map_or(&b""[..], |entry| entry.value)
         })
     }
@@ -102,7 +102,7 @@ impl RingKey {
     }
 }
 
-const fn ring_shelf(generation: u32) -> Keyspace {
+const fn ring_keyspace(generation: u32) -> Keyspace {
     Keyspace::Ring(generation % 2 == 1)
 }
 

@@ -15,8 +15,9 @@
 //! expected lead to Broken: the peer is told once and the link is closed.
 
 use super::Event;
-use super::job::{Job, RequestContext, Wake};
+use super::job::{Job, RequestContext};
 use super::member::{Member, MemberListener, Phase};
+use super::outcome::{Outcome, Wake};
 use super::response::{PendingReply, RequestHeader, Response};
 use super::services::{connect, get_all, get_foreign, look_up, publish, reachable, unpublish};
 use super::session::{PutAllState, SessionPhase, SessionState};
@@ -40,18 +41,6 @@ pub(super) struct Context<'a, J, K> {
     pub(super) now: Instant,
 }
 
-/// What a message leads to outside its session, besides what the owner is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Outcome {
-    pub(super) wake: Wake,
-    /// Where what is owed for the message stands among the exchanges.
-    pub(super) at: usize,
-}
-
-impl Outcome {
-    pub(super) const NOTHING: Self = Self { wake: Wake::None, at: 0 };
-}
-
 /// The newest version that is spoken here.
 const NEWEST: Version = match (parts::PMI2, parts::GROUPS) {
     (true, _) => Version::V2_0,
@@ -68,7 +57,7 @@ pub(super) fn handle_message<K, M, J, X>(
     mut context: Context<'_, J, K>,
     dialect: Dialect,
     bytes: &[u8],
-) -> Outcome
+) -> Wake
 where
     K: Kvs,
     M: AsRef<[Member]> + AsMut<[Member]>,
@@ -79,33 +68,32 @@ where
         Ok(said) => said,
         Err(bad) => return state.fail_unread(dialect, PeerError::Malformed(bad)),
     };
-    let Some(request) = request else { return Outcome::NOTHING };
+    let Some(request) = request else { return Wake::None };
     let verb = request.verb();
     let Ok(tag) = Tag::new(if HAS_TAGS { tag } else { b"" }) else {
         // An answer with another name would be taken for another's.
         let error = PeerError::MessageTooLong { limit_bytes: crate::limits::TAG_BYTES };
         return state.fail(RequestHeader::unread(verb, dialect), error);
     };
-    let mut exchange =
-        PendingReply { header: RequestHeader { verb, tag, dialect }, response: Response::Done };
+    let header = RequestHeader { verb, tag, dialect };
     let Some(rank) = state.rank else {
         // Nobody can be let in without it.
         return if parts::LISTEN {
-            state.identify_peer(&mut context, exchange.header, &request)
+            state.identify_peer(&mut context, header, &request)
         } else {
-            Outcome::NOTHING
+            Wake::None
         };
     };
     let own = state.job;
-    let Some(job) = context.jobs.get_mut(own.0 as usize) else { return Outcome::NOTHING };
+    let Some(job) = context.jobs.get_mut(own.0 as usize) else { return Wake::None };
     job.record_message(rank, verb, context.now);
     if parts::PMI2
         && let Request::FullInit { threaded, .. } = request
     {
         state.is_threaded = threaded;
     }
-    let response = &mut exchange.response;
-    let mut wake = Wake::None;
+    let mut outcome = Outcome::reply(Response::Done);
+    let response = &mut outcome.reply;
     match (state.phase, &request) {
         (_, Request::FullInit { rank: Some(claimed), .. }) if parts::PMI2 && *claimed != rank.0 => {
             response.refuse(&Reason::Lacking { field: "the caller's own rank in pmirank" });
@@ -115,7 +103,7 @@ where
         }
         (_, Request::Init { version }) => {
             let Some(agreed) = state.agree(*version, dialect) else {
-                return state.fail(exchange.header, unsupported_version(*version));
+                return state.fail(header, unsupported_version(*version));
             };
             job.advance(rank, Phase::Open);
             *response = Response::Version(agreed);
@@ -137,21 +125,19 @@ where
             // There is no answer, and some clients go on sending in the same breath.
             state.phase = SessionPhase::Ended;
             job.advance(rank, Phase::Lost);
-            return Outcome::NOTHING;
+            return Wake::None;
         }
         (_, Request::Spawn(spawn)) if parts::SPAWN => {
             if spawn.programs().next().is_some() {
                 // The number of the session and the place in it are soon somebody else's.
                 *context.spawns = context.spawns.wrapping_add(1);
-                state.push_reply(PendingReply {
-                    response: Response::Spawn(*context.spawns),
-                    ..exchange
-                });
+                let response = Response::Spawn(*context.spawns);
+                state.push_reply(PendingReply { header, response });
                 let number = *context.spawns as usize;
                 state.event = Some(Event::Spawn { session: context.id, exchange: number });
                 // It stays in the inbox until the owner has seen it.
                 state.held_len = Some(bytes.len());
-                return Outcome::NOTHING;
+                return Wake::None;
             }
             response.refuse(&Reason::Lacking { field: "program" });
         }
@@ -159,7 +145,7 @@ where
             *response = publish(context.names, *service, *port, (own, rank));
             #[cfg(feature = "pmix")]
             {
-                wake = Wake::Published;
+                outcome.wake = Wake::Published;
             }
         }
         (_, Request::Unpublish { service }) if parts::NAMES => {
@@ -178,10 +164,10 @@ where
             *response = get_all(context.jobs, (own, rank), *job);
         }
         (_, Request::PutAll { job, pairs }) if parts::CONNECT => {
-            return state.start_put_all(context.jobs, exchange.header, *job, *pairs);
+            return state.start_put_all(context.jobs, header, *job, *pairs);
         }
         (_, Request::PutPair { key, value }) if parts::CONNECT => {
-            return state.put_pair(context.jobs, exchange.header, *key, *value);
+            return state.put_pair(context.jobs, header, *key, *value);
         }
         (_, Request::Get { place: Place::Job(Some(name)), key, .. })
             if parts::CONNECT && *name != *job.name().as_bytes() =>
@@ -189,14 +175,16 @@ where
             *response = get_foreign(context.jobs, own, *name, *key);
         }
         (_, request) => {
-            let event = &mut state.event;
-            wake = job.request(
-                RequestContext { job: own, rank, now: context.now, response, event },
-                request,
-            );
+            let now = context.now;
+            outcome = job.request(RequestContext { job: own, rank, now }, request);
         }
     }
-    Outcome { wake, at: state.push_reply(exchange) }
+    let Outcome { reply: response, event, wake } = outcome;
+    if event.is_some() {
+        state.event = event;
+    }
+    state.push_reply(PendingReply { header, response });
+    wake
 }
 
 /// Takes up the end of the stream.
@@ -222,7 +210,7 @@ pub(super) fn handle_end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<
 
 impl<X: Slots<PendingReply>> SessionState<X> {
     /// Ends the session by the peer's fault, with an explanation owed.
-    pub(super) fn fail(&mut self, header: RequestHeader, error: PeerError) -> Outcome {
+    pub(super) fn fail(&mut self, header: RequestHeader, error: PeerError) -> Wake {
         let reason = match error {
             PeerError::Malformed(bad) => Reason::Malformed { at: bad.at, expected: bad.expected },
             PeerError::MessageTooLong { limit_bytes } => {
@@ -249,11 +237,11 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         self.phase = SessionPhase::Broken(error);
         // Whoever has failed is not late as well: the first error stays.
         self.deadline = None;
-        Outcome::NOTHING
+        Wake::None
     }
 
     /// Ends the session because of bytes that are no message.
-    pub(super) fn fail_unread(&mut self, dialect: Dialect, error: PeerError) -> Outcome {
+    pub(super) fn fail_unread(&mut self, dialect: Dialect, error: PeerError) -> Wake {
         self.fail(RequestHeader::unread(Verb::Unknown, dialect), error)
     }
 
@@ -264,13 +252,13 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         context: &mut Context<'_, J, K>,
         header: RequestHeader,
         request: &Request<'_>,
-    ) -> Outcome
+    ) -> Wake
     where
         K: Kvs,
         M: AsRef<[Member]> + AsMut<[Member]>,
         J: Slots<Job<K, M>>,
     {
-        let Some(job) = context.jobs.get_mut(self.job.0 as usize) else { return Outcome::NOTHING };
+        let Some(job) = context.jobs.get_mut(self.job.0 as usize) else { return Wake::None };
         let claimed = match *request {
             Request::InitAck { id } => {
                 let rank = job.find_token(id);
@@ -286,7 +274,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
                 } else if method.is_some_and(|method| method == *auth::METHOD) {
                     self.claimed = Some(rank);
                     self.push_reply(PendingReply { header, response: Response::Challenge });
-                    return Outcome::NOTHING;
+                    return Wake::None;
                 } else {
                     return self.fail(header, PeerError::Unproven);
                 }
@@ -319,7 +307,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
                 };
                 self.job = found;
                 let Some(job) = context.jobs.get_mut(found.0 as usize) else {
-                    return Outcome::NOTHING;
+                    return Wake::None;
                 };
                 let signal = signal.map(|signal| Word::new(signal.as_plain().unwrap_or(b"")));
                 let listener = MemberListener { session: context.id, version, signal };
@@ -327,14 +315,14 @@ impl<X: Slots<PendingReply>> SessionState<X> {
                 self.phase = SessionPhase::Listening;
                 self.deadline = None;
                 self.push_reply(PendingReply { header, response: Response::Version(version) });
-                return Outcome::NOTHING;
+                return Wake::None;
             }
             Request::Init { version } if version.major == 2 => {
                 let Some(agreed) = self.agree(version, header.dialect) else {
                     return self.fail(header, unsupported_version(version));
                 };
                 self.push_reply(PendingReply { header, response: Response::Version(agreed) });
-                return Outcome::NOTHING;
+                return Wake::None;
             }
             _ => {
                 let got = names::spoken(header.verb);
@@ -362,7 +350,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
             response: Response::Identity,
         });
         self.event = Some(Event::Joined { job: self.job, rank });
-        Outcome::NOTHING
+        Wake::None
     }
 
     /// A client asks for a version: it gets the highest that both ends speak, if there is one.
@@ -391,7 +379,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         header: RequestHeader,
         name: Text<'_>,
         pairs: u32,
-    ) -> Outcome {
+    ) -> Wake {
         // A job that cannot be reached is told after the last pair, like every other refusal.
         let (job, response) = match reachable(jobs, self.job, name) {
             Some(job) => (job, Response::Done),
@@ -402,7 +390,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         } else {
             self.put_all = Some(PutAllState { header, job, left: pairs, response });
         }
-        Outcome::NOTHING
+        Wake::None
     }
 
     /// One of the pairs that were announced.
@@ -412,11 +400,11 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         header: RequestHeader,
         key: Text<'_>,
         value: Text<'_>,
-    ) -> Outcome {
+    ) -> Wake {
         let Some(mut announced) = self.put_all.take() else {
             let response = Response::refused(Reason::OutOfOrder { expected: "kvs-putall" });
             self.push_reply(PendingReply { header, response });
-            return Outcome::NOTHING;
+            return Wake::None;
         };
         // The first refusal holds, and nothing is stored after it.
         if announced.response == Response::Done {
@@ -434,7 +422,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         } else {
             self.put_all = Some(announced);
         }
-        Outcome::NOTHING
+        Wake::None
     }
 }
 

@@ -12,6 +12,7 @@ pub struct Fence {
     inside: u32,
     since: Option<Instant>,
     handed_up: bool,
+    hand_up_reported: bool,
 }
 
 impl Fence {
@@ -47,6 +48,7 @@ impl Fence {
     /// Lets a member out that does not want to wait any longer.
     #[cfg(feature = "pmix")]
     pub const fn leave(&mut self) {
+        debug_assert!(self.inside > 0, "only a member that is inside leaves");
         self.inside = self.inside.saturating_sub(1);
         if self.inside == 0 {
             self.since = None;
@@ -56,6 +58,13 @@ impl Fence {
     /// Marks the local members as complete and the fence as pending at other nodes.
     pub const fn hand_up(&mut self) {
         self.handed_up = true;
+    }
+
+    /// Whether the fence was handed up and its owner has not been told; true once for each fence.
+    pub const fn take_hand_up(&mut self) -> bool {
+        let is_new = self.handed_up && !self.hand_up_reported;
+        self.hand_up_reported = self.handed_up;
+        is_new
     }
 
     /// Ends the current fence and begins the next.

@@ -9,9 +9,8 @@ use super::connection::{ConnState, Connection, PmixResponse};
 use super::get::deadline;
 use super::state::{PmixContext, PmixEffect};
 use super::{ConnectionId, Pmix, PmixStorage, namespace};
-use crate::command::{FenceGroup, Request};
 use crate::ids::{JobId, Rank};
-use crate::server::job::{RequestContext, Wake};
+use crate::server::job::FenceEntry;
 use crate::server::member::Member;
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
@@ -120,13 +119,17 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Those that have asked for the next fence already enter it, each for the first time it asked.
-    fn enter_queued<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
+    /// Enters the first queued fence of each connection of a job that is outside.
+    pub(super) fn enter_queued<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
+        let now = server.now;
         for at in 0..self.connections.end() {
             let Some(Connection { state, .. }) = self.connections.get_mut(at) else { continue };
             let Some((of, rank)) = state.peer.filter(|(of, _)| *of == job) else { continue };
             let Some((place, deadline)) = state.first_queued_fence() else { continue };
-            let now = server.job(of).and_then(|job| job.fence().since()).unwrap_or_default();
+            // One that is late is about to be answered.
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                continue;
+            }
             if let Some(generation) = enter(server, (of, rank), now)
                 && let Some(pending) = state.pending.get_mut(place)
             {
@@ -146,20 +149,15 @@ impl<P: PmixStorage> Pmix<P> {
     }
 }
 
-/// Enters the fence of the job and gives its number; `None` if the member is in it already.
+/// Enters the fence of the job and returns its number; `None` for a member that is inside already.
 fn enter<S: Storage>(
     server: &mut Server<S>,
     (id, rank): (JobId, Rank),
     now: Instant,
 ) -> Option<u32> {
     let job = server.jobs.get_mut(id.0 as usize)?;
-    let generation = job.fence().generation();
-    job.member(rank).filter(|member| member.fences == generation)?;
-    let fence = Request::Fence { group: FenceGroup::World, tag: None };
-    // A connection remembers what it is owed in its own words.
-    let (mut response, mut event) = (crate::server::Response::Done, None);
-    let turn = RequestContext { job: id, rank, now, response: &mut response, event: &mut event };
-    if job.request(turn, &fence) == Wake::FenceEnded {
+    let FenceEntry { generation, is_complete } = job.enter_fence(rank, now).ok()?;
+    if is_complete {
         server.release(id);
     }
     Some(generation)

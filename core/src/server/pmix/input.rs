@@ -24,6 +24,7 @@ impl<P: PmixStorage> Pmix<P> {
         now: Instant,
         bytes: &[u8],
     ) -> Result<usize, PeerError> {
+        server.now = now;
         let mut rest = bytes;
         loop {
             let taken = bytes.len() - rest.len();

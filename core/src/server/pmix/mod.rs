@@ -227,6 +227,7 @@ impl<P: PmixStorage> Pmix<P> {
     /// Breaks off with callers that have not said in time who they are, and ends what has waited as
     /// long as it was to.
     pub fn handle_timeout<S: Storage>(&mut self, now: Instant, server: &mut Server<S>) {
+        server.now = now;
         for at in 0..self.connections.end() {
             let Some(Connection { state, .. }) = self.connections.get_mut(at) else { continue };
             let id = u32::try_from(at).unwrap_or(u32::MAX);
@@ -241,6 +242,7 @@ impl<P: PmixStorage> Pmix<P> {
 
     /// What has waited as long as it was to is answered so.
     fn expire<S: Storage>(&mut self, id: ConnectionId, now: Instant, server: &mut Server<S>) {
+        let mut left = None;
         while let Some((place, job, response)) =
             self.connections.get(id.0 as usize).and_then(|Connection { state, .. }| {
                 let (place, pending) =
@@ -249,7 +251,11 @@ impl<P: PmixStorage> Pmix<P> {
             })
         {
             match response {
-                PmixResponse::Fence { .. } => self.expire_fence(job, server),
+                PmixResponse::Fence { .. } => {
+                    self.expire_fence(job, server);
+                    left = Some(job);
+                }
+                PmixResponse::QueuedFence { .. } => left = Some(job),
                 PmixResponse::Collective { at, .. } => {
                     self.end_collective(at, Status::TIMEOUT, server)
                 }
@@ -257,6 +263,10 @@ impl<P: PmixStorage> Pmix<P> {
             }
             // Also for whoever is in something that nobody knows of any more.
             self.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
+        }
+        // What was queued behind a fence that has timed out is entered now.
+        if let Some(job) = left {
+            self.enter_queued(job, server);
         }
     }
 

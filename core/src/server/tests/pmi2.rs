@@ -221,6 +221,25 @@ fn a_fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
 }
 
 #[test]
+fn an_attribute_wakes_only_the_sessions_that_wait_for_it() {
+    let mut world = world(4);
+    for rank in 0..4 {
+        world.say(rank, &left("cmd=info-getnodeattr;key=none;"));
+    }
+    world.ready();
+    world.say(0, &left("cmd=info-getnodeattr;key=a;wait=TRUE;"));
+    world.say(2, &left("cmd=info-getnodeattr;key=a;wait=TRUE;"));
+    world.ready();
+    world.say(1, &left("cmd=info-putnodeattr;key=b;value=1;"));
+    assert_eq!(world.ready(), []);
+    world.say(1, &left("cmd=info-putnodeattr;key=a;value=1;"));
+    assert_eq!(world.ready(), [world.sessions[0].0]);
+    let found = right("cmd=info-getnodeattr-response;rc=0;found=TRUE;value=1;");
+    assert_eq!(world.hear(0), found);
+    assert_eq!(world.hear(2), "", "the other node has not put it");
+}
+
+#[test]
 fn an_attribute_that_nobody_is_left_to_put_is_not_waited_for() {
     let wait = |key: &str| left(&format!("cmd=info-getnodeattr;key={key};wait=TRUE;"));
     let missing = right("cmd=info-getnodeattr-response;rc=0;found=FALSE;");

@@ -42,6 +42,49 @@ fn fences_that_are_entered_at_once_end_in_their_order() {
 }
 
 #[test]
+fn a_fence_requested_ahead_is_entered_when_the_one_before_ends() {
+    let mut hall = Hall::new(2);
+    hall.fence(0, &[WILDCARD], 0);
+    hall.fence(0, &[WILDCARD], 0);
+    hall.now = NOW.plus(Duration::from_secs(30));
+    hall.fence(1, &[WILDCARD], 0);
+    assert_eq!(hall.status(1), Status::SUCCESS);
+    let fence = hall.world.server.job(hall.world.job).unwrap().fence();
+    assert_eq!((fence.inside(), fence.since()), (1, Some(hall.now)));
+    let job = hall.world.server.job(hall.world.job).unwrap();
+    assert_eq!(job.last_progress(), Some(hall.now));
+}
+
+#[test]
+fn a_fence_requested_ahead_of_one_that_timed_out_is_entered_as_well() {
+    let mut hall = Hall::new(2);
+    let tags = [hall.fence(0, &[WILDCARD], 5), hall.fence(0, &[WILDCARD], 0)];
+    hall.late(5);
+    let answers = hall.answers(0);
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].0, tags[0]);
+    assert_eq!(status_of(&answers[0].1, Format::PLAIN), Status::TIMEOUT);
+    hall.fence(1, &[WILDCARD], 0);
+    assert_eq!(hall.status(1), Status::SUCCESS);
+    assert_eq!(hall.answers(0), [(tags[1], vec![2, 0])]);
+}
+
+#[test]
+fn a_fence_that_a_pmix_rank_completes_is_handed_up() {
+    let mut hall = Hall::with_uplink(2);
+    hall.fence(0, &[WILDCARD], 0);
+    assert_eq!(hall.world.server.poll_event(), None);
+    hall.fence(1, &[WILDCARD], 0);
+    let handed_up = Event::FenceHandedUp { job: hall.world.job, generation: 0 };
+    assert_eq!(hall.world.server.poll_event(), Some(handed_up));
+    assert_eq!(hall.world.server.poll_event(), None);
+    assert_eq!((hall.answers(0), hall.answers(1)), (vec![], vec![]));
+    hall.world.server.end_fence(hall.world.job).unwrap();
+    assert_eq!(hall.status(1), Status::SUCCESS);
+    assert_eq!(hall.answers(0).len(), 1);
+}
+
+#[test]
 fn a_fence_ends_without_those_that_are_gone_and_says_so() {
     let mut hall = Hall::new(3);
     hall.fence(0, &[WILDCARD], 0);

@@ -54,6 +54,8 @@ struct Hall {
     /// By rank; the format that each speaks.
     clients: Vec<(ConnectionId, Format)>,
     tag: u32,
+    /// The time of the messages that clients send.
+    now: Instant,
     /// What clients were told behind an answer, and nobody has looked at yet.
     heard: Vec<(usize, Answers)>,
 }
@@ -80,7 +82,20 @@ impl Hall {
 
     /// Nobody is in yet; `info` is what clients are told about the job.
     fn described(size: u32, info: &[u8]) -> Self {
-        let world = World::without_sessions(size, false);
+        Self::in_world(World::without_sessions(size, false), size, info)
+    }
+
+    /// A job with members on other nodes.
+    fn with_uplink(size: u32) -> Self {
+        let info = packed(Format::PLAIN, &|to| describe(size, to));
+        let mut hall = Self::in_world(World::without_sessions(size, true), size, &info);
+        for rank in 0..size {
+            hall.join(rank, Format::PLAIN);
+        }
+        hall
+    }
+
+    fn in_world(world: World, size: u32, info: &[u8]) -> Self {
         let mut pmix = Box::new(Pmix::new(PmixTables {
             connections: Vec8::new(),
             jobs: Vec8::new(),
@@ -91,7 +106,7 @@ impl Hall {
         }));
         let posts = (0..size).map(|_| RankData::default()).collect();
         pmix.add_job(world.job, Block::from_slice(info).unwrap(), posts).unwrap();
-        Self { world, pmix, clients: Vec::new(), tag: 100, heard: Vec::new() }
+        Self { world, pmix, clients: Vec::new(), tag: 100, now: NOW, heard: Vec::new() }
     }
 
     /// Opens a connection that has not said anything.
@@ -125,7 +140,7 @@ impl Hall {
 
     fn hand_in(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, PeerError> {
         let mut connection = self.pmix.connection(id, &mut self.world.server).unwrap();
-        connection.handle_input(NOW, bytes)
+        connection.handle_input(self.now, bytes)
     }
 
     /// What a connection is owed now, fetched in pieces of a size that fits nothing.

@@ -35,12 +35,13 @@ pub use job::{Job, JobSpec};
 pub use member::{Member, Phase};
 pub use response::{GroupFence, KvsListing, PendingReply, RequestHeader, Response, SpawnCodes};
 pub use session::{Peer, Session};
-pub use storage::{Arrays, Storage};
+pub use storage::{Arrays, JobOf, SessionOf, Storage};
 pub use waits::Wait;
 
 use self::member::MemberListener;
 use self::queue::{Queue, QueueLink};
 use self::session::SessionPhase;
+use self::storage::{JobsOf, SessionsOf};
 use crate::command::{CodeRun, Notice, Request, Spawn, Verb};
 use crate::error::{Code, Full, Misuse, PeerError};
 use crate::ids::{Excerpt, JobId, Key, Rank, SessionId, Word};
@@ -52,10 +53,9 @@ use crate::time::Instant;
 use crate::wire::{Dialect, pmi2::Semicolons};
 
 /// Sessions and jobs, without I/O.
-#[derive(Debug)]
 pub struct Server<S: Storage> {
-    sessions: S::Sessions,
-    jobs: S::Jobs,
+    sessions: SessionsOf<S>,
+    jobs: JobsOf<S>,
     names: S::Kvs,
     /// Sessions that are [`READY`] and [`HAS_EVENT`].
     queues: [Queue; 2],
@@ -67,6 +67,12 @@ pub struct Server<S: Storage> {
     /// A name was published since lookups of PMIx clients were last answered.
     #[cfg(feature = "pmix")]
     has_new_names: bool,
+}
+
+impl<S: Storage> core::fmt::Debug for Server<S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
 }
 
 /// One session, lent, as a [`Machine`].
@@ -146,7 +152,7 @@ pub enum Event {
 
 impl<S: Storage> Server<S> {
     /// Makes a server without sessions and jobs; `names` holds what is published.
-    pub const fn new(sessions: S::Sessions, jobs: S::Jobs, names: S::Kvs) -> Self {
+    pub const fn new(sessions: SessionsOf<S>, jobs: JobsOf<S>, names: S::Kvs) -> Self {
         Self {
             sessions,
             jobs,
@@ -218,7 +224,7 @@ impl<S: Storage> Server<S> {
         &mut self,
         peer: Peer,
         inbox: S::Inbox,
-        exchanges: S::Exchanges,
+        exchanges: S::Pending<PendingReply>,
     ) -> Result<SessionId, Misuse> {
         let (job, rank) = match peer {
             Peer::Member { job, rank } => (job, Some(rank)),
@@ -429,7 +435,7 @@ impl<S: Storage> Server<S> {
     }
 
     /// Lends a job, to look at.
-    pub fn job(&self, id: JobId) -> Option<&Job<S::Kvs, S::Members>> {
+    pub fn job(&self, id: JobId) -> Option<&JobOf<S>> {
         self.jobs.get(id.0 as usize)
     }
 
@@ -460,7 +466,7 @@ impl<S: Storage> Server<S> {
 }
 
 impl<S: Storage> SessionMut<'_, S> {
-    fn get(&self) -> Option<&Session<S::Inbox, S::Exchanges>> {
+    fn get(&self) -> Option<&SessionOf<S>> {
         self.server.sessions.get(self.id.0 as usize)
     }
 }
@@ -519,20 +525,25 @@ impl<S: Storage> Machine for SessionMut<'_, S> {
 
 /// Puts a session into a queue.
 #[inline(never)]
-fn push<S: Storage>(queues: &mut [Queue; 2], sessions: &mut S::Sessions, which: usize, id: u32) {
+fn push<S: Storage>(queues: &mut [Queue; 2], sessions: &mut SessionsOf<S>, which: usize, id: u32) {
     if let Some(queue) = queues.get_mut(which) {
         queue.push(sessions, id, |sessions, id| link::<S>(sessions, which, id));
     }
 }
 
 /// Takes a session out of a queue.
-fn remove<S: Storage>(queues: &mut [Queue; 2], sessions: &mut S::Sessions, which: usize, id: u32) {
+fn remove<S: Storage>(
+    queues: &mut [Queue; 2],
+    sessions: &mut SessionsOf<S>,
+    which: usize,
+    id: u32,
+) {
     if let Some(queue) = queues.get_mut(which) {
         queue.remove(sessions, id, |sessions, id| link::<S>(sessions, which, id));
     }
 }
 
-fn link<S: Storage>(sessions: &mut S::Sessions, which: usize, id: u32) -> Option<&mut QueueLink> {
+fn link<S: Storage>(sessions: &mut SessionsOf<S>, which: usize, id: u32) -> Option<&mut QueueLink> {
     sessions.get_mut(id as usize)?.state.links.get_mut(which)
 }
 

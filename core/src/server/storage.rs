@@ -7,20 +7,29 @@ use core::marker::PhantomData;
 
 /// What the memory of a server is made of. An owner names its kinds once.
 pub trait Storage {
-    /// Holds a message of one session that has not ended yet. Its size bounds what a peer can make
-    /// the server hold; [`MESSAGE_BYTES`](crate::limits::MESSAGE_BYTES) is enough for all but spawn.
+    /// Holds the input of one session: a message that has not ended, or that the session does not read
+    /// yet.
     type Inbox: Buffer + 'static;
-    /// Holds what one session is owed: one place for PMI-1.1, one for each thread of later ones.
-    type Exchanges: Slots<PendingReply> + 'static;
-    /// Holds the sessions.
-    type Sessions: Slots<Session<Self::Inbox, Self::Exchanges>>;
-    /// Holds the keys and values of a job, and the published names.
-    type Kvs: Kvs;
-    /// Holds the members of a job.
-    type Members: AsRef<[Member]> + AsMut<[Member]>;
-    /// Holds the jobs.
-    type Jobs: Slots<Job<Self::Kvs, Self::Members>>;
+    /// Slots for the requests of one session that have not been answered.
+    type Pending<T: 'static>: Slots<T> + 'static;
+    /// Slots for the sessions.
+    type Sessions<T: 'static>: Slots<T>;
+    /// Holds the keys and values of one job, or the published names.
+    type Kvs: Kvs + 'static;
+    /// Holds the members of one job.
+    type Members: AsRef<[Member]> + AsMut<[Member]> + 'static;
+    /// Slots for the jobs.
+    type Jobs<T: 'static>: Slots<T>;
 }
+
+/// A session in the memory of `S`, for an owner that lends its slots from a `static`.
+pub type SessionOf<S> = Session<<S as Storage>::Inbox, <S as Storage>::Pending<PendingReply>>;
+
+/// A job in the memory of `S`, for an owner that lends its slots from a `static`.
+pub type JobOf<S> = Job<<S as Storage>::Kvs, <S as Storage>::Members>;
+
+pub(super) type SessionsOf<S> = <S as Storage>::Sessions<SessionOf<S>>;
+pub(super) type JobsOf<S> = <S as Storage>::Jobs<JobOf<S>>;
 
 /// Memory in arrays, for an owner that knows how many there will be of each.
 ///
@@ -49,13 +58,13 @@ impl<I, K, M, const SESSIONS: usize, const EXCHANGES: usize, const JOBS: usize> 
     for Arrays<I, K, M, SESSIONS, EXCHANGES, JOBS>
 where
     I: Buffer + 'static,
-    K: Kvs,
-    M: AsRef<[Member]> + AsMut<[Member]>,
+    K: Kvs + 'static,
+    M: AsRef<[Member]> + AsMut<[Member]> + 'static,
 {
     type Inbox = I;
-    type Exchanges = [Option<PendingReply>; EXCHANGES];
-    type Sessions = [Option<Session<I, [Option<PendingReply>; EXCHANGES]>>; SESSIONS];
+    type Pending<T: 'static> = [Option<T>; EXCHANGES];
+    type Sessions<T: 'static> = [Option<T>; SESSIONS];
     type Kvs = K;
     type Members = M;
-    type Jobs = [Option<Job<K, M>>; JOBS];
+    type Jobs<T: 'static> = [Option<T>; JOBS];
 }

@@ -2,7 +2,7 @@
 //! peers that misbehave.
 
 use super::map_kvs::MapKvs;
-use pmi_core::server::{Job, Member, PendingReply, Session, Storage};
+use pmi_core::server::{Member, Storage};
 pub use pmi_link::heap::Slab;
 use pmi_std::BoundedBuf;
 
@@ -12,9 +12,9 @@ pub struct Heap;
 
 impl Storage for Heap {
     type Inbox = BoundedBuf;
-    type Exchanges = Slab<PendingReply>;
-    type Sessions = Slab<Session<BoundedBuf, Slab<PendingReply>>>;
+    type Pending<T: 'static> = Slab<T>;
+    type Sessions<T: 'static> = Slab<T>;
     type Kvs = MapKvs;
     type Members = Vec<Member>;
-    type Jobs = Slab<Job<MapKvs, Vec<Member>>>;
+    type Jobs<T: 'static> = Slab<T>;
 }

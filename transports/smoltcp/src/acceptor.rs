@@ -1,7 +1,7 @@
 //! Sockets that take calls for a server.
 
 use pmi_core::ids::{JobId, Rank, SessionId};
-use pmi_core::server::{Peer, Server, Storage};
+use pmi_core::server::{Peer, PendingReply, Server, Storage};
 use pmi_core::storage::Buffer;
 use pmi_core::time::{Duration, Instant};
 use pmi_link::{PumpError, PumpState, pump};
@@ -79,13 +79,17 @@ impl<I: Buffer + Default, O: Buffer + Default, const SLOTS: usize> Acceptor<I, O
     ) where
         S: Storage,
         S::Inbox: Default,
-        S::Exchanges: Default,
+        S::Pending<PendingReply>: Default,
     {
         for slot in &mut self.slots {
             let socket = sockets.get_mut::<Socket>(slot.handle);
             match slot.state {
                 SlotState::Listening if socket.may_send() || socket.may_recv() => {
-                    let session = server.open(peer(), S::Inbox::default(), S::Exchanges::default());
+                    let session = server.open(
+                        peer(),
+                        S::Inbox::default(),
+                        <S::Pending<PendingReply>>::default(),
+                    );
                     slot.pump_state = empty_state();
                     slot.state = match session {
                         Ok(session) => SlotState::Connected(session),

@@ -6,7 +6,7 @@ use std::task::Poll;
 use pmi_core::error::Misuse;
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::limits::{MESSAGE_BYTES, REPLY_BYTES};
-use pmi_core::server::{Event, Job, JobSpec, Member, Peer, PendingReply, Server, Session, Storage};
+use pmi_core::server::{Event, JobSpec, Member, Peer, Server, Storage};
 use pmi_core::storage::Slots;
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Duration;
@@ -24,11 +24,11 @@ type HeapKvs = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 impl Storage for HeapStorage {
     type Inbox = BoundedBuf;
-    type Exchanges = Slab<PendingReply>;
-    type Sessions = Slab<Session<BoundedBuf, Slab<PendingReply>>>;
+    type Pending<T: 'static> = Slab<T>;
+    type Sessions<T: 'static> = Slab<T>;
     type Kvs = HeapKvs;
     type Members = Vec<Member>;
-    type Jobs = Slab<Job<HeapKvs, Vec<Member>>>;
+    type Jobs<T: 'static> = Slab<T>;
 }
 
 /// A server, and a link to each of those it speaks with.

@@ -6,7 +6,7 @@ use crate::scenario::{GroupPhrase, HostPlan, Scenario, ScenarioError, Script, St
 use crate::storage::Metered;
 use crate::world::{Options, World};
 use pmi_core::client::Client;
-use pmi_core::server::{Member, Session, Storage};
+use pmi_core::server::{Member, SessionOf, Storage};
 
 /// Cost of a job of a given size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +94,7 @@ pub fn scale(ranks: u32, seed: u64) -> Result<Cost, ScenarioError> {
 }
 
 /// Memory of one session, for a report.
-pub const SESSION_BYTES: usize =
-    size_of::<Session<<Metered as Storage>::Inbox, <Metered as Storage>::Exchanges>>();
+pub const SESSION_BYTES: usize = size_of::<SessionOf<Metered>>();
 
 /// The messages that a note stands for, and their bytes.
 pub(crate) fn traffic(note: &Note) -> (u64, u64) {

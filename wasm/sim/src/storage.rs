@@ -2,7 +2,7 @@
 
 use pmi_core::error::Full;
 use pmi_core::server::pmix;
-use pmi_core::server::{Job, Member, PendingReply, Session, Storage};
+use pmi_core::server::{Member, Storage};
 use pmi_core::storage::{Buffer, Slots};
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_link::heap::{self, BoundedBuf};
@@ -18,11 +18,11 @@ pub type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 impl Storage for Metered {
     type Inbox = Bytes;
-    type Exchanges = Table<PendingReply>;
-    type Sessions = Table<Session<Bytes, Table<PendingReply>>>;
+    type Pending<T: 'static> = Table<T>;
+    type Sessions<T: 'static> = Table<T>;
     type Kvs = Store;
     type Members = Vec<Member>;
-    type Jobs = Table<Job<Store, Vec<Member>>>;
+    type Jobs<T: 'static> = Table<T>;
 }
 
 /// The memory of PMIx sessions of a simulated server.
@@ -34,16 +34,16 @@ pub struct MeteredPmix;
 pub struct Shared(Rc<[u8]>);
 
 impl pmix::PmixStorage for MeteredPmix {
-    type Block = Shared;
+    type Bytes = Shared;
     type Inbox = Bytes;
-    type Pendings = Table<pmix::PendingRequest<Shared>>;
-    type Connections = Table<pmix::Connection<Shared, Bytes, Table<pmix::PendingRequest<Shared>>>>;
-    type Posts = Vec<pmix::RankData<Shared>>;
-    type Jobs = Table<pmix::Namespace<Shared, Vec<pmix::RankData<Shared>>>>;
-    type Collectives = Table<pmix::OpenCollective<Shared>>;
-    type Names = Table<pmix::PublishedValue<Shared>>;
-    type Groups = Table<pmix::ProcessGroup<Shared>>;
-    type Events = Table<pmix::CachedEvent<Shared>>;
+    type Pending<T: 'static> = Table<T>;
+    type Connections<T: 'static> = Table<T>;
+    type Ranks<T: 'static> = Vec<T>;
+    type Namespaces<T: 'static> = Table<T>;
+    type Collectives<T: 'static> = Table<T>;
+    type Names<T: 'static> = Table<T>;
+    type Groups<T: 'static> = Table<T>;
+    type Events<T: 'static> = Table<T>;
 }
 
 impl pmix::SharedBytes for Shared {

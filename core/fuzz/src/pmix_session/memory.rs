@@ -1,9 +1,6 @@
 //! Memory that counts what is made of it.
 
-use pmi_core::server::pmix::{
-    CachedEvent, Connection, Namespace, OpenCollective, PendingRequest, PmixStorage, ProcessGroup,
-    PublishedValue, RankData, SharedBytes,
-};
+use pmi_core::server::pmix::{PmixStorage, SharedBytes};
 use pmi_core::server::{Arrays, Member};
 use pmi_core::store::{Arena, ArenaCell};
 use std::cell::Cell;
@@ -53,19 +50,17 @@ pub(super) type Inbox = heapless::Vec<u8, INBOX_BYTES>;
 #[derive(Debug)]
 pub(super) struct Lent;
 
-pub(super) type Pendings = [Option<PendingRequest<Counted>>; PENDINGS];
-
 impl PmixStorage for Lent {
-    type Block = Counted;
+    type Bytes = Counted;
     type Inbox = Inbox;
-    type Pendings = Pendings;
-    type Connections = [Option<Connection<Counted, Inbox, Pendings>>; CONNECTIONS];
-    type Posts = Vec<RankData<Counted>>;
-    type Jobs = [Option<Namespace<Counted, Vec<RankData<Counted>>>>; 2];
-    type Collectives = [Option<OpenCollective<Counted>>; 4];
-    type Names = [Option<PublishedValue<Counted>>; 4];
-    type Events = [Option<CachedEvent<Counted>>; 4];
-    type Groups = [Option<ProcessGroup<Counted>>; 4];
+    type Pending<T: 'static> = [Option<T>; PENDINGS];
+    type Connections<T: 'static> = [Option<T>; CONNECTIONS];
+    type Ranks<T: 'static> = Vec<T>;
+    type Namespaces<T: 'static> = [Option<T>; 2];
+    type Collectives<T: 'static> = [Option<T>; 4];
+    type Names<T: 'static> = [Option<T>; 4];
+    type Events<T: 'static> = [Option<T>; 4];
+    type Groups<T: 'static> = [Option<T>; 4];
 }
 
 pub(super) type Store = Arena<Vec<ArenaCell>, Vec<u8>>;

@@ -1,6 +1,7 @@
 //! Something that has happened: what it is, whom it reaches, and how much of such is kept.
 
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
+use super::storage::{EventsOf, NamespacesOf};
 use super::{PmixStorage, namespace};
 use crate::ids::{JobId, Rank};
 use crate::server::{Server, Storage};
@@ -87,8 +88,8 @@ impl<B: SharedBytes> CachedEvent<B> {
 
 /// Keeps what the server itself tells of. Gives where.
 pub(super) fn cache_notification<P: PmixStorage, S: Storage>(
-    events: &mut P::Events,
-    jobs: &P::Jobs,
+    events: &mut EventsOf<P>,
+    jobs: &NamespacesOf<P>,
     server: &Server<S>,
     notification: &Notification<'_>,
     write: impl Fn(&mut Packer<'_>),
@@ -113,10 +114,10 @@ pub(super) fn cache_notification<P: PmixStorage, S: Storage>(
 
 /// Keeps something that has happened, in place of the oldest if there is no room.
 pub(super) fn cache_event<P: PmixStorage>(
-    events: &mut P::Events,
-    event: CachedEvent<P::Block>,
+    events: &mut EventsOf<P>,
+    event: CachedEvent<P::Bytes>,
 ) -> Option<usize> {
-    let serials = |events: &P::Events| {
+    let serials = |events: &EventsOf<P>| {
         let kept = (0..events.end()).filter_map(|at| Some((events.get(at)?.serial, at)));
         kept.fold(
             (0, None, 0),

@@ -5,8 +5,9 @@
 //! are kept as the first one has listed them, and as a sum over all of them by which lists are compared.
 
 use super::collective_request::MembershipDigest;
-use super::connection::{ConnState, Connection, PmixResponse};
+use super::connection::{Connection, PmixResponse};
 use super::shared_bytes::{SharedBytes, pack};
+use super::storage::ConnStateOf;
 use super::{ConnectionId, Pmix, PmixStorage, namespace};
 use crate::ids::{JobId, Rank};
 use crate::server::member::Member;
@@ -126,11 +127,11 @@ impl<P: PmixStorage> Pmix<P> {
     /// Tells a process of job `own` about the other jobs that it is connected with.
     fn connect_response<S: Storage>(
         &self,
-        ended: &OpenCollective<P::Block>,
+        ended: &OpenCollective<P::Bytes>,
         own: JobId,
-        state: &ConnState<P::Block, P::Pendings>,
+        state: &ConnStateOf<P>,
         server: &Server<S>,
-    ) -> PmixResponse<P::Block> {
+    ) -> PmixResponse<P::Bytes> {
         let answer = pack(state.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0);
             for (at, (id, _)) in ended.listed().enumerate() {
@@ -158,7 +159,7 @@ impl<P: PmixStorage> Pmix<P> {
     /// How many of those that have not come are gone.
     fn gone_from<S: Storage>(
         &self,
-        open: &OpenCollective<P::Block>,
+        open: &OpenCollective<P::Bytes>,
         at: usize,
         server: &Server<S>,
     ) -> u32 {

@@ -3,10 +3,11 @@
 
 use super::PmixStorage;
 use super::collective::{CollectiveKind, OpenCollective, PROC_BYTES, pairs, write_pair};
-use super::connection::{ConnState, PmixResponse};
+use super::connection::PmixResponse;
 use super::namespace;
 use super::shared_bytes::{SharedBytes, copy_bytes};
 use super::state::{PmixContext, PmixEffect};
+use super::storage::ConnStateOf;
 use crate::ids::{JobId, Rank};
 use crate::server::{Job, Storage};
 use crate::storage::Slots;
@@ -62,10 +63,10 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// A process takes part in something with others.
     pub(super) fn join(
         &mut self,
-        state: &mut ConnState<P::Block, P::Pendings>,
+        state: &mut ConnStateOf<P>,
         tag: u32,
         (job, rank): (JobId, Rank),
-        request: CollectiveRequest<'_, P::Block>,
+        request: CollectiveRequest<'_, P::Bytes>,
     ) -> PmixEffect {
         let CollectiveRequest { kind: purpose, name, participants, deadline, contributed } =
             request;
@@ -124,7 +125,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 
     /// Somebody has left a group of these `members`: those that end it do not wait for it.
-    pub(super) fn shrink_collectives(&mut self, name: &[u8], members: &P::Block, rest: &P::Block) {
+    pub(super) fn shrink_collectives(&mut self, name: &[u8], members: &P::Bytes, rest: &P::Bytes) {
         let sum = self.digest(Participants::Members(rest.as_ref())).unwrap_or_default();
         for at in 0..self.collectives.end() {
             let Some(open) = self.collectives.get_mut(at) else { continue };
@@ -160,13 +161,13 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         })
     }
 
-    fn listed(&self, participants: Participants<'_>) -> Option<P::Block> {
+    fn listed(&self, participants: Participants<'_>) -> Option<P::Bytes> {
         let procs = match participants {
             Participants::Listed(procs) => procs,
             Participants::Members(members) => return copy_bytes(members),
             Participants::Anybody => return copy_bytes(b""),
         };
-        P::Block::make(procs.count as usize * PROC_BYTES, |bytes| {
+        P::Bytes::make(procs.count as usize * PROC_BYTES, |bytes| {
             let (places, _) = bytes.as_chunks_mut::<PROC_BYTES>();
             for (place, proc) in places.iter_mut().zip(procs.procs()) {
                 let job = namespace::named(self.jobs, self.server, proc.nspace);

@@ -12,6 +12,7 @@ use super::connection::{ConnPhase, ConnState, Connection, PendingRequest, PmixRe
 use super::namespace;
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::state::PmixContext;
+use super::storage::ConnStateOf;
 use super::{ConnectionId, Pmix, PmixStorage, ready_link};
 use crate::ids::{JobId, Rank};
 use crate::server::{Server, Storage};
@@ -44,7 +45,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// A client wants to be told of these codes; of all, if there are none.
     pub(super) fn register(
         &mut self,
-        state: &mut ConnState<P::Block, P::Pendings>,
+        state: &mut ConnStateOf<P>,
         codes: &List<'_>,
         infos: &List<'_>,
     ) -> Status {

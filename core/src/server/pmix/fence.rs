@@ -5,9 +5,10 @@
 
 use super::collective::CollectiveKind;
 use super::collective_request::{CollectiveRequest, Participants};
-use super::connection::{ConnState, Connection, PmixResponse};
+use super::connection::{Connection, PmixResponse};
 use super::get::deadline;
 use super::state::{PmixContext, PmixEffect};
+use super::storage::ConnStateOf;
 use super::{ConnectionId, Pmix, PmixStorage, namespace};
 use crate::ids::{JobId, Rank};
 use crate::server::job::FenceEntry;
@@ -22,7 +23,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// A process enters a fence.
     pub(super) fn fence(
         &mut self,
-        state: &mut ConnState<P::Block, P::Pendings>,
+        state: &mut ConnStateOf<P>,
         tag: u32,
         (job, rank): (JobId, Rank),
         fence: &Collective<'_>,

@@ -1,10 +1,11 @@
 //! What a process asks to know of another, or of a job: at once, or when it is there.
 
-use super::connection::{ConnState, Connection, PmixResponse};
+use super::connection::{Connection, PmixResponse};
 use super::modex::RankData;
 use super::namespace::{self, Namespace};
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::state::PmixContext;
+use super::storage::{ConnStateOf, NamespacesOf};
 use super::{ConnectionId, Pmix, PmixStorage};
 use crate::ids::{JobId, Rank};
 use crate::server::{Server, Storage};
@@ -36,10 +37,10 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Answers a get, or notes what it waits for.
     pub(super) fn get(
         &mut self,
-        state: &ConnState<P::Block, P::Pendings>,
+        state: &ConnStateOf<P>,
         (own, rank): (JobId, Rank),
         get: &Get<'_>,
-    ) -> PmixResponse<P::Block> {
+    ) -> PmixResponse<P::Bytes> {
         let not_found = PmixResponse::Status(Status::NOT_FOUND);
         let Some(job) = namespace::named(self.jobs, self.server, get.nspace) else {
             return not_found;
@@ -92,7 +93,7 @@ impl<P: PmixStorage> Pmix<P> {
         &mut self,
         job: JobId,
         rank: Rank,
-        answer: impl Fn(&P::Jobs, Requester, GetTarget<'_>) -> Option<PmixResponse<P::Block>>,
+        answer: impl Fn(&NamespacesOf<P>, Requester, GetTarget<'_>) -> Option<PmixResponse<P::Bytes>>,
     ) {
         for at in 0..self.connections.end() {
             let mut next = 0;

@@ -3,9 +3,10 @@
 //! of the group tells apart.
 
 use super::collective::{CollectiveKind, OpenCollective, PROC_BYTES, pairs, write_pair};
-use super::connection::{ConnState, Connection, PmixResponse};
+use super::connection::{Connection, PmixResponse};
 use super::groups::{ProcessGroup, write_members};
 use super::shared_bytes::{SharedBytes, pack};
+use super::storage::ConnStateOf;
 use super::{Pmix, PmixStorage, namespace};
 use crate::ids::{JobId, Rank};
 use crate::server::member::Member;
@@ -70,10 +71,10 @@ impl<P: PmixStorage> Pmix<P> {
     pub(super) fn make_group<S: Storage>(
         &mut self,
         at: usize,
-        ended: &OpenCollective<P::Block>,
+        ended: &OpenCollective<P::Bytes>,
         status: Status,
         server: &Server<S>,
-    ) -> Result<ConstructedGroup<P::Block>, Status> {
+    ) -> Result<ConstructedGroup<P::Bytes>, Status> {
         let is_set = |key| self.construct_requests(at).any(|(_, group)| group.infos.is_set(key));
         let is_tolerant = is_set(keys::GROUP_OPTIONAL) || is_set(keys::GROUP_FT_COLLECTIVE);
         if status != Status::SUCCESS && !(status == Status::PARTIAL_SUCCESS && is_tolerant) {
@@ -88,10 +89,10 @@ impl<P: PmixStorage> Pmix<P> {
         let members = members.ok_or(Status::NOMEM)?;
         // Whoever is gone and has not come is no member.
         let is_here = |(job, rank): &(JobId, u32)| self.is_in(at, (*job, Rank(*rank)));
-        let members = sorted::<P::Block, _>(|| pairs(members.as_ref()).filter(is_here));
+        let members = sorted::<P::Bytes, _>(|| pairs(members.as_ref()).filter(is_here));
         let members = members.ok_or(Status::NOMEM)?;
         let contributed = pack(Format::PLAIN, |to| self.write_contributions(at, server, to));
-        let contributed: P::Block = contributed.ok_or(Status::NOMEM)?;
+        let contributed: P::Bytes = contributed.ok_or(Status::NOMEM)?;
         let brought_count =
             self.construct_requests(at).filter(|(_, group)| contribution(group).is_some()).count();
         let brought_count = u32::try_from(brought_count).unwrap_or(u32::MAX);
@@ -111,10 +112,10 @@ impl<P: PmixStorage> Pmix<P> {
 
     /// The answer to one that has asked for the group.
     pub(super) fn construct_response<S: Storage>(
-        constructed: &ConstructedGroup<P::Block>,
-        state: &ConnState<P::Block, P::Pendings>,
+        constructed: &ConstructedGroup<P::Bytes>,
+        state: &ConnStateOf<P>,
         server: &Server<S>,
-    ) -> PmixResponse<P::Block> {
+    ) -> PmixResponse<P::Bytes> {
         let is_member = state.peer.is_some_and(|(job, rank)| {
             pairs(constructed.members.as_ref()).any(|member| member == (job, rank.0))
         });
@@ -150,7 +151,7 @@ impl<P: PmixStorage> Pmix<P> {
         &self,
         at: usize,
         server: &Server<S>,
-    ) -> Option<P::Block> {
+    ) -> Option<P::Bytes> {
         let named = || {
             let leading = self.construct_requests(at).filter(|(_, group)| leaders(group).is_some());
             leading.flat_map(|((job, rank), group)| {

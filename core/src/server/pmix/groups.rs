@@ -12,6 +12,7 @@ use super::group_construct::leaders;
 use super::query::QueryItem;
 use super::shared_bytes::{SharedBytes, copy_bytes};
 use super::state::{PmixContext, PmixEffect};
+use super::storage::{ConnStateOf, EventsOf, NamespacesOf};
 use super::{Pmix, PmixStorage, namespace};
 use crate::ids::{JobId, Rank};
 use crate::server::member::Member;
@@ -35,7 +36,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// A process wants to be in a group that is to be made.
     pub(super) fn construct(
         &mut self,
-        state: &mut ConnState<P::Block, P::Pendings>,
+        state: &mut ConnStateOf<P>,
         (tag, body): (u32, &[u8]),
         (job, rank): (JobId, Rank),
         (name, group): (&[u8], &request::Collective<'_>),
@@ -69,7 +70,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// A process wants a group to end that it is in.
     pub(super) fn destruct(
         &mut self,
-        state: &mut ConnState<P::Block, P::Pendings>,
+        state: &mut ConnStateOf<P>,
         tag: u32,
         (job, rank): (JobId, Rank),
         (name, rest): (&[u8], Unpacker<'_>),
@@ -94,7 +95,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// The processes of a list in which some are named as members of a group, by its name and their place
     /// in it, or all of them as a whole job is; `None` if no group is named, or one that the asker is not
     /// in. Newer libraries name the processes themselves.
-    pub(super) fn by_groups(&self, requester: (JobId, Rank), procs: &List<'_>) -> Option<P::Block> {
+    pub(super) fn by_groups(&self, requester: (JobId, Rank), procs: &List<'_>) -> Option<P::Bytes> {
         let job_of = |proc: &Proc<'_>| namespace::named(self.jobs, self.server, proc.nspace);
         if procs.count > NAMED_MAX || procs.procs().all(|proc| job_of(&proc).is_some()) {
             return None;
@@ -115,7 +116,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         if procs.procs().any(|proc| each(proc).next().is_none()) {
             return None;
         }
-        P::Block::make(procs.procs().flat_map(each).count() * PROC_BYTES, |bytes| {
+        P::Bytes::make(procs.procs().flat_map(each).count() * PROC_BYTES, |bytes| {
             let (places, _) = bytes.as_chunks_mut::<PROC_BYTES>();
             let members = procs.procs().flat_map(each);
             places.iter_mut().zip(members).for_each(|(place, member)| write_pair(place, member));
@@ -190,7 +191,7 @@ impl<P: PmixStorage> Pmix<P> {
     }
 
     /// A group has ended.
-    pub(super) fn remove_group(&mut self, ended: &OpenCollective<P::Block>) {
+    pub(super) fn remove_group(&mut self, ended: &OpenCollective<P::Bytes>) {
         let name = ended.name.as_ref().map(AsRef::as_ref);
         let member = ended.listed().next().map(|(job, rank)| (job, Rank(rank)));
         if let Some((name, member)) = name.zip(member)
@@ -279,11 +280,11 @@ fn group_of<B: SharedBytes>(
 
 /// Tells those that are left of a group who is not in it any more. Gives where that is kept.
 fn cache_departure<P: PmixStorage, S: Storage>(
-    events: &mut P::Events,
-    jobs: &P::Jobs,
+    events: &mut EventsOf<P>,
+    jobs: &NamespacesOf<P>,
     server: &Server<S>,
     (job, rank): (JobId, Rank),
-    (name, rest): (&[u8], &P::Block),
+    (name, rest): (&[u8], &P::Bytes),
     code: Status,
 ) -> Option<usize> {
     let nspace = server.job(job)?.name().clone();

@@ -59,6 +59,9 @@ pub use storage::{PmixStorage, PmixTables};
 pub use waits::PmixWait;
 
 use self::connection::PmixResponse;
+use self::storage::{
+    CollectivesOf, ConnectionsOf, EventsOf, GroupsOf, NamesOf, NamespacesOf, PendingOf, RanksOf,
+};
 use super::member::Phase;
 use super::queue::{Queue, QueueLink};
 use super::{Server, Storage};
@@ -73,14 +76,13 @@ use crate::wire::pmix::names::Status;
 pub struct ConnectionId(pub u32);
 
 /// PMIx sessions of a [`Server`], without I/O.
-#[derive(Debug)]
 pub struct Pmix<P: PmixStorage> {
-    connections: P::Connections,
-    jobs: P::Jobs,
-    collectives: P::Collectives,
-    names: P::Names,
-    events: P::Events,
-    groups: P::Groups,
+    connections: ConnectionsOf<P>,
+    jobs: NamespacesOf<P>,
+    collectives: CollectivesOf<P>,
+    names: NamesOf<P>,
+    events: EventsOf<P>,
+    groups: GroupsOf<P>,
     /// The number that was given to a group last.
     contexts: u32,
     /// Connections that have something to send or to take up.
@@ -89,6 +91,12 @@ pub struct Pmix<P: PmixStorage> {
     events_queue: Queue,
     /// How many requests were handed to the owner.
     asked: u32,
+}
+
+impl<P: PmixStorage> core::fmt::Debug for Pmix<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Pmix").finish_non_exhaustive()
+    }
 }
 
 impl<P: PmixStorage> Pmix<P> {
@@ -115,7 +123,7 @@ impl<P: PmixStorage> Pmix<P> {
     /// [`Format::PLAIN`](crate::wire::pmix::Format::PLAIN). `posts` has an element for each rank.
     ///
     /// Errors: [`Misuse::NoRoom`].
-    pub fn add_job(&mut self, job: JobId, info: P::Block, posts: P::Posts) -> Result<(), Misuse> {
+    pub fn add_job(&mut self, job: JobId, info: P::Bytes, posts: RanksOf<P>) -> Result<(), Misuse> {
         let namespace = Namespace::new(job, info, posts);
         self.jobs.insert(namespace).map(drop).ok_or(Misuse::NoRoom { what: "job" })
     }
@@ -152,7 +160,7 @@ impl<P: PmixStorage> Pmix<P> {
     pub fn open(
         &mut self,
         inbox: P::Inbox,
-        pendings: P::Pendings,
+        pendings: PendingOf<P>,
         deadline: Option<Instant>,
     ) -> Result<ConnectionId, Misuse> {
         let full = Misuse::NoRoom { what: "connection" };
@@ -271,7 +279,7 @@ impl<P: PmixStorage> Pmix<P> {
     }
 
     /// What one connection is owed is due.
-    fn resolve(&mut self, id: ConnectionId, pending: usize, response: PmixResponse<P::Block>) {
+    fn resolve(&mut self, id: ConnectionId, pending: usize, response: PmixResponse<P::Bytes>) {
         if let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) {
             state.resolve(pending, response);
             self.ready.push(&mut self.connections, id.0, ready_link::<P>);
@@ -279,10 +287,16 @@ impl<P: PmixStorage> Pmix<P> {
     }
 }
 
-fn ready_link<P: PmixStorage>(connections: &mut P::Connections, id: u32) -> Option<&mut QueueLink> {
+fn ready_link<P: PmixStorage>(
+    connections: &mut ConnectionsOf<P>,
+    id: u32,
+) -> Option<&mut QueueLink> {
     Some(&mut connections.get_mut(id as usize)?.state.ready_link)
 }
 
-fn event_link<P: PmixStorage>(connections: &mut P::Connections, id: u32) -> Option<&mut QueueLink> {
+fn event_link<P: PmixStorage>(
+    connections: &mut ConnectionsOf<P>,
+    id: u32,
+) -> Option<&mut QueueLink> {
     Some(&mut connections.get_mut(id as usize)?.state.event_link)
 }

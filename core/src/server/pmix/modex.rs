@@ -138,7 +138,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         format: Format,
         job: JobId,
         get: &Get<'_>,
-    ) -> Option<PmixResponse<P::Block>> {
+    ) -> Option<PmixResponse<P::Bytes>> {
         let rank_data = namespace::get(self.jobs, job)?.rank_data(Rank(get.rank))?;
         let key = get.key?;
         let target = get.infos.infos().find(|info| info.flags & flags::QUALIFIER != 0);
@@ -181,12 +181,12 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             return Status::BAD_PARAM;
         }
         // What is put for everybody comes twice, and is made once.
-        let mut constructed: Option<MergedScope<'_, P::Block>> = None;
+        let mut constructed: Option<MergedScope<'_, P::Bytes>> = None;
         for (scope, fresh) in scopes.map_while(Result::ok) {
             let Some(rank_data) = namespace::rank_data_mut(self.jobs, job, rank) else {
                 return Status::NOT_FOUND;
             };
-            let places: &mut [&mut Option<ModexBlob<P::Block>>] = match scope {
+            let places: &mut [&mut Option<ModexBlob<P::Bytes>>] = match scope {
                 scope::LOCAL => &mut [&mut rank_data.local],
                 scope::REMOTE => &mut [&mut rank_data.remote],
                 scope::GLOBAL => &mut [&mut rank_data.local, &mut rank_data.remote],

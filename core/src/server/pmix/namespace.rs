@@ -1,10 +1,11 @@
 //! What PMIx clients are told about their job, and about others.
 
 use super::PmixStorage;
-use super::connection::{ConnState, PmixResponse};
+use super::connection::PmixResponse;
 use super::modex::RankData;
 use super::shared_bytes::{SharedBytes, pack};
 use super::state::PmixContext;
+use super::storage::ConnStateOf;
 use crate::ids::{JobId, Rank};
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
@@ -157,9 +158,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Answers REQ.
     pub(super) fn describe(
         &mut self,
-        state: &ConnState<P::Block, P::Pendings>,
+        state: &ConnStateOf<P>,
         (job, rank): (JobId, Rank),
-    ) -> PmixResponse<P::Block> {
+    ) -> PmixResponse<P::Bytes> {
         let name = self.server.job(job).map(|job| job.name().clone());
         let (Some(name), Some(namespace)) = (name, get_mut(self.jobs, job)) else {
             return PmixResponse::Status(Status::NOT_FOUND);

@@ -3,10 +3,11 @@
 //! A text that is published here is a name of the server as well, so that PMI-1 and PMI-2 clients find
 //! it, and theirs are found here as texts. Whoever takes it back there has taken it back here.
 
-use super::connection::{ConnState, Connection, PmixResponse};
+use super::connection::{Connection, PmixResponse};
 use super::get::deadline;
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::state::PmixContext;
+use super::storage::{ConnStateOf, NamesOf};
 use super::{ConnectionId, Pmix, PmixStorage};
 use crate::ids::{JobId, Key, Rank};
 use crate::limits::VALUE_BYTES;
@@ -46,7 +47,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Publishes all of a request, or nothing.
     pub(super) fn publish(
         &mut self,
-        state: &ConnState<P::Block, P::Pendings>,
+        state: &ConnStateOf<P>,
         owner: (JobId, Rank),
         user: u32,
         infos: &List<'_>,
@@ -99,11 +100,11 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Answers a lookup, or notes what it waits for.
     pub(super) fn look_up(
         &mut self,
-        state: &ConnState<P::Block, P::Pendings>,
+        state: &ConnStateOf<P>,
         (job, rank): (JobId, Rank),
         body: &[u8],
         target: &Names<'_>,
-    ) -> PmixResponse<P::Block> {
+    ) -> PmixResponse<P::Bytes> {
         let requester = LookupRequester { job, rank, format: state.format };
         match find::<P, S>(self.names, self.server, requester, target) {
             Some(response) => response,
@@ -145,7 +146,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         }
     }
 
-    fn published(&self) -> impl Iterator<Item = (usize, &PublishedValue<P::Block>)> {
+    fn published(&self) -> impl Iterator<Item = (usize, &PublishedValue<P::Bytes>)> {
         (0..self.names.end()).filter_map(|at| Some((at, self.names.get(at)?)))
     }
 }
@@ -189,7 +190,7 @@ impl<P: PmixStorage> Pmix<P> {
         &self,
         id: ConnectionId,
         from: usize,
-    ) -> Option<(usize, P::Block, LookupRequester)> {
+    ) -> Option<(usize, P::Bytes, LookupRequester)> {
         let Connection { state, .. } = self.connections.get(id.0 as usize)?;
         let (job, rank) = state.peer?;
         let requester = LookupRequester { job, rank, format: state.format };
@@ -211,11 +212,11 @@ enum FoundName {
 
 /// What is found, if it is enough; what was to be read once is gone then.
 fn find<P: PmixStorage, S: Storage>(
-    names: &mut P::Names,
+    names: &mut NamesOf<P>,
     server: &mut Server<S>,
     requester: LookupRequester,
     target: &Names<'_>,
-) -> Option<PmixResponse<P::Block>> {
+) -> Option<PmixResponse<P::Bytes>> {
     let found =
         || target.keys().filter_map(|key| Some((key, known(names, server, requester, key)?)));
     let count = u32::try_from(found().count()).unwrap_or(u32::MAX);

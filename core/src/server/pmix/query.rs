@@ -3,12 +3,13 @@
 //! Each key of a query has one entry in the answer, or none. What is told to processes about their jobs
 //! is known here; what only the owner knows (process ids, how a process does) it says when it answers.
 
-use super::connection::{ConnState, Connection, PmixResponse};
+use super::connection::{Connection, PmixResponse};
 use super::groups;
 use super::modex::RankData;
 use super::namespace::{self, Namespace};
 use super::shared_bytes::{SharedBytes, pack};
 use super::state::PmixContext;
+use super::storage::{ConnStateOf, GroupsOf, NamespaceOf, NamespacesOf};
 use super::{ConnectionId, Pmix, PmixStorage};
 use crate::error::Misuse;
 use crate::ids::{JobId, Rank};
@@ -36,21 +37,19 @@ pub struct QueryItem<'a> {
 
 /// Where answers are looked for.
 struct QueryContext<'a, P: PmixStorage, S: Storage> {
-    jobs: &'a P::Jobs,
-    groups: &'a P::Groups,
+    jobs: &'a NamespacesOf<P>,
+    groups: &'a GroupsOf<P>,
     server: &'a Server<S>,
 }
-
-type NamespaceOf<P> = Namespace<<P as PmixStorage>::Block, <P as PmixStorage>::Posts>;
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Answers a query; `None` if the owner has to be asked for a part of it.
     pub(super) fn query(
         &self,
-        state: &ConnState<P::Block, P::Pendings>,
+        state: &ConnStateOf<P>,
         requester: (JobId, Rank),
         queries: &List<'_>,
-    ) -> Option<PmixResponse<P::Block>> {
+    ) -> Option<PmixResponse<P::Bytes>> {
         if let Err(status) = check(queries) {
             return Some(PmixResponse::Status(status));
         }
@@ -99,7 +98,7 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
         requester: (JobId, Rank),
         format: Format,
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
-    ) -> PmixResponse<P::Block> {
+    ) -> PmixResponse<P::Bytes> {
         let entry = |question: &QueryItem<'_>, to: &mut Packer<'_>| {
             to.text(Some(question.key)).u32(0);
             match self.answer(question, to) {

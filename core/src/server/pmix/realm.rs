@@ -1,12 +1,13 @@
 //! Gets about a node, an application or the session, and what is known of a process by now.
 
 use super::PmixStorage;
-use super::connection::{ConnState, PmixResponse};
+use super::connection::PmixResponse;
 use super::modex::RankData;
 use super::namespace::{self, Namespace};
 use super::query::is_node;
 use super::shared_bytes::pack;
 use super::state::PmixContext;
+use super::storage::ConnStateOf;
 use crate::ids::{JobId, Rank};
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, keys};
@@ -20,11 +21,11 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// or else of the asker.
     pub(super) fn get_realm(
         &self,
-        state: &ConnState<P::Block, P::Pendings>,
+        state: &ConnStateOf<P>,
         requester: (JobId, Rank),
         job: JobId,
         get: &Get<'_>,
-    ) -> Option<PmixResponse<P::Block>> {
+    ) -> Option<PmixResponse<P::Bytes>> {
         let realms = [
             (keys::NODE_INFO, keys::NODE_ARRAY),
             (keys::APP_INFO, keys::APP_ARRAY),
@@ -58,10 +59,10 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Says what is known of a process, or of a job, by now.
     pub(super) fn refresh(
         &self,
-        state: &ConnState<P::Block, P::Pendings>,
+        state: &ConnStateOf<P>,
         requester: (JobId, Rank),
         (nspace, rank): (&[u8], u32),
-    ) -> PmixResponse<P::Block> {
+    ) -> PmixResponse<P::Bytes> {
         let job = namespace::named(self.jobs, self.server, nspace);
         let Some(namespace) = job.and_then(|job| namespace::get(self.jobs, job)) else {
             return PmixResponse::Status(Status::NOT_FOUND);

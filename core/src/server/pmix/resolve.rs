@@ -1,10 +1,11 @@
 //! Which processes of a job are on a node, and which nodes a job is on.
 
-use super::connection::{ConnState, PmixResponse};
+use super::connection::PmixResponse;
 use super::namespace;
 use super::query::is_named;
 use super::shared_bytes::pack;
 use super::state::PmixContext;
+use super::storage::{ConnStateOf, RanksOf};
 use super::{Namespace, PmixStorage};
 use crate::ids::{JobId, Rank};
 use crate::server::Storage;
@@ -16,10 +17,10 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// The processes on a node; on the asker's own if none is named. Of one job, or of all.
     pub(super) fn resolve_peers(
         &self,
-        state: &ConnState<P::Block, P::Pendings>,
+        state: &ConnStateOf<P>,
         requester: (JobId, Rank),
         (node, nspace): (Option<&[u8]>, Option<&[u8]>),
-    ) -> PmixResponse<P::Block> {
+    ) -> PmixResponse<P::Bytes> {
         if nspace.is_some_and(|name| namespace::named(self.jobs, self.server, name).is_none()) {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
@@ -47,9 +48,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// The names of the nodes of a job, or of all jobs.
     pub(super) fn resolve_nodes(
         &self,
-        state: &ConnState<P::Block, P::Pendings>,
+        state: &ConnStateOf<P>,
         nspace: Option<&[u8]>,
-    ) -> PmixResponse<P::Block> {
+    ) -> PmixResponse<P::Bytes> {
         if nspace.is_some_and(|name| namespace::named(self.jobs, self.server, name).is_none()) {
             return PmixResponse::Status(Status::NOT_FOUND);
         }
@@ -73,7 +74,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         nspace: Option<&'a [u8]>,
     ) -> impl Iterator<Item = (&'a [u8], List<'a>)> + Clone {
         let views = (0..self.jobs.end()).filter_map(|at| self.jobs.get(at));
-        let views = views.filter_map(move |namespace: &Namespace<P::Block, P::Posts>| {
+        let views = views.filter_map(move |namespace: &Namespace<P::Bytes, RanksOf<P>>| {
             let name = self.server.job(namespace.job)?.name().as_bytes();
             nspace.is_none_or(|target| target == name).then_some((name, namespace))
         });

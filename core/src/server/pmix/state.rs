@@ -14,8 +14,9 @@
 
 use super::collective::CollectiveKind;
 use super::collective_request::CollectiveRequest;
-use super::connection::{ConnPhase, ConnState, PmixResponse};
+use super::connection::{ConnPhase, PmixResponse};
 use super::get::deadline;
+use super::storage::{CollectivesOf, ConnStateOf, EventsOf, GroupsOf, NamesOf, NamespacesOf};
 use super::{PmixStorage, directives, namespace};
 use crate::command::Verb;
 use crate::error::PeerError;
@@ -30,11 +31,11 @@ use crate::wire::pmix::{Request, Unpacker};
 
 /// What a message may touch besides its connection.
 pub(super) struct PmixContext<'a, P: PmixStorage, S: Storage> {
-    pub(super) jobs: &'a mut P::Jobs,
-    pub(super) collectives: &'a mut P::Collectives,
-    pub(super) names: &'a mut P::Names,
-    pub(super) events: &'a mut P::Events,
-    pub(super) groups: &'a mut P::Groups,
+    pub(super) jobs: &'a mut NamespacesOf<P>,
+    pub(super) collectives: &'a mut CollectivesOf<P>,
+    pub(super) names: &'a mut NamesOf<P>,
+    pub(super) events: &'a mut EventsOf<P>,
+    pub(super) groups: &'a mut GroupsOf<P>,
     pub(super) server: &'a mut Server<S>,
     pub(super) now: Instant,
 }
@@ -80,7 +81,7 @@ pub(super) enum PmixEffect {
 ///
 /// Errors: what the peer did that ends the connection; its stage says so too.
 pub(super) fn handle_message<P: PmixStorage, S: Storage>(
-    state: &mut ConnState<P::Block, P::Pendings>,
+    state: &mut ConnStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
     bytes: &[u8],
 ) -> Result<PmixEffect, PeerError> {
@@ -112,7 +113,7 @@ pub(super) fn handle_message<P: PmixStorage, S: Storage>(
 }
 
 fn answer<P: PmixStorage, S: Storage>(
-    state: &mut ConnState<P::Block, P::Pendings>,
+    state: &mut ConnStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
     (tag, body): (u32, &[u8]),
     (job, rank): (JobId, Rank),
@@ -222,7 +223,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 
 /// A caller says who it is. Whether that is so is for the owner to find out.
 fn handle_greeting<P: PmixStorage, S: Storage>(
-    state: &mut ConnState<P::Block, P::Pendings>,
+    state: &mut ConnStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
     bytes: &[u8],
 ) -> Result<PmixEffect, PeerError> {

@@ -1,4 +1,4 @@
-//! What the memory of PMIx sessions is made of.
+//! Memory of PMIx sessions, lent by the owner.
 
 use super::{
     CachedEvent, Connection, Namespace, OpenCollective, PendingRequest, ProcessGroup,
@@ -6,44 +6,62 @@ use super::{
 };
 use crate::storage::{Buffer, Slots};
 
-/// What the memory of PMIx sessions is made of. An owner names its kinds once.
+/// Memory of PMIx sessions. An owner names its kinds of slots once; what stands in them is no concern of it.
 pub trait PmixStorage {
-    /// Bytes that answers and posted values are made of.
-    type Block: SharedBytes;
-    /// Holds a message of one connection that has not ended yet. Its size bounds what a peer can
-    /// make the server hold: a commit or a spawn must fit.
+    /// Bytes of responses and of committed values.
+    type Bytes: SharedBytes;
+    /// Holds a message of one connection that has not ended. Its size bounds what a peer can make the
+    /// server hold: a commit or a spawn must fit.
     type Inbox: Buffer + 'static;
-    /// Holds what one connection is owed.
-    type Pendings: Slots<PendingRequest<Self::Block>> + 'static;
-    /// Holds the connections.
-    type Connections: Slots<Connection<Self::Block, Self::Inbox, Self::Pendings>>;
-    /// Holds what the ranks of a job have posted.
-    type Posts: AsRef<[RankData<Self::Block>]> + AsMut<[RankData<Self::Block>]>;
-    /// Holds the jobs as PMIx clients see them.
-    type Jobs: Slots<Namespace<Self::Block, Self::Posts>>;
-    /// Holds what several processes do together.
-    type Collectives: Slots<OpenCollective<Self::Block>>;
-    /// Holds what is published.
-    type Names: Slots<PublishedValue<Self::Block>>;
-    /// Holds what has happened, for those that want to know of it later.
-    type Events: Slots<CachedEvent<Self::Block>>;
-    /// Holds groups of processes.
-    type Groups: Slots<ProcessGroup<Self::Block>>;
+    /// Slots for the requests of one connection that have not been answered.
+    type Pending<T: 'static>: Slots<T> + 'static;
+    /// Slots for the connections.
+    type Connections<T: 'static>: Slots<T>;
+    /// One place for each rank of a job.
+    type Ranks<T: 'static>: AsRef<[T]> + AsMut<[T]> + 'static;
+    /// Slots for the jobs as PMIx clients see them.
+    type Namespaces<T: 'static>: Slots<T>;
+    /// Slots for the collectives that some participants have joined.
+    type Collectives<T: 'static>: Slots<T>;
+    /// Slots for published data.
+    type Names<T: 'static>: Slots<T>;
+    /// Slots for cached events.
+    type Events<T: 'static>: Slots<T>;
+    /// Slots for groups of processes.
+    type Groups<T: 'static>: Slots<T>;
 }
 
-/// The memory of a [`Pmix`](super::Pmix), all of it empty at first.
-#[derive(Debug)]
+type Bytes<P> = <P as PmixStorage>::Bytes;
+pub(super) type PendingOf<P> = <P as PmixStorage>::Pending<PendingRequest<Bytes<P>>>;
+pub(super) type ConnStateOf<P> = super::connection::ConnState<Bytes<P>, PendingOf<P>>;
+pub(super) type RanksOf<P> = <P as PmixStorage>::Ranks<RankData<Bytes<P>>>;
+pub(super) type NamespaceOf<P> = Namespace<Bytes<P>, RanksOf<P>>;
+pub(super) type ConnectionsOf<P> =
+    <P as PmixStorage>::Connections<Connection<Bytes<P>, <P as PmixStorage>::Inbox, PendingOf<P>>>;
+pub(super) type NamespacesOf<P> = <P as PmixStorage>::Namespaces<NamespaceOf<P>>;
+pub(super) type CollectivesOf<P> = <P as PmixStorage>::Collectives<OpenCollective<Bytes<P>>>;
+pub(super) type NamesOf<P> = <P as PmixStorage>::Names<PublishedValue<Bytes<P>>>;
+pub(super) type EventsOf<P> = <P as PmixStorage>::Events<CachedEvent<Bytes<P>>>;
+pub(super) type GroupsOf<P> = <P as PmixStorage>::Groups<ProcessGroup<Bytes<P>>>;
+
+/// The memory of a [`Pmix`](super::Pmix), empty at first.
 pub struct PmixTables<P: PmixStorage> {
     /// See [`PmixStorage::Connections`].
-    pub connections: P::Connections,
-    /// See [`PmixStorage::Jobs`].
-    pub jobs: P::Jobs,
+    pub connections: ConnectionsOf<P>,
+    /// See [`PmixStorage::Namespaces`].
+    pub jobs: NamespacesOf<P>,
     /// See [`PmixStorage::Collectives`].
-    pub collectives: P::Collectives,
+    pub collectives: CollectivesOf<P>,
     /// See [`PmixStorage::Names`].
-    pub names: P::Names,
+    pub names: NamesOf<P>,
     /// See [`PmixStorage::Events`].
-    pub events: P::Events,
+    pub events: EventsOf<P>,
     /// See [`PmixStorage::Groups`].
-    pub groups: P::Groups,
+    pub groups: GroupsOf<P>,
+}
+
+impl<P: PmixStorage> core::fmt::Debug for PmixTables<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("PmixTables").finish_non_exhaustive()
+    }
 }

@@ -52,7 +52,7 @@ impl<P: PmixStorage> Pmix<P> {
 
     fn wait<'a>(
         &self,
-        response: &'a PmixResponse<P::Block>,
+        response: &'a PmixResponse<P::Bytes>,
         format: Format,
     ) -> Option<PmixWait<'a>> {
         match response {

@@ -9,7 +9,7 @@ use pmi_core::client::{Client, ClientEvent};
 use pmi_core::command::{Answer, FenceGroup, Place, Request, Text, Version};
 use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::machine::Machine;
-use pmi_core::server::{Job, JobSpec, Member, Peer, PendingReply, Server, Session, Storage};
+use pmi_core::server::{JobOf, JobSpec, Member, Peer, Server, SessionOf, Storage};
 use pmi_core::store::{Arena, ArenaCell as Cell};
 use pmi_core::time::Instant;
 use pmi_core::wire::Writer;
@@ -25,19 +25,18 @@ type Own = Client<Bytes, 1, 1>;
 /// Storage of the board's server.
 struct Board;
 
-type Exchanges = [Option<PendingReply>; 1];
 type Store = Arena<&'static mut [Cell], &'static mut [u8]>;
 type Table = &'static mut [Member];
-type Sessions = heapless::Vec<Option<Session<Bytes, Exchanges>>, RANKS>;
-type Jobs = heapless::Vec<Option<Job<Store, Table>>, 1>;
+type Sessions = heapless::Vec<Option<SessionOf<Board>>, RANKS>;
+type Jobs = heapless::Vec<Option<JobOf<Board>>, 1>;
 
 impl Storage for Board {
     type Inbox = Bytes;
-    type Exchanges = Exchanges;
-    type Sessions = &'static mut Sessions;
+    type Pending<T: 'static> = [Option<T>; 1];
+    type Sessions<T: 'static> = &'static mut heapless::Vec<Option<T>, RANKS>;
     type Kvs = Store;
     type Members = Table;
-    type Jobs = &'static mut Jobs;
+    type Jobs<T: 'static> = &'static mut heapless::Vec<Option<T>, 1>;
 }
 
 static SESSIONS: Lent<Sessions> = Lent::new(Sessions::new());

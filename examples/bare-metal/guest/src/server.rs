@@ -2,9 +2,7 @@
 
 use pmi_core::ids::{JobId, KvsName, Rank};
 use pmi_core::limits::PMI1_LINE;
-use pmi_core::server::{
-    Event, Job, JobSpec, Member, Peer, PendingReply, Phase, Server, Session, Storage,
-};
+use pmi_core::server::{Event, JobOf, JobSpec, Member, Peer, Phase, Server, SessionOf, Storage};
 use pmi_core::store::{Arena, ArenaCell, Kvs};
 use pmi_core::time::Duration;
 use pmi_smoltcp::{Acceptor, AcceptorEvent, ConnBuffer};
@@ -19,22 +17,20 @@ use crate::status::{Failure, Status, of_pump};
 struct Node;
 
 type Inbox = ConnBuffer<PMI1_LINE>;
-type Exchanges = [Option<PendingReply>; 1];
 type Store = Arena<&'static mut [ArenaCell], &'static mut [u8]>;
 type Members = heapless::Vec<Member, SOCKETS>;
 
 impl Storage for Node {
     type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = &'static mut [Option<Session<Inbox, Exchanges>>];
+    type Pending<T: 'static> = [Option<T>; 1];
+    type Sessions<T: 'static> = &'static mut [Option<T>];
     type Kvs = Store;
     type Members = Members;
-    type Jobs = &'static mut [Option<Job<Store, Members>>];
+    type Jobs<T: 'static> = &'static mut [Option<T>];
 }
 
-static SESSIONS: Lent<[Option<Session<Inbox, Exchanges>>; SOCKETS]> =
-    Lent::new([const { None }; SOCKETS]);
-static JOBS: Lent<[Option<Job<Store, Members>>; 1]> = Lent::new([const { None }; 1]);
+static SESSIONS: Lent<[Option<SessionOf<Node>>; SOCKETS]> = Lent::new([const { None }; SOCKETS]);
+static JOBS: Lent<[Option<JobOf<Node>>; 1]> = Lent::new([const { None }; 1]);
 static PLACES: Lent<[ArenaCell; 32]> = Lent::new([ArenaCell::FREE; 32]);
 static BYTES: Lent<[u8; 4096]> = Lent::new([0; 4096]);
 static SCRATCH: Lent<[u8; 2 * PMI1_LINE]> = Lent::new([0; 2 * PMI1_LINE]);

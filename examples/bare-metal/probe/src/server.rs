@@ -3,7 +3,7 @@
 use pmi_core::ids::{KvsName, Rank};
 use pmi_core::limits::PMI1_LINE;
 use pmi_core::machine::Machine;
-use pmi_core::server::{Job, JobSpec, Member, Peer, PendingReply, Server, Session, Storage};
+use pmi_core::server::{JobOf, JobSpec, Member, Peer, Server, SessionOf, Storage};
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Instant;
 
@@ -12,20 +12,19 @@ use crate::mcu::{self, Lent};
 struct Board;
 
 type Inbox = heapless::Vec<u8, PMI1_LINE>;
-type Exchanges = [Option<PendingReply>; 1];
 type Store = Arena<&'static mut [ArenaCell], &'static mut [u8]>;
 type Table = &'static mut [Member];
 // They grow, since a table of places would have to stand in flash.
-type Sessions = heapless::Vec<Option<Session<Inbox, Exchanges>>, RANKS>;
-type Jobs = heapless::Vec<Option<Job<Store, Table>>, 1>;
+type Sessions = heapless::Vec<Option<SessionOf<Board>>, RANKS>;
+type Jobs = heapless::Vec<Option<JobOf<Board>>, 1>;
 
 impl Storage for Board {
     type Inbox = Inbox;
-    type Exchanges = Exchanges;
-    type Sessions = &'static mut Sessions;
+    type Pending<T: 'static> = [Option<T>; 1];
+    type Sessions<T: 'static> = &'static mut heapless::Vec<Option<T>, RANKS>;
     type Kvs = Store;
     type Members = Table;
-    type Jobs = &'static mut Jobs;
+    type Jobs<T: 'static> = &'static mut heapless::Vec<Option<T>, 1>;
 }
 
 const RANKS: usize = 8;

@@ -1,10 +1,7 @@
 //! The memory of PMIx sessions on a host.
 
 use crate::server::storage::Slab;
-use pmi_core::server::pmix::{
-    CachedEvent, Connection, Namespace, OpenCollective, PendingRequest, PmixStorage, ProcessGroup,
-    PublishedValue, RankData, SharedBytes,
-};
+use pmi_core::server::pmix::{PmixStorage, SharedBytes};
 use pmi_std::BoundedBuf;
 use std::rc::Rc;
 
@@ -17,16 +14,16 @@ pub struct Heap;
 pub struct Shared(Rc<Box<[u8]>>);
 
 impl PmixStorage for Heap {
-    type Block = Shared;
+    type Bytes = Shared;
     type Inbox = BoundedBuf;
-    type Pendings = Slab<PendingRequest<Shared>>;
-    type Connections = Slab<Connection<Shared, BoundedBuf, Slab<PendingRequest<Shared>>>>;
-    type Posts = Vec<RankData<Shared>>;
-    type Jobs = Slab<Namespace<Shared, Vec<RankData<Shared>>>>;
-    type Collectives = Slab<OpenCollective<Shared>>;
-    type Names = Slab<PublishedValue<Shared>>;
-    type Events = Slab<CachedEvent<Shared>>;
-    type Groups = Slab<ProcessGroup<Shared>>;
+    type Pending<T: 'static> = Slab<T>;
+    type Connections<T: 'static> = Slab<T>;
+    type Ranks<T: 'static> = Vec<T>;
+    type Namespaces<T: 'static> = Slab<T>;
+    type Collectives<T: 'static> = Slab<T>;
+    type Names<T: 'static> = Slab<T>;
+    type Events<T: 'static> = Slab<T>;
+    type Groups<T: 'static> = Slab<T>;
 }
 
 impl SharedBytes for Shared {

@@ -12,10 +12,7 @@ mod query;
 mod waits;
 
 use super::*;
-use crate::server::pmix::{
-    CachedEvent, Connection, ConnectionId, Namespace, OpenCollective, PendingRequest, Pmix,
-    PmixEvent, PmixStorage, PmixTables, ProcessGroup, PublishedValue, RankData,
-};
+use crate::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixStorage, PmixTables, RankData};
 use crate::time::Duration;
 use crate::wire::pmix::greeting::{Greeting, Kind, read_welcome};
 use crate::wire::pmix::header::Header;
@@ -28,20 +25,19 @@ use std::boxed::Box;
 struct Lent;
 
 type Block = heapless::Vec<u8, 1024>;
-type Pendings = [Option<PendingRequest<Block>>; 8];
 type Letters = heapless::Vec<u8, 2048>;
 
 impl PmixStorage for Lent {
-    type Block = Block;
+    type Bytes = Block;
     type Inbox = Letters;
-    type Pendings = Pendings;
-    type Connections = Vec8<Connection<Block, Letters, Pendings>>;
-    type Posts = Vec<RankData<Block>>;
-    type Jobs = Vec8<Namespace<Block, Vec<RankData<Block>>>>;
-    type Collectives = Vec8<OpenCollective<Block>>;
-    type Names = Vec8<PublishedValue<Block>>;
-    type Events = Vec8<CachedEvent<Block>>;
-    type Groups = Vec8<ProcessGroup<Block>>;
+    type Pending<T: 'static> = [Option<T>; 8];
+    type Connections<T: 'static> = Vec8<T>;
+    type Ranks<T: 'static> = Vec<T>;
+    type Namespaces<T: 'static> = Vec8<T>;
+    type Collectives<T: 'static> = Vec8<T>;
+    type Names<T: 'static> = Vec8<T>;
+    type Events<T: 'static> = Vec8<T>;
+    type Groups<T: 'static> = Vec8<T>;
 }
 
 type Vec8<T> = heapless::Vec<Option<T>, 8>;

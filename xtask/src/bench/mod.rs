@@ -10,6 +10,7 @@ mod launch;
 mod memory;
 mod open_mpi;
 mod output;
+mod oversubscribe;
 mod page;
 mod pmix;
 mod run;
@@ -59,6 +60,11 @@ const SECTIONS: &[Section] = &[
         name: "pmix-memory",
         about: "peak memory of who serves PMIx",
         measure: pmix::measure_memory,
+    },
+    Section {
+        name: "oversubscribe",
+        about: "barrier and allreduce of MPI libraries, more ranks than processors",
+        measure: oversubscribe::measure,
     },
 ];
 
@@ -122,7 +128,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    const ALL: [&str; 6] = ["launch", "kvs", "memory", "output", "pmix", "pmix-memory"];
+    const ALL: [&str; 7] =
+        ["launch", "kvs", "memory", "output", "pmix", "pmix-memory", "oversubscribe"];
 
     fn names(arguments: &[&str]) -> Result<(Vec<&'static str>, bool), String> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();

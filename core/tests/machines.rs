@@ -10,7 +10,8 @@
 //! exactly what the transcript says comes out of it, no sooner and no later. There:
 //!
 //! * `@ job NAME nodes=0,0,1` is the job: its name and the node of each rank. `universe=16` may
-//!   follow, and `callers` last, for ranks that dial in.
+//!   follow, `newer` for ranks that take a newer version than they request, and `callers` last, for
+//!   ranks that dial in.
 //! * `@ preset KEY VALUE` and `@ preput KEY VALUE`, `@ spawned NAME nodes=0,1` and `@ not-spawned
 //!   CODE`, `@ notify RANK checkpoint` and `@ notify RANK abort CODE`, and `@ end RANK` (the member's
 //!   stream ends) are what the owner does. The ranks of a spawned job, of `@ another NAME nodes=0`,

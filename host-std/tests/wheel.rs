@@ -2,7 +2,7 @@
 
 mod common;
 use common::wheel::{on_loopback, wheel_program};
-use common::{Ran, host, job, run};
+use common::{Ran, host, job, mpi_program, run};
 use std::path::Path;
 
 fn mpi(ranks: u32, program: &Path, args: &[&str]) -> Ran {
@@ -72,4 +72,27 @@ fn abort_of_a_child_ends_its_parents() {
     {
         mpi(2, &spawn, &[who]).exits_with(43).says(&[rank, "43"]);
     }
+}
+
+/// The versions that rank 0 is answered with `--pmi 1`, as a trace has them.
+fn agreed(program: &Path, name: &str) -> String {
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("version-{name}.trace"));
+    let mut command = host(["run", "-n", "2", "--pmi", "1", "--trace"]);
+    run(on_loopback(command.arg(&trace).arg(program))).exits_with(0);
+    let shown = run(host(["trace", "show", "--raw"]).arg(&trace)).exits_with(0);
+    std::fs::remove_file(trace).unwrap();
+    shown.out.lines().filter(|line| line.contains("response_to_init")).collect()
+}
+
+#[test]
+fn mpich_5_reaches_pmi_1_2_which_it_does_not_request() {
+    let Some(hello) = wheel_program("hello") else { return };
+    let agreed = agreed(&hello, "mpich-5");
+    assert!(agreed.contains("pmi_subversion=2") && !agreed.contains("=1\\n"), "{agreed}");
+}
+
+#[test]
+fn mpich_4_0_and_programs_that_are_not_linked_with_mpi_are_answered_as_they_request() {
+    let agreed = agreed(&mpi_program("hello"), "mpich-4");
+    assert!(agreed.contains("pmi_subversion=1") && !agreed.contains("=2\\n"), "{agreed}");
 }

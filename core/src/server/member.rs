@@ -25,6 +25,8 @@ pub struct Member {
     pub(super) tolerates_failures: bool,
     /// Its process has ended.
     pub(super) has_exited: bool,
+    /// It speaks a newer version than it requests.
+    pub(super) accepts_newer: bool,
 }
 
 /// The second connection of a process, on which the server speaks.
@@ -68,6 +70,7 @@ impl Member {
             is_disconnected: false,
             tolerates_failures: false,
             has_exited: false,
+            accepts_newer: false,
         }
     }
 
@@ -75,6 +78,15 @@ impl Member {
     /// random number that only it was told keeps others from taking its place.
     pub fn with_token(self, token: u64) -> Self {
         Self { token: Some(token), ..self }
+    }
+
+    /// Answers the process's `init` of version 1.1 with the newest version 1 of the server: it is known to
+    /// speak that, although it requests less. The default is the version requested, as Flux's client
+    /// rejects any other.
+    ///
+    /// Wire: `cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2`.
+    pub fn accepting_newer(self) -> Self {
+        Self { accepts_newer: true, ..self }
     }
 
     /// How far it has come.

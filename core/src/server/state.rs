@@ -29,7 +29,7 @@ use crate::parts;
 use crate::storage::Slots;
 use crate::store::Kvs;
 use crate::time::Instant;
-use crate::wire::{Dialect, RequestMessage, names};
+use crate::wire::{Dialect, RequestMessage, names, quirks};
 
 /// What a message may touch besides its own session.
 pub(super) struct Context<'a, J, K> {
@@ -102,7 +102,11 @@ where
             *response = Response::Identity;
         }
         (_, Request::Init { version }) => {
-            let Some(agreed) = state.agree(*version, dialect) else {
+            let asked = match job.member(rank) {
+                Some(member) if member.accepts_newer => quirks::spoken_for(*version),
+                _ => *version,
+            };
+            let Some(agreed) = state.agree(asked, dialect) else {
                 return state.fail(header, unsupported_version(*version));
             };
             job.advance(rank, Phase::Open);
@@ -360,7 +364,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
             // Whoever speaks our frames speaks nothing else, and nobody else may ask for them.
             Version::BINARY if is_own => Version::BINARY,
             _ if is_own || asked == Version::BINARY => return None,
-            // Answered with what was asked for, capped: Flux's client refuses 1.2.
+            // The version requested, capped: Flux's client rejects 1.2.
             Version { major: 1, minor: 0 | 1 } => Version::V1_1,
             Version { major: 1, .. } if parts::GROUPS => Version::V1_2,
             Version { major: 1, .. } => Version::V1_1,

@@ -70,7 +70,7 @@ type Vectors = Arrays<Inbox, Store, Vec<Member>, 8, 4, 4>;
 
 impl Stage {
     /// `@ job NAME`, with `nodes=0,0,1` for where its ranks are, `universe=N`, `secret=TEXT`, and
-    /// `callers` for ranks that dial in.
+    /// `callers` for ranks that dial in, `newer` for ranks that take a newer version than they request.
     fn new(scenario: &Scenario) -> Self {
         let spec = scenario.does("job ").expect("a job to serve");
         let server = Server::new([const { None }; 8], [const { None }; 4], store());
@@ -84,7 +84,12 @@ impl Stage {
     fn add_job(&mut self, spec: &str, spawner: Option<KvsName>) -> JobId {
         let value = |key: &str| spec.split(' ').find_map(|word| word.strip_prefix(key));
         let nodes = value("nodes=").unwrap_or("0").split(',').map(|n| n.parse().expect("a node"));
-        let members: Vec<Member> = nodes.map(|node| Member::new(0, node)).collect();
+        let is_newer = spec.split(' ').any(|word| word == "newer");
+        let member = |node| match (Member::new(0, node), is_newer) {
+            (member, true) => member.accepting_newer(),
+            (member, false) => member,
+        };
+        let members: Vec<Member> = nodes.map(member).collect();
         let ranks = (0..).map(Rank).take(members.len());
         let name = name(spec.split(' ').next().unwrap_or(""));
         let universe_size = value("universe=").map(|size| size.parse().expect("a number"));

@@ -26,6 +26,8 @@ pub struct Families {
     pub mpich_speaks: Option<&'static str>,
     /// It may be linked with MPI: nothing that was looked at says that it is not.
     pub may_link_mpi: bool,
+    /// It links MPICH's own client of PMI-1, which takes a newer version than it requests.
+    pub takes_newer_pmi1: bool,
     /// Why, for people.
     pub why: &'static str,
 }
@@ -36,11 +38,17 @@ impl Families {
 
     /// What `program` is offered, by what the user wants and by what it links.
     pub fn of(program: &Program, all: &Environment) -> Self {
+        let path = match &program.folder {
+            Some(folder) => folder.join(&program.path),
+            None => program.path.clone(),
+        };
+        let linked = Self::linked(&path);
         let said = |pmi, pmix, mpich_speaks| Self {
             pmi,
             pmix,
             mpich_speaks,
             may_link_mpi: true,
+            takes_newer_pmi1: linked.takes_newer_pmi1,
             why: "--pmi says so",
         };
         match all.offer {
@@ -49,11 +57,6 @@ impl Families {
             Offer::Pmix => said(false, true, Some("x")),
             Offer::All => said(true, true, Some("1")),
             Offer::Auto => {
-                let path = match &program.folder {
-                    Some(folder) => folder.join(&program.path),
-                    None => program.path.clone(),
-                };
-                let linked = Self::linked(&path);
                 let named = env::found_by(program, all, INTEL_LIBRARY).map(PathBuf::from);
                 let name = named.as_ref().and_then(|path| path.file_name()?.to_str());
                 let is_pmix = name.is_some_and(|name| is_one_of(name, SPEAK_PMIX));
@@ -84,7 +87,10 @@ impl Families {
                 files.push(library);
             }
         }
-        match (found.pmi, found.pmix) {
+        let is_newer = |mpi: PathBuf| library::takes_newer_pmi1(&mpi);
+        let is_own = !seen.iter().any(|name| library::is_pmi(name));
+        let takes_newer_pmi1 = is_own && found.mpi_of_pmi.take().is_some_and(is_newer);
+        let families = match (found.pmi, found.pmix) {
             (true, true) => Self::both("it links libraries of both kinds"),
             (true, false) => Self::pmi("it links an MPI library that speaks PMI"),
             (false, true) => Self {
@@ -92,6 +98,7 @@ impl Families {
                 pmix: true,
                 mpich_speaks: None,
                 may_link_mpi: true,
+                takes_newer_pmi1: false,
                 why: "it links an MPI library that speaks PMIx",
             },
             (false, false) => {
@@ -101,16 +108,24 @@ impl Families {
                 };
                 Self { may_link_mpi: found.mpi, ..offered }
             }
-        }
+        };
+        Self { takes_newer_pmi1, ..families }
     }
 
     const fn both(why: &'static str) -> Self {
         // A library of MPICH's that finds both gives up unless it is told which one to speak.
-        Self { pmi: true, pmix: true, mpich_speaks: Some("1"), may_link_mpi: true, why }
+        Self { pmix: true, mpich_speaks: Some("1"), ..Self::pmi(why) }
     }
 
     const fn pmi(why: &'static str) -> Self {
-        Self { pmi: true, pmix: false, mpich_speaks: None, may_link_mpi: true, why }
+        Self {
+            pmi: true,
+            pmix: false,
+            mpich_speaks: None,
+            may_link_mpi: true,
+            takes_newer_pmi1: false,
+            why,
+        }
     }
 }
 
@@ -154,6 +169,8 @@ struct Found {
     pmix: bool,
     /// A library of MPI, whatever it speaks.
     mpi: bool,
+    /// The file of one that speaks PMI.
+    mpi_of_pmi: Option<PathBuf>,
 }
 
 impl Found {
@@ -175,6 +192,9 @@ impl Found {
                 self.pmix = true;
             } else if is(SPEAK_PMI) {
                 self.pmi = true;
+                if is(library::MPI) {
+                    self.mpi_of_pmi = search.find(name, image);
+                }
             } else if !is(PLAIN) {
                 waiting.extend(search.find(name, image));
             }

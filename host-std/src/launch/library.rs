@@ -143,18 +143,41 @@ impl Image {
 /// Whether a program asks its libraries for a function whose name begins with one of `starts`. It may if
 /// nobody can tell, as of one that is linked for good.
 pub fn may_call(program: &Path, starts: &[&str]) -> bool {
-    let calls = |program: &Path| -> Option<bool> {
-        let cache = ReadCache::new(File::open(program).ok()?);
-        match FileKind::parse(&cache).ok()? {
-            FileKind::Elf64 => calls_any::<FileHeader64<Endianness>, _>(&cache, starts),
-            FileKind::Elf32 => calls_any::<FileHeader32<Endianness>, _>(&cache, starts),
-            _ => None,
-        }
-    };
-    calls(program).unwrap_or(true)
+    let is = |name: &[u8]| starts.iter().any(|start| name.starts_with(start.as_bytes()));
+    has_symbol(program, Symbols::Used, &is).unwrap_or(true)
 }
 
-fn calls_any<'data, Elf, R>(data: R, starts: &[&str]) -> Option<bool>
+/// Whether the library `path` of MPI has the client of PMI-1 that requests version 1.1 and takes 1.2: that of
+/// MPICH from 4.1 on, unless it was built for a library of another process manager.
+pub fn takes_newer_pmi1(path: &Path) -> bool {
+    let image = Image::read(path);
+    let is_own = image.is_some_and(|image| !image.needed.iter().any(|name| is_pmi(name)));
+    is_own && has_symbol(path, Symbols::Defined, &|name| name == SINCE_MPICH_4_1).unwrap_or(false)
+}
+
+/// Whether the library of this name is a client of a process manager, as Flux and Slurm have.
+pub fn is_pmi(name: &str) -> bool {
+    name.starts_with("libpmi")
+}
+
+/// Symbols of a file: those that it takes from other files, or those that it has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Symbols {
+    Used,
+    Defined,
+}
+
+/// Whether one of the symbols of a file is the one wanted. `None` if the file has no such symbols.
+fn has_symbol(path: &Path, which: Symbols, is: &dyn Fn(&[u8]) -> bool) -> Option<bool> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    match FileKind::parse(&cache).ok()? {
+        FileKind::Elf64 => any_symbol::<FileHeader64<Endianness>, _>(&cache, which, is),
+        FileKind::Elf32 => any_symbol::<FileHeader32<Endianness>, _>(&cache, which, is),
+        _ => None,
+    }
+}
+
+fn any_symbol<'data, Elf, R>(data: R, which: Symbols, is: &dyn Fn(&[u8]) -> bool) -> Option<bool>
 where
     Elf: FileHeader<Endian = Endianness>,
     R: ReadRef<'data>,
@@ -164,12 +187,12 @@ where
     let sections = header.sections(endian, data).ok()?;
     let symbols = sections.symbols(endian, data, SHT_DYNSYM).ok()?;
     let names = names_in::<Elf, R>(&sections, symbols.string_section(), endian, data)?;
-    let asked = symbols.iter().filter(|symbol| symbol.is_undefined(endian));
-    let asked = asked.filter_map(|symbol| name_at(names, symbol.st_name(endian).into()));
-    let mut asked = asked.filter(|name| !name.is_empty());
-    let is = |name: &[u8]| starts.iter().any(|start| name.starts_with(start.as_bytes()));
-    let first = asked.next()?;
-    Some(is(first) || asked.any(is))
+    let is_used = which == Symbols::Used;
+    let of = symbols.iter().filter(|symbol| symbol.is_undefined(endian) == is_used);
+    let of = of.filter_map(|symbol| name_at(names, symbol.st_name(endian).into()));
+    let mut of = of.filter(|name| !name.is_empty());
+    let first = of.next()?;
+    Some(is(first) || of.any(is))
 }
 
 /// All dynamic entries that are texts.
@@ -307,6 +330,9 @@ const FOLDERS: &[&str] = &[
 
 /// How the name of a library of MPI itself begins.
 pub(super) const MPI: &[&str] = &["libmpi.so", "libmpich.so"];
+
+/// A function that MPICH has from 4.1 on, and the libraries that come from it have not.
+const SINCE_MPICH_4_1: &[u8] = b"MPIX_Stream_create";
 
 /// More than any program has.
 const LIBRARIES_MAX: usize = 512;

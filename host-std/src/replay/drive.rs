@@ -170,7 +170,8 @@ impl<'a> Play<'a> {
         };
         let nodes = given.nodes(facts.ranks).into_iter().zip(0..);
         let member = |(node, rank): (u32, u32)| {
-            Member::new(given.appnums.get(&rank).copied().unwrap_or(0), node)
+            let member = Member::new(given.appnums.get(&rank).copied().unwrap_or(0), node);
+            if given.newer.contains(&rank) { member.accepting_newer() } else { member }
         };
         let members: Vec<Member> = nodes.map(member).collect();
         let job =

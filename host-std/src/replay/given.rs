@@ -18,6 +18,8 @@ pub(super) struct Given {
     pub(super) universe: Option<u32>,
     /// By rank: which program of the launch it was.
     pub(super) appnums: BTreeMap<u32, i32>,
+    /// Ranks that were answered with a newer version of PMI-1 than they had requested.
+    pub(super) newer: BTreeSet<u32>,
 }
 
 impl Given {
@@ -77,6 +79,11 @@ impl Given {
             }
             (Request::UniverseSize, Answer::Number(size)) => {
                 self.universe = u32::try_from(size).ok()
+            }
+            (Request::Init { version: asked }, Answer::Version(agreed))
+                if agreed.major == asked.major && agreed > asked =>
+            {
+                self.newer.insert(rank);
             }
             (Request::AppNum, Answer::Number(number)) => {
                 self.appnums.insert(rank, number);

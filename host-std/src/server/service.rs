@@ -423,9 +423,14 @@ fn who(server: &Server<Heap>, session: SessionId) -> Who {
 fn member(plan: &Plan, rank: u32) -> Member {
     let appnum = plan.appnum(rank).min(plan.parts.len().saturating_sub(1));
     let member = Member::new(i32::try_from(appnum).unwrap_or(-1), node(plan, rank));
-    match &plan.dial {
+    let member = match &plan.dial {
         Some(dial) => member.with_token(dial.id(rank)),
         None => member,
+    };
+    // A rank that connects from elsewhere runs a program of which nothing is known.
+    match rank < plan.local() && plan.families(appnum).takes_newer_pmi1 {
+        true => member.accepting_newer(),
+        false => member,
     }
 }
 

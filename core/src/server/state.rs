@@ -102,8 +102,9 @@ where
             *response = Response::Identity;
         }
         (_, Request::Init { version }) => {
+            let [requested, newer] = quirks::NEWER_THAN_REQUESTED;
             let asked = match job.member(rank) {
-                Some(member) if member.accepts_newer => quirks::spoken_for(*version),
+                Some(member) if member.accepts_newer && *version == requested => newer,
                 _ => *version,
             };
             let Some(agreed) = state.agree(asked, dialect) else {

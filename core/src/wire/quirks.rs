@@ -57,18 +57,13 @@ pub const INFO: &str = "info";
 /// Test: `vectors/pmi1-quirks.pmi`, "missing, but with success".
 pub const NOT_FOUND: &str = "_not_found";
 
-/// The version that a client speaks which is known to request less than that; any other version stays.
+/// The version that a client requests although it speaks a newer one, and that newer version.
 ///
 /// Seen: MPICH from 4.1 on requests 1.1 and speaks 1.2 if the answer names it, as hydra 5 does. Flux's
 /// client requests 1.1 in the same bytes and rejects every other answer. The owner of a server knows
 /// which of them a rank is, if any; see `Member::accepting_newer`.
 /// Test: `vectors/pmi1-quirks.pmi`, "a newer version than the one requested".
-pub const fn spoken_for(asked: Version) -> Version {
-    match asked {
-        Version { major: 1, minor: 1 } => Version::V1_2,
-        other => other,
-    }
-}
+pub const NEWER_THAN_REQUESTED: [Version; 2] = [Version::V1_1, Version::V1_2];
 
 /// The code that answers a missing key in a line.
 ///

@@ -81,7 +81,7 @@ impl Given {
                 self.universe = u32::try_from(size).ok()
             }
             (Request::Init { version: asked }, Answer::Version(agreed))
-                if agreed.major == asked.major && agreed > asked =>
+                if agreed.major == asked.major && agreed > *asked =>
             {
                 self.newer.insert(rank);
             }

@@ -112,6 +112,7 @@ int main(int argc, char **argv)
 {
     pmix_proc_t nobody;
     int number = SIGTERM;
+    bool yes = true;
 
     begin();
     of_own_job();
@@ -123,6 +124,9 @@ int main(int argc, char **argv)
     expect(control(&everybody, PMIX_JOB_CTRL_SIGNAL, &number, PMIX_INT), PMIX_ERR_BAD_PARAM, "4711");
     expect(control(&everybody, PMIX_JOB_CTRL_RESTART, "now", PMIX_STRING), PMIX_ERR_NOT_SUPPORTED,
            "restart");
+    /* Hints on what a job can stand, which change nothing. */
+    expect(control(&everybody, PMIX_JOB_CTRL_PREEMPTIBLE, &yes, PMIX_BOOL), PMIX_SUCCESS, "preemptible");
+    expect(control(&everybody, PMIX_JOB_CTRL_CHECKPOINT_EVENT, &yes, PMIX_BOOL), PMIX_SUCCESS, "checkpoint");
     meet();
     return finish();
 }

@@ -84,7 +84,8 @@ struct Installed {
 }
 
 impl Library {
-    /// Installs the library unless it is there, and builds the program. `built` is the directory of all builds.
+    /// Installs the library unless it is there, and builds the program. `built` is the directory of all
+    /// builds.
     ///
     /// # Errors
     ///

@@ -431,6 +431,14 @@ pub mod keys {
         CONTROL_PAUSE = b"pmix.jctrl.pause";
         /// Lets what was stopped go on. BOOL.
         CONTROL_RESUME = b"pmix.jctrl.resume";
+        /// The job can be preempted; a hint. BOOL.
+        CONTROL_PREEMPTIBLE = b"pmix.jctrl.preempt";
+        /// Checkpoints are triggered by an event; a hint. BOOL.
+        CONTROL_CHECKPOINT_EVENT = b"pmix.jctrl.ckptev";
+        /// Checkpoints are triggered by this signal; a hint. INT.
+        CONTROL_CHECKPOINT_SIGNAL = b"pmix.jctrl.ckptsig";
+        /// Ways in which a process can be checkpointed; a hint. DATA_ARRAY of INFO.
+        CONTROL_CHECKPOINT_METHOD = b"pmix.jctrl.ckmethod";
         /// Name of a request. STRING.
         CONTROL_ID = b"pmix.jctrl.id";
         /// Files to remove when a process ends. STRING, a comma list.

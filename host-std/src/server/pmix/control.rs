@@ -7,6 +7,7 @@
 //! | `pmix.jctrl.term` | SIGTERM, and SIGKILL for those that still run a while later |
 //! | `pmix.jctrl.sig` | this signal |
 //! | `pmix.jctrl.pause`, `.resume` | SIGSTOP, SIGCONT |
+//! | `pmix.jctrl.preempt`, `.ckptev`, `.ckptsig`, `.ckmethod` | accepted and ignored, unless required |
 //!
 //! A rank may do so with ranks of its own job, and with jobs that it has spawned, or that these have.
 
@@ -51,14 +52,16 @@ impl Service {
         infos: &List<'_>,
     ) -> Result<Control, Status> {
         let (mut cleanup, mut acts) = (Cleanup::default(), Vec::new());
+        let mut has_hint = false;
         for info in infos.infos() {
             let is_taken = take_cleanup(&mut cleanup, &info) || take_act(&mut acts, &info)?;
+            has_hint |= HINTS.contains(&info.key);
             if !is_taken && info.flags & flags::REQUIRED != 0 {
                 return Err(Status::NOT_SUPPORTED);
             }
         }
         let cleanup = Some(cleanup).filter(|cleanup| !cleanup.is_empty());
-        if cleanup.is_none() && acts.is_empty() {
+        if cleanup.is_none() && acts.is_empty() && !has_hint {
             return Err(Status::NOT_SUPPORTED);
         }
         let named = targets.procs().map(|target| self.target(own, &target));
@@ -145,6 +148,14 @@ fn take_act(acts: &mut Vec<Act>, info: &Info<'_>) -> Result<bool, Status> {
     acts.extend(info.value.is_true().then_some(act));
     Ok(true)
 }
+
+/// Directives that say what a job can stand and demand nothing: here no job is preempted or checkpointed.
+const HINTS: [&[u8]; 4] = [
+    keys::CONTROL_PREEMPTIBLE,
+    keys::CONTROL_CHECKPOINT_EVENT,
+    keys::CONTROL_CHECKPOINT_SIGNAL,
+    keys::CONTROL_CHECKPOINT_METHOD,
+];
 
 /// A comma list of paths.
 fn paths(list: &[u8]) -> Vec<CString> {

@@ -37,7 +37,7 @@ fn serve(streams: Vec<Stream>) {
     let caller = Peer::Unidentified { job, deadline: None, challenge: None };
     let mut open: Vec<_> = { streams.into_iter() }
         .map(|stream| {
-            let id = server.open(caller.clone(), BoundedBuf::new(MESSAGE_BYTES), [None]).unwrap();
+            let id = server.open(caller, BoundedBuf::new(MESSAGE_BYTES), [None]).unwrap();
             let buffers =
                 PumpState::new(BoundedBuf::new(MESSAGE_BYTES), BoundedBuf::new(MESSAGE_BYTES));
             (id, NonBlocking::stream(stream).unwrap(), buffers)

@@ -29,7 +29,7 @@ impl CaseOutcome {
     pub(super) fn is_wrong(case: &FaultCase, code: i32, is_peer: bool) -> bool {
         match is_peer {
             false => code != case.expected(),
-            true if is_free(case.fault, case.variant) => false,
+            true if is_free(case.fault) => false,
             true => (code == 0) != (case.expected() == 0),
         }
     }

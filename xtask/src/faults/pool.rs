@@ -202,10 +202,15 @@ fn in_process_of_its_own(
         "launcher": launcher.to_json(), "case": case.to_json(), "directory": directory.to_string_lossy(),
     });
     // A session of its own: a key that ends the suite ends no case in its middle, whose end would be ours.
-    let mut command = Command::new("setsid");
-    command.arg(own).args(["faults", PLAY]).current_dir(process::root());
+    // Signals that are ignored here (`nohup`, `&` of a script) would be so in launchers, which honour that.
+    let mut command = Command::new("env");
+    command
+        .args(["--default-signal", "setsid"])
+        .arg(own)
+        .args(["faults", PLAY])
+        .current_dir(process::root());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("setsid: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("env: {error}"))?;
     let stdin = child.stdin.take();
     if let Some(mut pipe) = stdin.as_ref() {
         pipe.write_all(format!("{order}\n").as_bytes()).map_err(|error| error.to_string())?;

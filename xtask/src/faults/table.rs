@@ -201,14 +201,9 @@ pub(super) fn expected_code(fault: Fault, phase: Phase, variant: i32) -> i32 {
     }
 }
 
-/// The code is not documented by the other launchers. A launcher may also ignore SIGHUP, as Hydra does.
-pub(super) const fn is_free(fault: Fault, variant: i32) -> bool {
-    match fault {
-        Fault::LauncherSignal => variant == 1,
-        Fault::Streams | Fault::GuardKill | Fault::DiskFull => true,
-        Fault::ExecFailure | Fault::HangUp => true,
-        _ => false,
-    }
+/// The code is not documented by the other launchers.
+pub(super) const fn is_free(fault: Fault) -> bool {
+    matches!(fault, Fault::Streams | Fault::GuardKill | Fault::DiskFull | Fault::ExecFailure)
 }
 
 #[cfg(test)]

@@ -1,21 +1,22 @@
-//! The challenge of PMI-2: a caller proves that it knows a secret without saying it.
+//! Proofs of a shared secret: the challenge of PMI-2, and sums under labels for other uses.
 //!
-//! Wire: `fullinit;authtype=challenge-sha256` · `auth-response;authinfo=NONCE` ·
-//! `auth-response-complete;authinfo=PROOF` · `fullinit-response`. The proof is the SHA-256 of the
-//! secret followed by the nonce as it stands on the wire, in 64 hexadecimal digits; the nonce is a
-//! decimal number that fits 64 bits.
-//! Spec: PMI-2 wire protocol, "Authentication". No known peer implements it; that the digits of
-//! the proof are hexadecimal is our reading.
+//! Wire: `fullinit;authtype=challenge-hmac-sha256` · `auth-response;authinfo=NONCE` ·
+//! `auth-response-complete;authinfo=PROOF` · `fullinit-response`. The proof is the HMAC-SHA-256, with
+//! the secret as key, of the label `pmi-challenge`, a zero byte and the nonce as it stands on the wire,
+//! in 64 hexadecimal digits; the nonce is a decimal number that fits 64 bits.
+//! Spec: PMI-2 wire protocol, "Authentication"; RFC 2104 (HMAC). The method of that text,
+//! `challenge-sha256`, is the plain sum of secret and nonce. It is not used: a server could choose a
+//! nonce with which the answer is the proof of something else. No known peer implements it.
 //!
-//! The nonce is the owner's to make: from a random source, and a new one for every session.
+//! The nonce is made by the owner: from a random source, and a new one for every session.
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::error::Misuse;
 
-/// The one method that is spoken, as `authtype` names it.
-pub const METHOD: &[u8] = b"challenge-sha256";
+/// Method of the challenge, as `authtype` names it.
+pub const METHOD: &[u8] = b"challenge-hmac-sha256";
 
 /// Digits of a nonce: a peer that reads it as a number must not lose any.
 pub const NONCE_DIGITS: usize = 18;
@@ -23,12 +24,26 @@ pub const NONCE_DIGITS: usize = 18;
 /// Digits of a proof on the wire.
 pub const PROOF_DIGITS: usize = 64;
 
-/// Longest secret.
+/// Longest secret: one block of SHA-256, so that HMAC takes it as it is.
 pub const SECRET_BYTES: usize = 64;
+
+/// Longest nonce: the digits of a number of 64 bits.
+const NONCE_MAX: usize = 20;
 
 /// What both ends know and nobody says.
 #[derive(Clone)]
 pub struct Secret(heapless::Vec<u8, SECRET_BYTES>);
+
+/// Use of a secret. Sums under two labels are unrelated, so the proof of one use is none of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// Answer to the challenge of PMI-2.
+    Challenge,
+    /// Number by which a client of PMI-1 identifies itself, `PMI_ID`.
+    Identity,
+    /// Credential of PMIx.
+    Credential,
+}
 
 /// A number used once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,25 +78,50 @@ impl Secret {
         heapless::Vec::from_slice(bytes).map(Self).map_err(|_| length(SECRET_BYTES))
     }
 
-    /// Answers the challenge `nonce`, given as it stands on the wire.
-    pub fn prove(&self, nonce: &[u8]) -> Proof {
-        let sum = Sha256::new().chain_update(&self.0).chain_update(nonce).finalize();
+    /// Answers the challenge `nonce`, given as it stands on the wire; `None` unless it is a decimal
+    /// number of 64 bits or less, since nothing else is a nonce.
+    pub fn answer(&self, nonce: &[u8]) -> Option<Proof> {
+        let is_number =
+            (1..=NONCE_MAX).contains(&nonce.len()) && nonce.iter().all(u8::is_ascii_digit);
+        is_number.then(|| self.prove(Label::Challenge, nonce))
+    }
+
+    /// The proof of `what` under a label: HMAC-SHA-256 of the label, a zero byte, and `what`.
+    pub fn prove(&self, label: Label, what: &[u8]) -> Proof {
+        let keyed = |pad: u8| {
+            let mut block = [pad; SECRET_BYTES];
+            block.iter_mut().zip(&self.0).for_each(|(byte, key)| *byte ^= key);
+            Sha256::new().chain_update(block)
+        };
+        let inner = keyed(0x36).chain_update(label.as_bytes()).chain_update([0]).chain_update(what);
+        let sum = keyed(0x5c).chain_update(inner.finalize()).finalize();
         let mut digits = [0; PROOF_DIGITS];
         write_digits(&sum, &mut digits);
         Proof(digits)
     }
 
-    /// True if `proof` is what [`prove`](Self::prove) gives for these bytes, digit by digit; takes as
-    /// long for a wrong one as for a right one.
-    pub fn is_proved(&self, what: &[u8], proof: &[u8; PROOF_DIGITS]) -> bool {
-        self.prove(what).0.ct_eq(proof).into()
+    /// Whether `proof` is what [`prove`](Self::prove) gives, digit by digit; takes as long for a wrong
+    /// one as for a right one.
+    pub fn is_proved(&self, label: Label, what: &[u8], proof: &[u8; PROOF_DIGITS]) -> bool {
+        self.prove(label, what).0.ct_eq(proof).into()
+    }
+}
+
+impl Label {
+    /// The label as it stands in the sum. None is the start of another.
+    const fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Self::Challenge => b"pmi-challenge",
+            Self::Identity => b"pmi-identity",
+            Self::Credential => b"pmi-credential",
+        }
     }
 }
 
 impl Challenge {
     /// Makes a challenge from a nonce that was never used before.
     pub fn new(secret: &Secret, nonce: Nonce) -> Self {
-        Self { nonce, expected: secret.prove(nonce.as_bytes()) }
+        Self { nonce, expected: secret.prove(Label::Challenge, nonce.as_bytes()) }
     }
 
     /// The nonce, to be told.
@@ -143,22 +183,54 @@ mod tests {
     use super::*;
 
     const SECRET: &[u8] = b"correct horse battery staple";
+    const CHALLENGE_PROOF: &[u8] =
+        b"861649bd28d9005c353ac82fa788665d8388764a10a4dbd97fa795bda62f2d19";
+    const IDENTITY_PROOF: &[u8] =
+        b"7d2c54e78ab508da10949b1696e252fc247700fd1a19b8bee772ab5485d13c37";
 
     #[test]
-    fn the_proof_is_the_sum_of_secret_and_nonce() {
+    fn a_proof_is_an_hmac_under_its_label() {
+        let secret = Secret::new(SECRET).unwrap();
         let nonce = Nonce::new([0xa0; NONCE_DIGITS]);
         assert_eq!(nonce.as_bytes(), b"100000000000000000");
-        let proof = Secret::new(SECRET).unwrap().prove(nonce.as_bytes());
-        // printf 'correct horse battery staple100000000000000000' | sha256sum
-        let sum = b"b492319eaa4de26aff784e1246448e5cd8fad1171171c0f57606c5b23217f201";
-        assert_eq!(proof.as_bytes(), sum);
+        let proof = secret.answer(nonce.as_bytes()).unwrap();
+        // printf 'pmi-challenge\000100000000000000000' |
+        // openssl dgst -sha256 -hmac 'correct horse battery staple'
+        assert_eq!(proof.as_bytes(), CHALLENGE_PROOF);
+        // The longest key fills the block: python3 -c 'import hmac; print(hmac.new(b"k" * 64,
+        // b"pmi-identity\0" + b"3", "sha256").hexdigest())'
+        let proof = Secret::new(&[b'k'; 64]).unwrap().prove(Label::Identity, b"3");
+        assert_eq!(proof.as_bytes(), IDENTITY_PROOF);
+    }
+
+    #[test]
+    fn a_proof_of_one_use_is_none_of_another() {
+        let secret = Secret::new(SECRET).unwrap();
+        let labels = [Label::Challenge, Label::Identity, Label::Credential];
+        for (at, label) in labels.iter().enumerate() {
+            let proof = secret.prove(*label, b"3");
+            for (other_at, other) in labels.iter().enumerate() {
+                assert_eq!(secret.is_proved(*other, b"3", &proof.0), at == other_at);
+            }
+        }
+    }
+
+    #[test]
+    fn a_nonce_that_is_no_number_is_not_answered() {
+        let secret = Secret::new(SECRET).unwrap();
+        for nonce in
+            [&b""[..], b"pmiid-3", b"pmi-identity\x003", b"-1", b"1 ", b"0x10", &[b'7'; 21]]
+        {
+            assert_eq!(secret.answer(nonce), None, "{}", nonce.escape_ascii());
+        }
+        assert!(secret.answer(&[b'7'; 20]).is_some());
     }
 
     #[test]
     fn only_the_whole_proof_of_this_nonce_is_one() {
         let secret = Secret::new(SECRET).unwrap();
         let nonce = Nonce::new([7; NONCE_DIGITS]);
-        let proof = secret.prove(nonce.as_bytes());
+        let proof = secret.answer(nonce.as_bytes()).unwrap();
         let challenge = Challenge::new(&secret, nonce);
         assert!(challenge.is_met(proof.as_bytes()));
         assert!(challenge.is_met(&proof.as_bytes().to_ascii_uppercase()));

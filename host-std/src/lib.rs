@@ -9,6 +9,8 @@
 //! launch      plan, order, program, env, variables, binding, process, descriptors; signal, ladder, orphans
 //! stdio       what ranks write and read: lines, labels, files, outputs
 //! poller      epoll, as a stream of tokens
+//! admission   which connections are admitted, at every listener, and by which proof
+//! runtime_dir the directory for sockets and secrets of launchers of one user
 //! server      service (the protocol server and its links), news, map_kvs
 //! control     how others ask a launcher how its run goes: 'pmi-host ps'
 //! doctor      what a rank finds when it looks for its launcher, whichever that is
@@ -37,6 +39,7 @@ compile_error!(
     "pmi-host runs on Linux only; pmi-core, pmi-link, pmi-sim and the playground build on this system"
 );
 
+pub mod admission;
 pub mod bridge;
 pub mod cli;
 pub mod commands;
@@ -53,6 +56,7 @@ pub mod poller;
 pub mod ranges;
 pub mod replay;
 pub mod report;
+pub mod runtime_dir;
 pub mod server;
 pub mod settings;
 pub mod stdio;

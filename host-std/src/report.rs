@@ -139,6 +139,7 @@ pub fn listening(plan: &Plan, dial: &Dial) -> String {
     };
     let how = match dial.ids {
         None => "PMI_ID is the rank",
+        Some(_) if dial.requires_challenge => "each proves by PMI-2 that it knows the secret",
         Some(_) => {
             "PMI_ID comes from 'pmi-host pmiid --secret-file FILE RANK', or PMI-2 and the secret do"
         }
@@ -174,29 +175,39 @@ pub fn attendance(plan: &Plan, secs: u64, from: impl Fn(u32) -> Option<SocketAdd
     text
 }
 
-/// Said of somebody who dialled in and was sent away.
-pub fn refused(from: SocketAddr, why: &str) -> String {
-    format!("a caller from {from} {why}; it was sent away, and the job goes on")
-}
-
-/// A caller that is no rank: which process holds its socket, if the system says, and as which user; and how
-/// many before it nothing was said of.
-pub fn refused_caller(
+/// A connection that was rejected: the process that holds its socket, if the kernel names it, and its user;
+/// and the number of rejections before it that were not reported.
+pub fn refused(
     from: SocketAddr,
     holder: Option<(Option<i32>, u32)>,
     why: &str,
-    untold: u64,
+    unreported: u64,
 ) -> String {
     let holder = match holder {
         Some((Some(pid), user)) => format!(" (pid {pid}, user {user})"),
         Some((None, user)) => format!(" (user {user})"),
         None => String::new(),
     };
-    let untold = match untold {
+    let more = match unreported {
         0 => String::new(),
-        _ => format!(", and so were {untold} before it"),
+        _ => format!(", as were {unreported} before it"),
     };
-    format!("a caller from {from}{holder} {why}; it was sent away{untold}, and the job goes on")
+    format!("a caller from {from}{holder} {why}; it was rejected{more}, and the job goes on")
+}
+
+/// Rejections that were not reported, when none follows that could say so.
+pub fn unreported(count: u64) -> String {
+    match count {
+        1 => "1 more connection was rejected, and the job goes on".to_owned(),
+        _ => format!("{count} more connections were rejected, and the job goes on"),
+    }
+}
+
+/// Where the secret is that was made for the run. Only a terminal shows it.
+pub fn generated_secret(file: &Path, shown: Option<&str>) -> String {
+    let file = file.display();
+    let shown = shown.map(|secret| format!(" ({secret})")).unwrap_or_default();
+    format!("a secret was made for ranks and pages of this run{shown}; 'cat {file}' prints it")
 }
 
 /// How many ranks there are, and in which job if that is not the first.

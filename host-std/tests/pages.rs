@@ -15,6 +15,11 @@ use tungstenite::{Error, Message, WebSocket, client};
 
 const SECRET: &str = "a secret of more than sixteen bytes";
 
+/// The address in a URL without its scheme.
+fn address(port: &str) -> &str {
+    port.split('/').next().unwrap()
+}
+
 /// Starts a run with pages.
 fn start(words: &[&str]) -> Host {
     Host::start_at(&["--websocket", "0"], "ws://", words)
@@ -22,13 +27,13 @@ fn start(words: &[&str]) -> Host {
 
 /// Opens a web socket for `protocol`, as a page from `origin` does.
 fn open(port: &str, protocol: &str, origin: Option<&str>) -> Result<WebSocket<TcpStream>, u16> {
-    let mut request = format!("ws://{port}/").into_client_request().unwrap();
+    let mut request = format!("ws://{port}").into_client_request().unwrap();
     let headers = request.headers_mut();
     headers.insert("Sec-WebSocket-Protocol", protocol.parse().unwrap());
     if let Some(origin) = origin {
         headers.insert("Origin", origin.parse().unwrap());
     }
-    let stream = TcpStream::connect(port).unwrap();
+    let stream = TcpStream::connect(address(port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     match client(request, stream) {
         Ok((socket, _)) => Ok(socket),
@@ -144,9 +149,9 @@ fn with_a_secret_a_rank_says_its_number_and_whoever_watches_proves_that_it_knows
         page
     };
     let prove = |nonce: &str| {
-        String::from_utf8(secret.prove(nonce.as_bytes()).as_bytes().to_vec()).unwrap()
+        String::from_utf8(secret.answer(nonce.as_bytes()).unwrap().as_bytes().to_vec()).unwrap()
     };
-    let mut guesser = challenged(&|nonce| prove(&format!("{nonce}0")));
+    let mut guesser = challenged(&|nonce| prove(&format!("{}0", &nonce[1..])));
     assert!(matches!(guesser.read(), Ok(Message::Close(_)) | Err(_)));
     let mut watcher = challenged(&prove);
     let ids = host_output(&["pmiid", "--secret-file", file.to_str().unwrap(), "0"]);
@@ -180,7 +185,7 @@ fn pages_of_others_and_whoever_wants_something_else_are_refused() {
 fn hostile_openings_and_messages_harm_nobody_else() {
     let mut host = start(&["--expect", "1"]);
     let dial = || {
-        let stream = TcpStream::connect(&host.port).unwrap();
+        let stream = TcpStream::connect(address(&host.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream
     };

@@ -44,11 +44,11 @@ impl Recording {
 ///
 /// # Errors
 ///
-/// An invalid secret: too short, or too long.
+/// A secret that is too short or too long, or a nonce that is none.
 #[wasm_bindgen]
 pub fn prove(secret: &str, nonce: &str) -> Result<String, JsError> {
     let secret = Secret::new(secret.as_bytes())?;
-    let proof = secret.prove(nonce.as_bytes());
+    let proof = secret.answer(nonce.as_bytes()).ok_or_else(|| JsError::new(NO_NONCE))?;
     Ok(proof.as_bytes().iter().map(|digit| char::from(*digit)).collect())
 }
 
@@ -164,6 +164,8 @@ fn take(story: &mut Story, pipes: &mut Pipes, record: &Record, lane: Option<usiz
     };
     story.events.push(Event { at, lane, kind, text });
 }
+
+const NO_NONCE: &str = "the launcher asks for the proof of something that is no number";
 
 /// A head with a larger number is not trusted: a lane needs a message or an event.
 const RANKS_MAX: u32 = 1024;

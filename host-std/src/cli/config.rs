@@ -1,6 +1,7 @@
 //! What was typed, made sure of: the program is found and may run, and the host has a name.
 
 use super::args::{PartArgs, RunArgs, Said};
+use crate::admission::secret::{GeneratedSecret, read_secret};
 use crate::demo::DEMO_RANK;
 use crate::exit::USAGE;
 use crate::launch::binding::Binding;
@@ -76,16 +77,13 @@ impl Config {
         }
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let job = &settings.job;
-        let secret_file = job.secret_file.as_ref().map(|file| file.as_os_str());
-        let gate = (callers > 0 || job.listen.is_some()).then(|| {
-            let is_secured = job.is_secured && job.listen.is_some();
-            Gate::resolve(job.listen.as_deref(), callers, secret_file, is_secured)
-        });
+        let secret = job.secret_file.as_ref().map(|file| read_secret(file.as_os_str()));
+        let secret = secret.transpose().map_err(ConfigError::Gate)?;
+        let has_gate = callers > 0 || job.listen.is_some();
+        let gate = has_gate.then(|| Gate::resolve(job, callers, secret.clone()));
         let gate = gate.transpose().map_err(ConfigError::Gate)?;
-        let web = job
-            .websocket
-            .as_ref()
-            .map(|address| WebGate::resolve(address, secret_file, job.is_secured, &job.origins));
+        let address = job.websocket.as_ref();
+        let web = address.map(|address| WebGate::resolve(address, job, secret.clone()));
         let web = web.transpose().map_err(ConfigError::Gate)?;
         let binding = Binding::resolve(&settings.placement).map_err(ConfigError::Binding)?;
         Ok(Self { ranks, parts, host, gate, web, binding: binding.map(Rc::new), settings })
@@ -101,6 +99,32 @@ impl Config {
             binding: self.binding.as_ref(),
             settings: &self.settings,
         }
+    }
+
+    /// Makes a secret for listeners that need one and were given none.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for people, with the remedy.
+    pub fn complete_secret(&mut self) -> Result<Option<GeneratedSecret>, String> {
+        let gate = self.gate.as_ref().is_some_and(Gate::lacks_secret);
+        let web = self.web.as_ref().is_some_and(WebGate::lacks_secret);
+        if !gate && !web {
+            return Ok(None);
+        }
+        let made = GeneratedSecret::create()?;
+        let of_gate = self.gate.as_mut().map(|gate| &mut gate.secret);
+        let of_web = self.web.as_mut().map(|web| &mut web.secret);
+        for secret in of_gate.into_iter().chain(of_web) {
+            *secret = Some(made.secret.clone());
+        }
+        Ok(Some(made))
+    }
+
+    /// Whether ranks or pages must know a secret.
+    pub fn has_secret(&self) -> bool {
+        let of_gate = self.gate.as_ref().and_then(|gate| gate.secret.as_ref());
+        of_gate.or_else(|| self.web.as_ref().and_then(|web| web.secret.as_ref())).is_some()
     }
 }
 
@@ -122,6 +146,10 @@ fn callers(job: &Job) -> Result<u32, UsageError> {
         _ if job.secret_file.is_some() && !listens && !has_pages => {
             alone("--secret-file", "--listen")
         }
+        _ if job.requires_challenge && !listens && !has_pages => {
+            alone("--require-challenge", "--listen")
+        }
+        _ if job.has_short_ids && !listens && !has_pages => alone("--short-ids", "--listen"),
         _ if job.is_secured && !listens => alone("--tls", "--listen"),
         None if listens => alone("--listen", "--expect"),
         expected => Ok(expected.unwrap_or_default()),
@@ -243,6 +271,8 @@ mod tests {
             "--listen localhost:0 --expect 0",
             "-n 1 --expect 2 sh",
             "-n 1 --secret-file f sh",
+            "-n 1 --require-challenge sh",
+            "-n 1 --short-ids sh",
             "-n 1 --tls sh",
         ] {
             assert_eq!(resolved(line).unwrap_err().exit_code(), USAGE, "{line}");

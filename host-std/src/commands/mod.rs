@@ -3,6 +3,7 @@
 mod help;
 mod pages;
 
+use crate::admission::secret::{self, IdWidth};
 use crate::cli::args::{self, RunArgs, Task};
 use crate::cli::config::Config;
 use crate::cli::{layers, mpiexec};
@@ -15,7 +16,6 @@ use crate::launch::preview;
 use crate::launch::signal::Ignored;
 use crate::launch::survivors;
 use crate::launch::trampoline::{self, TRAMPOLINE};
-use crate::server::gate;
 use crate::server::singleton::Caller;
 use crate::usage::{UsageError, nearest};
 use crate::{bridge, conform, demo, doctor, job, replay, trace};
@@ -226,8 +226,9 @@ fn identity(words: Vec<OsString>) -> ExitCode {
     };
     let file = matches.get_one::<OsString>(SECRET_FILE).expect("clap has required it");
     let rank = *matches.get_one::<u32>("RANK").expect("clap has required it");
-    match gate::read_secret(file) {
-        Ok(secret) => print(&format!("{}\n", gate::identity(&secret, rank))),
+    let width = if matches.get_flag(SHORT) { IdWidth::Bits31 } else { IdWidth::Bits63 };
+    match secret::read_secret(file) {
+        Ok(known) => print(&format!("{}\n", secret::identity(&known, rank, width))),
         Err(error) => complain(&error, FAILED),
     }
 }
@@ -243,6 +244,12 @@ fn define_identity() -> Command {
                 .value_hint(clap::ValueHint::FilePath)
                 .required(true)
                 .help("the file with the secret"),
+        )
+        .arg(
+            Arg::new(SHORT)
+                .long(SHORT)
+                .action(clap::ArgAction::SetTrue)
+                .help("one of 31 bits, for a run with '--short-ids'"),
         )
         .arg(
             Arg::new("RANK")
@@ -268,3 +275,4 @@ fn hidden(name: &'static str) -> Command {
 pub const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra"];
 
 const SECRET_FILE: &str = "secret-file";
+const SHORT: &str = "short";

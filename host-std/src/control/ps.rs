@@ -1,7 +1,7 @@
 //! `pmi-host ps`: how runs go that were started elsewhere.
 
-use super::folder;
 use crate::exit::{FAILED, complain, print, refuse};
+use crate::runtime_dir;
 use crate::usage::UsageError;
 use crate::watch::table::Table;
 use crate::watch::text::{self, Rows};
@@ -39,8 +39,9 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
         }
     };
     let (mut tables, mut trouble) = (Vec::new(), Vec::new());
-    for socket in
-        folder::candidates().iter().flat_map(|folder| folder::sockets(folder).unwrap_or_default())
+    for socket in runtime_dir::candidates()
+        .iter()
+        .flat_map(|folder| runtime_dir::sockets(folder).unwrap_or_default())
     {
         match ask(&socket) {
             Ok(table) => tables.extend(table),
@@ -72,7 +73,7 @@ fn in_words(tables: &[Table]) -> String {
 
 fn nothing() -> String {
     let folders: Vec<String> =
-        folder::candidates().iter().map(|folder| folder.display().to_string()).collect();
+        runtime_dir::candidates().iter().map(|folder| folder.display().to_string()).collect();
     format!("no launcher of yours runs here (looked in {})", folders.join(" and "))
 }
 
@@ -80,11 +81,11 @@ fn nothing() -> String {
 ///
 /// Errors: a sentence for people.
 fn ask(socket: &Path) -> Result<Option<Table>, String> {
-    let who = match folder::pid(socket) {
+    let who = match runtime_dir::pid(socket) {
         Some(pid) => format!("the launcher with pid {pid}"),
         None => format!("the launcher at {}", socket.display()),
     };
-    let answer = match folder::dial(socket).and_then(|stream| read(stream.into())) {
+    let answer = match runtime_dir::dial(socket).and_then(|stream| read(stream.into())) {
         Ok(answer) => answer,
         Err(error) if is_gone(&error) => return Ok(None),
         Err(error)

@@ -4,10 +4,9 @@
 //! long is hung up on. A few are answered at once and the others wait in line, outside. All who ask within
 //! a moment get the same answer, so asking in a loop costs little more than asking once.
 
-use super::folder;
+use crate::admission;
 use crate::poller::{Interest, Poller, Token};
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::geteuid;
+use crate::runtime_dir;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -42,7 +41,7 @@ impl Control {
     /// Errors: those of the last folder.
     pub fn open(poller: &Poller) -> io::Result<Self> {
         let mut last = ErrorKind::NotFound.into();
-        for folder in folder::candidates() {
+        for folder in runtime_dir::candidates() {
             match Self::open_in(&folder, poller) {
                 Ok(control) => return Ok(control),
                 Err(error) => last = error,
@@ -52,11 +51,11 @@ impl Control {
     }
 
     fn open_in(folder: &Path, poller: &Poller) -> io::Result<Self> {
-        folder::prepare(folder)?;
-        folder::sweep(folder);
-        let path = folder.join(folder::name(std::process::id()));
+        runtime_dir::prepare(folder)?;
+        runtime_dir::sweep(folder);
+        let path = folder.join(runtime_dir::name(std::process::id()));
         // Under its own name only when it can be called: a socket nobody listens at looks abandoned.
-        let fresh = path.with_extension(folder::FRESH);
+        let fresh = path.with_extension(runtime_dir::FRESH);
         let socket = UnixListener::bind(&fresh)?;
         let ready = socket
             .set_nonblocking(true)
@@ -93,9 +92,7 @@ impl Control {
         while let Some(place) = self.askers.iter().position(Option::is_none) {
             match self.socket.accept() {
                 Ok((stream, _)) => {
-                    let is_ours = socket_peercred(&stream)
-                        .is_ok_and(|peer| peer.uid == geteuid() || peer.uid.is_root());
-                    if !is_ours || stream.set_nonblocking(true).is_err() {
+                    if !admission::admits(&stream) || stream.set_nonblocking(true).is_err() {
                         continue;
                     }
                     let (answer, hang_up_at) = (Rc::clone(&answer), now + PATIENCE);

@@ -1,12 +1,13 @@
 //! Ranks that dial in: who has, who has not, and what is said about it.
 
 use super::Run;
+use crate::admission::{Admission, Policy, secret};
 use crate::cli::config::Config;
 use crate::launch::plan::Dial;
 use crate::poller::{Poller, Token};
 use crate::report;
 use crate::server::gate::Gate;
-use crate::server::listen::Listener;
+use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
 use crate::server::secure::Certificate;
 use crate::stdio::index;
 use crate::verdict::{Failure, Phase};
@@ -16,7 +17,6 @@ use pmi_core::ids::JobId;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Where ranks of the first job dial in.
@@ -45,7 +45,8 @@ impl Door {
     /// Errors: a sentence for people.
     pub(super) fn open(gate: Gate, poller: &Poller) -> Result<Self, String> {
         let open = |address| {
-            Listener::open(address, Token::Listen, poller).map_err(|error| {
+            let policy = Policy::of(gate.secret.is_some());
+            Listener::open(address, Token::Listen, policy, poller).map_err(|error| {
                 format!(
                     "nobody can dial in at {address}: {error}; choose another port, or 0 for any"
                 )
@@ -92,7 +93,8 @@ impl Door {
             (None, Some(web)) => web.url(),
             (None, None) => String::new(),
         };
-        Ok(Dial { port, ids, pin })
+        let requires_challenge = self.gate.requires_challenge;
+        Ok(Dial { port, ids, pin, requires_challenge })
     }
 
     /// How ranks of a spawned job open a second connection, where those of `parent` do.
@@ -123,14 +125,24 @@ impl Door {
 }
 
 impl Run {
-    /// Lets everybody in who waits outside.
+    /// Takes connections of ranks, as far as they are admitted.
     pub(super) fn take_callers(&mut self) -> io::Result<()> {
-        let Some(door) = &mut self.door else { return Ok(()) };
-        let Some(listener) = &mut door.listener else { return Ok(()) };
-        while let Some(caller) = listener.accept(&self.poller)? {
-            let challenge = door.gate.challenge()?;
-            let certificate = door.certificate.clone();
-            self.service.add_caller(self.first, caller, challenge, certificate, &self.poller)?;
+        // Those that are left are announced again, after others had their turn.
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let Some(door) = &mut self.door else { return Ok(()) };
+            let Some(listener) = &mut door.listener else { return Ok(()) };
+            let Some(arrival) = listener.accept(&self.poller)? else { return Ok(()) };
+            let Arrival { stream, from, admission } = arrival;
+            match admission {
+                Admission::Admitted(_) => {
+                    let challenge = secret::challenge(door.gate.secret.as_ref())?;
+                    let (caller, certificate) = ((stream, from), door.certificate.clone());
+                    let job = self.first;
+                    self.service.add_caller(job, caller, challenge, certificate, &self.poller)?;
+                }
+                Admission::Rejected { socket, why } => self.say_refused(from, socket, &why),
+                Admission::Gone => {}
+            }
         }
         Ok(())
     }
@@ -150,17 +162,6 @@ impl Run {
         door.absent_count -= 1;
         if door.absent_count == 0 {
             door.table_at = None;
-        }
-    }
-
-    /// Somebody was sent away. The next one waits a moment if this one may have been guessing.
-    pub(super) fn take_refused(&mut self, from: SocketAddr, why: &str, is_guess: bool) {
-        self.outputs.say(report::refused(from, why));
-        let listener = self.door.as_mut().and_then(|door| door.listener.as_mut());
-        let web = self.web.as_mut().map(|web| &mut web.listener);
-        for listener in listener.into_iter().chain(web).filter(|_| is_guess) {
-            // Should the poller refuse, there is no pause; nothing worse.
-            let _ = listener.pause(&self.poller);
         }
     }
 
@@ -192,9 +193,10 @@ impl Run {
 
     /// Does what the clock says about callers.
     pub(super) fn look_at_the_door(&mut self, now: Instant) -> io::Result<()> {
-        if self.service.tick() {
+        if self.service.tick(&self.poller)? {
             self.settle()?;
         }
+        self.say_unreported(now);
         if let Some(listener) = &mut self.pmix {
             listener.tick(now, &self.poller)?;
         }

@@ -28,6 +28,9 @@ mod singleton;
 mod start;
 mod watching;
 
+use crate::admission::PENDING_MAX;
+use crate::admission::limits::RejectionLog;
+use crate::admission::secret::GeneratedSecret;
 use crate::cli::config::Config;
 use crate::exit;
 use crate::launch::cleanup::Cleanup;
@@ -47,13 +50,12 @@ use crate::stdio::outputs::Outputs;
 use crate::stdio::places::Places;
 use crate::stdio::target;
 use crate::verdict::Failure;
-use crate::web::{self, Web, WebGate};
+use crate::web::{WATCHING_MAX, Web, WebGate};
 use delivery::Delivery;
 use door::Door;
 use ends::Ends;
 use pmi_core::ids::JobId;
 use pmi_trace::{Head, JobFacts};
-use refusals::Refusals;
 use rustix::process::Signal;
 pub use singleton::serve;
 use start::Start;
@@ -67,9 +69,10 @@ use watching::Watch;
 /// been said then.
 pub fn run(config: Config) -> u8 {
     let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank());
-    let callers = config.gate.as_ref().map_or(0, |gate| gate.expected + STRANGERS);
-    // A page takes a place, and both ends of a pair.
-    let pages = config.web.as_ref().map_or(0, |_| 3 * web::VISITORS_MAX);
+    let expected = config.gate.as_ref().map_or(0, |gate| gate.expected);
+    let callers = config.gate.as_ref().map_or(0, |_| expected + PENDING);
+    // A page that is a rank takes a place, and both ends of a pair; one that watches takes a place.
+    let pages = config.web.as_ref().map_or(0, |_| 3 * PENDING + 2 * expected + WATCHING);
     let others = callers + pages;
     // Ranks are counted first: the plan of more than there can be is not worth making.
     let prepared = limit.raise_for(Crowd { ranks: config.ranks + others, pmix: 0 });
@@ -99,8 +102,10 @@ struct Run {
     door: Option<Door>,
     /// Where PMIx clients dial in, if there may be any.
     pmix: Option<Listener>,
-    /// Who was sent away there, as far as it was told.
-    refusals: Refusals,
+    /// Which connections were rejected, as far as it was reported.
+    rejections: RejectionLog,
+    /// The secret that was made for the run; its file goes with it.
+    secret: Option<GeneratedSecret>,
     /// What goes when a rank has ended, or all have.
     cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
     /// Processes that a rank has asked to end, with the moment at which they are ended.
@@ -163,7 +168,7 @@ struct Started {
 
 impl Run {
     /// Prepares the first job; `others` have open files here as ranks do, and are none of it.
-    fn new(config: Config, limit: DescriptorLimit, others: u32) -> Result<Self, String> {
+    fn new(mut config: Config, limit: DescriptorLimit, others: u32) -> Result<Self, String> {
         let prepare = |error: io::Error| format!("the job cannot be prepared: {error}");
         // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
         // other.
@@ -179,6 +184,7 @@ impl Run {
         let forwarded = &config.settings.ending.forward_signals;
         let signals = Signals::new(forwarded, ignored).map_err(prepare)?;
         poller.add(Token::Signal, signals.source(), Interest::Read).map_err(prepare)?;
+        let secret = config.complete_secret()?;
         let mut door = config.gate.clone().map(|gate| Door::open(gate, &poller)).transpose()?;
         let web_gate = config.web.clone();
         let web = web_gate.as_ref().map(|gate| Web::open(gate, &poller)).transpose()?;
@@ -193,6 +199,7 @@ impl Run {
         let first = service.add_job(&plan).map_err(prepare)?;
         let head = head(&plan, service.facts(first, &plan));
         service.tracer.start(&config.settings.tracing, head)?;
+        service.tracer.hide_proofs(config.has_secret());
         let has_person = outputs.has_person();
         let mut run = Self {
             launcher,
@@ -205,7 +212,8 @@ impl Run {
             first,
             door,
             pmix,
-            refusals: Refusals::default(),
+            rejections: RejectionLog::default(),
+            secret,
             cleanups: Vec::new(),
             condemned: VecDeque::new(),
             web,
@@ -232,6 +240,10 @@ impl Run {
         if let Some(dial) = plan.dial.as_ref().filter(|_| has_callers) {
             run.outputs.say(report::listening(&plan, dial));
         }
+        if let Some(secret) = &run.secret {
+            let shown = rustix::termios::isatty(io::stderr()).then_some(secret.text.as_str());
+            run.outputs.say(report::generated_secret(&secret.path, shown));
+        }
         if let Some(web) = &run.web {
             run.outputs.say(report::for_pages(&web.url(), has_callers));
         }
@@ -247,6 +259,9 @@ impl Run {
             let what = format!("the launcher cannot go on: {error}");
             target::write_last(exit::line(&what).as_bytes());
             self.failure.get_or_insert(Failure::Launcher { what });
+        }
+        if let Some(count) = self.rejections.finish() {
+            target::write_last(exit::line(report::unreported(count)).as_bytes());
         }
         self.inputs.finish();
         self.clean_up();
@@ -365,7 +380,7 @@ impl Run {
                 }
                 News::PutTwice { job, key, ranks } => self.take_put_twice(job, &key, ranks),
                 News::Joined { .. } => self.take_joined(),
-                News::Refused { from, why, is_guess } => self.take_refused(from, &why, is_guess),
+                News::Refused { from, why } => self.say_refused(from, None, &why),
                 News::Signal { job, rank, name } => {
                     self.take_wanted_signal(job, rank, signal::named(&name));
                 }
@@ -420,7 +435,9 @@ impl Run {
         let streams = [self.inputs.deadline(), self.outputs.deadline(), delivery];
         let web = self.web.as_ref().and_then(Web::deadline);
         let pmix = self.pmix.as_ref().and_then(|listener| listener.paused_until);
-        let others = [self.reap_at, door, web, service, self.watch.deadline(), condemned, pmix];
+        let rejections = self.rejections.deadline();
+        let others = [self.reap_at, door, web, service, self.watch.deadline(), condemned];
+        let others = others.into_iter().chain([pmix, rejections]);
         ends.into_iter().chain(streams).chain(others).flatten().min()
     }
 
@@ -454,5 +471,10 @@ const ENDING: Duration = Duration::from_secs(1);
 /// The number of the first job; spawned ones count on.
 const FIRST_GROUP: u32 = 0;
 
-/// Room for callers that turn out to be none of ours.
-const STRANGERS: u32 = 64;
+/// Room for connections that have not proved anything.
+const PENDING: u32 = 64;
+const _: () = assert!(PENDING as usize == PENDING_MAX);
+
+/// Room for pages that watch.
+const WATCHING: u32 = 64;
+const _: () = assert!(WATCHING as usize == WATCHING_MAX);

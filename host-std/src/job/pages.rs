@@ -1,17 +1,22 @@
 //! Pages that are ranks of the first job, or watch the run.
 
 use super::Run;
+use crate::admission::secret;
 use crate::report;
-use crate::server::gate::Gate;
-use crate::web::{Visit, Web};
+use crate::web::{Rejected, Visit, Web};
 use std::io;
 use std::time::Instant;
 
 impl Run {
-    /// Lets every page in that waits outside.
+    /// Takes connections of pages, as far as they are admitted.
     pub(super) fn take_pages(&mut self) -> io::Result<()> {
         let (Some(web), Some(gate)) = (&mut self.web, &self.web_gate) else { return Ok(()) };
-        web.take_visitors(|| Gate::challenge_of(gate.secret.as_ref()), &self.poller)
+        let rejected =
+            web.take_visitors(|| secret::challenge(gate.secret.as_ref()), &self.poller)?;
+        for Rejected { from, socket, why } in rejected {
+            self.say_refused(from, socket, &why);
+        }
+        Ok(())
     }
 
     /// Goes on with the page of this number.
@@ -24,17 +29,14 @@ impl Run {
                 let so_far = self.service.tracer.recent();
                 web.show(number, &so_far, &self.poller)?;
             }
-            Some(Visit::Refused { from, why, is_guess }) => {
-                self.outputs.say(report::refused(from, &why));
-                if is_guess {
-                    web.listener.pause(&self.poller)?;
-                }
+            Some(Visit::Refused(Rejected { from, socket, why })) => {
+                self.say_refused(from, socket, &why);
             }
             Some(Visit::Rank(stream, from)) => {
                 // Whoever is not let in finds its end of the pair closed.
                 match &self.door {
                     Some(door) => {
-                        let challenge = door.gate.challenge()?;
+                        let challenge = secret::challenge(door.gate.secret.as_ref())?;
                         let caller = (stream, from);
                         self.service.add_caller(
                             self.first,
@@ -44,7 +46,7 @@ impl Run {
                             &self.poller,
                         )?;
                     }
-                    None => self.outputs.say(report::refused(from, NO_RANKS)),
+                    None => self.say_refused(from, None, NO_RANKS),
                 }
                 // It may have said something behind the opening, of which no event will tell.
                 return self.take_page(number);

@@ -1,18 +1,18 @@
 //! PMIx clients: where they dial in, whether they are who they say, and what they want done.
 
 use super::{Job, Run, index};
+use crate::admission::{Admission, Policy, peer};
 use crate::launch::descriptors::{CALLERS_MAX, MORE_PER_RANK};
 use crate::launch::plan::Plan;
 use crate::launch::pmix::PmixDial;
 use crate::launch::process::Ending;
 use crate::poller::{Poller, Token};
 use crate::report;
-use crate::server::listen::Listener;
+use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
 use crate::server::news::Asked;
 use crate::server::pmix::asked::Wish;
 use crate::server::pmix::credential::Identity;
 use crate::server::pmix::log::Entry;
-use crate::server::pmix::who;
 use pmi_core::ids::JobId;
 use pmi_core::server::pmix::ConnectionId;
 use pmi_core::wire::pmix::names::Status;
@@ -38,36 +38,32 @@ impl Run {
             Some(listener) => listener,
             None => {
                 let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-                pmix.insert(Listener::open(any, Token::PmixListen, poller)?)
+                pmix.insert(Listener::open(any, Token::PmixListen, Policy::Owner, poller)?)
             }
         };
         plan.pmix = Some(PmixDial::new(std::process::id(), listener.address));
         Ok(())
     }
 
-    /// Lets everybody of our user in who waits outside; who they are is found out when they say it.
+    /// Takes connections of our user; which rank each is for is checked when it claims one.
     pub(super) fn take_pmix_callers(&mut self) -> io::Result<()> {
-        let ours = getuid().as_raw();
         let most = self.running_count
             + STRANGERS_MAX.min(self.more_connections(self.service.pmix_links()));
         // Those who are left are told again, after others had their turn.
-        for _ in 0..CALLERS_AT_ONCE {
+        for _ in 0..ACCEPTED_AT_ONCE {
             let Some(listener) = &mut self.pmix else { return Ok(()) };
-            let Some((mut link, from)) = listener.accept(&self.poller)? else { return Ok(()) };
-            let socket = who::socket(from, listener.address).ok().flatten();
-            match socket {
-                Some(socket) if socket.user == ours => {
-                    self.service.add_pmix_caller((link, from), socket, most, &self.poller)?;
+            let Some(arrival) = listener.accept(&self.poller)? else { return Ok(()) };
+            let Arrival { mut stream, from, admission } = arrival;
+            match admission {
+                Admission::Admitted(Some(socket)) => {
+                    self.service.add_pmix_caller((stream, from), socket, most, &self.poller)?;
                 }
-                Some(socket) => {
+                Admission::Rejected { socket, why } => {
                     // It need not be told; what it cannot take at once it is not.
-                    let _ = link.write(&Status::NO_PERMISSIONS.0.to_be_bytes());
-                    let user = socket.user;
-                    let why = format!("belongs to user {user}, and this job to user {ours}");
-                    self.say_refused(from, Some(socket), &why);
+                    let _ = stream.write(&Status::NO_PERMISSIONS.0.to_be_bytes());
+                    self.say_refused(from, socket, &why);
                 }
-                // It has hung up.
-                None => {}
+                Admission::Admitted(None) | Admission::Gone => {}
             }
         }
         Ok(())
@@ -84,7 +80,7 @@ impl Run {
         let Some((from, socket)) = self.service.pmix_caller(connection) else { return };
         let process = self.process_of(job, rank).map(|process| &self.processes[index(process)]);
         let running = process.filter(|started| started.process.is_some());
-        let is_it = running.is_some_and(|started| who::is_held_below(started.pid, socket));
+        let is_it = running.is_some_and(|started| peer::is_held_below(started.pid, socket));
         let (status, why) = match (is_it, user) {
             (true, Some(user)) if user != socket.user => {
                 (Status::INVALID_CRED, format!("claimed to be of user {user}, which it is not"))
@@ -195,9 +191,6 @@ impl Run {
         self.cleanups.drain(..).for_each(|(_, _, cleanup)| cleanup.run());
     }
 }
-
-/// How many callers are let in before others have their turn.
-const CALLERS_AT_ONCE: usize = 64;
 
 /// How many may call, besides all ranks, who have not said who they are.
 const STRANGERS_MAX: usize = CALLERS_MAX as usize;

@@ -1,58 +1,23 @@
-//! Callers that are no ranks: what is said of them, and how often.
+//! Rejected connections: one report of each, as far as the log has room.
 
 use super::Run;
+use crate::admission::{Socket, peer};
 use crate::report;
-use crate::server::pmix::who::{self, Socket};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-
-/// How many were told of lately. Whoever floods us shall fill neither a log nor our time.
-#[derive(Debug, Default)]
-pub(super) struct Refusals {
-    since: Option<Instant>,
-    told: u32,
-    /// How many were not told of since the last one that was.
-    untold: u64,
-}
-
-impl Refusals {
-    /// Whether the next one may be told of, and how many before it were not.
-    fn next(&mut self, now: Instant) -> Option<u64> {
-        if self.since.is_none_or(|since| now.saturating_duration_since(since) >= SPAN) {
-            (self.since, self.told) = (Some(now), 0);
-        }
-        if self.told >= TOLD_MAX {
-            self.untold += 1;
-            return None;
-        }
-        self.told += 1;
-        Some(std::mem::take(&mut self.untold))
-    }
-}
+use std::time::Instant;
 
 impl Run {
-    /// Says that a caller was sent away, and which process it was.
+    /// Reports a rejected connection and the process at its other end.
     pub(super) fn say_refused(&mut self, from: SocketAddr, socket: Option<Socket>, why: &str) {
-        let Some(untold) = self.refusals.next(Instant::now()) else { return };
-        let holder = socket.map(|socket| (who::holder(socket), socket.user));
-        self.outputs.say(report::refused_caller(from, holder, why, untold));
+        let Some(unreported) = self.rejections.next(Instant::now()) else { return };
+        let holder = socket.map(|socket| (peer::holder(socket), socket.user));
+        self.outputs.say(report::refused(from, holder, why, unreported));
     }
-}
 
-/// So many in so long are told of.
-const TOLD_MAX: u32 = 8;
-const SPAN: Duration = Duration::from_secs(1);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_are_told_of_at_once_and_the_others_are_counted() {
-        let (mut refusals, now) = (Refusals::default(), Instant::now());
-        let told = (0..20).filter_map(|_| refusals.next(now)).collect::<Vec<_>>();
-        assert_eq!(told, [0; 8]);
-        assert_eq!(refusals.next(now + SPAN), Some(12));
-        assert_eq!(refusals.next(now + SPAN), Some(0));
+    /// Reports how many connections were rejected without a report of their own.
+    pub(super) fn say_unreported(&mut self, now: Instant) {
+        if let Some(count) = self.rejections.take_unreported(now) {
+            self.outputs.say(report::unreported(count));
+        }
     }
 }

@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn what_we_set_is_in_the_table() {
-        let dial = Dial { port: "node1:7".to_owned(), ids: None, pin: Some("7f".to_owned()) };
+        let (port, pin) = ("node1:7".to_owned(), Some("7f".to_owned()));
+        let dial = Dial { port, ids: None, pin, requires_challenge: false };
         let pmix = PmixDial { uri: "server.0;tcp4://127.0.0.1:7".to_owned() };
         let set = of_job(4, 3, "node1").into_iter().chain(of_rank(2, 2)).chain(of_dial(&dial, 2));
         let set = set.chain(pmix::of_plan(&plan(&[("./a", 2)]), &pmix)).chain(pmix::of_rank(2, 2));

@@ -50,6 +50,8 @@ pub struct Dial {
     pub ids: Option<Vec<u64>>,
     /// The certificate to believe, if TLS is spoken there.
     pub pin: Option<String>,
+    /// Whether ranks that are not started here prove that they know the secret by the challenge alone.
+    pub requires_challenge: bool,
 }
 
 /// Ranks that run the same program.

@@ -3,6 +3,7 @@
 use super::news::News;
 use super::secure::Certificate;
 use super::service::{Service, index};
+use crate::admission::{EVICTED, PENDING_MAX};
 use crate::poller::Poller;
 use pmi_core::auth::Challenge;
 use pmi_core::command::Notice;
@@ -15,10 +16,12 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 impl Service {
-    /// Takes over the connection of somebody who has to say who it is. Too many of those at once are sent
-    /// away.
+    /// Takes over a connection whose peer has to identify itself. If too many have not, one of them makes
+    /// room.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn add_caller(
         &mut self,
         job: JobId,
@@ -27,8 +30,11 @@ impl Service {
         certificate: Option<Certificate>,
         poller: &Poller,
     ) -> io::Result<()> {
-        if self.strangers >= STRANGERS_MAX {
-            return Ok(());
+        while let Some(surplus) = self.pending.surplus(PENDING_MAX) {
+            let from = self.connection(surplus).and_then(|connection| connection.from);
+            let refused = from.map(|from| News::Refused { from, why: EVICTED.to_owned() });
+            self.news.extend(refused);
+            self.close(surplus);
         }
         let deadline = self.clock.now().plus(SAY_WITHIN);
         let peer = Peer::Unidentified { job, deadline: Some(deadline), challenge };
@@ -36,7 +42,7 @@ impl Service {
         if let Some(Some(connection)) = self.connections.get_mut(index(session.0)) {
             connection.certificate = certificate;
         }
-        self.strangers += 1;
+        self.pending.insert(session, from.ip(), ());
         Ok(())
     }
 
@@ -70,7 +76,7 @@ impl Service {
         if seat.is_local || seat.last_phase.is_some() {
             // It was started here, or has been here and gone: nobody can take its place.
             self.close(session);
-            return Some(News::Refused { from, why: TAKEN.to_owned(), is_guess: false });
+            return Some(News::Refused { from, why: TAKEN.to_owned() });
         }
         (seat.session, seat.from) = (Some(session), Some(from));
         Some(News::Joined { rank: rank.0, from })
@@ -101,33 +107,42 @@ impl Service {
 
     /// When to call [`tick`](Self::tick). Callers wait for time, and PMIx clients that said how long.
     pub fn deadline(&self) -> Option<Instant> {
-        let callers = if self.strangers > 0 { self.server.poll_timeout() } else { None };
-        let later = callers.into_iter().chain(self.desk.pmix.poll_timeout()).min()?;
-        Some(Instant::now() + Clock::until(self.clock.now(), later))
+        let callers = if self.pending.is_empty() { None } else { self.server.poll_timeout() };
+        let later = callers.into_iter().chain(self.desk.pmix.poll_timeout()).min();
+        let later = later.map(|later| Instant::now() + Clock::until(self.clock.now(), later));
+        let judged = self.guesses.until().filter(|_| self.pending.has_held());
+        later.into_iter().chain(judged).min()
     }
 
     /// Breaks off with callers that have not said in time who they are, and answers PMIx clients that have
-    /// waited as long as they wanted. If there are any, somebody may be owed something then.
-    pub fn tick(&mut self) -> bool {
-        let has_strangers = self.strangers > 0;
+    /// waited as long as they wanted; then serves connections that were held after a wrong guess. If there
+    /// are any, somebody may be owed something then.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls.
+    pub fn tick(&mut self, poller: &Poller) -> io::Result<bool> {
+        let has_strangers = !self.pending.is_empty();
         if has_strangers {
             let now = self.clock.now();
             self.server.handle_timeout(now);
+        }
+        while !self.guesses.is_paused(Instant::now())
+            && let Some(held) = self.pending.next_held()
+        {
+            self.ready(held.0, poller)?;
         }
         let now = self.clock.now();
         let is_late = self.desk.pmix.poll_timeout().is_some_and(|at| at <= now);
         if is_late {
             self.desk.pmix.handle_timeout(now, &mut self.server);
         }
-        has_strangers || is_late
+        Ok(has_strangers || is_late)
     }
 }
 
 const TAKEN: &str = "asked for a rank that is not to be had: it was started here, or has been here and \
                      gone; each rank that dials in needs a PMI_ID of its own";
-
-/// How many callers may be deciding who they are.
-const STRANGERS_MAX: usize = 64;
 
 /// Whoever dials in to be a rank says so at once.
 const SAY_WITHIN: Duration = Duration::from_secs(5);

@@ -121,6 +121,15 @@ impl Connection {
         self.link = None;
     }
 
+    /// Leaves what comes from the peer where it is, until the connection is served again.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls.
+    pub fn hold(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
+        self.watch(None, token, poller)
+    }
+
     /// True when what is said arrives: there is no handshake under way, or to be begun.
     pub fn is_ready(&self) -> bool {
         let is_handshaking = |link: &NonBlocking<Stream>| link.get_ref().is_handshaking();
@@ -128,14 +137,17 @@ impl Connection {
     }
 
     /// Puts TLS over a connection that has begun with it. Says what came of it if there is nothing to serve.
-    fn greet(&mut self) -> io::Result<Option<Served>> {
+    fn greet(&mut self, token: Token, poller: &Poller) -> io::Result<Option<Served>> {
         let Some(certificate) = &self.certificate else { return Ok(None) };
         let Some(Stream::Tcp(socket)) = self.link.as_ref().map(NonBlocking::get_ref) else {
             return Ok(None);
         };
         let mut heard = [0; HELLO];
         match certificate.hello(socket, &mut heard) {
-            Ok(Hello::Silent) => return Ok(Some(Served::Waiting)),
+            Ok(Hello::Silent) => {
+                self.watch(Some(Interest::Read), token, poller)?;
+                return Ok(Some(Served::Waiting));
+            }
             Ok(Hello::Secured) => {}
             Ok(Hello::Plain { len_bytes }) => {
                 let mut refusal = [0; 128];
@@ -169,7 +181,7 @@ impl Connection {
         occasion: Occasion,
         (token, poller): (Token, &Poller),
     ) -> io::Result<Served> {
-        if let Some(served) = self.greet()? {
+        if let Some(served) = self.greet(token, poller)? {
             return Ok(served);
         }
         let Some(link) = &mut self.link else { return Ok(Served::Waiting) };

@@ -1,100 +1,106 @@
-//! Where ranks that are not our children dial in, and what they must know to be let in.
+//! Where ranks that are not our children connect, and what they must know to be admitted.
 //!
-//! Nothing listens unless somebody asked for it. Without a secret only this machine may call: whoever
-//! can dial could take the place of a rank. With one, a PMI-2 client answers a challenge, and a PMI-1
-//! client, which has no words for that, says a number that follows from the secret.
+//! The launcher listens only where it was asked to. Without a secret a listener is on loopback, and a peer
+//! must be of the launcher's own user ([`Policy::Owner`](crate::admission::Policy)). With one, a PMI-2
+//! client answers a challenge, and a PMI-1 client, which has no words for that, says a number that follows
+//! from the secret.
 
 use super::secure::Certificate;
+use crate::admission::secret::{IdWidth, identity};
+use crate::settings;
 use crate::web::WebGate;
-use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Read};
+use pmi_core::auth::Secret;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::MetadataExt;
 
 /// An address to listen on, for how many, and the secret.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    /// The address; none if ranks dial in through web sockets only.
+    /// The address; none if ranks connect through web sockets only.
     pub address: Option<SocketAddr>,
-    /// How many ranks are to dial in.
+    /// How many ranks are to connect.
     pub expected: u32,
     /// What they must know.
     pub secret: Option<Secret>,
     /// Whether they speak TLS.
     pub is_secured: bool,
+    /// Whether they prove by the challenge that they know the secret, since a number is not enough.
+    pub requires_challenge: bool,
+    /// How long the numbers of ranks are that follow from the secret.
+    pub id_width: IdWidth,
 }
 
 impl Gate {
-    /// Finds the address and reads the secret.
+    /// Finds the address.
     ///
-    /// Errors: a sentence for people, with the way out.
+    /// # Errors
+    ///
+    /// A sentence for people, with the remedy.
     pub fn resolve(
-        address: Option<&str>,
+        job: &settings::Job,
         expected: u32,
-        secret_file: Option<&OsStr>,
-        is_secured: bool,
+        secret: Option<Secret>,
     ) -> Result<Self, String> {
-        let address = address.map(|address| look_up("--listen", address)).transpose()?;
-        let secret = secret_file.map(read_secret).transpose()?;
-        address.map_or(Ok(()), |address| guard(address, secret.as_ref()))?;
-        Ok(Self { address, expected, secret, is_secured })
+        let address = job.listen.as_deref();
+        Ok(Self {
+            address: address.map(|address| look_up("--listen", address)).transpose()?,
+            expected,
+            secret,
+            is_secured: job.is_secured && job.listen.is_some(),
+            requires_challenge: job.requires_challenge,
+            id_width: if job.has_short_ids { IdWidth::Bits31 } else { IdWidth::Bits63 },
+        })
     }
 
-    /// The number by which rank `number` of those dials in that may, counted through all jobs.
+    /// The number by which rank `number` of those that may connect identifies itself, counted through all
+    /// jobs.
     pub fn identity(&self, number: u32) -> u64 {
-        self.secret.as_ref().map_or(u64::from(number), |secret| identity(secret, number))
+        let of_secret = |secret| identity(secret, number, self.id_width);
+        self.secret.as_ref().map_or(u64::from(number), of_secret)
+    }
+
+    /// Whether a secret has to be made.
+    pub fn lacks_secret(&self) -> bool {
+        let is_open = self.address.is_some_and(|address| !address.ip().is_loopback());
+        self.secret.is_none() && (is_open || self.requires_challenge)
     }
 
     /// The certificate by which ranks know us, if they speak TLS: a new one for each job.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A sentence for people.
     pub fn certificate(&self) -> Result<Option<Certificate>, String> {
         self.is_secured.then(Certificate::for_job).transpose()
-    }
-
-    /// A new challenge, if one is to be met.
-    ///
-    /// Errors: those of the system's random source.
-    pub fn challenge(&self) -> io::Result<Option<Challenge>> {
-        Self::challenge_of(self.secret.as_ref())
-    }
-
-    /// A new challenge for whoever must know `secret`, if there is one.
-    ///
-    /// Errors: those of the system's random source.
-    pub fn challenge_of(secret: Option<&Secret>) -> io::Result<Option<Challenge>> {
-        let Some(secret) = secret else { return Ok(None) };
-        let mut random = [0; NONCE_DIGITS];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
-        Ok(Some(Challenge::new(secret, Nonce::new(random))))
     }
 }
 
 impl WebGate {
-    /// Finds the address, which may be a port of this machine, and reads the secret.
+    /// Finds the address, which may be a port of this machine.
     ///
-    /// Errors: a sentence for people, with the way out.
+    /// # Errors
+    ///
+    /// A sentence for people, with the remedy.
     pub fn resolve(
         address: &str,
-        secret_file: Option<&OsStr>,
-        is_secured: bool,
-        origins: &[String],
+        job: &settings::Job,
+        secret: Option<Secret>,
     ) -> Result<Self, String> {
         let address = match address.parse::<u16>() {
             Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
             Err(_) => look_up("--websocket", address)?,
         };
-        let secret = secret_file.map(read_secret).transpose()?;
-        guard(address, secret.as_ref())?;
-        if is_secured && !address.ip().is_loopback() {
+        if job.is_secured && !address.ip().is_loopback() {
             return Err(format!(
-                "pages would speak in the clear at {address}, in spite of '--tls'; let them dial in \
+                "pages would speak in the clear at {address}, in spite of '--tls'; let them connect \
                  at 127.0.0.1, behind something that speaks TLS, or leave '--tls' out"
             ));
         }
-        Ok(Self { address, secret, origins: origins.to_vec() })
+        Ok(Self { address, secret, origins: job.origins.clone() })
+    }
+
+    /// Whether a secret has to be made.
+    pub fn lacks_secret(&self) -> bool {
+        self.secret.is_none() && !self.address.ip().is_loopback()
     }
 }
 
@@ -107,87 +113,40 @@ fn look_up(option: &str, address: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| format!("'{option} {address}' names no address; try '{option} 127.0.0.1:0'"))
 }
 
-/// Only this machine may call without a secret.
-fn guard(address: SocketAddr, secret: Option<&Secret>) -> Result<(), String> {
-    match secret.is_some() || address.ip().is_loopback() {
-        true => Ok(()),
-        false => Err(format!(
-            "other machines can dial in at {address}, so a secret is needed: add \
-             '--secret-file FILE', or listen on 127.0.0.1"
-        )),
-    }
-}
-
-/// Reads a secret from a file that nobody else may read. A line end behind it does not count.
-///
-/// Errors: a sentence for people, with the way out.
-pub fn read_secret(file: &OsStr) -> Result<Secret, String> {
-    let shown = file.display();
-    let cannot = |error: io::Error| format!("the secret in '{shown}' cannot be read ({error})");
-    let mut open = File::open(file).map_err(cannot)?;
-    if open.metadata().map_err(cannot)?.mode() & OTHERS != 0 {
-        return Err(format!(
-            "others may read the secret in '{shown}'; 'chmod 600 {shown}' ends that"
-        ));
-    }
-    let mut bytes = Vec::new();
-    open.read_to_end(&mut bytes).map_err(cannot)?;
-    Secret::new(bytes.trim_ascii_end()).map_err(|_| {
-        format!(
-            "the secret in '{shown}' must have 16 to 64 bytes; 'head -c 32 /dev/urandom | base64' \
-             makes one"
-        )
-    })
-}
-
-/// The number by which `rank` dials in: the first 31 bits of the SHA-256 of the secret and `pmiid-RANK`,
-/// which is as much as a client keeps that reads it into an `int`.
-pub fn identity(secret: &Secret, rank: u32) -> u64 {
-    let proof = secret.prove(format!("pmiid-{rank}").as_bytes());
-    let digits = proof.as_bytes().iter().take(8);
-    let value = digits.fold(0, |sum, digit| {
-        let digit = char::from(*digit).to_digit(16).unwrap_or_default();
-        sum << 4 | u64::from(digit)
-    });
-    value >> 1
-}
-
-/// Everybody but the owner.
-const OTHERS: u32 = 0o077;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn gate(listen: &str, requires_challenge: bool) -> Result<Gate, String> {
+        let listen = Some(listen.to_owned());
+        let job = settings::Job { listen, requires_challenge, ..settings::Job::default() };
+        Gate::resolve(&job, 1, None)
+    }
+
+    fn web(address: &str, is_secured: bool) -> Result<WebGate, String> {
+        let job = settings::Job { is_secured, ..settings::Job::default() };
+        WebGate::resolve(address, &job, None)
+    }
+
     #[test]
-    fn only_this_machine_may_call_without_a_secret() {
+    fn other_machines_need_a_secret() {
         for here in ["127.0.0.1:0", "[::1]:4000"] {
-            assert!(Gate::resolve(Some(here), 1, None, true).is_ok(), "{here}");
+            assert!(!gate(here, false).unwrap().lacks_secret(), "{here}");
+            assert!(gate(here, true).unwrap().lacks_secret(), "{here}");
         }
-        for open in ["0.0.0.0:4000", "[::]:4000", "192.0.2.1:4000"] {
-            let why = Gate::resolve(Some(open), 1, None, true).unwrap_err();
-            assert!(why.contains("--secret-file"), "{why}");
+        for open in ["0.0.0.0:4000", "[::]:4000", "192.0.2.1:4000", "[::ffff:127.0.0.1]:1"] {
+            assert!(gate(open, false).unwrap().lacks_secret(), "{open}");
+            assert!(web(open, false).unwrap().lacks_secret(), "{open}");
         }
-        assert!(
-            Gate::resolve(Some("127.0.0.1"), 1, None, false).unwrap_err().contains("127.0.0.1:0")
-        );
+        assert!(gate("127.0.0.1", false).unwrap_err().contains("127.0.0.1:0"));
     }
 
     #[test]
     fn a_port_for_pages_is_one_of_this_machine() {
-        let here = WebGate::resolve("4711", None, true, &[]).unwrap();
+        let here = web("4711", true).unwrap();
         assert_eq!(here.address.to_string(), "127.0.0.1:4711");
-        assert!(WebGate::resolve("0.0.0.0:1", None, false, &[]).unwrap_err().contains("secret"));
-        assert!(WebGate::resolve("nowhere", None, false, &[]).unwrap_err().contains("--websocket"));
+        assert!(!here.lacks_secret());
+        assert!(web("0.0.0.0:1", true).unwrap_err().contains("in the clear"));
+        assert!(web("nowhere", false).unwrap_err().contains("--websocket"));
     }
-
-    #[test]
-    fn the_number_of_a_rank_follows_from_the_secret() {
-        let secret = Secret::new(b"correct horse battery staple").unwrap();
-        // printf 'correct horse battery staplepmiid-3' | sha256sum
-        assert_eq!(identity(&secret, 3), FIRST_EIGHT_DIGITS >> 1);
-        assert_ne!(identity(&secret, 3), identity(&secret, 4));
-    }
-
-    const FIRST_EIGHT_DIGITS: u64 = 0x77a9_2014;
 }

@@ -1,5 +1,6 @@
 //! The socket that ranks dial in at.
 
+use crate::admission::{Admission, Policy};
 use crate::poller::{Interest, Poller, Token};
 use pmi_std::Stream;
 use rustix::net::sockopt::{
@@ -9,11 +10,23 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
+/// A connection that was accepted and judged.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Our end.
+    pub stream: Stream,
+    /// The address of the other end.
+    pub from: SocketAddr,
+    /// Whether anything of it may be read.
+    pub admission: Admission,
+}
+
 /// A listening socket that can be closed for a moment.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     token: Token,
+    policy: Policy,
     /// Where it listens; with the port that was given if any would do.
     pub address: SocketAddr,
     /// When to take callers again.
@@ -21,26 +34,37 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Opens it and watches it; callers are told by `token`.
+    /// Opens it and watches it; connections are announced by `token` and judged by `policy`.
     ///
-    /// Errors: those of the system.
-    pub fn open(address: SocketAddr, token: Token, poller: &Poller) -> io::Result<Self> {
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn open(
+        address: SocketAddr,
+        token: Token,
+        policy: Policy,
+        poller: &Poller,
+    ) -> io::Result<Self> {
         let socket = TcpListener::bind(address)?;
         socket.set_nonblocking(true)?;
         poller.add(token, &socket, Interest::Read)?;
-        Ok(Self { token, address: socket.local_addr()?, socket, paused_until: None })
+        Ok(Self { token, policy, address: socket.local_addr()?, socket, paused_until: None })
     }
 
-    /// The next caller, if there is one. It is told when its peer vanishes, and never waits.
+    /// The next connection, if there is one. Its end is noticed, and it never waits.
     ///
-    /// Errors: those of the readiness calls; a caller that hangs up at once is none.
-    pub fn accept(&mut self, poller: &Poller) -> io::Result<Option<(Stream, SocketAddr)>> {
+    /// # Errors
+    ///
+    /// Those of the readiness calls; a connection that is closed at once is none.
+    pub fn accept(&mut self, poller: &Poller) -> io::Result<Option<Arrival>> {
         loop {
             match self.socket.accept() {
                 Ok((stream, from)) => {
                     let prepared = stream.set_nonblocking(true).and(stream.set_nodelay(true));
                     if prepared.and(keep_alive(&stream)).is_ok() {
-                        return Ok(Some((Stream::Tcp(stream), from)));
+                        let stream = Stream::Tcp(stream);
+                        let admission = self.policy.judge(&stream, (from, self.address));
+                        return Ok(Some(Arrival { stream, from, admission }));
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
@@ -58,10 +82,12 @@ impl Listener {
         }
     }
 
-    /// Takes nobody for a moment. Whoever guesses secrets shall not get far.
+    /// Accepts nothing for a moment.
     ///
-    /// Errors: those of the system.
-    pub fn pause(&mut self, poller: &Poller) -> io::Result<()> {
+    /// # Errors
+    ///
+    /// Those of the system.
+    fn pause(&mut self, poller: &Poller) -> io::Result<()> {
         if self.paused_until.replace(Instant::now() + PAUSE).is_none() {
             poller.remove(self.token, &self.socket)?;
         }
@@ -88,7 +114,10 @@ fn keep_alive(stream: &std::net::TcpStream) -> io::Result<()> {
     Ok(set_tcp_keepcnt(stream, KEEP_COUNT)?)
 }
 
-/// Short for people, long for whoever tries two thousand million numbers.
+/// Connections that are accepted before others have their turn.
+pub const ACCEPTED_AT_ONCE: usize = 64;
+
+/// Long enough for something to be closed.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A rank that computes says nothing for hours, so it is the system that asks: after half a minute, every

@@ -1,7 +1,7 @@
 //! What the protocol server tells, as far as the rest of the launcher must know it.
 
-use super::pmix::who::Socket;
 use super::service::Service;
+use crate::admission::Socket;
 use crate::launch::order::Order;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
@@ -62,8 +62,6 @@ pub enum News {
         from: SocketAddr,
         /// What it did, as the rest of a sentence about it.
         why: String,
-        /// It may be trying to find the secret.
-        is_guess: bool,
     },
     /// Somebody has dialled in as PMIx clients do, and was sent away before it was anybody.
     PmixRefused {

@@ -1,12 +1,14 @@
 //! The protocol server of all jobs, and its connections.
 
+use crate::admission::limits::GuessLimit;
+use crate::admission::pending::Pending;
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
 use crate::server::news::{Asked, News, event_news, nonsense, stuck_news};
 use crate::server::pmix::desk::Desk;
 use crate::server::storage::{Heap, Slab};
-use crate::trace::{Tracer, Who};
+use crate::trace::{Tracer, Who, redacted};
 use crate::verdict::{Failure, Phase};
 use pmi_core::command::CodeRun;
 use pmi_core::error::{Code, Misuse, PeerError};
@@ -20,6 +22,7 @@ use pmi_trace::{JobFacts, What};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 /// Serves the ranks of all jobs.
 #[derive(Debug)]
@@ -34,8 +37,10 @@ pub struct Service {
     pub(super) news: VecDeque<News>,
     /// Ranks whose connection keeps a fence from ending. How their processes end will say more, and soon.
     pub(super) suspects: Vec<(JobId, Rank)>,
-    /// How many callers have not said who they are.
-    pub(super) strangers: usize,
+    /// Sessions whose peers have not identified themselves.
+    pub(super) pending: Pending<SessionId>,
+    /// Holds them all up after a wrong guess.
+    pub(super) guesses: GuessLimit,
     pub(super) clock: Clock,
     /// The same for PMIx.
     pub(super) desk: Desk,
@@ -70,7 +75,8 @@ impl Service {
             events: VecDeque::new(),
             news: VecDeque::new(),
             suspects: Vec::new(),
-            strangers: 0,
+            pending: Pending::default(),
+            guesses: GuessLimit::default(),
             clock: Clock::start(),
             desk: Desk::new(),
             scratch: vec![0; SCRATCH].into(),
@@ -314,6 +320,10 @@ impl Service {
         let now = self.clock.now();
         let found = self.connections.get_mut(index(id.0)).and_then(Option::as_mut);
         let Some(connection) = found else { return Ok(()) };
+        if connection.is_stranger && self.guesses.is_paused(Instant::now()) {
+            self.pending.hold(id);
+            return connection.hold(Token::Link(id.0), poller);
+        }
         let who = who(&self.server, id);
         let Some(session) = self.server.session(id) else { return Ok(()) };
         let mut session = self.tracer.tap(session, who);
@@ -324,7 +334,7 @@ impl Service {
             && self.server.session(id).is_none_or(|s| s.poll_timeout().is_none())
         {
             connection.is_stranger = false;
-            self.strangers -= 1;
+            self.pending.remove(id);
             // Nobody can be told anything through a handshake that does not end.
             if served == Served::Waiting && !connection.is_ready() {
                 connection.close();
@@ -373,8 +383,12 @@ impl Service {
         {
             let heard = &self.scratch[..received_bytes.min(EXCERPT_MAX)];
             let is_guess = error == PeerError::Unproven;
-            let why = nonsense(error, if is_guess { b"" } else { heard });
-            self.news.push_back(News::Refused { from, why, is_guess });
+            let mut room = Vec::new();
+            let why = nonsense(error, if is_guess { b"" } else { redacted(heard, &mut room) });
+            if is_guess {
+                self.guesses.note_wrong(Instant::now());
+            }
+            self.news.push_back(News::Refused { from, why });
         }
         let why = match served {
             Served::Plain => Some(PLAIN),
@@ -382,7 +396,7 @@ impl Service {
             _ => None,
         };
         if let (Some(why), Some(from)) = (why, self.connection(id).and_then(|one| one.from)) {
-            self.news.push_back(News::Refused { from, why: why.to_owned(), is_guess: false });
+            self.news.push_back(News::Refused { from, why: why.to_owned() });
         }
         if served != Served::Waiting {
             self.close(id);
@@ -395,7 +409,7 @@ impl Service {
         if connection.as_ref().is_some_and(|connection| !connection.is_closed()) {
             self.tracer.event(who(&self.server, session), What::Closed);
         }
-        self.strangers -= usize::from(connection.is_some_and(|connection| connection.is_stranger));
+        self.pending.remove(session);
         self.events.extend(self.server.close(session));
     }
 
@@ -424,8 +438,10 @@ fn member(plan: &Plan, rank: u32) -> Member {
     let appnum = plan.appnum(rank).min(plan.parts.len().saturating_sub(1));
     let member = Member::new(i32::try_from(appnum).unwrap_or(-1), node(plan, rank));
     let member = match &plan.dial {
-        Some(dial) => member.with_token(dial.id(rank)),
-        None => member,
+        Some(dial) if !dial.requires_challenge || rank < plan.local() => {
+            member.with_token(dial.id(rank))
+        }
+        _ => member,
     };
     // A rank that connects from elsewhere runs a program of which nothing is known.
     match rank < plan.local() && plan.families(appnum).takes_newer_pmi1 {

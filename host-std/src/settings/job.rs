@@ -23,6 +23,11 @@ pub struct Job {
     pub expected: Option<u32>,
     /// The file with what they must know (`--secret-file`).
     pub secret_file: Option<PathBuf>,
+    /// They prove by the challenge of PMI-2 that they know it; `PMI_ID` is not enough
+    /// (`--require-challenge`).
+    pub requires_challenge: bool,
+    /// `PMI_ID` fits an `int`, as clients of other libraries read it (`--short-ids`).
+    pub has_short_ids: bool,
     /// They speak TLS (`--tls`), with a certificate that is made for the job.
     pub is_secured: bool,
 }

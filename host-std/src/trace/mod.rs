@@ -6,11 +6,13 @@
 
 pub mod command;
 mod file;
+mod redact;
 mod ring;
 mod shown;
 mod tap;
 
 pub use file::TraceFile;
+pub(crate) use redact::redacted;
 pub use ring::{Last, Ring};
 pub use tap::Tap;
 
@@ -38,6 +40,10 @@ pub struct Tracer {
     shown: Option<Shown>,
     /// The record that is being written.
     frame: Vec<u8>,
+    /// Whether messages may have proofs in them, which are left out.
+    hides_proofs: bool,
+    /// A message without its proofs.
+    shown_of: Vec<u8>,
 }
 
 /// Whom a record is about.
@@ -80,7 +86,14 @@ impl Tracer {
             for_watchers: None,
             shown: None,
             frame: Vec::new(),
+            hides_proofs: false,
+            shown_of: Vec::new(),
         }
+    }
+
+    /// Leaves ids, nonces and proofs out of what is recorded, or does not: without a secret an id is a rank.
+    pub fn hide_proofs(&mut self, hides_proofs: bool) {
+        self.hides_proofs = hides_proofs;
     }
 
     /// Takes the facts about the run, and opens the file if there shall be one. What is recorded from now
@@ -149,6 +162,17 @@ impl Tracer {
     }
 
     fn message(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
+        // A rank that is known has nothing left to prove, and most messages are of such.
+        if self.hides_proofs && who.rank.is_none() {
+            let mut room = std::mem::take(&mut self.shown_of);
+            self.keep(who, direction, redacted(bytes, &mut room));
+            self.shown_of = room;
+        } else {
+            self.keep(who, direction, bytes);
+        }
+    }
+
+    fn keep(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
         let time_ns = self.now_ns();
         if let Some(rank) = who.rank {
             self.ring.note((who.job, rank), Last::new(time_ns, direction, bytes));

@@ -1,8 +1,10 @@
 //! What somebody says who wants to speak through a web socket, and whether he may.
 //!
-//! Every page that a person has open can reach the ports of his machine, so what pages of others say is
-//! refused: a browser tells where a page comes from, and no page can lie about it. Whoever is no browser
-//! says nothing of the kind, and is judged by what he knows, as at every other door.
+//! Every page that a browser has open can reach the ports of its machine, with the user of the browser. A
+//! page of another origin than this machine or those that were named is rejected: the browser states the
+//! origin, and no page can change it. The origin alone proves little, since another user may serve pages
+//! of this machine, too; so the URL has to carry the token that was made for the run. A peer that is no
+//! browser states no origin, and needs the token as well.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,6 +25,8 @@ pub(super) enum Purpose {
 pub(super) struct Hello {
     /// Pages that may come, besides those of this machine.
     pub(super) origins: Rc<[String]>,
+    /// The token of the run.
+    pub(super) token: Rc<str>,
     /// What was wanted, or why that was refused, once it is known.
     pub(super) verdict: Rc<RefCell<Option<Result<Purpose, String>>>>,
 }
@@ -35,6 +39,10 @@ impl Callback for Hello {
             let why = format!("is a page of {shown}, which '--origin {shown}' would let in");
             return Err(self.refuse(StatusCode::FORBIDDEN, why));
         }
+        if !is_token(request.uri().query(), &self.token) {
+            let why = "lacks the token of this run; the URL that the launcher printed has it";
+            return Err(self.refuse(StatusCode::FORBIDDEN, why.to_owned()));
+        }
         let Some((purpose, name)) = wanted(request.headers()) else {
             let why = "asked for a protocol that there is not; 'pmi' is for ranks, and 'pmi-trace' \
                        to watch";
@@ -46,6 +54,13 @@ impl Callback for Hello {
         response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, chosen);
         Ok(response)
     }
+}
+
+/// Whether the query of the URL is the token of the run. Takes as long for a wrong one as for a right one.
+fn is_token(query: Option<&str>, token: &str) -> bool {
+    let Some(given) = query.and_then(|query| query.strip_prefix(TOKEN)) else { return false };
+    let differs = given.bytes().zip(token.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
+    given.len() == token.len() && std::hint::black_box(differs) == 0
 }
 
 /// The first of the protocols offered that there is.
@@ -83,6 +98,9 @@ impl Hello {
     }
 }
 
+/// What stands before the token in the query of a URL.
+pub(super) const TOKEN: &str = "token=";
+
 const RANK: &str = "pmi";
 const WATCH: &str = "pmi-trace";
 
@@ -94,10 +112,14 @@ mod tests {
     use super::*;
 
     fn answer(headers: &[(&str, &str)]) -> (u16, Option<Purpose>) {
+        answer_at("/?token=7f3a", headers)
+    }
+
+    fn answer_at(uri: &str, headers: &[(&str, &str)]) -> (u16, Option<Purpose>) {
         let verdict = Rc::default();
         let origins = Rc::from(["https://lab.example".to_owned()]);
-        let hello = Hello { origins, verdict: Rc::clone(&verdict) };
-        let mut request = Request::builder().uri("/");
+        let hello = Hello { origins, token: "7f3a".into(), verdict: Rc::clone(&verdict) };
+        let mut request = Request::builder().uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -130,6 +152,19 @@ mod tests {
         ] {
             assert_eq!(answer(&[pmi, ("Origin", origin)]), (403, None), "{origin}");
         }
+    }
+
+    #[test]
+    fn the_token_of_the_url_is_needed_by_all() {
+        let pmi = [("Sec-WebSocket-Protocol", "pmi")];
+        let page = [pmi[0], ("Origin", "http://localhost")];
+        for uri in
+            ["/", "/?token=", "/?token=7f3", "/?token=7f3b", "/?token=7f3a0", "/7f3a", "/?7f3a"]
+        {
+            assert_eq!(answer_at(uri, &pmi), (403, None), "{uri}");
+            assert_eq!(answer_at(uri, &page), (403, None), "{uri}");
+        }
+        assert_eq!(answer_at("/any/?token=7f3a", &page).0, 200);
     }
 
     #[test]

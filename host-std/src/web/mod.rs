@@ -1,7 +1,8 @@
 //! Web sockets: a page can be a rank of a job, or watch it live.
 //!
-//! Wire, with the protocol `pmi`: binary messages whose borders mean nothing carry what a rank says that
-//! dials in over TCP; what it has to know is the same. With `pmi-trace`: if there is a secret, the text
+//! Wire: the URL is `ws://ADDRESS/?token=TOKEN`, with the token that was made for the run. With the protocol
+//! `pmi`, binary messages whose borders mean nothing carry what a rank sends that connects over TCP; what it
+//! has to know is the same. With `pmi-trace`: if there is a secret, the text
 //! `challenge NONCE` comes first and is answered with the text of the proof, as in PMI-2
 //! ([`pmi_core::auth`]). Then binary messages, one behind the other, are a trace as [`pmi_trace::file`]
 //! has it: what is remembered of the run so far, and everything from then on. Whoever does not read
@@ -15,9 +16,11 @@ mod hello;
 mod line;
 mod visitor;
 
+use crate::admission::pending::Pending;
+use crate::admission::{Admission, EVICTED, PENDING_MAX, Policy, Socket, secret};
 use crate::poller::{Interest, Poller, Token};
-use crate::server::listen::Listener;
-use hello::Hello;
+use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
+use hello::{Hello, TOKEN};
 use pmi_core::auth::{Challenge, Secret};
 use pmi_std::Stream;
 use std::io;
@@ -43,7 +46,11 @@ pub struct Web {
     /// Where they dial in.
     pub listener: Listener,
     origins: Rc<[String]>,
+    /// Made for the run, and part of its URL.
+    token: Rc<str>,
     visitors: Vec<Option<Visitor>>,
+    /// Those that are neither ranks nor watch yet.
+    pending: Pending<u32>,
 }
 
 /// What came of a visit.
@@ -53,15 +60,19 @@ pub enum Visit {
     Rank(Stream, SocketAddr),
     /// Somebody wants to watch: show him what there is so far.
     Watches(u32),
-    /// Somebody was sent away, maybe for guessing.
-    Refused {
-        /// Where he came from.
-        from: SocketAddr,
-        /// What he did, behind "a caller from there".
-        why: String,
-        /// Whether he may have been guessing.
-        is_guess: bool,
-    },
+    /// It was rejected.
+    Refused(Rejected),
+}
+
+/// A connection that was rejected.
+#[derive(Debug)]
+pub struct Rejected {
+    /// The address of the other end.
+    pub from: SocketAddr,
+    /// The socket there, if it was asked for.
+    pub socket: Option<Socket>,
+    /// The reason, as the rest of a sentence about the peer.
+    pub why: String,
 }
 
 impl Web {
@@ -69,68 +80,110 @@ impl Web {
     ///
     /// Errors: a sentence for people.
     pub fn open(gate: &WebGate, poller: &Poller) -> Result<Self, String> {
-        let listener = Listener::open(gate.address, Token::WebListen, poller).map_err(|error| {
+        let policy = Policy::of(gate.secret.is_some());
+        let opened = Listener::open(gate.address, Token::WebListen, policy, poller);
+        let listener = opened.map_err(|error| {
             format!(
                 "no page can dial in at {}: {error}; choose another port, or 0 for any",
                 gate.address
             )
         })?;
-        Ok(Self { listener, origins: gate.origins.clone().into(), visitors: Vec::new() })
+        let token = secret::token();
+        let token = token.map_err(|error| format!("no token can be made for pages: {error}"))?;
+        Ok(Self {
+            listener,
+            origins: gate.origins.clone().into(),
+            token: token.into(),
+            visitors: Vec::new(),
+            pending: Pending::default(),
+        })
     }
 
-    /// Where pages dial in.
+    /// Where pages dial in, with the token that they need.
     pub fn url(&self) -> String {
-        format!("ws://{}", self.listener.address)
+        format!("ws://{}/?{TOKEN}{}", self.listener.address, self.token)
     }
 
-    /// Lets everybody in who waits outside. Too many at once are sent away.
+    /// Takes connections, as far as they are admitted, and gives those that were rejected. If too many are
+    /// neither ranks nor watch, one of them makes room.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn take_visitors(
         &mut self,
         mut challenge: impl FnMut() -> io::Result<Option<Challenge>>,
         poller: &Poller,
-    ) -> io::Result<()> {
-        while let Some((stream, from)) = self.listener.accept(poller)? {
+    ) -> io::Result<Vec<Rejected>> {
+        let mut rejected = Vec::new();
+        // Those that are left are announced again, after others had their turn.
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let Some(Arrival { stream, from, admission }) = self.listener.accept(poller)? else {
+                break;
+            };
+            match admission {
+                Admission::Admitted(_) => {}
+                Admission::Rejected { socket, why } => {
+                    rejected.push(Rejected { from, socket, why });
+                    continue;
+                }
+                Admission::Gone => continue,
+            }
             let Stream::Tcp(stream) = stream else { continue };
+            while let Some(surplus) = self.pending.surplus(PENDING_MAX) {
+                rejected.extend(self.evict(surplus));
+            }
             let free = self.visitors.iter().position(Option::is_none);
             let place = free.unwrap_or(self.visitors.len());
-            let hello = Hello { origins: Rc::clone(&self.origins), verdict: Rc::default() };
+            let (origins, token) = (Rc::clone(&self.origins), Rc::clone(&self.token));
+            let hello = Hello { origins, token, verdict: Rc::default() };
             let number = u32::try_from(place).unwrap_or(u32::MAX);
-            if number >= VISITORS_MAX {
-                continue;
-            }
             let visitor = Visitor::new((stream, from), hello, challenge()?, number, poller)?;
             match self.visitors.get_mut(place) {
                 Some(free) => *free = Some(visitor),
                 None => self.visitors.push(Some(visitor)),
             }
+            self.pending.insert(number, from.ip(), ());
         }
-        Ok(())
+        Ok(rejected)
+    }
+
+    fn evict(&mut self, number: u32) -> Option<Rejected> {
+        self.pending.remove(number);
+        let visitor = self.visitors.get_mut(index(number))?.take()?;
+        Some(Rejected { from: visitor.from, socket: None, why: EVICTED.to_owned() })
     }
 
     /// Goes on with the visitor of this number.
     ///
     /// Errors: those of the system's readiness calls.
     pub fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<Option<Visit>> {
+        let watching = self.visitors.iter().flatten().filter(|visitor| visitor.watches()).count();
         let Some(place) = self.visitors.get_mut(index(number)) else { return Ok(None) };
         let Some(visitor) = place else { return Ok(None) };
         let turn = visitor.turn(poller)?;
-        let visit = match turn {
+        let from = visitor.from;
+        if !matches!(turn, Turn::Waits) {
+            self.pending.remove(number);
+        }
+        let refused = |why| Some(Visit::Refused(Rejected { from, socket: None, why }));
+        Ok(match turn {
             Turn::Waits => None,
             Turn::Over => {
                 *place = None;
                 None
             }
-            Turn::Refused { why, is_guess } => {
-                let from = visitor.from;
+            Turn::Refused { why } => {
                 *place = None;
-                Some(Visit::Refused { from, why, is_guess })
+                refused(why)
             }
-            Turn::Rank(stream) => Some(Visit::Rank(stream, visitor.from)),
+            Turn::Rank(stream) => Some(Visit::Rank(stream, from)),
+            Turn::Watches if watching >= WATCHING_MAX => {
+                *place = None;
+                refused(format!("is one too many, since {WATCHING_MAX} watch already"))
+            }
             Turn::Watches => Some(Visit::Watches(number)),
-        };
-        Ok(visit)
+        })
     }
 
     /// Whether anybody watches, so that what is recorded has to be kept for them.
@@ -180,9 +233,10 @@ impl Web {
     ///
     /// Errors: those of the system.
     pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
-        for place in &mut self.visitors {
+        for (number, place) in (0..).zip(&mut self.visitors) {
             if place.as_ref().and_then(|v| v.deadline).is_some_and(|deadline| deadline <= now) {
                 *place = None;
+                self.pending.remove(number);
             }
         }
         self.listener.tick(now, poller)
@@ -238,7 +292,7 @@ fn index(number: u32) -> usize {
 }
 
 /// A page has a few tabs, and a class a few dozen pages.
-pub const VISITORS_MAX: u32 = 64;
+pub const WATCHING_MAX: usize = 64;
 
 /// How long the end of the run waits for pages.
 const GOODBYE: Duration = Duration::from_secs(1);

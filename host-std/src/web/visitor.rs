@@ -42,7 +42,7 @@ pub(super) enum Turn {
     /// He is gone.
     Over,
     /// He was sent away.
-    Refused { why: String, is_guess: bool },
+    Refused { why: String },
     /// He wants to be a rank, and speaks through this.
     Rank(Stream),
     /// He may watch.
@@ -183,7 +183,7 @@ impl Visitor {
                 let why = verdict
                     .and_then(Result::err)
                     .unwrap_or_else(|| format!("did not open a web socket as it should ({error})"));
-                return Turn::Refused { why, is_guess: false };
+                return Turn::Refused { why };
             }
         };
         match (verdict, &self.challenge) {
@@ -237,7 +237,7 @@ impl Visitor {
             Heard::Text(_) | Heard::Bytes(_) => {
                 line.close(CloseCode::Policy, "that is not the proof");
                 let why = "wanted to watch and does not know the secret".to_owned();
-                Turn::Refused { why, is_guess: true }
+                Turn::Refused { why }
             }
         }
     }

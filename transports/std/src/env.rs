@@ -207,7 +207,7 @@ impl Found {
         let Some(address) = self.text("PMI_PORT") else { return Ok(Way::Singleton) };
         let (host, port) =
             split_address(address).ok_or_else(|| self.nonsense("PMI_PORT", "HOST:PORT"))?;
-        let id = self.number("PMI_ID", "a number from 0", 0..=MOST)?;
+        let id = self.number("PMI_ID", "a number from 0", 0..=MOST_ID)?;
         let missing = EnvError::Missing { variable: "PMI_ID", needed_by: "PMI_PORT" };
         Ok(Way::Dial { host: host.to_owned(), port, id: id.ok_or(missing)? })
     }
@@ -276,6 +276,9 @@ const NAMES: [&str; 10] = [
 /// C clients keep ranks and sizes in an `int`.
 const MOST: u64 = i32::MAX.unsigned_abs() as u64;
 
+/// An identity that follows from a secret has as many bits as a number of the wire.
+const MOST_ID: u64 = i64::MAX.unsigned_abs();
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,6 +327,11 @@ mod tests {
         let id = ("PMI_ID", "5");
         assert_eq!(read(&[("PMI_PORT", "node-1:4000"), id]), dialled("node-1", 4000, 5, 5));
         assert_eq!(read(&[("PMI_PORT", "[::1]:4000"), id]), dialled("::1", 4000, 5, 5));
+        // One that follows from a secret is no rank, which the server tells.
+        let (most, more) = (i64::MAX.unsigned_abs(), "9223372036854775808");
+        let found = read(&[("PMI_PORT", "h:1"), ("PMI_ID", &most.to_string())]);
+        assert_eq!(found, dialled("h", 1, most, u32::MAX));
+        assert!(read(&[("PMI_PORT", "h:1"), ("PMI_ID", more)]).is_err());
         assert_eq!(
             read(&[("PMI_PORT", "10.0.0.1:80"), id, ("PMI_RANK", "2")]),
             dialled("10.0.0.1", 80, 5, 2)

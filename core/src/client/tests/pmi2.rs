@@ -243,7 +243,8 @@ fn a_challenge_is_answered_with_the_proof_of_the_secret() {
         client
             .start(&Request::FullInit { rank: Some(3), job: None, threaded: false, method })
             .unwrap();
-        let asked = "cmd=fullinit;pmijobid=0;pmirank=3;threaded=FALSE;authtype=challenge-sha256;";
+        let asked =
+            "cmd=fullinit;pmijobid=0;pmirank=3;threaded=FALSE;authtype=challenge-hmac-sha256;";
         assert_eq!(said(&mut client), left(asked));
         assert_eq!(client.handle_input(NOW, challenge.as_bytes()), Ok(challenge.len()));
         let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() else { panic!() };
@@ -252,8 +253,8 @@ fn a_challenge_is_answered_with_the_proof_of_the_secret() {
         assert!(client.start(&JOIN).is_err());
         assert!(client.start(&Request::KvsName).is_err());
         client.start(&Request::Proof { digits: proof.as_bytes().into() }).unwrap();
-        // printf 'correct horse battery staple100000000000000000' | sha256sum
-        let digits = "b492319eaa4de26aff784e1246448e5cd8fad1171171c0f57606c5b23217f201";
+        // printf 'pmi-challenge\000100000000000000000' | openssl dgst -sha256 -hmac 'correct horse battery staple'
+        let digits = "861649bd28d9005c353ac82fa788665d8388764a10a4dbd97fa795bda62f2d19";
         let asked = left(&format!("cmd=auth-response-complete;authinfo={digits};"));
         assert_eq!(said(&mut client), asked);
         client
@@ -269,7 +270,7 @@ fn a_challenge_is_answered_with_the_proof_of_the_secret() {
 
     let none = Reply { to: Verb::FullInit, tag: b"", code: Code::SUCCESS, answer: Answer::Nothing };
     assert_eq!(prove(&secret, &none), None);
-    for (len, is_nonce) in [(64, true), (65, false)] {
+    for (len, is_nonce) in [(20, true), (21, false), (64, false), (65, false)] {
         let nonce = [b'7'; 65];
         let reply = Reply { answer: Answer::Challenge(Text::plain(&nonce[..len])), ..none };
         assert_eq!(prove(&secret, &reply).is_some(), is_nonce);

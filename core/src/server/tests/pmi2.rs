@@ -343,9 +343,9 @@ fn a_caller_proves_that_it_knows_the_secret_once() {
     let secret = Secret::new(b"0123456789abcdef").unwrap();
     let nonce = Nonce::new([3; 18]);
     let nonce_digits = core::str::from_utf8(nonce.as_bytes()).unwrap();
-    let proof = secret.prove(nonce.as_bytes());
+    let proof = secret.answer(nonce.as_bytes()).unwrap();
     let right_proof = core::str::from_utf8(proof.as_bytes()).unwrap();
-    let hello = left("cmd=fullinit;pmirank=0;authtype=challenge-sha256;");
+    let hello = left("cmd=fullinit;pmirank=0;authtype=challenge-hmac-sha256;");
     for (first, second, is_believed) in [
         (hello.as_str(), right_proof, true),
         (hello.as_str(), &right_proof.replace('1', "2"), false),

@@ -60,6 +60,19 @@ impl<'a> Line<'a> {
         self.number(key).and_then(|number| i32::try_from(number).ok())
     }
 
+    /// The value of `key=` as an identity: a number without a sign, of up to 19 digits.
+    pub(super) fn identity(self, key: &str) -> Option<u64> {
+        let digits = self.field(key)?;
+        // As many digits fit 64 bits whatever they are.
+        if digits.is_empty() || digits.len() > 19 {
+            return None;
+        }
+        digits.iter().try_fold(0_u64, |value, byte| {
+            let digit = byte.wrapping_sub(b'0');
+            (digit <= 9).then(|| value * 10 + u64::from(digit))
+        })
+    }
+
     /// The value of the first `key=`, up to the end of the line: it may hold blanks.
     ///
     /// Fields named in `known` that stand behind it and did not stand before it are not part of

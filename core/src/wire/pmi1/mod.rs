@@ -310,12 +310,11 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
             },
         },
         Verb::InitAck if parts::LISTEN => {
-            let id = line.number("pmiid").and_then(|id| u64::try_from(id).ok());
-            Request::InitAck { id: id.ok_or("pmiid")? }
+            Request::InitAck { id: line.identity("pmiid").ok_or("pmiid")? }
         }
         Verb::OutOfBand if parts::LISTEN => Request::OutOfBand {
             // The text does not define how the second connection identifies its owner.
-            id: line.number("pmiid").and_then(|id| u64::try_from(id).ok()),
+            id: line.identity("pmiid"),
             signal: line.text("signal").filter(|signal| *signal != *b"NONE"),
             version: Version {
                 major: small("pmi_version").ok_or("pmi_version")?,

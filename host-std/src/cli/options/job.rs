@@ -91,9 +91,24 @@ pub(super) const ROWS: &[Opt] = &[
         Job,
         "secret-file",
         "FILE",
-        "what they must know; needed unless they are on this machine",
+        "what they must know (default: nothing where only this user can connect, else one that is made for \
+         the run)",
         |settings, value| put(&mut settings.job.secret_file, path(value).map(Some)),
         |settings| shown_path(settings.job.secret_file.as_ref()),
+    ),
+    Opt::switch(
+        Job,
+        "require-challenge",
+        "they prove by PMI-2's challenge that they know it; a PMI_ID is not enough",
+        |settings, on| settings.job.requires_challenge = on,
+        |settings| settings.job.requires_challenge,
+    ),
+    Opt::switch(
+        Job,
+        "short-ids",
+        "a PMI_ID from the secret has 31 bits, as the clients of MPICH and Flux read it; ours read 63",
+        |settings, on| settings.job.has_short_ids = on,
+        |settings| settings.job.has_short_ids,
     ),
     Opt::switch(
         Job,

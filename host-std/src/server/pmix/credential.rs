@@ -1,11 +1,11 @@
 //! Credentials: texts by which one process can prove to another whom it runs as.
 //!
 //! Wire: BYTE_OBJECT of `UID:GID:SECONDS:PROOF`. The first three are decimal numbers, the last of them the
-//! age of the run at which it ends to be good. The proof is the SHA-256 of a secret and all that stands
-//! before it, in 64 hexadecimal digits. The secret is random, made when the first credential is, and known
-//! to this launcher only, so that a credential is good for the processes of one run.
+//! age of the run at which it ends to be good. The proof is the HMAC-SHA-256, under a label, of all that
+//! stands before it, in 64 hexadecimal digits. Its key is random, made when the first credential is, and
+//! known to this launcher only, so that a credential is good for the processes of one run.
 
-use pmi_core::auth::{PROOF_DIGITS, Secret};
+use pmi_core::auth::{Label, PROOF_DIGITS, Secret};
 use pmi_core::time::{Duration, Instant};
 use std::fs::File;
 use std::io::{self, Read};
@@ -40,7 +40,7 @@ impl Credentials {
             }
         };
         let mut text = claim(identity, now.plus(GOOD_FOR)).into_bytes();
-        let proof = secret.prove(&text);
+        let proof = secret.prove(Label::Credential, &text);
         text.extend_from_slice(proof.as_bytes());
         Ok(text)
     }
@@ -56,7 +56,10 @@ impl Credentials {
         let identity = Identity { user, group };
         // What is proved is the one way to write it, so that nothing can be added to it.
         let is_ours = text == claim(identity, until)
-            && self.secret.as_ref().is_some_and(|secret| secret.is_proved(claimed, proof));
+            && self
+                .secret
+                .as_ref()
+                .is_some_and(|secret| secret.is_proved(Label::Credential, claimed, proof));
         (is_ours && now <= until).then_some(identity)
     }
 }

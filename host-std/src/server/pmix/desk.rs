@@ -3,7 +3,8 @@
 use super::credential::Credentials;
 use super::facts;
 use super::heap::Heap;
-use super::who::Socket;
+use crate::admission::pending::Pending;
+use crate::admission::{EVICTED, Socket};
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
@@ -34,8 +35,8 @@ pub struct Desk {
     /// What connections had not told when they were closed.
     events: VecDeque<PmixEvent>,
     pub(super) credentials: Credentials,
-    /// Who has not been let in, with the sockets at their ends; whoever waits longest comes first.
-    strangers: VecDeque<(ConnectionId, Socket)>,
+    /// Connections that were not admitted, with the sockets at their ends.
+    pending: Pending<ConnectionId, Socket>,
     /// One buffer for whichever connection is served. Answers are long here.
     scratch: Box<[u8]>,
 }
@@ -57,7 +58,7 @@ impl Desk {
             links: 0,
             events: VecDeque::new(),
             credentials: Credentials::default(),
-            strangers: VecDeque::new(),
+            pending: Pending::default(),
             scratch: Box::default(),
         }
     }
@@ -90,13 +91,10 @@ impl Service {
         most: usize,
         poller: &Poller,
     ) -> io::Result<()> {
-        if self.desk.strangers.len() >= most
-            && let Some((oldest, _)) = self.desk.strangers.front().copied()
-        {
-            let why = "said nothing while too many others called".to_owned();
-            let refused = self.refused(oldest, why);
+        while let Some(surplus) = self.desk.pending.surplus(most.max(1)) {
+            let refused = self.refused(surplus, EVICTED.to_owned());
             self.news.extend(refused);
-            self.close_pmix(oldest);
+            self.close_pmix(surplus);
         }
         let desk = &mut self.desk;
         if desk.scratch.is_empty() {
@@ -113,7 +111,7 @@ impl Service {
         desk.connections.resize_with(desk.connections.len().max(place + 1), || None);
         desk.connections[place] = Some(connection);
         desk.links += 1;
-        desk.strangers.push_back((id, socket));
+        desk.pending.insert(id, from.ip(), socket);
         let from = Some(from.to_string());
         self.tracer.event(who(&desk.pmix, id), What::Connected { from });
         Ok(())
@@ -155,7 +153,7 @@ impl Service {
 
     /// Lets a caller in, who is who it says.
     pub fn admit_pmix(&mut self, connection: ConnectionId) {
-        self.desk.strangers.retain(|(stranger, _)| *stranger != connection);
+        self.desk.pending.remove(connection);
         // It may have hung up meanwhile.
         let _ = self.desk.pmix.admit(connection, &mut self.server);
     }
@@ -168,9 +166,7 @@ impl Service {
     /// Where a caller dials in from, and the socket at its end.
     pub fn pmix_caller(&self, connection: ConnectionId) -> Option<(SocketAddr, Socket)> {
         let from = self.desk.connections.get(index(connection.0))?.as_ref()?.from?;
-        let mut strangers = self.desk.strangers.iter();
-        let (_, socket) = strangers.find(|(stranger, _)| *stranger == connection)?;
-        Some((from, *socket))
+        Some((from, *self.desk.pending.get(connection)?))
     }
 
     /// How many connections speak for a rank.
@@ -268,7 +264,7 @@ impl Service {
     }
 
     fn close_pmix(&mut self, id: ConnectionId) {
-        self.desk.strangers.retain(|(stranger, _)| *stranger != id);
+        self.desk.pending.remove(id);
         let place = self.desk.connections.get_mut(index(id.0));
         if let Some(connection) = place.and_then(Option::take) {
             self.desk.links -= 1;

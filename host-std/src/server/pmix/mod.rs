@@ -11,4 +11,3 @@ pub mod events;
 pub mod facts;
 pub mod heap;
 pub mod log;
-pub mod who;

@@ -1,9 +1,7 @@
-//! Whether somebody who dials in is the rank that it says.
+//! The socket at the other end of a connection on this machine: its user, and the processes that hold it.
 //!
-//! Over TCP a client can claim anything, and knows nothing that others do not. What it cannot choose is
-//! whose socket it calls from: the system knows the socket at the other end, the user it belongs to, and
-//! which processes hold it. It is let in if it is held by the process of the rank, or by one that comes
-//! from that.
+//! Over TCP a client can claim anything, and knows nothing that others do not. The socket from which it
+//! calls is no claim: the kernel names its user and its number, and `/proc` the processes that hold it.
 
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
@@ -13,9 +11,9 @@ use rustix::net::{
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
-/// The socket at the other end, as the system knows it.
+/// The socket at the other end, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Socket {
     /// The user it belongs to.
@@ -24,21 +22,30 @@ pub struct Socket {
     pub inode: u64,
 }
 
-/// Finds the socket that calls from `from` to `to`, on this machine.
+/// Finds the socket that calls from `from` to `to`, on this machine; none if no process holds it any more.
 ///
-/// Errors: those of the system; there is none for a caller that has hung up.
+/// A socket that was closed by its process stays in the kernel's tables for a while, as one of root. Its
+/// user is unknown.
+///
+/// # Errors
+///
+/// Those of the system.
 pub fn socket(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Socket>> {
-    let (SocketAddr::V4(from), SocketAddr::V4(to)) = (from, to) else { return Ok(None) };
+    let ends = [from, to].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
+    if ends[0].is_ipv4() != ends[1].is_ipv4() {
+        return Ok(None);
+    }
     // The one question costs the same however many sockets there are; the table, which has to be written
     // and read whole, is for systems that take no such questions.
-    ask(from, to).or_else(|_| read(from, to))
+    let found = ask(ends).or_else(|_| read(ends))?;
+    Ok(found.filter(|socket| socket.inode != 0))
 }
 
 /// Asks the system for one socket.
 ///
 /// Wire: a netlink header (`u32` length, `u16` type, `u16` flags, `u32` number, `u32` zero) and the question
 /// of `sock_diag(7)`, all in the order of the machine but ports and addresses.
-fn ask(from: SocketAddrV4, to: SocketAddrV4) -> io::Result<Option<Socket>> {
+fn ask(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
     let socket = socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,
@@ -50,13 +57,17 @@ fn ask(from: SocketAddrV4, to: SocketAddrV4) -> io::Result<Option<Socket>> {
     question.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     question.extend(NLM_F_REQUEST.to_ne_bytes());
     question.extend([0; 8]);
-    // IPv4, TCP, nothing more about it, in any state.
-    question.extend([AF_INET, IPPROTO_TCP, 0, 0, 0xff, 0xff, 0xff, 0xff]);
-    question.extend(from.port().to_be_bytes());
-    question.extend(to.port().to_be_bytes());
-    for address in [from, to] {
-        question.extend(address.ip().octets());
-        question.extend([0; 12]);
+    // TCP, nothing more about it, in any state.
+    let family = if ends[0].is_ipv4() { AF_INET } else { AF_INET6 };
+    question.extend([family, IPPROTO_TCP, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+    ends.iter().for_each(|end| question.extend(end.port().to_be_bytes()));
+    for end in ends {
+        let mut address = [0; 16];
+        match end.ip() {
+            IpAddr::V4(ip) => address[..4].copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => address = ip.octets(),
+        }
+        question.extend(address);
     }
     // On any interface, whatever the system calls the socket.
     question.extend([0; 4]);
@@ -75,6 +86,7 @@ fn ask(from: SocketAddrV4, to: SocketAddrV4) -> io::Result<Option<Socket>> {
         Some(kind) if kind == SOCK_DIAG_BY_FAMILY.to_ne_bytes() => {
             if answer.get(ENDS_AT..ENDS_AT + ENDS_BYTES)
                 != question.get(ASKED_ENDS_AT..ASKED_ENDS_AT + ENDS_BYTES)
+                || answer.get(STATE_AT) == Some(&SYN_SENT)
             {
                 return Ok(None);
             }
@@ -93,12 +105,23 @@ fn ask(from: SocketAddrV4, to: SocketAddrV4) -> io::Result<Option<Socket>> {
 }
 
 /// Looks for a socket in the table of all.
-fn read(from: SocketAddrV4, to: SocketAddrV4) -> io::Result<Option<Socket>> {
-    let shown = |address: SocketAddrV4| {
-        format!("{:08X}:{:04X}", u32::from_le_bytes(address.ip().octets()), address.port())
+fn read(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
+    let table = if ends[0].is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
+    let [from, to] = ends.map(shown);
+    Ok(find(&fs::read_to_string(table)?, &from, &to))
+}
+
+/// An end as a row of the table has it: words of the address in the order of the machine, and the port.
+fn shown(end: SocketAddr) -> String {
+    let words = |octets: &[u8]| -> String {
+        let words = octets.chunks_exact(4).filter_map(|word| word.try_into().ok());
+        words.map(|word| format!("{:08X}", u32::from_ne_bytes(word))).collect()
     };
-    let table = fs::read_to_string("/proc/net/tcp")?;
-    Ok(find(&table, &shown(from), &shown(to)))
+    let address = match end.ip() {
+        IpAddr::V4(ip) => words(&ip.octets()),
+        IpAddr::V6(ip) => words(&ip.octets()),
+    };
+    format!("{address}:{:04X}", end.port())
 }
 
 /// The row of the table with these two ends.
@@ -108,7 +131,9 @@ fn find(table: &str, local: &str, remote: &str) -> Option<Socket> {
         if fields.next()? != local || fields.next()? != remote {
             return None;
         }
-        let mut fields = fields.skip(4);
+        let state = u8::from_str_radix(fields.next()?, 16);
+        state.ok().filter(|state| *state != SYN_SENT)?;
+        let mut fields = fields.skip(3);
         let user = fields.next()?.parse().ok()?;
         let inode = fields.nth(1)?.parse().ok()?;
         Some(Socket { user, inode })
@@ -161,11 +186,18 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
 const IPPROTO_TCP: u8 = 6;
+
+/// A socket that was not accepted yet. Its addresses may have been those of another one.
+const SYN_SENT: u8 = 2;
 
 /// Lengths of a netlink header, and of a question with it.
 const HEADER_BYTES: usize = 16;
 const QUESTION_BYTES: u32 = 16 + 56;
+
+/// Where the state stands in an answer.
+const STATE_AT: usize = HEADER_BYTES + 1;
 
 /// Where ports and addresses of both ends stand in an answer and in a question, and how long they are.
 const ENDS_AT: usize = HEADER_BYTES + 4;
@@ -185,33 +217,43 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn the_system_knows_who_calls() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (accepted, from) = listener.accept().unwrap();
-        let to = accepted.local_addr().unwrap();
-        let found = socket(from, to).unwrap().unwrap();
-        let (SocketAddr::V4(one), SocketAddr::V4(other)) = (from, to) else { panic!("IPv4") };
-        assert_eq!(read(one, other).unwrap(), Some(found), "asked or read, it is the same");
-        assert_eq!(holder(found), Some(std::process::id().cast_signed()));
-        assert_eq!(found.user, rustix::process::getuid().as_raw());
-        let own = i32::try_from(std::process::id()).unwrap();
-        assert!(is_held_below(own, found));
-        assert!(is_held_below(std::os::unix::process::parent_id().cast_signed(), found));
-        assert!(!is_held_below(own, Socket { inode: 1, ..found }));
-        drop((caller, accepted));
-        assert_eq!(socket(to, from).unwrap().filter(|socket| socket.inode != 0), None);
-        let nobody = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1);
-        assert!(matches!(ask(nobody, nobody), Ok(None) | Err(_)));
+    fn the_kernel_knows_the_socket_at_the_other_end() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, from) = listener.accept().unwrap();
+            let to = accepted.local_addr().unwrap();
+            let found = socket(from, to).unwrap().unwrap();
+            assert_eq!(read([from, to]).unwrap(), Some(found), "asked or read, it is the same");
+            assert_eq!(ask([from, to]).unwrap(), Some(found));
+            assert_eq!(holder(found), Some(std::process::id().cast_signed()));
+            assert_eq!(found.user, rustix::process::getuid().as_raw());
+            let own = i32::try_from(std::process::id()).unwrap();
+            assert!(is_held_below(own, found));
+            assert!(is_held_below(std::os::unix::process::parent_id().cast_signed(), found));
+            assert!(!is_held_below(own, Socket { inode: 1, ..found }));
+            // A socket that its process has closed is one of root for the kernel.
+            drop(caller);
+            assert_eq!(socket(from, to).unwrap(), None);
+            drop(accepted);
+            assert_eq!(socket(to, from).unwrap(), None);
+            let none = SocketAddr::new(to.ip(), 1);
+            assert!(matches!(ask([none, none]), Ok(None) | Err(_)));
+        }
     }
 
     #[test]
     fn a_row_of_the_table_is_found_by_both_ends() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n   \
-                     0: 0100007F:1F90 0100007F:A000 01 00000000:00000000 00:00000000 00000000  1000        0 \
-                     4711 1 0000000000000000 20 4 30 10 -1\n";
-        let found = find(table, "0100007F:1F90", "0100007F:A000");
+        let table = |state: &str| {
+            format!(
+                "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n   \
+                 0: 0100007F:1F90 0100007F:A000 {state} 00000000:00000000 00:00000000 00000000  1000        \
+                 0 4711 1 0000000000000000 20 4 30 10 -1\n"
+            )
+        };
+        let found = find(&table("01"), "0100007F:1F90", "0100007F:A000");
         assert_eq!(found, Some(Socket { user: 1000, inode: 4711 }));
-        assert_eq!(find(table, "0100007F:A000", "0100007F:1F90"), None);
+        assert_eq!(find(&table("01"), "0100007F:A000", "0100007F:1F90"), None);
+        assert_eq!(find(&table("02"), "0100007F:1F90", "0100007F:A000"), None);
     }
 }

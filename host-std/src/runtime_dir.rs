@@ -4,7 +4,7 @@
 //! where there is none, in a folder below `/tmp`. Nobody but its owner may enter either, and one that
 //! somebody else has made is not used.
 
-use rustix::fs::{Mode, mkdir};
+use rustix::fs::{FlockOperation, Mode, flock, mkdir};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid, geteuid, test_kill_process};
@@ -78,14 +78,20 @@ pub fn sweep(folder: &Path) {
             let _ = fs::remove_file(path);
         }
     }
-    // One that was killed while it made its socket has left this.
+    // One that was killed has left its secret, or what it made its socket under.
     let is_old = |entry: &DirEntry| {
         let changed = entry.metadata().and_then(|found| found.modified());
         changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > UNFINISHED))
     };
     for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
-        if entry.path().extension().is_some_and(|end| end == FRESH) && is_old(&entry) {
-            let _ = fs::remove_file(entry.path());
+        let path = entry.path();
+        let is_left = match path.extension() {
+            Some(end) if end == FRESH => is_old(&entry),
+            Some(end) if end == SECRET => is_old(&entry) && is_unlocked(&path),
+            _ => false,
+        };
+        if is_left {
+            let _ = fs::remove_file(path);
         }
     }
 }
@@ -108,9 +114,20 @@ fn is_abandoned(path: &Path) -> bool {
     !lives && dial(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// How the name of a socket ends, and how it ends before anybody can call there.
+/// Whether no launcher uses a secret, which it keeps locked.
+fn is_unlocked(path: &Path) -> bool {
+    let lock = |file| flock(&file, FlockOperation::NonBlockingLockExclusive);
+    fs::File::open(path).is_ok_and(|file| lock(file).is_ok())
+}
+
+/// How the name of a socket ends.
 const SOCKET: &str = "sock";
-pub(super) const FRESH: &str = "new";
+
+/// How the name of a socket ends before it can be connected to.
+pub const FRESH: &str = "new";
+
+/// How the name of a secret ends.
+pub const SECRET: &str = "secret";
 
 /// Everybody but the owner.
 const OTHERS: u32 = 0o077;

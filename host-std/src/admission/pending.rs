@@ -1,0 +1,125 @@
+//! Connections without a proof: few at once, and none keeps another one out.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// Connections that were accepted and have not proved anything, the oldest first.
+///
+/// Where there are too many, the source with the most of them loses one, so that a flood from one address
+/// keeps out nothing that comes from another.
+#[derive(Debug)]
+pub struct Pending<K, V = ()> {
+    entries: VecDeque<Entry<K, V>>,
+}
+
+#[derive(Debug)]
+struct Entry<K, V> {
+    key: K,
+    source: IpAddr,
+    value: V,
+    /// Something came that is not taken up yet.
+    is_held: bool,
+}
+
+impl<K: Copy + PartialEq, V> Pending<K, V> {
+    /// Adds a connection from `source`.
+    pub fn insert(&mut self, key: K, source: IpAddr, value: V) {
+        self.entries.push_back(Entry { key, source, value, is_held: false });
+    }
+
+    /// Removes a connection; false if it is not there.
+    pub fn remove(&mut self, key: K) -> bool {
+        let at = self.entries.iter().position(|entry| entry.key == key);
+        at.is_some_and(|at| self.entries.remove(at).is_some())
+    }
+
+    /// Notes that the connection has to wait until [`next_held`](Self::next_held) gives it.
+    pub fn hold(&mut self, key: K) {
+        let entry = self.entries.iter_mut().find(|entry| entry.key == key);
+        entry.into_iter().for_each(|entry| entry.is_held = true);
+    }
+
+    /// The next connection that was held: of the source with the fewest connections the oldest.
+    pub fn next_held(&mut self) -> Option<K> {
+        let held = (0..self.entries.len()).filter(|at| self.entries[*at].is_held);
+        let at = { held }.min_by_key(|at| self.of_source(self.entries[*at].source))?;
+        let entry = self.entries.get_mut(at)?;
+        entry.is_held = false;
+        Some(entry.key)
+    }
+
+    /// Whether any connection is held.
+    pub fn has_held(&self) -> bool {
+        self.entries.iter().any(|entry| entry.is_held)
+    }
+
+    /// The connection to be closed before another one fits, if there are `most` already: of the source
+    /// with the most connections the oldest, and one that has sent nothing before one that is held.
+    pub fn surplus(&self, most: usize) -> Option<K> {
+        if self.entries.len() < most {
+            return None;
+        }
+        // Of equals the last one is the maximum, and the first one is wanted.
+        let rank = |entry: &&Entry<K, V>| (self.of_source(entry.source), !entry.is_held);
+        self.entries.iter().rev().max_by_key(rank).map(|entry| entry.key)
+    }
+
+    /// The value of a connection.
+    pub fn get(&self, key: K) -> Option<&V> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn of_source(&self, source: IpAddr) -> usize {
+        self.entries.iter().filter(|entry| entry.source == source).count()
+    }
+}
+
+impl<K, V> Default for Pending<K, V> {
+    fn default() -> Self {
+        Self { entries: VecDeque::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(last: u8) -> IpAddr {
+        IpAddr::from([127, 0, 0, last])
+    }
+
+    fn pending(sources: &[u8]) -> Pending<usize> {
+        let mut pending = Pending::default();
+        for (key, last) in sources.iter().enumerate() {
+            pending.insert(key, source(*last), ());
+        }
+        pending
+    }
+
+    #[test]
+    fn the_oldest_of_the_most_numerous_source_makes_room() {
+        let mut pending = pending(&[2, 1, 1, 1, 3]);
+        assert_eq!((pending.surplus(6), pending.surplus(5)), (None, Some(1)));
+        pending.hold(1);
+        assert_eq!(pending.surplus(5), Some(2));
+        assert!(pending.remove(2) && !pending.remove(2));
+        pending.hold(3);
+        assert_eq!(pending.surplus(4), Some(1));
+        assert_eq!((pending.get(4), pending.get(2)), (Some(&()), None));
+    }
+
+    #[test]
+    fn a_source_with_few_connections_waits_for_none_with_many() {
+        let mut pending = pending(&[1, 1, 1, 2, 3]);
+        assert!(!pending.has_held());
+        [0, 2, 3].into_iter().for_each(|key| pending.hold(key));
+        let order = std::iter::from_fn(|| pending.next_held());
+        assert_eq!(Vec::from_iter(order), [3, 0, 2]);
+        assert!(!pending.has_held() && !pending.is_empty());
+    }
+}

@@ -1,0 +1,204 @@
+//! Secrets: read from a file, or made for the run, and what follows from them.
+
+use crate::runtime_dir;
+use pmi_core::auth::{Challenge, Label, NONCE_DIGITS, Nonce, Secret};
+use rustix::fs::{FlockOperation, flock};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Bits of the number by which a client of PMI-1 identifies itself with a secret.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdWidth {
+    /// As many as the field of the wire holds that our clients read.
+    #[default]
+    Bits63,
+    /// As many as fit an `int`, into which the clients of MPICH and Flux read it.
+    Bits31,
+}
+
+/// A secret that was made for the run, in a file of mode 0600 that is removed with it.
+#[derive(Debug)]
+pub struct GeneratedSecret {
+    /// The secret.
+    pub secret: Secret,
+    /// The file.
+    pub path: PathBuf,
+    /// The secret as the file has it.
+    pub text: String,
+    /// Open and locked as long as the run lasts.
+    _file: File,
+}
+
+/// Reads a secret from a file that its owner alone may read. A line end behind it does not count.
+///
+/// # Errors
+///
+/// A sentence for people, with the remedy.
+pub fn read_secret(file: &OsStr) -> Result<Secret, String> {
+    let shown = file.display();
+    let cannot = |error: io::Error| format!("the secret in '{shown}' cannot be read ({error})");
+    let mut open = File::open(file).map_err(cannot)?;
+    if open.metadata().map_err(cannot)?.mode() & OTHERS != 0 {
+        return Err(format!(
+            "others may read the secret in '{shown}'; 'chmod 600 {shown}' ends that"
+        ));
+    }
+    let mut bytes = Vec::new();
+    open.read_to_end(&mut bytes).map_err(cannot)?;
+    Secret::new(bytes.trim_ascii_end()).map_err(|_| {
+        format!(
+            "the secret in '{shown}' must have 16 to 64 bytes; 'head -c 32 /dev/urandom | base64' \
+             makes one"
+        )
+    })
+}
+
+/// The number by which `rank` identifies itself: the first bits of the proof of its decimal digits.
+///
+/// Wire: `pmiid=`, a number without a sign. A client of ours reads 63 bits, one that reads it into an
+/// `int` 31.
+pub fn identity(secret: &Secret, rank: u32, width: IdWidth) -> u64 {
+    let proof = secret.prove(Label::Identity, rank.to_string().as_bytes());
+    let digits = match width {
+        IdWidth::Bits63 => 16,
+        IdWidth::Bits31 => 8,
+    };
+    let value = proof.as_bytes().iter().take(digits).fold(0, |sum, digit| {
+        let digit = char::from(*digit).to_digit(16).unwrap_or_default();
+        sum << 4 | u64::from(digit)
+    });
+    value >> 1
+}
+
+/// A new challenge for a peer that must know `secret`, if there is one.
+///
+/// # Errors
+///
+/// Those of the system's random source.
+pub fn challenge(secret: Option<&Secret>) -> io::Result<Option<Challenge>> {
+    let Some(secret) = secret else { return Ok(None) };
+    Ok(Some(Challenge::new(secret, Nonce::new(random::<NONCE_DIGITS>()?))))
+}
+
+/// A token that cannot be guessed, in 32 hexadecimal digits.
+///
+/// # Errors
+///
+/// Those of the system's random source.
+pub fn token() -> io::Result<String> {
+    Ok(hexadecimal(&random::<16>()?))
+}
+
+impl GeneratedSecret {
+    /// Makes a secret, and its file in the directory where launchers of this user have their sockets.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for people, with the remedy.
+    pub fn create() -> Result<Self, String> {
+        let mut last = io::ErrorKind::NotFound.into();
+        for directory in runtime_dir::candidates() {
+            match Self::create_in(&directory) {
+                Ok(made) => return Ok(made),
+                Err(error) => last = error,
+            }
+        }
+        Err(format!(
+            "no secret can be kept for ranks that connect from other machines ({last}); give one with \
+             '--secret-file FILE'"
+        ))
+    }
+
+    fn create_in(directory: &Path) -> io::Result<Self> {
+        runtime_dir::prepare(directory)?;
+        runtime_dir::sweep(directory);
+        let text = hexadecimal(&random::<32>()?);
+        let secret = Secret::new(text.as_bytes()).map_err(io::Error::other)?;
+        let path = directory
+            .join(runtime_dir::name(std::process::id()))
+            .with_extension(runtime_dir::SECRET);
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        // By this others see that it is in use, be it from another container.
+        let made = flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(file, "{text}"));
+        if let Err(error) = made {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(Self { secret, path, text, _file: file })
+    }
+}
+
+impl Drop for GeneratedSecret {
+    fn drop(&mut self) {
+        // Should it stay, the next launcher removes it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
+    let mut random = [0; LEN];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(random)
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Everybody but the owner.
+const OTHERS: u32 = 0o077;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_rank_follows_from_the_secret() {
+        let secret = Secret::new(b"correct horse battery staple").unwrap();
+        // printf 'pmi-identity\0003' | openssl dgst -sha256 -hmac 'correct horse battery staple'
+        assert_eq!(identity(&secret, 3, IdWidth::Bits63), FIRST_SIXTEEN_DIGITS >> 1);
+        assert_eq!(identity(&secret, 3, IdWidth::Bits31), FIRST_SIXTEEN_DIGITS >> 33);
+        assert_ne!(identity(&secret, 3, IdWidth::Bits63), identity(&secret, 4, IdWidth::Bits63));
+    }
+
+    #[test]
+    fn a_secret_that_was_made_is_in_a_file_for_its_owner_and_goes_with_its_run() {
+        let directory =
+            std::env::temp_dir().join(format!("pmi-host-secret-{}", std::process::id()));
+        let [one, other] = [(); 2].map(|()| GeneratedSecret::create_in(&directory).unwrap());
+        assert_ne!(one.text, other.text);
+        assert_eq!(fs::metadata(&one.path).unwrap().mode() & 0o777, 0o600);
+        let read = read_secret(one.path.as_os_str()).unwrap();
+        let id = |secret| identity(secret, 0, IdWidth::Bits63);
+        assert_eq!(id(&read), id(&one.secret));
+        // A launcher that was killed has left one.
+        let [left, young] =
+            ["1-1", "1-2"].map(|name| directory.join(name).with_extension(runtime_dir::SECRET));
+        [&left, &young].into_iter().for_each(|path| fs::write(path, "x").unwrap());
+        let hour = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+        for path in [&left, &one.path] {
+            File::options().write(true).open(path).unwrap().set_modified(hour).unwrap();
+        }
+        runtime_dir::sweep(&directory);
+        assert!(one.path.exists() && young.exists() && !left.exists());
+        let path = one.path.clone();
+        drop((one, other));
+        assert!(!path.exists());
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_token_is_long_and_never_the_same() {
+        let [one, other] = [(); 2].map(|()| token().unwrap());
+        assert_eq!(one.len(), 32);
+        assert_ne!(one, other);
+    }
+
+    const FIRST_SIXTEEN_DIGITS: u64 = 0x1a92_192e_a3ea_2351;
+}

@@ -234,7 +234,7 @@ test("ranks speak PMIx, which is loaded when one does, and a message of it has i
   await page.keyboard.press("End");
   await tab(page, "Events");
   await press(page, /rank 2 → server: greeting/);
-  await page.getByText("PMIx: the client says which rank it is").waitFor();
+  await page.getByText("PMIx: the client sends its rank").waitFor();
   await tab(page, "Events");
   await page.getByRole("button", { name: /rank 2 → server: fence/ }).first().click();
   await page.getByRole("row", { name: "command what is asked 3" }).waitFor();

@@ -1,20 +1,20 @@
-// What a hand can do to a run: be a rank, make something go wrong, go another way from here.
+// Injections into a run: steps of a rank, faults, forks.
 
 import { button, h, icon } from "./dom.js";
 import { notice } from "./notice.js";
 import { stateOf } from "./pane.js";
 import { quoted, titled, typed } from "./source.js";
 
-/// Faults: what the button says, what it means, and what is done to a rank.
+/// Faults: label, meaning, and injection.
 const FAULTS = [
   ["Kill", "Its process is killed.", (rank) => `kill ${rank}`],
-  ["Stop", "Its process stands still.", (rank) => `stop ${rank}`],
-  ["Continue", "A stopped process goes on.", (rank) => `continue ${rank}`],
+  ["Stop", "Its process is stopped.", (rank) => `stop ${rank}`],
+  ["Continue", "A stopped process is continued.", (rank) => `continue ${rank}`],
   ["Delay", "Nothing moves on its link for 300 to 500 µs.", (rank) => `stall ${rank} 300..500`],
-  ["Split frame", "The next bytes it says arrive one by one.", (rank) => `shatter ${rank} up`],
-  ["Flip a bit", "A bit of the next bytes it says changes.", (rank) => `flip ${rank} up`],
-  ["Break link", "The link breaks; what is on its way is lost.", (rank) => `reset ${rank}`],
-  ["Wrong version", "It asks for PMI 9.0, which nobody speaks.", (rank) => `say ${rank} "cmd=init pmi_version=9 pmi_subversion=0\\n"`],
+  ["Split frame", "The next bytes it sends arrive one by one.", (rank) => `shatter ${rank} up`],
+  ["Flip a bit", "A bit of the next bytes it sends changes.", (rank) => `flip ${rank} up`],
+  ["Break link", "The link breaks; bytes in transit are lost.", (rank) => `reset ${rank}`],
+  ["Wrong version", "It requests PMI 9.0, which does not exist.", (rank) => `say ${rank} "cmd=init pmi_version=9 pmi_subversion=0\\n"`],
   ["Oversize value", "It puts a value of 5000 bytes.", (rank, dialect) => `say ${rank} ${quoted(oversize(dialect))}`],
   ["Leave early", "It closes its end without finalize, and lives on.", (rank) => `cut ${rank}`],
 ];
@@ -41,13 +41,13 @@ export function actView(app, session) {
   return h("div", { class: "act" },
     h("div", { class: "row" }, choice, h("span", { class: "aside" }, `${word}, ${titled(dialect)}`)),
     hand(session, rank),
-    h("section", {}, h("h3", {}, "Make something go wrong"),
+    h("section", {}, h("h3", {}, "Inject a fault"),
       h("div", { class: "grid" }, FAULTS.map(([name, about, what]) =>
         h("button", { type: "button", title: about, "aria-label": `${name}: ${about}`, onclick: () => act(session, what(lane, dialect)) }, name)))),
-    h("section", {}, h("h3", {}, "Go another way"),
-      h("p", { class: "aside" }, "A copy of this run beside it. What you do next happens in the copy."),
+    h("section", {}, h("h3", {}, "Fork the run"),
+      h("p", { class: "aside" }, "A copy of this run beside it. Later injections apply to the copy."),
       h("button", { type: "button", onclick: () => session.fork() }, icon("fork"), "Fork here")),
-    done.length ? h("section", {}, h("h3", {}, "Done to this run", button("Undo the last", icon("undo"), () => session.undo(), { class: "quiet" })),
+    done.length ? h("section", {}, h("h3", {}, "Injections of this run", button("Undo the last", icon("undo"), () => session.undo(), { class: "quiet" })),
       h("ul", { class: "debts" }, done.map((line) => h("li", {}, doneView(line))))) : null);
 }
 
@@ -99,7 +99,7 @@ function orderForm(form, order) {
   return h("form", { class: "order", onsubmit: send }, h("button", { type: "submit" }, word), fields.filter((field) => typeof field !== "string"));
 }
 
-/// Does something at this moment, says what it dropped, and shows what follows.
+/// Injects at this moment, reports dropped injections, and shows the continuation.
 export function act(session, what) {
   const { app } = session;
   try {

@@ -1,4 +1,4 @@
-// What all parts of the page share: the runs, the moment, what is picked. Parts are told when it changes.
+// State that all parts of the page share: the runs, the moment, the selection. Parts are notified of changes.
 
 import { Axis } from "./axis.js";
 import { gap, Pane } from "./pane.js";
@@ -24,7 +24,7 @@ export class App {
   #last = 0;
   #views = [];
   #frames = [];
-  #told = 0;
+  #notified = 0;
 
   /// `stage` is where the diagrams stand.
   constructor(stage) {
@@ -223,9 +223,9 @@ export class App {
     this.#isDirty = false;
     this.width = this.panes[0]?.width ?? 1;
     for (const pane of this.panes) pane.draw();
-    // What is told in words need not be told with every frame.
-    if (this.isPlaying && time - this.#told < 90) return this.changed();
-    this.#told = time;
+    // Texts are not updated with every frame.
+    if (this.isPlaying && time - this.#notified < 90) return this.changed();
+    this.#notified = time;
     for (const view of this.#views) view();
   }
 

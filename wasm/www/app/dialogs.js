@@ -65,18 +65,18 @@ export function save(session) {
     }
   } }, h("strong", {}, title), h("span", {}, about));
   const box = dialog("Save",
-    offer("Picture", "the diagram as it is seen now, as SVG", ".svg", "image/svg+xml", () => app.active.svg()),
+    offer("Picture", "the current diagram, as SVG", ".svg", "image/svg+xml", () => app.active.svg()),
     app.active.run.canAct && offer("Trace", "the whole run, for this page and for pmi-sim replay", ".trace", "text/plain", () => app.active.run.trace()));
 }
 
-/// What keys do, and how the diagram is read.
+/// Keys, and the legend of the diagram.
 export function help() {
   const rows = (pairs) => h("table", { class: "states" }, pairs.map(([key, what]) => h("tr", {}, h("th", { scope: "row" }, key), h("td", {}, what))));
   const sign = (kind, words) => h("li", {}, h("i", { class: `sign ${kind}` }), words);
   dialog("Help",
-    h("p", {}, "The real server and the real clients of this project talk to each other in a world without chance: the same scenario and seed give the same run, always. Time goes from left to right."),
+    h("p", {}, "The real server and the real clients of this project run in a deterministic simulation: the same scenario and seed always give the same run. Time goes from left to right."),
     h("ul", { class: "legend" }, sign("up", "a message to the server"), sign("down", "an answer of the server"), sign("fence", "a fence: its bar fills as ranks arrive"), sign("wait", "a rank waits for its answer"), sign("fault", "a fault, a refusal or a report")),
     rows([["Space", "play and pause"], ["← →", "a step back, a step forward"], ["n, N", "jump to the next of the chosen kind, or back"], ["Home, End", "to the start, to the end"],
-      ["+ − 0", "zoom in, zoom out, see all"], ["↑ ↓", "follow another rank"], ["Esc", "follow nobody, pick nothing"], ["c", "fold ranks that go through the same"], ["f", "fork here"], ["?", "this page"]]),
+      ["+ − 0", "zoom in, zoom out, see all"], ["↑ ↓", "follow another rank"], ["Esc", "clear the selection"], ["c", "fold ranks with the same messages"], ["f", "fork here"], ["?", "this page"]]),
     h("p", { class: "aside" }, "On the diagram: drag to move, hold control and turn the wheel to zoom, click an arrow to look into it, click the name of a rank to follow it, drag along the times to scrub."));
 }

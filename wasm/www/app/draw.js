@@ -141,7 +141,7 @@ function fences(pen, s) {
   });
 }
 
-/// The bar on the server's lane, which is full when everybody has come.
+/// The bar on the server's lane, which is full when all ranks have entered.
 function filling(pen, s, fence, { slot, of }, freed) {
   const { geometry, colors, step } = s;
   const came = fence.inside.filter((visit) => visit.came && visit.came[1] <= step).map((visit) => visit.came[0]).sort((a, b) => a - b);
@@ -252,7 +252,7 @@ function messages(pen, s) {
   if (geometry.spacing >= 30 || labels.some((label) => label.isPicked)) captions(pen, s, labels);
 }
 
-/// The colour of a message: by its direction, unless it says no.
+/// The colour of a message: by its direction, unless it is a refusal.
 export function tone(message, colors) {
   if (message.raw || (message.code && message.code !== "0")) return colors.fault;
   return message.up ? colors.up : colors.down;

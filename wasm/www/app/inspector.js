@@ -52,7 +52,7 @@ export function messageView(app) {
       h("span", {}, `${from} → ${to}`)),
     MEANING[picked.name] && h("p", { class: "meaning" }, MEANING[picked.name]),
     h("dl", { class: "facts" },
-      pair("said", spoken(picked.sent[0])), pair("on its way", latency), pair("bytes", String(picked.bytes.length)),
+      pair("sent", spoken(picked.sent[0])), pair("in transit", latency), pair("bytes", String(picked.bytes.length)),
       pair("arrived in", picked.parts.length === 1 ? "one piece" : `${picked.parts.length} pieces`)),
     rows.length ? h("table", { class: "fields" }, h("caption", { class: "aside" }, "Fields"), rows)
       : h("p", { class: "warn" }, "These bytes are no message of PMI."),
@@ -85,36 +85,36 @@ export function shown(bytes) {
   return bytes.replace(/[^\x20-\x7e]/g, (letter) => (letter === "\n" ? "\\n" : `\\x${letter.charCodeAt(0).toString(16).padStart(2, "0")}`));
 }
 
-/// A line of what happened, as a person says it.
+/// An event as a sentence.
 export function said(text) {
   return text
     .replace(/^host (\d+) report /, "the server reports rank $1: ")
     .replace(/^host - report /, "the server reports: ")
-    .replace(/^host - kill-all$/, "the process manager ends the job")
-    .replace(/^rank (\d+) ask \d+ /, "rank $1 asks ")
-    .replace(/^rank (\d+) got \d+ 0(.*)$/, "rank $1 hears yes$2")
-    .replace(/^rank (\d+) got \d+ /, "rank $1 hears no: ")
+    .replace(/^host - kill-all$/, "the process manager terminates the job")
+    .replace(/^rank (\d+) ask \d+ /, "rank $1 requests ")
+    .replace(/^rank (\d+) got \d+ 0(.*)$/, "rank $1 receives success$2")
+    .replace(/^rank (\d+) got \d+ /, "rank $1 receives an error: ")
     .replace(/^host (\d+) leave$/, "the server closes the link of rank $1")
     .replace(/^host (\S+) closed$/, "the link of rank $1 is closed")
     .replace(/^host (\S+) connected/, "rank $1 is connected")
     .replace(/^host (\d+) joined$/, "rank $1 has joined")
-    .replace(/^host (\d+) spawned (\S+)$/, "the server starts the job $2, since rank $1 asked for it")
-    .replace(/^host - forgot (\S+)$/, "the job $1 is over, and the server forgets it")
+    .replace(/^host (\d+) spawned (\S+)$/, "the server starts the job $2, spawned by rank $1")
+    .replace(/^host - forgot (\S+)$/, "the job $1 is over, and the server removes it")
     .replace(/^rank (\d+) leave$/, "rank $1 closes its end of the link")
     .replace(/^rank (\S+) start( as .*)?$/, "rank $1 starts$2")
     .replace(/^rank (\d+) exit /, "rank $1 exits with ")
-    .replace(/^rank (\d+) broke /, "rank $1 finds fault: ")
+    .replace(/^rank (\d+) broke /, "rank $1 rejects the session: ")
     .replace(/^rank (\d+) (killed|stopped|hung|deaf)$/, "rank $1 is $2")
     .replace(/^link (\d+) fault /, "fault, rank $1: ")
     .replace(/^check - /, "a rule is broken: ")
-    .replace(/^world - quiet$/, "nothing more happens by itself");
+    .replace(/^world - quiet$/, "quiet: no further event without an injection");
 }
 
 /// Every machine: its state by name, and the table it moves in.
 export function machinesView(app) {
   const pane = app.active;
   const view = pane.run.view(app.stepOf(pane));
-  if (!view.ranks) return h("p", { class: "empty" }, "A recording holds messages, and no machines.");
+  if (!view.ranks) return h("p", { class: "empty" }, "A recording contains messages, but no states of machines.");
   const own = view.ranks[app.chosen];
   const list = h("div", { class: "chips", role: "group", "aria-label": "Ranks" }, view.ranks.map((rank) => {
     const state = stateOf(rank);
@@ -123,7 +123,7 @@ export function machinesView(app) {
   }));
   const facts = [
     ["process", own.life], ["dialect", pane.story.lanes[app.chosen].dialect], ["node", String(own.node)],
-    ["asks", own.asks.join("; ") || "nothing"], ["does next", own.next || "nothing"],
+    ["asks", own.asks.join("; ") || "nothing"], ["next step", own.next || "nothing"],
     ["to the server", pipe(own.up, own.unsent, "not sent")], ["to the rank", pipe(own.down, own.owed, "not sent")],
   ];
   return h("div", {}, list,
@@ -142,7 +142,7 @@ function table(name, states, current) {
       h("th", { scope: "row" }, state), h("td", {}, about, h("small", {}, leads)))));
 }
 
-/// Keys and values: those that everybody sees, and those that wait for the fence.
+/// Keys and values: the visible ones, and those that wait for the fence.
 export function keysView(app) {
   const pane = app.active;
   const view = pane.run.view(app.stepOf(pane));
@@ -155,8 +155,8 @@ export function keysView(app) {
       h("td", {}, shown(key.value.length > 120 ? `${key.value.slice(0, 120)}…` : key.value))))) : null,
     keys.length > KEYS_MAX && h("p", { class: "aside" }, `and ${keys.length - KEYS_MAX} more`));
   return h("div", {}, view.fences.map((fence) => gate(fence, many)),
-    part("Before the fence", "put, and seen by nobody but who put it", view.keys.filter((key) => !key.visible)),
-    part("After the fence", "seen by everybody", view.keys.filter((key) => key.visible)),
+    part("Before the fence", "put, and visible to the writer alone", view.keys.filter((key) => !key.visible)),
+    part("After the fence", "visible to all ranks", view.keys.filter((key) => key.visible)),
     pane.story.lanes.some((lane) => lane.dialect === "pmix") && h("section", { class: "shelf" }, h("h3", {}, "Committed in PMIx"),
       h("p", { class: "aside" }, "The server keeps it rank by rank, and not among these keys: pick the answer to a get to see what a rank has committed.")));
 }
@@ -168,21 +168,21 @@ function gate({ job, generation, inside, ranks }, many) {
       h("i", { style: `width:${(inside / ranks) * 100}%` })));
 }
 
-/// Who owes whom what.
+/// Wait-for relations.
 export function debtsView(app) {
   const pane = app.active;
   const view = pane.run.view(app.stepOf(pane));
-  if (!view.debts) return h("p", { class: "empty" }, "A recording holds messages, and not who waits for what.");
+  if (!view.debts) return h("p", { class: "empty" }, "A recording contains messages, but no wait-for relations.");
   const name = (ranks) => (ranks.length > 8 ? `${ranks.length} ranks` : ranks.map((rank) => `rank ${rank}`).join(", "));
   const list = view.debts.map(({ rank, what, debtors }) => h("li", {},
-    h("span", { class: "who" }, debtors.length ? name(debtors) : "server"), h("span", { class: "owes" }, `owes rank ${rank}`), h("code", {}, shown(what))));
+    h("span", { class: "who" }, debtors.length ? name(debtors) : "server"), h("span", { class: "owes" }, `is awaited by rank ${rank}`), h("code", {}, shown(what))));
   const broken = view.broken.map(({ rule, what }) => h("li", { class: "bad" }, h("strong", {}, RULE[rule] ?? rule), h("p", {}, what)));
   return h("div", {},
-    h("h3", {}, "Who owes whom"), list.length ? h("ul", { class: "debts" }, list) : h("p", { class: "empty" }, "Nobody waits for anybody."),
+    h("h3", {}, "Wait-for relations"), list.length ? h("ul", { class: "debts" }, list) : h("p", { class: "empty" }, "No rank waits."),
     h("h3", {}, "Rules"), broken.length ? h("ul", { class: "broken" }, broken) : h("p", { class: "empty" }, "Every rule holds so far."));
 }
 
-/// All that has happened so far, the last first.
+/// Messages and events so far, the last first.
 export function eventsView(app) {
   const { story } = app.active;
   const step = app.stepOf(app.active);

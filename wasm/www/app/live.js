@@ -32,11 +32,11 @@ export function watch(address, { show, tell, ask }) {
         tell(error);
         socket.close();
       }
-    } else tell(new Error(`the launcher at ${address} says: ${data}`));
+    } else tell(new Error(`the launcher at ${address} reports: ${data}`));
   };
   socket.onclose = ({ wasClean, reason }) => {
     if (parts.length) tell("The job has ended, or its launcher has closed the connection.");
-    else tell(new Error(`Nobody can be watched at ${address}${reason ? `: ${reason}` : wasClean ? "" : ": there is no connection"}.`));
+    else tell(new Error(`No launcher at ${address} can be watched${reason ? `: ${reason}` : wasClean ? "" : ": there is no connection"}.`));
   };
   return { close: () => socket.close() };
 }

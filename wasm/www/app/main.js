@@ -64,7 +64,7 @@ async function start() {
   addEventListener("hashchange", () => session.restore().catch(notice));
   dropping(session);
   if (!(await session.restore().catch((error) => notice(error) ?? false))) await session.open("put-fence-get", { seed: 42n });
-  // For people at the console, and for whoever measures.
+  // For the console, and for measurements.
   globalThis.playground = { app, session };
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }

@@ -164,7 +164,7 @@ export class Pane {
     return pen.finish(`${this.story.name}, seed ${this.story.seed}`);
   }
 
-  /// Says in words and colours how everything stands.
+  /// Shows the state of the run in words and colours.
   describe() {
     const { story } = this;
     const step = this.app.stepOf(this);
@@ -183,7 +183,7 @@ export class Pane {
     });
     const said = story.messages.filter((message) => message.sent[1] <= step).length;
     this.canvas.setAttribute("aria-label",
-      `Sequence of ${story.name}: ${story.lanes.length} ranks, ${said} of ${story.messages.length} messages said so far. ` +
+      `Sequence of ${story.name}: ${story.lanes.length} ranks, ${said} of ${story.messages.length} messages sent so far. ` +
       "The tab Events lists them.");
     this.element.setAttribute("aria-label", `Run ${this.title}`);
     this.heading.textContent = this.title;
@@ -292,7 +292,7 @@ export function gap(why, title) {
   return h("section", { class: "pane gap", "aria-label": `Run ${title}` }, h("div", { class: "pane-head" }, h("h2", { class: "pane-title" }, title)), h("p", {}, why));
 }
 
-/// The first message that was said at `ns` or later.
+/// The first message that was sent at `ns` or later.
 function lower(messages, ns) {
   let [low, high] = [0, messages.length];
   while (low < high) {

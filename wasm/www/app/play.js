@@ -3,7 +3,7 @@
 import { Play } from "../played/pmi_playground.js";
 import { spoken } from "./axis.js";
 
-/// What plays ranks that speak PMIx, once somebody wants that.
+/// The module with PMIx, loaded on demand.
 let pmix = null;
 
 async function loadPmix() {
@@ -68,7 +68,7 @@ export class Run {
     return this.#view;
   }
 
-  /// Does something after so many steps, and says how much that was done later is dropped.
+  /// Injects after a number of steps, and returns the number of dropped later injections.
   act(step, what) {
     const { done } = this;
     this.#play.inject(step, what);
@@ -113,7 +113,7 @@ export class Recorded {
     return run;
   }
 
-  /// The proof that somebody knows the secret of a job, in answer to its challenge.
+  /// The proof of the secret of a job, in answer to its challenge.
   static async proof(secret, nonce) {
     return (await reader()).prove(secret, nonce);
   }
@@ -122,7 +122,7 @@ export class Recorded {
     this.story = prepared({ name: "recording", seed: "0", recorded: true, cut: false, ...story });
   }
 
-  /// Nobody recorded how the machines stood.
+  /// A recording has no states of machines.
   view(step) {
     return { asked: step };
   }
@@ -169,7 +169,7 @@ export function value(message, name) {
   return field && message.bytes.slice(field.value, field.end);
 }
 
-/// What a message says, in a word or two.
+/// The meaning of a message, in a word or two.
 function label(message) {
   // An answer of PMIx does not say what it answers.
   if (message.dialect === "pmix") return SPOKEN[message.name] ?? (message.name || (message.up ? "?" : "answer"));

@@ -1,4 +1,4 @@
-// Which runs are shown, where they are from, and what the address says about them.
+// The displayed runs, their sources, and the address of the page.
 
 import { LESSONS } from "./lessons.js";
 import { watch } from "./live.js";
@@ -8,7 +8,7 @@ import * as share from "./share.js";
 import { DIALECTS, ranksOf, runs, shipped, withDialect, withRanks } from "./source.js";
 
 export class Session {
-  /// `parts` are told what is shown: the tabs, and the teacher.
+  /// `parts` are notified of the displayed runs: the tabs, and the lesson.
   constructor(app) {
     this.app = app;
     this.source = null;
@@ -66,7 +66,7 @@ export class Session {
     if (first) this.app.seekStep(first.step);
   }
 
-  /// Shows what the address says; false if it says nothing.
+  /// Shows the runs of the address; false without a link.
   async restore() {
     const link = share.read();
     if (!link) return false;

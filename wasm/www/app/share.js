@@ -2,7 +2,7 @@
 
 import { read_link, write_link } from "../played/pmi_playground.js";
 
-/// What the address says; nothing if it says nothing.
+/// The contents of the address; nothing without a link.
 export function read() {
   if (location.hash.length < 2) return null;
   const link = JSON.parse(read_link(location.hash));

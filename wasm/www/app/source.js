@@ -17,8 +17,8 @@ export function withRanks(text, count) {
   return /^ranks /m.test(open) ? open.replace(/^ranks .*$/m, `ranks ${count}`) : `ranks ${count}\n${open}`;
 }
 
-/// The same scenario with all ranks in one dialect. What only PMIx has words for is said in those of PMI: there a
-/// put needs no commit and is for everybody, and a get does not say whose value it wants.
+/// The same scenario with all ranks in one dialect. Steps of PMIx are translated to PMI: there a put needs no
+/// commit and is for all ranks, and a get names no owner.
 export async function withDialect(text, dialect) {
   if (dialect === "pmix") return withPmix(text);
   const plain = text.replace(/^\s*commit\s*\n/gm, "").replace(/^(\s*)get-of \S+ (\S+)(?: now)?(?: missing)?/gm, "$1get $2").replace(/^(\s*)put-(?:local|remote) /gm, "$1put ");
@@ -64,7 +64,7 @@ export function quoted(bytes) {
   return `"${plain}"`;
 }
 
-/// Bytes that somebody has typed: `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH` stand for what they mean elsewhere.
+/// Typed bytes, with the usual escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
 export function typed(words) {
   return words.replace(/\\(x[0-9a-fA-F]{2}|[nrt0\\])/g, (_, what) =>
     ({ n: "\n", r: "\r", t: "\t", 0: "\0", "\\": "\\" })[what] ?? String.fromCharCode(parseInt(what.slice(1), 16)));

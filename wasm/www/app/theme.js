@@ -1,4 +1,4 @@
-// Dark and light: what the system says, unless somebody has chosen.
+// Dark and light: the setting of the system, unless the user has chosen.
 
 const views = [];
 const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -113,7 +113,7 @@ export class Transport {
     c.fill();
   }
 
-  /// How many messages are said, over time: up those to the server, down those from it.
+  /// Number of messages over time: up those to the server, down those from it.
   bars(c, story, x, middle, width, now) {
     if (this.counted?.story !== story || this.counted.width !== width || this.counted.axis !== this.app.axis) {
       const counts = [[], []];

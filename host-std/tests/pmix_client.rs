@@ -86,7 +86,7 @@ fn as_many_speak_for_a_rank_as_there_are_open_files_for() {
 #[test]
 fn the_rank() {
     let Ok(part) = std::env::var(PART) else { return };
-    let mut environment = pmix::Environment::of_this_process().unwrap().expect("a launcher");
+    let mut environment = pmix::PmixEnvironment::of_this_process().unwrap().expect("a launcher");
     if part.contains("fixed") {
         environment.format.family = pmi_core::wire::pmix::Family::Fixed;
     }
@@ -138,7 +138,7 @@ fn child() -> (Child, bool) {
     (child, said.expect("a child says whether it was let in"))
 }
 
-fn speak_for_the_rank(environment: &pmix::Environment) {
+fn speak_for_the_rank(environment: &pmix::PmixEnvironment) {
     let pmix = pmix::connect_by(environment);
     eprintln!("the child is {}", if pmix.is_ok() { "let in" } else { "sent away" });
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();

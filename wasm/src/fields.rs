@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_has_no_fields() {
+    fn bytes_that_are_no_message_have_no_fields() {
         for bytes in [&b""[..], b"hello\n", b"\xff\x00", b"     9cmd"] {
             assert_eq!(Fields::of(bytes, true), Fields::default());
         }

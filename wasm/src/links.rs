@@ -1,7 +1,7 @@
 //! Links to runs, as the page reads and writes them.
 
 use crate::json::Json;
-use pmi_sim::link::{Link, Told};
+use pmi_sim::link::{RunLink, ScenarioSource};
 use wasm_bindgen::prelude::*;
 
 /// Reads a link: the part after the `#` of an address.
@@ -29,7 +29,10 @@ pub fn write_link(
     at: u32,
     view: &str,
 ) -> Result<String, JsError> {
-    let mut link = Link::new(if named { Told::Name(scenario) } else { Told::Text(scenario) }, seed);
+    let mut link = RunLink::new(
+        if named { ScenarioSource::Name(scenario) } else { ScenarioSource::Text(scenario) },
+        seed,
+    );
     let runs = done.split("\n\n").map(|run| run.lines().map(str::parse).collect());
     link.runs = runs.collect::<Result<_, _>>()?;
     link.at = Some(at.into());
@@ -38,11 +41,11 @@ pub fn write_link(
     Ok(link.to_string())
 }
 
-fn written(link: &Link) -> String {
+fn written(link: &RunLink) -> String {
     Json::of(|json| {
         match &link.scenario {
-            Told::Name(name) => json.text("scenario", name),
-            Told::Text(text) => json.text("text", text),
+            ScenarioSource::Name(name) => json.text("scenario", name),
+            ScenarioSource::Text(text) => json.text("text", text),
         }
         json.text("seed", &link.seed.to_string());
         json.list("runs", &link.runs, |json, run| {
@@ -61,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_told_field_by_field() {
+    fn a_link_is_shown_field_by_field() {
         let text = "#scenario=x&seed=18446744073709551615&do=1+kill+0&branch&at=7&follow=2";
         let link = written(&text.parse().unwrap());
         assert_eq!(

@@ -121,7 +121,7 @@ impl Play {
         let read = |line: &str| Ok(format!("0 {line}").parse::<Injected>().map_err(said)?.what);
         let all: Vec<Injection> = what.lines().map(read).collect::<Result<_, String>>()?;
         let ranks = self.whole.scenario().ranks;
-        for Injection::Trouble { rank, .. } | Injection::Order { rank, .. } in &all {
+        for Injection::Fault { rank, .. } | Injection::Order { rank, .. } in &all {
             if *rank >= ranks {
                 return Err(format!("there is no rank {rank}; the last one is {}", ranks - 1));
             }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_changes_what_comes_after_and_nothing_before() {
+    fn injections_change_later_events_only() {
         let (whole, mut play) = (play(), play());
         play.act(20, "kill 1").unwrap();
         assert!(play.story().contains("\"kind\":\"report\""));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_quiet_goes_on_when_somebody_acts() {
+    fn a_quiet_run_continues_after_an_injection() {
         let text = "ranks 1\nscript all\n open\n manual\nend";
         let mut play = Play::read(text, 0, "").unwrap();
         let end = u32::try_from(play.whole.steps()).unwrap();

@@ -31,7 +31,7 @@ impl Recording {
     pub fn story(&self) -> String {
         let Recorded { story, notes, has_times, end } = &self.0;
         Json::of(|json| {
-            json.list("about", notes, |json, note| json.word(note));
+            json.list("about", notes, |json, event| json.word(event));
             json.plain("timeless", !has_times);
             json.plain("steps", end.step);
             json.plain("end", end.ns);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_keeps_its_times_and_says_what_became_of_processes() {
+    fn a_trace_keeps_its_times_and_events_of_processes() {
         let record = |time_ns, rank, what| Record { time_ns, job: 0, rank, session: rank, what };
         let bytes = b"cmd=init pmi_version=1 pmi_subversion=1\n".to_vec();
         let message = What::Message { direction: Direction::ToServer, bytes };

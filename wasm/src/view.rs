@@ -2,8 +2,8 @@
 
 use crate::json::Json;
 use pmi_sim::World;
-use pmi_sim::actor::{Habits, Life};
 use pmi_sim::scenario::{self, Dialect};
+use pmi_sim::sim_rank::{ProcessFlags, ProcessState};
 use pmi_sim::snapshot::{PipeView, RankView, Snapshot};
 
 /// Writes how `world` stands.
@@ -78,25 +78,25 @@ fn write_pipe(json: &mut Json, pipe: &PipeView) {
 
 /// State of the process, in one word.
 const fn life(rank: &RankView) -> &'static str {
-    let Habits { is_deaf, is_hung, has_left, .. } = rank.habits;
+    let ProcessFlags { is_deaf, is_hung, has_left, .. } = rank.flags;
     match rank.life {
-        Life::Unborn => "unborn",
-        Life::Stopped => "stopped",
-        Life::Killed => "killed",
-        Life::Exited(0) => "exited",
-        Life::Exited(_) => "failed",
-        Life::Running if is_hung => "hung",
-        Life::Running if has_left => "left",
-        Life::Running if is_deaf => "deaf",
-        Life::Running => "running",
+        ProcessState::Unborn => "unborn",
+        ProcessState::Stopped => "stopped",
+        ProcessState::Killed => "killed",
+        ProcessState::Exited(0) => "exited",
+        ProcessState::Exited(_) => "failed",
+        ProcessState::Running if is_hung => "hung",
+        ProcessState::Running if has_left => "left",
+        ProcessState::Running if is_deaf => "deaf",
+        ProcessState::Running => "running",
     }
 }
 
 /// Requests that the client of a rank may be ordered to make now, as a script spells them.
 fn legal(rank: &RankView, dialect: Dialect) -> &'static [&'static str] {
-    let is_free = rank.life == Life::Running && rank.asks.is_empty() && !rank.habits.is_rude;
+    let is_free = rank.life == ProcessState::Running && rank.asks.is_empty() && !rank.flags.is_rude;
     match rank.client {
-        _ if !is_free || rank.habits.has_left => &[],
+        _ if !is_free || rank.flags.has_left => &[],
         "fresh" => &["open", "init"],
         "open" if scenario::PMIX && dialect == Dialect::Pmix => &PMIX,
         "open" if dialect.is_pmi(2) => &FRAMES,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_names_states_keys_and_who_waits_for_whom() {
+    fn the_view_contains_states_keys_and_wait_relations() {
         let text = "ranks 2\nscript 0\n open\n put a 1\n fence\nend\nscript 1\n open\n manual\nend";
         let view = view(&world(text));
         for part in [
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_called_legal_is_not_refused() {
+    fn legal_steps_are_not_refused() {
         for version in ["1.1", "1.2", "2.0", "pmix"] {
             let text = format!("ranks 1\nall dialect {version}\nscript all\n open\n manual\nend");
             let start = world(&text);
@@ -185,14 +185,14 @@ mod tests {
                 let mut world = start.clone();
                 world.inject(Injection::order(0, order).unwrap());
                 world.run(10_000);
-                let refused = |entry: &pmi_sim::Entry| entry.note.to_string().contains("cannot");
+                let refused = |entry: &pmi_sim::Entry| entry.event.to_string().contains("cannot");
                 assert!(!world.entries().iter().any(refused), "{version}: {order}");
             }
         }
     }
 
     #[test]
-    fn nothing_is_legal_for_who_waits_or_is_gone() {
+    fn waiting_and_exited_ranks_have_no_legal_steps() {
         let text = "ranks 2\nscript 0\n open\n fence\nend\nscript 1\n open\n die\nend";
         let world = world(text);
         let (snapshot, dialect) = (Snapshot::new(&world), world.scenario().plan(0).dialect);

@@ -15,19 +15,19 @@ use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 
 /// A fuzz target, and the longest input worth trying.
-struct Target {
+struct FuzzTarget {
     name: &'static str,
     max_len: u32,
 }
 
-const TARGETS: &[Target] = &[
-    Target { name: "session_bytes", max_len: 4096 },
-    Target { name: "decode_pmi2", max_len: 2048 },
-    Target { name: "client_bytes", max_len: 4096 },
-    Target { name: "decode_pmi1", max_len: 2048 },
-    Target { name: "session_pmix", max_len: 4096 },
-    Target { name: "decode_pmix", max_len: 2048 },
-    Target { name: "decode_binary", max_len: 2048 },
+const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget { name: "session_bytes", max_len: 4096 },
+    FuzzTarget { name: "decode_pmi2", max_len: 2048 },
+    FuzzTarget { name: "client_bytes", max_len: 4096 },
+    FuzzTarget { name: "decode_pmi1", max_len: 2048 },
+    FuzzTarget { name: "session_pmix", max_len: 4096 },
+    FuzzTarget { name: "decode_pmix", max_len: 2048 },
+    FuzzTarget { name: "decode_binary", max_len: 2048 },
 ];
 
 /// Number of fuzzers run at once; each takes one processor.
@@ -64,7 +64,7 @@ fn parse(arguments: &[String]) -> Result<(u32, Vec<&str>), String> {
     Ok((seconds, names))
 }
 
-fn fuzz(seconds: u32, is_meant: impl Fn(&Target) -> bool) -> Tally {
+fn fuzz(seconds: u32, is_meant: impl Fn(&FuzzTarget) -> bool) -> Tally {
     // libFuzzer itself is written in C++.
     let cxx = env::var_os("CXX").unwrap_or_else(|| "c++".into());
     if let Err(why) = process::output(process::command(cxx).arg("--version")) {
@@ -95,7 +95,7 @@ fn fuzz(seconds: u32, is_meant: impl Fn(&Target) -> bool) -> Tally {
     total.into_inner().unwrap_or(Tally::FAILED)
 }
 
-fn take<'a>(queue: &Mutex<Vec<&'a Target>>) -> Option<&'a Target> {
+fn take<'a>(queue: &Mutex<Vec<&'a FuzzTarget>>) -> Option<&'a FuzzTarget> {
     let mut queue = queue.lock().unwrap_or_else(|broken| broken.into_inner());
     if queue.is_empty() { None } else { Some(queue.remove(0)) }
 }
@@ -141,7 +141,7 @@ fn has_sanitizer(libraries: &Path) -> bool {
 }
 
 /// Runs one fuzzer; its many lines are shown only if it finds something.
-fn run(target: &Target, built: &Path, folder: &Path, seconds: u32) -> bool {
+fn run(target: &FuzzTarget, built: &Path, folder: &Path, seconds: u32) -> bool {
     let grown = folder.join("grown").join(target.name);
     let found = folder.join("found");
     if let Err(error) = fs::create_dir_all(&grown).and_then(|()| fs::create_dir_all(&found)) {
@@ -161,7 +161,13 @@ fn run(target: &Target, built: &Path, folder: &Path, seconds: u32) -> bool {
     }
 }
 
-fn arguments(target: &Target, built: &Path, grown: &Path, found: &Path, seconds: u32) -> Command {
+fn arguments(
+    target: &FuzzTarget,
+    built: &Path,
+    grown: &Path,
+    found: &Path,
+    seconds: u32,
+) -> Command {
     let corpus = PathBuf::from("core/fuzz/corpus").join(target.name);
     let mut fuzzer = process::command(built.join(target.name));
     fuzzer
@@ -219,14 +225,14 @@ mod tests {
         let root = process::root();
         let manifest = fs::read_to_string(root.join(MANIFEST)).unwrap();
         assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());
-        for Target { name, .. } in TARGETS {
+        for FuzzTarget { name, .. } in TARGETS {
             assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
             assert!(root.join("core/fuzz/corpus").join(name).is_dir(), "{name}");
         }
     }
 
     #[test]
-    fn what_a_fuzzer_says_is_shown_only_if_it_matters() {
+    fn output_of_a_fuzzer_is_shown_only_if_it_matters() {
         let said = "INFO: x\n#4\tINITED cov: 11 ft: 12\n#8\tDONE   cov: 21 ft: 30 corp: 1\n\
                     Done 8 runs in 6 second(s)\n";
         let line = verdict("a", true, said);

@@ -246,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_an_error_in_ci_and_a_skip_elsewhere() {
+    fn missing_requirements_fail_in_ci_and_skip_elsewhere() {
         assert_eq!(verdict_on_lack(true), Tally::FAILED);
         assert_eq!(verdict_on_lack(false), Tally::SKIPPED);
     }
 
     #[test]
-    fn packages_are_not_offered_to_whoever_insists_on_the_active_tool_chain() {
+    fn packages_are_not_offered_with_a_forced_tool_chain() {
         let facts = Facts { forced: Some("installed".into()), sysroot: None, exists: |_| false };
         let lack = probe(Need::Target("wasm32-unknown-unknown"), &facts);
         assert!(lack.is_err_and(|lack| lack.packages.is_empty()));

@@ -178,7 +178,7 @@ fn measure(machine: &Machine) -> Result<(String, Vec<Row>), String> {
         return Err(why.into());
     }
     let toolchain = toolchain::choose(TARGET, &machine.facts)?;
-    let tools = Tools::find(machine)?;
+    let tools = SizeTools::find(machine)?;
     let mut compiler = String::new();
     let mut all = Vec::new();
     for image in IMAGES {
@@ -222,12 +222,12 @@ fn write(path: &str, text: &str) -> Result<(), String> {
 }
 
 /// LLVM's tools, by the name they have here.
-struct Tools {
+struct SizeTools {
     suffix: &'static str,
     folder: String,
 }
 
-impl Tools {
+impl SizeTools {
     fn find(machine: &Machine) -> Result<Self, String> {
         let sysroot = machine.facts.sysroot.as_deref().unwrap_or(Path::new(""));
         let bundled = sysroot.join("lib/rustlib/x86_64-unknown-linux-gnu/bin/");
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_that_is_missed_is_told_whatever_the_budget_is() {
+    fn a_missed_goal_is_reported_whatever_the_budget_is() {
         let fat: Vec<_> =
             IMAGES.iter().map(|image| (image, Figures { ram: 1 << 20, ..FIGURES })).collect();
         let text = budgets("rustc 1.0", &fat);
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn the_board_says_what_it_has_used() {
+    fn the_board_reports_its_stack() {
         let said = |line: &str| painted(Some(vec!["noise".into(), line.into()]));
         assert_eq!(said("board: 8 ranks done, stack 3528 of 4688"), Ok(Some(3528)));
         assert!(said("board: failed, stack 3528 of 4688").is_err());

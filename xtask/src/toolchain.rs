@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_there_is_said_with_both_remedies() {
+    fn a_missing_compiler_is_reported_with_both_remedies() {
         let Err(why) = choose(WASM, &facts(None, |_| false)) else { panic!("chose from nothing") };
         assert!(why.contains("rustup target add wasm32-unknown-unknown"), "{why}");
         assert!(PACKAGES.iter().all(|package| why.contains(package)), "{why}");

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_told_by_their_place() {
+    fn tests_are_recognized_by_their_place() {
         for path in ["core/tests/limits.rs", "core/src/server/tests.rs", "core/fuzz/src/lib.rs"] {
             assert!(file(path).is_test(), "{path}");
         }

@@ -103,11 +103,11 @@ fn perform(name: &str, matches: &ArgMatches) -> Result<ExitCode, String> {
     Ok(match name {
         "show" => {
             let (is_raw, is_long) = (matches.get_flag(RAW), matches.get_flag(LONG));
-            print(&text::write(&trace, &text::Options { ranks, is_raw, is_long }))
+            print(&text::write(&trace, &text::TextOptions { ranks, is_raw, is_long }))
         }
         "stats" => print(&stats::write(&trace)),
         "diff" => {
-            let options = diff::Options { values: matches.get_flag(VALUES) };
+            let options = diff::DiffOptions { values: matches.get_flag(VALUES) };
             match diff::diff(&trace, &read(OTHER)?, options) {
                 Some(difference) => {
                     print(&format!("{difference}\n"));
@@ -131,12 +131,11 @@ fn perform(name: &str, matches: &ArgMatches) -> Result<ExitCode, String> {
 
 fn export(trace: &Trace, format: &str, ranks: Vec<u32>) -> Vec<u8> {
     match format {
-        "text" => {
-            text::write(trace, &text::Options { ranks, ..text::Options::default() }).into_bytes()
-        }
+        "text" => text::write(trace, &text::TextOptions { ranks, ..text::TextOptions::default() })
+            .into_bytes(),
         "json" => json::write(trace).into_bytes(),
         "chrome" => chrome::write(trace).into_bytes(),
-        "svg" => svg::write(trace, &svg::Options { ranks }).into_bytes(),
+        "svg" => svg::write(trace, &svg::SvgOptions { ranks }).into_bytes(),
         _ => file::write(trace),
     }
 }

@@ -244,7 +244,7 @@ fn a_call_that_cannot_be_meant_sends_nothing() {
 }
 
 #[test]
-fn what_comes_behind_an_answer_is_told_by_the_next_call() {
+fn bytes_after_a_reply_fail_the_next_call() {
     let mut pmi = open(&["cmd=put_result rc=0\ncmd=put_result rc=0\n"]);
     assert_eq!(pmi.put(b"k", b"v"), Ok(()));
     let fault = pmi.put(b"k", b"v");
@@ -252,7 +252,7 @@ fn what_comes_behind_an_answer_is_told_by_the_next_call() {
 }
 
 #[test]
-fn a_server_that_leaves_or_refuses_the_opening_is_told_of() {
+fn a_server_that_disconnects_or_refuses_the_handshake_is_reported() {
     let mut pmi = open(&[]);
     assert_eq!(pmi.fence(), Err(CallError::Peer(PeerError::LeftEarly)));
     assert_eq!(pmi.fence(), Err(CallError::Peer(PeerError::LeftEarly)));
@@ -417,7 +417,7 @@ fn a_call_can_go_on_in_another_thread_than_it_began_in() {
 }
 
 #[test]
-fn an_error_of_the_stream_is_told_in_its_own_words() {
+fn an_error_of_the_stream_is_reported_in_its_own_words() {
     let io: CallError<std::io::Error> = CallError::Io(std::io::ErrorKind::BrokenPipe.into());
     assert_eq!(io.to_string(), "broken pipe");
 }
@@ -443,7 +443,7 @@ fn a_server_of_one_generation_is_asked_again_for_what_it_speaks() {
 }
 
 #[test]
-fn what_only_the_other_generation_has_is_not_sent() {
+fn calls_of_the_other_version_are_not_sent() {
     let mut pmi = open(&["cmd=get_result rc=0 value=(vector,(0,1,1))\n"]);
     let mut out = [0; 32];
     let nothing = &mut |_: pmi_core::command::Pair<'_>| panic!("nothing was asked");

@@ -144,7 +144,7 @@ fn attributes_are_waited_for_and_read_as_numbers() {
 }
 
 #[test]
-fn a_ring_gives_everybody_the_values_of_both_neighbours() {
+fn a_ring_gives_each_rank_the_values_of_both_neighbours() {
     for piece in PIECES {
         let server = server();
         let job = add_job(&server, "kvs_1", 2, None);
@@ -327,7 +327,7 @@ fn a_spawn_gives_the_new_job_and_what_it_has_been_given() {
 }
 
 #[test]
-fn a_caller_proves_its_secret_or_is_told_that_it_has_not() {
+fn a_client_proves_its_secret_or_is_rejected() {
     let secret = Secret::new(b"correct horse battery staple").unwrap();
     let wrong = Secret::new(b"0123456789abcdef").unwrap();
     for piece in PIECES {

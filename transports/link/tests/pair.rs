@@ -285,7 +285,7 @@ fn ranks_of_both_generations_meet_in_one_job() {
 }
 
 #[test]
-fn a_member_that_leaves_in_a_fence_is_told_of_and_the_others_wait_on() {
+fn a_member_that_disconnects_in_a_fence_is_reported_and_the_others_wait() {
     let mut world = World::new(common::GOOD, false, |rank| match rank {
         0 => vec![INIT],
         _ => vec![INIT, FENCE],
@@ -322,7 +322,7 @@ fn an_abort_reaches_the_owner_of_the_server() {
 }
 
 #[test]
-fn a_caller_that_is_not_expected_hears_why() {
+fn an_unexpected_client_receives_the_reason() {
     for rules in ALL {
         let mut world = World::new(rules, true, |rank| match rank {
             0 => vec![Request::InitAck { id: 99 }],

@@ -94,7 +94,7 @@ fn turn(
 const LINES: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
 
 #[test]
-fn everything_is_answered_over_every_kind_of_link() {
+fn requests_are_answered_over_every_kind_of_link() {
     for rules in ALL {
         for patience in 0..3 {
             let mut echo = Echo { patience, ..Echo::default() };
@@ -112,7 +112,7 @@ fn everything_is_answered_over_every_kind_of_link() {
 }
 
 #[test]
-fn what_came_in_one_segment_is_answered_in_one() {
+fn requests_of_one_segment_are_answered_in_one() {
     let mut echo = Echo::default();
     let (mut near, mut far) = pipe(GOOD);
     far.say(b"one\ntwo\nthree\n");
@@ -185,7 +185,7 @@ fn a_machine_that_waits_for_its_owner_stops_the_reading() {
 }
 
 #[test]
-fn after_a_fault_the_explanation_goes_out_first() {
+fn an_error_reply_is_sent_before_the_fault_is_reported() {
     for rules in ALL {
         let mut echo = Echo::default();
         let (mut near, mut far) = pipe(rules);
@@ -236,7 +236,7 @@ fn the_end_comes_after_what_was_said_and_before_the_last_answer() {
 }
 
 #[test]
-fn what_a_peer_said_before_it_went_is_heard_though_it_cannot_be_answered() {
+fn input_of_a_disconnected_peer_is_processed_without_replies() {
     for flushes in [false, true] {
         let mut echo = Echo::default();
         let (mut near, mut far) = pipe(GOOD);
@@ -252,7 +252,7 @@ fn what_a_peer_said_before_it_went_is_heard_though_it_cannot_be_answered() {
 }
 
 #[test]
-fn too_little_room_for_a_message_is_told() {
+fn too_little_room_for_a_message_is_reported() {
     let mut echo = Echo::default();
     let (mut near, _far) = pipe(GOOD);
     echo.owed.push_back(vec![b'x'; 50]);

@@ -86,7 +86,7 @@ fn peer(error: PeerError) -> impl Fn(&ConnectionError) -> bool {
 }
 
 #[test]
-fn nobody_listens() {
+fn a_port_without_listener_is_unreachable() {
     let mut scene = Scene::new();
     scene.connect();
     let error = loop {

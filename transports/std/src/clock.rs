@@ -39,7 +39,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn it_counts_from_its_start_in_microseconds() {
+    fn a_clock_counts_microseconds_from_its_start() {
         let clock = Clock::start();
         assert_eq!(clock.at(clock.zero), Instant::ZERO);
         let later = clock.zero + Duration::from_millis(5);

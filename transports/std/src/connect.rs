@@ -12,7 +12,7 @@ use pmi_link::blocking::{self, Opening};
 
 use crate::env::{EnvError, Environment, Sockets, Speaks, Way};
 use crate::inherit::inherited_socket;
-use crate::shared::Shared;
+use crate::shared::SharedPmi;
 use crate::stream::Stream;
 #[cfg(feature = "tls")]
 use crate::{env::PIN_VARIABLE, tls};
@@ -83,7 +83,7 @@ pub fn connect() -> Result<Option<Member>, ConnectError> {
     connect_by(Environment::of_this_process()?)
 }
 
-/// Opens a conversation with the server that `environment` leads to.
+/// Handshake a conversation with the server that `environment` leads to.
 ///
 /// Wire: in PMI-1, `initack` if the server is dialled, then `init`, `get_maxes` and
 /// `get_my_kvsname`; in PMI-2, `init`, `fullinit` and `job-getid`.
@@ -113,7 +113,7 @@ pub fn connect_proving(
 /// # Errors
 ///
 /// [`ConnectError`].
-pub fn connect_shared() -> Result<Option<Member<Shared>>, ConnectError> {
+pub fn connect_shared() -> Result<Option<Member<SharedPmi>>, ConnectError> {
     connect_shared_by(Environment::of_this_process()?, None)
 }
 
@@ -125,16 +125,16 @@ pub fn connect_shared() -> Result<Option<Member<Shared>>, ConnectError> {
 pub fn connect_shared_by(
     environment: Environment,
     secret: Option<&Secret>,
-) -> Result<Option<Member<Shared>>, ConnectError> {
-    begin(environment, secret, |stream| Shared::new(stream).map_err(CallError::Io))
+) -> Result<Option<Member<SharedPmi>>, ConnectError> {
+    begin(environment, secret, |stream| SharedPmi::new(stream).map_err(CallError::Io))
 }
 
 /// The handshake that both kinds of client have in common.
-pub(crate) trait Opens: Sized {
+pub(crate) trait Handshake: Sized {
     fn greet(&mut self, id: u64) -> Result<Identity<'static>, CallError<io::Error>>;
     fn open(&mut self, opening: &Opening<'_>) -> Result<Opened, CallError<io::Error>>;
     /// Learns sizes and names, as far as the version has to be asked for them.
-    fn learn(&mut self) -> Result<(), CallError<io::Error>>;
+    fn fetch_limits(&mut self) -> Result<(), CallError<io::Error>>;
 }
 
 /// Result of a handshake.
@@ -143,7 +143,7 @@ pub(crate) struct Opened {
     pub(crate) is_spawned: bool,
 }
 
-impl Opens for Pmi {
+impl Handshake for Pmi {
     fn greet(&mut self, id: u64) -> Result<Identity<'static>, CallError<io::Error>> {
         Self::greet(self, id)
     }
@@ -153,13 +153,13 @@ impl Opens for Pmi {
         Ok(Opened { identity: self.identity(), is_spawned: self.client().is_spawned() })
     }
 
-    fn learn(&mut self) -> Result<(), CallError<io::Error>> {
+    fn fetch_limits(&mut self) -> Result<(), CallError<io::Error>> {
         self.maxes()?;
         self.kvsname().map(drop)
     }
 }
 
-fn begin<P: Opens>(
+fn begin<P: Handshake>(
     environment: Environment,
     secret: Option<&Secret>,
     client: impl Fn(Stream) -> Result<P, CallError<io::Error>>,
@@ -171,12 +171,14 @@ fn begin<P: Opens>(
         Speaks::Only(version) => (version, None),
         Speaks::Newest => (Version::V2_0, Some(Version::V1_1)),
     };
-    let talk = |version| -> Result<Member<P>, ConnectError> {
-        talk(&environment, version, secret, client(reach(&environment)?)?)
+    let join = |version| -> Result<Member<P>, ConnectError> {
+        join_job(&environment, version, secret, client(reach(&environment)?)?)
     };
-    match (talk(first), second) {
-        (Err(ConnectError::Open(error)), Some(version)) if wants_less(&environment.way, &error) => {
-            talk(version)
+    match (join(first), second) {
+        (Err(ConnectError::Open(error)), Some(version))
+            if may_be_pmi1(&environment.way, &error) =>
+        {
+            join(version)
         }
         (member, _) => member,
     }
@@ -184,7 +186,7 @@ fn begin<P: Opens>(
 }
 
 /// True if the server may be of the first generation.
-fn wants_less(way: &Way, error: &CallError<io::Error>) -> bool {
+fn may_be_pmi1(way: &Way, error: &CallError<io::Error>) -> bool {
     match (way, error) {
         // A server that was connected to may expect a greeting first, and close the connection on
         // anything else.
@@ -233,12 +235,12 @@ fn secure(stream: Stream, environment: &Environment) -> Result<Stream, ConnectEr
         return Err(ConnectError::NotBuiltIn { sockets: environment.sockets });
     };
     let value = environment.pin.clone().unwrap_or_default();
-    let nonsense = |value| EnvError::Nonsense {
+    let invalid = |value| EnvError::Invalid {
         variable: PIN_VARIABLE,
         value,
         expected: "64 hexadecimal digits",
     };
-    let pin = value.parse().map_err(|_| ConnectError::Env(nonsense(value)))?;
+    let pin = value.parse().map_err(|_| ConnectError::Env(invalid(value)))?;
     let secured = tls::Client::new(stream, pin).and_then(|mut client| {
         // At once, so that a wrong certificate is reported as such and not as a malformed reply.
         client.handshake()?;
@@ -252,8 +254,8 @@ fn secure(_stream: Stream, environment: &Environment) -> Result<Stream, ConnectE
     Err(ConnectError::NotBuiltIn { sockets: environment.sockets })
 }
 
-/// Opens a conversation over a stream.
-pub(crate) fn talk<P: Opens>(
+/// Handshake a conversation over a stream.
+pub(crate) fn join_job<P: Handshake>(
     environment: &Environment,
     version: Version,
     secret: Option<&Secret>,
@@ -270,7 +272,7 @@ pub(crate) fn talk<P: Opens>(
     let prover = |reply: &Reply<'_>| prove(secret?, reply);
     opening.prover = secret.is_some().then_some(&prover);
     let opened = pmi.open(&opening)?;
-    pmi.learn()?;
+    pmi.fetch_limits()?;
     let identity = opened.identity.or(identity);
     Ok(Member {
         pmi,

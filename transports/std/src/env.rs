@@ -71,7 +71,7 @@ pub enum Way {
 #[non_exhaustive]
 pub enum EnvError {
     /// A variable holds something that it cannot hold.
-    Nonsense {
+    Invalid {
         /// The variable.
         variable: &'static str,
         /// Its value.
@@ -109,15 +109,15 @@ impl Environment {
     pub fn from_variables<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, EnvError> {
-        let found = Found::new(variables);
-        let way = found.way()?;
+        let variables = Variables::new(variables);
+        let way = variables.way()?;
         if way == Way::Singleton {
             return Ok(Self::new(way, 0, 1));
         }
-        let size = found.number("PMI_SIZE", "a number from 1", 1..=MOST)?;
-        let rank = match (found.number("PMI_RANK", "a number from 0", 0..=MOST)?, size) {
+        let size = variables.number("PMI_SIZE", "a number from 1", 1..=MOST)?;
+        let rank = match (variables.number("PMI_RANK", "a number from 0", 0..=MOST)?, size) {
             (Some(rank), Some(size)) if rank >= size => {
-                return Err(found.nonsense("PMI_RANK", "a number below PMI_SIZE"));
+                return Err(variables.invalid("PMI_RANK", "a number below PMI_SIZE"));
             }
             (Some(rank), _) => rank,
             (None, _) => match way {
@@ -125,13 +125,14 @@ impl Environment {
                 _ => 0,
             },
         };
-        let spawned = found.text("PMI_SPAWNED").is_some_and(|text| !matches!(text, "" | "0"));
-        let job = found.text("PMI_JOBID").filter(|job| !job.is_empty()).map(str::to_owned);
-        let speaks = found.speaks()?;
+        let spawned = variables.text("PMI_SPAWNED").is_some_and(|text| !matches!(text, "" | "0"));
+        let job = variables.text("PMI_JOBID").filter(|job| !job.is_empty()).map(str::to_owned);
+        let speaks = variables.speaks()?;
         let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let (rank, size) = (narrow(rank), size.map_or(1, narrow));
-        let sockets = if let Way::Dial { .. } = way { found.sockets()? } else { Sockets::Posix };
-        let pin = found.text(PIN_VARIABLE).map(|pin| pin.trim().to_owned());
+        let sockets =
+            if let Way::Dial { .. } = way { variables.sockets()? } else { Sockets::Posix };
+        let pin = variables.text(PIN_VARIABLE).map(|pin| pin.trim().to_owned());
         if sockets == Sockets::Ssl && pin.is_none() {
             return Err(EnvError::Missing { variable: PIN_VARIABLE, needed_by: "PMI_SOCKTYPE" });
         }
@@ -159,18 +160,18 @@ impl Environment {
 }
 
 /// The variables that are set, as text.
-struct Found([Option<String>; NAMES.len()]);
+struct Variables([Option<String>; NAMES.len()]);
 
-impl Found {
+impl Variables {
     fn new<K: AsRef<OsStr>, V: AsRef<OsStr>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
-        let mut found = Self([const { None }; NAMES.len()]);
+        let mut known = Self([const { None }; NAMES.len()]);
         for (name, value) in variables {
-            let at = NAMES.iter().position(|known| name.as_ref() == OsStr::new(known));
-            if let Some(place) = at.and_then(|at| found.0.get_mut(at)) {
+            let at = NAMES.iter().position(|listed| name.as_ref() == OsStr::new(listed));
+            if let Some(place) = at.and_then(|at| known.0.get_mut(at)) {
                 place.get_or_insert_with(|| value.as_ref().to_string_lossy().into_owned());
             }
         }
-        found
+        known
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -178,9 +179,9 @@ impl Found {
         self.0.get(at)?.as_deref()
     }
 
-    fn nonsense(&self, variable: &'static str, expected: &'static str) -> EnvError {
+    fn invalid(&self, variable: &'static str, expected: &'static str) -> EnvError {
         let value = self.text(variable).unwrap_or_default().to_owned();
-        EnvError::Nonsense { variable, value, expected }
+        EnvError::Invalid { variable, value, expected }
     }
 
     /// A decimal number without a sign, or nothing if the variable is missing.
@@ -195,18 +196,18 @@ impl Found {
         let digits = text.trim();
         let plain = digits.bytes().all(|b| b.is_ascii_digit());
         let number = digits.parse().ok().filter(|number| plain && range.contains(number));
-        number.map(Some).ok_or_else(|| self.nonsense(name, expected))
+        number.map(Some).ok_or_else(|| self.invalid(name, expected))
     }
 
     fn way(&self) -> Result<Way, EnvError> {
         let descriptor = "the number of an open descriptor";
         if let Some(fd) = self.number("PMI_FD", descriptor, 0..=i32::MAX.unsigned_abs().into())? {
-            let fd = i32::try_from(fd).map_err(|_| self.nonsense("PMI_FD", descriptor))?;
+            let fd = i32::try_from(fd).map_err(|_| self.invalid("PMI_FD", descriptor))?;
             return Ok(Way::Inherited { fd });
         }
         let Some(address) = self.text("PMI_PORT") else { return Ok(Way::Singleton) };
         let (host, port) =
-            split_address(address).ok_or_else(|| self.nonsense("PMI_PORT", "HOST:PORT"))?;
+            split_address(address).ok_or_else(|| self.invalid("PMI_PORT", "HOST:PORT"))?;
         let id = self.number("PMI_ID", "a number from 0", 0..=MOST_ID)?;
         let missing = EnvError::Missing { variable: "PMI_ID", needed_by: "PMI_PORT" };
         Ok(Way::Dial { host: host.to_owned(), port, id: id.ok_or(missing)? })
@@ -218,7 +219,7 @@ impl Found {
             "" | "posix" => Ok(Sockets::Posix),
             // The document names OpenSSL and means its protocol.
             "ssl" | "openssl" => Ok(Sockets::Ssl),
-            _ => Err(self.nonsense("PMI_SOCKTYPE", "posix or ssl")),
+            _ => Err(self.invalid("PMI_SOCKTYPE", "posix or ssl")),
         }
     }
 
@@ -228,7 +229,7 @@ impl Found {
             "1.2" => Speaks::Only(Version::V1_2),
             "2" | "2.0" => Speaks::Only(Version::V2_0),
             "newest" => Speaks::Newest,
-            _ => return Err(self.nonsense("PMI_VERSION", "1.1, 1.2, 2 or newest")),
+            _ => return Err(self.invalid("PMI_VERSION", "1.1, 1.2, 2 or newest")),
         })
     }
 }
@@ -244,7 +245,7 @@ fn split_address(address: &str) -> Option<(&str, u16)> {
 impl fmt::Display for EnvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nonsense { variable, value, expected } => {
+            Self::Invalid { variable, value, expected } => {
                 write!(f, "{variable} is {value:?} and should be {expected}")
             }
             Self::Missing { variable, needed_by } => {
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn an_inherited_descriptor_wins_and_what_is_missing_has_a_default() {
-        let (fd, port) = (("PMI_FD", "7"), ("PMI_PORT", "nonsense"));
+        let (fd, port) = (("PMI_FD", "7"), ("PMI_PORT", "invalid"));
         assert_eq!(read(&[fd]), inherited(0, 1, false));
         assert_eq!(read(&[port, fd, ("PMI_ID", "x")]), inherited(0, 1, false));
         assert_eq!(read(&[fd, ("PMI_RANK", "3"), ("PMI_SIZE", "4")]), inherited(3, 4, false));
@@ -342,14 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn without_either_it_is_a_singleton_whatever_else_is_set() {
+    fn a_process_without_fd_and_port_is_a_singleton() {
         assert_eq!(read(&[]), Ok(alone()));
         assert_eq!(read(&[("PMI_RANK", "x"), ("PMI_SIZE", "4"), ("HOME", "/")]), Ok(alone()));
         assert_eq!(read(&[("PMI_VERSION", "x"), ("PMI_SOCKTYPE", "x")]), Ok(alone()));
     }
 
     #[test]
-    fn a_person_says_what_is_spoken_and_a_launcher_in_which_job() {
+    fn a_user_selects_the_version_and_a_launcher_the_job() {
         let (fd, only) = (("PMI_FD", "7"), |version| Ok(Speaks::Only(version)));
         for (word, speaks) in [
             ("", only(Version::V1_1)),
@@ -360,14 +361,17 @@ mod tests {
             (" 2.0 ", only(Version::V2_0)),
             ("newest", Ok(Speaks::Newest)),
         ] {
-            assert_eq!(read(&[fd, ("PMI_VERSION", word)]).map(|found| found.speaks), speaks);
+            assert_eq!(
+                read(&[fd, ("PMI_VERSION", word)]).map(|variables| variables.speaks),
+                speaks
+            );
         }
         let job = |text| read(&[fd, ("PMI_JOBID", text)]).unwrap().job;
         assert_eq!((job("3.0-1"), job("")), (Some("3.0-1".into()), None));
     }
 
     #[test]
-    fn what_lies_over_a_connection_matters_where_one_is_dialled() {
+    fn socket_types_apply_to_tcp_addresses_only() {
         let (port, id) = (("PMI_PORT", "h:1"), ("PMI_ID", "0"));
         for (word, expected) in [
             ("", Sockets::Posix),
@@ -376,8 +380,9 @@ mod tests {
             ("ssl", Sockets::Ssl),
             ("OpenSSL", Sockets::Ssl),
         ] {
-            let found = read(&[port, id, ("PMI_SOCKTYPE", word), ("PMI_TLS_PIN", "0f")]).unwrap();
-            assert_eq!((found.sockets, found.pin.as_deref()), (expected, Some("0f")));
+            let variables =
+                read(&[port, id, ("PMI_SOCKTYPE", word), ("PMI_TLS_PIN", "0f")]).unwrap();
+            assert_eq!((variables.sockets, variables.pin.as_deref()), (expected, Some("0f")));
         }
         let missing = EnvError::Missing { variable: "PMI_TLS_PIN", needed_by: "PMI_SOCKTYPE" };
         assert_eq!(read(&[port, id, ("PMI_SOCKTYPE", "ssl")]), Err(missing));
@@ -385,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named_with_what_should_be_there() {
+    fn invalid_variables_are_reported_with_the_expected_values() {
         let fd = ("PMI_FD", "7");
         for (variables, wrong) in [
             (&[("PMI_FD", "abc")][..], "PMI_FD"),
@@ -409,7 +414,7 @@ mod tests {
             (&[fd, ("PMI_VERSION", "1.3")], "PMI_VERSION"),
         ] {
             match read(variables) {
-                Err(EnvError::Nonsense { variable, .. }) => assert_eq!(variable, wrong),
+                Err(EnvError::Invalid { variable, .. }) => assert_eq!(variable, wrong),
                 other => panic!("{variables:?}: {other:?}"),
             }
         }

@@ -19,7 +19,7 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`Shared`] | the calls of a client that several threads use at once |
+//! | [`SharedPmi`] | the calls of a client that several threads use at once |
 //! | [`mod@env`] | the environment of a rank, read without side effects |
 //! | [`Stream`] | an inherited descriptor, a Unix socket or a TCP connection, that waits |
 //! | [`NonBlocking`] | the same as a [`Link`](pmi_link::Link) for [`pmi_link::pump()`] |
@@ -54,5 +54,5 @@ pub use connect::{
 pub use nonblocking::NonBlocking;
 pub use notices::Notices;
 pub use pmi_link::heap::BoundedBuf;
-pub use shared::Shared;
+pub use shared::SharedPmi;
 pub use stream::Stream;

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use pmi_link::{Link, LinkError, Wrote};
 
-use crate::stream::{Stream, again};
+use crate::stream::{Stream, retry_interrupted};
 
 /// A stream that never waits, for the driver loop of [`pmi_link`].
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl<S: Read + Write> Link for NonBlocking<S> {
         if self.ended {
             return Ok(pmi_link::Read::End);
         }
-        match again(|| self.stream.read(out)) {
+        match retry_interrupted(|| self.stream.read(out)) {
             Ok(0) => {
                 self.ended = true;
                 Ok(pmi_link::Read::End)
@@ -105,7 +105,7 @@ impl<S: Read + Write> Link for NonBlocking<S> {
         if bytes.is_empty() {
             return Ok(Wrote::NotNow);
         }
-        match again(|| self.stream.write(bytes)) {
+        match retry_interrupted(|| self.stream.write(bytes)) {
             Ok(0) => Ok(Wrote::NotNow),
             Ok(len) => Ok(Wrote::Bytes(len)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Wrote::NotNow),

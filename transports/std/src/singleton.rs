@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use pmi_core::command::Version;
 use pmi_core::wire::pmi1::SingletonGreeting;
 
-use crate::connect::{ConnectError, Member, talk};
+use crate::connect::{ConnectError, Member, join_job};
 use crate::env::{Environment, Way};
 use crate::stream::Stream;
 
@@ -89,7 +89,7 @@ fn begin(listener: &TcpListener, child: &mut Child) -> Result<Member, LaunchErro
     greet(&mut stream)?;
     let environment = Environment::new(Way::Singleton, 0, 1);
     let pmi = crate::Pmi::new(Stream::from(stream));
-    talk(&environment, Version::V1_1, None, pmi).map_err(LaunchError::Open)
+    join_job(&environment, Version::V1_1, None, pmi).map_err(LaunchError::Open)
 }
 
 /// Waits for the launcher to connect, unless it ends before.

@@ -139,13 +139,13 @@ impl embedded_io::ErrorType for Stream {
 
 impl embedded_io::Read for Stream {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        again(|| Read::read(self, out))
+        retry_interrupted(|| Read::read(self, out))
     }
 }
 
 impl embedded_io::Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        again(|| Write::write(self, bytes))
+        retry_interrupted(|| Write::write(self, bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -154,7 +154,7 @@ impl embedded_io::Write for Stream {
 }
 
 /// Repeats a call that a signal has interrupted.
-pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn retry_interrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

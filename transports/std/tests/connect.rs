@@ -79,7 +79,7 @@ fn an_inherited_descriptor_leads_to_a_conversation() {
 }
 
 #[test]
-fn a_server_that_is_dialled_says_who_its_caller_is() {
+fn a_server_reached_by_tcp_sends_the_identity() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = thread::spawn(move || {
@@ -197,7 +197,7 @@ fn a_singleton_has_no_conversation() {
 }
 
 #[test]
-fn a_way_that_leads_nowhere_is_told_in_words() {
+fn an_unreachable_address_is_reported_in_words() {
     let error = connect_by(environment(Way::Inherited { fd: i32::MAX })).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("PMI_FD names descriptor 2147483647, which is not"), "{text}");
@@ -218,7 +218,7 @@ fn a_way_that_leads_nowhere_is_told_in_words() {
 }
 
 #[test]
-fn a_server_that_is_none_is_told_in_words() {
+fn a_peer_that_is_no_server_is_reported_in_words() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let server = thread::spawn(move || {
         let mut line = [0; 40];
@@ -283,7 +283,7 @@ mod under_tls {
     }
 
     #[test]
-    fn another_certificate_than_the_one_that_was_told_is_refused() {
+    fn another_certificate_than_the_pinned_one_is_rejected() {
         let (port, pin, serving) = listen(None);
         let other = pin.chars().rev().collect::<String>();
         let refused = connect_by(told(port, &other, Version::V1_1)).unwrap_err();
@@ -293,7 +293,7 @@ mod under_tls {
     }
 
     #[test]
-    fn threads_are_told_that_they_cannot_share_such_a_connection() {
+    fn sharing_a_tls_connection_is_rejected() {
         let (port, pin, serving) = listen(None);
         let refused = connect_shared_by(told(port, &pin, Version::V2_0), None).unwrap_err();
         assert!(refused.to_string().contains("threads cannot share"), "{refused}");

@@ -18,7 +18,7 @@ use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_link::blocking::Opening;
 use pmi_link::{CallError, PumpError, PumpState, SpawnError, pump};
-use pmi_std::{BoundedBuf, Clock, NonBlocking, Shared, Stream};
+use pmi_std::{BoundedBuf, Clock, NonBlocking, SharedPmi, Stream};
 
 type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
@@ -84,7 +84,7 @@ fn serve(streams: Vec<UnixStream>, asks: Option<Challenge>, may_spawn: Arc<Atomi
 }
 
 struct World {
-    ranks: Vec<Shared>,
+    ranks: Vec<SharedPmi>,
     may_spawn: Arc<AtomicBool>,
     server: JoinHandle<()>,
 }
@@ -96,7 +96,7 @@ impl World {
         let may_spawn = Arc::<AtomicBool>::default();
         let flag = may_spawn.clone();
         let server = thread::spawn(move || serve(theirs, asks, flag));
-        let ranks = ours.into_iter().map(|stream| Shared::new(stream.into()).unwrap()).collect();
+        let ranks = ours.into_iter().map(|stream| SharedPmi::new(stream.into()).unwrap()).collect();
         Self { ranks, may_spawn, server }
     }
 
@@ -265,9 +265,9 @@ fn a_secret_is_proved_or_the_opening_fails() {
 }
 
 #[test]
-fn every_thread_is_told_when_the_server_goes() {
+fn an_error_of_the_server_reaches_every_thread() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    let pmi = Shared::new(Stream::from(ours)).unwrap();
+    let pmi = SharedPmi::new(Stream::from(ours)).unwrap();
     let server = thread::spawn(move || {
         let line = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n";
         let identity = "cmd=fullinit-response;rc=0;rank=0;size=1;";

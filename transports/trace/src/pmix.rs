@@ -16,7 +16,7 @@ use pmi_core::wire::pmix::{Family, Format, Request, Type, Unpacker};
 
 /// Position of a connection of PMIx: each side begins with a message that has no header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stage {
+pub(crate) struct DecodeState {
     pub(crate) is_pmix: bool,
     greeted: bool,
     welcomed: bool,
@@ -30,7 +30,7 @@ enum Kind<'a> {
     Message(Header, &'a [u8]),
 }
 
-impl Stage {
+impl DecodeState {
     /// Length of the message at the front of `bytes`; bytes that are no message are taken whole.
     pub(crate) fn frame(&mut self, direction: Direction, bytes: &[u8]) -> Framed {
         match direction {
@@ -230,7 +230,7 @@ mod tests {
     ];
 
     #[test]
-    fn messages_are_told_by_command_and_tag() {
+    fn messages_are_identified_by_command_and_tag() {
         for (direction, bytes, line, expected) in TALK {
             assert_eq!(crate::describe::describe(direction, bytes).line(99), line);
             assert_eq!(shape(direction, bytes), Some(expected), "{line}");

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn several_messages_in_one_piece_are_told_apart() {
+    fn several_messages_in_one_piece_are_separated() {
         let mut splitter = Splitter::default();
         let mut lens = Vec::new();
         let piece = b"cmd=put kvsname=a key=b value=c\ncmd=barrier_in\n\ncmd=fin";
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_message_is_given_as_it_is() {
+    fn bytes_that_are_no_message_pass_unchanged() {
         let mut splitter = Splitter::default();
         let mut given = Vec::new();
         for bytes in

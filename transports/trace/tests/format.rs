@@ -44,7 +44,7 @@ fn every_kind() -> Trace {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_scenarios_are_read_again() {
     let trace = every_kind();
     let read = file::read(&file::write(&trace)).unwrap();
     assert_eq!((read.trace, read.damage, read.unknown_count), (trace, None, 0));

@@ -61,7 +61,7 @@ fn a_log_of_hydra_4_is_read() {
 }
 
 #[test]
-fn ranks_on_the_nodes_of_a_log_of_hydra_5_are_told_apart() {
+fn ranks_in_a_log_of_hydra_5_are_distinguished() {
     let log = include_bytes!("logs/hydra-5.0.2-two-nodes.log");
     let Imported { trace, notes, .. } = imported(log, Format::Hydra);
     assert_eq!(notes.len(), 1, "{notes:?}");
@@ -168,7 +168,7 @@ fn other_fronts_of_flux_are_read_and_its_clients_are_quoted() {
 }
 
 #[test]
-fn forms_of_our_own_are_told_apart_and_damage_is_a_note() {
+fn own_formats_are_distinguished_and_damage_is_a_note() {
     let Imported { trace, .. } =
         imported(include_bytes!("logs/hydra-5.0.2-spawn.log"), Format::Hydra);
     let bytes = file::write(&trace);
@@ -183,7 +183,7 @@ fn forms_of_our_own_are_told_apart_and_damage_is_a_note() {
 }
 
 #[test]
-fn what_is_nothing_of_it_is_refused_with_what_would_do() {
+fn invalid_lines_are_rejected_with_the_valid_words() {
     for nothing in [&b""[..], b"hello", b"\xff\xfe", b"a: C: b", b"[proxy:0@n0] hello"] {
         let error = import::read(nothing).unwrap_err();
         assert_eq!(error, ImportError::Unknown);

@@ -92,7 +92,7 @@ fn a_question_on_a_connection_that_ends_stays_without_answer() {
 
 #[test]
 fn the_conversation_is_legible() {
-    let shown = text::write(&story(), &text::Options::default());
+    let shown = text::write(&story(), &text::TextOptions::default());
     let expected = "\
 # pmi-host 0.1.0 on n0
 # pmi-host run ./a<b>&\"c\"
@@ -120,14 +120,14 @@ fn the_conversation_is_legible() {
    0.150 ms - · rank 1 of 2 called abort with code 3
 ";
     assert_eq!(shown, expected);
-    let raw = text::Options { ranks: vec![1], is_raw: true, is_long: false };
+    let raw = text::TextOptions { ranks: vec![1], is_raw: true, is_long: false };
     let shown = text::write(&story(), &raw);
     assert!(shown.contains("1 → cmd=get kvsname=kvs_1_0 key=nobody\\n\n"), "{shown}");
     assert!(!shown.contains(" 0 →") && !shown.contains("card-0 value"), "{shown}");
 }
 
 #[test]
-fn what_a_client_sends_cannot_harm_a_terminal_or_a_page() {
+fn input_of_clients_cannot_harm_a_terminal_or_a_page() {
     let mut trace = story();
     let evil = "cmd=put kvsname=k key=\x1b[2J<script>&amp; value=\u{9b}\u{fffe}\0]]>\n";
     let what = What::Message { direction: Direction::ToServer, bytes: evil.into() };
@@ -135,11 +135,11 @@ fn what_a_client_sends_cannot_harm_a_terminal_or_a_page() {
     trace.records[8].what = What::Told { text: "\x1b]0;title\x07<b>".into() };
     trace.head.command = vec!["\x1b[31m<i>".into()];
     for is_raw in [false, true] {
-        let options = text::Options { is_raw, ..text::Options::default() };
+        let options = text::TextOptions { is_raw, ..text::TextOptions::default() };
         let shown = text::write(&trace, &options);
         assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
     }
-    let picture = svg::write(&trace, &svg::Options::default());
+    let picture = svg::write(&trace, &svg::SvgOptions::default());
     roxmltree::Document::parse(&picture).unwrap();
     assert!(!picture.contains("<script>") && !picture.contains('\x1b'));
 }
@@ -165,9 +165,9 @@ fn figures_are_those_of_the_messages() {
 }
 
 #[test]
-fn only_what_was_said_makes_a_difference() {
+fn messages_alone_make_a_difference() {
     let first = story();
-    let differs = |second: &Trace| diff::diff(&first, second, diff::Options::default());
+    let differs = |second: &Trace| diff::diff(&first, second, diff::DiffOptions::default());
     // Another time, another space, another address, another order between ranks.
     let mut second = first.clone();
     second.head.jobs[0].name = "kvs_2_0".into();
@@ -183,7 +183,7 @@ fn only_what_was_said_makes_a_difference() {
     }
     second.records.swap(9, 10);
     assert_eq!(differs(&second), None);
-    let values = diff::Options { values: true };
+    let values = diff::DiffOptions { values: true };
     let difference = diff::diff(&first, &second, values).unwrap();
     assert_eq!((difference.who.as_str(), difference.number, difference.others_count), ("0", 3, 1));
 
@@ -217,7 +217,7 @@ fn a_trace_is_equal_to_itself_in_every_form() {
         include_bytes!("logs/flux-0.88.0-hello.log"),
     ] {
         let trace = import::read(log).unwrap().trace;
-        assert_eq!(diff::diff(&trace, &trace.clone(), diff::Options { values: true }), None);
+        assert_eq!(diff::diff(&trace, &trace.clone(), diff::DiffOptions { values: true }), None);
     }
 }
 
@@ -258,7 +258,7 @@ fn number(node: &roxmltree::Node<'_, '_>, name: &str) -> f64 {
 
 #[test]
 fn a_picture_has_a_lane_for_each_rank_an_arrow_for_each_message_and_a_bar_for_each_fence() {
-    let picture = svg::write(&story(), &svg::Options::default());
+    let picture = svg::write(&story(), &svg::SvgOptions::default());
     let page = roxmltree::Document::parse(&picture).unwrap();
     let lanes: Vec<_> = of_class(&page, "g", &["lane"])
         .iter()
@@ -300,13 +300,13 @@ fn a_picture_has_a_lane_for_each_rank_an_arrow_for_each_message_and_a_bar_for_ea
     }
     assert!(picture.contains("prefers-color-scheme: dark"));
     // Only one rank, if that is wanted.
-    let picture = svg::write(&story(), &svg::Options { ranks: vec![1] });
+    let picture = svg::write(&story(), &svg::SvgOptions { ranks: vec![1] });
     let page = roxmltree::Document::parse(&picture).unwrap();
     assert_eq!(of_class(&page, "g", &["lane"]).len(), 2);
 }
 
 #[test]
-fn what_has_no_place_in_a_picture_is_said_at_its_foot() {
+fn omissions_of_a_picture_are_listed_at_its_foot() {
     let mut trace = Trace { head: Head::default(), records: Vec::new() };
     for rank in 0..100 {
         for _ in 0..20 {
@@ -321,12 +321,12 @@ fn what_has_no_place_in_a_picture_is_said_at_its_foot() {
             });
         }
     }
-    let picture = svg::write(&trace, &svg::Options::default());
+    let picture = svg::write(&trace, &svg::SvgOptions::default());
     assert!(
         picture.contains("280 more steps are not drawn; 36 more ranks have no lane"),
         "{}",
         &picture[picture.len() - 600..]
     );
-    let empty = svg::write(&Trace::default(), &svg::Options::default());
+    let empty = svg::write(&Trace::default(), &svg::SvgOptions::default());
     roxmltree::Document::parse(&empty).unwrap();
 }

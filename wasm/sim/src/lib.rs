@@ -1,21 +1,21 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
-pub mod actor;
 pub mod check;
-pub mod dice;
+pub mod event;
 pub mod host;
 pub mod link;
 pub mod mutant;
 pub mod net;
-pub mod note;
 pub mod pipe;
 pub mod random;
 mod ranks;
+pub mod rng;
 pub mod scale;
 pub mod scenario;
 pub mod shipped;
 pub mod shrink;
+pub mod sim_rank;
 pub mod snapshot;
 pub mod storage;
 pub mod sweep;
@@ -24,6 +24,6 @@ mod watch;
 pub mod world;
 
 pub use check::Violation;
-pub use note::{Entry, Note};
+pub use event::{Entry, SimEvent};
 pub use scenario::Scenario;
 pub use world::{Injection, Options, World};

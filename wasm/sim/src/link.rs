@@ -24,9 +24,9 @@ use std::str::FromStr;
 
 /// The contents of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct RunLink {
     /// The scenario.
-    pub scenario: Told,
+    pub scenario: ScenarioSource,
     /// The seed.
     pub seed: u64,
     /// Injections of the run, and of each run beside it; never empty.
@@ -39,7 +39,7 @@ pub struct Link {
 
 /// The scenario of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ScenarioSource {
     /// By its name.
     Name(String),
     /// By its text.
@@ -62,15 +62,15 @@ pub enum LinkError {
     Done(ScenarioError),
 }
 
-impl Link {
+impl RunLink {
     /// A link to a run of `scenario`, from its start.
-    pub fn new(scenario: Told, seed: u64) -> Self {
+    pub fn new(scenario: ScenarioSource, seed: u64) -> Self {
         Self { scenario, seed, runs: vec![Vec::new()], at: None, view: Vec::new() }
     }
 
     /// A link to a run of a scenario that need not come with the page.
     pub fn to(scenario: &Scenario, seed: u64) -> Self {
-        Self::new(Told::Text(scenario.to_string()), seed)
+        Self::new(ScenarioSource::Text(scenario.to_string()), seed)
     }
 
     /// The whole address, at a page that `cargo xtask playground` serves.
@@ -79,16 +79,16 @@ impl Link {
     }
 }
 
-impl FromStr for Link {
+impl FromStr for RunLink {
     type Err = LinkError;
 
     fn from_str(text: &str) -> Result<Self, LinkError> {
         let mut scenario = None;
-        let mut link = Self::new(Told::Name(String::new()), 0);
+        let mut link = Self::new(ScenarioSource::Name(String::new()), 0);
         for (name, value) in parse(text.trim_start_matches('#').as_bytes()) {
             match &*name {
-                "scenario" => scenario = Some(Told::Name(value.into_owned())),
-                "text" => scenario = Some(Told::Text(value.into_owned())),
+                "scenario" => scenario = Some(ScenarioSource::Name(value.into_owned())),
+                "text" => scenario = Some(ScenarioSource::Text(value.into_owned())),
                 "seed" => link.seed = number("seed", &value)?,
                 "at" => link.at = Some(number("at", &value)?),
                 "branch" => link.runs.push(Vec::new()),
@@ -111,12 +111,12 @@ fn number(field: &'static str, value: &str) -> Result<u64, LinkError> {
 }
 
 /// The part of the page's address from the `#`.
-impl fmt::Display for Link {
+impl fmt::Display for RunLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = Serializer::for_suffix(String::from("#"), 1);
         match &self.scenario {
-            Told::Name(name) => fields.append_pair("scenario", name),
-            Told::Text(text) => fields.append_pair("text", text),
+            ScenarioSource::Name(name) => fields.append_pair("scenario", name),
+            ScenarioSource::Text(text) => fields.append_pair("text", text),
         };
         fields.append_pair("seed", &self.seed.to_string());
         for (at, run) in self.runs.iter().enumerate() {
@@ -164,15 +164,15 @@ mod tests {
             "#scenario=x&seed=0&do=1+kill+2&branch&do=1+stop+2&branch&at=5&follow=2&fold=1",
             "#text=ranks+2%0Ascript+all%0A+open%0Aend%0A&seed=18446744073709551615",
         ] {
-            let link: Link = text.parse().unwrap();
+            let link: RunLink = text.parse().unwrap();
             assert_eq!(link.to_string(), text);
         }
-        let link: Link = "scenario=a&branch=&do=3+kill+0".parse().unwrap();
+        let link: RunLink = "scenario=a&branch=&do=3+kill+0".parse().unwrap();
         assert_eq!((link.runs[0].len(), link.runs[1].len()), (0, 1));
     }
 
     #[test]
-    fn what_is_no_link_is_refused_with_the_field() {
+    fn invalid_links_are_rejected_with_the_field() {
         for (text, why) in [
             ("", "names no scenario"),
             ("#seed=7", "names no scenario"),
@@ -180,7 +180,7 @@ mod tests {
             ("#scenario=x&at=1e9", "`at` of the link"),
             ("#scenario=x&do=melt+1", "what was done"),
         ] {
-            let error = text.parse::<Link>().unwrap_err().to_string();
+            let error = text.parse::<RunLink>().unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
     }
@@ -190,9 +190,9 @@ mod tests {
         let text =
             "name odd\nabout \"100% & more\"\nranks 2\nscript all\n open\n say \"\\x00=\"\nend\n";
         let scenario: Scenario = text.parse().unwrap();
-        let link: Link = Link::to(&scenario, 3).to_string().parse().unwrap();
-        let Told::Text(text) = link.scenario else { panic!("told by its name") };
+        let link: RunLink = RunLink::to(&scenario, 3).to_string().parse().unwrap();
+        let ScenarioSource::Text(text) = link.scenario else { panic!("told by its name") };
         assert_eq!(text.parse::<Scenario>().unwrap(), scenario);
-        assert!(Link::to(&scenario, 3).address().starts_with("http://127.0.0.1:"));
+        assert!(RunLink::to(&scenario, 3).address().starts_with("http://127.0.0.1:"));
     }
 }

@@ -24,7 +24,7 @@ pub struct Mutant {
     released: LiteMap<u32, ()>,
     kept: LiteMap<u32, Vec<u8>>,
     /// State of ranks that speak PMIx.
-    binary: LiteMap<u32, pmix::Talk>,
+    binary: LiteMap<u32, pmix::PmixState>,
     /// A port that was found once.
     port: Option<Vec<u8>>,
     has_acted: bool,

@@ -1,27 +1,27 @@
 //! All links, and what happens to bytes on them.
 
-use crate::dice::Dice;
 use crate::pipe::Pipe;
-use crate::scenario::{RankPlan, Scenario, Way};
+use crate::rng::Rng;
+use crate::scenario::{Direction, RankPlan, Scenario};
 use pmi_link::{LinkError, Read, Wrote};
 
 /// The links of all ranks.
 #[derive(Clone, Debug)]
 pub struct Net {
-    links: Vec<Link>,
+    links: Vec<SimLink>,
     /// Future arrivals: time, link and direction. The world takes them from here.
-    arrivals: Vec<(u64, u32, Way)>,
+    arrivals: Vec<(u64, u32, Direction)>,
     /// Faults of links, to be recorded.
-    mishaps: Vec<(u32, Mishap)>,
+    faults: Vec<(u32, LinkFault)>,
 }
 
 /// The link of one rank.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct SimLink {
     up: Pipe,
     down: Pipe,
     plan: RankPlan,
-    dice: Dice,
+    rng: Rng,
     /// The next bytes in this direction have a bit changed, or arrive one by one.
     flip_next: [bool; 2],
     shatter_next: [bool; 2],
@@ -38,9 +38,9 @@ pub(crate) struct End<'a> {
 
 /// A random fault of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mishap {
+pub enum LinkFault {
     /// A bit changed.
-    Flipped(Way),
+    Flipped(Direction),
     /// Nothing moves until then.
     Stalled(u64),
     /// It broke.
@@ -52,11 +52,11 @@ impl Net {
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let link = |rank| {
             let plan = scenario.plan(rank);
-            Link {
+            SimLink {
                 up: Pipe::new(plan.room),
                 down: Pipe::new(plan.room),
                 plan,
-                dice: Dice::new(seed, LINKS_STREAM + u64::from(rank)),
+                rng: Rng::new(seed, LINKS_STREAM + u64::from(rank)),
                 flip_next: [false; 2],
                 shatter_next: [false; 2],
                 is_broken: false,
@@ -65,116 +65,121 @@ impl Net {
         Self {
             links: (0..scenario.ranks).map(link).collect(),
             arrivals: Vec::new(),
-            mishaps: Vec::new(),
+            faults: Vec::new(),
         }
     }
 
     /// Writes as many of `bytes` as there is room for, and returns their number.
-    pub fn write(&mut self, rank: u32, way: Way, now: u64, bytes: &[u8]) -> usize {
+    pub fn write(&mut self, rank: u32, direction: Direction, now: u64, bytes: &[u8]) -> usize {
         let Some(link) = self.links.get_mut(index(rank)) else { return bytes.len() };
-        let len = bytes.len().min(link.pipe(way).space());
+        let len = bytes.len().min(link.pipe(direction).space());
         if len == 0 {
             return 0;
         }
         let mut sent = bytes[..len].to_vec();
-        if link.dice.chance(link.plan.reset) {
-            self.mishaps.push((rank, Mishap::Reset));
+        if link.rng.chance(link.plan.reset) {
+            self.faults.push((rank, LinkFault::Reset));
             self.reset(rank, now);
             return len;
         }
-        if std::mem::take(&mut link.flip_next[way as usize]) || link.dice.chance(link.plan.flip) {
-            let at = link.dice.index(len);
-            sent[at] ^= 1 << link.dice.below(8);
-            self.mishaps.push((rank, Mishap::Flipped(way)));
+        if std::mem::take(&mut link.flip_next[direction as usize])
+            || link.rng.chance(link.plan.flip)
+        {
+            let at = link.rng.index(len);
+            sent[at] ^= 1 << link.rng.below(8);
+            self.faults.push((rank, LinkFault::Flipped(direction)));
         }
         let (chance, span) = link.plan.stall;
-        if link.dice.chance(chance) {
-            let until = now + link.dice.within(span);
-            let arrival = link.pipe(way).stall(until);
-            self.arrivals.extend(arrival.map(|at| (at, rank, way)));
-            self.mishaps.push((rank, Mishap::Stalled(until)));
+        if link.rng.chance(chance) {
+            let until = now + link.rng.within(span);
+            let arrival = link.pipe(direction).stall(until);
+            self.arrivals.extend(arrival.map(|at| (at, rank, direction)));
+            self.faults.push((rank, LinkFault::Stalled(until)));
         }
-        let is_shattered = std::mem::take(&mut link.shatter_next[way as usize]);
-        let joins = link.dice.chance(link.plan.join);
+        let is_shattered = std::mem::take(&mut link.shatter_next[direction as usize]);
+        let joins = link.rng.chance(link.plan.join);
         let mut rest = &sent[..];
         while !rest.is_empty() {
             let most = rest.len() as u64;
             let piece = match is_shattered {
                 true => 1,
-                false if link.dice.chance(link.plan.split) => 1 + link.dice.below(most),
+                false if link.rng.chance(link.plan.split) => 1 + link.rng.below(most),
                 false => most,
             };
             let (piece, after) = rest.split_at(usize::try_from(piece).unwrap_or(1));
-            let at = now + link.dice.within(link.plan.latency);
-            let arrival = link.pipe(way).put(at, piece, joins && rest.len() == len);
-            self.arrivals.extend(arrival.map(|at| (at, rank, way)));
+            let at = now + link.rng.within(link.plan.latency);
+            let arrival = link.pipe(direction).put(at, piece, joins && rest.len() == len);
+            self.arrivals.extend(arrival.map(|at| (at, rank, direction)));
             rest = after;
         }
         len
     }
 
-    /// Ends one direction, after what is on its way.
-    pub fn finish(&mut self, rank: u32, way: Way, now: u64) {
+    /// Ends one direction, after what is on its direction.
+    pub fn finish(&mut self, rank: u32, direction: Direction, now: u64) {
         let Some(link) = self.links.get_mut(index(rank)) else { return };
-        let at = now + link.dice.within(link.plan.latency);
-        let arrival = link.pipe(way).finish(at);
-        self.arrivals.extend(arrival.map(|at| (at, rank, way)));
+        let at = now + link.rng.within(link.plan.latency);
+        let arrival = link.pipe(direction).finish(at);
+        self.arrivals.extend(arrival.map(|at| (at, rank, direction)));
     }
 
     /// One end closes the link: nothing it sent is lost, and it reads no more.
-    pub fn close(&mut self, rank: u32, by: Way, now: u64) {
+    pub fn close(&mut self, rank: u32, by: Direction, now: u64) {
         self.finish(rank, by, now);
         if let Some(link) = self.links.get_mut(index(rank)) {
             link.pipe(by.other()).abandon();
         }
     }
 
-    /// The link breaks: both ends learn of it, and what was on its way is lost.
+    /// The link breaks: both ends learn of it, and what was on its direction is lost.
     pub fn reset(&mut self, rank: u32, now: u64) {
         let Some(link) = self.links.get_mut(index(rank)) else { return };
         link.is_broken = true;
-        for way in [Way::Up, Way::Down] {
-            let at = now + link.dice.within(link.plan.latency);
-            let arrival = link.pipe(way).break_off(at);
-            self.arrivals.extend(arrival.map(|at| (at, rank, way)));
+        for direction in [Direction::Up, Direction::Down] {
+            let at = now + link.rng.within(link.plan.latency);
+            let arrival = link.pipe(direction).break_off(at);
+            self.arrivals.extend(arrival.map(|at| (at, rank, direction)));
         }
     }
 
     /// Nothing moves until `until`.
     pub fn stall(&mut self, rank: u32, until: u64) {
         let Some(link) = self.links.get_mut(index(rank)) else { return };
-        for way in [Way::Up, Way::Down] {
-            let arrival = link.pipe(way).stall(until);
-            self.arrivals.extend(arrival.map(|at| (at, rank, way)));
+        for direction in [Direction::Up, Direction::Down] {
+            let arrival = link.pipe(direction).stall(until);
+            self.arrivals.extend(arrival.map(|at| (at, rank, direction)));
         }
     }
 
     /// A bit of the next bytes will change.
-    pub fn flip_next(&mut self, rank: u32, way: Way) {
+    pub fn flip_next(&mut self, rank: u32, direction: Direction) {
         if let Some(link) = self.links.get_mut(index(rank)) {
-            link.flip_next[way as usize] = true;
+            link.flip_next[direction as usize] = true;
         }
     }
 
     /// The next bytes will arrive one by one.
-    pub fn shatter_next(&mut self, rank: u32, way: Way) {
+    pub fn shatter_next(&mut self, rank: u32, direction: Direction) {
         if let Some(link) = self.links.get_mut(index(rank)) {
-            link.shatter_next[way as usize] = true;
+            link.shatter_next[direction as usize] = true;
         }
     }
 
     /// Lands what has arrived; true if that was anything.
-    pub fn land(&mut self, rank: u32, way: Way, now: u64) -> bool {
-        self.links.get_mut(index(rank)).is_some_and(|link| link.pipe(way).land(now))
+    pub fn land(&mut self, rank: u32, direction: Direction, now: u64) -> bool {
+        self.links.get_mut(index(rank)).is_some_and(|link| link.pipe(direction).land(now))
     }
 
     /// Takes what has landed.
-    pub fn read(&mut self, rank: u32, way: Way, most: usize) -> Vec<u8> {
-        self.links.get_mut(index(rank)).map(|link| link.pipe(way).take(most)).unwrap_or_default()
+    pub fn read(&mut self, rank: u32, direction: Direction, most: usize) -> Vec<u8> {
+        self.links
+            .get_mut(index(rank))
+            .map(|link| link.pipe(direction).take(most))
+            .unwrap_or_default()
     }
 
     /// The link of a rank, to look at.
-    pub fn link(&self, rank: u32) -> Option<&Link> {
+    pub fn link(&self, rank: u32) -> Option<&SimLink> {
         self.links.get(index(rank))
     }
 
@@ -183,25 +188,25 @@ impl Net {
         End { net: self, rank, now }
     }
 
-    /// True when nothing more will come this way.
-    pub fn is_over(&self, rank: u32, way: Way) -> bool {
-        self.link(rank).is_none_or(|link| link.get(way).is_over())
+    /// True when nothing more will come this direction.
+    pub fn is_over(&self, rank: u32, direction: Direction) -> bool {
+        self.link(rank).is_none_or(|link| link.get(direction).is_over())
     }
 
     /// Arrivals since the last call.
-    pub(crate) fn take_arrivals(&mut self) -> Vec<(u64, u32, Way)> {
+    pub(crate) fn take_arrivals(&mut self) -> Vec<(u64, u32, Direction)> {
         std::mem::take(&mut self.arrivals)
     }
 
     /// Faults since the last call.
-    pub(crate) fn take_mishaps(&mut self) -> Vec<(u32, Mishap)> {
-        std::mem::take(&mut self.mishaps)
+    pub(crate) fn take_faults(&mut self) -> Vec<(u32, LinkFault)> {
+        std::mem::take(&mut self.faults)
     }
 }
 
 impl pmi_link::Link for End<'_> {
     fn try_read(&mut self, out: &mut [u8]) -> Result<Read, LinkError> {
-        let bytes = self.net.read(self.rank, Way::Up, out.len());
+        let bytes = self.net.read(self.rank, Direction::Up, out.len());
         if !bytes.is_empty() {
             out[..bytes.len()].copy_from_slice(&bytes);
             return Ok(Read::Bytes(bytes.len()));
@@ -218,22 +223,22 @@ impl pmi_link::Link for End<'_> {
             return Err(LinkError::Closed);
         };
         // A system may notice a closed receiver at once, or accept the bytes and notice later.
-        if link.down.is_unread() && link.dice.below(2) == 0 {
+        if link.down.is_unread() && link.rng.below(2) == 0 {
             return Err(LinkError::Closed);
         }
-        match self.net.write(self.rank, Way::Down, self.now, bytes) {
+        match self.net.write(self.rank, Direction::Down, self.now, bytes) {
             0 => Ok(Wrote::NotNow),
             len => Ok(Wrote::Bytes(len)),
         }
     }
 }
 
-impl Link {
+impl SimLink {
     /// One direction, to look at.
-    pub const fn get(&self, way: Way) -> &Pipe {
-        match way {
-            Way::Up => &self.up,
-            Way::Down => &self.down,
+    pub const fn get(&self, direction: Direction) -> &Pipe {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
         }
     }
 
@@ -242,15 +247,15 @@ impl Link {
         self.is_broken
     }
 
-    const fn pipe(&mut self, way: Way) -> &mut Pipe {
-        match way {
-            Way::Up => &mut self.up,
-            Way::Down => &mut self.down,
+    const fn pipe(&mut self, direction: Direction) -> &mut Pipe {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
         }
     }
 }
 
-impl Way {
+impl Direction {
     /// The other direction.
     pub const fn other(self) -> Self {
         match self {

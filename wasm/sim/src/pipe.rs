@@ -1,4 +1,4 @@
-//! One direction of a link: bytes that are on their way, bytes that have arrived, and an end.
+//! One direction of a link: bytes that are on their direction, bytes that have arrived, and an end.
 
 use std::collections::VecDeque;
 
@@ -85,7 +85,7 @@ impl Pipe {
         self.is_unread = true;
     }
 
-    /// Everything on its way is lost, and the end follows at once.
+    /// Everything on its direction is lost, and the end follows at once.
     pub fn break_off(&mut self, at: u64) -> Option<u64> {
         if self.is_unread {
             return None;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_vanishes() {
+    fn bytes_without_a_reader_vanish() {
         let mut pipe = Pipe::new(4);
         pipe.put(5, b"abcd", false);
         pipe.abandon();

@@ -1,7 +1,7 @@
 //! One fence of very many ranks in one process, and what it costs.
 
-use crate::dice::Span;
-use crate::note::Note;
+use crate::event::SimEvent;
+use crate::rng::Span;
 use crate::scenario::{GroupPhrase, HostPlan, Scenario, ScenarioError, Script, Step, Traits, Who};
 use crate::storage::Metered;
 use crate::world::{Options, World};
@@ -96,12 +96,12 @@ pub fn scale(ranks: u32, seed: u64) -> Result<Cost, ScenarioError> {
 /// Memory of one session, for a report.
 pub const SESSION_BYTES: usize = size_of::<SessionOf<Metered>>();
 
-/// The messages that a note stands for, and their bytes.
-pub(crate) fn traffic(note: &Note) -> (u64, u64) {
-    match note {
-        Note::ServerSaid { bytes, .. } => (1, bytes.len() as u64),
-        Note::Asked { .. } => (1, 0),
-        Note::Said { bytes, .. } => (0, bytes.len() as u64),
+/// The messages that a event stands for, and their bytes.
+pub(crate) fn traffic(event: &SimEvent) -> (u64, u64) {
+    match event {
+        SimEvent::ServerSent { bytes, .. } => (1, bytes.len() as u64),
+        SimEvent::Asked { .. } => (1, 0),
+        SimEvent::Sent { bytes, .. } => (0, bytes.len() as u64),
         _ => (0, 0),
     }
 }

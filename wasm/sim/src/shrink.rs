@@ -1,15 +1,15 @@
 //! From a scenario that breaks a rule to a smaller one that breaks it too.
 
-use crate::dice::{Percent, Span};
 use crate::mutant::MutantKind;
+use crate::rng::{Percent, Span};
 use crate::scenario::{GroupPhrase, HostPlan, Scenario, Script, Step, Traits, Who};
-use crate::sweep::{Broken, run};
+use crate::sweep::{BrokenRun, run};
 
 /// Result of shrinking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shrunk {
     /// The smallest that was found, with its seed.
-    pub broken: Broken,
+    pub broken: BrokenRun,
     /// Number of smaller scenarios were tried.
     pub tried: u64,
 }
@@ -18,7 +18,7 @@ pub struct Shrunk {
 ///
 /// Every candidate is tried with the seed and a few others, since a smaller scenario draws other
 /// numbers.
-pub fn shrink(broken: &Broken, mutant: Option<MutantKind>) -> Shrunk {
+pub fn shrink(broken: &BrokenRun, mutant: Option<MutantKind>) -> Shrunk {
     let mut best = broken.clone();
     best.scenario = by_rank(&best.scenario);
     if let Some(found) = breaks(&best.scenario, &best, mutant) {
@@ -44,7 +44,7 @@ pub fn shrink(broken: &Broken, mutant: Option<MutantKind>) -> Shrunk {
     Shrunk { broken: best, tried }
 }
 
-fn breaks(scenario: &Scenario, like: &Broken, mutant: Option<MutantKind>) -> Option<Broken> {
+fn breaks(scenario: &Scenario, like: &BrokenRun, mutant: Option<MutantKind>) -> Option<BrokenRun> {
     let seeds = [like.seed].into_iter().chain(0..SEEDS);
     let mut runs = seeds.filter_map(|seed| run(scenario, seed, mutant).0);
     runs.find(|broken| broken.rule == like.rule)

@@ -1,8 +1,8 @@
 //! State of a run at one moment, copied for the page.
 
-use crate::actor::{Actor, Habits, Life};
 use crate::pipe::{Pipe, Segment};
-use crate::scenario::{Act, Ask, Way};
+use crate::scenario::{Act, Ask, Direction};
+use crate::sim_rank::{ProcessFlags, ProcessState, SimRank};
 use crate::storage::Store;
 use crate::world::World;
 use pmi_core::server::{Job, Member, Phase};
@@ -24,7 +24,7 @@ pub struct Snapshot {
     /// The fence of every job that the server knows.
     pub fences: Vec<FenceView>,
     /// Wait-for relations.
-    pub debts: Vec<Debt>,
+    pub debts: Vec<WaitRelation>,
 }
 
 /// A rank, its link and its session.
@@ -35,9 +35,9 @@ pub struct RankView {
     /// Its node.
     pub node: u32,
     /// True if its process is there.
-    pub life: Life,
+    pub life: ProcessState,
     /// Properties of its process.
-    pub habits: Habits,
+    pub flags: ProcessFlags,
     /// The state of its client, by name.
     pub client: &'static str,
     /// The server's state of it, by name.
@@ -105,7 +105,7 @@ pub struct FenceView {
 
 /// A wait-for relation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Debt {
+pub struct WaitRelation {
     /// Ranks that must act first; empty for the server.
     pub debtors: Vec<u32>,
     /// The rank that waits.
@@ -121,7 +121,7 @@ impl Snapshot {
             time: world.time(),
             steps: world.steps(),
             is_quiet: world.is_quiet(),
-            ranks: world.actors().iter().map(|actor| rank(world, actor)).collect(),
+            ranks: world.sim_ranks().iter().map(|sim_rank| rank(world, sim_rank)).collect(),
             keys: keys(world),
             fences: fences(world),
             debts: debts(world),
@@ -129,25 +129,25 @@ impl Snapshot {
     }
 }
 
-fn rank(world: &World, actor: &Actor) -> RankView {
-    let rank = actor.rank();
+fn rank(world: &World, sim_rank: &SimRank) -> RankView {
+    let rank = sim_rank.rank();
     let line = world.host().line(rank);
     let link = world.net().link(rank);
-    let pipe = |way| link.map(|link| PipeView::new(link.get(way))).unwrap_or_default();
+    let pipe = |direction| link.map(|link| PipeView::new(link.get(direction))).unwrap_or_default();
     let member = world.host().member(rank);
     RankView {
         rank,
         node: world.scenario().node(rank),
-        life: actor.life(),
-        habits: actor.habits(),
-        client: actor.client_state(),
+        life: sim_rank.life(),
+        flags: sim_rank.flags(),
+        client: sim_rank.client_state(),
         member: member.map_or("unknown", |member| phase_name(member.phase())),
         has_session: line.is_some_and(|line| line.is_open()),
-        asks: actor.waiting().iter().map(|waiting| waiting.ask.to_string()).collect(),
-        next: actor.next_act().map(act_text),
-        unsent_bytes: actor.unsent_bytes(),
-        up: pipe(Way::Up),
-        down: pipe(Way::Down),
+        asks: sim_rank.waiting().iter().map(|waiting| waiting.ask.to_string()).collect(),
+        next: sim_rank.next_act().map(act_text),
+        unsent_bytes: sim_rank.unsent_bytes(),
+        up: pipe(Direction::Up),
+        down: pipe(Direction::Down),
         host_untaken_bytes: line.map_or(0, |line| line.unconsumed_bytes()),
         host_unsent_bytes: line.map_or(0, |line| line.unsent_bytes()),
     }
@@ -199,19 +199,19 @@ fn fences(world: &World) -> Vec<FenceView> {
     jobs(world).map(view).collect()
 }
 
-fn debts(world: &World) -> Vec<Debt> {
+fn debts(world: &World) -> Vec<WaitRelation> {
     let fences = world.checks().fences();
     let waiting = world
-        .actors()
+        .sim_ranks()
         .iter()
-        .flat_map(|actor| actor.waiting().iter().map(|waiting| (actor.rank(), waiting)));
-    let debt = |(rank, waiting): (u32, &crate::actor::Waiting)| {
+        .flat_map(|sim_rank| sim_rank.waiting().iter().map(|waiting| (sim_rank.rank(), waiting)));
+    let debt = |(rank, waiting): (u32, &crate::sim_rank::Waiting)| {
         let fence = match waiting.ask {
             Ask::Fence { .. } => fences.entered(rank, waiting.number),
             _ => None,
         };
         let debtors = fence.map(|fence| fences.missing(fence)).unwrap_or_default();
-        Debt { debtors, rank, what: waiting.ask.to_string() }
+        WaitRelation { debtors, rank, what: waiting.ask.to_string() }
     };
     waiting.map(debt).collect()
 }
@@ -278,9 +278,9 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_says_who_waits_for_whom_and_what_is_visible() {
+    fn a_snapshot_contains_wait_relations_and_visible_keys() {
         let snapshot = Snapshot::new(&in_the_fence());
-        let debt = Debt { debtors: vec![1, 2], rank: 0, what: "fence".into() };
+        let debt = WaitRelation { debtors: vec![1, 2], rank: 0, what: "fence".into() };
         assert_eq!(snapshot.debts, [debt]);
         let missing = vec![1, 2];
         let fence =

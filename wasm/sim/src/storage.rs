@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_table_holds_is_counted_and_given_back() {
+    fn a_table_counts_its_memory_and_returns_it() {
         let meter = Meter::default();
         let mut table = Table::new(3, meter.clone());
         assert_eq!([5u64, 6, 7].map(|n| table.insert(n).unwrap()), [0, 1, 2]);

@@ -25,7 +25,7 @@ pub enum Case {
 
 /// A run that broke a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct BrokenRun {
     /// The scenario.
     pub scenario: Scenario,
     /// The seed.
@@ -44,7 +44,7 @@ pub struct Summary {
     /// Number of steps they took together.
     pub steps: u64,
     /// The runs that broke a rule, in the order of the cases and seeds.
-    pub broken: Vec<Broken>,
+    pub broken: Vec<BrokenRun>,
 }
 
 impl Case {
@@ -85,8 +85,8 @@ impl Case {
 /// Runs one seed; what broke first, and how many steps it took.
 ///
 /// A panic counts as a broken rule where panics unwind; where they abort, it is the end.
-pub fn run(scenario: &Scenario, seed: u64, mutant: Option<MutantKind>) -> (Option<Broken>, u64) {
-    let broken = |rule: &str, what: String| Broken {
+pub fn run(scenario: &Scenario, seed: u64, mutant: Option<MutantKind>) -> (Option<BrokenRun>, u64) {
+    let broken = |rule: &str, what: String| BrokenRun {
         scenario: scenario.clone(),
         seed,
         rule: rule.into(),

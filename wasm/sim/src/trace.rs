@@ -150,7 +150,7 @@ const HEAD: &str = "pmi-sim trace 1";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Trouble;
+    use crate::scenario::FaultKind;
     use crate::world::Injection;
 
     const TEXT: &str =
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_did_to_a_run_is_part_of_its_trace() {
+    fn injections_are_part_of_a_trace() {
         let mut world = World::new(&TEXT.parse().unwrap(), 9).unwrap();
         world.run(20);
         world.inject(Injection::order(0, "put by-hand 1").unwrap());
@@ -181,7 +181,7 @@ mod tests {
         // In the middle, then to the end, then after it.
         assert_eq!(replay(&read(&write(&world)).unwrap()).unwrap(), None);
         assert!(world.run(u64::MAX));
-        world.inject(Injection::Trouble { rank: 1, what: Trouble::Kill });
+        world.inject(Injection::Fault { rank: 1, what: FaultKind::Kill });
         assert!(world.run(u64::MAX));
         let text = write(&world);
         assert!(text.contains("\n+ 20 order 0 put by-hand 1\n"), "{text}");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused() {
+    fn invalid_traces_are_rejected() {
         assert_eq!(read("hello"), Err(TraceError::NotATrace));
         assert_eq!(read("pmi-sim trace 1\nseed x"), Err(TraceError::NotATrace));
         let bad = read("pmi-sim trace 1\nseed 1\n| jump\n");

@@ -1,7 +1,7 @@
 //! A session as the driver loop sees it, with an observer.
 
+use crate::event::SimEvent;
 use crate::mutant::{MUTANTS, Mutant};
-use crate::note::Note;
 use pmi_core::error::{Full, PeerError};
 use pmi_core::limits::REPLY_BYTES;
 use pmi_core::machine::Machine;
@@ -13,13 +13,13 @@ pub(crate) struct Watched<'a, 'n, M> {
     pub(crate) session: M,
     pub(crate) rank: u32,
     pub(crate) mutant: Option<&'a mut Mutant>,
-    pub(crate) stage: &'a mut Stage,
-    pub(crate) notes: &'n mut Vec<Note>,
+    pub(crate) stage: &'a mut HeldMessages,
+    pub(crate) events: &'n mut Vec<SimEvent>,
 }
 
 /// Messages that a mutant holds between the server and a link; empty without one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stage {
+pub(crate) struct HeldMessages {
     /// For the server.
     input: Vec<u8>,
     /// For the rank.
@@ -73,7 +73,7 @@ impl<M: Machine> Machine for Watched<'_, '_, M> {
         // After an error, the consumed part is unknown.
         let heard = &bytes[..*handled.as_ref().unwrap_or(&bytes.len())];
         if !heard.is_empty() {
-            self.notes.push(Note::ServerHeard { rank: self.rank, bytes: heard.into() });
+            self.events.push(SimEvent::ServerReceived { rank: self.rank, bytes: heard.into() });
         }
         handled
     }
@@ -100,7 +100,7 @@ impl<M: Machine> Machine for Watched<'_, '_, M> {
             },
         };
         if let Some(len) = len {
-            self.notes.push(Note::ServerSaid { rank: self.rank, bytes: out[..len].into() });
+            self.events.push(SimEvent::ServerSent { rank: self.rank, bytes: out[..len].into() });
         }
         Ok(len)
     }

@@ -18,7 +18,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_sweep_ends_with_one_plain_sentence_and_says_by_its_code_whether_all_held() {
+fn a_sweep_ends_with_one_sentence_and_the_exit_code_of_its_result() {
     let clean = pmi_sim(&["sweep", "--seeds", "5", "put-fence-get", "random"]);
     assert_eq!(clean.status.code(), Some(0));
     let last = out(&clean).lines().last().unwrap().to_owned();
@@ -49,7 +49,7 @@ fn a_trace_is_replayed_and_a_changed_one_is_not() {
 }
 
 #[test]
-fn what_breaks_is_shrunk_to_a_file_that_breaks() {
+fn a_failing_scenario_shrinks_to_a_file_that_fails() {
     let small = file("small.txt");
     let path = small.to_str().unwrap();
     let mutant = ["--mutant", "lose-put"];
@@ -66,7 +66,7 @@ fn what_breaks_is_shrunk_to_a_file_that_breaks() {
 }
 
 #[test]
-fn nothing_to_run_is_neither_right_nor_wrong() {
+fn an_empty_tally_is_neither_success_nor_failure() {
     for args in [&["run", "no-such-thing"][..], &["jump"], &["replay", "/dev/null"]] {
         let output = pmi_sim(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -80,7 +80,7 @@ fn nothing_to_run_is_neither_right_nor_wrong() {
 }
 
 #[test]
-fn what_is_built_in_is_listed_and_shown() {
+fn shipped_scenarios_are_listed_and_shown() {
     let list = out(&pmi_sim(&["list"]));
     assert!(list.contains("torn-frames"), "{list}");
     let shown = out(&pmi_sim(&["show", "torn-frames"]));

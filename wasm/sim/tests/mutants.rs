@@ -34,12 +34,12 @@ fn a_put_that_is_lost_is_seen() {
 }
 
 #[test]
-fn a_value_that_nobody_put_is_seen() {
+fn a_value_without_put_is_detected() {
     breaks("put-again", MutantKind::WrongValue, "value");
 }
 
 #[test]
-fn a_port_that_nobody_published_is_seen() {
+fn a_port_without_publish_is_detected() {
     breaks("names", MutantKind::WrongPort, "name");
 }
 
@@ -60,12 +60,12 @@ fn an_answer_that_never_comes_is_seen() {
 }
 
 #[test]
-fn somebody_forgotten_in_a_fence_is_seen() {
+fn a_rank_that_a_fence_does_not_release_is_detected() {
     breaks("put-fence-get", MutantKind::SwallowRelease, "waits");
 }
 
 #[test]
-fn a_failure_that_nobody_reports_is_seen() {
+fn an_unreported_failure_is_detected() {
     breaks("leave-early", MutantKind::ForgetReport, "named");
     // Here nobody has failed, and somebody waits.
     breaks("finalize-early", MutantKind::ForgetReport, "waits");
@@ -108,7 +108,7 @@ fn a_ring_that_is_wrong_or_lets_go_early_is_seen() {
 }
 
 #[test]
-fn what_is_wrong_with_pmix_is_seen() {
+fn pmix_mutants_are_detected() {
     breaks("pmix", MutantKind::OneNode, "scope");
     breaks("pmix", MutantKind::SwallowReply, "waits");
     breaks("pmix-mixed", MutantKind::EarlyFence, "fence");
@@ -118,7 +118,7 @@ fn what_is_wrong_with_pmix_is_seen() {
 }
 
 #[test]
-fn what_is_wrong_with_names_programs_and_jobs_in_pmix_is_seen() {
+fn pmix_mutants_of_names_programs_and_jobs_are_detected() {
     breaks("pmix-names", MutantKind::WrongPort, "name");
     breaks("pmix-names", MutantKind::SwallowReply, "waits");
     breaks("pmix-spawn", MutantKind::DenySpawn, "spawn");
@@ -129,7 +129,7 @@ fn what_is_wrong_with_names_programs_and_jobs_in_pmix_is_seen() {
 
 /// Scenarios of PMI that are played by PMIx ranks: whatever they are held to, a fault is seen.
 #[test]
-fn what_is_wrong_with_pmix_ranks_that_play_what_was_written_for_pmi_is_seen() {
+fn pmix_mutants_in_scenarios_of_pmi_are_detected() {
     for (name, mutant, rule) in [
         ("put-fence-get", MutantKind::EarlyFence, "fence"),
         ("group-fences", MutantKind::EarlyFence, "fence"),
@@ -165,7 +165,7 @@ fn a_server_that_panics_is_seen() {
 }
 
 #[test]
-fn what_a_script_wants_and_a_scenario_expects_is_held_against_the_end() {
+fn required_replies_and_expected_results_are_checked() {
     let wants = "script all\n open\n put a 1\n get a is 2\n finalize\nend".parse().unwrap();
     assert_eq!(run(&wants, 0, None).0.unwrap().rule, "wanted");
     for expects in ["finish 0", "report 0", "report among 0"] {
@@ -176,7 +176,7 @@ fn what_a_script_wants_and_a_scenario_expects_is_held_against_the_end() {
 }
 
 #[test]
-fn what_is_broken_becomes_small_and_stays_broken() {
+fn shrunk_scenarios_still_fail() {
     let scenario: Scenario = shipped::text("put-fence-get").unwrap().parse().unwrap();
     let mutant = Some(MutantKind::EarlyFence);
     let broken = run(&scenario, 3, mutant).0.unwrap();

@@ -72,7 +72,7 @@ fn a_clone_goes_on_as_its_original_does_and_a_branch_leaves_it_alone() {
     let mut clone = world.clone();
     assert_eq!(Snapshot::new(&clone), Snapshot::new(&world));
     let mut branch = world.clone();
-    branch.inject(Injection::Trouble { rank: 1, what: scenario::Trouble::Kill });
+    branch.inject(Injection::Fault { rank: 1, what: scenario::FaultKind::Kill });
     assert!(branch.run(u64::MAX) && world.run(u64::MAX) && clone.run(u64::MAX));
     assert_eq!(trace::write(&world), trace::write(&clone));
     assert_ne!(trace::write(&world), trace::write(&branch));
@@ -83,7 +83,7 @@ fn a_clone_goes_on_as_its_original_does_and_a_branch_leaves_it_alone() {
 }
 
 #[test]
-fn whoever_is_told_to_do_something_else_does_it() {
+fn injected_steps_precede_the_script() {
     let text =
         "ranks 2\nscript 0\n open\n manual\nend\nscript 1\n open\n put k v\n fence\n finalize\nend";
     let mut world = World::new(&text.parse().unwrap(), 0).unwrap();

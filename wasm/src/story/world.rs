@@ -1,8 +1,8 @@
 //! The story of a world of the simulator.
 
 use super::{Event, Lane, Moment, Pipes, Story};
-use pmi_sim::note::Entry;
-use pmi_sim::{Note, World};
+use pmi_sim::event::Entry;
+use pmi_sim::{SimEvent, World};
 
 impl Story {
     /// The story of a world, as far as it has come.
@@ -29,35 +29,37 @@ impl Story {
     fn take(&mut self, entry: &Entry, pipes: &mut Pipes) {
         let at = Moment { ns: entry.at * 1000, step: entry.step };
         let index = |rank: u32| usize::try_from(rank).unwrap_or(usize::MAX);
-        match &entry.note {
-            Note::Said { rank, bytes, is_raw } => {
+        match &entry.event {
+            SimEvent::Sent { rank, bytes, is_raw } => {
                 self.say(index(*rank), true, at, bytes, *is_raw, pipes);
             }
-            Note::ServerSaid { rank, bytes } => {
+            SimEvent::ServerSent { rank, bytes } => {
                 self.say(index(*rank), false, at, bytes, false, pipes);
             }
-            Note::ServerHeard { rank, bytes } => {
+            SimEvent::ServerReceived { rank, bytes } => {
                 self.hear(index(*rank), true, at, bytes.len(), pipes);
             }
-            Note::Heard { rank, bytes } => self.hear(index(*rank), false, at, bytes.len(), pipes),
-            note => {
-                let (lane, kind) = (note.rank().map(index), kind(note));
-                self.events.push(Event { at, lane, kind, text: note.to_string() });
+            SimEvent::Received { rank, bytes } => {
+                self.hear(index(*rank), false, at, bytes.len(), pipes)
+            }
+            event => {
+                let (lane, kind) = (event.rank().map(index), kind(event));
+                self.events.push(Event { at, lane, kind, text: event.to_string() });
             }
         }
     }
 }
 
 /// The word by which the page can look for the next of a kind.
-const fn kind(note: &Note) -> &'static str {
-    match note {
-        Note::Asked { .. } => "ask",
-        Note::Answered { .. } => "answer",
-        Note::Refused { .. } | Note::Broke { .. } => "error",
-        Note::Struck { .. } | Note::Mishap { .. } => "fault",
-        Note::Reported { .. } => "report",
-        Note::Violation { .. } => "rule",
-        Note::Quiet => "quiet",
+const fn kind(event: &SimEvent) -> &'static str {
+    match event {
+        SimEvent::Asked { .. } => "ask",
+        SimEvent::Answered { .. } => "answer",
+        SimEvent::Refused { .. } | SimEvent::Broke { .. } => "error",
+        SimEvent::Fault { .. } | SimEvent::LinkFault { .. } => "fault",
+        SimEvent::Reported { .. } => "report",
+        SimEvent::Violation { .. } => "rule",
+        SimEvent::Quiet => "quiet",
         _ => "process",
     }
 }
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_arrives_has_no_arrival() {
+    fn lost_messages_have_no_arrival() {
         let story = story(
             "ranks 1\nall latency 50\nscript all\n init\nend\nfault at 10 kill 0\nfault at 10 reset 0",
         );
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_fills_and_lets_everybody_go() {
+    fn a_fence_fills_and_releases_all_ranks() {
         let story = story(FENCE);
         let [fence] = &story.fences[..] else { panic!("one fence, not {}", story.fences.len()) };
         assert_eq!((fence.members, fence.inside.len()), (3, 3));
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_of_groups_and_of_frames_are_told_apart() {
+    fn fences_of_groups_and_of_frames_are_distinguished() {
         let text = "ranks 4\nnodes 2\nall dialect 1.2\nscript all\n open\n fence node tag 4\n fence world\n \
                     fence\n finalize\nend\nall latency 10";
         let names: Vec<_> = story(text)

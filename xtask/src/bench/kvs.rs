@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_rank_0_says_is_read_line_by_line() {
+    fn output_of_rank_0_is_read_line_by_line() {
         let output = "put count=1 median_ns=1500 mean_ns=2000\nget count=1 median_ns=3 mean_ns=4\n\
                       fence count=1 median_ns=5 mean_ns=6\n";
         let run = parse(output).unwrap();

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_rank_0_says_is_read_line_by_line() {
+    fn output_of_rank_0_is_read_line_by_line() {
         let output = "init count=2 median_ns=4000 mean_ns=1\nready count=1 median_ns=9000 mean_ns=9\n\
                       load count=2 median_ns=2000 mean_ns=1\nwork count=2 median_ns=7000 mean_ns=1\n\
                       put count=1 median_ns=1500 mean_ns=2\nfence count=1 median_ns=5 mean_ns=6\n\

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_too_long_is_ended_with_all_it_started() {
+    fn slow_programs_are_terminated_with_their_children() {
         let start = Instant::now();
         let mut slow = shell("sleep 600 & sleep 600");
         let why = finish(slow.stdout(Stdio::piped()), Duration::from_millis(100)).unwrap_err();

@@ -114,14 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_read_from_what_hydra_says_about_itself() {
+    fn the_version_is_read_from_the_output_of_hydra() {
         let about = "HYDRA build details:\n    Version:      4.0.2\n    CC:  gcc\n";
         assert_eq!(version(about).as_deref(), Some("4.0.2"));
         assert_eq!(version("usage: hydra"), None);
     }
 
     #[test]
-    fn executables_are_read_from_what_cargo_says() {
+    fn executables_are_read_from_the_output_of_cargo() {
         let messages = concat!(
             r#"{"reason":"compiler-artifact","target":{"name":"a"},"executable":null}"#,
             "\nnoise\n",

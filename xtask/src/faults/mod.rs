@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn senseless_arguments_are_rejected() {
         for line in ["--seed", "--seed_x", "--size_1", "--fault_none", "--only-against", "--typo"] {
             assert!(words(line).is_err(), "{line}");
         }

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_a_gap_calls_nobody() {
+    fn padding_has_no_calls() {
         let gap = "08000020 <b>:\n";
         for (displacement, calls_itself) in [("-0x58", false), ("-0x56", true)] {
             let branch = format!("bmi\t0x8000000 <reset> @ imm = #{displacement}");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_calls_itself_is_named() {
+    fn recursive_functions_are_named() {
         let code = CODE.replace("blx\tr4", "bl\t0x8000010 <a> @ imm");
         assert!(Calls::read(FRAMES, &code).worst("reset").is_err_and(|why| why.contains('a')));
     }

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn inherent_impls_are_told_from_traits_and_types() {
+    fn inherent_impls_are_distinguished_from_traits_and_types() {
         let text = "impl Run {} impl<S: Storage> Server<S> where S: A {} impl Drop for Run {} \
                     fn f(a: impl Fn(u8)) -> impl Iterator {}";
         assert_eq!(inherent_impls(&tokens(text)), ["Run", "Server"]);

@@ -18,9 +18,9 @@ use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{Format, Kvals, Proc, Value};
 use pmi_link::heap::BoundedBuf;
 
-use super::env::{Environment, Security};
-use super::error::{CallError, ConnectError};
-use crate::stream::again;
+use super::env::{PmixEnvironment, Security};
+use super::error::{CallError, PmixConnectError};
+use crate::stream::retry_interrupted;
 
 /// A process that has joined a job, and its conversation with the server.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Pmix {
     stream: TcpStream,
     client: PmixClient<BoundedBuf, 1>,
     /// Input that the machine has not consumed.
-    unheard: Vec<u8>,
+    unread: Vec<u8>,
     /// Committed data of processes, packed, as received since the last fence.
     received: BTreeMap<(Vec<u8>, u32), Vec<u8>>,
     size: u32,
@@ -48,8 +48,8 @@ pub enum Within {
 }
 
 impl Pmix {
-    pub(super) fn open(environment: &Environment) -> Result<Self, ConnectError> {
-        let Environment { nspace, rank, address, security, format } = environment;
+    pub(super) fn open(environment: &PmixEnvironment) -> Result<Self, PmixConnectError> {
+        let PmixEnvironment { nspace, rank, address, security, format } = environment;
         let identity = ProcIdentity {
             nspace: KvsName::new(nspace.as_bytes()).map_err(CallError::Misuse)?,
             rank: *rank,
@@ -59,7 +59,7 @@ impl Pmix {
             }),
             format: *format,
         };
-        let dial = |error| ConnectError::Dial { address: *address, error };
+        let dial = |error| PmixConnectError::Dial { address: *address, error };
         let stream = TcpStream::connect(address).map_err(dial)?;
         // Every message waits for its answer, so nothing is gained by holding one back.
         stream.set_nodelay(true).map_err(dial)?;
@@ -68,7 +68,7 @@ impl Pmix {
         let mut pmix = Self {
             stream,
             client: PmixClient::new(identity, memory),
-            unheard: Vec::new(),
+            unread: Vec::new(),
             received: BTreeMap::new(),
             size: 0,
             message: vec![0; READ_BYTES],
@@ -154,7 +154,7 @@ impl Pmix {
     ) -> Result<Option<Value<'_>>, CallError> {
         let of = Proc { nspace: if of.nspace == self.nspace() { b"" } else { of.nspace }, ..of };
         let at = (of.nspace.to_vec(), of.rank);
-        if self.known(&at, key).is_none() {
+        if self.cached(&at, key).is_none() {
             // Values of the launcher are never committed later, so there is nothing to wait for.
             let immediate = within == Within::Immediate || keys::is_reserved(key);
             let timeout_s = match within {
@@ -166,7 +166,7 @@ impl Pmix {
                 done => done?,
             }
         }
-        Ok(self.known(&at, key))
+        Ok(self.cached(&at, key))
     }
 
     /// Finalizes the session and waits for the reply. Wire: FINALIZE.
@@ -186,7 +186,7 @@ impl Pmix {
     }
 
     /// A value that is known without a request.
-    fn known(&self, of: &(Vec<u8>, u32), key: &[u8]) -> Option<Value<'_>> {
+    fn cached(&self, of: &(Vec<u8>, u32), key: &[u8]) -> Option<Value<'_>> {
         let (nspace, rank) = of;
         let own = if nspace.is_empty() { self.client.known(*rank, key) } else { None };
         own.or_else(|| {
@@ -203,16 +203,16 @@ impl Pmix {
             matches!(request, PmixRequest::Get { key: Some(key), .. } if keys::is_reserved(key));
         loop {
             self.transmit()?;
-            while !self.unheard.is_empty() {
-                let taken = self.client.handle_input(NOW, &self.unheard)?;
-                self.unheard.drain(..taken);
+            while !self.unread.is_empty() {
+                let taken = self.client.handle_input(NOW, &self.unread)?;
+                self.unread.drain(..taken);
                 if taken == 0 {
                     break;
                 }
             }
             // The greeting is answered with no event; what has to follow it is sent now.
             self.transmit()?;
-            if let Some(done) = self.take_up(is_reserved) {
+            if let Some(done) = self.on_reply(is_reserved) {
                 return done;
             }
             if self.client.state() == PmixState::Ended {
@@ -234,20 +234,20 @@ impl Pmix {
 
     fn read(&mut self) -> Result<(), CallError> {
         let mut piece = [0; READ_BYTES];
-        match again(|| self.stream.read(&mut piece)) {
+        match retry_interrupted(|| self.stream.read(&mut piece)) {
             Ok(0) => self.client.handle_end(NOW)?,
             // A server that ends the process it was asked to end may not answer first.
             Err(_) if matches!(self.client.state(), PmixState::Aborting { .. }) => {
                 self.client.handle_end(NOW)?;
             }
-            Ok(len) => self.unheard.extend_from_slice(piece.get(..len).unwrap_or(b"")),
+            Ok(len) => self.unread.extend_from_slice(piece.get(..len).unwrap_or(b"")),
             Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
     /// Keeps what an answer has brought; `None` if there is none yet.
-    fn take_up(&mut self, is_reserved: bool) -> Option<Result<(), CallError>> {
+    fn on_reply(&mut self, is_reserved: bool) -> Option<Result<(), CallError>> {
         let own = self.client.identity().nspace.clone();
         let PmixClientEvent::Reply { command, status, answer, .. } = self.client.poll_event()?
         else {

@@ -9,7 +9,7 @@ use crate::env::EnvError;
 
 /// The address of the PMIx server and the identity of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Environment {
+pub struct PmixEnvironment {
     /// `PMIX_NAMESPACE`: the name of the job.
     pub nspace: String,
     /// `PMIX_RANK`.
@@ -33,7 +33,7 @@ pub enum Security {
     None,
 }
 
-impl Environment {
+impl PmixEnvironment {
     /// Reads the variables of this process; `None` if it was not started under PMIx.
     ///
     /// # Errors
@@ -53,34 +53,34 @@ impl Environment {
     pub fn from_variables<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Option<Self>, EnvError> {
-        let found = Found::new(variables);
-        let Some(nspace) = found.text(NSPACE) else { return Ok(None) };
+        let variables = PmixVariables::new(variables);
+        let Some(nspace) = variables.text(NSPACE) else { return Ok(None) };
         if nspace.is_empty() || nspace.len() > NSPACE_BYTES_MAX {
-            return Err(found.nonsense(NSPACE, "a name of 1 to 255 bytes"));
+            return Err(variables.invalid(NSPACE, "a name of 1 to 255 bytes"));
         }
-        let rank = found.needed(RANK)?.trim().parse().ok();
+        let rank = variables.needed(RANK)?.trim().parse().ok();
         let rank = rank.filter(|rank| *rank < ranks::LOCAL_PEERS);
-        let rank = rank.ok_or_else(|| found.nonsense(RANK, "the number of a process"))?;
-        let uri = URIS.iter().find(|(name, _)| found.text(name).is_some());
+        let rank = rank.ok_or_else(|| variables.invalid(RANK, "the number of a process"))?;
+        let uri = URIS.iter().find(|(name, _)| variables.text(name).is_some());
         let &(variable, family) = uri.unwrap_or(&USUAL_URI);
-        let address = address(found.needed(variable)?);
+        let address = address(variables.needed(variable)?);
         let address = address.ok_or_else(|| {
-            found.nonsense(variable, "NAME.RANK;tcp4://ADDRESS:PORT, or tcp6 likewise")
+            variables.invalid(variable, "NAME.RANK;tcp4://ADDRESS:PORT, or tcp6 likewise")
         })?;
         Ok(Some(Self {
             nspace: nspace.to_owned(),
             rank,
             address,
-            security: found.security()?,
-            format: Format { family, is_described: found.is_described()? },
+            security: variables.security()?,
+            format: Format { family, is_described: variables.is_described()? },
         }))
     }
 }
 
 /// The variables that are set, as text.
-struct Found(Vec<(&'static str, String)>);
+struct PmixVariables(Vec<(&'static str, String)>);
 
-impl Found {
+impl PmixVariables {
     fn new<K: AsRef<OsStr>, V: AsRef<OsStr>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
         let known = || URIS.iter().map(|(name, _)| *name).chain([NSPACE, RANK, SECURITY, BUFFERS]);
         let named = |name: &K| known().find(|known| name.as_ref() == OsStr::new(known));
@@ -90,17 +90,17 @@ impl Found {
     }
 
     fn text(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(known, _)| *known == name);
-        found.map(|(_, value)| value.as_str())
+        let variables = self.0.iter().find(|(known, _)| *known == name);
+        variables.map(|(_, value)| value.as_str())
     }
 
     fn needed(&self, variable: &'static str) -> Result<&str, EnvError> {
         self.text(variable).ok_or(EnvError::Missing { variable, needed_by: NSPACE })
     }
 
-    fn nonsense(&self, variable: &'static str, expected: &'static str) -> EnvError {
+    fn invalid(&self, variable: &'static str, expected: &'static str) -> EnvError {
         let value = self.text(variable).unwrap_or_default().to_owned();
-        EnvError::Nonsense { variable, value, expected }
+        EnvError::Invalid { variable, value, expected }
     }
 
     fn security(&self) -> Result<Security, EnvError> {
@@ -110,15 +110,17 @@ impl Found {
             "none" => Some(Security::None),
             _ => None,
         });
-        known.ok_or_else(|| self.nonsense(SECURITY, "a list with native or none"))
+        known.ok_or_else(|| self.invalid(SECURITY, "a list with native or none"))
     }
 
     fn is_described(&self) -> Result<bool, EnvError> {
         match self.text(BUFFERS) {
             None | Some("PMIX_BFROP_BUFFER_NON_DESC") => Ok(false),
             Some("PMIX_BFROP_BUFFER_FULLY_DESC") => Ok(true),
-            Some(_) => Err(self
-                .nonsense(BUFFERS, "PMIX_BFROP_BUFFER_NON_DESC or PMIX_BFROP_BUFFER_FULLY_DESC")),
+            Some(_) => {
+                Err(self
+                    .invalid(BUFFERS, "PMIX_BFROP_BUFFER_NON_DESC or PMIX_BFROP_BUFFER_FULLY_DESC"))
+            }
         }
     }
 }
@@ -153,28 +155,28 @@ mod tests {
 
     const FOUR: (&str, &str) = ("PMIX_SERVER_URI41", "server.0;tcp4://127.0.0.1:4000");
 
-    fn read(more: &[(&str, &str)]) -> Result<Option<Environment>, EnvError> {
+    fn read(more: &[(&str, &str)]) -> Result<Option<PmixEnvironment>, EnvError> {
         let who = [(NSPACE, "job-1"), (RANK, "3")];
-        Environment::from_variables(more.iter().copied().chain(who))
+        PmixEnvironment::from_variables(more.iter().copied().chain(who))
     }
 
     #[test]
-    fn without_a_name_space_nobody_has_started_it() {
+    fn a_process_without_namespace_is_no_pmix_client() {
         let none: [(&str, &str); 2] = [(RANK, "x"), FOUR];
-        assert_eq!(Environment::from_variables(none), Ok(None));
+        assert_eq!(PmixEnvironment::from_variables(none), Ok(None));
     }
 
     #[test]
-    fn the_newest_address_counts_and_says_how_values_are_written() {
-        let found = read(&[("PMIX_SERVER_URI3", "old.0;tcp4://127.0.0.1:3"), FOUR]).unwrap();
-        let expected = Environment {
+    fn the_newest_address_counts_and_selects_the_encoding() {
+        let variables = read(&[("PMIX_SERVER_URI3", "old.0;tcp4://127.0.0.1:3"), FOUR]).unwrap();
+        let expected = PmixEnvironment {
             nspace: "job-1".into(),
             rank: 3,
             address: "127.0.0.1:4000".parse().unwrap(),
             security: Security::Native,
             format: Format::PLAIN,
         };
-        assert_eq!(found, Some(expected));
+        assert_eq!(variables, Some(expected));
         let old = read(&[("PMIX_SERVER_URI21", "a.b.0;tcp6://[::1]:4000")]).unwrap().unwrap();
         assert_eq!(old.address, "[::1]:4000".parse().unwrap());
         assert_eq!(old.format, Format { family: Family::Fixed, is_described: false });
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named_with_what_should_be_there() {
+    fn invalid_variables_are_reported_with_the_expected_values() {
         let missing = EnvError::Missing { variable: "PMIX_SERVER_URI41", needed_by: NSPACE };
         assert_eq!(read(&[]), Err(missing));
         for (variables, wrong) in [
@@ -210,7 +212,7 @@ mod tests {
             (&[FOUR, (BUFFERS, "other")], BUFFERS),
         ] {
             match read(variables) {
-                Err(EnvError::Nonsense { variable, .. }) => assert_eq!(variable, wrong),
+                Err(EnvError::Invalid { variable, .. }) => assert_eq!(variable, wrong),
                 other => panic!("{variables:?}: {other:?}"),
             }
         }

@@ -12,7 +12,7 @@ use crate::env::EnvError;
 /// Why there is no conversation.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum ConnectError {
+pub enum PmixConnectError {
     /// The environment cannot be meant.
     Env(EnvError),
     /// Connecting to the address of the server failed.
@@ -45,13 +45,13 @@ pub enum CallError {
     },
 }
 
-impl From<EnvError> for ConnectError {
+impl From<EnvError> for PmixConnectError {
     fn from(error: EnvError) -> Self {
         Self::Env(error)
     }
 }
 
-impl From<CallError> for ConnectError {
+impl From<CallError> for PmixConnectError {
     fn from(error: CallError) -> Self {
         Self::Open(error)
     }
@@ -75,7 +75,7 @@ impl From<Misuse> for CallError {
     }
 }
 
-impl fmt::Display for ConnectError {
+impl fmt::Display for PmixConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Env(error) => error.fmt(f),
@@ -114,7 +114,7 @@ fn write_status(status: Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-impl std::error::Error for ConnectError {
+impl std::error::Error for PmixConnectError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Env(error) => Some(error),

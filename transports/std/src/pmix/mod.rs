@@ -29,8 +29,8 @@ mod env;
 mod error;
 
 pub use calls::{Pmix, Within};
-pub use env::{Environment, Security};
-pub use error::{CallError, ConnectError};
+pub use env::{PmixEnvironment, Security};
+pub use error::{CallError, PmixConnectError};
 pub use pmi_core::client::pmix::{Datum, JobInfo, Scope};
 pub use pmi_core::wire::pmix::names::{Status, keys};
 pub use pmi_core::wire::pmix::{Proc, Type, Value, WILDCARD};
@@ -41,9 +41,9 @@ pub use pmi_core::wire::pmix::{Proc, Type, Value, WILDCARD};
 ///
 /// # Errors
 ///
-/// [`ConnectError`].
-pub fn connect() -> Result<Option<Pmix>, ConnectError> {
-    Environment::of_this_process()?.map(|environment| connect_by(&environment)).transpose()
+/// [`PmixConnectError`].
+pub fn connect() -> Result<Option<Pmix>, PmixConnectError> {
+    PmixEnvironment::of_this_process()?.map(|environment| connect_by(&environment)).transpose()
 }
 
 /// Joins the job that `environment` leads to.
@@ -52,7 +52,7 @@ pub fn connect() -> Result<Option<Pmix>, ConnectError> {
 ///
 /// # Errors
 ///
-/// [`ConnectError`].
-pub fn connect_by(environment: &Environment) -> Result<Pmix, ConnectError> {
+/// [`PmixConnectError`].
+pub fn connect_by(environment: &PmixEnvironment) -> Result<Pmix, PmixConnectError> {
     Pmix::open(environment)
 }

@@ -22,7 +22,7 @@
 mod ranks;
 mod text;
 
-use self::ranks::Jobs;
+use self::ranks::LogJobs;
 use self::text::{rebuilt, whole};
 use super::log::Log;
 use crate::message;
@@ -50,10 +50,10 @@ struct Passed {
 }
 
 /// One way through the lines of a log.
-struct Reader<'a, P: FnMut(&u8) -> bool> {
+struct HydraReader<'a, P: FnMut(&u8) -> bool> {
     lines: Peekable<Split<'a, u8, P>>,
     log: Log<Key>,
-    jobs: Jobs,
+    jobs: LogJobs,
     passed: Vec<Passed>,
     unclaimed_count: usize,
     was_rebuilt: bool,
@@ -61,10 +61,10 @@ struct Reader<'a, P: FnMut(&u8) -> bool> {
 
 /// A trace and notes, if there is PMI in the log.
 pub(super) fn read(bytes: &[u8]) -> Option<(Trace, Vec<String>)> {
-    let mut reader = Reader {
+    let mut reader = HydraReader {
         lines: bytes.split(|byte| *byte == b'\n').peekable(),
         log: Log::new(),
-        jobs: Jobs::default(),
+        jobs: LogJobs::default(),
         passed: Vec::new(),
         unclaimed_count: 0,
         was_rebuilt: false,
@@ -72,7 +72,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Trace, Vec<String>)> {
     while let Some(line) = reader.lines.next() {
         reader.take(line.strip_suffix(b"\r").unwrap_or(line));
     }
-    let Reader { log, jobs, unclaimed_count, was_rebuilt, .. } = reader;
+    let HydraReader { log, jobs, unclaimed_count, was_rebuilt, .. } = reader;
     if log.is_empty() {
         return None;
     }
@@ -97,7 +97,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Trace, Vec<String>)> {
     Some((Trace { head, records }, notes))
 }
 
-impl<'a, P: FnMut(&u8) -> bool> Reader<'a, P> {
+impl<'a, P: FnMut(&u8) -> bool> HydraReader<'a, P> {
     fn take(&mut self, line: &'a [u8]) {
         if let Some((job, proxy, text)) = proxy_line(line) {
             self.take_proxy(job, proxy, text);

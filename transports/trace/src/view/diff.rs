@@ -13,7 +13,7 @@ use std::fmt;
 
 /// Extent of the comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct DiffOptions {
     /// Values of keys too.
     pub values: bool,
 }
@@ -47,16 +47,16 @@ pub struct Side {
 }
 
 /// Finds the first difference that matters: of all ranks that differ, the one which does so earliest.
-pub fn diff(first: &Trace, second: &Trace, options: Options) -> Option<Difference> {
+pub fn diff(first: &Trace, second: &Trace, options: DiffOptions) -> Option<Difference> {
     let (left, right) = (talks(first, options), talks(second, options));
     let keys: std::collections::BTreeSet<_> = left.keys().chain(right.keys()).copied().collect();
     let mut found: Vec<(u64, Difference)> = Vec::new();
     for key in keys {
-        let nothing = Talk::default();
+        let nothing = Conversation::default();
         let (left, right) =
             (left.get(&key).unwrap_or(&nothing), right.get(&key).unwrap_or(&nothing));
         let same = left.said.iter().zip(&right.said).take_while(|(a, b)| a.1 == b.1).count();
-        let side = |talk: &Talk| talk.said.get(same).map(|(side, _)| side.clone());
+        let side = |talk: &Conversation| talk.said.get(same).map(|(side, _)| side.clone());
         let (first, second) = (side(left), side(right));
         if first.is_none() && second.is_none() {
             continue;
@@ -72,17 +72,17 @@ pub fn diff(first: &Trace, second: &Trace, options: Options) -> Option<Differenc
 
 /// Messages between one rank and its server.
 #[derive(Debug, Default)]
-struct Talk {
+struct Conversation {
     who: String,
     /// Each message, and what of it is compared.
     said: Vec<(Side, String)>,
 }
 
 /// By the place of the job among jobs, whose numbers need not be the same, then by rank.
-fn talks(trace: &Trace, options: Options) -> BTreeMap<(usize, Option<u32>), Talk> {
+fn talks(trace: &Trace, options: DiffOptions) -> BTreeMap<(usize, Option<u32>), Conversation> {
     let jobs = Jobs::of(trace);
     let places: BTreeMap<u32, usize> = trace.jobs().map(|facts| facts.job).zip(0..).collect();
-    let mut talks = BTreeMap::<_, Talk>::new();
+    let mut talks = BTreeMap::<_, Conversation>::new();
     for (_, record, direction, bytes) in trace.messages() {
         let job = places.get(&record.job).copied().unwrap_or(usize::MAX);
         let talk = talks.entry((job, record.rank)).or_default();
@@ -97,7 +97,7 @@ fn talks(trace: &Trace, options: Options) -> BTreeMap<(usize, Option<u32>), Talk
 }
 
 /// The parts of a message that are the same in every run of a program.
-fn compared(jobs: &Jobs<'_>, meaning: &Meaning, options: Options) -> String {
+fn compared(jobs: &Jobs<'_>, meaning: &Meaning, options: DiffOptions) -> String {
     let mut text = meaning.name.clone();
     for (name, value) in &meaning.fields {
         let is_value = ["value", "port", "left", "right"].contains(name);

@@ -15,7 +15,7 @@ use steps::Steps;
 
 /// Parts of the diagram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct SvgOptions {
     /// Only these ranks, if any are given.
     pub ranks: Vec<u32>,
 }
@@ -24,7 +24,7 @@ pub struct Options {
 ///
 /// Shape: at most [`LANES_MAX`] ranks and [`STEPS_MAX`] steps; a line at the foot lists the
 /// omissions.
-pub fn write(trace: &Trace, options: &Options) -> String {
+pub fn write(trace: &Trace, options: &SvgOptions) -> String {
     Drawing::new(trace, &Steps::of(trace, options)).finish()
 }
 

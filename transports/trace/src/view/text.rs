@@ -16,7 +16,7 @@ use std::fmt::Write;
 
 /// Extent of the output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct TextOptions {
     /// Only these ranks, if any are given.
     pub ranks: Vec<u32>,
     /// Messages as they were on the wire, and not in words.
@@ -26,7 +26,7 @@ pub struct Options {
 }
 
 /// Writes the conversation of a trace.
-pub fn write(trace: &Trace, options: &Options) -> String {
+pub fn write(trace: &Trace, options: &TextOptions) -> String {
     let mut text = String::new();
     write_head(trace, &mut text);
     let (has_times, jobs) = (has_times(trace), Jobs::of(trace));
@@ -66,7 +66,7 @@ fn write_head(trace: &Trace, text: &mut String) {
     }
 }
 
-fn said(jobs: &Jobs<'_>, record: &Record, options: &Options) -> (char, String) {
+fn said(jobs: &Jobs<'_>, record: &Record, options: &TextOptions) -> (char, String) {
     match &record.what {
         What::Message { direction, bytes } => {
             let arrow = if *direction == Direction::ToServer { '→' } else { '←' };

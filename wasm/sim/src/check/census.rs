@@ -1,21 +1,21 @@
-//! Facts about each rank, from observed events.
+//! RankFacts about each rank, from observed events.
 
-use super::Found;
-use crate::net::Mishap;
-use crate::note::{Note, Turn};
-use crate::scenario::{Ask, Dialect, Scenario, Trouble, Way};
+use super::Finding;
+use crate::event::{SimEvent, Turn};
+use crate::net::LinkFault;
+use crate::scenario::{Ask, Dialect, Direction, FaultKind, Scenario};
 
 /// All ranks.
 #[derive(Clone, Debug)]
 pub struct Census {
-    ranks: Vec<Facts>,
+    ranks: Vec<RankFacts>,
     /// Bytes reached the server that no client made, so the writer of a value is uncertain.
     pub(super) is_wild: bool,
 }
 
-/// Facts about a rank.
+/// RankFacts about a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct RankFacts {
     /// Its process has started.
     pub has_started: bool,
     /// Its process has ended.
@@ -59,18 +59,18 @@ impl Census {
         let facts = |rank| {
             let plan = scenario.plan(rank);
             let speaks_pmix = plan.dialect == Dialect::Pmix;
-            Facts { dials: plan.dials, speaks_pmix, ..Facts::default() }
+            RankFacts { dials: plan.dials, speaks_pmix, ..RankFacts::default() }
         };
         Self { ranks: (0..scenario.ranks).map(facts).collect(), is_wild: false }
     }
 
-    /// Facts about `rank`.
-    pub fn of(&self, rank: u32) -> Facts {
+    /// RankFacts about `rank`.
+    pub fn of(&self, rank: u32) -> RankFacts {
         usize::try_from(rank).ok().and_then(|at| self.ranks.get(at)).copied().unwrap_or_default()
     }
 
     /// All ranks in order.
-    pub fn all(&self) -> impl Iterator<Item = (u32, Facts)> {
+    pub fn all(&self) -> impl Iterator<Item = (u32, RankFacts)> {
         (0..).zip(self.ranks.iter().copied())
     }
 
@@ -84,25 +84,25 @@ impl Census {
         self.ranks.is_empty()
     }
 
-    pub(super) fn observe(&mut self, note: &Note, found: &mut Vec<Found>) {
-        if matches!(note, Note::KillAll) {
+    pub(super) fn observe(&mut self, event: &SimEvent, found: &mut Vec<Finding>) {
+        if matches!(event, SimEvent::KillAll) {
             self.ranks.iter_mut().filter(|facts| !facts.has_ended).for_each(|f| f.by_host = true);
         }
-        let Some(facts) = note
+        let Some(facts) = event
             .rank()
             .and_then(|rank| usize::try_from(rank).ok())
             .and_then(|at| self.ranks.get_mut(at))
         else {
             return;
         };
-        match note {
-            Note::Started { .. } => facts.has_started = true,
-            Note::Asked { ask: Ask::FullInit { threaded: true, .. }, .. } => {
+        match event {
+            SimEvent::Started { .. } => facts.has_started = true,
+            SimEvent::Asked { ask: Ask::FullInit { threaded: true, .. }, .. } => {
                 facts.has_threads = true;
             }
-            Note::Asked { ask: Ask::Finalize, .. } => facts.has_finalized = true,
-            Note::Asked { ask: Ask::Abort { .. }, .. } => facts.has_aborted = true,
-            Note::Answered { ask, got, .. } if got.is_success() => match ask {
+            SimEvent::Asked { ask: Ask::Finalize, .. } => facts.has_finalized = true,
+            SimEvent::Asked { ask: Ask::Abort { .. }, .. } => facts.has_aborted = true,
+            SimEvent::Answered { ask, got, .. } if got.is_success() => match ask {
                 // A PMI-2 client on a new connection identifies itself only after the version is
                 // negotiated.
                 Ask::Init(version) => facts.is_open = version.major < 2 || !facts.dials,
@@ -110,26 +110,28 @@ impl Census {
                 Ask::Finalize => facts.is_finished = true,
                 _ => {}
             },
-            Note::Said { is_raw: true, .. } => {
+            SimEvent::Sent { is_raw: true, .. } => {
                 facts.is_rude = true;
                 self.is_wild = true;
             }
-            Note::Joined { .. } => facts.has_joined = true,
-            Note::Left { .. } => facts.has_left = true,
-            Note::Process { turn, .. } => match turn {
+            SimEvent::Joined { .. } => facts.has_joined = true,
+            SimEvent::Left { .. } => facts.has_left = true,
+            SimEvent::Process { turn, .. } => match turn {
                 Turn::Exited(_) | Turn::Killed => facts.has_ended = true,
                 Turn::Stopped | Turn::Hung | Turn::Deaf => facts.is_idle = true,
                 Turn::Continued | Turn::Hears => facts.is_idle = false,
             },
-            Note::Struck { what: Trouble::Reset, .. }
-            | Note::Mishap { what: Mishap::Reset, .. } => facts.is_reset = true,
-            Note::Struck { what: Trouble::Say(_), .. } => facts.is_rude = true,
-            Note::Mishap { what: Mishap::Flipped(Way::Up), .. } => {
+            SimEvent::Fault { what: FaultKind::Reset, .. }
+            | SimEvent::LinkFault { what: LinkFault::Reset, .. } => facts.is_reset = true,
+            SimEvent::Fault { what: FaultKind::Say(_), .. } => facts.is_rude = true,
+            SimEvent::LinkFault { what: LinkFault::Flipped(Direction::Up), .. } => {
                 facts.is_flipped_up = true;
                 self.is_wild = true;
             }
-            Note::Mishap { what: Mishap::Flipped(Way::Down), .. } => facts.is_flipped_down = true,
-            Note::Broke { rank, error } => {
+            SimEvent::LinkFault { what: LinkFault::Flipped(Direction::Down), .. } => {
+                facts.is_flipped_down = true
+            }
+            SimEvent::Broke { rank, error } => {
                 facts.has_broken = true;
                 // A connection that is slow to identify itself may be rejected.
                 let is_known = !facts.dials || facts.has_joined;
@@ -147,7 +149,7 @@ impl Census {
     }
 }
 
-impl Facts {
+impl RankFacts {
     /// True if bytes of its conversation are not what its client or the server meant.
     pub const fn is_tainted(&self) -> bool {
         self.is_rude || self.is_flipped_up || self.is_flipped_down

@@ -1,36 +1,36 @@
 //! Expected results of a scenario.
 
 use super::reports::Reports;
-use super::{Census, Found};
-use crate::scenario::{Expect, Who};
+use super::{Census, Finding};
+use crate::scenario::{Expectation, Who};
 
 pub(super) fn judge(
-    expects: &[Expect],
+    expects: &[Expectation],
     census: &Census,
     reports: &Reports,
-    found: &mut Vec<Found>,
+    found: &mut Vec<Finding>,
 ) {
     for expect in expects {
         found.extend(failure(expect, census, reports).map(|what| ("expected", what)));
     }
 }
 
-fn failure(expect: &Expect, census: &Census, reports: &Reports) -> Option<String> {
+fn failure(expect: &Expectation, census: &Census, reports: &Reports) -> Option<String> {
     match expect {
-        Expect::Finish(who) => {
+        Expectation::Finish(who) => {
             let unfinished = |rank: &u32| who.has(*rank) && !census.of(*rank).is_finished;
             let ranks = list(census, unfinished);
             (!ranks.is_empty())
                 .then(|| format!("ranks {ranks:?} did not finish, though `{expect}`"))
         }
-        Expect::Report(who) => {
+        Expectation::Report(who) => {
             let wrong = |rank: &u32| who.has(*rank) != reports.names(*rank);
             let ranks = list(census, wrong);
             let is_anonymous = *who == Who::Nobody && reports.named().next().is_some();
             let what = format!("of ranks {ranks:?} the reports are wrong, since `{expect}`");
             (!ranks.is_empty() || is_anonymous).then_some(what)
         }
-        Expect::ReportAmong(who) => {
+        Expectation::ReportAmong(who) => {
             let ranks = list(census, |rank| who.has(*rank) && !reports.names(*rank));
             (!ranks.is_empty())
                 .then(|| format!("ranks {ranks:?} were not reported, though `{expect}`"))

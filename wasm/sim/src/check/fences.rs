@@ -1,7 +1,7 @@
 //! Rule: no rank leaves a fence before all have entered it.
 
-use super::{Census, Found};
-use crate::note::Note;
+use super::{Census, Finding};
+use crate::event::SimEvent;
 use crate::ranks::in_order;
 use crate::scenario::{Ask, Group, Home, JobPlan, PMIX, Scenario};
 use pmi_core::wire::pmix::names::Status;
@@ -113,22 +113,22 @@ impl Fences {
 
     pub(super) fn observe(
         &mut self,
-        note: &Note,
+        event: &SimEvent,
         census: &Census,
-        found: &mut Vec<Found>,
+        found: &mut Vec<Finding>,
     ) -> Option<Passage> {
-        match note {
-            Note::Asked { rank, number, ask: Ask::Fence { group, tag } } => {
+        match event {
+            SimEvent::Asked { rank, number, ask: Ask::Fence { group, tag } } => {
                 let id = self.enter(*rank, Kind::Fence, group, *tag)?;
                 self.inside.get_mut(index(*rank))?.push((*number, id));
                 Some(Passage::Entered(id))
             }
-            Note::Asked { rank, number, ask: Ask::Ring { .. } } => {
+            SimEvent::Asked { rank, number, ask: Ask::Ring { .. } } => {
                 let id = self.enter(*rank, Kind::Ring, &Group::Job, None)?;
                 self.inside.get_mut(index(*rank))?.push((*number, id));
                 None
             }
-            Note::Asked { rank, number, ask } if PMIX && census.of(*rank).speaks_pmix => {
+            SimEvent::Asked { rank, number, ask } if PMIX && census.of(*rank).speaks_pmix => {
                 let id = match ask {
                     Ask::Connect { job } => self.meet(*rank, Kind::Connect, job)?,
                     Ask::Disconnect { job } => self.meet(*rank, Kind::Disconnect, job)?,
@@ -137,7 +137,7 @@ impl Fences {
                 self.inside.get_mut(index(*rank))?.push((*number, id));
                 None
             }
-            Note::Answered {
+            SimEvent::Answered {
                 rank,
                 number,
                 ask:
@@ -243,7 +243,7 @@ impl Fences {
         (rank, is_partial): (u32, bool),
         id: FenceId,
         census: &Census,
-        found: &mut Vec<Found>,
+        found: &mut Vec<Finding>,
     ) {
         self.groups[id.circle].rounds[id.round].left += 1;
         let circle = &self.groups[id.circle];

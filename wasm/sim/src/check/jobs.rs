@@ -1,19 +1,19 @@
-//! Jobs: who starts them, and who may read in them.
+//! JobRules: who starts them, and who may read in them.
 
-use super::{Census, Found};
-use crate::note::{Got, Note, Said};
+use super::{Census, Finding};
+use crate::event::{Received, ReplyBody, SimEvent};
 use crate::scenario::{Ask, JobPlan, PMIX, Scenario};
 
 /// All jobs, and which of them are connected.
 #[derive(Clone, Debug)]
-pub(super) struct Jobs {
+pub(super) struct JobRules {
     plans: Vec<JobPlan>,
     homes: Vec<usize>,
     /// Parent of each job, set when the host began to start it.
     begun: Vec<Option<Begun>>,
     /// Spawns without an answer: who wants which job.
     asked: Vec<(u32, String)>,
-    links: Vec<Link>,
+    links: Vec<JobLink>,
     /// Counts what may take a connection away.
     changes: u32,
 }
@@ -28,7 +28,7 @@ struct Begun {
 
 /// Two jobs with a request to connect.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct JobLink {
     jobs: (usize, usize),
     /// They may be connected.
     may_be: bool,
@@ -40,13 +40,13 @@ struct Link {
 
 /// State of a connection at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reach {
+pub(super) struct ConnectionState {
     may_be: bool,
     is_sure: bool,
     changes: u32,
 }
 
-impl Jobs {
+impl JobRules {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let plans: Vec<JobPlan> = scenario.all_jobs().collect();
         Self {
@@ -59,14 +59,14 @@ impl Jobs {
         }
     }
 
-    pub(super) fn observe(&mut self, note: &Note, census: &Census, found: &mut Vec<Found>) {
-        match note {
-            Note::Spawned { rank, job } => {
+    pub(super) fn observe(&mut self, event: &SimEvent, census: &Census, found: &mut Vec<Finding>) {
+        match event {
+            SimEvent::Spawned { rank, job } => {
                 if let Some(at) = self.named(job) {
                     self.begun[at] = Some(Begun { by: *rank, is_told: false });
                 }
             }
-            Note::Started { rank } => {
+            SimEvent::Started { rank } => {
                 let job = self.of(*rank);
                 if self.plans[job].is_spawned && self.begun[job].is_none() {
                     let name = &self.plans[job].name;
@@ -76,62 +76,64 @@ impl Jobs {
                     ));
                 }
             }
-            Note::Forgotten { job } => {
+            SimEvent::Forgotten { job } => {
                 if let Some(at) = self.named(job) {
                     self.changes += 1;
                     self.links.retain(|link| link.jobs.0 != at && link.jobs.1 != at);
                 }
             }
-            Note::Asked { rank, ask: Ask::Spawn { job, .. }, .. } => {
+            SimEvent::Asked { rank, ask: Ask::Spawn { job, .. }, .. } => {
                 self.asked.push((*rank, job.clone()));
             }
             // A connect of PMIx is judged by its reply.
-            Note::Asked { rank, ask: Ask::Connect { .. } | Ask::Disconnect { .. }, .. }
+            SimEvent::Asked { rank, ask: Ask::Connect { .. } | Ask::Disconnect { .. }, .. }
                 if PMIX && census.of(*rank).speaks_pmix => {}
-            Note::Asked { rank, ask: Ask::Connect { job }, .. } => {
+            SimEvent::Asked { rank, ask: Ask::Connect { job }, .. } => {
                 if let Some(link) = self.link(*rank, job) {
                     link.may_be = true;
                     link.open += 1;
                 }
             }
-            Note::Asked { rank, ask: Ask::Disconnect { job }, .. } => {
+            SimEvent::Asked { rank, ask: Ask::Disconnect { job }, .. } => {
                 self.changes += 1;
                 if let Some(link) = self.link(*rank, job) {
                     link.is_sure = false;
                 }
             }
-            Note::Answered { rank, ask, got, .. } if !census.of(*rank).is_tainted() => match ask {
-                Ask::Spawn { job, size, .. } => {
-                    let (is_yes, said) = (got.is_success(), &got.said);
-                    found.extend(self.judge_spawn(*rank, job, *size, is_yes, said));
-                }
-                Ask::Connect { job } if PMIX && census.of(*rank).speaks_pmix => {
-                    found.extend(self.judge_connect(*rank, job, got));
-                }
-                Ask::Connect { job } => {
-                    let (is_yes, changes) = (got.is_success(), self.changes);
-                    if let Some(link) = self.link(*rank, job) {
-                        link.open = link.open.saturating_sub(1);
-                        // After the first disconnect, no connection is certain any more.
-                        link.is_sure |= is_yes && changes == 0;
+            SimEvent::Answered { rank, ask, got, .. } if !census.of(*rank).is_tainted() => {
+                match ask {
+                    Ask::Spawn { job, size, .. } => {
+                        let (is_yes, said) = (got.is_success(), &got.said);
+                        found.extend(self.judge_spawn(*rank, job, *size, is_yes, said));
                     }
-                }
-                Ask::Disconnect { .. } if PMIX && census.of(*rank).speaks_pmix => {}
-                Ask::Disconnect { job } if got.is_success() => {
-                    if let Some(link) = self.link(*rank, job) {
-                        link.may_be = link.open > 0;
+                    Ask::Connect { job } if PMIX && census.of(*rank).speaks_pmix => {
+                        found.extend(self.judge_connect(*rank, job, got));
                     }
+                    Ask::Connect { job } => {
+                        let (is_yes, changes) = (got.is_success(), self.changes);
+                        if let Some(link) = self.link(*rank, job) {
+                            link.open = link.open.saturating_sub(1);
+                            // After the first disconnect, no connection is certain any more.
+                            link.is_sure |= is_yes && changes == 0;
+                        }
+                    }
+                    Ask::Disconnect { .. } if PMIX && census.of(*rank).speaks_pmix => {}
+                    Ask::Disconnect { job } if got.is_success() => {
+                        if let Some(link) = self.link(*rank, job) {
+                            link.may_be = link.open > 0;
+                        }
+                    }
+                    _ => {}
                 }
-                _ => {}
-            },
+            }
             _ => {}
         }
     }
 
     /// State of the connection between the job of `rank` and another one.
-    pub(super) fn reach(&self, rank: u32, job: usize) -> Reach {
+    pub(super) fn reach(&self, rank: u32, job: usize) -> ConnectionState {
         let own = self.of(rank);
-        Reach {
+        ConnectionState {
             may_be: self.is_joined(own, job, |link| link.may_be),
             is_sure: self.is_joined(own, job, |link| link.is_sure),
             changes: self.changes,
@@ -154,19 +156,19 @@ impl Jobs {
         home.copied().unwrap_or_default()
     }
 
-    fn link(&mut self, rank: u32, job: &str) -> Option<&mut Link> {
+    fn link(&mut self, rank: u32, job: &str) -> Option<&mut JobLink> {
         let (own, other) = (self.of(rank), self.named(job)?);
         let jobs = (own.min(other), own.max(other));
         let at = self.links.iter().position(|link| link.jobs == jobs);
         let at = at.unwrap_or_else(|| {
-            self.links.push(Link { jobs, may_be: false, is_sure: false, open: 0 });
+            self.links.push(JobLink { jobs, may_be: false, is_sure: false, open: 0 });
             self.links.len() - 1
         });
         self.links.get_mut(at)
     }
 
     /// True if two jobs are connected, directly or through others, by links that count.
-    fn is_joined(&self, one: usize, other: usize, counts: impl Fn(&Link) -> bool) -> bool {
+    fn is_joined(&self, one: usize, other: usize, counts: impl Fn(&JobLink) -> bool) -> bool {
         let mut known = vec![one];
         let mut next = 0;
         while let Some(job) = known.get(next).copied() {
@@ -184,10 +186,10 @@ impl Jobs {
     }
 
     /// A connect of PMIx reports the size of the other job.
-    fn judge_connect(&self, rank: u32, job: &str, got: &Got) -> Option<Found> {
+    fn judge_connect(&self, rank: u32, job: &str, got: &Received) -> Option<Finding> {
         let other = self.named(job).filter(|other| got.is_success() && *other != self.of(rank))?;
         let plan = &self.plans[other];
-        let wanted = Said::Other(format!("{job} {}", plan.size));
+        let wanted = ReplyBody::Other(format!("{job} {}", plan.size));
         let what = format!("rank {rank} is connected with {job}, and was told `{got}` of it");
         (got.said != wanted).then_some(("connect", what))
     }
@@ -200,8 +202,8 @@ impl Jobs {
         job: &str,
         size: u32,
         is_yes: bool,
-        said: &Said,
-    ) -> Option<Found> {
+        said: &ReplyBody,
+    ) -> Option<Finding> {
         let is_its = |(by, wanted): &(u32, String)| *by == rank && wanted == job;
         if let Some(at) = self.asked.iter().position(is_its) {
             self.asked.remove(at);
@@ -222,7 +224,7 @@ impl Jobs {
                 format!("rank {rank} was told that it {told} {job}, and {truth}"),
             ));
         }
-        let Said::Spawned { codes: Some(codes), .. } = said else { return None };
+        let ReplyBody::Spawned { codes: Some(codes), .. } = said else { return None };
         let codes = codes.split(|byte| *byte == b',');
         let is_right = !is_yes || codes.clone().all(|code| code == b"0");
         let is_all = u32::try_from(codes.count()) == Ok(size);
@@ -237,7 +239,7 @@ impl Jobs {
     }
 }
 
-impl Reach {
+impl ConnectionState {
     /// True if the jobs were surely connected all the time until `later`.
     pub(super) fn is_sure_until(self, later: Self) -> bool {
         self.is_sure && later.is_sure && self.changes == later.changes

@@ -36,21 +36,21 @@ mod reports;
 mod rings;
 mod values;
 
-pub use census::{Census, Facts};
+pub use census::{Census, RankFacts};
 pub use fences::Fences;
 
-use self::jobs::Jobs;
+use self::jobs::JobRules;
 use self::names::Names;
 use self::posts::Posts;
 use self::replies::Replies;
 use self::reports::Reports;
 use self::rings::Rings;
 use self::values::Values;
-use crate::actor::Actor;
+use crate::event::{Entry, Received, SimEvent};
 use crate::host::Host;
 use crate::net::Net;
-use crate::note::{Entry, Got, Note};
-use crate::scenario::{Ask, Expect, PMIX, Scenario, Wanted};
+use crate::scenario::{Ask, Expectation, PMIX, Scenario, Wanted};
+use crate::sim_rank::SimRank;
 
 /// All rules, and what is known about the run.
 #[derive(Debug)]
@@ -58,13 +58,13 @@ pub struct Checks {
     census: Census,
     fences: Fences,
     reports: Reports,
-    jobs: Jobs,
+    jobs: JobRules,
     rings: Rings,
     names: Names,
     posts: Option<Posts>,
     values: Option<Values>,
     replies: Option<Replies>,
-    expects: Vec<Expect>,
+    expects: Vec<Expectation>,
     violations: Vec<Violation>,
     told: usize,
 }
@@ -83,7 +83,7 @@ pub struct Violation {
 }
 
 /// Finding of a checker: the rule and the observation.
-type Found = (&'static str, String);
+type Finding = (&'static str, String);
 
 impl Checks {
     /// Nothing has happened. `all` includes the rules whose models grow with the square of the ranks.
@@ -92,7 +92,7 @@ impl Checks {
             census: Census::new(scenario),
             fences: Fences::new(scenario),
             reports: Reports::default(),
-            jobs: Jobs::new(scenario),
+            jobs: JobRules::new(scenario),
             rings: Rings::new(scenario),
             names: Names::default(),
             posts: (PMIX && all).then(|| Posts::new(scenario)),
@@ -106,42 +106,49 @@ impl Checks {
 
     /// Sees something happen.
     pub fn observe(&mut self, entry: &Entry) {
-        let mut found: Vec<Found> = Vec::new();
-        if let Note::Violation { rule, what } = &entry.note {
+        let mut found: Vec<Finding> = Vec::new();
+        if let SimEvent::Violation { rule, what } = &entry.event {
             found.push((rule, what.clone()));
         }
-        self.census.observe(&entry.note, &mut found);
-        let fence = self.fences.observe(&entry.note, &self.census, &mut found);
-        self.reports.observe(&entry.note, &self.census, &mut found);
-        self.jobs.observe(&entry.note, &self.census, &mut found);
-        self.rings.observe(&entry.note, &self.census, &mut found);
+        self.census.observe(&entry.event, &mut found);
+        let fence = self.fences.observe(&entry.event, &self.census, &mut found);
+        self.reports.observe(&entry.event, &self.census, &mut found);
+        self.jobs.observe(&entry.event, &self.census, &mut found);
+        self.rings.observe(&entry.event, &self.census, &mut found);
         let known = (&self.census, &self.jobs);
-        self.names.observe(&entry.note, known, &mut found);
+        self.names.observe(&entry.event, known, &mut found);
         if PMIX && let Some(posts) = &mut self.posts {
-            posts.observe(&entry.note, fence, &self.census, &mut found);
+            posts.observe(&entry.event, fence, &self.census, &mut found);
         }
         if let Some(values) = &mut self.values {
-            values.observe(&entry.note, fence, known, &mut found);
+            values.observe(&entry.event, fence, known, &mut found);
         }
         if let Some(replies) = &mut self.replies {
-            replies.observe(&entry.note, &self.census, &mut found);
+            replies.observe(&entry.event, &self.census, &mut found);
         }
-        if let Note::Answered { rank, ask, got, .. } = &entry.note
+        if let SimEvent::Answered { rank, ask, got, .. } = &entry.event
             && !self.census.of(*rank).is_tainted()
         {
             found.extend(unwanted(ask, got));
         }
         self.add(entry.at, entry.step, found);
-        if matches!(entry.note, Note::Violation { .. }) {
+        if matches!(entry.event, SimEvent::Violation { .. }) {
             // It is in the trace already.
             self.told = self.violations.len();
         }
     }
 
     /// Judges the end: nothing more happens by itself.
-    pub(crate) fn judge(&mut self, actors: &[Actor], net: &Net, host: &Host, at: u64, step: u64) {
+    pub(crate) fn judge(
+        &mut self,
+        sim_ranks: &[SimRank],
+        net: &Net,
+        host: &Host,
+        at: u64,
+        step: u64,
+    ) {
         let mut found = Vec::new();
-        quiet::judge(actors, net, host, self, &mut found);
+        quiet::judge(sim_ranks, net, host, self, &mut found);
         self.reports.judge(&self.census, &mut found);
         expects::judge(&self.expects, &self.census, &self.reports, &mut found);
         self.add(at, step, found);
@@ -157,12 +164,12 @@ impl Checks {
         &self.violations
     }
 
-    /// Facts about each rank.
+    /// RankFacts about each rank.
     pub const fn census(&self) -> &Census {
         &self.census
     }
 
-    /// Facts about fences.
+    /// RankFacts about fences.
     pub const fn fences(&self) -> &Fences {
         &self.fences
     }
@@ -179,14 +186,14 @@ impl Checks {
         new
     }
 
-    fn add(&mut self, at: u64, step: u64, found: Vec<Found>) {
+    fn add(&mut self, at: u64, step: u64, found: Vec<Finding>) {
         let violations = found.into_iter().map(|(rule, what)| Violation { at, step, rule, what });
         self.violations.extend(violations);
     }
 }
 
 /// Checks a reply against the value that the script requires.
-fn unwanted(ask: &Ask, got: &Got) -> Option<Found> {
+fn unwanted(ask: &Ask, got: &Received) -> Option<Finding> {
     let wanted = match ask {
         Ask::Get { wanted, .. } | Ask::GetOf { wanted, .. } | Ask::Lookup { wanted, .. } => {
             wanted.as_ref()?

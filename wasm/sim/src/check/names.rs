@@ -1,8 +1,8 @@
 //! A published name is found until it is taken back or its job is forgotten, and nothing else is.
 
-use super::jobs::Jobs;
-use super::{Census, Found};
-use crate::note::{Got, Note};
+use super::jobs::JobRules;
+use super::{Census, Finding};
+use crate::event::{Received, SimEvent};
 use crate::scenario::Ask;
 use litemap::LiteMap;
 
@@ -11,7 +11,7 @@ use litemap::LiteMap;
 pub(super) struct Names {
     names: LiteMap<Vec<u8>, Name>,
     /// Lookups without an answer, by rank and number.
-    asked: LiteMap<(u32, u32), Asked>,
+    asked: LiteMap<(u32, u32), Lookup>,
     /// Number of jobs were forgotten.
     forgotten: u32,
 }
@@ -36,7 +36,7 @@ struct Port {
 
 /// State at the time of a lookup.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Lookup {
     is_sure: bool,
     forgotten: u32,
 }
@@ -44,24 +44,24 @@ struct Asked {
 impl Names {
     pub(super) fn observe(
         &mut self,
-        note: &Note,
-        (census, jobs): (&Census, &Jobs),
-        found: &mut Vec<Found>,
+        event: &SimEvent,
+        (census, jobs): (&Census, &JobRules),
+        found: &mut Vec<Finding>,
     ) {
-        match note {
-            Note::Asked { rank, number, ask } => self.ask(*rank, *number, ask),
-            Note::Answered { rank, ask: Ask::Publish { service, .. }, got, .. }
+        match event {
+            SimEvent::Asked { rank, number, ask } => self.ask(*rank, *number, ask),
+            SimEvent::Answered { rank, ask: Ask::Publish { service, .. }, got, .. }
                 if got.is_success() =>
             {
                 self.names.entry(service.clone()).or_default().owner = Some(*rank);
             }
-            Note::Answered { rank, number, ask: Ask::Lookup { service, .. }, got } => {
+            SimEvent::Answered { rank, number, ask: Ask::Lookup { service, .. }, got } => {
                 let Some(asked) = self.asked.remove(&(*rank, *number)) else { return };
                 if !census.is_wild && !census.of(*rank).is_tainted() {
                     found.extend(self.judge(*rank, service, asked, got).map(|what| ("name", what)));
                 }
             }
-            Note::Forgotten { job } => {
+            SimEvent::Forgotten { job } => {
                 let Some(job) = jobs.named(job) else { return };
                 self.forgotten += 1;
                 let serial = self.forgotten;
@@ -86,7 +86,7 @@ impl Names {
                 self.names.entry(service.clone()).or_default().was_unpublished = true;
             }
             Ask::Lookup { service, .. } => {
-                let asked = Asked { is_sure: self.is_sure(service), forgotten: self.forgotten };
+                let asked = Lookup { is_sure: self.is_sure(service), forgotten: self.forgotten };
                 self.asked.insert((rank, number), asked);
             }
             _ => {}
@@ -98,7 +98,7 @@ impl Names {
         self.names.get(service).is_some_and(|name| name.owner.is_some() && !name.was_unpublished)
     }
 
-    fn judge(&self, rank: u32, service: &[u8], asked: Asked, got: &Got) -> Option<String> {
+    fn judge(&self, rank: u32, service: &[u8], asked: Lookup, got: &Received) -> Option<String> {
         let text = service.escape_ascii();
         let Some(port) = got.value() else {
             // Not where it was forgotten in between, and published again.

@@ -4,8 +4,8 @@
 //! Each rank carries a clock with the number of earlier commits of every rank, as with puts of PMI.
 
 use super::fences::{FenceId, Passage};
-use super::{Census, Found};
-use crate::note::{Got, Note};
+use super::{Census, Finding};
+use crate::event::{Received, SimEvent};
 use crate::scenario::{Ask, Home, Scenario};
 use litemap::LiteMap;
 use pmi_core::client::pmix::Scope;
@@ -52,20 +52,20 @@ impl Posts {
 
     pub(super) fn observe(
         &mut self,
-        note: &Note,
+        event: &SimEvent,
         passage: Option<Passage>,
         census: &Census,
-        found: &mut Vec<Found>,
+        found: &mut Vec<Finding>,
     ) {
-        match note {
-            Note::Asked { rank, number, ask } => {
+        match event {
+            SimEvent::Asked { rank, number, ask } => {
                 self.ask(*rank, *number, ask);
                 if let Some(Passage::Entered(id)) = passage {
                     let clock = &self.clocks[index(*rank)];
                     join(self.fences.entry(id).or_insert_with(|| vec![0; clock.len()]), clock);
                 }
             }
-            Note::Answered { rank, number, ask, got } => {
+            SimEvent::Answered { rank, number, ask, got } => {
                 if let Some(Passage::Left(id)) = passage
                     && let Some(clock) = self.fences.get(&id)
                 {
@@ -96,9 +96,9 @@ impl Posts {
         &mut self,
         (rank, number): (u32, u32),
         ask: &Ask,
-        got: &Got,
+        got: &Received,
         census: &Census,
-        found: &mut Vec<Found>,
+        found: &mut Vec<Finding>,
     ) {
         match ask {
             Ask::Commit if got.is_success() && !census.of(rank).is_tainted() => {
@@ -108,7 +108,7 @@ impl Posts {
             }
             Ask::GetOf { rank: of, key, .. } => {
                 let Some(clock) = self.asked.remove(&(rank, number)) else { return };
-                // Bytes that were changed on their way may have become anything.
+                // Bytes that were changed on their direction may have become anything.
                 if !census.is_wild && !census.of(rank).is_tainted() {
                     found.extend(self.judge((rank, *of), key, &clock, got));
                 }
@@ -123,8 +123,8 @@ impl Posts {
         (rank, of): (u32, Option<u32>),
         key: &[u8],
         before: &[u32],
-        got: &Got,
-    ) -> Option<Found> {
+        got: &Received,
+    ) -> Option<Finding> {
         let text = key.escape_ascii();
         let home = self.homes[index(rank)];
         let owners = || match of {

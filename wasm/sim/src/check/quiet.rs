@@ -1,37 +1,37 @@
 //! Rule: in a quiet world, no rank waits for one that is done, unless that was reported.
 
-use super::{Checks, Found};
-use crate::actor::{Actor, Life, Waiting};
+use super::{Checks, Finding};
 use crate::host::Host;
 use crate::net::Net;
-use crate::scenario::{Act, Ask, PMIX, Way};
+use crate::scenario::{Act, Ask, Direction, PMIX};
+use crate::sim_rank::{ProcessState, SimRank, Waiting};
 
 pub(super) fn judge(
-    actors: &[Actor],
+    sim_ranks: &[SimRank],
     net: &Net,
     host: &Host,
     checks: &Checks,
-    found: &mut Vec<Found>,
+    found: &mut Vec<Finding>,
 ) {
-    for actor in actors {
-        let rank = actor.rank();
+    for sim_rank in sim_ranks {
+        let rank = sim_rank.rank();
         let facts = checks.census.of(rank);
-        let habits = actor.habits();
-        let listens = actor.life() == Life::Running && !habits.is_deaf && !habits.is_hung;
+        let flags = sim_rank.flags();
+        let listens = sim_rank.life() == ProcessState::Running && !flags.is_deaf && !flags.is_hung;
         // Requests of a tainted rank are unknown.
         if listens && !facts.is_tainted() && !facts.is_reset {
-            for waiting in actor.waiting() {
-                found.extend(waits(actors, rank, waiting, checks).map(|what| ("waits", what)));
+            for waiting in sim_rank.waiting() {
+                found.extend(waits(sim_ranks, rank, waiting, checks).map(|what| ("waits", what)));
             }
-            let next = actor.next_act();
-            let idles = actor.waiting().is_empty() && !matches!(next, Some(Act::Manual));
-            if idles && !habits.has_left {
+            let next = sim_rank.next_act();
+            let idles = sim_rank.waiting().is_empty() && !matches!(next, Some(Act::Manual));
+            if idles && !flags.has_left {
                 found.push(("waits", format!("rank {rank} waits for nothing and does not go on")));
             }
         }
         let Some(link) = net.link(rank) else { continue };
-        let held = link.get(Way::Down).landed().len();
-        if listens && !habits.has_left && held > 0 {
+        let held = link.get(Direction::Down).landed().len();
+        if listens && !flags.has_left && held > 0 {
             found.push((
                 "waits",
                 format!("{held} bytes have arrived at rank {rank}, and it does not read"),
@@ -40,7 +40,7 @@ pub(super) fn judge(
         let Some(line) = host.line(rank) else { continue };
         // The server may leave bytes where they are while the peer does not read its answers, or while
         // it owes one for which the peer has to wait.
-        let held = link.get(Way::Up).landed().len();
+        let held = link.get(Direction::Up).landed().len();
         let is_free = line.is_open() && line.unsent_bytes() == 0 && line.unconsumed_bytes() == 0;
         if is_free && held > 0 {
             found.push((
@@ -52,7 +52,7 @@ pub(super) fn judge(
 }
 
 /// Why nothing justifies that a question has no answer.
-fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Option<String> {
+fn waits(sim_ranks: &[SimRank], rank: u32, waiting: &Waiting, checks: &Checks) -> Option<String> {
     let ask = &waiting.ask;
     let fence = match ask {
         Ask::Fence { .. } | Ask::Ring { .. } => checks.fences.entered(rank, waiting.number)?,
@@ -65,7 +65,7 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
             let what = format!("rank {rank} waits for `{ask}`, which is published");
             return checks.names.is_sure(service).then_some(what);
         }
-        Ask::Get { wait: true, .. } => return waits_for_nobody(actors, rank, checks),
+        Ask::Get { wait: true, .. } => return waits_for_nobody(sim_ranks, rank, checks),
         _ => return Some(format!("rank {rank} waits for the answer to `{ask}`")),
     };
     if checks.fences.is_open(fence) {
@@ -106,24 +106,24 @@ fn waits(actors: &[Actor], rank: u32, waiting: &Waiting, checks: &Checks) -> Opt
 }
 
 /// The reason why no rank on the same node can put the awaited attribute.
-fn waits_for_nobody(actors: &[Actor], rank: u32, checks: &Checks) -> Option<String> {
+fn waits_for_nobody(sim_ranks: &[SimRank], rank: u32, checks: &Checks) -> Option<String> {
     let census = &checks.census;
     // Another thread of a rank may put the attribute that one waits for.
-    let waits = |actor: &Actor| {
+    let waits = |sim_rank: &SimRank| {
         let is_silent = |waiting: &Waiting| {
             !waiting.also && matches!(waiting.ask, Ask::Get { node: true, wait: true, .. })
         };
-        let own = actor.waiting();
-        let is_one = own.len() == 1 && !census.of(actor.rank()).has_threads;
-        actor.life() == Life::Running && is_one && own.iter().all(is_silent)
+        let own = sim_rank.waiting();
+        let is_one = own.len() == 1 && !census.of(sim_rank.rank()).has_threads;
+        sim_rank.life() == ProcessState::Running && is_one && own.iter().all(is_silent)
     };
     let is_gone = |rank: u32| {
         let facts = census.of(rank);
         facts.is_done() && !facts.is_tainted() && !facts.is_idle
     };
     let mut neighbours =
-        actors.iter().filter(|actor| checks.fences.are_neighbours(actor.rank(), rank));
-    let is_alone = neighbours.all(|actor| is_gone(actor.rank()) || waits(actor));
+        sim_ranks.iter().filter(|sim_rank| checks.fences.are_neighbours(sim_rank.rank(), rank));
+    let is_alone = neighbours.all(|sim_rank| is_gone(sim_rank.rank()) || waits(sim_rank));
     is_alone.then(|| {
         format!("rank {rank} waits for an attribute that nobody on its node is left to put")
     })

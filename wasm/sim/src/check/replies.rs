@@ -3,9 +3,9 @@
 //! This reads the bytes of both directions with a reader of its own, which knows only where messages
 //! end and which word answers which.
 
-use super::{Census, Facts, Found};
+use super::{Census, Finding, RankFacts};
+use crate::event::SimEvent;
 use crate::host::{CARRY_BYTES, EXCHANGES, INBOX_BYTES};
-use crate::note::Note;
 use crate::scenario::{Dialect, Scenario};
 use pmi_core::limits::MESSAGE_BYTES;
 use std::collections::VecDeque;
@@ -13,15 +13,15 @@ use std::collections::VecDeque;
 /// Requests on each link, from its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Replies {
-    links: Vec<Link>,
+    links: Vec<LinkState>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Link {
+struct LinkState {
     /// Start of an incomplete message.
     partial: Vec<u8>,
     /// Questions without an answer, and how long they were.
-    pending: VecDeque<(Word, usize)>,
+    pending: VecDeque<(MessageKind, usize)>,
     /// Several questions may be open.
     overlaps: bool,
     /// Messages begin with their length.
@@ -37,7 +37,7 @@ struct Link {
 
 /// A request, or the request that a reply belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Word {
+enum MessageKind {
     /// The word of the answer, and the tag if there is one.
     Known(String, Vec<u8>),
     /// An unknown request: any refusal is correct.
@@ -50,19 +50,19 @@ enum Word {
 
 impl Replies {
     pub(super) fn new(scenario: &Scenario) -> Self {
-        let link = |rank| Link {
+        let link = |rank| LinkState {
             pmix: (scenario.plan(rank).dialect == Dialect::Pmix).then(Vec::new),
-            ..Link::default()
+            ..LinkState::default()
         };
         Self { links: (0..scenario.ranks).map(link).collect() }
     }
 
-    pub(super) fn observe(&mut self, note: &Note, census: &Census, found: &mut Vec<Found>) {
-        let Some(rank) = note.rank() else { return };
+    pub(super) fn observe(&mut self, event: &SimEvent, census: &Census, found: &mut Vec<Finding>) {
+        let Some(rank) = event.rank() else { return };
         let at = usize::try_from(rank).unwrap_or(usize::MAX);
         let Some(link) = self.links.get_mut(at) else { return };
-        match note {
-            Note::ServerHeard { bytes, .. } => {
+        match event {
+            SimEvent::ServerReceived { bytes, .. } => {
                 if link.pmix.is_some() {
                     return link.hear_pmix(bytes);
                 }
@@ -76,7 +76,7 @@ impl Replies {
                     ));
                 }
             }
-            Note::HostHolds { untaken, unsent, .. } => {
+            SimEvent::HostHolds { untaken, unsent, .. } => {
                 let is_over = *untaken > CARRY_BYTES || *unsent > CARRY_BYTES;
                 if is_over && !std::mem::replace(&mut link.has_overflowed, true) {
                     found.push((
@@ -87,7 +87,7 @@ impl Replies {
                     ));
                 }
             }
-            Note::ServerSaid { bytes, .. } => {
+            SimEvent::ServerSent { bytes, .. } => {
                 let facts = census.of(rank);
                 let said = match link.pmix.is_some() {
                     true => link.say_pmix(bytes, facts),
@@ -98,7 +98,7 @@ impl Replies {
                     found.push(("reply", format!("the server told rank {rank} `{text}`: {what}")));
                 }
             }
-            Note::ServerLeft { .. } => {
+            SimEvent::ServerLeft { .. } => {
                 link.pending.clear();
                 link.partial.clear();
                 link.pmix.as_mut().map(Vec::clear);
@@ -108,7 +108,7 @@ impl Replies {
     }
 }
 
-impl Link {
+impl LinkState {
     fn hear(&mut self, bytes: &[u8]) {
         self.partial.extend_from_slice(bytes);
         while let Some(len) = self.message_len() {
@@ -132,14 +132,14 @@ impl Link {
         bytes.windows(end.len()).position(|window| window == end).map(|at| at + end.len())
     }
 
-    fn question(&self, message: &[u8]) -> Option<Word> {
+    fn question(&self, message: &[u8]) -> Option<MessageKind> {
         let text = String::from_utf8_lossy(message);
         let text = text.trim_matches([' ', '\n', '\r']);
         if text.is_empty() {
             return None;
         }
         if text.starts_with("mcmd=spawn") {
-            return Some(Word::Known("spawn_result".into(), vec![]));
+            return Some(MessageKind::Known("spawn_result".into(), vec![]));
         }
         if self.has_frames && !text.starts_with("cmd=") {
             let fields = text.get(6..).unwrap_or_default();
@@ -147,22 +147,22 @@ impl Link {
             let tag = field("thrid=").unwrap_or_default().as_bytes().to_vec();
             return match field("cmd=")? {
                 "abort" => None,
-                word => Some(Word::Known(format!("{word}-response"), tag)),
+                word => Some(MessageKind::Known(format!("{word}-response"), tag)),
             };
         }
         let Some(word) = text.split(' ').next().and_then(|first| first.strip_prefix("cmd=")) else {
-            return Some(Word::Unreadable);
+            return Some(MessageKind::Unreadable);
         };
         let answers = WORDS.iter().find(|(asked, _)| *asked == word).map(|(_, answer)| *answer);
         match answers {
             Some("") => None,
-            Some(answer) => Some(Word::Known(answer.into(), vec![])),
-            None => Some(Word::Unknown),
+            Some(answer) => Some(MessageKind::Known(answer.into(), vec![])),
+            None => Some(MessageKind::Unknown),
         }
     }
 
     /// Finds the question that a message of the server answers.
-    fn say(&mut self, message: &[u8], facts: Facts) -> Result<(), String> {
+    fn say(&mut self, message: &[u8], facts: RankFacts) -> Result<(), String> {
         let text = String::from_utf8_lossy(message);
         let first = text.lines().next().unwrap_or_default();
         let (word, tag) = match first.split_once("cmd=") {
@@ -178,13 +178,13 @@ impl Link {
         let is_unreadable = word.starts_with("unparseable_msg");
         // An explanation answers no question: of bytes that are none, or of a long silence.
         let may_explain = facts.is_flipped_up || facts.dials || facts.is_rude && is_unreadable;
-        let fits = |asked: &Word| match asked {
-            Word::Known(answer, asked_tag) => answer == word && *asked_tag == tag,
-            Word::Unknown => {
+        let fits = |asked: &MessageKind| match asked {
+            MessageKind::Known(answer, asked_tag) => answer == word && *asked_tag == tag,
+            MessageKind::Unknown => {
                 word.ends_with("_result") || word.ends_with("-response") || is_unreadable
             }
-            Word::Unreadable => is_unreadable,
-            Word::Tag(_) => false,
+            MessageKind::Unreadable => is_unreadable,
+            MessageKind::Tag(_) => false,
         };
         let place = self.pending.iter().position(|(asked, _)| fits(asked));
         match place {
@@ -214,18 +214,22 @@ impl Link {
 }
 
 /// PMIx: every answer has the tag of its question, in any order.
-impl Link {
+impl LinkState {
     fn hear_pmix(&mut self, bytes: &[u8]) {
         self.partial.extend_from_slice(bytes);
         while let Some((tag, len)) = pmix_message(&self.partial, !self.has_greeted[0]) {
             self.partial.drain(..len);
-            let word = if self.has_greeted[0] { Word::Tag(tag) } else { Word::Tag(GREETING_TAG) };
+            let word = if self.has_greeted[0] {
+                MessageKind::Tag(tag)
+            } else {
+                MessageKind::Tag(GREETING_TAG)
+            };
             self.pending.push_back((word, len));
             self.has_greeted[0] = true;
         }
     }
 
-    fn say_pmix(&mut self, bytes: &[u8], facts: Facts) -> Result<(), String> {
+    fn say_pmix(&mut self, bytes: &[u8], facts: RankFacts) -> Result<(), String> {
         let mut told = self.pmix.take().unwrap_or_default();
         told.extend_from_slice(bytes);
         let mut wrong = None;
@@ -242,7 +246,7 @@ impl Link {
             let Some((tag, len)) = whole.filter(|(_, len)| *len <= told.len()) else { break };
             told.drain(..len);
             self.has_greeted[1] = true;
-            let asked = self.pending.iter().position(|(word, _)| *word == Word::Tag(tag));
+            let asked = self.pending.iter().position(|(word, _)| *word == MessageKind::Tag(tag));
             match asked {
                 Some(at) => drop(self.pending.remove(at)),
                 // Tag 0 belongs to notices, and changed bytes may be any request.

@@ -1,7 +1,7 @@
 //! A rank that failed is reported, by its name, and no other component is.
 
-use super::{Census, Found};
-use crate::note::{Failure, Note};
+use super::{Census, Finding};
+use crate::event::{Failure, SimEvent};
 
 /// Failures that the server has reported to its owner.
 #[derive(Clone, Debug, Default)]
@@ -10,9 +10,9 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    pub(super) fn observe(&mut self, note: &Note, census: &Census, found: &mut Vec<Found>) {
-        match note {
-            Note::Reported { rank, failure } => {
+    pub(super) fn observe(&mut self, event: &SimEvent, census: &Census, found: &mut Vec<Finding>) {
+        match event {
+            SimEvent::Reported { rank, failure } => {
                 self.reports.push((*rank, failure.clone()));
                 if let Some(rank) = rank
                     && !is_just(*rank, failure, census)
@@ -23,7 +23,7 @@ impl Reports {
                     ));
                 }
             }
-            Note::PutTwice { first, second, .. } if first == second && !census.is_wild => {
+            SimEvent::PutTwice { first, second, .. } if first == second && !census.is_wild => {
                 found.push((
                     "blamed",
                     format!("rank {first} is said to have put a key twice with itself"),
@@ -34,7 +34,7 @@ impl Reports {
     }
 
     /// When all is quiet, every rank that failed has its report.
-    pub(super) fn judge(&self, census: &Census, found: &mut Vec<Found>) {
+    pub(super) fn judge(&self, census: &Census, found: &mut Vec<Finding>) {
         for (rank, facts) in census.all() {
             let is_named = self.names(rank);
             if facts.has_failed() && !is_named {

@@ -1,7 +1,7 @@
 //! Rule: a ring gives each rank the values of its neighbours, and nothing else.
 
-use super::{Census, Found};
-use crate::note::{Note, Said};
+use super::{Census, Finding};
+use crate::event::{ReplyBody, SimEvent};
 use crate::scenario::{Ask, Home, Scenario};
 
 /// All rings so far.
@@ -29,15 +29,15 @@ impl Rings {
         }
     }
 
-    pub(super) fn observe(&mut self, note: &Note, census: &Census, found: &mut Vec<Found>) {
-        match note {
-            Note::Asked { rank, number, ask: Ask::Ring { left, right } } => {
+    pub(super) fn observe(&mut self, event: &SimEvent, census: &Census, found: &mut Vec<Finding>) {
+        match event {
+            SimEvent::Asked { rank, number, ask: Ask::Ring { left, right } } => {
                 if let Some(passed) = self.passed.get_mut(index(*rank)) {
                     let (left, right) = (left.clone(), right.clone());
                     passed.push(Passed { number: *number, left, right });
                 }
             }
-            Note::Answered { rank, number, ask: Ask::Ring { .. }, got } => {
+            SimEvent::Answered { rank, number, ask: Ask::Ring { .. }, got } => {
                 if !got.is_success() {
                     // A refused question is in no ring.
                     let passed = self.passed.get_mut(index(*rank));
@@ -51,7 +51,7 @@ impl Rings {
         }
     }
 
-    fn wrong(&self, rank: u32, number: u32, said: &Said) -> Option<String> {
+    fn wrong(&self, rank: u32, number: u32, said: &ReplyBody) -> Option<String> {
         let home = *self.homes.get(index(rank))?;
         let own = self.passed.get(index(rank))?;
         let round = own.iter().position(|one| one.number == number)?;
@@ -60,7 +60,7 @@ impl Rings {
         let of = |rank: u32| self.passed.get(index(rank)).and_then(|passed| passed.get(round));
         // Leaving a ring before all have entered is the subject of another rule.
         let (before, behind) = (of(before)?, of(behind)?);
-        let Said::Ring { place, left, right } = said else {
+        let ReplyBody::Ring { place, left, right } = said else {
             return Some(format!("rank {rank} left a ring and was told nothing of its neighbours"));
         };
         let is_right = *place == home.own(rank) && (left, right) == (&before.right, &behind.left);

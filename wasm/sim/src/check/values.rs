@@ -5,9 +5,9 @@
 //! it. Each rank carries a clock of how many puts of every rank lie before it.
 
 use super::fences::{FenceId, Passage};
-use super::jobs::{Jobs, Reach};
-use super::{Census, Found};
-use crate::note::{Got, Note};
+use super::jobs::{ConnectionState, JobRules};
+use super::{Census, Finding};
+use crate::event::{Received, SimEvent};
 use crate::scenario::{Ask, Scenario};
 use litemap::LiteMap;
 
@@ -24,7 +24,7 @@ pub(super) struct Values {
     /// Spawns that were asked for and not refused.
     spawns: Vec<Spawn>,
     /// Gets without an answer, by rank and number.
-    asked: LiteMap<(u32, u32), Asked>,
+    asked: LiteMap<(u32, u32), PendingGet>,
 }
 
 /// A spawn, and what the job shall find.
@@ -44,13 +44,13 @@ type Clock = Vec<u32>;
 
 /// A get, when it was asked.
 #[derive(Clone, Debug)]
-struct Asked {
+struct PendingGet {
     /// In whose space.
     job: usize,
     /// Its clock.
     clock: Clock,
     /// If it is another job's, whether that could be read.
-    reach: Option<Reach>,
+    reach: Option<ConnectionState>,
 }
 
 /// A put.
@@ -82,20 +82,20 @@ impl Values {
 
     pub(super) fn observe(
         &mut self,
-        note: &Note,
+        event: &SimEvent,
         passage: Option<Passage>,
-        (census, jobs): (&Census, &Jobs),
-        found: &mut Vec<Found>,
+        (census, jobs): (&Census, &JobRules),
+        found: &mut Vec<Finding>,
     ) {
-        match note {
-            Note::Asked { rank, number, ask } => {
+        match event {
+            SimEvent::Asked { rank, number, ask } => {
                 self.ask(*rank, *number, ask, jobs);
                 if let Some(Passage::Entered(id)) = passage {
                     let clock = self.clocks[index(*rank)].clone();
                     join(self.fences.entry(id).or_insert_with(|| vec![0; clock.len()]), &clock);
                 }
             }
-            Note::Answered { rank, number, ask, got } => {
+            SimEvent::Answered { rank, number, ask, got } => {
                 if let Some(Passage::Left(id)) = passage
                     && let Some(clock) = self.fences.get(&id)
                 {
@@ -104,12 +104,12 @@ impl Values {
                 }
                 self.answer((*rank, *number), ask, got, (census, jobs), found);
             }
-            Note::Spawned { rank, job } => self.begin(*rank, job, jobs),
+            SimEvent::Spawned { rank, job } => self.begin(*rank, job, jobs),
             _ => {}
         }
     }
 
-    fn ask(&mut self, rank: u32, number: u32, ask: &Ask, jobs: &Jobs) {
+    fn ask(&mut self, rank: u32, number: u32, ask: &Ask, jobs: &JobRules) {
         let clock = self.clocks[index(rank)].clone();
         match ask {
             Ask::Put { node: false, key, value } => {
@@ -122,8 +122,8 @@ impl Values {
                 let job = of.as_ref().map_or(Some(own), |name| jobs.named(name));
                 let Some(job) = job else { return };
                 let asked = match job == own {
-                    true => Asked { job, clock, reach: None },
-                    false => Asked {
+                    true => PendingGet { job, clock, reach: None },
+                    false => PendingGet {
                         job,
                         clock: self.shown[job].clone(),
                         reach: Some(jobs.reach(rank, job)),
@@ -140,7 +140,7 @@ impl Values {
     }
 
     /// A job begins with what was asked for it.
-    fn begin(&mut self, rank: u32, job: &str, jobs: &Jobs) {
+    fn begin(&mut self, rank: u32, job: &str, jobs: &JobRules) {
         let at = self.spawns.iter().position(|spawn| spawn.rank == rank && spawn.job == job);
         let (Some(at), Some(job)) = (at, jobs.named(job)) else { return };
         let Spawn { preputs, .. } = self.spawns.remove(at);
@@ -155,9 +155,9 @@ impl Values {
         &mut self,
         (rank, number): (u32, u32),
         ask: &Ask,
-        got: &Got,
-        (census, jobs): (&Census, &Jobs),
-        found: &mut Vec<Found>,
+        got: &Received,
+        (census, jobs): (&Census, &JobRules),
+        found: &mut Vec<Finding>,
     ) {
         match ask {
             Ask::Put { node: false, key, .. } => {
@@ -184,7 +184,7 @@ impl Values {
                 if key.starts_with(b"PMI_") || census.of(rank).is_tainted() {
                     return;
                 }
-                let Asked { job, clock, reach } = asked;
+                let PendingGet { job, clock, reach } = asked;
                 let found_now = match reach.map(|then| (then, jobs.reach(rank, job))) {
                     Some((then, now)) if got.value().is_some() && !then.may_be_until(now) => {
                         let (key, job) = (key.escape_ascii(), jobs.name(job));
@@ -207,11 +207,11 @@ impl Values {
         rank: u32,
         (job, key): (usize, &[u8]),
         before: &Clock,
-        got: &Got,
+        got: &Received,
         census: &Census,
-    ) -> Option<Found> {
+    ) -> Option<Finding> {
         let puts = self.puts.get(&(job, key.to_vec())).map_or(&[][..], |puts| puts);
-        // Bytes that were changed on their way may have become anything.
+        // Bytes that were changed on their direction may have become anything.
         let lies_before = |put: &Put, clock: &Clock| {
             let counts = census.of(put.rank).speaks_true();
             let is_in = |index| clock[self::index(put.rank)] >= index;

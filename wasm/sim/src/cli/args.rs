@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_are_named() {
         for (line, part) in [
             ("jump", "`jump`"),
             ("run", "needs a scenario"),

@@ -3,12 +3,12 @@
 mod args;
 
 use self::args::{Command, USAGE};
-use pmi_sim::link::{Link, Told};
+use pmi_sim::link::{RunLink, ScenarioSource};
 use pmi_sim::mutant::MutantKind;
 use pmi_sim::scale::{SESSION_BYTES, scale};
 use pmi_sim::scenario::AS_PMIX;
 use pmi_sim::shrink::shrink;
-use pmi_sim::sweep::{self, Broken, Case, sweep};
+use pmi_sim::sweep::{self, BrokenRun, Case, sweep};
 use pmi_sim::{Scenario, World, random, shipped, trace};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -105,13 +105,13 @@ fn run_many(
     let cases = cases(names)?;
     name_panics();
     let summary = sweep(&cases, from, seeds, mutant);
-    for Broken { scenario, seed, rule, what } in summary.broken.iter().take(SHOWN_MAX) {
+    for BrokenRun { scenario, seed, rule, what } in summary.broken.iter().take(SHOWN_MAX) {
         println!("{} with seed {seed}: {rule}: {what}", scenario.name);
     }
     if summary.broken.len() > SHOWN_MAX {
         println!("and {} more", summary.broken.len() - SHOWN_MAX);
     }
-    if let Some(Broken { scenario, seed, .. }) = summary.broken.first() {
+    if let Some(BrokenRun { scenario, seed, .. }) = summary.broken.first() {
         let name = if scenario.name.starts_with("random-") { "random" } else { &scenario.name };
         println!("to make it small: pmi-sim shrink {name} --seed {seed}");
         println!("{}", to_look_at(&link(scenario, *seed), mutant));
@@ -138,7 +138,7 @@ fn make_small(
         return Ok(true);
     };
     let small = shrink(&broken, mutant);
-    let Broken { scenario, seed, rule, what } = small.broken;
+    let BrokenRun { scenario, seed, rule, what } = small.broken;
     let text =
         format!("# {rule}: {what}\n# found by taking away from a larger scenario\n{scenario}");
     match out {
@@ -151,7 +151,7 @@ fn make_small(
         scenario.ranks,
         scenario.scripts.iter().map(|script| script.steps.len()).sum::<usize>()
     );
-    eprintln!("{}", to_look_at(&Link::to(&scenario, seed), mutant));
+    eprintln!("{}", to_look_at(&RunLink::to(&scenario, seed), mutant));
     Ok(false)
 }
 
@@ -202,17 +202,17 @@ fn cases(names: &[String]) -> Result<Vec<Case>, String> {
 }
 
 /// The line with the link to a run. The page plays the unmodified server.
-fn to_look_at(link: &Link, mutant: Option<MutantKind>) -> String {
+fn to_look_at(link: &RunLink, mutant: Option<MutantKind>) -> String {
     let without = if mutant.is_some() { ", without the mutant" } else { "" };
     format!("to look at it{without}: {}", link.address())
 }
 
 /// A link to a run: by name if the page has the scenario.
-fn link(scenario: &Scenario, seed: u64) -> Link {
+fn link(scenario: &Scenario, seed: u64) -> RunLink {
     let shipped = shipped::text(&scenario.name).and_then(|text| text.parse().ok());
     match shipped.as_ref() == Some(scenario) {
-        true => Link::new(Told::Name(scenario.name.clone()), seed),
-        false => Link::to(scenario, seed),
+        true => RunLink::new(ScenarioSource::Name(scenario.name.clone()), seed),
+        false => RunLink::to(scenario, seed),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::pmix::describe;
 use super::store;
-use crate::dice::Span;
+use crate::rng::Span;
 use crate::scenario::{Dialect, JobPlan, PMIX, Scenario, ScenarioError};
 use crate::storage::{Metered, MeteredPmix};
 use pmi_core::command::{Spawn, Text};
@@ -13,16 +13,16 @@ use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_core::wire::pmix::{App, List, Type};
 
-/// Jobs of the host.
+/// HostJobs of the host.
 #[derive(Debug)]
-pub(super) struct Jobs {
+pub(super) struct HostJobs {
     scenario: Scenario,
     plans: Vec<JobPlan>,
     /// The server's id of each job, while it exists.
     ids: Vec<Option<JobId>>,
     /// Number of processes of each have not ended.
     left: Vec<u32>,
-    pub(super) orders: Vec<Order>,
+    pub(super) orders: Vec<JobStart>,
     store_bytes: usize,
     /// A mutant, which takes all nodes for one.
     is_blind: bool,
@@ -33,25 +33,25 @@ pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A job that was asked for and has not started.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct JobStart {
     /// When it starts.
     pub(super) at: u64,
     /// The requesting rank.
     pub(super) rank: u32,
     /// Origin of the request.
-    pub(super) asker: Asker,
+    pub(super) asker: SpawnOrigin,
     /// The requested job.
     pub(super) job: usize,
 }
 
 /// Origin of a spawn: the session and its request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Asker {
+pub(super) enum SpawnOrigin {
     Pmi(SessionId, usize),
     Pmix(ConnectionId, usize),
 }
 
-impl Jobs {
+impl HostJobs {
     /// Adds the jobs that are there from the start to `server`.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl Jobs {
     }
 
     /// Takes the orders that are due.
-    pub(super) fn due(&mut self, now: u64) -> Vec<Order> {
+    pub(super) fn due(&mut self, now: u64) -> Vec<JobStart> {
         let (due, later) = self.orders.drain(..).partition(|order| order.at <= now);
         self.orders = later;
         due

@@ -3,15 +3,15 @@
 mod jobs;
 mod pmix;
 
-use self::jobs::{Asker, Jobs, Order};
-use crate::dice::{Dice, Span};
+use self::jobs::{HostJobs, JobStart, SpawnOrigin};
+use crate::event::{Failure, SimEvent};
 use crate::mutant::{MUTANTS, Mutant};
 use crate::net::Net;
-use crate::note::{Failure, Note};
 use crate::ranks::in_order;
-use crate::scenario::{PMIX, Scenario, ScenarioError, Way};
+use crate::rng::{Rng, Span};
+use crate::scenario::{Direction, PMIX, Scenario, ScenarioError};
 use crate::storage::{Bytes, Meter, Metered, MeteredPmix, Store, Table};
-use crate::watch::{Stage, Watched};
+use crate::watch::{HeldMessages, Watched};
 use litemap::LiteMap;
 use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
@@ -27,9 +27,9 @@ use pmi_link::{PumpError, PumpState};
 #[derive(Debug)]
 pub struct Host {
     server: Server<Metered>,
-    jobs: Jobs,
+    jobs: HostJobs,
     pmix: Pmix<MeteredPmix>,
-    lines: Vec<Line>,
+    lines: Vec<HostConn>,
     /// The rank of each session, and of each connection of PMIx.
     ranks: LiteMap<u32, u32>,
     dialled: LiteMap<u32, u32>,
@@ -37,7 +37,7 @@ pub struct Host {
     attention: Vec<u32>,
     /// Ranks whose process has ended, before the server is notified.
     gone: LiteMap<u32, ()>,
-    dice: Dice,
+    rng: Rng,
     pace: Span,
     patience: u64,
     has_callers: bool,
@@ -48,16 +48,16 @@ pub struct Host {
 
 /// The host's end of the link of one rank.
 #[derive(Debug)]
-pub struct Line {
-    talk: Option<Talk>,
+pub struct HostConn {
+    talk: Option<Endpoint>,
     carry: PumpState<Bytes>,
     /// Messages that a mutant holds back.
-    stage: Stage,
+    stage: HeldMessages,
 }
 
 /// The server's end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Talk {
+enum Endpoint {
     Pmi(SessionId),
     Pmix(ConnectionId),
 }
@@ -79,7 +79,7 @@ impl Host {
         let mut server = Server::new(sessions, tables, store(16_384));
         let mut pmix = pmix::tables(scenario, &meter);
         let is_blind = mutant.as_ref().is_some_and(Mutant::is_blind);
-        let jobs = Jobs::new(scenario, is_blind, &mut server, &mut pmix)?;
+        let jobs = HostJobs::new(scenario, is_blind, &mut server, &mut pmix)?;
         Ok(Self {
             server,
             jobs,
@@ -89,7 +89,7 @@ impl Host {
             dialled: LiteMap::new(),
             attention: Vec::new(),
             gone: LiteMap::new(),
-            dice: Dice::new(seed, HOST_STREAM),
+            rng: Rng::new(seed, HOST_STREAM),
             pace: scenario.host.pace,
             patience: scenario.host.patience,
             has_callers: false,
@@ -119,7 +119,7 @@ impl Host {
         if let Ok(session) = self.server.open(peer, inbox, exchanges)
             && let Some(line) = self.lines.get_mut(index(rank))
         {
-            line.talk = Some(Talk::Pmi(session));
+            line.talk = Some(Endpoint::Pmi(session));
             self.ranks.insert(session.0, rank);
             self.attention.push(rank);
         }
@@ -139,12 +139,12 @@ impl Host {
 
     /// Time until the host serves a ready link.
     pub(crate) fn delay(&mut self) -> u64 {
-        self.dice.within(self.pace)
+        self.rng.within(self.pace)
     }
 
     /// Serves all links with input or due responses.
-    pub(crate) fn pass(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
-        let is_event_first = self.dice.below(4) == 0;
+    pub(crate) fn pass(&mut self, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) {
+        let is_event_first = self.rng.below(4) == 0;
         if self.timeout().is_some_and(|time| time <= now) {
             self.server.handle_timeout(instant(now));
             if PMIX {
@@ -153,11 +153,11 @@ impl Host {
         }
         loop {
             let mut ranks = in_order(std::mem::take(&mut self.attention));
-            if self.dice.below(2) == 0 {
+            if self.rng.below(2) == 0 {
                 ranks.reverse();
             }
             for rank in ranks {
-                self.serve(rank, true, now, net, notes);
+                self.serve(rank, true, now, net, events);
                 let hears = !MUTANTS || self.mutant.as_ref().is_none_or(Mutant::hears_ends);
                 if self.gone.remove(&rank).is_some()
                     && hears
@@ -167,26 +167,26 @@ impl Host {
                     self.tell_pmix_gone(job, own);
                 }
             }
-            let mut has_moved = is_event_first && self.events(now, notes);
+            let mut has_moved = is_event_first && self.events(now, events);
             while let Some(session) = self.server.next_ready() {
                 has_moved = true;
                 if let Some(rank) = self.ranks.get(&session.0).copied() {
-                    self.serve(rank, false, now, net, notes);
+                    self.serve(rank, false, now, net, events);
                 }
             }
             while PMIX && let Some(connection) = self.pmix.next_ready(&mut self.server) {
                 has_moved = true;
                 if let Some(rank) = self.dialled.get(&connection.0).copied() {
-                    self.serve(rank, false, now, net, notes);
+                    self.serve(rank, false, now, net, events);
                 }
             }
-            has_moved |= self.events(now, notes);
+            has_moved |= self.events(now, events);
             for order in self.jobs.due(now) {
                 has_moved = true;
-                self.start(order, now, notes);
+                self.start(order, now, events);
             }
             while let Some(job) = self.jobs.forget(&mut self.server, &mut self.pmix) {
-                notes.push(Note::Forgotten { job });
+                events.push(SimEvent::Forgotten { job });
             }
             if !has_moved && self.attention.is_empty() {
                 return;
@@ -221,7 +221,7 @@ impl Host {
     }
 
     /// The line of a rank, to look at.
-    pub fn line(&self, rank: u32) -> Option<&Line> {
+    pub fn line(&self, rank: u32) -> Option<&HostConn> {
         self.lines.get(index(rank))
     }
 
@@ -231,25 +231,32 @@ impl Host {
     }
 
     /// Moves bytes between a rank's session and its link; with `reads`, also the input.
-    fn serve(&mut self, rank: u32, reads: bool, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
+    fn serve(
+        &mut self,
+        rank: u32,
+        reads: bool,
+        now: u64,
+        net: &mut Net,
+        events: &mut Vec<SimEvent>,
+    ) {
         let Some(line) = self.lines.get_mut(index(rank)) else { return };
         let Some(talk) = line.talk else { return };
         let mutant = self.mutant.as_mut();
-        let Line { carry, stage, .. } = line;
+        let HostConn { carry, stage, .. } = line;
         let (mut end, now_core, scratch) = (net.end(rank, now), instant(now), &mut self.scratch);
         let moved = match talk {
-            Talk::Pmi(id) => {
+            Endpoint::Pmi(id) => {
                 let Some(session) = self.server.session(id) else { return };
-                let mut watched = Watched { session, rank, mutant, stage, notes };
+                let mut watched = Watched { session, rank, mutant, stage, events };
                 match reads {
                     true => pmi_link::pump(now_core, &mut watched, &mut end, carry, scratch),
                     false => pmi_link::flush(now_core, &mut watched, &mut end, carry, scratch),
                 }
             }
-            Talk::Pmix(_) if !PMIX => return,
-            Talk::Pmix(id) => {
+            Endpoint::Pmix(_) if !PMIX => return,
+            Endpoint::Pmix(id) => {
                 let Some(session) = self.pmix.connection(id, &mut self.server) else { return };
-                let mut watched = Watched { session, rank, mutant, stage, notes };
+                let mut watched = Watched { session, rank, mutant, stage, events };
                 match reads {
                     true => pmi_link::pump(now_core, &mut watched, &mut end, carry, scratch),
                     false => pmi_link::flush(now_core, &mut watched, &mut end, carry, scratch),
@@ -257,11 +264,12 @@ impl Host {
             }
         };
         let (untaken, unsent) = (carry.unconsumed_bytes(), carry.unsent_bytes());
-        notes.push(Note::HostHolds { rank, untaken, unsent });
+        events.push(SimEvent::HostHolds { rank, untaken, unsent });
         let failure = match moved {
             Ok(progress) if progress.finished => None,
             Ok(progress) => {
-                let has_landed = net.link(rank).is_some_and(|link| link.get(Way::Up).has_news());
+                let has_landed =
+                    net.link(rank).is_some_and(|link| link.get(Direction::Up).has_news());
                 if progress.again || progress.wants_read && has_landed {
                     self.attention.push(rank);
                 }
@@ -271,15 +279,15 @@ impl Host {
             Err(PumpError::Link(error)) => self.has_begun(talk).then_some(Failure::Link(error)),
             Err(error) => {
                 let what = format!("the driver cannot serve rank {rank}: {error}");
-                notes.push(Note::Violation { rule: "full-is-honest", what });
+                events.push(SimEvent::Violation { rule: "full-is-honest", what });
                 None
             }
         };
         if let Some(failure) = failure {
             let named = self.peer(talk).and_then(|(job, rank)| self.jobs.rank(job, rank));
-            self.tell(named, failure, notes);
+            self.tell(named, failure, events);
         }
-        self.close(rank, now, net, notes);
+        self.close(rank, now, net, events);
     }
 
     /// Accepts a spawn: starts the requested job, or reports that there is none.
@@ -289,7 +297,7 @@ impl Host {
         let begun = asked.and_then(|(job, preputs)| {
             let rank = *self.ranks.get(&session.0)?;
             let spawner = self.server.peer(session)?.0;
-            self.begin(job, &preputs, (rank, spawner), Asker::Pmi(session, exchange), now)
+            self.begin(job, &preputs, (rank, spawner), SpawnOrigin::Pmi(session, exchange), now)
         });
         if begun.is_none() {
             // The session waits for exactly this answer.
@@ -303,119 +311,123 @@ impl Host {
         job: usize,
         preputs: &[(Vec<u8>, Vec<u8>)],
         (rank, spawner): (u32, JobId),
-        asker: Asker,
+        asker: SpawnOrigin,
         now: u64,
     ) -> Option<()> {
         let spawner = self.server.job(spawner)?.name().clone();
         let to = (&mut self.server, &mut self.pmix);
         self.jobs.add(job, Some(spawner), preputs, to).ok()?;
-        let at = now + self.dice.within(self.jobs.spawns());
-        self.jobs.orders.push(Order { at, rank, asker, job });
+        let at = now + self.rng.within(self.jobs.spawns());
+        self.jobs.orders.push(JobStart { at, rank, asker, job });
         Some(())
     }
 
     /// Starts the processes of a job, and reports it to the requester, if that still exists.
-    fn start(&mut self, order: Order, now: u64, notes: &mut Vec<Note>) {
-        let Order { rank, asker, job, .. } = order;
+    fn start(&mut self, order: JobStart, now: u64, events: &mut Vec<SimEvent>) {
+        let JobStart { rank, asker, job, .. } = order;
         let plan = self.jobs.plan(job);
         let (ranks, size) = (plan.first..plan.first + plan.size, plan.size);
-        notes.push(Note::Spawned { rank, job: plan.name.clone() });
+        events.push(SimEvent::Spawned { rank, job: plan.name.clone() });
         for rank in ranks.filter(|rank| !self.jobs.dials(*rank)).collect::<Vec<_>>() {
             self.open(rank, false, now);
         }
         // The requester may have exited.
         match (asker, self.jobs.id(job)) {
-            (Asker::Pmi(session, exchange), Some(id)) => {
+            (SpawnOrigin::Pmi(session, exchange), Some(id)) => {
                 let codes = [CodeRun { count: size, code: Code::SUCCESS }];
                 let _ = self.server.answer_spawn(session, exchange, Ok(id), &codes);
             }
-            (Asker::Pmix(connection, pending), Some(_)) if PMIX => {
+            (SpawnOrigin::Pmix(connection, pending), Some(_)) if PMIX => {
                 self.answer_pmix_spawn(connection, pending, job);
             }
             _ => {}
         }
     }
 
-    fn close(&mut self, rank: u32, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
+    fn close(&mut self, rank: u32, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) {
         let Some(line) = self.lines.get_mut(index(rank)) else { return };
         let Some(talk) = line.talk.take() else { return };
-        net.close(rank, Way::Down, now);
-        notes.push(Note::ServerLeft { rank });
+        net.close(rank, Direction::Down, now);
+        events.push(SimEvent::ServerLeft { rank });
         match talk {
-            Talk::Pmi(id) => {
+            Endpoint::Pmi(id) => {
                 self.ranks.remove(&id.0);
                 if let Some(event) = self.server.close(id) {
-                    self.event(event, now, notes);
+                    self.event(event, now, events);
                 }
                 // A client of PMIx may wait for it.
                 if let Some((job, own)) = self.jobs.seat(rank) {
                     self.tell_pmix_gone(job, own);
                 }
             }
-            Talk::Pmix(_) if !PMIX => {}
-            Talk::Pmix(id) => {
+            Endpoint::Pmix(_) if !PMIX => {}
+            Endpoint::Pmix(id) => {
                 self.dialled.remove(&id.0);
                 if let Some(event) = self.pmix.close(id, &mut self.server) {
-                    self.pmix_event(event, now, notes);
+                    self.pmix_event(event, now, events);
                 }
             }
         }
     }
 
     /// True if a broken link is a failure of the peer: it was initialized and did not finalize.
-    fn has_begun(&self, talk: Talk) -> bool {
+    fn has_begun(&self, talk: Endpoint) -> bool {
         let peer = self.peer(talk);
         let member = peer.and_then(|(job, rank)| self.server.job(job)?.member(rank));
         member.is_some_and(|member| matches!(member.phase(), Phase::Open | Phase::Lost))
     }
 
     /// The known identity of the peer.
-    fn peer(&self, talk: Talk) -> Option<(JobId, Rank)> {
+    fn peer(&self, talk: Endpoint) -> Option<(JobId, Rank)> {
         match talk {
-            Talk::Pmi(id) => self.server.peer(id).and_then(|(job, rank)| Some((job, rank?))),
-            Talk::Pmix(id) if PMIX => self.pmix.peer(id),
-            Talk::Pmix(_) => None,
+            Endpoint::Pmi(id) => self.server.peer(id).and_then(|(job, rank)| Some((job, rank?))),
+            Endpoint::Pmix(id) if PMIX => self.pmix.peer(id),
+            Endpoint::Pmix(_) => None,
         }
     }
 
-    fn tell(&mut self, rank: Option<u32>, failure: Failure, notes: &mut Vec<Note>) {
+    fn tell(&mut self, rank: Option<u32>, failure: Failure, events: &mut Vec<SimEvent>) {
         let told = match &mut self.mutant {
             Some(mutant) if MUTANTS => mutant.report(rank),
             _ => Some(rank),
         };
-        notes.extend(told.map(|rank| Note::Reported { rank, failure }));
+        events.extend(told.map(|rank| SimEvent::Reported { rank, failure }));
     }
 
     /// Handles the events of the server; true if there were any.
-    fn events(&mut self, now: u64, notes: &mut Vec<Note>) -> bool {
+    fn events(&mut self, now: u64, events: &mut Vec<SimEvent>) -> bool {
         let mut has_moved = false;
         while let Some(event) = self.server.poll_event() {
             has_moved = true;
-            self.event(event, now, notes);
+            self.event(event, now, events);
         }
         while PMIX && let Some(event) = self.pmix.poll_event() {
             has_moved = true;
-            self.pmix_event(event, now, notes);
+            self.pmix_event(event, now, events);
         }
         has_moved
     }
 
-    fn event(&mut self, event: Event, now: u64, notes: &mut Vec<Note>) {
+    fn event(&mut self, event: Event, now: u64, events: &mut Vec<SimEvent>) {
         let named = |job, rank| self.jobs.rank(job, rank);
         match event {
             Event::Joined { job, rank } => {
-                notes.extend(named(job, rank).map(|rank| Note::Joined { rank }));
+                events.extend(named(job, rank).map(|rank| SimEvent::Joined { rank }));
             }
             Event::Aborted { job, rank, code, .. } => {
-                self.tell(named(job, rank), Failure::Aborted(code), notes);
+                self.tell(named(job, rank), Failure::Aborted(code), events);
             }
             Event::PutTwice { job, key, first, second } => {
                 let ranks = named(job, first).zip(named(job, second));
                 let key = key.as_bytes().to_vec();
-                notes.extend(ranks.map(|(first, second)| Note::PutTwice { key, first, second }));
+                events.extend(ranks.map(|(first, second)| SimEvent::PutTwice {
+                    key,
+                    first,
+                    second,
+                }));
             }
             Event::FenceStuck { job, gone } => {
-                self.tell(named(job, gone), Failure::Stuck, notes);
+                self.tell(named(job, gone), Failure::Stuck, events);
             }
             Event::Spawn { session, exchange } => self.take_spawn(session, exchange, now),
             _ => {}
@@ -423,7 +435,7 @@ impl Host {
     }
 }
 
-impl Line {
+impl HostConn {
     /// True if the server has a session for it.
     pub const fn is_open(&self) -> bool {
         self.talk.is_some()
@@ -440,9 +452,13 @@ impl Line {
     }
 }
 
-fn line(meter: &Meter) -> Line {
+fn line(meter: &Meter) -> HostConn {
     let carried = || Bytes::new(CARRY_BYTES, meter.clone());
-    Line { talk: None, carry: PumpState::new(carried(), carried()), stage: Stage::default() }
+    HostConn {
+        talk: None,
+        carry: PumpState::new(carried(), carried()),
+        stage: HeldMessages::default(),
+    }
 }
 
 fn store(bytes: usize) -> Store {

@@ -1,8 +1,8 @@
 //! The host's part for ranks that speak PMIx.
 
-use super::jobs::Asker;
-use super::{EXCHANGES, Host, Talk, index, instant};
-use crate::note::{Failure, Note};
+use super::jobs::SpawnOrigin;
+use super::{EXCHANGES, Endpoint, Host, index, instant};
+use crate::event::{Failure, SimEvent};
 use crate::scenario::{JobPlan, PMIX, Scenario};
 use crate::storage::{Bytes, Meter, MeteredPmix, Shared, Table};
 use pmi_core::ids::{JobId, Rank};
@@ -54,7 +54,7 @@ impl Host {
         if let Ok(id) = self.pmix.open(inbox, pendings, deadline)
             && let Some(line) = self.lines.get_mut(index(rank))
         {
-            line.talk = Some(Talk::Pmix(id));
+            line.talk = Some(Endpoint::Pmix(id));
             self.dialled.insert(id.0, rank);
             self.attention.push(rank);
         }
@@ -68,7 +68,7 @@ impl Host {
     }
 
     /// Handles an event of a rank that speaks PMIx.
-    pub(super) fn pmix_event(&mut self, event: PmixEvent, now: u64, notes: &mut Vec<Note>) {
+    pub(super) fn pmix_event(&mut self, event: PmixEvent, now: u64, events: &mut Vec<SimEvent>) {
         match event {
             PmixEvent::AdmissionRequested { connection, job, rank, .. } => {
                 // A host knows by the process at the other end who that is.
@@ -76,14 +76,14 @@ impl Host {
                 let claimed = self.jobs.rank(job, rank);
                 if own.is_some() && own == claimed {
                     let admitted = self.pmix.admit(connection, &mut self.server);
-                    notes.extend(admitted.ok().and(own).map(|rank| Note::Joined { rank }));
+                    events.extend(admitted.ok().and(own).map(|rank| SimEvent::Joined { rank }));
                 } else {
                     self.pmix.refuse(connection, Status::INVALID_CRED);
                 }
             }
             PmixEvent::Aborted { job, rank, code, .. } => {
                 let named = self.jobs.rank(job, rank);
-                self.tell(named, Failure::Aborted(Some(code)), notes);
+                self.tell(named, Failure::Aborted(Some(code)), events);
             }
             PmixEvent::HostRequest { connection, pending } => {
                 self.take_request(connection, pending, now)
@@ -101,7 +101,7 @@ impl Host {
         self.pmix.request_read(connection);
         let begun = asked.and_then(|job| {
             let by = (*self.dialled.get(&connection.0)?, self.pmix.peer(connection)?.0);
-            self.begin(job, &[], by, Asker::Pmix(connection, pending), now)
+            self.begin(job, &[], by, SpawnOrigin::Pmix(connection, pending), now)
         });
         if begun.is_none() {
             let status =

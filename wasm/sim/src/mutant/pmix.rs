@@ -12,7 +12,7 @@ use pmi_core::wire::pmix::{Format, Packer, Request, Type};
 
 /// A mutant's state of one connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Talk {
+pub(super) struct PmixState {
     /// Start of an incomplete message.
     partial: Vec<u8>,
     /// Encoding of the client, after its greeting.
@@ -23,7 +23,7 @@ pub(super) struct Talk {
     forged: LiteMap<u32, ()>,
 }
 
-impl Talk {
+impl PmixState {
     /// Input of the server for received bytes, and messages that the server sends at once.
     pub(super) fn input(
         &mut self,

@@ -1,10 +1,10 @@
 //! Several jobs that spawn, connect and look each other up, and ranks of every dialect beside each other.
 
 use super::{faults, fence, get, host, mischief, put, traits};
-use crate::dice::{Dice, Percent, Span};
+use crate::rng::{Percent, Rng, Span};
 use crate::scenario::{
-    Dialect, FIRST_JOB, Fault, GroupPhrase, HostPlan, JobPlan, Phrase, Scenario, Script, Step,
-    Traits, Trouble, Who,
+    Dialect, FIRST_JOB, Fault, FaultKind, GroupPhrase, HostPlan, JobPlan, Phrase, Scenario, Script,
+    Step, Traits, Who,
 };
 use litemap::LiteMap;
 use pmi_core::client::pmix::Scope;
@@ -12,60 +12,60 @@ use pmi_core::command::Version;
 
 /// Makes a scenario of `seed`.
 pub(super) fn scenario(seed: u64) -> Scenario {
-    let mut dice = Dice::new(seed, STREAM);
-    let teams = teams(&mut dice);
+    let mut rng = Rng::new(seed, STREAM);
+    let teams = teams(&mut rng);
     let ranks = teams.iter().map(|team| team.plan.size).sum();
-    let spawns = spawns(&mut dice, &teams);
-    let meetings = meetings(&mut dice, &teams);
+    let spawns = spawns(&mut rng, &teams);
+    let meetings = meetings(&mut rng, &teams);
     let mut only = LiteMap::new();
     let mut scripts = Vec::new();
     for (at, team) in teams.iter().enumerate() {
-        let mut beats = beats(&mut dice, &teams, at);
+        let mut beats = beats(&mut rng, &teams, at);
         for (one, two) in meetings.iter().filter(|(one, two)| [one, two].contains(&&at)) {
             let other = &teams[if *one == at { *two } else { *one }].plan.name;
-            let place = dice.index(beats.len() + 1);
+            let place = rng.index(beats.len() + 1);
             beats.insert(place, Beat::Connect(other.clone()));
-            if dice.chance(Percent(80)) {
-                let place = place + 1 + dice.index(beats.len() - place);
+            if rng.chance(Percent(80)) {
+                let place = place + 1 + rng.index(beats.len() - place);
                 beats.insert(place, Beat::Disconnect(other.clone()));
             }
         }
         for (own, rank) in (0..).zip(team.plan.first..team.plan.first + team.plan.size) {
             let dialect = team.dialects[rank_index(own)];
-            let dials = Some(dice.chance(Percent(20)));
+            let dials = Some(rng.chance(Percent(20)));
             only.insert(rank, Traits { dialect: Some(dialect), dials, ..Traits::default() });
             let mut steps = vec![Step::Open];
-            steps.extend(beats.iter().flat_map(|beat| said(&mut dice, team, dialect, beat)));
+            steps.extend(beats.iter().flat_map(|beat| said(&mut rng, team, dialect, beat)));
             for spawn in spawns.iter().filter(|spawn| spawn.by == rank) {
-                let at = 1 + dice.index(steps.len());
-                steps.insert(at, spawn.step(&mut dice, dialect));
+                let at = 1 + rng.index(steps.len());
+                steps.insert(at, spawn.step(&mut rng, dialect));
             }
             steps.push(Step::Finalize);
-            if dice.chance(Percent(15)) {
-                let at = dice.index(steps.len() + 1);
-                let mischief = mischief(&mut dice);
+            if rng.chance(Percent(15)) {
+                let at = rng.index(steps.len() + 1);
+                let mischief = mischief(&mut rng);
                 steps.splice(at..at, mischief);
             }
             scripts.push(Script { who: Who::These(vec![rank]), steps });
         }
     }
-    let mut faults = faults(&mut dice);
+    let mut faults = faults(&mut rng);
     // The requester of a job exits before the job begins.
     let spawners = spawns.iter().map(|spawn| spawn.by);
     faults.extend(spawners.filter_map(|rank| {
-        let (at, what) = (Span::new(0, 2500), Trouble::Kill);
-        let is_struck = dice.chance(Percent(20));
+        let (at, what) = (Span::new(0, 2500), FaultKind::Kill);
+        let is_struck = rng.chance(Percent(20));
         is_struck.then_some(Fault { chance: Percent(100), at, what, rank: Some(rank) })
     }));
-    let (spawns, forgets) = (Span::new(0, dice.below(900)), dice.chance(Percent(40)));
+    let (spawns, forgets) = (Span::new(0, rng.below(900)), rng.chance(Percent(40)));
     Scenario {
         name: format!("random-{seed}"),
         seed: Some(seed),
         ranks,
-        nodes: 1 + u32::try_from(dice.below(u64::from(ranks))).unwrap_or(0),
+        nodes: 1 + u32::try_from(rng.below(u64::from(ranks))).unwrap_or(0),
         jobs: teams.into_iter().skip(1).map(|team| team.plan).collect(),
-        host: HostPlan { spawns, forgets, ..host(&mut dice) },
-        all: traits(&mut dice),
+        host: HostPlan { spawns, forgets, ..host(&mut rng) },
+        all: traits(&mut rng),
         only,
         scripts,
         faults,
@@ -108,88 +108,87 @@ enum Beat {
     Sleep(Span),
 }
 
-fn teams(dice: &mut Dice) -> Vec<Team> {
-    let count = 1 + dice.index(3);
+fn teams(rng: &mut Rng) -> Vec<Team> {
+    let count = 1 + rng.index(3);
     let mut teams: Vec<Team> = Vec::new();
     for at in 0..count {
-        let size = 1 + u32::try_from(dice.below(if at == 0 { 4 } else { 3 })).unwrap_or(0);
+        let size = 1 + u32::try_from(rng.below(if at == 0 { 4 } else { 3 })).unwrap_or(0);
         let first = teams.last().map_or(0, |team| team.plan.first + team.plan.size);
-        let is_spawned = at > 0 && dice.chance(Percent(60));
+        let is_spawned = at > 0 && rng.chance(Percent(60));
         let name = if at == 0 { FIRST_JOB.into() } else { format!("job-{at}") };
         let plan = JobPlan { name, first, size, is_spawned };
         // A single job of PMI is what even seeds make.
-        let tongue = dice.below(if count == 1 { 2 } else { 4 });
-        let dialects = (0..size).map(|_| dialect(dice, tongue)).collect();
+        let tongue = rng.below(if count == 1 { 2 } else { 4 });
+        let dialects = (0..size).map(|_| dialect(rng, tongue)).collect();
         teams.push(Team { plan, dialects });
     }
     teams
 }
 
-fn dialect(dice: &mut Dice, tongue: u64) -> Dialect {
+fn dialect(rng: &mut Rng, tongue: u64) -> Dialect {
     let (v1_1, v1_2) = (Dialect::Pmi(Version::V1_1), Dialect::Pmi(Version::V1_2));
     let v2_0 = Dialect::Pmi(Version::V2_0);
     match tongue {
         0 => Dialect::Pmix,
-        1 => [v1_1, v1_2, v2_0, Dialect::Pmix, Dialect::Pmix][dice.index(5)],
+        1 => [v1_1, v1_2, v2_0, Dialect::Pmix, Dialect::Pmix][rng.index(5)],
         2 => v2_0,
-        _ => [v1_1, v1_1, v1_2][dice.index(3)],
+        _ => [v1_1, v1_1, v1_2][rng.index(3)],
     }
 }
 
 /// Jobs of PMIx that wait for each other: nothing comes of it unless both do.
-fn meetings(dice: &mut Dice, teams: &[Team]) -> Vec<(usize, usize)> {
+fn meetings(rng: &mut Rng, teams: &[Team]) -> Vec<(usize, usize)> {
     let is_pmix = |at: &usize| teams[*at].dialects.iter().all(|own| *own == Dialect::Pmix);
     let able: Vec<usize> = (0..teams.len()).filter(is_pmix).collect();
     let pairs = able.iter().flat_map(|one| able.iter().map(move |two| (*one, *two)));
-    pairs.filter(|(one, two)| one < two && dice.chance(Percent(60))).collect()
+    pairs.filter(|(one, two)| one < two && rng.chance(Percent(60))).collect()
 }
 
 /// Spawns of jobs. A job may be requested twice, and by itself; some exist from the start.
-fn spawns(dice: &mut Dice, teams: &[Team]) -> Vec<Spawning> {
+fn spawns(rng: &mut Rng, teams: &[Team]) -> Vec<Spawning> {
     let ranks: u32 = teams.iter().map(|team| team.plan.size).sum();
-    let any = |dice: &mut Dice, below: u32| {
-        u32::try_from(dice.below(u64::from(below))).unwrap_or_default()
-    };
+    let any =
+        |rng: &mut Rng, below: u32| u32::try_from(rng.below(u64::from(below))).unwrap_or_default();
     let mut all = Vec::new();
     for team in teams.iter().filter(|team| team.plan.is_spawned) {
-        if dice.chance(Percent(90)) {
-            all.push(Spawning { by: any(dice, team.plan.first), job: team.plan.name.clone() });
+        if rng.chance(Percent(90)) {
+            all.push(Spawning { by: any(rng, team.plan.first), job: team.plan.name.clone() });
         }
-        if dice.chance(Percent(25)) {
-            all.push(Spawning { by: any(dice, ranks), job: team.plan.name.clone() });
+        if rng.chance(Percent(25)) {
+            all.push(Spawning { by: any(rng, ranks), job: team.plan.name.clone() });
         }
     }
-    if dice.chance(Percent(15)) {
-        all.push(Spawning { by: any(dice, ranks), job: "nobody".into() });
+    if rng.chance(Percent(15)) {
+        all.push(Spawning { by: any(rng, ranks), job: "nobody".into() });
     }
     all
 }
 
 impl Spawning {
-    fn step(&self, dice: &mut Dice, dialect: Dialect) -> Step {
-        let preputs = match dice.below(2) {
+    fn step(&self, rng: &mut Rng, dialect: Dialect) -> Step {
+        let preputs = match rng.below(2) {
             0 => vec![],
             _ if dialect == Dialect::Pmix => vec![],
             _ => vec![("parent".into(), "of-$r".into()), ("order".into(), "a b".into())],
         };
-        aside(dice, dialect, Step::Spawn { job: self.job.clone(), preputs })
+        aside(rng, dialect, Step::Spawn { job: self.job.clone(), preputs })
     }
 }
 
 /// The actions of a job between `open` and `finalize`.
-fn beats(dice: &mut Dice, teams: &[Team], at: usize) -> Vec<Beat> {
+fn beats(rng: &mut Rng, teams: &[Team], at: usize) -> Vec<Beat> {
     let team = &teams[at];
     let is_all = |wanted: Dialect| team.dialects.iter().all(|dialect| *dialect == wanted);
     let (all_pmi2, all_pmix) = (is_all(Dialect::Pmi(Version::V2_0)), is_all(Dialect::Pmix));
     let mut beats = Vec::new();
-    if team.plan.is_spawned && dice.chance(Percent(50)) {
+    if team.plan.is_spawned && rng.chance(Percent(50)) {
         beats.push(Beat::Get("parent".into()));
     }
-    for phase in 0..1 + dice.below(6) {
-        let shared = Phrase::from(&*format!("shared-{}", dice.below(2)));
+    for phase in 0..1 + rng.below(6) {
+        let shared = Phrase::from(&*format!("shared-{}", rng.below(2)));
         // One's own name as well, and that of a job that has not begun.
-        let other = teams[dice.index(teams.len())].plan.name.clone();
-        beats.push(match dice.below(16) {
+        let other = teams[rng.index(teams.len())].plan.name.clone();
+        beats.push(match rng.below(16) {
             0 => Beat::Put(Phrase::from(&*format!("own-{phase}-$r"))),
             1 => Beat::Put(shared),
             2 => Beat::Get(shared),
@@ -198,47 +197,47 @@ fn beats(dice: &mut Dice, teams: &[Team], at: usize) -> Vec<Beat> {
             7 if all_pmi2 => Beat::Ring,
             7 if all_pmix => {
                 let all = 0..team.plan.size;
-                Beat::Few(all.filter(|_| dice.chance(Percent(60))).collect())
+                Beat::Few(all.filter(|_| rng.chance(Percent(60))).collect())
             }
-            8 | 9 => Beat::Node { waits: dice.chance(Percent(40)) },
+            8 | 9 => Beat::Node { waits: rng.chance(Percent(40)) },
             10 | 11 => Beat::Names,
             12 => Beat::Connect(other),
             13 => Beat::Disconnect(other),
             14 => Beat::Look(other),
-            _ => Beat::Sleep(Span::new(0, dice.below(1500))),
+            _ => Beat::Sleep(Span::new(0, rng.below(1500))),
         });
     }
     beats
 }
 
 /// A beat in the words of one rank.
-fn said(dice: &mut Dice, team: &Team, dialect: Dialect, beat: &Beat) -> Vec<Step> {
+fn said(rng: &mut Rng, team: &Team, dialect: Dialect, beat: &Beat) -> Vec<Step> {
     let is_pmix = dialect == Dialect::Pmix;
     let is_pmi2 = dialect == Dialect::Pmi(Version::V2_0);
     match beat {
         Beat::Put(key) => {
-            let (key, value) = (key.clone(), Phrase::from(&*format!("v-{}-$r", dice.below(9))));
+            let (key, value) = (key.clone(), Phrase::from(&*format!("v-{}-$r", rng.below(9))));
             if !is_pmix {
                 return vec![Step::Put { node: false, key, value }];
             }
-            let scope = [Scope::Global, Scope::Local, Scope::Remote][dice.index(3)];
+            let scope = [Scope::Global, Scope::Local, Scope::Remote][rng.index(3)];
             // A put for all has one form, which PMI has as well.
             let put = match scope {
                 Scope::Global => Step::Put { node: false, key, value },
                 scope => Step::PutFor { scope, key, value },
             };
-            if dice.chance(Percent(70)) { vec![put, Step::Commit] } else { vec![put] }
+            if rng.chance(Percent(70)) { vec![put, Step::Commit] } else { vec![put] }
         }
         Beat::Get(key) if is_pmix => {
-            let (now, wanted) = (dice.chance(Percent(60)), None);
+            let (now, wanted) = (rng.chance(Percent(60)), None);
             vec![Step::GetOf { rank: "$prev".into(), key: key.clone(), now, wanted }]
         }
         Beat::Get(key) => {
             let (key, of, wait, wanted) = (key.clone(), None, false, None);
-            vec![aside(dice, dialect, Step::Get { node: false, key, of, wait, wanted })]
+            vec![aside(rng, dialect, Step::Get { node: false, key, of, wait, wanted })]
         }
         Beat::Fence => vec![fence(GroupPhrase::Job, None)],
-        Beat::Cards => cards(dice, team, is_pmix),
+        Beat::Cards => cards(rng, team, is_pmix),
         Beat::Few(ranks) if !ranks.is_empty() => {
             let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
             vec![fence(GroupPhrase::Ranks(Phrase::from(&*ranks.join(","))), None)]
@@ -249,15 +248,15 @@ fn said(dice: &mut Dice, team: &Team, dialect: Dialect, beat: &Beat) -> Vec<Step
             let read = Step::Get { node: true, key: "n-$prev".into(), of, wait, wanted };
             let write = Step::Put { node: true, key: "n-$r".into(), value: "of-$r".into() };
             // A rank that reads first may wait for one that waits as well.
-            if dice.chance(Percent(80)) { vec![write, read] } else { vec![read, write] }
+            if rng.chance(Percent(80)) { vec![write, read] } else { vec![read, write] }
         }
-        Beat::Names => (0..1 + dice.below(3)).map(|_| name(dice, dialect)).collect(),
+        Beat::Names => (0..1 + rng.below(3)).map(|_| name(rng, dialect)).collect(),
         Beat::Connect(job) if is_pmi2 || is_pmix => {
-            vec![aside(dice, dialect, Step::Connect { job: job.clone() })]
+            vec![aside(rng, dialect, Step::Connect { job: job.clone() })]
         }
         Beat::Disconnect(job) if is_pmi2 || is_pmix => vec![Step::Disconnect { job: job.clone() }],
         Beat::Look(job) if !is_pmix => {
-            let (of, key) = (Some(job.clone()), ["card-0", "shared-0"][dice.index(2)].into());
+            let (of, key) = (Some(job.clone()), ["card-0", "shared-0"][rng.index(2)].into());
             vec![Step::Get { node: false, key, of, wait: false, wanted: None }]
         }
         Beat::Sleep(span) => vec![Step::Sleep(*span)],
@@ -265,18 +264,18 @@ fn said(dice: &mut Dice, team: &Team, dialect: Dialect, beat: &Beat) -> Vec<Step
     }
 }
 
-fn cards(dice: &mut Dice, team: &Team, is_pmix: bool) -> Vec<Step> {
+fn cards(rng: &mut Rng, team: &Team, is_pmix: bool) -> Vec<Step> {
     let fence = || fence(GroupPhrase::Job, None);
-    let value = format!("v-{}-$r", dice.below(9));
+    let value = format!("v-{}-$r", rng.below(9));
     if !is_pmix {
         let read = Step::Each { name: "p".into(), steps: vec![get("card-$p")] };
         return vec![put("card-$r", &value), fence(), read];
     }
     let mut steps = vec![put("card-$r", &value), Step::Commit, fence()];
-    let now = dice.chance(Percent(30));
+    let now = rng.chance(Percent(30));
     for (own, dialect) in team.dialects.iter().enumerate() {
         // A put of a PMI rank is no commit.
-        if *dialect == Dialect::Pmix || dice.chance(Percent(10)) {
+        if *dialect == Dialect::Pmix || rng.chance(Percent(10)) {
             let (rank, key) = (Phrase::from(&*own.to_string()), format!("card-{own}"));
             steps.push(Step::GetOf { rank, key: Phrase::from(&*key), now, wanted: None });
         }
@@ -285,26 +284,26 @@ fn cards(dice: &mut Dice, team: &Team, is_pmix: bool) -> Vec<Step> {
 }
 
 /// An action on a published name: one of a few common ones, or its own.
-fn name(dice: &mut Dice, dialect: Dialect) -> Step {
-    let service = match dice.below(5) {
+fn name(rng: &mut Rng, dialect: Dialect) -> Step {
+    let service = match rng.below(5) {
         0 => Phrase::from("s-$r"),
         number => Phrase::from(&*format!("s-{}", number % 3)),
     };
-    let port = Phrase::from(&*format!("port-{}-$r", dice.below(1000)));
-    let step = match dice.below(5) {
+    let port = Phrase::from(&*format!("port-{}-$r", rng.below(1000)));
+    let step = match rng.below(5) {
         0 | 1 => Step::Publish { service, port },
         2 => Step::Unpublish { service },
         _ => {
-            let wait = dialect == Dialect::Pmix && dice.chance(Percent(30));
+            let wait = dialect == Dialect::Pmix && rng.chance(Percent(30));
             Step::Lookup { service, wait, wanted: None }
         }
     };
-    aside(dice, dialect, step)
+    aside(rng, dialect, step)
 }
 
 /// Sometimes lets the next step overtake a request, where the dialect allows it.
-fn aside(dice: &mut Dice, dialect: Dialect, step: Step) -> Step {
-    let may = dialect != Dialect::Pmi(Version::V1_1) && dice.chance(Percent(10));
+fn aside(rng: &mut Rng, dialect: Dialect, step: Step) -> Step {
+    let may = dialect != Dialect::Pmi(Version::V1_1) && rng.chance(Percent(10));
     if may { Step::Also(Box::new(step)) } else { step }
 }
 

@@ -5,10 +5,10 @@
 
 mod jobs;
 
-use crate::dice::{Dice, Percent, Span};
+use crate::rng::{Percent, Rng, Span};
 use crate::scenario::{
-    Dialect, Fault, GroupPhrase, HostPlan, Phrase, Scenario, Script, Step, Traits, Trouble, Way,
-    Who,
+    Dialect, Direction, Fault, FaultKind, GroupPhrase, HostPlan, Phrase, Scenario, Script, Step,
+    Traits, Who,
 };
 use litemap::LiteMap;
 use pmi_core::command::Version;
@@ -19,28 +19,28 @@ pub fn scenario(seed: u64) -> Scenario {
 }
 
 fn one_job(seed: u64) -> Scenario {
-    let mut dice = Dice::new(seed, STREAM);
-    let ranks = 1 + u32::try_from(dice.below(5)).unwrap_or(0);
-    let nodes = 1 + u32::try_from(dice.below(u64::from(ranks))).unwrap_or(0);
-    let program = program(&mut dice, ranks);
+    let mut rng = Rng::new(seed, STREAM);
+    let ranks = 1 + u32::try_from(rng.below(5)).unwrap_or(0);
+    let nodes = 1 + u32::try_from(rng.below(u64::from(ranks))).unwrap_or(0);
+    let program = program(&mut rng, ranks);
     let mut only = LiteMap::new();
     let mut scripts = Vec::new();
     for rank in 0..ranks {
         let version = match program.needs {
             Some(version) => version,
-            None => [Version::V1_1, Version::V1_1, Version::V1_2, Version::V2_0][dice.index(4)],
+            None => [Version::V1_1, Version::V1_1, Version::V1_2, Version::V2_0][rng.index(4)],
         };
         let dialect = Dialect::Pmi(version);
-        let dials = dice.chance(Percent(20));
+        let dials = rng.chance(Percent(20));
         only.insert(
             rank,
             Traits { dialect: Some(dialect), dials: Some(dials), ..Traits::default() },
         );
         let mut steps = program.steps.clone();
         // A few ranks do something else somewhere.
-        if dice.chance(Percent(15)) {
-            let at = dice.index(steps.len() + 1);
-            let mischief = mischief(&mut dice);
+        if rng.chance(Percent(15)) {
+            let at = rng.index(steps.len() + 1);
+            let mischief = mischief(&mut rng);
             steps.splice(at..at, mischief);
         }
         scripts.push(Script { who: Who::These(vec![rank]), steps });
@@ -50,11 +50,11 @@ fn one_job(seed: u64) -> Scenario {
         seed: Some(seed),
         ranks,
         nodes,
-        host: host(&mut dice),
-        all: traits(&mut dice),
+        host: host(&mut rng),
+        all: traits(&mut rng),
         only,
         scripts,
-        faults: faults(&mut dice),
+        faults: faults(&mut rng),
         ..Scenario::default()
     }
 }
@@ -66,22 +66,22 @@ struct Program {
     needs: Option<Version>,
 }
 
-fn program(dice: &mut Dice, ranks: u32) -> Program {
-    let needs = match dice.below(10) {
+fn program(rng: &mut Rng, ranks: u32) -> Program {
+    let needs = match rng.below(10) {
         0..3 if ranks > 1 => Some(Version::V1_2),
         3..5 => Some(Version::V2_0),
         _ => None,
     };
     let mut steps = vec![Step::Open];
-    for phase in 0..1 + dice.below(6) {
+    for phase in 0..1 + rng.below(6) {
         let key = |name: &str| Phrase::from(name);
-        let shared = format!("shared-{}", dice.below(3));
+        let shared = format!("shared-{}", rng.below(3));
         let choices = match needs {
             None => 8,
             Some(Version::V1_2) => 11,
             Some(_) => 10,
         };
-        match dice.below(choices) {
+        match rng.below(choices) {
             0 | 1 => steps.push(put(&format!("own-{phase}-$r"), &format!("v-{phase}-$r"))),
             2 => steps.push(put(&shared, &format!("v-{phase}-$r"))),
             3 => steps.push(fence(GroupPhrase::Job, None)),
@@ -104,7 +104,7 @@ fn program(dice: &mut Dice, ranks: u32) -> Program {
             ]),
             8 | 9 if needs == Some(Version::V2_0) => {
                 steps.push(Step::Put { node: true, key: key("n-$r"), value: key("of-$r") });
-                let (wait, wanted) = (dice.below(2) == 0, None);
+                let (wait, wanted) = (rng.below(2) == 0, None);
                 steps.push(Step::Get { node: true, key: key("n-$prev"), of: None, wait, wanted });
             }
             8 => steps.push(fence(GroupPhrase::Node, Some(3))),
@@ -133,8 +133,8 @@ const fn fence(group: GroupPhrase, tag: Option<u32>) -> Step {
     Step::Fence { group, tag }
 }
 
-fn mischief(dice: &mut Dice) -> Vec<Step> {
-    match dice.below(12) {
+fn mischief(rng: &mut Rng) -> Vec<Step> {
+    match rng.below(12) {
         0 => vec![Step::Die],
         1 => vec![Step::Exit(0)],
         2 => vec![Step::Exit(3)],
@@ -150,56 +150,58 @@ fn mischief(dice: &mut Dice) -> Vec<Step> {
     }
 }
 
-fn host(dice: &mut Dice) -> HostPlan {
+fn host(rng: &mut Rng) -> HostPlan {
     HostPlan {
-        kills: dice.chance(Percent(30)),
-        pace: Span::new(0, dice.below(60)),
+        kills: rng.chance(Percent(30)),
+        pace: Span::new(0, rng.below(60)),
         grace: Span::new(0, 100),
-        notice: Span::new(0, dice.below(600)),
-        store_bytes: if dice.chance(Percent(10)) { 512 } else { 0 },
+        notice: Span::new(0, rng.below(600)),
+        store_bytes: if rng.chance(Percent(10)) { 512 } else { 0 },
         ..HostPlan::default()
     }
 }
 
-fn traits(dice: &mut Dice) -> Traits {
-    let rare = |dice: &mut Dice, percent| {
-        let is_bad = dice.chance(Percent(25));
+fn traits(rng: &mut Rng) -> Traits {
+    let rare = |rng: &mut Rng, percent| {
+        let is_bad = rng.chance(Percent(25));
         Some(Percent(if is_bad { percent } else { 0 }))
     };
-    let room = [1, 7, 40, 300, 8192][dice.index(5)];
+    let room = [1, 7, 40, 300, 8192][rng.index(5)];
     Traits {
-        start: Some(Span::new(0, dice.below(500))),
-        pace: Some(Span::new(0, dice.below(50))),
-        latency: Some(Span::new(0, dice.below(300))),
-        split: rare(dice, 60),
-        join: rare(dice, 40),
+        start: Some(Span::new(0, rng.below(500))),
+        pace: Some(Span::new(0, rng.below(50))),
+        latency: Some(Span::new(0, rng.below(300))),
+        split: rare(rng, 60),
+        join: rare(rng, 40),
         room: Some(room),
-        stall: Some((rare(dice, 5).unwrap_or_default(), Span::new(10, 2000))),
-        flip: rare(dice, 2),
-        reset: rare(dice, 1),
+        stall: Some((rare(rng, 5).unwrap_or_default(), Span::new(10, 2000))),
+        flip: rare(rng, 2),
+        reset: rare(rng, 1),
         ..Traits::default()
     }
 }
 
-fn faults(dice: &mut Dice) -> Vec<Fault> {
-    let count = if dice.chance(Percent(50)) { dice.below(3) } else { 0 };
+fn faults(rng: &mut Rng) -> Vec<Fault> {
+    let count = if rng.chance(Percent(50)) { rng.below(3) } else { 0 };
     let span = Span::new(0, 4000);
-    let fault = |dice: &mut Dice| Fault {
+    let fault = |rng: &mut Rng| Fault {
         chance: Percent(100),
         at: span,
-        what: match dice.below(9) {
-            0 | 1 => Trouble::Kill,
-            2 => Trouble::Stop(Some(Span::new(1, 3000))),
-            3 => Trouble::Stop(None),
-            4 => Trouble::Reset,
-            5 => Trouble::Cut,
-            6 => Trouble::Stall(Span::new(1, 3000)),
-            7 => Trouble::Flip(if dice.below(2) == 0 { Way::Up } else { Way::Down }),
-            _ => Trouble::Shatter(if dice.below(2) == 0 { Way::Up } else { Way::Down }),
+        what: match rng.below(9) {
+            0 | 1 => FaultKind::Kill,
+            2 => FaultKind::Stop(Some(Span::new(1, 3000))),
+            3 => FaultKind::Stop(None),
+            4 => FaultKind::Reset,
+            5 => FaultKind::Cut,
+            6 => FaultKind::Stall(Span::new(1, 3000)),
+            7 => FaultKind::Flip(if rng.below(2) == 0 { Direction::Up } else { Direction::Down }),
+            _ => {
+                FaultKind::Shatter(if rng.below(2) == 0 { Direction::Up } else { Direction::Down })
+            }
         },
         rank: None,
     };
-    (0..count).map(|_| fault(dice)).collect()
+    (0..count).map(|_| fault(rng)).collect()
 }
 
 const STREAM: u64 = 2;

@@ -2,7 +2,7 @@
 
 use super::words::{Meaning, Phrase};
 use super::{Dialect, GroupPhrase, PMIX, Scenario, ScenarioError, Step};
-use crate::dice::Span;
+use crate::rng::Span;
 use pmi_core::client::pmix::Scope;
 use pmi_core::client::{Client, Ticket};
 use pmi_core::command::{
@@ -359,7 +359,7 @@ impl Ask {
         }
     }
 
-    /// The same as the client takes it; nothing for what only PMIx asks. A spawn has its own way, since
+    /// The same as the client takes it; nothing for what only PMIx asks. A spawn has its own direction, since
     /// nothing bounds its length.
     fn request(&self) -> Option<Request<'_>> {
         let place = |node| if node { Place::Node } else { Place::Job(None) };

@@ -15,7 +15,7 @@ pub use jobs::{FIRST_JOB, Home, JobPlan};
 pub use pmix::AS_PMIX;
 pub use words::Phrase;
 
-use crate::dice::{Percent, Span};
+use crate::rng::{Percent, Span};
 use litemap::LiteMap;
 use pmi_core::client::pmix::Scope;
 use pmi_core::command::Version;
@@ -48,7 +48,7 @@ pub struct Scenario {
     /// Faults.
     pub faults: Vec<Fault>,
     /// Expected results.
-    pub expects: Vec<Expect>,
+    pub expects: Vec<Expectation>,
 }
 
 /// Behaviour of the process manager.
@@ -213,37 +213,37 @@ pub struct Fault {
     /// When.
     pub at: Span,
     /// Its kind.
-    pub what: Trouble,
+    pub what: FaultKind,
     /// The affected rank; `None` is drawn.
     pub rank: Option<u32>,
 }
 
 /// A fault of one rank or its link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum FaultKind {
     /// Its process is killed.
     Kill,
     /// Its process is stopped, for good or for a time.
     Stop(Option<Span>),
     /// Its stopped process goes on.
     Continue,
-    /// The link breaks, and what is on its way is lost.
+    /// The link breaks, and what is on its direction is lost.
     Reset,
     /// The process closes its end and lives on.
     Cut,
     /// Nothing moves on the link for a time.
     Stall(Span),
     /// A bit of the next bytes changes.
-    Flip(Way),
+    Flip(Direction),
     /// The next bytes arrive one by one.
-    Shatter(Way),
+    Shatter(Direction),
     /// The rank sends these bytes.
     Say(Vec<u8>),
 }
 
 /// A direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Direction {
     /// From the rank to the server.
     Up,
     /// From the server to the rank.
@@ -252,7 +252,7 @@ pub enum Way {
 
 /// A condition at the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expect {
+pub enum Expectation {
     /// These ranks have finalized and received the reply.
     Finish(Who),
     /// These ranks, and no others, were reported.
@@ -328,14 +328,14 @@ impl FromStr for Scenario {
     }
 }
 
-impl Trouble {
+impl FaultKind {
     /// Reads a fault of one rank, as in a scenario but without a time: `kill 2`.
     ///
     /// # Errors
     ///
     /// A malformed fault.
     pub fn read(text: &str) -> Result<(Self, u32), ScenarioError> {
-        read::read_trouble(text)
+        read::read_fault(text)
     }
 }
 

@@ -6,7 +6,7 @@
 //! tags; those of the same ranks are distinguished by their order. Requests that a PMIx client
 //! answers itself are omitted: the limits of lengths, and the name of the job.
 
-use super::{Act, Ask, Dialect, Expect, Scenario, Step, Traits, Trouble, Who, acts};
+use super::{Act, Ask, Dialect, Expectation, FaultKind, Scenario, Step, Traits, Who, acts};
 use pmi_core::limits::{KEY_BYTES, VALUE_BYTES};
 
 impl Scenario {
@@ -24,7 +24,7 @@ impl Scenario {
         if self.host.store_bytes > 0 {
             return Err("fills the store of PMI, and what PMIx ranks put is not kept there");
         }
-        if self.faults.iter().any(|fault| matches!(fault.what, Trouble::Say(_))) {
+        if self.faults.iter().any(|fault| matches!(fault.what, FaultKind::Say(_))) {
             return Err(RAW);
         }
         if (0..self.ranks).any(|rank| self.puts_long(rank)) {
@@ -57,10 +57,10 @@ impl Scenario {
 
 /// True if an expectation of PMI holds in PMIx. PMI names the ranks that delay others; a fence of
 /// PMIx completes without exited ranks, and waits for finalized ones, which may come back.
-const fn holds(expect: &Expect) -> bool {
+const fn holds(expect: &Expectation) -> bool {
     match expect {
-        Expect::Finish(_) => true,
-        Expect::Report(who) | Expect::ReportAmong(who) => matches!(who, Who::Nobody),
+        Expectation::Finish(_) => true,
+        Expectation::Report(who) | Expectation::ReportAmong(who) => matches!(who, Who::Nobody),
     }
 }
 

@@ -126,7 +126,7 @@ fn ranks_of_several_jobs_are_numbered_in_each() {
 }
 
 #[test]
-fn what_pmi_says_is_said_in_pmix_with_commits_and_without_tags() {
+fn steps_of_pmi_become_steps_of_pmix_with_commits_and_without_tags() {
     let text = "name x\nranks 3\nall dialect 2.0 pace 5\nrank 1 dials\nrank 2 dialect pmix latency 9\n\
                 script all\n open\n maxes\n put a 1\n also put b 2\n repeat 2\n  put c 3\n  get a is 1\n end\n \
                 also fence node tag 4\n wait\n put d 4\nend\n\
@@ -170,7 +170,7 @@ fn what_pmi_says_is_said_in_pmix_with_commits_and_without_tags() {
 }
 
 #[test]
-fn what_pmix_ranks_cannot_say_is_named() {
+fn steps_without_pmix_form_are_named() {
     for (text, part) in [
         ("script all\n each p\n  ring a b\n end\nend", "asks for a ring, which PMIx"),
         ("script all\n also node-get a\nend", "attributes of a node"),

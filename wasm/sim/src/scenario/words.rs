@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_read_back() {
+    fn quoted_words_are_read_back() {
         for bytes in
             [&b""[..], b"plain", b"it's", b"a b", b"\n\xff\0\\\"", b"a#b", "\u{192}".as_bytes()]
         {

@@ -2,10 +2,10 @@
 
 use super::words::quote;
 use super::{
-    Expect, Fault, GroupPhrase, HostPlan, JobPlan, Phrase, Scenario, Script, Step, Traits, Trouble,
-    Way, Who,
+    Direction, Expectation, Fault, FaultKind, GroupPhrase, HostPlan, JobPlan, Phrase, Scenario,
+    Script, Step, Traits, Who,
 };
-use crate::dice::Percent;
+use crate::rng::Percent;
 use pmi_core::client::pmix::Scope;
 use std::fmt::{self, Display, Formatter};
 
@@ -224,7 +224,7 @@ impl Display for Who {
     }
 }
 
-impl Display for Way {
+impl Display for Direction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(if *self == Self::Up { "up" } else { "down" })
     }
@@ -242,7 +242,7 @@ impl Display for Fault {
     }
 }
 
-impl Trouble {
+impl FaultKind {
     /// The word it is written with.
     pub const fn word(&self) -> &'static str {
         match self {
@@ -264,14 +264,14 @@ impl Trouble {
         match self {
             Self::Stop(Some(span)) => write!(f, " for {span}"),
             Self::Stall(span) => write!(f, " {span}"),
-            Self::Flip(way) | Self::Shatter(way) => write!(f, " {way}"),
+            Self::Flip(direction) | Self::Shatter(direction) => write!(f, " {direction}"),
             Self::Say(bytes) => write!(f, " {}", quote(bytes)),
             _ => Ok(()),
         }
     }
 }
 
-impl Display for Expect {
+impl Display for Expectation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Finish(who) => write!(f, "expect finish {who}"),

@@ -1,12 +1,12 @@
 //! Due actions, their execution, and their consequences.
 
 use super::{FAULTS_STREAM, NOTICE_STREAM, World, index};
-use crate::actor::Life;
-use crate::dice::Dice;
-use crate::net::Mishap;
-use crate::note::{Entry, Failure, Note};
+use crate::event::{Entry, Failure, SimEvent};
+use crate::net::LinkFault;
+use crate::rng::Rng;
 use crate::scale;
-use crate::scenario::{Trouble, Way};
+use crate::scenario::{Direction, FaultKind};
+use crate::sim_rank::ProcessState;
 use std::cmp::Reverse;
 
 /// Something that is due.
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 pub(super) enum Due {
     Start(u32),
     Turn(u32),
-    Land(u32, Way),
+    Land(u32, Direction),
     Pass,
     Clock,
     Gone(u32),
@@ -29,7 +29,7 @@ impl World {
         self.queue.push(Reverse((time.max(self.now), self.serial, due)));
     }
 
-    pub(super) fn act(&mut self, due: Due, notes: &mut Vec<Note>) {
+    pub(super) fn act(&mut self, due: Due, events: &mut Vec<SimEvent>) {
         let now = self.now;
         match due {
             Due::Start(rank) => {
@@ -37,17 +37,17 @@ impl World {
                     self.host.open(rank, true, now);
                     self.call_host();
                 }
-                self.actors[index(rank)].start(now, notes);
-                self.turn(rank, notes);
+                self.sim_ranks[index(rank)].start(now, events);
+                self.turn(rank, events);
             }
-            Due::Turn(rank) => self.turn(rank, notes),
-            Due::Land(rank, way) => {
-                if !self.net.land(rank, way, now) {
+            Due::Turn(rank) => self.turn(rank, events),
+            Due::Land(rank, direction) => {
+                if !self.net.land(rank, direction, now) {
                     return;
                 }
-                match way {
-                    Way::Down => self.turn(rank, notes),
-                    Way::Up => {
+                match direction {
+                    Direction::Down => self.turn(rank, events),
+                    Direction::Up => {
                         self.host.attend(rank);
                         self.call_host();
                     }
@@ -55,7 +55,7 @@ impl World {
             }
             Due::Pass => {
                 self.pass_at = None;
-                self.host.pass(now, &mut self.net, notes);
+                self.host.pass(now, &mut self.net, events);
                 self.wake_clock();
             }
             Due::Clock => {
@@ -68,50 +68,50 @@ impl World {
             }
             Due::Strike(fault) => {
                 let (rank, what) = self.faults[fault].clone();
-                self.strike(rank, what, notes);
+                self.strike(rank, what, events);
             }
             Due::Resume(rank) => {
-                self.actors[index(rank)].resume(notes);
-                self.turn(rank, notes);
+                self.sim_ranks[index(rank)].resume(events);
+                self.turn(rank, events);
             }
             Due::KillAll => {
                 self.host.stop_spawning();
-                notes.push(Note::KillAll);
-                for actor in &mut self.actors {
-                    actor.end(Life::Killed, now, &mut self.net, notes);
+                events.push(SimEvent::KillAll);
+                for sim_rank in &mut self.sim_ranks {
+                    sim_rank.end(ProcessState::Killed, now, &mut self.net, events);
                 }
             }
         }
     }
 
-    fn turn(&mut self, rank: u32, notes: &mut Vec<Note>) {
-        let Some(actor) = self.actors.get_mut(index(rank)) else { return };
-        if let Some(time) = actor.turn(self.now, &mut self.net, notes) {
+    fn turn(&mut self, rank: u32, events: &mut Vec<SimEvent>) {
+        let Some(sim_rank) = self.sim_ranks.get_mut(index(rank)) else { return };
+        if let Some(time) = sim_rank.turn(self.now, &mut self.net, events) {
             self.schedule(time, Due::Turn(rank));
         }
     }
 
-    pub(super) fn strike(&mut self, rank: u32, what: Trouble, notes: &mut Vec<Note>) {
-        let Some(actor) = self.actors.get_mut(index(rank)) else { return };
+    pub(super) fn strike(&mut self, rank: u32, what: FaultKind, events: &mut Vec<SimEvent>) {
+        let Some(sim_rank) = self.sim_ranks.get_mut(index(rank)) else { return };
         let (now, net) = (self.now, &mut self.net);
-        notes.push(Note::Struck { rank, what: what.clone() });
-        let mut dice = Dice::new(self.seed, FAULTS_STREAM - 1 - self.steps % FAULTS_STREAM);
+        events.push(SimEvent::Fault { rank, what: what.clone() });
+        let mut rng = Rng::new(self.seed, FAULTS_STREAM - 1 - self.steps % FAULTS_STREAM);
         match what {
-            Trouble::Kill => actor.end(Life::Killed, now, net, notes),
-            Trouble::Stop(span) => {
-                actor.stop(notes);
+            FaultKind::Kill => sim_rank.end(ProcessState::Killed, now, net, events),
+            FaultKind::Stop(span) => {
+                sim_rank.stop(events);
                 if let Some(span) = span {
-                    self.schedule(now + dice.within(span), Due::Resume(rank));
+                    self.schedule(now + rng.within(span), Due::Resume(rank));
                 }
             }
-            Trouble::Continue => self.schedule(now, Due::Resume(rank)),
-            Trouble::Reset => net.reset(rank, now),
-            Trouble::Cut => actor.leave(now, net, notes),
-            Trouble::Stall(span) => net.stall(rank, now + dice.within(span)),
-            Trouble::Flip(way) => net.flip_next(rank, way),
-            Trouble::Shatter(way) => net.shatter_next(rank, way),
-            Trouble::Say(bytes) => {
-                actor.say(bytes);
+            FaultKind::Continue => self.schedule(now, Due::Resume(rank)),
+            FaultKind::Reset => net.reset(rank, now),
+            FaultKind::Cut => sim_rank.leave(now, net, events),
+            FaultKind::Stall(span) => net.stall(rank, now + rng.within(span)),
+            FaultKind::Flip(direction) => net.flip_next(rank, direction),
+            FaultKind::Shatter(direction) => net.shatter_next(rank, direction),
+            FaultKind::Say(bytes) => {
+                sim_rank.say(bytes);
                 self.schedule(now, Due::Turn(rank));
             }
         }
@@ -136,93 +136,95 @@ impl World {
     }
 
     /// Notes what a step did, and puts what follows from it in the queue.
-    pub(super) fn settle(&mut self, notes: Vec<Note>) {
-        for (time, rank, way) in self.net.take_arrivals() {
-            self.schedule(time, Due::Land(rank, way));
+    pub(super) fn settle(&mut self, events: Vec<SimEvent>) {
+        for (time, rank, direction) in self.net.take_arrivals() {
+            self.schedule(time, Due::Land(rank, direction));
         }
-        for (rank, what) in self.net.take_mishaps() {
-            self.note(Note::Mishap { rank, what });
+        for (rank, what) in self.net.take_faults() {
+            self.event(SimEvent::LinkFault { rank, what });
         }
-        for note in notes {
-            match &note {
+        for event in events {
+            match &event {
                 // Room in a link may be what its writer waits for.
-                Note::Heard { rank, .. }
+                SimEvent::Received { rank, .. }
                     if self.host.line(*rank).is_some_and(|line| line.unsent_bytes() > 0) =>
                 {
                     self.host.attend(*rank);
                     self.call_host();
                 }
-                Note::ServerHeard { rank, .. } if self.actors[index(*rank)].unsent_bytes() > 0 => {
+                SimEvent::ServerReceived { rank, .. }
+                    if self.sim_ranks[index(*rank)].unsent_bytes() > 0 =>
+                {
                     self.schedule(self.now, Due::Turn(*rank));
                 }
                 // A writer is not delayed by a closed link.
-                Note::Left { rank } | Note::ServerLeft { rank } => {
+                SimEvent::Left { rank } | SimEvent::ServerLeft { rank } => {
                     self.host.attend(*rank);
                     self.call_host();
                     self.schedule(self.now, Due::Turn(*rank));
                 }
-                Note::Struck { rank, what: Trouble::Reset } => {
+                SimEvent::Fault { rank, what: FaultKind::Reset } => {
                     self.host.attend(*rank);
                     self.call_host();
                     self.schedule(self.now, Due::Turn(*rank));
                 }
-                Note::Process { rank, turn } if turn.is_end() => {
-                    let mut dice = Dice::new(self.seed, NOTICE_STREAM + u64::from(*rank));
-                    let time = self.now + dice.within(self.scenario.host.notice);
+                SimEvent::Process { rank, turn } if turn.is_end() => {
+                    let mut rng = Rng::new(self.seed, NOTICE_STREAM + u64::from(*rank));
+                    let time = self.now + rng.within(self.scenario.host.notice);
                     self.schedule(time, Due::Gone(*rank));
                     self.host.attend(*rank);
                     self.call_host();
                 }
-                Note::Spawned { job, .. } => {
+                SimEvent::Spawned { job, .. } => {
                     let plan = self.scenario.jobs.iter().find(|plan| plan.name == *job);
                     for rank in plan.map_or(0..0, |plan| plan.first..plan.first + plan.size) {
-                        let start = self.actors[index(rank)].start_time();
+                        let start = self.sim_ranks[index(rank)].start_time();
                         self.schedule(self.now + start, Due::Start(rank));
                     }
                 }
-                Note::Reported { failure, .. } => {
+                SimEvent::Reported { failure, .. } => {
                     let is_abort = matches!(failure, Failure::Aborted(_));
                     if (self.scenario.host.kills || is_abort) && !self.will_kill {
                         self.will_kill = true;
-                        let mut dice = Dice::new(self.seed, NOTICE_STREAM - 1);
-                        let time = self.now + dice.within(self.scenario.host.grace);
+                        let mut rng = Rng::new(self.seed, NOTICE_STREAM - 1);
+                        let time = self.now + rng.within(self.scenario.host.grace);
                         self.schedule(time, Due::KillAll);
                     }
                 }
                 _ => {}
             }
-            self.note(note);
+            self.event(event);
         }
     }
 
-    pub(super) fn note(&mut self, note: Note) {
-        let entry = Entry { at: self.now, step: self.steps, note };
-        let (messages, bytes) = scale::traffic(&entry.note);
+    pub(super) fn event(&mut self, event: SimEvent) {
+        let entry = Entry { at: self.now, step: self.steps, event };
+        let (messages, bytes) = scale::traffic(&entry.event);
         self.traffic = (self.traffic.0 + messages, self.traffic.1 + bytes);
         self.checks.observe(&entry);
-        if let Note::Mishap { rank, what: Mishap::Reset } = entry.note {
+        if let SimEvent::LinkFault { rank, what: LinkFault::Reset } = entry.event {
             self.host.attend(rank);
             self.call_host();
             self.schedule(self.now, Due::Turn(rank));
         }
         // Bytes on hold are for the checkers; the trace would be full of them.
-        if self.options.records && !matches!(entry.note, Note::HostHolds { .. }) {
+        if self.options.records && !matches!(entry.event, SimEvent::HostHolds { .. }) {
             self.entries.push(entry);
         }
         self.tell_violations();
     }
 
     pub(super) fn judge(&mut self) {
-        self.checks.judge(&self.actors, &self.net, &self.host, self.now, self.steps);
+        self.checks.judge(&self.sim_ranks, &self.net, &self.host, self.now, self.steps);
         self.tell_violations();
     }
 
     /// Puts what the checkers found into the trace.
     fn tell_violations(&mut self) {
         for violation in self.checks.untold() {
-            let note = Note::Violation { rule: violation.rule, what: violation.what };
+            let event = SimEvent::Violation { rule: violation.rule, what: violation.what };
             if self.options.records {
-                self.entries.push(Entry { at: self.now, step: self.steps, note });
+                self.entries.push(Entry { at: self.now, step: self.steps, event });
             }
         }
     }

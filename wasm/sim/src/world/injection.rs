@@ -1,6 +1,6 @@
 //! Injections into a running world, and their text form.
 
-use crate::scenario::{ScenarioError, Step, Trouble};
+use crate::scenario::{FaultKind, ScenarioError, Step};
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,11 +8,11 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Injection {
     /// Something goes wrong for a rank, now.
-    Trouble {
+    Fault {
         /// Whose.
         rank: u32,
         /// The fault.
-        what: Trouble,
+        what: FaultKind,
     },
     /// A rank executes this step next, before those of its script.
     Order {
@@ -63,8 +63,8 @@ impl FromStr for Injected {
             Some(Some((rank, step))) => Injection::order(rank.parse().map_err(|_| error())?, step)?,
             Some(None) => return Err(error()),
             None => {
-                let (what, rank) = Trouble::read(rest)?;
-                Injection::Trouble { rank, what }
+                let (what, rank) = FaultKind::read(rest)?;
+                Injection::Fault { rank, what }
             }
         };
         Ok(Self { after, when_quiet, what })
@@ -75,7 +75,7 @@ impl fmt::Display for Injected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.after, if self.when_quiet { "quiet " } else { "" })?;
         match &self.what {
-            Injection::Trouble { rank, what } => what.write(f, &rank.to_string()),
+            Injection::Fault { rank, what } => what.write(f, &rank.to_string()),
             Injection::Order { rank, step } => write!(f, "order {rank} {step}"),
         }
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_written_as_it_is_read() {
+    fn injections_are_written_as_they_are_read() {
         for text in [
             "0 kill 2",
             "120 quiet stop 0 for 5..9",

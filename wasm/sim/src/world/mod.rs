@@ -5,14 +5,14 @@ mod injection;
 
 use self::due::Due;
 pub use self::injection::{Injected, Injection};
-use crate::actor::Actor;
 use crate::check::{Checks, Violation};
-use crate::dice::Dice;
+use crate::event::{Entry, SimEvent};
 use crate::host::Host;
 use crate::mutant::{MUTANTS, Mutant, MutantKind};
 use crate::net::Net;
-use crate::note::{Entry, Note};
-use crate::scenario::{Fault, Scenario, ScenarioError, Trouble, acts, acts_of};
+use crate::rng::Rng;
+use crate::scenario::{Fault, FaultKind, Scenario, ScenarioError, acts, acts_of};
+use crate::sim_rank::SimRank;
 use crate::storage::Meter;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,13 +31,13 @@ pub struct World {
     serial: u64,
     /// Due actions: by time, then in the order of their insertion.
     queue: BinaryHeap<Reverse<(u64, u64, Due)>>,
-    actors: Vec<Actor>,
+    sim_ranks: Vec<SimRank>,
     net: Net,
     host: Host,
     checks: Checks,
     entries: Vec<Entry>,
     injections: Vec<Injected>,
-    faults: Vec<(u32, Trouble)>,
+    faults: Vec<(u32, FaultKind)>,
     /// The host is due then; it is not put in the queue twice.
     pass_at: Option<u64>,
     clock_at: Option<u64>,
@@ -82,11 +82,12 @@ impl World {
         let (meter, clients) = (Meter::default(), Meter::default());
         let mutant = options.mutant.filter(|_| MUTANTS).map(Mutant::new);
         let host = Host::new(scenario, seed, mutant, meter)?;
-        let actor = |rank| {
+        let sim_rank = |rank| {
             let acts = acts(scenario, rank)?;
-            Ok(Actor::new(scenario, rank, acts, seed, &clients))
+            Ok(SimRank::new(scenario, rank, acts, seed, &clients))
         };
-        let actors: Result<Vec<Actor>, ScenarioError> = (0..scenario.ranks).map(actor).collect();
+        let sim_ranks: Result<Vec<SimRank>, ScenarioError> =
+            (0..scenario.ranks).map(sim_rank).collect();
         let mut world = Self {
             scenario: scenario.clone(),
             seed,
@@ -95,7 +96,7 @@ impl World {
             steps: 0,
             serial: 0,
             queue: BinaryHeap::new(),
-            actors: actors?,
+            sim_ranks: sim_ranks?,
             net: Net::new(scenario, seed),
             host,
             checks: Checks::new(scenario, options.checks_all),
@@ -124,15 +125,15 @@ impl World {
             if !self.scenario.plan(rank).dials {
                 self.host.open(rank, false, 0);
             }
-            let start = self.actors[index(rank)].start_time();
+            let start = self.sim_ranks[index(rank)].start_time();
             self.schedule(start, Due::Start(rank));
         }
         for (at, fault) in (0u64..).zip(self.scenario.faults.clone()) {
-            let mut dice = Dice::new(self.seed, FAULTS_STREAM + at);
+            let mut rng = Rng::new(self.seed, FAULTS_STREAM + at);
             let Fault { chance, at, what, rank } = fault;
-            if dice.chance(chance) {
-                let time = dice.within(at);
-                let any = dice.below(u64::from(self.scenario.ranks));
+            if rng.chance(chance) {
+                let time = rng.within(at);
+                let any = rng.below(u64::from(self.scenario.ranks));
                 let rank = rank.unwrap_or(u32::try_from(any).unwrap_or(0));
                 let fault = self.faults.len();
                 self.faults.push((rank, what));
@@ -146,16 +147,16 @@ impl World {
         let Some(Reverse((time, _, due))) = self.queue.pop() else {
             if !self.is_quiet {
                 self.is_quiet = true;
-                self.note(Note::Quiet);
+                self.event(SimEvent::Quiet);
                 self.judge();
             }
             return false;
         };
         self.now = time;
         self.steps += 1;
-        let mut notes = Vec::new();
-        self.act(due, &mut notes);
-        self.settle(notes);
+        let mut events = Vec::new();
+        self.act(due, &mut events);
+        self.settle(events);
         true
     }
 
@@ -175,21 +176,21 @@ impl World {
         let when_quiet = std::mem::take(&mut self.is_quiet);
         let injected = Injected { after: self.steps, when_quiet, what: injection.clone() };
         self.injections.push(injected);
-        // The scenario says what is expected of a run as it is written, not of one that was changed.
+        // Expectations of a scenario apply to the unchanged run only.
         self.checks.drop_expectations();
-        let mut notes = Vec::new();
+        let mut events = Vec::new();
         match injection {
-            Injection::Trouble { rank, what } => self.strike(rank, what, &mut notes),
+            Injection::Fault { rank, what } => self.strike(rank, what, &mut events),
             Injection::Order { rank, step } => {
                 // A step that names a loop around it has none here, and does nothing.
                 let acts = acts_of(&self.scenario, rank, &[step]).unwrap_or_default();
-                if let Some(actor) = self.actors.get_mut(index(rank)) {
-                    acts.into_iter().for_each(|act| actor.order(act));
+                if let Some(sim_rank) = self.sim_ranks.get_mut(index(rank)) {
+                    acts.into_iter().for_each(|act| sim_rank.order(act));
                     self.schedule(self.now, Due::Turn(rank));
                 }
             }
         }
-        self.settle(notes);
+        self.settle(events);
     }
 
     /// The same world as it was after `steps` steps, or as it will be; injections included as far as
@@ -272,8 +273,8 @@ impl World {
     }
 
     /// The ranks.
-    pub fn actors(&self) -> &[Actor] {
-        &self.actors
+    pub fn sim_ranks(&self) -> &[SimRank] {
+        &self.sim_ranks
     }
 
     /// The links.
@@ -322,6 +323,6 @@ fn index(rank: u32) -> usize {
     usize::try_from(rank).unwrap_or(usize::MAX)
 }
 
-/// Dice of different owners draw from different streams.
+/// Rng of different owners draw from different streams.
 const FAULTS_STREAM: u64 = 1 << 20;
 const NOTICE_STREAM: u64 = 1 << 30;

@@ -6,9 +6,9 @@ use crate::record::JobFacts;
 use pmi_core::wire::mapping::read_mapping;
 use std::collections::BTreeMap;
 
-/// Jobs of a log, and the positions of their lines.
+/// LogJobs of a log, and the positions of their lines.
 #[derive(Debug, Default)]
-pub(super) struct Jobs {
+pub(super) struct LogJobs {
     pub(super) host: String,
     /// By number, which is their order.
     known: Vec<Job>,
@@ -24,7 +24,7 @@ struct Job {
     nodes: BTreeMap<u32, Vec<u32>>,
 }
 
-impl Jobs {
+impl LogJobs {
     /// Reads the arguments of a proxy. All proxies of a job receive the same ones, and in 5.x the
     /// list of their own ranks.
     pub(super) fn learn(&mut self, proxy: u32, line: &[u8]) {

@@ -1,6 +1,6 @@
 //! Steps of a diagram, before their positions are known.
 
-use super::{LANES_MAX, Options, STEPS_MAX};
+use super::{LANES_MAX, STEPS_MAX, SvgOptions};
 use crate::exchange::{Exchange, exchanges};
 use crate::record::{Record, Trace, What};
 use crate::view::events::sentence;
@@ -60,21 +60,21 @@ pub(super) struct Ask {
     pub(super) text: String,
     pub(super) is_good: bool,
     /// The reply, unless it has a step of its own.
-    pub(super) answer: Option<Told>,
+    pub(super) answer: Option<StepReply>,
     /// The answer comes in a later step.
     pub(super) waits: bool,
 }
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct StepReply {
     pub(super) text: String,
     pub(super) latency_ns: u64,
     pub(super) is_good: bool,
 }
 
 impl Steps {
-    pub(super) fn of(trace: &Trace, options: &Options) -> Self {
+    pub(super) fn of(trace: &Trace, options: &SvgOptions) -> Self {
         Builder::new(trace, options).build()
     }
 }
@@ -89,7 +89,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(trace: &'a Trace, options: &Options) -> Self {
+    fn new(trace: &'a Trace, options: &SvgOptions) -> Self {
         let known =
             trace.records.iter().filter_map(|one| Some((one.session?, (one.job, one.rank?))));
         let mut builder = Self {
@@ -180,7 +180,7 @@ impl<'a> Builder<'a> {
             let meaning = brief(&self.jobs, self.trace.records.get(at)?)?;
             let text = fields(&meaning.line(VALUE_MAX), &meaning.name);
             let latency_ns = exchange.latency_ns(self.trace)?;
-            Some(Told { text, latency_ns, is_good: meaning.is_good })
+            Some(StepReply { text, latency_ns, is_good: meaning.is_good })
         });
         let ask = Ask {
             lane: self.lane(record)?,

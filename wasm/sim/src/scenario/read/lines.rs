@@ -1,6 +1,6 @@
 //! Lines with contents, and their words from the left.
 
-use crate::dice::{Percent, Span};
+use crate::rng::{Percent, Span};
 use crate::scenario::ScenarioError;
 use crate::scenario::words::{Phrase, Word, split};
 

@@ -9,11 +9,11 @@ use self::steps::steps;
 
 use super::words::Word;
 use super::{
-    Dialect, Expect, Fault, HostPlan, JobPlan, RANKS_MAX, Scenario, ScenarioError, Script, Traits,
-    Trouble, Way, Who,
+    Dialect, Direction, Expectation, Fault, FaultKind, HostPlan, JobPlan, RANKS_MAX, Scenario,
+    ScenarioError, Script, Traits, Who,
 };
-use crate::dice::Percent;
 use crate::ranks::in_order;
+use crate::rng::Percent;
 use pmi_core::command::Version;
 
 /// Reads a scenario.
@@ -44,7 +44,7 @@ pub(super) fn read(text: &str) -> Result<Scenario, ScenarioError> {
 /// # Errors
 ///
 /// A malformed fault.
-pub(super) fn read_trouble(text: &str) -> Result<(Trouble, u32), ScenarioError> {
+pub(super) fn read_fault(text: &str) -> Result<(FaultKind, u32), ScenarioError> {
     let error = |what| ScenarioError { line: 1, what };
     let mut line = Line::new(text).map_err(error)?;
     let (what, rank) = trouble(&mut line).map_err(error)?;
@@ -63,7 +63,7 @@ fn whole(scenario: &Scenario) -> Result<(), String> {
     }
     let scripts = scenario.scripts.iter().map(|script| &script.who);
     let expects = scenario.expects.iter().map(|expect| match expect {
-        Expect::Finish(who) | Expect::Report(who) | Expect::ReportAmong(who) => who,
+        Expectation::Finish(who) | Expectation::Report(who) | Expectation::ReportAmong(who) => who,
     });
     let named = scripts.chain(expects).filter_map(|who| match who {
         Who::These(ranks) => ranks.iter().max().copied(),
@@ -237,10 +237,10 @@ fn who(line: &mut Line) -> Result<Who, String> {
     Ok(Who::These(in_order(ranks)))
 }
 
-fn way(line: &mut Line) -> Result<Way, String> {
+fn direction(line: &mut Line) -> Result<Direction, String> {
     match line.word("up or down")?.as_str() {
-        "up" => Ok(Way::Up),
-        "down" => Ok(Way::Down),
+        "up" => Ok(Direction::Up),
+        "down" => Ok(Direction::Down),
         other => Err(format!("a link goes up (to the server) or down, not `{other}`")),
     }
 }
@@ -258,7 +258,7 @@ fn fault(line: &mut Line) -> Result<Fault, String> {
 }
 
 /// A fault and its rank.
-fn trouble(line: &mut Line) -> Result<(Trouble, Option<u32>), String> {
+fn trouble(line: &mut Line) -> Result<(FaultKind, Option<u32>), String> {
     let kind = line.word("what goes wrong")?;
     let target = line.word("the rank")?;
     let rank = match target.as_str() {
@@ -269,16 +269,16 @@ fn trouble(line: &mut Line) -> Result<(Trouble, Option<u32>), String> {
         }
     };
     let what = match kind.as_str() {
-        "kill" => Trouble::Kill,
-        "stop" if line.is("for") => Trouble::Stop(Some(line.span("how long")?)),
-        "stop" => Trouble::Stop(None),
-        "continue" => Trouble::Continue,
-        "reset" => Trouble::Reset,
-        "cut" => Trouble::Cut,
-        "stall" => Trouble::Stall(line.span("how long")?),
-        "flip" => Trouble::Flip(way(line)?),
-        "shatter" => Trouble::Shatter(way(line)?),
-        "say" => Trouble::Say(line.phrase("the bytes")?.0),
+        "kill" => FaultKind::Kill,
+        "stop" if line.is("for") => FaultKind::Stop(Some(line.span("how long")?)),
+        "stop" => FaultKind::Stop(None),
+        "continue" => FaultKind::Continue,
+        "reset" => FaultKind::Reset,
+        "cut" => FaultKind::Cut,
+        "stall" => FaultKind::Stall(line.span("how long")?),
+        "flip" => FaultKind::Flip(direction(line)?),
+        "shatter" => FaultKind::Shatter(direction(line)?),
+        "say" => FaultKind::Say(line.phrase("the bytes")?.0),
         other => {
             return Err(format!(
                 "faults are kill stop continue reset cut stall flip shatter say, not `{other}`"
@@ -288,11 +288,11 @@ fn trouble(line: &mut Line) -> Result<(Trouble, Option<u32>), String> {
     Ok((what, rank))
 }
 
-fn expect(line: &mut Line) -> Result<Expect, String> {
+fn expect(line: &mut Line) -> Result<Expectation, String> {
     match line.word("what to expect")?.as_str() {
-        "finish" => Ok(Expect::Finish(who(line)?)),
-        "report" if line.is("among") => Ok(Expect::ReportAmong(who(line)?)),
-        "report" => Ok(Expect::Report(who(line)?)),
+        "finish" => Ok(Expectation::Finish(who(line)?)),
+        "report" if line.is("among") => Ok(Expectation::ReportAmong(who(line)?)),
+        "report" => Ok(Expectation::Report(who(line)?)),
         other => Err(format!("`finish` or `report` can be expected, not `{other}`")),
     }
 }

@@ -3,9 +3,9 @@
 use oorandom::Rand64;
 use std::fmt;
 
-/// Draws numbers. Two dice with the same seed and stream draw the same.
+/// Draws numbers. Two rng with the same seed and stream draw the same.
 #[derive(Clone, Debug)]
-pub struct Dice(Rand64);
+pub struct Rng(Rand64);
 
 /// A range of times or counts; both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Span {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percent(pub u8);
 
-impl Dice {
+impl Rng {
     /// A separate stream for each consumer: the draws of one do not shift those of the others, so
     /// that a scenario keeps its shape when a part of it is removed.
     pub fn new(seed: u64, stream: u64) -> Self {
@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn dice_are_the_same_everywhere_and_differ_by_stream() {
         let draw = |seed, stream| {
-            let mut dice = Dice::new(seed, stream);
-            [(); 4].map(|()| dice.below(1000))
+            let mut rng = Rng::new(seed, stream);
+            [(); 4].map(|()| rng.below(1000))
         };
         // Fixed numbers: another generator, or another width of words, would show here.
         assert_eq!(draw(1, 0), GOLDEN);
@@ -102,16 +102,16 @@ mod tests {
 
     #[test]
     fn spans_and_chances_keep_to_their_ends() {
-        let mut dice = Dice::new(7, 7);
+        let mut rng = Rng::new(7, 7);
         let mut seen = [false; 3];
         for _ in 0..200 {
-            let drawn = dice.within(Span::new(4, 6));
+            let drawn = rng.within(Span::new(4, 6));
             seen[usize::try_from(drawn - 4).unwrap()] = true;
-            assert!(!dice.chance(Percent(0)) && dice.chance(Percent(100)));
+            assert!(!rng.chance(Percent(0)) && rng.chance(Percent(100)));
         }
         assert_eq!(seen, [true; 3]);
-        assert_eq!(dice.within(Span::new(9, 3)), 9);
-        let hits = (0..1000).filter(|_| dice.chance(Percent(25))).count();
+        assert_eq!(rng.within(Span::new(9, 3)), 9);
+        let hits = (0..1000).filter(|_| rng.chance(Percent(25))).count();
         assert!((150..350).contains(&hits), "{hits}");
     }
 

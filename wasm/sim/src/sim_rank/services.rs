@@ -1,7 +1,7 @@
 //! Requests of PMIx ranks about names, programs and other jobs, and their replies.
 
-use super::speaker::SLOTS;
-use crate::note::Said;
+use super::client::SLOTS;
+use crate::event::ReplyBody;
 use crate::scenario::Ask;
 use crate::storage::Bytes;
 use pmi_core::client::pmix::{PmixAnswer, PmixClient, PmixRequest, PmixTicket};
@@ -47,21 +47,21 @@ fn both<'a>(own: &'a [u8], other: &'a [u8]) -> [Proc<'a>; 2] {
 }
 
 /// The contents of a reply.
-pub(super) fn said(ask: &Ask, status: Status, answer: &PmixAnswer<'_>) -> Said {
+pub(super) fn said(ask: &Ask, status: Status, answer: &PmixAnswer<'_>) -> ReplyBody {
     match ask {
         Ask::Lookup { .. } => match answer.published().next() {
-            Some(published) => Said::Text(published.value.text().unwrap_or_default().into()),
-            None => Said::Missing,
+            Some(published) => ReplyBody::Text(published.value.text().unwrap_or_default().into()),
+            None => ReplyBody::Missing,
         },
         Ask::Spawn { .. } if status == Status::SUCCESS => {
-            Said::Spawned { job: answer.nspace().map(<[u8]>::to_vec), codes: None }
+            ReplyBody::Spawned { job: answer.nspace().map(<[u8]>::to_vec), codes: None }
         }
         Ask::Connect { .. } => {
             let jobs = answer.jobs().filter_map(|job| {
                 Some(format!("{} {}", job.nspace()?.escape_ascii(), job.size()?))
             });
-            Said::Other(jobs.collect::<Vec<_>>().join(" "))
+            ReplyBody::Other(jobs.collect::<Vec<_>>().join(" "))
         }
-        _ => Said::Nothing,
+        _ => ReplyBody::Nothing,
     }
 }

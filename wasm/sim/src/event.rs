@@ -1,7 +1,7 @@
 //! Events of a run: one list for the trace, the checkers and the page.
 
-use crate::net::Mishap;
-use crate::scenario::{Ask, Trouble};
+use crate::net::LinkFault;
+use crate::scenario::{Ask, FaultKind};
 use pmi_core::command::{Answer, Reply, Version};
 use pmi_core::error::{Misuse, PeerError};
 use pmi_link::LinkError;
@@ -15,13 +15,13 @@ pub struct Entry {
     /// In which step of the world.
     pub step: u64,
     /// Its kind.
-    pub note: Note,
+    pub event: SimEvent,
 }
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Note {
+pub enum SimEvent {
     /// A process has started.
     Started {
         /// Whose.
@@ -45,7 +45,7 @@ pub enum Note {
         /// The question.
         ask: Ask,
         /// The answer.
-        got: Got,
+        got: Received,
     },
     /// The client refused a question before anything was sent.
     Refused {
@@ -64,7 +64,7 @@ pub enum Note {
         error: PeerError,
     },
     /// A rank put bytes on its link.
-    Said {
+    Sent {
         /// The rank.
         rank: u32,
         /// The bytes.
@@ -73,7 +73,7 @@ pub enum Note {
         is_raw: bool,
     },
     /// A rank took bytes from its link.
-    Heard {
+    Received {
         /// The rank.
         rank: u32,
         /// The bytes.
@@ -92,14 +92,14 @@ pub enum Note {
         turn: Turn,
     },
     /// The server took bytes from a link.
-    ServerHeard {
+    ServerReceived {
         /// Whose link.
         rank: u32,
         /// The bytes.
         bytes: Vec<u8>,
     },
     /// The server sent a message.
-    ServerSaid {
+    ServerSent {
         /// On whose link.
         rank: u32,
         /// The whole message.
@@ -153,18 +153,18 @@ pub enum Note {
         second: u32,
     },
     /// A fault of the scenario, or an injection.
-    Struck {
+    Fault {
         /// The affected rank.
         rank: u32,
         /// The fault.
-        what: Trouble,
+        what: FaultKind,
     },
     /// Something happened to bytes by chance.
-    Mishap {
+    LinkFault {
         /// On whose link.
         rank: u32,
         /// The fault.
-        what: Mishap,
+        what: LinkFault,
     },
     /// The host kills all remaining processes.
     KillAll,
@@ -213,17 +213,17 @@ pub enum Failure {
 
 /// An answer, with everything in it copied out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Got {
+pub struct Received {
     /// The return code.
     pub code: i32,
     /// The rest of the reply.
-    pub said: Said,
+    pub said: ReplyBody,
 }
 
 /// Contents of a reply, besides its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the answer of the same name")]
-pub enum Said {
+pub enum ReplyBody {
     Nothing,
     Version(Version),
     Number(i64),
@@ -235,32 +235,32 @@ pub enum Said {
     Other(String),
 }
 
-impl Got {
+impl Received {
     /// Copies the contents of `reply`.
     pub fn new(reply: &Reply<'_>) -> Self {
         let said = match reply.answer {
-            Answer::Nothing | Answer::Released { tag: None } => Said::Nothing,
-            Answer::Released { tag: Some(tag) } => Said::Number(tag.into()),
-            Answer::Version(version) => Said::Version(version),
-            Answer::Number(number) => Said::Number(number.into()),
-            Answer::Name(text) | Answer::Value(text) => Said::Text(text.bytes().collect()),
-            Answer::Missing => Said::Missing,
-            Answer::Told(text) => Said::Refused(text.bytes().collect()),
-            Answer::Spawned { job, codes } => Said::Spawned {
+            Answer::Nothing | Answer::Released { tag: None } => ReplyBody::Nothing,
+            Answer::Released { tag: Some(tag) } => ReplyBody::Number(tag.into()),
+            Answer::Version(version) => ReplyBody::Version(version),
+            Answer::Number(number) => ReplyBody::Number(number.into()),
+            Answer::Name(text) | Answer::Value(text) => ReplyBody::Text(text.bytes().collect()),
+            Answer::Missing => ReplyBody::Missing,
+            Answer::Told(text) => ReplyBody::Refused(text.bytes().collect()),
+            Answer::Spawned { job, codes } => ReplyBody::Spawned {
                 job: job.map(|job| job.bytes().collect()),
                 codes: codes.map(|codes| codes.bytes().collect()),
             },
-            Answer::Ring { count, left, right } => Said::Ring {
+            Answer::Ring { count, left, right } => ReplyBody::Ring {
                 place: count,
                 left: left.bytes().collect(),
                 right: right.bytes().collect(),
             },
-            Answer::Identity(who) => Said::Other(format!("rank {} of {}", who.rank, who.size)),
+            Answer::Identity(who) => ReplyBody::Other(format!("rank {} of {}", who.rank, who.size)),
             Answer::Maxes(maxes) => {
-                Said::Other(format!("{} {} {}", maxes.kvsname, maxes.key, maxes.value))
+                ReplyBody::Other(format!("{} {} {}", maxes.kvsname, maxes.key, maxes.value))
             }
             // The scripts ask for nothing that is answered so.
-            _ => Said::Other("another answer".into()),
+            _ => ReplyBody::Other("another answer".into()),
         };
         Self { code: reply.code.0, said }
     }
@@ -273,13 +273,13 @@ impl Got {
     /// The value, if there is one: PMI-1 reports its absence with the code, PMI-2 with a word.
     pub fn value(&self) -> Option<&[u8]> {
         match &self.said {
-            Said::Text(text) if self.is_success() => Some(text),
+            ReplyBody::Text(text) if self.is_success() => Some(text),
             _ => None,
         }
     }
 }
 
-impl Note {
+impl SimEvent {
     /// The rank it is about, if it is about one.
     pub const fn rank(&self) -> Option<u32> {
         match *self {
@@ -288,18 +288,18 @@ impl Note {
             | Self::Answered { rank, .. }
             | Self::Refused { rank, .. }
             | Self::Broke { rank, .. }
-            | Self::Said { rank, .. }
-            | Self::Heard { rank, .. }
+            | Self::Sent { rank, .. }
+            | Self::Received { rank, .. }
             | Self::Left { rank }
             | Self::Process { rank, .. }
-            | Self::ServerHeard { rank, .. }
-            | Self::ServerSaid { rank, .. }
+            | Self::ServerReceived { rank, .. }
+            | Self::ServerSent { rank, .. }
             | Self::ServerLeft { rank }
             | Self::HostHolds { rank, .. }
             | Self::Joined { rank }
             | Self::Spawned { rank, .. }
-            | Self::Struck { rank, .. }
-            | Self::Mishap { rank, .. } => Some(rank),
+            | Self::Fault { rank, .. }
+            | Self::LinkFault { rank, .. } => Some(rank),
             Self::Reported { rank, .. } => rank,
             Self::PutTwice { .. }
             | Self::Forgotten { .. }
@@ -311,7 +311,7 @@ impl Note {
 }
 
 /// The line of the trace, without its time.
-impl fmt::Display for Note {
+impl fmt::Display for SimEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Started { rank } => write!(f, "rank {rank} start"),
@@ -321,17 +321,19 @@ impl fmt::Display for Note {
             }
             Self::Refused { rank, ask, misuse } => write!(f, "rank {rank} cannot {ask}: {misuse}"),
             Self::Broke { rank, error } => write!(f, "rank {rank} broke {error}"),
-            Self::Said { rank, bytes, is_raw } => {
+            Self::Sent { rank, bytes, is_raw } => {
                 let word = if *is_raw { "raw" } else { "say" };
                 write!(f, "rank {rank} {word} {}", bytes.escape_ascii())
             }
-            Self::Heard { rank, bytes } => write!(f, "rank {rank} hear {}", bytes.escape_ascii()),
+            Self::Received { rank, bytes } => {
+                write!(f, "rank {rank} hear {}", bytes.escape_ascii())
+            }
             Self::Left { rank } => write!(f, "rank {rank} leave"),
             Self::Process { rank, turn } => write!(f, "rank {rank} {turn}"),
-            Self::ServerHeard { rank, bytes } => {
+            Self::ServerReceived { rank, bytes } => {
                 write!(f, "host {rank} hear {}", bytes.escape_ascii())
             }
-            Self::ServerSaid { rank, bytes } => {
+            Self::ServerSent { rank, bytes } => {
                 write!(f, "host {rank} say {}", bytes.escape_ascii())
             }
             Self::ServerLeft { rank } => write!(f, "host {rank} leave"),
@@ -348,18 +350,20 @@ impl fmt::Display for Note {
             Self::PutTwice { key, first, second } => {
                 write!(f, "host {second} put-twice {} after {first}", key.escape_ascii())
             }
-            Self::Struck { rank, what } => {
+            Self::Fault { rank, what } => {
                 write!(f, "link {rank} fault {}", what.word())?;
                 match what {
-                    Trouble::Say(bytes) => write!(f, " {}", bytes.escape_ascii()),
-                    Trouble::Flip(way) | Trouble::Shatter(way) => write!(f, " {way}"),
+                    FaultKind::Say(bytes) => write!(f, " {}", bytes.escape_ascii()),
+                    FaultKind::Flip(direction) | FaultKind::Shatter(direction) => {
+                        write!(f, " {direction}")
+                    }
                     _ => Ok(()),
                 }
             }
-            Self::Mishap { rank, what } => match what {
-                Mishap::Flipped(way) => write!(f, "link {rank} flip {way}"),
-                Mishap::Stalled(until) => write!(f, "link {rank} stall {until}"),
-                Mishap::Reset => write!(f, "link {rank} reset"),
+            Self::LinkFault { rank, what } => match what {
+                LinkFault::Flipped(direction) => write!(f, "link {rank} flip {direction}"),
+                LinkFault::Stalled(until) => write!(f, "link {rank} stall {until}"),
+                LinkFault::Reset => write!(f, "link {rank} reset"),
             },
             Self::KillAll => f.write_str("host - kill-all"),
             Self::Quiet => f.write_str("world - quiet"),
@@ -401,31 +405,33 @@ impl fmt::Display for Failure {
     }
 }
 
-impl fmt::Display for Got {
+impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.code)?;
         match &self.said {
-            Said::Nothing => Ok(()),
-            Said::Version(version) => write!(f, " {}.{}", version.major, version.minor),
-            Said::Number(number) => write!(f, " {number}"),
-            Said::Text(text) | Said::Refused(text) => write!(f, " {}", text.escape_ascii()),
-            Said::Missing => f.write_str(" missing"),
-            Said::Spawned { job, codes } => {
+            ReplyBody::Nothing => Ok(()),
+            ReplyBody::Version(version) => write!(f, " {}.{}", version.major, version.minor),
+            ReplyBody::Number(number) => write!(f, " {number}"),
+            ReplyBody::Text(text) | ReplyBody::Refused(text) => {
+                write!(f, " {}", text.escape_ascii())
+            }
+            ReplyBody::Missing => f.write_str(" missing"),
+            ReplyBody::Spawned { job, codes } => {
                 let text = |text: &Option<Vec<u8>>| {
                     text.as_ref().map_or("-".into(), |text| text.escape_ascii().to_string())
                 };
                 write!(f, " {} {}", text(job), text(codes))
             }
-            Said::Ring { place, left, right } => {
+            ReplyBody::Ring { place, left, right } => {
                 write!(f, " {place} {} {}", left.escape_ascii(), right.escape_ascii())
             }
-            Said::Other(text) => f.write_str(&format!(" {text}")),
+            ReplyBody::Other(text) => f.write_str(&format!(" {text}")),
         }
     }
 }
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.at, self.note)
+        write!(f, "{} {}", self.at, self.event)
     }
 }

@@ -1,23 +1,23 @@
 //! A rank: a process with the shipped client, a script, and ways to misbehave.
 
+mod client;
 mod services;
-mod speaker;
 mod turn;
 
-use self::speaker::{Speaker, Token};
-use crate::dice::Dice;
+use self::client::{RankClient, Token};
+use crate::event::{SimEvent, Turn};
 use crate::net::Net;
-use crate::note::{Note, Turn};
-use crate::scenario::{Act, Ask, RankPlan, Scenario, Way};
+use crate::rng::Rng;
+use crate::scenario::{Act, Ask, Direction, RankPlan, Scenario};
 use crate::storage::Meter;
 use std::collections::VecDeque;
 
 /// One process of the job.
 #[derive(Debug)]
-pub struct Actor {
+pub struct SimRank {
     rank: u32,
-    client: Speaker,
-    life: Life,
+    client: RankClient,
+    life: ProcessState,
     acts: Vec<Act>,
     next_act: usize,
     /// Injected steps, before those of the script.
@@ -30,16 +30,16 @@ pub struct Actor {
     questions: u32,
     /// It thinks until then.
     ready_at: u64,
-    dice: Dice,
+    rng: Rng,
     plan: RankPlan,
-    habits: Habits,
+    flags: ProcessFlags,
     /// Lines received since the first raw bytes were sent.
     lines_heard: u32,
 }
 
 /// Properties of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Habits {
+pub struct ProcessFlags {
     /// It does not read.
     pub is_deaf: bool,
     /// It does nothing any more.
@@ -54,7 +54,7 @@ pub struct Habits {
 
 /// True if a process is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum ProcessState {
     /// Not yet.
     Unborn,
     /// It executes its script.
@@ -79,7 +79,7 @@ pub struct Waiting {
     pub also: bool,
 }
 
-impl Actor {
+impl SimRank {
     pub(crate) fn new(
         scenario: &Scenario,
         rank: u32,
@@ -89,8 +89,8 @@ impl Actor {
     ) -> Self {
         Self {
             rank,
-            client: Speaker::new(scenario, rank, meter),
-            life: Life::Unborn,
+            client: RankClient::new(scenario, rank, meter),
+            life: ProcessState::Unborn,
             acts,
             next_act: 0,
             orders: VecDeque::new(),
@@ -99,23 +99,23 @@ impl Actor {
             waiting: Vec::new(),
             questions: 0,
             ready_at: 0,
-            dice: Dice::new(seed, ACTORS_STREAM + u64::from(rank)),
+            rng: Rng::new(seed, ACTORS_STREAM + u64::from(rank)),
             plan: scenario.plan(rank),
-            habits: Habits::default(),
+            flags: ProcessFlags::default(),
             lines_heard: 0,
         }
     }
 
     /// When it starts.
     pub(crate) fn start_time(&mut self) -> u64 {
-        self.dice.within(self.plan.start)
+        self.rng.within(self.plan.start)
     }
 
-    pub(crate) fn start(&mut self, now: u64, notes: &mut Vec<Note>) {
-        if self.life == Life::Unborn {
-            self.life = Life::Running;
+    pub(crate) fn start(&mut self, now: u64, events: &mut Vec<SimEvent>) {
+        if self.life == ProcessState::Unborn {
+            self.life = ProcessState::Running;
             self.think(now);
-            notes.push(Note::Started { rank: self.rank });
+            events.push(SimEvent::Started { rank: self.rank });
         }
     }
 
@@ -126,49 +126,55 @@ impl Actor {
 
     /// Sends bytes that the client did not make.
     pub(crate) fn say(&mut self, bytes: Vec<u8>) {
-        self.habits.is_rude = true;
+        self.flags.is_rude = true;
         self.waiting.clear();
         self.unsent.push_back((bytes, true));
     }
 
-    pub(crate) fn stop(&mut self, notes: &mut Vec<Note>) {
-        if self.life == Life::Running {
-            self.life = Life::Stopped;
-            notes.push(Note::Process { rank: self.rank, turn: Turn::Stopped });
+    pub(crate) fn stop(&mut self, events: &mut Vec<SimEvent>) {
+        if self.life == ProcessState::Running {
+            self.life = ProcessState::Stopped;
+            events.push(SimEvent::Process { rank: self.rank, turn: Turn::Stopped });
         }
     }
 
-    pub(crate) fn resume(&mut self, notes: &mut Vec<Note>) {
-        if self.life == Life::Stopped {
-            self.life = Life::Running;
-            notes.push(Note::Process { rank: self.rank, turn: Turn::Continued });
+    pub(crate) fn resume(&mut self, events: &mut Vec<SimEvent>) {
+        if self.life == ProcessState::Stopped {
+            self.life = ProcessState::Running;
+            events.push(SimEvent::Process { rank: self.rank, turn: Turn::Continued });
         }
     }
 
     /// Ends the process; its end of the link closes with it.
-    pub(crate) fn end(&mut self, life: Life, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
+    pub(crate) fn end(
+        &mut self,
+        life: ProcessState,
+        now: u64,
+        net: &mut Net,
+        events: &mut Vec<SimEvent>,
+    ) {
         if !self.is_alive() {
             return;
         }
         self.life = life;
         let turn = match life {
-            Life::Exited(code) => Turn::Exited(code),
+            ProcessState::Exited(code) => Turn::Exited(code),
             _ => Turn::Killed,
         };
-        notes.push(Note::Process { rank: self.rank, turn });
-        if !self.habits.has_left {
-            net.close(self.rank, Way::Up, now);
+        events.push(SimEvent::Process { rank: self.rank, turn });
+        if !self.flags.has_left {
+            net.close(self.rank, Direction::Up, now);
         }
     }
 
     /// Closes its end of the link and lives on.
-    pub(crate) fn leave(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) {
-        if self.is_alive() && !self.habits.has_left {
-            self.habits.has_left = true;
+    pub(crate) fn leave(&mut self, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) {
+        if self.is_alive() && !self.flags.has_left {
+            self.flags.has_left = true;
             self.waiting.clear();
             self.unsent.clear();
-            net.close(self.rank, Way::Up, now);
-            notes.push(Note::Left { rank: self.rank });
+            net.close(self.rank, Direction::Up, now);
+            events.push(SimEvent::Left { rank: self.rank });
         }
     }
 
@@ -178,18 +184,18 @@ impl Actor {
     }
 
     /// True if it is there.
-    pub const fn life(&self) -> Life {
+    pub const fn life(&self) -> ProcessState {
         self.life
     }
 
     /// True between its start and its end.
     pub const fn is_alive(&self) -> bool {
-        matches!(self.life, Life::Running | Life::Stopped)
+        matches!(self.life, ProcessState::Running | ProcessState::Stopped)
     }
 
     /// Its properties.
-    pub const fn habits(&self) -> Habits {
-        self.habits
+    pub const fn flags(&self) -> ProcessFlags {
+        self.flags
     }
 
     /// The state of its client, by name.

@@ -1,7 +1,7 @@
 //! The shipped client of a rank: of PMI, or of PMIx.
 
 use super::{Waiting, services};
-use crate::note::{Got, Said};
+use crate::event::{Received, ReplyBody};
 use crate::scenario::{Ask, Dialect, Group, Home, PMIX, Scenario};
 use crate::storage::{Bytes, Meter};
 use pmi_core::client::pmix::{Datum, Object, PmixBuffers, PmixRequest, ProcIdentity};
@@ -16,7 +16,7 @@ use pmi_core::wire::pmix::{Family, Format, Proc, ranks};
 
 /// A client.
 #[derive(Debug)]
-pub(super) enum Speaker {
+pub(super) enum RankClient {
     Pmi(Box<Client<Bytes, SLOTS>>),
     Pmix(Box<pmix::PmixClient<Bytes, SLOTS>>),
 }
@@ -28,7 +28,7 @@ pub(super) enum Token {
     Pmix(pmix::PmixTicket),
 }
 
-impl Speaker {
+impl RankClient {
     /// The client of `rank`, in its initial state.
     pub(super) fn new(scenario: &Scenario, rank: u32, meter: &Meter) -> Self {
         let bytes = |max| Bytes::new(max, meter.clone());
@@ -102,14 +102,14 @@ impl Speaker {
 
     /// Executes a request that the client completes without the server: it keeps a put until the
     /// commit, and knows the job-level information.
-    pub(super) fn answer(&mut self, ask: &Ask) -> Option<Result<Got, Misuse>> {
+    pub(super) fn answer(&mut self, ask: &Ask) -> Option<Result<Received, Misuse>> {
         let client = match self {
             Self::Pmix(client) if PMIX => client,
             _ => return None,
         };
         let said = match ask {
             Ask::PutFor { scope, key, value } => {
-                client.put(*scope, key, Datum::Text(value)).map(|()| Said::Nothing)
+                client.put(*scope, key, Datum::Text(value)).map(|()| ReplyBody::Nothing)
             }
             Ask::AppNum => Ok(told(client, keys::APPNUM)),
             Ask::Universe => Ok(told(client, keys::UNIV_SIZE)),
@@ -120,7 +120,7 @@ impl Speaker {
             pmix::PmixState::Open { .. } => said,
             _ => Err(Misuse::WrongState { needed }),
         };
-        Some(said.map(|said| Got { code: 0, said }))
+        Some(said.map(|said| Received { code: 0, said }))
     }
 
     /// Consumes bytes, and returns their number.
@@ -169,11 +169,11 @@ impl Speaker {
     }
 
     /// The next answer; `waiting` are the questions.
-    pub(super) fn hear(&mut self, waiting: &[Waiting]) -> Option<(Token, Got)> {
+    pub(super) fn hear(&mut self, waiting: &[Waiting]) -> Option<(Token, Received)> {
         match self {
             Self::Pmi(client) => match client.poll_event()? {
                 client::ClientEvent::Reply { ticket, reply } => {
-                    Some((Token::Pmi(ticket), Got::new(&reply)))
+                    Some((Token::Pmi(ticket), Received::new(&reply)))
                 }
                 _ => None,
             },
@@ -186,12 +186,12 @@ impl Speaker {
                         Some(Ask::GetOf { rank, key, .. }) if status.0 == 0 => {
                             let mut objects = answer.objects();
                             let value = objects.find_map(|object| found(object, *rank, key));
-                            value.map_or(Said::Missing, Said::Text)
+                            value.map_or(ReplyBody::Missing, ReplyBody::Text)
                         }
                         Some(ask) => services::said(ask, status, &answer),
-                        None => Said::Nothing,
+                        None => ReplyBody::Nothing,
                     };
-                    Some((token, Got { code: status.0, said }))
+                    Some((token, Received { code: status.0, said }))
                 }
                 _ => None,
             },
@@ -216,9 +216,9 @@ fn found(mut object: Object<'_>, rank: Option<u32>, key: &[u8]) -> Option<Vec<u8
 }
 
 /// The job-level value under `key`.
-fn told(client: &pmix::PmixClient<Bytes, SLOTS>, key: &[u8]) -> Said {
+fn told(client: &pmix::PmixClient<Bytes, SLOTS>, key: &[u8]) -> ReplyBody {
     let number = client.known(client.identity().rank, key).and_then(|value| value.number());
-    number.map_or(Said::Missing, Said::Number)
+    number.map_or(ReplyBody::Missing, ReplyBody::Number)
 }
 
 /// The name of a state of the client of PMI.

@@ -1,9 +1,9 @@
 //! One turn of a process: it writes, reads, and continues its script.
 
-use super::{Actor, Life, Waiting};
+use super::{ProcessState, SimRank, Waiting};
+use crate::event::{Received, SimEvent, Turn};
 use crate::net::Net;
-use crate::note::{Got, Note, Turn};
-use crate::scenario::{Act, Ask, Way};
+use crate::scenario::{Act, Ask, Direction};
 use pmi_core::error::Misuse;
 use pmi_core::time::Instant;
 
@@ -14,13 +14,18 @@ enum Progress {
     Until(u64),
 }
 
-impl Actor {
+impl SimRank {
     /// Executes the steps that are possible now, and returns the time of the next turn.
-    pub(crate) fn turn(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> Option<u64> {
+    pub(crate) fn turn(
+        &mut self,
+        now: u64,
+        net: &mut Net,
+        events: &mut Vec<SimEvent>,
+    ) -> Option<u64> {
         let mut wake = None;
-        while self.life == Life::Running {
-            let has_moved = self.transmit(now, net, notes) | self.receive(now, net, notes);
-            wake = match self.proceed(now, net, notes) {
+        while self.life == ProcessState::Running {
+            let has_moved = self.transmit(now, net, events) | self.receive(now, net, events);
+            wake = match self.proceed(now, net, events) {
                 Progress::Moved => continue,
                 Progress::Idle => None,
                 Progress::Until(time) => Some(time),
@@ -29,32 +34,32 @@ impl Actor {
                 break;
             }
         }
-        wake.filter(|_| self.life == Life::Running)
+        wake.filter(|_| self.life == ProcessState::Running)
     }
 
     pub(super) fn think(&mut self, now: u64) {
-        self.ready_at = now + self.dice.within(self.plan.pace);
+        self.ready_at = now + self.rng.within(self.plan.pace);
     }
 
-    fn transmit(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> bool {
+    fn transmit(&mut self, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) -> bool {
         let mut has_moved = false;
-        if self.habits.has_left {
+        if self.flags.has_left {
             return false;
         }
         loop {
             while let Some((bytes, is_raw)) = self.unsent.front_mut() {
-                let len = net.write(self.rank, Way::Up, now, bytes);
+                let len = net.write(self.rank, Direction::Up, now, bytes);
                 if len == 0 {
                     return has_moved;
                 }
                 has_moved = true;
                 let sent: Vec<u8> = bytes.drain(..len).collect();
-                notes.push(Note::Said { rank: self.rank, bytes: sent, is_raw: *is_raw });
+                events.push(SimEvent::Sent { rank: self.rank, bytes: sent, is_raw: *is_raw });
                 if bytes.is_empty() {
                     self.unsent.pop_front();
                 }
             }
-            if self.habits.is_rude {
+            if self.flags.is_rude {
                 return has_moved;
             }
             match self.client.transmit() {
@@ -64,56 +69,56 @@ impl Actor {
         }
     }
 
-    fn receive(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> bool {
-        if self.habits.is_deaf || self.habits.has_left || self.life != Life::Running {
+    fn receive(&mut self, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) -> bool {
+        if self.flags.is_deaf || self.flags.has_left || self.life != ProcessState::Running {
             return false;
         }
         let mut has_moved = false;
         if self.untaken.is_empty() {
             // Now and then a small read, as if by a small buffer.
-            let most = if self.dice.below(8) == 0 { 1 + self.dice.index(16) } else { usize::MAX };
-            let bytes = net.read(self.rank, Way::Down, most);
+            let most = if self.rng.below(8) == 0 { 1 + self.rng.index(16) } else { usize::MAX };
+            let bytes = net.read(self.rank, Direction::Down, most);
             if !bytes.is_empty() {
-                notes.push(Note::Heard { rank: self.rank, bytes: bytes.clone() });
+                events.push(SimEvent::Received { rank: self.rank, bytes: bytes.clone() });
                 has_moved = true;
                 self.untaken = bytes;
             }
         }
-        if self.habits.is_rude {
+        if self.flags.is_rude {
             let lines = self.untaken.drain(..).filter(|b| *b == b'\n').count();
             self.lines_heard += u32::try_from(lines).unwrap_or(u32::MAX);
         } else {
-            has_moved |= self.feed(now, net, notes);
+            has_moved |= self.feed(now, net, events);
         }
-        let is_over = self.untaken.is_empty() && net.is_over(self.rank, Way::Down);
-        if is_over && !self.habits.end_seen && self.life == Life::Running {
-            self.habits.end_seen = true;
+        let is_over = self.untaken.is_empty() && net.is_over(self.rank, Direction::Down);
+        if is_over && !self.flags.end_seen && self.life == ProcessState::Running {
+            self.flags.end_seen = true;
             has_moved = true;
-            if !self.habits.is_rude
+            if !self.flags.is_rude
                 && let Err(error) = self.client.handle_end(instant(now))
             {
-                notes.push(Note::Broke { rank: self.rank, error });
-                self.end(Life::Exited(1), now, net, notes);
+                events.push(SimEvent::Broke { rank: self.rank, error });
+                self.end(ProcessState::Exited(1), now, net, events);
             }
         }
         has_moved
     }
 
-    fn feed(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> bool {
+    fn feed(&mut self, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) -> bool {
         let mut has_moved = false;
         while !self.untaken.is_empty() {
             let taken = match self.client.handle_input(instant(now), &self.untaken) {
                 Ok(taken) => taken,
                 Err(error) => {
                     // Complete messages before the error can still be read.
-                    self.hear(now, notes);
-                    notes.push(Note::Broke { rank: self.rank, error });
-                    self.end(Life::Exited(1), now, net, notes);
+                    self.hear(now, events);
+                    events.push(SimEvent::Broke { rank: self.rank, error });
+                    self.end(ProcessState::Exited(1), now, net, events);
                     return true;
                 }
             };
             self.untaken.drain(..taken);
-            let has_heard = self.hear(now, notes);
+            let has_heard = self.hear(now, events);
             has_moved |= has_heard || taken > 0;
             if !has_heard && taken == 0 {
                 break;
@@ -123,20 +128,20 @@ impl Actor {
     }
 
     /// Takes the answer that the client has, if it has one.
-    fn hear(&mut self, now: u64, notes: &mut Vec<Note>) -> bool {
+    fn hear(&mut self, now: u64, events: &mut Vec<SimEvent>) -> bool {
         let Some((ticket, got)) = self.client.hear(&self.waiting) else { return false };
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.ticket == ticket) {
             let Waiting { number, ask, .. } = self.waiting.remove(at);
-            notes.push(Note::Answered { rank: self.rank, number, ask, got });
+            events.push(SimEvent::Answered { rank: self.rank, number, ask, got });
             self.think(now);
         }
         true
     }
 
-    fn proceed(&mut self, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> Progress {
+    fn proceed(&mut self, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) -> Progress {
         // A write waits until the link has taken it, and a question for its answer.
-        let is_held = !self.unsent.is_empty() && !self.habits.has_left;
-        if self.life != Life::Running || self.habits.is_hung || is_held {
+        let is_held = !self.unsent.is_empty() && !self.flags.has_left;
+        if self.life != ProcessState::Running || self.flags.is_hung || is_held {
             return Progress::Idle;
         }
         if self.waiting.iter().any(|waiting| !waiting.also) {
@@ -148,10 +153,10 @@ impl Actor {
         let order = self.orders.front().cloned();
         let is_order = order.is_some();
         let Some(act) = order.or_else(|| self.acts.get(self.next_act).cloned()) else {
-            self.end(Life::Exited(0), now, net, notes);
+            self.end(ProcessState::Exited(0), now, net, events);
             return Progress::Moved;
         };
-        if !self.act(&act, now, net, notes) {
+        if !self.act(&act, now, net, events) {
             return Progress::Idle;
         }
         match is_order {
@@ -165,48 +170,48 @@ impl Actor {
     }
 
     /// Does one act; false if it cannot be done yet.
-    fn act(&mut self, act: &Act, now: u64, net: &mut Net, notes: &mut Vec<Note>) -> bool {
-        let turn = |turn| Note::Process { rank: self.rank, turn };
+    fn act(&mut self, act: &Act, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) -> bool {
+        let turn = |turn| SimEvent::Process { rank: self.rank, turn };
         match act {
-            Act::Ask { ask, also } => return self.ask(ask, *also, notes),
+            Act::Ask { ask, also } => return self.ask(ask, *also, events),
             Act::Wait => return self.waiting.is_empty(),
             // An order to wait for orders holds until there is another.
             Act::Manual => return self.orders.len() > 1,
-            Act::Await(lines) => return self.lines_heard >= *lines || self.habits.end_seen,
-            Act::Sleep(span) => self.ready_at = now + self.dice.within(*span).max(1),
-            Act::Exit(code) => self.end(Life::Exited(*code), now, net, notes),
-            Act::Die => self.end(Life::Killed, now, net, notes),
-            Act::Stop => self.stop(notes),
-            Act::Leave => self.leave(now, net, notes),
+            Act::Await(lines) => return self.lines_heard >= *lines || self.flags.end_seen,
+            Act::Sleep(span) => self.ready_at = now + self.rng.within(*span).max(1),
+            Act::Exit(code) => self.end(ProcessState::Exited(*code), now, net, events),
+            Act::Die => self.end(ProcessState::Killed, now, net, events),
+            Act::Stop => self.stop(events),
+            Act::Leave => self.leave(now, net, events),
             Act::Hang => {
-                self.habits.is_hung = true;
-                notes.push(turn(Turn::Hung));
+                self.flags.is_hung = true;
+                events.push(turn(Turn::Hung));
             }
             Act::Deaf => {
-                self.habits.is_deaf = true;
-                notes.push(turn(Turn::Deaf));
+                self.flags.is_deaf = true;
+                events.push(turn(Turn::Deaf));
             }
             Act::Hear => {
-                self.habits.is_deaf = false;
-                notes.push(turn(Turn::Hears));
+                self.flags.is_deaf = false;
+                events.push(turn(Turn::Hears));
             }
             Act::Say(bytes) => self.say(bytes.clone()),
             Act::Garbage(span) => {
-                let len = self.dice.within(*span);
-                let bytes = (0..len).map(|_| self.dice.byte()).collect();
+                let len = self.rng.within(*span);
+                let bytes = (0..len).map(|_| self.rng.byte()).collect();
                 self.say(bytes);
             }
         }
         true
     }
 
-    fn ask(&mut self, ask: &Ask, also: bool, notes: &mut Vec<Note>) -> bool {
+    fn ask(&mut self, ask: &Ask, also: bool, events: &mut Vec<SimEvent>) -> bool {
         let rank = self.rank;
-        let started = if self.habits.is_rude || self.habits.has_left {
+        let started = if self.flags.is_rude || self.flags.has_left {
             Err(Misuse::WrongState { needed: "the client has the link to itself" })
         } else {
             if let Some(answer) = self.client.answer(ask) {
-                self.note_answer(ask, answer, notes);
+                self.note_answer(ask, answer, events);
                 return true;
             }
             self.client.start(ask)
@@ -218,7 +223,7 @@ impl Actor {
                 }
                 let number = self.questions;
                 self.questions += 1;
-                notes.push(Note::Asked { rank, number, ask: ask.clone() });
+                events.push(SimEvent::Asked { rank, number, ask: ask.clone() });
                 match ask {
                     Ask::Abort { .. } => self.waiting.clear(),
                     _ => self.waiting.push(Waiting { ticket, number, ask: ask.clone(), also }),
@@ -228,24 +233,29 @@ impl Actor {
             // Something else has to be answered or sent first.
             Err(Misuse::Busy) => false,
             Err(misuse) => {
-                notes.push(Note::Refused { rank, ask: ask.clone(), misuse });
+                events.push(SimEvent::Refused { rank, ask: ask.clone(), misuse });
                 true
             }
         }
     }
 }
 
-impl Actor {
+impl SimRank {
     /// A client of PMIx answers by itself what it need not ask the server.
-    fn note_answer(&mut self, ask: &Ask, answer: Result<Got, Misuse>, notes: &mut Vec<Note>) {
+    fn note_answer(
+        &mut self,
+        ask: &Ask,
+        answer: Result<Received, Misuse>,
+        events: &mut Vec<SimEvent>,
+    ) {
         let (rank, number, ask) = (self.rank, self.questions, ask.clone());
         match answer {
             Ok(got) => {
                 self.questions += 1;
-                notes.push(Note::Asked { rank, number, ask: ask.clone() });
-                notes.push(Note::Answered { rank, number, ask, got });
+                events.push(SimEvent::Asked { rank, number, ask: ask.clone() });
+                events.push(SimEvent::Answered { rank, number, ask, got });
             }
-            Err(misuse) => notes.push(Note::Refused { rank, ask, misuse }),
+            Err(misuse) => events.push(SimEvent::Refused { rank, ask, misuse }),
         }
     }
 }

@@ -8,22 +8,22 @@ use pmi_link::{CallError, SpawnError};
 
 use super::{Neighbours, Spawned};
 
-type Found<T> = Result<T, CallError<io::Error>>;
+type CallResult<T> = Result<T, CallError<io::Error>>;
 
 /// A key and its value.
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
 /// One answer.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct OwnedReply {
     to: Verb,
     code: Code,
-    words: Words,
+    answer: OwnedAnswer,
 }
 
 /// The answer proper.
 #[derive(Debug)]
-enum Words {
+enum OwnedAnswer {
     Nothing,
     Value(Vec<u8>),
     Number(i32),
@@ -36,93 +36,95 @@ enum Words {
     Spawned(Spawned),
 }
 
-impl Heard {
+impl OwnedReply {
     pub(super) fn new(reply: &Reply<'_>) -> Self {
-        let words = match reply.answer {
-            Answer::Value(text) => Words::Value(bytes(text)),
-            Answer::Number(number) => Words::Number(number),
-            Answer::Maxes(maxes) => Words::Maxes(maxes),
-            Answer::Challenge(nonce) => Words::Challenge(bytes(nonce)),
-            Answer::Identity(who) => Words::Spawner(who.spawner.map(bytes)),
-            Answer::Count(_) => Words::Count,
-            Answer::Pair(pair) => Words::Pair((bytes(pair.key), bytes(pair.value))),
-            Answer::Ring { count, left, right } => {
-                Words::Ring(Neighbours { place: count, left: bytes(left), right: bytes(right) })
-            }
-            Answer::Spawned { job, codes } => Words::Spawned(Spawned {
+        let answer = match reply.answer {
+            Answer::Value(text) => OwnedAnswer::Value(bytes(text)),
+            Answer::Number(number) => OwnedAnswer::Number(number),
+            Answer::Maxes(maxes) => OwnedAnswer::Maxes(maxes),
+            Answer::Challenge(nonce) => OwnedAnswer::Challenge(bytes(nonce)),
+            Answer::Identity(who) => OwnedAnswer::Spawner(who.spawner.map(bytes)),
+            Answer::Count(_) => OwnedAnswer::Count,
+            Answer::Pair(pair) => OwnedAnswer::Pair((bytes(pair.key), bytes(pair.value))),
+            Answer::Ring { count, left, right } => OwnedAnswer::Ring(Neighbours {
+                place: count,
+                left: bytes(left),
+                right: bytes(right),
+            }),
+            Answer::Spawned { job, codes } => OwnedAnswer::Spawned(Spawned {
                 job: job.map(bytes),
                 codes: codes.map_or(Vec::new(), |list| self::codes(&bytes(list))),
             }),
-            _ => Words::Nothing,
+            _ => OwnedAnswer::Nothing,
         };
-        Self { to: reply.to, code: reply.code, words }
+        Self { to: reply.to, code: reply.code, answer }
     }
 
     /// True if more replies follow for the same request.
     pub(super) const fn has_more(&self) -> bool {
-        matches!(self.words, Words::Count | Words::Pair(_))
+        matches!(self.answer, OwnedAnswer::Count | OwnedAnswer::Pair(_))
     }
 
-    pub(super) fn done(self) -> Found<()> {
+    pub(super) fn done(self) -> CallResult<()> {
         if self.code.is_success() { Ok(()) } else { Err(self.refused()) }
     }
 
-    pub(super) fn value(self) -> Found<Option<Vec<u8>>> {
-        match self.words {
-            Words::Value(value) if self.code.is_success() => Ok(Some(value)),
+    pub(super) fn value(self) -> CallResult<Option<Vec<u8>>> {
+        match self.answer {
+            OwnedAnswer::Value(value) if self.code.is_success() => Ok(Some(value)),
             _ => Ok(None),
         }
     }
 
-    pub(super) fn numbers(self) -> Found<Option<Vec<i32>>> {
+    pub(super) fn numbers(self) -> CallResult<Option<Vec<i32>>> {
         let verb = self.to;
         let Some(value) = self.value()? else { return Ok(None) };
         let numbers = list(&value).map(|number| number.ok_or(CallError::Unreadable { verb }));
-        numbers.collect::<Found<_>>().map(Some)
+        numbers.collect::<CallResult<_>>().map(Some)
     }
 
-    pub(super) fn number(self) -> Found<Option<u32>> {
-        match self.words {
-            Words::Number(number) => Ok(u32::try_from(number).ok()),
+    pub(super) fn number(self) -> CallResult<Option<u32>> {
+        match self.answer {
+            OwnedAnswer::Number(number) => Ok(u32::try_from(number).ok()),
             _ => Err(self.refused()),
         }
     }
 
-    pub(super) fn maxes(self) -> Found<Maxes> {
-        match self.words {
-            Words::Maxes(maxes) => Ok(maxes),
+    pub(super) fn maxes(self) -> CallResult<Maxes> {
+        match self.answer {
+            OwnedAnswer::Maxes(maxes) => Ok(maxes),
             _ => Err(self.refused()),
         }
     }
 
     pub(super) fn pair(self) -> Option<Pair> {
-        match self.words {
-            Words::Pair(pair) => Some(pair),
+        match self.answer {
+            OwnedAnswer::Pair(pair) => Some(pair),
             _ => None,
         }
     }
 
-    pub(super) fn ring(self) -> Found<Neighbours> {
-        match self.words {
-            Words::Ring(ring) if self.code.is_success() => Ok(ring),
+    pub(super) fn ring(self) -> CallResult<Neighbours> {
+        match self.answer {
+            OwnedAnswer::Ring(ring) if self.code.is_success() => Ok(ring),
             _ => Err(self.refused()),
         }
     }
 
     pub(super) fn spawned(self) -> Result<Spawned, SpawnError<Vec<Code>, io::Error>> {
-        let Self { code, words, .. } = self;
-        match words {
-            Words::Spawned(spawned) if code.is_success() => Ok(spawned),
-            Words::Spawned(Spawned { codes, .. }) => Err(SpawnError::Refused { code, codes }),
+        let Self { code, answer, .. } = self;
+        match answer {
+            OwnedAnswer::Spawned(spawned) if code.is_success() => Ok(spawned),
+            OwnedAnswer::Spawned(Spawned { codes, .. }) => Err(SpawnError::Refused { code, codes }),
             _ => Err(SpawnError::Refused { code, codes: Vec::new() }),
         }
     }
 
     /// The nonce of a challenge, or the job that has spawned this one.
-    pub(super) fn opening(self) -> Found<Joined> {
-        match self.words {
-            Words::Challenge(nonce) => Ok(Joined::Challenged(nonce)),
-            Words::Spawner(spawner) => Ok(Joined::By(spawner)),
+    pub(super) fn opening(self) -> CallResult<HandshakeStep> {
+        match self.answer {
+            OwnedAnswer::Challenge(nonce) => Ok(HandshakeStep::Challenged(nonce)),
+            OwnedAnswer::Spawner(spawner) => Ok(HandshakeStep::By(spawner)),
             _ => Err(CallError::Peer(PeerError::Refused(self.code))),
         }
     }
@@ -133,7 +135,7 @@ impl Heard {
 }
 
 /// Progress of a handshake.
-pub(super) enum Joined {
+pub(super) enum HandshakeStep {
     Challenged(Vec<u8>),
     By(Option<Vec<u8>>),
 }

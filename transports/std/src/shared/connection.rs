@@ -16,14 +16,14 @@ use pmi_core::wire::WriteError;
 use pmi_link::CallError;
 use pmi_link::heap::BoundedBuf;
 
-use super::heard::Heard;
-use crate::stream::{Stream, again};
+use super::owned_reply::OwnedReply;
+use crate::stream::{Stream, retry_interrupted};
 
-type Said<T> = Result<T, CallError<io::Error>>;
+type CallResult<T> = Result<T, CallError<io::Error>>;
 
 #[derive(Debug)]
-pub(super) struct Wire {
-    talk: Mutex<Talk>,
+pub(super) struct SharedConnection {
+    state: Mutex<ConnectionState>,
     /// A reply was stored, or the reading thread has stopped.
     changed: Condvar,
     /// The two directions are locked separately, so that a message that waits for room does not
@@ -33,24 +33,24 @@ pub(super) struct Wire {
 }
 
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ConnectionState {
     pub(super) client: Client<BoundedBuf, SLOTS>,
     is_reading: bool,
     /// Replies that their threads have not taken yet.
-    heard: Vec<(Ticket, Heard)>,
-    fault: Option<Fault>,
+    replies: Vec<(Ticket, OwnedReply)>,
+    fault: Option<SharedError>,
 }
 
 /// Reason why no more replies will arrive; returned to every thread.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+enum SharedError {
     Peer(PeerError),
     System(io::ErrorKind, Option<i32>),
     /// One thread has ended the conversation.
     Over,
 }
 
-impl Wire {
+impl SharedConnection {
     pub(super) fn new(stream: Stream) -> io::Result<Self> {
         let copy = match &stream {
             Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
@@ -63,24 +63,24 @@ impl Wire {
             }
         };
         let client = Client::new(BoundedBuf::new(ANSWER_BYTES));
-        let talk = Talk { client, is_reading: false, heard: Vec::new(), fault: None };
+        let state = ConnectionState { client, is_reading: false, replies: Vec::new(), fault: None };
         let (reader, writer) = (Mutex::new(copy), Mutex::new(stream));
-        Ok(Self { talk: Mutex::new(talk), changed: Condvar::new(), reader, writer })
+        Ok(Self { state: Mutex::new(state), changed: Condvar::new(), reader, writer })
     }
 
-    pub(super) fn talk(&self) -> MutexGuard<'_, Talk> {
-        lock(&self.talk)
+    pub(super) fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        lock(&self.state)
     }
 
     /// Sends one message as soon as a slot is free. A spawn has no bound.
-    pub(super) fn say(&self, request: &Request<'_>) -> Said<Ticket> {
+    pub(super) fn send(&self, request: &Request<'_>) -> CallResult<Ticket> {
         let mut message = vec![0; MESSAGE_BYTES];
         let (ticket, len) = self.begin(|client| {
             loop {
                 match client.send(request, &mut message) {
                     Err(WriteError::Full(Full { needed })) => message.resize(needed, 0),
                     Err(WriteError::Misuse(misuse)) => return Err(misuse),
-                    Ok(said) => return Ok(said),
+                    Ok(put_pair) => return Ok(put_pair),
                 }
             }
         })?;
@@ -89,22 +89,22 @@ impl Wire {
     }
 
     /// Sends the last message, which has no reply.
-    pub(super) fn say_abort(&self, request: &Request<'_>) -> Said<()> {
-        let said = self.say(request);
-        self.talk().fault.get_or_insert(Fault::Over);
+    pub(super) fn send_abort(&self, request: &Request<'_>) -> CallResult<()> {
+        let put_pair = self.send(request);
+        self.state().fault.get_or_insert(SharedError::Over);
         self.changed.notify_all();
-        said.map(drop)
+        put_pair.map(drop)
     }
 
     /// Waits for the next answer to the question of `ticket`.
-    pub(super) fn hear(&self, ticket: Ticket) -> Said<Heard> {
-        let mut talk = self.talk();
+    pub(super) fn recv(&self, ticket: Ticket) -> CallResult<OwnedReply> {
+        let mut state = self.state();
         loop {
-            if let Some(at) = talk.heard.iter().position(|(to, _)| *to == ticket) {
-                return Ok(talk.heard.remove(at).1);
+            if let Some(at) = state.replies.iter().position(|(to, _)| *to == ticket) {
+                return Ok(state.replies.remove(at).1);
             }
-            talk.check()?;
-            talk = self.turn(talk);
+            state.check()?;
+            state = self.read_or_wait(state);
         }
     }
 
@@ -112,63 +112,66 @@ impl Wire {
     fn begin<T>(
         &self,
         mut start: impl FnMut(&mut Client<BoundedBuf, SLOTS>) -> Result<T, Misuse>,
-    ) -> Said<T> {
-        let mut talk = self.talk();
+    ) -> CallResult<T> {
+        let mut state = self.state();
         loop {
-            talk.check()?;
-            match start(&mut talk.client) {
-                Err(Misuse::Busy) => talk = self.turn(talk),
+            state.check()?;
+            match start(&mut state.client) {
+                Err(Misuse::Busy) => state = self.read_or_wait(state),
                 started => return started.map_err(CallError::Misuse),
             }
         }
     }
 
     /// Reads once for all threads, or waits until the reading thread has.
-    fn turn<'t>(&'t self, mut talk: MutexGuard<'t, Talk>) -> MutexGuard<'t, Talk> {
-        if talk.is_reading {
-            return self.changed.wait(talk).unwrap_or_else(PoisonError::into_inner);
+    fn read_or_wait<'t>(
+        &'t self,
+        mut state: MutexGuard<'t, ConnectionState>,
+    ) -> MutexGuard<'t, ConnectionState> {
+        if state.is_reading {
+            return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        talk.is_reading = true;
-        drop(talk);
+        state.is_reading = true;
+        drop(state);
         let mut bytes = [0; READ_BYTES];
         let read = {
             let mut reader = lock(&self.reader);
-            again(|| reader.read(&mut bytes))
+            retry_interrupted(|| reader.read(&mut bytes))
         };
-        let mut talk = self.talk();
-        talk.is_reading = false;
-        talk.take(read.map(|len| bytes.get(..len).unwrap_or(&bytes)));
+        let mut state = self.state();
+        state.is_reading = false;
+        state.on_read(read.map(|len| bytes.get(..len).unwrap_or(&bytes)));
         self.changed.notify_all();
-        talk
+        state
     }
 
-    fn write(&self, message: &[u8]) -> Said<()> {
+    fn write(&self, message: &[u8]) -> CallResult<()> {
         let written = lock(&self.writer).write_all(message);
         written.map_err(|error| {
-            self.talk().fault.get_or_insert(Fault::from(&error));
+            self.state().fault.get_or_insert(SharedError::from(&error));
             self.changed.notify_all();
             CallError::Io(error)
         })
     }
 }
 
-impl Talk {
-    fn check(&self) -> Said<()> {
+impl ConnectionState {
+    fn check(&self) -> CallResult<()> {
         self.fault.map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     /// Takes up what was read, and puts the answers where they are looked for.
-    fn take(&mut self, read: io::Result<&[u8]>) {
+    fn on_read(&mut self, read: io::Result<&[u8]>) {
         let mut rest = match read {
             Ok([]) => {
                 let ended = self.client.handle_end(Instant::ZERO);
-                let fault = ended.map_or_else(Fault::Peer, |()| Fault::Over);
+                let fault = ended.map_or_else(SharedError::Peer, |()| SharedError::Over);
                 self.fault.get_or_insert(fault);
                 return;
             }
             Ok(bytes) => bytes,
             Err(error) => {
-                self.fault.get_or_insert(Fault::from(&error));
+                self.fault.get_or_insert(SharedError::from(&error));
                 return;
             }
         };
@@ -176,30 +179,30 @@ impl Talk {
             match self.client.handle_input(Instant::ZERO, rest) {
                 Ok(taken) => rest = rest.get(taken..).unwrap_or(b""),
                 Err(error) => {
-                    self.fault.get_or_insert(Fault::Peer(error));
+                    self.fault.get_or_insert(SharedError::Peer(error));
                     return;
                 }
             }
             if let Some(ClientEvent::Reply { ticket, reply }) = self.client.poll_event() {
-                self.heard.push((ticket, Heard::new(&reply)));
+                self.replies.push((ticket, OwnedReply::new(&reply)));
             }
         }
     }
 }
 
-impl From<&io::Error> for Fault {
+impl From<&io::Error> for SharedError {
     fn from(error: &io::Error) -> Self {
         Self::System(error.kind(), error.raw_os_error())
     }
 }
 
-impl From<Fault> for CallError<io::Error> {
-    fn from(fault: Fault) -> Self {
+impl From<SharedError> for CallError<io::Error> {
+    fn from(fault: SharedError) -> Self {
         match fault {
-            Fault::Peer(error) => Self::Peer(error),
-            Fault::System(_, Some(code)) => Self::Io(io::Error::from_raw_os_error(code)),
-            Fault::System(kind, None) => Self::Io(kind.into()),
-            Fault::Over => {
+            SharedError::Peer(error) => Self::Peer(error),
+            SharedError::System(_, Some(code)) => Self::Io(io::Error::from_raw_os_error(code)),
+            SharedError::System(kind, None) => Self::Io(kind.into()),
+            SharedError::Over => {
                 Self::Misuse(Misuse::WrongState { needed: "the conversation is not over" })
             }
         }

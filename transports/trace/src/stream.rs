@@ -14,7 +14,7 @@ use pmi_core::wire::{Dialect, Framed, binary, pmi1, pmi2};
 #[derive(Clone, Debug, Default)]
 pub struct Splitter {
     version: Option<Version>,
-    pmix: pmix::Stage,
+    pmix: pmix::DecodeState,
     to_server: Vec<u8>,
     to_client: Vec<u8>,
 }
@@ -72,7 +72,7 @@ impl Splitter {
 
 /// Passes on the complete messages at the front, and returns their total length.
 fn split(
-    (version, pmix): (&mut Option<Version>, &mut pmix::Stage),
+    (version, pmix): (&mut Option<Version>, &mut pmix::DecodeState),
     direction: Direction,
     bytes: &[u8],
     each: &mut impl FnMut(&[u8]),

@@ -16,6 +16,17 @@ pub struct Rank(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u32);
 
+/// One process of a server: a rank of a job.
+///
+/// Spec: PMIx, `pmix_proc_t`, whose namespace is the name of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcId {
+    /// The job.
+    pub job: JobId,
+    /// The rank in it.
+    pub rank: Rank,
+}
+
 /// Number of a session at its server. Reused after the session was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);

@@ -1,9 +1,10 @@
-//! Fences of groups that can never end, because somebody they wait for is gone.
+//! Group fences that can never complete, because a member that they wait for is gone.
 //!
-//! A group is remembered as a sum over its ranks, from which they cannot be told back. In a job of up
-//! to 64 ranks a bit for each tells who takes part; in a larger one the list is kept with the values
-//! of the job until the fence ends. Without room for it, a rank that is gone is named where it still
-//! certainly takes part: in the fence of everybody or of a node, and as the last one that is missing.
+//! A group is identified by a sum over its ranks, from which the ranks cannot be recovered. In a
+//! job of up to 64 ranks one bit for each gives the members; in a larger job the list is kept with
+//! the values of the job until the fence completes. Without room for it, a rank that is gone is
+//! reported where it certainly participates: in the fence of all ranks or of a node, and as the
+//! last missing member.
 
 use super::job::Job;
 use super::member::Member;
@@ -15,8 +16,7 @@ use crate::storage::Slots;
 use crate::store::{Keyspace, Kvs, Visibility};
 
 impl<S: Storage> Server<S> {
-    /// Somebody who keeps the fence of a group from ending; looked for only after somebody has gone
-    /// or entered one.
+    /// A rank that blocks a group fence; computed only after a rank has gone or has entered one.
     pub(super) fn stuck_group(&mut self, id: JobId) -> Option<Rank> {
         let job = self.jobs.get_mut(id.0 as usize)?;
         if !core::mem::take(&mut job.may_have_stuck_group) {
@@ -55,11 +55,11 @@ where
 }
 
 impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
-    /// Keeps which ranks a group has, if its sum does not say so.
+    /// Keeps the ranks of a group if its sum does not determine them.
     pub(super) fn list_group(&mut self, group: &GroupFence, list: &[u8]) {
         let key = group.key();
         if self.size() > u64::BITS && self.kvs.find(Keyspace::Groups, &key).is_none() {
-            // Without it, fewer are named; nobody needs it for anything else.
+            // Without the list fewer ranks are reported; it has no other use.
             let _ = self.kvs.put(Keyspace::Groups, &key, list, Visibility::MANAGER);
         }
     }
@@ -73,7 +73,7 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
         }
     }
 
-    /// Whether the list of a group has a rank, if the list was kept.
+    /// True if the list of a group was kept and contains a rank.
     fn lists(&self, group: &GroupFence, rank: u32) -> bool {
         let kept = || self.kvs.entry(self.kvs.find(Keyspace::Groups, &group.key())?);
         let has = |list: &[u8]| {
@@ -82,8 +82,8 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
         self.size() > u64::BITS && kept().is_some_and(|entry| has(entry.value))
     }
 
-    /// Somebody who is gone and certainly takes part in a fence that only those are in that `is_in`
-    /// says.
+    /// A rank that is gone and certainly participates in a fence whose members inside satisfy
+    /// `is_in`.
     pub(super) fn gone_from(
         &self,
         group: GroupFence,
@@ -92,7 +92,7 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
         self.outside(group, is_in).find(|rank| self.member(*rank).is_some_and(Member::is_gone))
     }
 
-    /// All who are not in a fence that only those are in that `is_in` says, and certainly take part.
+    /// The ranks that certainly participate in a fence and do not satisfy `is_in`.
     pub(super) fn outside(
         &self,
         group: GroupFence,

@@ -1,7 +1,7 @@
-//! Which jobs may read each other: connections, and what follows from them.
+//! Connected jobs, which may read each other's data.
 //!
 //! Being connected is an equivalence: if A is connected to B and B to C, A may read C. Every job
-//! carries the id of one job of its circle; two jobs are connected exactly if they carry the same.
+//! carries the id of one job of its set; two jobs are connected exactly if they carry the same id.
 //! Spec: PMI-2 API, `PMI2_Job_Connect` and `PMI2_Job_Disconnect`.
 
 use super::job::Job;
@@ -65,7 +65,7 @@ pub(super) fn leave<K: Kvs, M: AsRef<[Member]>>(jobs: &mut impl Slots<Job<K, M>>
     }
 }
 
-/// Whether two jobs may read each other.
+/// True if two jobs may read each other's data.
 pub(super) fn is_connected<K: Kvs, M: AsRef<[Member]>>(
     jobs: &impl Slots<Job<K, M>>,
     one: JobId,

@@ -1,4 +1,4 @@
-//! How bytes go in, what they set off, and how answers come out.
+//! Input of a session, its effects, and the transmission of replies.
 
 use super::member::Member;
 use super::outcome::Wake;
@@ -17,7 +17,7 @@ use crate::time::Instant;
 use crate::wire::{Dialect, Framed};
 
 impl<S: Storage> Server<S> {
-    /// Takes up as many messages as it may, and holds what is left if there is room.
+    /// Handles as many messages as the session accepts, and holds the rest if there is room.
     pub(super) fn receive(
         &mut self,
         id: SessionId,
@@ -69,7 +69,7 @@ impl<S: Storage> Server<S> {
         }
     }
 
-    /// Takes up the message of `len` bytes at the front of the inbox, or of `rest`.
+    /// Handles the message of `len` bytes at the front of the inbox, or of `rest`.
     fn handle_message(
         &mut self,
         id: SessionId,

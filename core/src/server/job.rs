@@ -22,7 +22,7 @@ pub struct Job<K, M> {
     members: M,
     pub(super) kvs: K,
     fence: Fence,
-    /// Who is in the ring is with the members.
+    /// The members inside are marked in the members.
     pub(super) ring: Fence,
     /// Jobs that it was connected to, by a question of either side.
     pub(super) links: heapless::Vec<JobId, JOB_LINKS>,
@@ -34,23 +34,23 @@ pub struct Job<K, M> {
     /// The same of the ring.
     pub(super) ring_stuck_reported: bool,
     last_progress: Option<Instant>,
-    /// Somebody has gone, or entered the fence of a group while somebody is gone.
+    /// A member has gone, or has entered a group fence while another is gone.
     pub(super) may_have_stuck_group: bool,
-    /// Somebody has gone, or waits for an attribute of its node.
+    /// A member has gone, or waits for an attribute of its node.
     pub(super) may_have_stuck_attribute: bool,
 }
 
-/// What an owner says about a new job.
+/// Description of a new job.
 #[derive(Clone, Debug)]
 pub struct JobSpec {
     /// The name of its space, in PMI-2 its id. Unique among the jobs of a server.
     pub name: KvsName,
     /// The job that spawned it.
     pub spawner: Option<KvsName>,
-    /// How many processes there could be at most, if the owner knows.
+    /// Upper bound of the number of processes, if known.
     pub universe_size: Option<u32>,
-    /// Whether other nodes hold members too: then a fence that is complete here is handed up, and
-    /// ends when the owner says so.
+    /// True if other nodes have members too: then a fence that is complete here is handed up, and
+    /// ends with [`Server::end_fence`](super::Server::end_fence).
     pub has_uplink: bool,
 }
 
@@ -117,10 +117,12 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         })
     }
 
-    /// Stores what the process manager says about the job; members read it as a key of their space
-    /// and as an attribute of the job.
+    /// Stores a value of the process manager; members read it as a key of their keyspace and as a
+    /// job attribute.
     ///
-    /// Errors: [`NoRoom`].
+    /// # Errors
+    ///
+    /// [`NoRoom`].
     pub(super) fn preset(
         &mut self,
         keyspace: Keyspace,
@@ -148,8 +150,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.change(rank, |member| member.phase = phase);
     }
 
-    /// Notes that the session of `rank` has ended before it said `init`. If it dials in again it is
-    /// back; until then nobody should wait for it.
+    /// Records that the session of `rank` has ended before `init`. Until `rank` connects again, no
+    /// fence waits for it.
     pub(super) fn mark_disconnected(&mut self, rank: Rank) {
         self.change(rank, |member| member.is_disconnected = true);
     }
@@ -222,7 +224,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    /// Notes that `rank` has asked something.
+    /// Records a message of `rank`.
     pub(super) fn record_message(&mut self, rank: Rank, verb: Verb, now: Instant) {
         if let Some(member) = self.member_mut(rank) {
             member.last_message_at = Some(now);
@@ -238,7 +240,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let ended = self.fence.generation();
         let is_partial = cfg!(feature = "pmix") && self.fence.inside() < self.size();
         self.fence.end();
-        // Whoever was not in it is not in the next one either.
+        // A member that was outside stays outside the next fence.
         for member in self.members.as_mut().iter_mut().filter(|_| is_partial) {
             if member.fences == ended {
                 member.fences = self.fence.generation();
@@ -300,7 +302,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             Place::Node if parts::PMI2 => seen(Keyspace::Node(self.member(rank)?.node)),
             Place::Attributes if parts::PMI2 => seen(Keyspace::Attributes),
             _ if is_node_local(key) => seen(Keyspace::Node(self.member(rank)?.node)),
-            // What the process manager says cannot be replaced by a put.
+            // A value of the process manager cannot be replaced by a put.
             _ => seen(Keyspace::Attributes).or_else(|| seen(Keyspace::Space)),
         }
     }
@@ -362,8 +364,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         outcome
     }
 
-    /// What others could read before a put they can read after it: the new value is seen at once,
-    /// since the old one is gone. A fence promises that puts are seen, not that later ones are not.
+    /// Keeps a value visible that was visible before the put: the new value is visible at once,
+    /// since the old one is gone. A fence guarantees that earlier puts are visible, not that later
+    /// ones are hidden.
     fn keep_visible(&mut self, id: EntryId, old: Visibility, by: Rank) {
         let generation = self.fence.generation();
         if old.writer != by || old.is_visible(Visibility::MANAGER.writer, generation) {
@@ -517,12 +520,12 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         self.spawner.as_ref()
     }
 
-    /// How many processes there could be at most; -1 if nobody knows.
+    /// Upper bound of the number of processes; -1 if unknown.
     pub fn universe_size(&self) -> i32 {
         self.universe_size.and_then(|size| i32::try_from(size).ok()).unwrap_or(-1)
     }
 
-    /// How many members it has.
+    /// The number of members.
     pub fn size(&self) -> u32 {
         u32::try_from(self.members.as_ref().len()).unwrap_or(u32::MAX)
     }
@@ -543,7 +546,7 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         (0..).zip(self.members()).find(is).map(|(rank, _)| Rank(rank))
     }
 
-    /// Whether the members of this rank dial in with a number that only they were told.
+    /// True if the member connects with a number that only its process received.
     pub(super) fn has_token(&self, rank: Rank) -> bool {
         self.member(rank).is_some_and(|member| member.token.is_some())
     }
@@ -580,7 +583,7 @@ fn resolved<'s, 'a: 's>(text: Text<'a>, room: &'s mut [u8]) -> Option<&'s [u8]> 
     if parts::PMI2 { text.resolve(room).ok() } else { text.as_plain() }
 }
 
-/// Whether a key of the job's space is kept for the ranks of one node.
+/// True for a key of the keyspace that is reserved for the ranks of one node.
 fn is_node_local(key: &[u8]) -> bool {
     key.starts_with(crate::wire::quirks::NODE_LOCAL)
 }

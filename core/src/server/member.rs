@@ -7,7 +7,7 @@ use crate::time::Instant;
 /// One process of a job.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Which program of the launch it belongs to; -1 if unknown.
+    /// Number of its application in the launch; -1 if unknown.
     pub appnum: i32,
     /// The node it runs on; a label.
     pub node: u32,
@@ -19,7 +19,7 @@ pub struct Member {
     pub(super) request_count: u32,
     pub(super) token: Option<u64>,
     pub(super) listener: Option<MemberListener>,
-    /// Its session ended before it had said `init`.
+    /// Its session ended before `init`.
     pub(super) is_disconnected: bool,
     /// It may begin anew after `finalize`, and its fences end without those that are gone.
     pub(super) tolerates_failures: bool,
@@ -38,23 +38,23 @@ pub(super) struct MemberListener {
     pub(super) signal: Option<Word>,
 }
 
-/// How far a member has come.
+/// State of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// It has not said anything.
+    /// No message has arrived.
     Absent,
-    /// It has a session but has not said `init`.
+    /// A session exists; `init` has not arrived.
     Connected,
-    /// It has said `init`.
+    /// `init` has arrived.
     Open,
-    /// It has said `finalize`.
+    /// `finalize` has arrived.
     Finalized,
     /// Its session ended early, or its process did.
     Lost,
 }
 
 impl Member {
-    /// A process that has not said anything.
+    /// A process without a session.
     pub const fn new(appnum: i32, node: u32) -> Self {
         Self {
             appnum,
@@ -74,8 +74,8 @@ impl Member {
         }
     }
 
-    /// Gives the process the identity that it has to dial in with. It is its rank otherwise; a
-    /// random number that only it was told keeps others from taking its place.
+    /// Sets the identity that the process connects with, which is its rank otherwise. A random
+    /// number that only the process receives keeps other processes from taking its place.
     pub fn with_token(self, token: u64) -> Self {
         Self { token: Some(token), ..self }
     }
@@ -89,7 +89,7 @@ impl Member {
         Self { accepts_newer: true, ..self }
     }
 
-    /// How far it has come.
+    /// State of the member.
     pub const fn phase(&self) -> Phase {
         self.phase
     }
@@ -99,17 +99,17 @@ impl Member {
         self.session
     }
 
-    /// When it was last heard.
+    /// Time of its last message.
     pub const fn last_message_at(&self) -> Option<Instant> {
         self.last_message_at
     }
 
-    /// How many messages came from it; the number stays at its end and does not wrap.
+    /// The number of messages received from it; saturates at its maximum.
     pub const fn request_count(&self) -> u32 {
         self.request_count
     }
 
-    /// Whether it will enter no fence any more, as far as anybody knows.
+    /// True if the member will enter no further fence, as far as the server knows.
     pub(super) const fn is_gone(&self) -> bool {
         match self.phase {
             Phase::Lost => true,

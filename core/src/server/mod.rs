@@ -1,14 +1,15 @@
-//! The server's side: many sessions, a few jobs, one name service.
+//! The server: many sessions, a few jobs, one name service.
 //!
 //! ```text
-//!   bytes ── Session (bytes, version, what is owed) ── state ── Job (members, store, fence)
+//!   bytes ── Session (input, version, pending replies) ── state ── Job (members, store, fence)
 //! ```
 //!
-//! A session knows bytes and no members; a job knows members and no bytes. Between them go a
-//! request, what is owed for it, and what it means for others. Nothing is sent from here: an owner
-//! asks [`Server::next_ready`] whom to serve and each session what to transmit. What is owed is
-//! remembered as a few bytes and rendered when there is room, so that ending a fence for ten
-//! thousand members takes no memory and no order of calls is wrong.
+//! A session knows bytes and no members; a job knows members and no bytes. A request goes from one
+//! to the other; an outcome comes back: the response, an event for the owner, and the sessions to
+//! wake. The server sends nothing: an owner asks [`Server::next_ready`] for the next session to
+//! serve, and the session for bytes to transmit. A response is a few bytes that are rendered when
+//! there is room, so ending a fence of ten thousand members needs no memory, and no order of calls
+//! is wrong.
 
 mod blocked_fence;
 mod connected_jobs;
@@ -59,7 +60,7 @@ pub struct Server<S: Storage> {
     names: S::Kvs,
     /// Sessions that are [`READY`] and [`HAS_EVENT`].
     queues: [Queue; 2],
-    /// How many spawns were asked for.
+    /// The number of spawn requests so far.
     spawns: u32,
     /// Latest time that a call passed in, for fences that PMIx clients enter ahead.
     #[cfg(feature = "pmix")]
@@ -81,11 +82,11 @@ pub struct SessionMut<'a, S: Storage> {
     id: SessionId,
 }
 
-/// What an owner must know or do.
+/// Event for the owner of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A caller has said who it is.
+    /// A peer has identified itself.
     Joined {
         /// Its job.
         job: JobId,
@@ -96,13 +97,13 @@ pub enum Event {
     Aborted {
         /// The job.
         job: JobId,
-        /// Who wants it.
+        /// The rank that called abort.
         rank: Rank,
         /// The exit code it wants the job to have.
         code: Option<i32>,
-        /// Whether everybody is meant, or only the member itself.
+        /// True if the whole job is meant, false for the member alone.
         world: bool,
-        /// What it says.
+        /// Message of the rank.
         message: Excerpt,
     },
     /// Two members put the same key between two fences; the later value holds.
@@ -111,21 +112,21 @@ pub enum Event {
         job: JobId,
         /// The key.
         key: Key,
-        /// Who put it first.
+        /// Writer of the first value.
         first: Rank,
-        /// Who put it again.
+        /// Writer of the second value.
         second: Rank,
     },
     /// A member wants new processes: read [`Server::spawn_request`], then call
     /// [`Server::spawn_read`], and [`Server::answer_spawn`] when it is done.
     Spawn {
-        /// Who wants it.
+        /// The session of the rank.
         session: SessionId,
         /// Numbers the spawns of a server; to be given back with the answer.
         exchange: usize,
     },
-    /// All members here are in the fence: tell the other nodes, and call [`Server::end_fence`]
-    /// when they are too.
+    /// All members here are in the fence: report it to the other nodes, and call
+    /// [`Server::end_fence`] when their members are inside too.
     FenceHandedUp {
         /// The job.
         job: JobId,
@@ -145,7 +146,7 @@ pub enum Event {
     FenceStuck {
         /// The job.
         job: JobId,
-        /// Who is gone.
+        /// The rank that is gone.
         gone: Rank,
     },
 }
@@ -168,7 +169,9 @@ impl<S: Storage> Server<S> {
 
     /// Adds a job; its ranks are the indexes of `members`.
     ///
-    /// Errors: [`Misuse::NoRoom`].
+    /// # Errors
+    ///
+    /// [`Misuse::NoRoom`].
     pub fn add_job(
         &mut self,
         spec: JobSpec,
@@ -184,7 +187,9 @@ impl<S: Storage> Server<S> {
 
     /// Forgets a job and the names it published. Its sessions must be closed.
     ///
-    /// Errors: [`Misuse::WrongState`] while a session is open.
+    /// # Errors
+    ///
+    /// [`Misuse::WrongState`] while a session is open.
     pub fn remove_job(&mut self, job: JobId) -> Result<(), Misuse> {
         let members = self.job(job).ok_or(NO_JOB)?.members();
         if members.iter().any(|member| member.session().is_some()) {
@@ -202,24 +207,30 @@ impl<S: Storage> Server<S> {
         Ok(())
     }
 
-    /// Says something about the job that its members can read as a key and as an attribute, and
-    /// that no put of theirs replaces; `PMI_process_mapping` for one.
+    /// Sets a value that members of the job read as a key and as a job attribute, and that no put
+    /// replaces; `PMI_process_mapping` for one.
     ///
-    /// Errors: [`Misuse`] if there is no such job, no room, or the key is none.
+    /// # Errors
+    ///
+    /// [`Misuse`] for an unknown job, no room, or an invalid key.
     pub fn preset(&mut self, job: JobId, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
         self.store(job, Keyspace::Attributes, key, value)
     }
 
     /// Puts a value into the job's space before it starts, as a spawn asks for.
     ///
-    /// Errors: as for [`preset`](Self::preset).
+    /// # Errors
+    ///
+    /// As for [`preset`](Self::preset).
     pub fn preput(&mut self, job: JobId, key: &[u8], value: &[u8]) -> Result<(), Misuse> {
         self.store(job, Keyspace::Space, key, value)
     }
 
     /// Opens a session. `inbox` and `exchanges` are empty.
     ///
-    /// Errors: [`Misuse`] if there is no such job or rank, or no room.
+    /// # Errors
+    ///
+    /// [`Misuse`] if there is no such job or rank, or no room.
     pub fn open(
         &mut self,
         peer: Peer,
@@ -256,14 +267,14 @@ impl<S: Storage> Server<S> {
         Some(SessionMut { server: self, id })
     }
 
-    /// Which job and rank a session speaks for; a caller has no rank until it has said so.
+    /// The job and rank of a session; the rank is absent until the peer has identified itself.
     pub fn peer(&self, id: SessionId) -> Option<(JobId, Option<Rank>)> {
         let state = &self.sessions.get(id.0 as usize)?.state;
         Some((state.job, state.rank))
     }
 
-    /// Forgets a session whose link is closed, and gives what it had not told its owner yet: an
-    /// abort counts even if its sender is gone.
+    /// Removes a session whose link is closed, and returns its undelivered event: an abort counts
+    /// even after its sender is gone.
     pub fn close(&mut self, id: SessionId) -> Option<Event> {
         remove::<S>(&mut self.queues, &mut self.sessions, READY, id.0);
         remove::<S>(&mut self.queues, &mut self.sessions, HAS_EVENT, id.0);
@@ -339,7 +350,7 @@ impl<S: Storage> Server<S> {
         sessions.filter_map(|session| session.state.deadline).min()
     }
 
-    /// Breaks off with callers that have not said in time who they are.
+    /// Fails the sessions of peers that have not identified themselves in time.
     pub fn handle_timeout(&mut self, now: Instant) {
         #[cfg(feature = "pmix")]
         {
@@ -359,7 +370,9 @@ impl<S: Storage> Server<S> {
 
     /// Ends the fence of a job whose other members are on other nodes.
     ///
-    /// Errors: [`Misuse`] unless the fence was handed up.
+    /// # Errors
+    ///
+    /// [`Misuse`] unless the fence was handed up.
     pub fn end_fence(&mut self, job: JobId) -> Result<(), Misuse> {
         if !self.job(job).ok_or(NO_JOB)?.fence().is_handed_up() {
             return Err(Misuse::WrongState { needed: "the fence was handed up" });
@@ -389,12 +402,15 @@ impl<S: Storage> Server<S> {
         }
     }
 
-    /// Answers a spawn: the new job, or why there is none.
+    /// Responds to a spawn request with the new job, or with the reason of the failure.
     ///
-    /// Shape: `codes` says of each process that was asked for whether it was started, in stretches;
-    /// empty, the answer itself says it for all.
-    /// Errors: [`Misuse::NoSuch`] if the session does not wait for this spawn, or not any more,
-    /// [`Misuse::NoRoom`] for more than [`SPAWN_RUNS`](crate::limits::SPAWN_RUNS) stretches.
+    /// Shape: `codes` has a status for each requested process, in runs; if empty, the response
+    /// holds for all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] if the session does not wait for this spawn, or no longer does,
+    /// [`Misuse::NoRoom`] for more than [`SPAWN_RUNS`](crate::limits::SPAWN_RUNS) runs.
     pub fn answer_spawn(
         &mut self,
         session: SessionId,
@@ -414,10 +430,12 @@ impl<S: Storage> Server<S> {
         Ok(())
     }
 
-    /// Tells a member something unasked, on the second connection that it opened for that.
+    /// Sends a notice to a member on its second connection.
     ///
-    /// Errors: [`Misuse::NoSuch`] if it has none, [`Misuse::Busy`] if it does not read what it was
-    /// told before.
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] if the member has none, [`Misuse::Busy`] if it has not read the previous
+    /// notice.
     pub fn notify(&mut self, job: JobId, rank: Rank, notice: Notice) -> Result<(), Misuse> {
         let member = self.job(job).ok_or(NO_JOB)?.member(rank);
         let listener = member.and_then(|member| member.listener.as_ref());
@@ -547,9 +565,9 @@ fn link<S: Storage>(sessions: &mut SessionsOf<S>, which: usize, id: u32) -> Opti
     sessions.get_mut(id as usize)?.state.links.get_mut(which)
 }
 
-/// The queue of the sessions that have something to send or to take up.
+/// Index of the queue of sessions with output, or with held input to handle.
 const READY: usize = 0;
-/// The queue of the sessions that have something to tell the owner.
+/// Index of the queue of sessions with an event for the owner.
 const HAS_EVENT: usize = 1;
 
 const NO_JOB: Misuse = Misuse::NoSuch { what: "job" };

@@ -1,8 +1,8 @@
-//! Waits for an attribute of a node that nobody is left to put.
+//! Waits for a node attribute that no rank is left to put.
 //!
-//! Whoever could put it shares the node. If all of them are gone or wait for an attribute as well, they
-//! would wait for ever; they are told that there is none. A rank whose threads share a session is never
-//! given up, since another thread may put what the first one waits for.
+//! Only a rank of the same node can put it. If all of them are gone or wait for an attribute as
+//! well, none of the waits would end, so each is answered as missing. A rank whose threads share a
+//! session is exempt, since another thread may put the attribute.
 
 use super::member::Member;
 use super::response::{PendingReply, Response};
@@ -13,7 +13,7 @@ use crate::storage::Slots;
 use crate::store::{Keyspace, Kvs};
 
 impl<S: Storage> Server<S> {
-    /// Answers them; looked for only after somebody has gone or begun to wait.
+    /// Answers such waits; computed only after a rank has gone or has begun to wait.
     pub(super) fn fail_attributes(&mut self) {
         for at in 0..u32::try_from(self.jobs.end()).unwrap_or(u32::MAX) {
             self.fail_attributes_of(JobId(at));
@@ -61,7 +61,7 @@ impl<S: Storage> Server<S> {
         push::<S>(&mut self.queues, &mut self.sessions, READY, id.0);
     }
 
-    /// The node of a rank that waits for an attribute which nobody has put, and does nothing else.
+    /// The node of a rank whose only pending request waits for a missing attribute.
     fn node_of_waiting(&self, id: JobId, rank: Rank) -> Option<u32> {
         let job = self.job(id)?;
         let session = self.sessions.get(job.member(rank)?.session()?.0 as usize)?;
@@ -72,7 +72,7 @@ impl<S: Storage> Server<S> {
 }
 
 impl<X: Slots<PendingReply>> SessionState<X> {
-    /// What the peer waits for, if it asks one question after the other.
+    /// The only pending request of a peer with one request at a time.
     fn awaited(&self) -> Option<(usize, &Response)> {
         let mut all = self.pending_replies();
         let (at, exchange) = all.next()?;

@@ -11,7 +11,7 @@ use crate::parts;
 use crate::store::{EntryId, Kvs};
 use crate::wire::quirks;
 
-/// Where an answer takes its facts from.
+/// State from which a reply is rendered.
 pub(super) struct ReplyContext<'a, K, M> {
     pub(super) job: &'a Job<K, M>,
     pub(super) names: &'a K,
@@ -23,7 +23,7 @@ pub(super) struct ReplyContext<'a, K, M> {
 }
 
 impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
-    /// Whether the answer can be given now.
+    /// True if the response can be sent now.
     pub(super) fn is_due(&self, response: &Response) -> bool {
         match response {
             Response::Fence(generation) => self.job.fence().has_ended(*generation),
@@ -36,7 +36,9 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
 
     /// Writes the answer, whole or not at all.
     ///
-    /// Errors: [`Full`].
+    /// # Errors
+    ///
+    /// [`Full`].
     pub(super) fn write(&self, exchange: &PendingReply, out: &mut [u8]) -> Result<usize, Full> {
         let RequestHeader { verb, tag, dialect } = &exchange.header;
         let (code, answer) = (Code::SUCCESS, self.answer(&exchange.response));
@@ -97,14 +99,15 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
         }
     }
 
-    /// What is owed when the answer was written; most questions have one answer.
+    /// The response that remains after the reply was written; most requests have one reply.
     pub(super) fn rest(&self, exchange: &PendingReply) -> Option<Response> {
         let Response::All(listing) = &exchange.response else { return None };
         if !listing.count_sent {
             return Some(Response::All(KvsListing { count_sent: true, ..*listing }));
         }
         let last = self.pair(listing).filter(|_| listing.left > 0)?;
-        // Else the list has ended with a refusal: a pair left out would be taken for one that nobody put.
+        // Otherwise the listing has ended with a refusal: an omitted pair would look like one that
+        // was never put.
         let is_told = exchange.header.dialect.carries(&self.pair_answer(last)?);
         is_told.then_some(Response::All(KvsListing {
             left: listing.left - 1,
@@ -120,7 +123,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
         if listing.left == 0 {
             return Answer::Nothing;
         }
-        // Fewer than announced: somebody replaced a pair meanwhile, and is not seen yet.
+        // Fewer than announced: a pair was replaced meanwhile, and its new value is not visible
+        // yet.
         let fewer = Answer::Refused(Reason::NoSuch { what: "pair any more" });
         self.pair(listing).and_then(|id| self.pair_answer(id)).unwrap_or(fewer)
     }

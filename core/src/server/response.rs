@@ -1,4 +1,4 @@
-//! What a session owes its peer: a few bytes, from which the answer is rendered when there is room.
+//! Responses of a session: a few bytes each, rendered as a reply when there is room.
 
 use crate::command::{CodeRun, Notice, Reason, Verb, Version};
 use crate::error::{Code, Misuse};
@@ -10,39 +10,39 @@ use crate::wire::Dialect;
 /// A question that has not been answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingReply {
-    /// What was asked.
+    /// Identity of the request.
     pub header: RequestHeader,
-    /// What is owed.
+    /// The response, due now or later.
     pub response: Response,
 }
 
 /// As much of a question as its answer must fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// What was asked.
+    /// Kind of the request.
     pub verb: Verb,
-    /// What the client calls it.
+    /// Name that the client gave the request.
     pub tag: Tag,
-    /// How it was asked, so how it is answered.
+    /// Dialect of the request, and so of the reply.
     pub dialect: Dialect,
 }
 
-/// What is owed, and until when it must wait.
+/// Content of a reply, and the condition under which it is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     /// "It worked."
     Done,
     /// The version that was agreed on.
     Version(Version),
-    /// Who the client is.
+    /// Rank, size and application of the client.
     Identity,
     /// The nonce that a caller must answer.
     Challenge,
     /// The longest name, key and value.
     Maxes,
-    /// Which program of the launch.
+    /// Number of the application in the launch.
     AppNum,
-    /// How many processes there could be.
+    /// Upper bound of the number of processes.
     UniverseSize,
     /// The name of the job's space.
     KvsName,
@@ -62,17 +62,17 @@ pub enum Response {
     Group(GroupFence),
     /// The group's fence has ended.
     Released(u32),
-    /// An attribute of a node that nobody has put yet.
+    /// An attribute of a node that does not exist yet.
     Attribute(u32, Key),
     /// A whole space, pair by pair.
     All(KvsListing),
     /// The neighbours' values, when the ring with this number is complete.
     Ring(u32),
-    /// What the server says unasked.
+    /// Message of the server without a request.
     Notice(Notice),
-    /// What becomes of the spawn with this number.
+    /// Result of the spawn with this number.
     Spawn(u32),
-    /// What became of it: the job that was spawned, or why there is none.
+    /// Result of a spawn: the new job or an error code, and the codes of its processes.
     Spawned(u32, Result<JobId, Code>, SpawnCodes),
 }
 
@@ -80,38 +80,38 @@ pub enum Response {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpawnCodes([CodeRun; SPAWN_RUNS]);
 
-/// How far the listing of a space has come.
+/// Progress of a listing of a keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvsListing {
     /// Whose space.
     pub job: JobId,
-    /// As whom the space is seen.
+    /// Rank whose view of the keyspace is listed.
     pub rank: Rank,
-    /// How many fences had ended when it was asked for; what came later is not in it.
+    /// The number of fences that had ended at the request; later values are not listed.
     pub fences: u32,
-    /// How many pairs are still owed.
+    /// The number of pairs to send.
     pub left: u32,
-    /// Whether their number was told.
+    /// True after the number of pairs was sent.
     pub count_sent: bool,
-    /// The pair that was told last.
+    /// The last pair sent.
     pub last: Option<EntryId>,
 }
 
-/// A fence of some members, told apart by who takes part and by its tag.
+/// A fence of some members, identified by its members and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupFence {
-    /// Who takes part: a sum over the ranks, so that the order of a list does not matter.
+    /// Sum over the ranks, independent of the order of a list.
     pub members: u64,
-    /// Who may take part: one bit for the ranks with the same remainder by 64.
+    /// Possible members: one bit for the ranks with the same remainder by 64.
     pub ranks: u64,
-    /// How many take part.
+    /// The number of members.
     pub size: u32,
-    /// Tells several fences of the same group apart.
+    /// Distinguishes fences of the same group.
     pub tag: u32,
 }
 
 impl RequestHeader {
-    /// A question that could not be read, or that nobody asked.
+    /// Header of a request that could not be read, or of a message without a request.
     pub const fn unread(verb: Verb, dialect: Dialect) -> Self {
         Self { verb, tag: Tag::EMPTY, dialect }
     }
@@ -138,7 +138,9 @@ impl Response {
 impl SpawnCodes {
     /// Copies them.
     ///
-    /// Errors: [`Misuse::NoRoom`] for more than [`SPAWN_RUNS`].
+    /// # Errors
+    ///
+    /// [`Misuse::NoRoom`] for more than [`SPAWN_RUNS`].
     pub(super) fn new(runs: &[CodeRun]) -> Result<Self, Misuse> {
         let mut codes = [CodeRun { count: 0, code: Code::SUCCESS }; SPAWN_RUNS];
         let places = codes.get_mut(..runs.len()).ok_or(Misuse::NoRoom { what: "codes" })?;
@@ -167,7 +169,7 @@ impl GroupFence {
         }
     }
 
-    /// Tells it apart from the other fences of groups of its job.
+    /// Key that distinguishes it from the other group fences of the job.
     pub(super) fn key(&self) -> [u8; 12] {
         let mut key = [0; 12];
         let (tag, members) = (self.tag.to_be_bytes(), self.members.to_be_bytes());
@@ -175,12 +177,12 @@ impl GroupFence {
         key
     }
 
-    /// Whether `rank` may take part; certain in a job of up to 64.
+    /// True if `rank` may be a member; exact in a job of up to 64 ranks.
     pub(super) const fn may_have(&self, rank: u32) -> bool {
         self.ranks & bit(rank) != 0
     }
 
-    /// Whether `rank` is all that `inside` lacks to be this group.
+    /// True if `rank` is the only member that `inside` lacks.
     pub(super) const fn lacks_only(&self, inside: &Self, rank: u32) -> bool {
         inside.size + 1 == self.size && inside.members.wrapping_add(spread(rank)) == self.members
     }

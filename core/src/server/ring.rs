@@ -1,5 +1,5 @@
-//! A ring: everybody waits for everybody and gets the values of both neighbours. Slurm's addition
-//! to PMI-2.
+//! Ring: every rank waits for all others and receives the values of both neighbours. Slurm's
+//! addition to PMI-2.
 
 use super::job::{Job, RequestContext};
 use super::member::Member;
@@ -64,7 +64,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         Outcome::wake(Response::Ring(generation), wake)
     }
 
-    /// What the neighbours of `rank` passed on in a ring: from the left and from the right.
+    /// Values of the neighbours of `rank` in a ring: from the left and from the right.
     pub(super) fn neighbours(&self, rank: Rank, generation: u32) -> [&[u8]; 2] {
         let size = self.size().max(1);
         let before = Rank((rank.0 + size - 1) % size);
@@ -76,7 +76,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         })
     }
 
-    /// Whether the ring with this number is complete.
+    /// True if the ring with this number is complete.
     pub(super) const fn ring_has_ended(&self, generation: u32) -> bool {
         self.ring.has_ended(generation)
     }

@@ -1,11 +1,11 @@
-//! What a job needs others for: published names, connected jobs, and whole spaces.
+//! Services across jobs: published names, connected jobs, and whole keyspaces.
 
 use super::connected_jobs;
 use super::job::Job;
 use super::member::Member;
 use super::response::{KvsListing, Response};
 use crate::command::{LimitedField, Place, Reason, Text};
-use crate::ids::{JobId, Key, Rank};
+use crate::ids::{JobId, Key, ProcId};
 use crate::limits::{KEY_BYTES, VALUE_BYTES};
 use crate::storage::Slots;
 use crate::store::{Keyspace, Kvs, Visibility};
@@ -14,7 +14,7 @@ pub(super) fn publish<K: Kvs>(
     names: &mut K,
     service: Text<'_>,
     port: Text<'_>,
-    (job, by): (JobId, Rank),
+    ProcId { job, rank: by }: ProcId,
 ) -> Response {
     let (mut service_room, mut port_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
     let too_long = |what, len_bytes, limit_bytes| {
@@ -90,7 +90,7 @@ pub(super) fn get_foreign<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
         .filter(|other| connected_jobs::is_connected(jobs, own, *other))
         .and_then(|other| {
             let key = key.resolve(&mut room).ok()?;
-            // A rank that no job has sees what everybody sees.
+            // A rank outside the job sees what all ranks see.
             let job = jobs.get(other.0 as usize)?;
             Some(Response::Foreign(
                 other,
@@ -103,7 +103,7 @@ pub(super) fn get_foreign<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
 /// Begins to list the space of a job, own or connected.
 pub(super) fn get_all<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     jobs: &impl Slots<Job<K, M>>,
-    (own, rank): (JobId, Rank),
+    ProcId { job: own, rank }: ProcId,
     name: Text<'_>,
 ) -> Response {
     let Some(id) = reachable(jobs, own, name) else {

@@ -14,7 +14,7 @@ use crate::time::Instant;
 /// One conversation with one peer.
 #[derive(Debug)]
 pub struct Session<I, X> {
-    /// Bytes of a message that has not ended, or could not be taken up yet.
+    /// Input of a message that has not ended, or that is not handled yet.
     pub(super) inbox: I,
     pub(super) state: SessionState<X>,
 }
@@ -23,23 +23,24 @@ pub struct Session<I, X> {
 #[derive(Debug)]
 pub(super) struct SessionState<X> {
     pub(super) job: JobId,
-    /// Known from the start for a peer on an inherited descriptor; a caller says it.
+    /// Known from the start for a peer on an inherited descriptor; otherwise from its
+    /// identification.
     pub(super) rank: Option<Rank>,
     pub(super) phase: SessionPhase,
-    /// What is spoken, once it is agreed.
+    /// Protocol version, once agreed.
     pub(super) version: Option<Version>,
-    /// When a caller must have said who it is.
+    /// Time until which the peer must identify itself.
     pub(super) deadline: Option<Instant>,
     /// Several threads of the peer share the session: one may do what another waits for.
     pub(super) is_threaded: bool,
-    /// What a caller must prove.
+    /// Challenge that the peer must answer.
     pub(super) challenge: Option<Challenge>,
-    /// Who a caller says it is, while the proof is awaited.
+    /// Rank that the peer claims, while its proof is pending.
     pub(super) claimed: Option<u32>,
     pub(super) pending: X,
     /// Pairs for a space that were announced and have not all come.
     pub(super) put_all: Option<PutAllState>,
-    /// What the owner has not been told yet; nothing more is taken until it has.
+    /// Event that the owner has not polled; input pauses until then.
     pub(super) event: Option<Event>,
     /// Length of a spawn at the front of the inbox that the owner has not read yet.
     pub(super) held_len: Option<usize>,
@@ -47,20 +48,20 @@ pub(super) struct SessionState<X> {
     pub(super) links: [QueueLink; 2],
 }
 
-/// How far a conversation has come. The table of transitions is in [`state`](super::state).
+/// State of a session. The table of transitions is in [`state`](super::state).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionPhase {
-    /// Nothing was agreed yet; a caller has not said who it is.
+    /// No version is agreed; the peer may be unidentified.
     Fresh,
     /// The version is agreed.
     Open,
-    /// The peer listens for what the server says unasked.
+    /// The peer listens for notices of the server.
     Listening,
-    /// The peer said goodbye; the answer is owed.
+    /// `finalize` has arrived; the reply is pending.
     Leaving,
     /// The peer did something that ends the session; the explanation may be owed.
     Broken(PeerError),
-    /// Nothing more will be said or heard.
+    /// No further input or output.
     Ended,
 }
 
@@ -74,10 +75,10 @@ pub(super) struct PutAllState {
     pub(super) response: Response,
 }
 
-/// What a session does with bytes.
+/// Treatment of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadState {
-    /// Take up the next message.
+    /// Handle the next message.
     Accept,
     /// Hold bytes; an answer or a note has to go first.
     Paused,
@@ -85,25 +86,25 @@ pub(super) enum ReadState {
     Discard,
 }
 
-/// Who opened a session.
+/// Peer of a new session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// A process that inherited its end from us: it is who we say.
+    /// A process on an inherited descriptor, whose rank the owner knows.
     Member {
         /// Its job.
         job: JobId,
         /// Its rank.
         rank: Rank,
     },
-    /// Somebody who dialled in at the address of a job and has to say who it is.
+    /// A peer that connected to the address of a job and must identify itself.
     Unidentified {
         /// The job.
         job: JobId,
-        /// How long it may take to say so.
+        /// Time limit of the identification.
         deadline: Option<Instant>,
-        /// What it must prove. Without one, anybody who knows a rank is believed; with one, a
-        /// caller that can only say `initack` must know the [`token`](super::Member::with_token)
-        /// of its rank.
+        /// Challenge for the peer. Without one, any peer that knows a rank is accepted; with one, a
+        /// peer that can only send `initack` must know the [`token`](super::Member::with_token) of
+        /// its rank.
         challenge: Option<Challenge>,
     },
 }
@@ -132,7 +133,7 @@ impl<I: Buffer, X: Slots<PendingReply>> Session<I, X> {
         Self { inbox, state }
     }
 
-    /// Puts as many of `bytes` as fit behind those that are held, and says how many.
+    /// Appends as many of `bytes` as fit to the held input, and returns their number.
     pub(super) fn hold(&mut self, bytes: &[u8]) -> usize {
         let len = bytes.len().min(self.inbox.room());
         let fitting = bytes.get(..len).unwrap_or(b"");
@@ -148,8 +149,8 @@ impl<X: Slots<PendingReply>> SessionState<X> {
             | SessionPhase::Broken(_)
             | SessionPhase::Ended => ReadState::Discard,
             _ if self.event.is_some() || self.held_len.is_some() => ReadState::Paused,
-            // Lock-step: until a session has agreed on more, one question is answered before the
-            // next is taken up, so that a client may send several at once and trust their order.
+            // Lock-step: until a later version is agreed, each request is answered before the next
+            // is handled, so a client may send several at once and rely on their order.
             _ if !self.may_overlap() && self.has_pending() => ReadState::Paused,
             _ if self.is_crowded() => ReadState::Paused,
             _ => ReadState::Accept,
@@ -167,8 +168,8 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         (0..self.pending.end()).filter_map(|at| Some((at, self.pending.get(at)?)))
     }
 
-    /// Whether the answer to a spawn has to wait for that to an earlier one. A client that gives no
-    /// names to its questions takes answers of one kind in the order of those.
+    /// True if the reply to a spawn must follow that of an earlier one. A client without names for
+    /// its requests assigns replies of one kind in order.
     pub(super) fn must_wait_for_earlier(&self, exchange: &PendingReply) -> bool {
         let is_nameless = |one: &PendingReply| one.header.tag.as_bytes().is_empty();
         let Response::Spawned(number, ..) = exchange.response else { return false };

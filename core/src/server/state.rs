@@ -1,18 +1,17 @@
-//! All transitions of the server's side of a conversation.
+//! All transitions of a session.
 //!
-//! | stage | `initack`, `fullinit` | `init` | other questions | `finalize` | `abort` | end of stream |
+//! | phase | `initack`, `fullinit` | `init` | other requests | `finalize` | `abort` | end of stream |
 //! |---|---|---|---|---|---|---|
-//! | Fresh, member | who it is | → Open | sizes and names: answered; the rest: refused | → Leaving | → Ended, told | → Ended |
-//! | Fresh, caller | joins | 2.0: → Open; else → Broken | → Broken | → Broken | → Broken | → Ended |
-//! | Open, caller | joins | answered again | → Broken | → Broken | → Broken | → Ended |
-//! | Open, member | who it is | answered again | answered by the job | → Leaving | → Ended, told | → Ended, LeftEarly |
+//! | Fresh, member | identity | → Open | sizes and names: answered; others: refused | → Leaving | → Ended, event | → Ended |
+//! | Fresh, unidentified | identifies | 2.0: → Open; else → Broken | → Broken | → Broken | → Broken | → Ended |
+//! | Open, unidentified | identifies | answered again | → Broken | → Broken | → Broken | → Ended |
+//! | Open, member | identity | answered again | answered by the job | → Leaving | → Ended, event | → Ended, LeftEarly |
 //! | Listening, Leaving, Broken, Ended | – | – | – | – | – | → Ended |
 //!
-//! A caller becomes a member when it has said who it is. With `init_oob` it becomes Listening
-//! instead: the second connection of a member, on which only the server speaks.
-//! A refused question leaves the stage as it is: the mistake of one call is told to that call.
-//! `init` with a version that nobody speaks, bytes that are no message, and a caller that is not
-//! expected lead to Broken: the peer is told once and the link is closed.
+//! A peer becomes a member by its identification. With `init_oob` it becomes Listening instead: the
+//! second connection of a member, for notices of the server. A refused request leaves the phase
+//! unchanged. `init` with an unsupported version, malformed bytes and an unexpected peer lead to
+//! Broken: the peer receives one error and the link is closed.
 
 use super::Event;
 use super::job::{Job, RequestContext};
@@ -24,19 +23,19 @@ use super::session::{PutAllState, SessionPhase, SessionState};
 use crate::auth;
 use crate::command::{Place, Reason, Request, Text, Verb, Version};
 use crate::error::PeerError;
-use crate::ids::{Excerpt, JobId, Rank, SessionId, Tag, Word};
+use crate::ids::{Excerpt, JobId, ProcId, Rank, SessionId, Tag, Word};
 use crate::parts;
 use crate::storage::Slots;
 use crate::store::Kvs;
 use crate::time::Instant;
 use crate::wire::{Dialect, RequestMessage, names, quirks};
 
-/// What a message may touch besides its own session.
+/// Server state that a message may modify besides its session.
 pub(super) struct Context<'a, J, K> {
     pub(super) id: SessionId,
     pub(super) jobs: &'a mut J,
     pub(super) names: &'a mut K,
-    /// How many spawns were asked for.
+    /// The number of spawn requests so far.
     pub(super) spawns: &'a mut u32,
     pub(super) now: Instant,
 }
@@ -48,10 +47,10 @@ const NEWEST: Version = match (parts::PMI2, parts::GROUPS) {
     (false, false) => Version::V1_1,
 };
 
-/// Whether exchanges have names: in lines they have none.
+/// True if requests can have names; in PMI-1 lines they have none.
 const HAS_TAGS: bool = parts::PMI2 || parts::BINARY;
 
-/// Takes up one whole message. If the peer did something that ends the session, its stage says so.
+/// Handles one whole message. A failure of the peer that ends the session is set as its phase.
 pub(super) fn handle_message<K, M, J, X>(
     state: &mut SessionState<X>,
     mut context: Context<'_, J, K>,
@@ -77,7 +76,7 @@ where
     };
     let header = RequestHeader { verb, tag, dialect };
     let Some(rank) = state.rank else {
-        // Nobody can be let in without it.
+        // Without this part no peer can be identified.
         return if parts::LISTEN {
             state.identify_peer(&mut context, header, &request)
         } else {
@@ -134,7 +133,7 @@ where
         }
         (_, Request::Spawn(spawn)) if parts::SPAWN => {
             if spawn.programs().next().is_some() {
-                // The number of the session and the place in it are soon somebody else's.
+                // The numbers of a session and of its slots are reused.
                 *context.spawns = context.spawns.wrapping_add(1);
                 let response = Response::Spawn(*context.spawns);
                 state.push_reply(PendingReply { header, response });
@@ -147,7 +146,7 @@ where
             response.refuse(&Reason::Lacking { field: "program" });
         }
         (_, Request::Publish { service, port }) if parts::NAMES => {
-            *response = publish(context.names, *service, *port, (own, rank));
+            *response = publish(context.names, *service, *port, ProcId { job: own, rank });
             #[cfg(feature = "pmix")]
             {
                 outcome.wake = Wake::Published;
@@ -166,7 +165,7 @@ where
             *response = connect(context.jobs, own, *job, false);
         }
         (_, Request::GetAll { job }) if parts::CONNECT => {
-            *response = get_all(context.jobs, (own, rank), *job);
+            *response = get_all(context.jobs, ProcId { job: own, rank }, *job);
         }
         (_, Request::PutAll { job, pairs }) if parts::CONNECT => {
             return state.start_put_all(context.jobs, header, *job, *pairs);
@@ -192,9 +191,11 @@ where
     wake
 }
 
-/// Takes up the end of the stream.
+/// Handles the end of the stream.
 ///
-/// Errors: [`PeerError::LeftEarly`] after `init` and before `finalize`.
+/// # Errors
+///
+/// [`PeerError::LeftEarly`] after `init` and before `finalize`.
 pub(super) fn handle_end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<PendingReply>>(
     state: &mut SessionState<X>,
     job: Option<&mut Job<K, M>>,
@@ -225,7 +226,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
                 let rank = self.rank.map(|rank| rank.0);
                 Reason::Version { newest: (NEWEST.major, NEWEST.minor), rank }
             }
-            // What only a caller can do.
+            // Failures of unidentified peers only.
             PeerError::OutOfOrder { expected, .. } if parts::LISTEN => {
                 Reason::OutOfOrder { expected }
             }
@@ -240,7 +241,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         };
         self.push_reply(PendingReply { header, response: Response::refused(reason) });
         self.phase = SessionPhase::Broken(error);
-        // Whoever has failed is not late as well: the first error stays.
+        // A failed session has no deadline: the first error stays.
         self.deadline = None;
         Wake::None
     }
@@ -300,13 +301,13 @@ impl<X: Slots<PendingReply>> SessionState<X> {
             }
             Request::OutOfBand { id, signal, version } => {
                 let found = id.and_then(|id| find_by_token(context.jobs, self.job, id));
-                let has_token = |(job, rank): (JobId, Rank)| {
+                let has_token = |ProcId { job, rank }: ProcId| {
                     context.jobs.get(job.0 as usize).is_some_and(|job| job.has_token(rank))
                 };
                 if self.challenge.is_some() && !found.is_some_and(has_token) {
                     return self.fail(header, PeerError::Unproven);
                 }
-                let Some((found, rank)) = found else {
+                let Some(ProcId { job: found, rank }) = found else {
                     let id = id.unwrap_or(u64::MAX);
                     return self.fail(header, PeerError::UnknownPeer { id });
                 };
@@ -447,10 +448,10 @@ fn find_by_token<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     jobs: &impl Slots<Job<K, M>>,
     home: JobId,
     id: u64,
-) -> Option<(JobId, Rank)> {
-    let of = |job: JobId| Some((job, jobs.get(job.0 as usize)?.find_token(id)?));
-    let has_token = |(job, rank): &(JobId, Rank)| {
-        jobs.get(job.0 as usize).is_some_and(|job| job.has_token(*rank))
+) -> Option<ProcId> {
+    let of = |job: JobId| Some(ProcId { job, rank: jobs.get(job.0 as usize)?.find_token(id)? });
+    let has_token = |&ProcId { job, rank }: &ProcId| {
+        jobs.get(job.0 as usize).is_some_and(|job| job.has_token(rank))
     };
     let ids = 0..u32::try_from(jobs.end()).unwrap_or(u32::MAX);
     of(home).or_else(|| ids.map(JobId).filter_map(of).find(has_token))

@@ -101,7 +101,7 @@ impl Service {
                 pmix::PmixWait::Post { job, .. } => moved(job),
                 pmix::PmixWait::Together { at, .. } => {
                     let all = self.desk.pmix.taking_part(at, &self.server);
-                    { all }.filter_map(|((job, _), _)| moved(job)).max()
+                    { all }.filter_map(|(member, _)| moved(member.job)).max()
                 }
                 _ => return None,
             };
@@ -116,9 +116,9 @@ impl Service {
                 })
             };
             let heard = job.members().iter().filter(waits).filter_map(Member::last_message_at);
-            let of_job = pmix.iter().filter(|((job, _), _)| *job == id);
+            let of_job = pmix.iter().filter(|(of, _)| of.job == id);
             let heard_pmix =
-                of_job.clone().filter_map(|((_, rank), _)| job.member(*rank)?.last_message_at());
+                of_job.clone().filter_map(|(of, _)| job.member(of.rank)?.last_message_at());
             // Whoever waits for what others may never have started to do waits since it asked. A fence
             // is the same one for clients of all protocols.
             let first = heard.chain(heard_pmix).chain(job.fence().since()).min()?;
@@ -138,8 +138,8 @@ impl Service {
             let waits = member.session().into_iter().flat_map(|id| self.server.waits(id));
             waits.filter_map(Is::of).map(move |is| (rank, is))
         });
-        let pmix = self.desk.pmix.waits().filter(|((of, _), _)| *of == job);
-        let pmix = pmix.map(|((_, rank), wait)| (rank.0, Is::of_pmix(wait)));
+        let pmix = self.desk.pmix.waits().filter(|(of, _)| of.job == job);
+        let pmix = pmix.map(|(of, wait)| (of.rank.0, Is::of_pmix(wait)));
         for (rank, is) in pmi.chain(pmix) {
             let at = found.iter().position(|other| other.is == is);
             if at.is_none() && found.len() >= WAITS_MAX {
@@ -197,9 +197,12 @@ impl Service {
             }
             Is::Together(purpose, at) => {
                 let all = Vec::from_iter(self.desk.pmix.taking_part(at, &self.server));
-                let missing = all.iter().filter(|(_, is_in)| !is_in).map(|(member, _)| *member);
+                let missing = all
+                    .iter()
+                    .filter(|(_, is_in)| !is_in)
+                    .map(|(member, _)| (member.job, member.rank));
                 let whom = Whom::of(id, missing);
-                let others = BTreeSet::from_iter(all.iter().map(|((job, _), _)| *job));
+                let others = BTreeSet::from_iter(all.iter().map(|(member, _)| member.job));
                 let others = others.into_iter().filter(|job| *job != id);
                 let others = others.map(|job| self.name(job)).collect();
                 let what = match purpose {

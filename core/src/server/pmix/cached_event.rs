@@ -1,9 +1,9 @@
-//! Something that has happened: what it is, whom it reaches, and how much of such is kept.
+//! A published event: its content, its range, and the cache.
 
 use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::storage::{EventsOf, NamespacesOf};
 use super::{PmixStorage, namespace};
-use crate::ids::{JobId, Rank};
+use crate::ids::{ProcId, Rank};
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Command, Status, keys, range};
@@ -13,13 +13,13 @@ use crate::wire::pmix::{Format, List, Packer, Proc, Type, WILDCARD};
 #[derive(Clone, Debug)]
 pub struct CachedEvent<B> {
     pub(super) code: i32,
-    /// The name space of whoever says so, which may be gone when this is not.
+    /// The namespace of the source, which may be gone before the event is.
     pub(super) nspace: B,
     pub(super) rank: u32,
-    /// Whoever says so, if it is a process.
-    pub(super) source: Option<(JobId, Rank)>,
+    /// The source, if it is a process.
+    pub(super) source: Option<ProcId>,
     pub(super) range: u8,
-    /// Whom it reaches that ask for it later; nobody, if there is no range.
+    /// Range for processes that register later; `None` disables caching for them.
     pub(super) later: Option<u8>,
     /// It is not for handlers of all codes.
     pub(super) is_non_default: bool,
@@ -34,15 +34,15 @@ pub struct CachedEvent<B> {
 /// Something that the owner of a [`Pmix`](super::Pmix) wants clients to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Notification<'a> {
-    /// What has happened.
+    /// Event code.
     pub code: Status,
-    /// Whom it is about, or the server itself.
+    /// The process concerned, or the server itself.
     pub source: Proc<'a>,
-    /// Whom it reaches; see [`range`].
+    /// Range of the event; see [`range`].
     pub range: u8,
-    /// Whom it reaches that ask for it later; nobody, if there is no range.
+    /// Range for processes that register later; `None` disables caching for them.
     pub later: Option<u8>,
-    /// How many infos there are.
+    /// The number of infos.
     pub infos: u32,
 }
 
@@ -52,20 +52,22 @@ impl<B: SharedBytes> CachedEvent<B> {
         List { of: Type::INFO, count, bytes, format: self.format }
     }
 
-    /// Whether a process is in a range.
+    /// True if a process is in a range.
     pub(super) fn reaches<S: Storage>(
         &self,
         range: Option<u8>,
-        peer: Option<(JobId, Rank)>,
+        peer: Option<ProcId>,
         server: &Server<S>,
     ) -> bool {
-        let (Some(range), Some((job, rank))) = (range, peer) else { return false };
-        let node = |(job, rank): (JobId, Rank)| Some(server.job(job)?.member(rank)?.node);
+        let (Some(range), Some(ProcId { job, rank })) = (range, peer) else { return false };
+        let node = |ProcId { job, rank }: ProcId| Some(server.job(job)?.member(rank)?.node);
         match range {
-            // These are for process managers, and for nobody else.
+            // Ranges for process managers only.
             range::RM | range::PROC_LOCAL => false,
-            range::LOCAL => self.source.is_none_or(|source| node(source) == node((job, rank))),
-            range::NAMESPACE => self.source.is_some_and(|(of, _)| of == job),
+            range::LOCAL => {
+                self.source.is_none_or(|source| node(source) == node(ProcId { job, rank }))
+            }
+            range::NAMESPACE => self.source.is_some_and(|of| of.job == job),
             range::CUSTOM => {
                 let name = server.job(job).map(|job| job.name().as_bytes());
                 let is_it = |proc: Proc<'_>| {
@@ -77,7 +79,7 @@ impl<B: SharedBytes> CachedEvent<B> {
         }
     }
 
-    /// Writes the message that tells of it.
+    /// Writes the notification of the event.
     pub(super) fn write(&self, to: &mut Packer<'_>) {
         to.one(Type::COMMAND).u8(Command::NOTIFY.0).one(Type::STATUS).i32(self.code);
         Proc { nspace: self.nspace.as_ref(), rank: self.rank }.write(to.one(Type::PROC));
@@ -86,7 +88,7 @@ impl<B: SharedBytes> CachedEvent<B> {
     }
 }
 
-/// Keeps what the server itself tells of. Gives where.
+/// Caches an event of the server itself, and returns its place.
 pub(super) fn cache_notification<P: PmixStorage, S: Storage>(
     events: &mut EventsOf<P>,
     jobs: &NamespacesOf<P>,
@@ -99,7 +101,7 @@ pub(super) fn cache_notification<P: PmixStorage, S: Storage>(
         code: notification.code.0,
         nspace: copy_bytes(notification.source.nspace)?,
         rank: notification.source.rank,
-        source: job.map(|job| (job, Rank(notification.source.rank))),
+        source: job.map(|job| ProcId { job, rank: Rank(notification.source.rank) }),
         range: notification.range,
         later: notification.later,
         is_non_default: false,
@@ -134,7 +136,7 @@ pub(super) fn cache_event<P: PmixStorage>(
     events.insert(CachedEvent { serial: latest + 1, ..event })
 }
 
-/// Whom an event affects, or whom somebody wants to be told about.
+/// Processes that an event affects, or that a registration is restricted to.
 pub(super) fn affected<'a>(infos: &List<'a>) -> impl Iterator<Item = Proc<'a>> {
     procs(infos, keys::EVENT_AFFECTED_PROC).chain(procs(infos, keys::EVENT_AFFECTED_PROCS))
 }
@@ -147,5 +149,5 @@ fn procs<'a>(infos: &List<'a>, key: &[u8]) -> impl Iterator<Item = Proc<'a>> + u
     one.into_iter().chain(many.into_iter().flatten())
 }
 
-/// How much of what has happened is kept, at most.
+/// Upper bound of the number of cached events.
 pub(super) const CACHED_MAX: usize = 512;

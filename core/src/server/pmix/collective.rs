@@ -9,7 +9,7 @@ use super::connection::{Connection, PmixResponse};
 use super::shared_bytes::{SharedBytes, pack};
 use super::storage::ConnStateOf;
 use super::{ConnectionId, Pmix, PmixStorage, namespace};
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::member::Member;
 use crate::server::{Job, Server, Storage};
 use crate::storage::Slots;
@@ -22,14 +22,14 @@ pub struct OpenCollective<B> {
     pub(super) kind: CollectiveKind,
     /// The group that it is about.
     pub(super) name: Option<B>,
-    /// Who takes part: numbers of jobs and ranks, eight bytes each; a rank may stand for all.
+    /// Participants: numbers of jobs and ranks, eight bytes each; a rank may be the wildcard.
     pub(super) participants: B,
     pub(super) digest: MembershipDigest,
-    /// How many have come, by their connections.
+    /// The number of participants that have joined, by connections.
     pub(super) inside: u32,
 }
 
-/// What several processes do together.
+/// Kind of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectiveKind {
     /// A fence of some processes.
@@ -73,14 +73,14 @@ impl<P: PmixStorage> Pmix<P> {
         self.end_collective(at, status, server);
     }
 
-    /// Looks at all of them, because somebody is gone.
+    /// Checks all collectives, because a process is gone.
     pub(super) fn check_collectives<S: Storage>(&mut self, server: &Server<S>) {
         for at in 0..self.collectives.end() {
             self.check_collective(at, server);
         }
     }
 
-    /// Ends all in which processes of a job take part that is no more; the next job may get its number.
+    /// Aborts the collectives with participants of a removed job, whose number may be reused.
     pub(super) fn abort_collectives_of<S: Storage>(&mut self, job: JobId, server: &Server<S>) {
         for at in 0..self.collectives.end() {
             if self.collectives.get(at).is_some_and(|open| open.listed().any(|(of, _)| of == job)) {
@@ -111,7 +111,9 @@ impl<P: PmixStorage> Pmix<P> {
             let Some(place) = connection.state.in_collective(at) else { continue };
             let id = ConnectionId(u32::try_from(number).unwrap_or(u32::MAX));
             let response = match (ended.kind, connection.state.peer, &constructed) {
-                (CollectiveKind::Connect, Some((own, _)), _) if status == Status::SUCCESS => {
+                (CollectiveKind::Connect, Some(ProcId { job: own, .. }), _)
+                    if status == Status::SUCCESS =>
+                {
                     self.connect_response(&ended, own, &connection.state, server)
                 }
                 (_, _, Some(Ok(constructed))) => {
@@ -124,7 +126,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Tells a process of job `own` about the other jobs that it is connected with.
+    /// The response to a process of job `own`: descriptions of the jobs that it is connected with.
     fn connect_response<S: Storage>(
         &self,
         ended: &OpenCollective<P::Bytes>,
@@ -147,7 +149,7 @@ impl<P: PmixStorage> Pmix<P> {
         answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
     }
 
-    /// Somebody who was in it is not any more.
+    /// Removes a participant that has joined.
     pub(super) fn leave_collective(&mut self, at: usize) {
         let Some(open) = self.collectives.get_mut(at) else { return };
         open.inside = open.inside.saturating_sub(1);
@@ -156,18 +158,18 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// How many of those that have not come are gone.
+    /// The number of participants that are gone without having joined.
     fn gone_from<S: Storage>(
         &self,
         open: &OpenCollective<P::Bytes>,
         at: usize,
         server: &Server<S>,
     ) -> u32 {
-        // Looked at whenever somebody comes, when nearly always nobody is gone.
+        // Checked at each join, when nearly always no process is gone.
         if open.listed().all(|(id, _)| server.job(id).is_none_or(|job| job.gone == 0)) {
             return 0;
         }
-        let gone = open.members(server).filter(|(job, rank)| {
+        let gone = open.members(server).filter(|ProcId { job, rank }| {
             let job = server.job(*job).filter(|job| job.gone > 0);
             job.and_then(|job| job.member(*rank)).is_some_and(Member::is_gone)
         });
@@ -175,21 +177,22 @@ impl<P: PmixStorage> Pmix<P> {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Whether a rank with several connections has come, which may then be counted more than once.
+    /// True if a rank with several connections has joined, which may be counted more than once.
     fn has_multiple_connections(&self, at: usize) -> bool {
         let all = (0..self.connections.end()).filter_map(|number| self.connections.get(number));
         { all }.filter(|connection| connection.state.in_collective(at).is_some()).any(
             |connection| {
                 let peer = connection.state.peer;
-                let rank_data =
-                    peer.and_then(|(job, rank)| namespace::get(&self.jobs, job)?.rank_data(rank));
+                let rank_data = peer.and_then(|ProcId { job, rank }| {
+                    namespace::get(&self.jobs, job)?.rank_data(rank)
+                });
                 rank_data.is_some_and(|rank_data| rank_data.connections > 1)
             },
         )
     }
 
-    /// Whether a process has come to what several do together.
-    pub(super) fn is_in(&self, at: usize, member: (JobId, Rank)) -> bool {
+    /// True if a process has joined.
+    pub(super) fn is_in(&self, at: usize, member: ProcId) -> bool {
         let all = (0..self.connections.end()).filter_map(|number| self.connections.get(number));
         { all }.any(|Connection { state, .. }| {
             state.peer == Some(member) && state.in_collective(at).is_some()
@@ -202,31 +205,29 @@ impl<B: SharedBytes> OpenCollective<B> {
         self.kind == purpose && self.name.as_ref().map(AsRef::as_ref) == name
     }
 
-    /// What the processes do.
+    /// Kind of the collective.
     pub(super) const fn kind(&self) -> CollectiveKind {
         self.kind
     }
 
-    /// Who takes part, one by one.
-    pub(super) fn members<S: Storage>(
-        &self,
-        server: &Server<S>,
-    ) -> impl Iterator<Item = (JobId, Rank)> {
+    /// The participants one by one.
+    pub(super) fn members<S: Storage>(&self, server: &Server<S>) -> impl Iterator<Item = ProcId> {
         self.listed().flat_map(|(id, rank)| {
             let ranks = match rank {
                 WILDCARD => 0..server.job(id).map_or(0, Job::size),
                 rank => rank..rank.saturating_add(1),
             };
-            ranks.map(move |rank| (id, Rank(rank)))
+            ranks.map(move |rank| ProcId { job: id, rank: Rank(rank) })
         })
     }
 
-    /// Whether a process takes part.
+    /// True if a process participates.
     pub(super) fn has(&self, job: JobId, rank: Rank) -> bool {
         self.listed().any(|(of, ranks)| of == job && (ranks == rank.0 || ranks == WILDCARD))
     }
 
-    /// Whether a process is listed twice, so that all of them could never come. All who join list the same.
+    /// True if a process is listed twice, so that the collective could never complete. All
+    /// participants list the same.
     pub(super) fn names_twice(&self) -> bool {
         let meets = |(one, other): ((JobId, u32), (JobId, u32))| {
             one.0 == other.0 && (one.1 == other.1 || [one.1, other.1].contains(&WILDCARD))
@@ -260,5 +261,5 @@ pub(super) fn write_pair(place: &mut [u8; PROC_BYTES], (job, rank): (JobId, u32)
     *place = (u64::from(job.0) << 32 | u64::from(rank)).to_be_bytes();
 }
 
-/// What a process takes in a block.
+/// Bytes of one process in a block.
 pub(super) const PROC_BYTES: usize = 8;

@@ -8,7 +8,7 @@ use super::namespace;
 use super::shared_bytes::{SharedBytes, copy_bytes};
 use super::state::{PmixContext, PmixEffect};
 use super::storage::ConnStateOf;
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId};
 use crate::server::{Job, Storage};
 use crate::storage::Slots;
 use crate::time::Instant;
@@ -65,7 +65,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         &mut self,
         state: &mut ConnStateOf<P>,
         tag: u32,
-        (job, rank): (JobId, Rank),
+        ProcId { job, rank }: ProcId,
         request: CollectiveRequest<'_, P::Bytes>,
     ) -> PmixEffect {
         let CollectiveRequest { kind: purpose, name, participants, deadline, contributed } =

@@ -6,7 +6,7 @@ use super::shared_bytes::{SharedBytes, pack};
 use super::state::PmixEffect;
 use super::{ConnectionId, PmixEvent};
 use crate::error::{Full, PeerError};
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId};
 use crate::server::queue::QueueLink;
 use crate::storage::{Buffer, Slots, copy};
 use crate::time::Instant;
@@ -19,7 +19,7 @@ use core::marker::PhantomData;
 /// One conversation with one peer.
 #[derive(Debug)]
 pub struct Connection<B, I, X> {
-    /// Bytes of a message that has not ended, or could not be taken up yet.
+    /// Input of a message that has not ended, or that is not handled yet.
     pub(super) inbox: I,
     pub(super) state: ConnState<B, X>,
 }
@@ -28,28 +28,28 @@ pub struct Connection<B, I, X> {
 #[derive(Debug)]
 pub(super) struct ConnState<B, X> {
     pub(super) phase: ConnPhase,
-    /// Who it says it is.
-    pub(super) peer: Option<(JobId, Rank)>,
+    /// The process that the peer claims to be.
+    pub(super) peer: Option<ProcId>,
     /// The owner has found that to be true.
     pub(super) is_admitted: bool,
     pub(super) format: Format,
     pub(super) release: Release,
     /// The user it claims to run as.
     pub(super) user: Option<u32>,
-    /// When a caller must have said who it is.
+    /// Time until which the peer must identify itself.
     pub(super) deadline: Option<Instant>,
     pub(super) pending: X,
-    /// What is pending is made of these.
+    /// Type of the bytes in `pending`.
     blocks: PhantomData<B>,
     /// The answer that is being sent, and how much of it was.
     sending: Option<(usize, usize)>,
     /// The number of the next answer that becomes due; they are sent in this order.
     turn: u32,
-    /// What it wants to be told of.
+    /// Event registrations.
     pub(super) registrations: EventRegistrations,
-    /// How often it shall be heard.
+    /// Heartbeat monitors.
     pub(super) heartbeats: heapless::Vec<HeartbeatMonitor, HEARTBEATS_MAX>,
-    /// What the owner has not been told yet; nothing more is taken until it has.
+    /// Event that the owner has not polled; input pauses until then.
     pub(super) event: Option<PmixEvent>,
     /// Length of a message at the front of the inbox that the owner has not read yet.
     pub(super) held_len: Option<usize>,
@@ -57,27 +57,27 @@ pub(super) struct ConnState<B, X> {
     pub(super) event_link: QueueLink,
 }
 
-/// How far a conversation has come.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnPhase {
-    /// Nothing was said yet.
+    /// No greeting has arrived.
     Greeting,
-    /// The peer has said who it is, and the owner has to find out whether that is so.
+    /// The peer has claimed a rank, and the owner has to verify the claim.
     Claimed,
-    /// Requests are taken up.
+    /// Requests are handled.
     Open,
-    /// The peer has said goodbye.
+    /// FINALIZE has arrived.
     Leaving,
     /// The peer did something that ends the connection; the answer may be owed.
     Broken(PeerError),
-    /// Nothing more will be said or heard.
+    /// No further input or output.
     Ended,
 }
 
-/// What a connection does with bytes.
+/// Treatment of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnReadState {
-    /// Take up the next message.
+    /// Handle the next message.
     Accept,
     /// Hold bytes; an answer or a note has to go first.
     Paused,
@@ -85,17 +85,17 @@ pub(super) enum ConnReadState {
     Discard,
 }
 
-/// A request that has not been answered, or something to be told unasked.
+/// A request without a response, or a notification to send.
 #[derive(Clone, Debug)]
 pub struct PendingRequest<B> {
-    /// The tag of the request, or of what is told.
+    /// The tag of the request or of the notification.
     pub(super) tag: u32,
     pub(super) response: PmixResponse<B>,
     /// When it became due, as a number that counts up.
     order: u32,
 }
 
-/// What is owed, and until when it must wait.
+/// Content of a response, and the condition under which it is due.
 #[derive(Clone, Debug)]
 pub(super) enum PmixResponse<B> {
     /// A status, and nothing more.
@@ -110,13 +110,13 @@ pub(super) enum PmixResponse<B> {
     Fence { generation: u32, deadline: Option<Instant> },
     /// The same, for a process that is in an earlier fence of the job and enters the next one later.
     QueuedFence { deadline: Option<Instant> },
-    /// What several processes do together.
+    /// The end of a collective.
     Collective { at: usize, deadline: Option<Instant>, contributed: Option<B> },
-    /// What a process posts under a key; under any, if there is none.
+    /// Committed data of a process under a key; under any key, if absent.
     Get { job: JobId, rank: u32, key: Option<B>, scope: Option<u8>, deadline: Option<Instant> },
-    /// What is published under the keys of this request.
+    /// Published data under the keys of this request.
     Lookup { body: B, deadline: Option<Instant> },
-    /// What the owner says to the request with this number.
+    /// The response of the owner to the request with this number.
     Host(u32),
 }
 
@@ -144,7 +144,7 @@ impl<B, I: Buffer, X> Connection<B, I, X> {
         Self { inbox, state }
     }
 
-    /// Puts as many of `bytes` as fit behind those that are held, and says how many.
+    /// Appends as many of `bytes` as fit to the held input, and returns their number.
     pub(super) fn hold(&mut self, bytes: &[u8]) -> usize {
         let len = bytes.len().min(self.inbox.room());
         let fitting = bytes.get(..len).unwrap_or(b"");
@@ -164,14 +164,15 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         }
     }
 
-    /// Notes what is owed, and where. There is a place: nothing is taken up without one.
+    /// Adds a response, and returns its place. There is always one: input pauses without a free
+    /// place.
     pub(super) fn push_response(&mut self, tag: u32, response: PmixResponse<B>) -> usize {
         self.turn = self.turn.wrapping_add(1);
         let pending = PendingRequest { tag, response, order: self.turn };
         self.pending.insert(pending).unwrap_or_else(|| self.pending.capacity())
     }
 
-    /// What was waited for has come.
+    /// Replaces a response that was not due.
     pub(super) fn resolve(&mut self, at: usize, response: PmixResponse<B>) {
         self.turn = self.turn.wrapping_add(1);
         let turn = self.turn;
@@ -188,8 +189,8 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         }
     }
 
-    /// The peer cannot be what it says. It is not told before the owner had a look at it: whoever is told
-    /// hangs up, and then nobody finds out any more who it was.
+    /// Marks the greeting as invalid. The owner sees the peer before it is rejected, since a
+    /// rejected peer closes the connection and could not be identified any more.
     pub(super) fn defer_rejection(&mut self, status: Status, why: PeerError) -> PmixEffect {
         self.phase = ConnPhase::Claimed;
         PmixEffect::Doubted { status, why }
@@ -215,7 +216,7 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         (0..self.pending.end()).filter_map(|at| Some((at, self.pending.get(at)?)))
     }
 
-    /// Where it waits for what the owner answers to the question of this number.
+    /// Place of the request with this number, which the owner has to answer.
     pub(super) fn host_request(&self, number: usize) -> Option<usize> {
         let mut waiting = self.pending_requests().filter(
             |(_, pending)| matches!(pending.response, PmixResponse::Host(of) if of as usize == number),
@@ -223,7 +224,7 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         waiting.next().map(|(place, _)| place)
     }
 
-    /// Where it waits for this collective.
+    /// Place of the response of this collective.
     pub(super) fn in_collective(&self, at: usize) -> Option<usize> {
         let mut waiting = self.pending_requests().filter(
             |(_, pending)| matches!(pending.response, PmixResponse::Collective { at: of, .. } if of == at),
@@ -231,7 +232,7 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         waiting.next().map(|(place, _)| place)
     }
 
-    /// The fence that it has asked for first of those that it is not in yet.
+    /// The oldest queued fence.
     pub(super) fn first_queued_fence(&self) -> Option<(usize, Option<Instant>)> {
         let later = self.pending_requests().filter_map(|(place, pending)| match pending.response {
             PmixResponse::QueuedFence { deadline } => Some((place, deadline, pending.order)),
@@ -296,13 +297,13 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
 }
 
 impl<B: SharedBytes> PendingRequest<B> {
-    /// Whether it has waited as long as it was to.
+    /// True if the deadline has passed.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.response.until().is_some_and(|deadline| deadline <= now)
     }
 
-    /// Writes what stands behind the first `sent` bytes of the message, as far as there is room, and
-    /// says how much that was and whether it was all.
+    /// Writes the message from byte `sent` on as far as there is room, and returns the number of
+    /// bytes and whether the message is complete.
     fn write(&self, format: Format, sent: usize, out: &mut [u8]) -> (usize, bool) {
         let status: Option<heapless::Vec<u8, STATUS_BYTES>> = match self.response {
             PmixResponse::Status(status) => pack(format, |to| {
@@ -333,7 +334,7 @@ impl<B: SharedBytes> PendingRequest<B> {
 }
 
 impl<B> PmixResponse<B> {
-    /// Whether it can be sent.
+    /// True if the response can be sent.
     pub(super) const fn is_due(&self) -> bool {
         matches!(self, Self::Status(_) | Self::Body(_) | Self::Bodies(..) | Self::Bare(_))
     }
@@ -353,5 +354,5 @@ impl<B> PmixResponse<B> {
 /// A status in the longest format: its count, two types, and itself.
 const STATUS_BYTES: usize = 16;
 
-/// How many names one peer may have its heartbeats watched under.
+/// Upper bound of the number of heartbeat monitors of one peer.
 const HEARTBEATS_MAX: usize = 4;

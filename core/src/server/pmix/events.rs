@@ -14,7 +14,7 @@ use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::state::PmixContext;
 use super::storage::ConnStateOf;
 use super::{ConnectionId, Pmix, PmixStorage, ready_link};
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId};
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::wire::pmix::header::TAG_EVENT;
@@ -22,17 +22,17 @@ use crate::wire::pmix::names::{Status, keys, range};
 use crate::wire::pmix::request::EventCodes;
 use crate::wire::pmix::{Format, List, Packer, WILDCARD};
 
-/// What a connection wants to be told of, and what of it it was told.
+/// Event registrations of one connection, and which cached events it has already received.
 #[derive(Debug)]
 pub(super) struct EventRegistrations {
     codes: heapless::Vec<EventRegistration, REGISTRATIONS_MAX>,
-    /// By place: it was told, or it is none of its business.
+    /// One bit per place of the cache: set once the event was delivered or does not match.
     delivered: [u64; CACHED_MAX.div_ceil(u64::BITS as usize)],
-    /// There is more to tell than it takes just now.
+    /// True if events are waiting for free places of the connection.
     pub(super) is_behind: bool,
 }
 
-/// One code that a connection wants to be told of.
+/// One code that a connection registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EventRegistration {
     /// Any, if there is none.
@@ -42,7 +42,7 @@ struct EventRegistration {
 }
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    /// A client wants to be told of these codes; of all, if there are none.
+    /// Registers these codes; all codes, if there are none.
     pub(super) fn register(
         &mut self,
         state: &mut ConnStateOf<P>,
@@ -53,7 +53,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         let all = codes.is_empty().then_some(None);
         for code in all.into_iter().chain(codes.codes().map(Some)) {
             let mut abouts = affected(infos).map(|proc| {
-                // Nobody is told about jobs that there are not, and ids of jobs are smaller.
+                // A job that does not exist gets an id above those of all jobs.
                 let job = namespace::named(self.jobs, self.server, proc.nspace);
                 Some((job.unwrap_or(JobId(u32::MAX)), proc.rank))
             });
@@ -68,7 +68,8 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                 }
             }
         }
-        // What it has not wanted to know until now it may not be told of later.
+        // An event outside the former registrations is not delivered later, unless its cached range
+        // allows it.
         for at in 0..self.events.end() {
             let Some(event) = self.events.get(at) else { continue };
             let is_late = !state.is_subscribed_to(event, self.server);
@@ -81,11 +82,11 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         Status::SUCCESS
     }
 
-    /// A client says that something has happened. Gives where it is kept.
+    /// Caches an event of a client, and returns its place.
     pub(super) fn notify(
         &mut self,
         format: Format,
-        (job, rank): (JobId, Rank),
+        ProcId { job, rank }: ProcId,
         (code, range): (i32, u8),
         infos: &List<'_>,
     ) -> Result<usize, Status> {
@@ -103,7 +104,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             code,
             nspace,
             rank: rank.0,
-            source: Some((job, rank)),
+            source: Some(ProcId { job, rank }),
             range,
             later: (!infos.is_set(keys::EVENT_DO_NOT_CACHE)).then_some(range),
             is_non_default: infos.is_set(keys::EVENT_NON_DEFAULT),
@@ -117,8 +118,8 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Tells clients of something that the owner knows. `write` packs the infos, each as it stands
-    /// inside other values.
+    /// Notifies clients of an event of the owner. `write` packs the infos, each as it stands inside
+    /// other values.
     pub fn notify_clients<S: Storage>(
         &mut self,
         notification: &Notification<'_>,
@@ -132,8 +133,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Tells everybody of something that has just happened who wants to know of it, but for the one
-    /// who has said so.
+    /// Delivers a new event to the registered connections in its range, except its source.
     pub(super) fn deliver<S: Storage>(
         &mut self,
         at: usize,
@@ -164,7 +164,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Tells a connection what it wants to know and was not told, as far as it takes it.
+    /// Delivers cached events to a connection as far as it has free places.
     pub(super) fn deliver_cached<S: Storage>(&mut self, id: ConnectionId, server: &Server<S>) {
         let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) else {
             return;
@@ -192,10 +192,10 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Forgets what processes of a job have said, and who wants to know of them.
+    /// Removes the events of processes of a job, and the registrations restricted to it.
     pub(super) fn remove_events(&mut self, job: JobId) {
         for at in 0..self.events.end() {
-            let is_its = |event: &CachedEvent<_>| event.source.is_some_and(|(of, _)| of == job);
+            let is_its = |event: &CachedEvent<_>| event.source.is_some_and(|of| of.job == job);
             if self.events.get(at).is_some_and(is_its) {
                 self.events.remove(at);
             }
@@ -212,7 +212,7 @@ impl<P: PmixStorage> Pmix<P> {
 }
 
 impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
-    /// Whether it is to be told of this.
+    /// True if the event matches a registration and its range includes the connection.
     fn is_subscribed_to<S: Storage>(&self, event: &CachedEvent<B>, server: &Server<S>) -> bool {
         self.phase == ConnPhase::Open
             && self
@@ -223,7 +223,8 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
             && event.reaches(Some(event.range), self.peer, server)
     }
 
-    /// Tells it of what is kept `at` a place, if it takes more. What was `made` for others serves it too.
+    /// Delivers the event `at` a place if a place of the connection is free. Messages `made` for
+    /// other connections are shared.
     fn deliver_event(
         &mut self,
         at: usize,
@@ -243,7 +244,7 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
             Some((_, body)) => Some(body.clone()),
             None => pack(self.format, |to| event.write(to)),
         };
-        // With no memory left for it, it is not told.
+        // Without memory for it the event is not delivered.
         if let Some(body) = body {
             let _ = constructed.push((self.format, body.clone()));
             self.push_response(TAG_EVENT, PmixResponse::Body(body));
@@ -258,7 +259,7 @@ impl EventRegistrations {
         Self { codes: heapless::Vec::new(), delivered: effect, is_behind: false }
     }
 
-    /// Takes note of what the client wants to be told of no more.
+    /// Removes the registrations of these codes.
     pub(super) fn deregister(&mut self, codes: EventCodes<'_>) {
         for code in codes {
             let code = (code != DEFAULT_HANDLER).then_some(code);
@@ -292,7 +293,7 @@ impl EventRegistration {
         let is_about = |(job, rank): (JobId, u32)| {
             let list = event.list();
             let mut procs = affected(&list).peekable();
-            // Where nothing is said about whom it affects, clients look for themselves.
+            // Without affected processes the clients filter by themselves.
             procs.peek().is_none()
                 || procs.any(|proc| {
                     let name = server.job(job).map(|job| job.name().as_bytes());
@@ -311,13 +312,14 @@ const fn place(at: usize) -> (usize, u64) {
 /// The code that stands for the handler of all codes.
 const DEFAULT_HANDLER: i32 = i32::MIN;
 
-/// How many codes one peer may register, counted for each process that it restricts them to.
+/// Upper bound of the number of registrations of one peer, counted for each process of a
+/// restriction.
 const REGISTRATIONS_MAX: usize = 64;
 
-/// How long what stands in one event may be. All that is known is far shorter.
+/// Upper bound of the infos of one event. All known events are far shorter.
 const EVENT_BYTES_MAX: usize = 64 << 10;
 
-/// How many events one connection is owed at once. The rest waits where it is kept.
+/// Upper bound of pending events of one connection; the others wait in the cache.
 const DELIVERED_AT_ONCE: usize = 8;
 
 /// Two families, described or not.

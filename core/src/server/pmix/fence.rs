@@ -1,7 +1,7 @@
-//! The fence of a whole job, which is that of its PMI-1 and PMI-2 ranks as well.
+//! The fence of a whole job, shared with its PMI-1 and PMI-2 ranks.
 //!
-//! What is different for PMIx: a process may enter several fences without waiting for their ends;
-//! nobody waits longer than was asked for; and a fence ends without those that are gone, and says so.
+//! In PMIx a process may request several fences without waiting for their ends; a fence may have a
+//! deadline; and it completes without ranks that are gone, with `PARTIAL_SUCCESS`.
 
 use super::collective::CollectiveKind;
 use super::collective_request::{CollectiveRequest, Participants};
@@ -10,7 +10,7 @@ use super::get::deadline;
 use super::state::{PmixContext, PmixEffect};
 use super::storage::ConnStateOf;
 use super::{ConnectionId, Pmix, PmixStorage, namespace};
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::job::FenceEntry;
 use crate::server::member::Member;
 use crate::server::{Server, Storage};
@@ -25,11 +25,11 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         &mut self,
         state: &mut ConnStateOf<P>,
         tag: u32,
-        (job, rank): (JobId, Rank),
+        ProcId { job, rank }: ProcId,
         fence: &Collective<'_>,
     ) -> PmixEffect {
         let deadline = deadline(&fence.infos, self.now, None);
-        let members = self.by_groups((job, rank), &fence.procs);
+        let members = self.by_groups(ProcId { job, rank }, &fence.procs);
         let participants = match &members {
             Some(members) => Participants::Members(members.as_ref()),
             None => Participants::Listed(&fence.procs),
@@ -39,9 +39,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                 participants,
                 ..CollectiveRequest::of(CollectiveKind::Fence, &fence.procs, deadline)
             };
-            return self.join(state, tag, (job, rank), request);
+            return self.join(state, tag, ProcId { job, rank }, request);
         }
-        let entered = enter(self.server, (job, rank), self.now);
+        let entered = enter(self.server, ProcId { job, rank }, self.now);
         state.push_response(
             tag,
             match entered {
@@ -54,8 +54,8 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Looks whether the fence of a job has ended, or can end without those that are gone, and tells
-    /// those that wait for it.
+    /// Answers the ranks whose fence has ended, and ends a fence that only ranks outside that are
+    /// gone keep from completing.
     pub(super) fn check_fence<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
         loop {
             let Some(of) = server.job(job) else { return };
@@ -96,8 +96,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Somebody has waited for the current fence as long as it was to: all who have come are told so,
-    /// and are outside again.
+    /// Times out the current fence: all ranks inside are answered and leave it.
     pub(super) fn expire_fence<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
         let Some(current) = server.job(job).map(|job| job.fence().generation()) else { return };
         for at in 0..self.connections.end() {
@@ -125,13 +124,15 @@ impl<P: PmixStorage> Pmix<P> {
         let now = server.now;
         for at in 0..self.connections.end() {
             let Some(Connection { state, .. }) = self.connections.get_mut(at) else { continue };
-            let Some((of, rank)) = state.peer.filter(|(of, _)| *of == job) else { continue };
+            let Some(ProcId { job: of, rank }) = state.peer.filter(|of| of.job == job) else {
+                continue;
+            };
             let Some((place, deadline)) = state.first_queued_fence() else { continue };
             // One that is late is about to be answered.
             if deadline.is_some_and(|deadline| deadline <= now) {
                 continue;
             }
-            if let Some(generation) = enter(server, (of, rank), now)
+            if let Some(generation) = enter(server, ProcId { job: of, rank }, now)
                 && let Some(pending) = state.pending.get_mut(place)
             {
                 pending.response = PmixResponse::Fence { generation, deadline };
@@ -139,10 +140,10 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Where a connection waits for the fence of a job with this number, and as whom.
+    /// Place and rank of a connection that waits for this fence of a job.
     fn in_fence(&self, id: ConnectionId, job: JobId, generation: u32) -> Option<(usize, Rank)> {
         let state = &self.connections.get(id.0 as usize)?.state;
-        let (_, rank) = state.peer.filter(|(of, _)| *of == job)?;
+        let ProcId { rank, .. } = state.peer.filter(|of| of.job == job)?;
         let mut waiting = state.pending_requests().filter(|(_, pending)| {
             matches!(pending.response, PmixResponse::Fence { generation: of, .. } if of == generation)
         });
@@ -153,7 +154,7 @@ impl<P: PmixStorage> Pmix<P> {
 /// Enters the fence of the job and returns its number; `None` for a member that is inside already.
 fn enter<S: Storage>(
     server: &mut Server<S>,
-    (id, rank): (JobId, Rank),
+    ProcId { job: id, rank }: ProcId,
     now: Instant,
 ) -> Option<u32> {
     let job = server.jobs.get_mut(id.0 as usize)?;

@@ -7,7 +7,7 @@ use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::state::PmixContext;
 use super::storage::{ConnStateOf, NamespacesOf};
 use super::{ConnectionId, Pmix, PmixStorage};
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::time::{Duration, Instant};
@@ -38,7 +38,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn get(
         &mut self,
         state: &ConnStateOf<P>,
-        (own, rank): (JobId, Rank),
+        ProcId { job: own, rank }: ProcId,
         get: &Get<'_>,
     ) -> PmixResponse<P::Bytes> {
         let not_found = PmixResponse::Status(Status::NOT_FOUND);
@@ -48,7 +48,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         if let Some(response) = self.find_contributed(state.format, job, get) {
             return response;
         }
-        if let Some(response) = self.get_realm(state, (own, rank), job, get) {
+        if let Some(response) = self.get_realm(state, ProcId { job: own, rank }, job, get) {
             return response;
         }
         let scope = get.infos.find(keys::SCOPE).and_then(|value| value.number());
@@ -76,7 +76,7 @@ impl<P: PmixStorage> Pmix<P> {
     /// A process has posted something: whoever waits for it may have it.
     pub(super) fn answer_gets<S: Storage>(
         &mut self,
-        (job, rank): (JobId, Rank),
+        ProcId { job, rank }: ProcId,
         server: &Server<S>,
     ) {
         self.each_get(job, rank, |jobs, requester, target| find(jobs, server, requester, target));
@@ -100,7 +100,7 @@ impl<P: PmixStorage> Pmix<P> {
             // What is answered is no get any more, so that the next one is looked for behind it.
             while let Some((place, response)) = self.connections.get(at).and_then(|connection| {
                 let Connection { state, .. } = connection;
-                let (own, own_rank) = state.peer?;
+                let ProcId { job: own, rank: own_rank } = state.peer?;
                 let requester = Requester { job: own, rank: own_rank, format: state.format };
                 let mut pendings = state.pending_requests().filter(|(place, _)| *place >= next);
                 pendings.find_map(|(place, pending)| match &pending.response {

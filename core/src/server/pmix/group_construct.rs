@@ -8,7 +8,7 @@ use super::groups::{ProcessGroup, write_members};
 use super::shared_bytes::{SharedBytes, pack};
 use super::storage::ConnStateOf;
 use super::{Pmix, PmixStorage, namespace};
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::member::Member;
 use crate::server::{Job, Server, Storage};
 use crate::storage::Slots;
@@ -53,9 +53,11 @@ impl<P: PmixStorage> Pmix<P> {
             return self.end_collective(at, Status::NOT_FOUND, server);
         };
         let mut is_partial = false;
-        for (job, rank) in pairs(members.as_ref()).map(|(job, rank)| (job, Rank(rank))) {
+        for ProcId { job, rank } in
+            pairs(members.as_ref()).map(|(job, rank)| ProcId { job, rank: Rank(rank) })
+        {
             let member = server.job(job).and_then(|job| job.member(rank));
-            match (self.is_in(at, (job, rank)), member.is_none_or(Member::is_gone)) {
+            match (self.is_in(at, ProcId { job, rank }), member.is_none_or(Member::is_gone)) {
                 (true, _) => {}
                 (false, true) => is_partial = true,
                 (false, false) => return,
@@ -67,7 +69,9 @@ impl<P: PmixStorage> Pmix<P> {
 
     /// Makes the group for which all have come, or all but those that are gone.
     ///
-    /// Errors: the status that all are answered with.
+    /// # Errors
+    ///
+    /// The status that all are answered with.
     pub(super) fn make_group<S: Storage>(
         &mut self,
         at: usize,
@@ -84,11 +88,12 @@ impl<P: PmixStorage> Pmix<P> {
         let has_context = is_set(keys::GROUP_ASSIGN_CONTEXT_ID);
         let members = match ended.kind {
             CollectiveKind::Bootstrap => self.named_by_leaders(at, server),
-            _ => sorted(|| ended.members(server).map(|(job, rank)| (job, rank.0))),
+            _ => sorted(|| ended.members(server).map(|member| (member.job, member.rank.0))),
         };
         let members = members.ok_or(Status::NOMEM)?;
         // Whoever is gone and has not come is no member.
-        let is_here = |(job, rank): &(JobId, u32)| self.is_in(at, (*job, Rank(*rank)));
+        let is_here =
+            |(job, rank): &(JobId, u32)| self.is_in(at, ProcId { job: *job, rank: Rank(*rank) });
         let members = sorted::<P::Bytes, _>(|| pairs(members.as_ref()).filter(is_here));
         let members = members.ok_or(Status::NOMEM)?;
         let contributed = pack(Format::PLAIN, |to| self.write_contributions(at, server, to));
@@ -116,7 +121,7 @@ impl<P: PmixStorage> Pmix<P> {
         state: &ConnStateOf<P>,
         server: &Server<S>,
     ) -> PmixResponse<P::Bytes> {
-        let is_member = state.peer.is_some_and(|(job, rank)| {
+        let is_member = state.peer.is_some_and(|ProcId { job, rank }| {
             pairs(constructed.members.as_ref()).any(|member| member == (job, rank.0))
         });
         if !is_member {
@@ -131,7 +136,7 @@ impl<P: PmixStorage> Pmix<P> {
     fn construct_requests(
         &self,
         at: usize,
-    ) -> impl Iterator<Item = ((JobId, Rank), request::Collective<'_>)> {
+    ) -> impl Iterator<Item = (ProcId, request::Collective<'_>)> {
         let all = (0..self.connections.end()).filter_map(|number| self.connections.get(number));
         all.filter_map(move |Connection { state, .. }| {
             let pending = state.pending.get(state.in_collective(at)?)?;
@@ -154,7 +159,7 @@ impl<P: PmixStorage> Pmix<P> {
     ) -> Option<P::Bytes> {
         let named = || {
             let leading = self.construct_requests(at).filter(|(_, group)| leaders(group).is_some());
-            leading.flat_map(|((job, rank), group)| {
+            leading.flat_map(|(ProcId { job, rank }, group)| {
                 let added = group.infos.find(keys::GROUP_ADD_MEMBERS);
                 let added = added.and_then(|added| added.array()).map(|added| added.procs());
                 let procs = group.procs.procs().chain(added.into_iter().flatten());
@@ -177,7 +182,7 @@ impl<P: PmixStorage> Pmix<P> {
 
     /// Writes what each has brought, with its name in front.
     fn write_contributions<S: Storage>(&self, at: usize, server: &Server<S>, to: &mut Packer<'_>) {
-        for ((job, rank), group) in self.construct_requests(at) {
+        for (ProcId { job, rank }, group) in self.construct_requests(at) {
             let Some(list) = contribution(&group) else { continue };
             let name = server.job(job).map_or(&b""[..], |job| job.name().as_bytes());
             let own = || list.infos().filter(|info| info.key != keys::PROC_ID);
@@ -193,7 +198,8 @@ impl<P: PmixStorage> Pmix<P> {
     fn store_contributions(&mut self, at: usize, context: u32) {
         for number in 0..self.connections.end() {
             let Some(Connection { state, .. }) = self.connections.get(number) else { continue };
-            let (Some(place), Some((job, rank))) = (state.in_collective(at), state.peer) else {
+            let (Some(place), Some(ProcId { job, rank })) = (state.in_collective(at), state.peer)
+            else {
                 continue;
             };
             let pending = state.pending.get(place).map(|pending| &pending.response);

@@ -14,7 +14,7 @@ use super::shared_bytes::{SharedBytes, copy_bytes};
 use super::state::{PmixContext, PmixEffect};
 use super::storage::{ConnStateOf, EventsOf, NamespacesOf};
 use super::{Pmix, PmixStorage, namespace};
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::member::Member;
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
@@ -38,11 +38,11 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         &mut self,
         state: &mut ConnStateOf<P>,
         (tag, body): (u32, &[u8]),
-        (job, rank): (JobId, Rank),
+        ProcId { job, rank }: ProcId,
         (name, group): (&[u8], &request::Collective<'_>),
     ) -> PmixEffect {
         let refused = match copy_bytes(body) {
-            _ if group_of(self.groups, (job, rank), name).is_some() => Status::EXISTS,
+            _ if group_of(self.groups, ProcId { job, rank }, name).is_some() => Status::EXISTS,
             _ if name.len() > NAME_BYTES => Status::BAD_PARAM,
             _ if contributed_bytes(state) + body.len() > REQUESTS_BYTES => Status::OUT_OF_RESOURCE,
             None => Status::NOMEM,
@@ -60,7 +60,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                     deadline,
                     contributed: Some(contributed),
                 };
-                return self.join(state, tag, (job, rank), request);
+                return self.join(state, tag, ProcId { job, rank }, request);
             }
         };
         state.push_response(tag, PmixResponse::Status(refused));
@@ -72,10 +72,10 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         &mut self,
         state: &mut ConnStateOf<P>,
         tag: u32,
-        (job, rank): (JobId, Rank),
+        ProcId { job, rank }: ProcId,
         (name, rest): (&[u8], Unpacker<'_>),
     ) -> PmixEffect {
-        let found = group_of(self.groups, (job, rank), name);
+        let found = group_of(self.groups, ProcId { job, rank }, name);
         let members = found.and_then(|at| Some(self.groups.get(at)?.members.clone()));
         let (Some(members), Some(infos)) = (&members, directives(state.release, rest)) else {
             let status = if members.is_none() { Status::NOT_FOUND } else { Status::BAD_PARAM };
@@ -89,13 +89,13 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             deadline: deadline(&infos, self.now, None),
             contributed: None,
         };
-        self.join(state, tag, (job, rank), request)
+        self.join(state, tag, ProcId { job, rank }, request)
     }
 
     /// The processes of a list in which some are named as members of a group, by its name and their place
     /// in it, or all of them as a whole job is; `None` if no group is named, or one that the asker is not
     /// in. Newer libraries name the processes themselves.
-    pub(super) fn by_groups(&self, requester: (JobId, Rank), procs: &List<'_>) -> Option<P::Bytes> {
+    pub(super) fn by_groups(&self, requester: ProcId, procs: &List<'_>) -> Option<P::Bytes> {
         let job_of = |proc: &Proc<'_>| namespace::named(self.jobs, self.server, proc.nspace);
         if procs.count > NAMED_MAX || procs.procs().all(|proc| job_of(&proc).is_some()) {
             return None;
@@ -126,15 +126,15 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// A process goes out of a group, which the others are told of.
     pub(super) fn leave_group(
         &mut self,
-        (job, rank): (JobId, Rank),
+        ProcId { job, rank }: ProcId,
         name: &[u8],
     ) -> (Status, PmixEffect) {
-        let found = group_of(self.groups, (job, rank), name);
+        let found = group_of(self.groups, ProcId { job, rank }, name);
         let Some((at, group)) = found.and_then(|at| Some((at, self.groups.get(at)?))) else {
             return (Status::NOT_FOUND, PmixEffect::Nothing);
         };
         let (old, rest) =
-            (group.members.clone(), without(&group.members, |pair| pair == (job, rank)));
+            (group.members.clone(), without(&group.members, |pair| pair == ProcId { job, rank }));
         let Some(rest) = rest else { return (Status::NOMEM, PmixEffect::Nothing) };
         // Those that end it already do not wait for whoever has left.
         self.shrink_collectives(name, &old, &rest);
@@ -142,7 +142,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             self.events,
             self.jobs,
             self.server,
-            (job, rank),
+            ProcId { job, rank },
             (name, &rest),
             Status::GROUP_LEFT,
         );
@@ -154,14 +154,10 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 impl<P: PmixStorage> Pmix<P> {
     /// A member is gone: those that want to know of it are told, and a group of which all are gone is
     /// forgotten.
-    pub(super) fn remove_exited_member<S: Storage>(
-        &mut self,
-        gone: (JobId, Rank),
-        server: &Server<S>,
-    ) {
+    pub(super) fn remove_exited_member<S: Storage>(&mut self, gone: ProcId, server: &Server<S>) {
         for at in 0..self.groups.end() {
             let Some(group) = self.groups.get(at).filter(|group| group.has(gone)) else { continue };
-            let is_gone = |(job, rank): (JobId, Rank)| {
+            let is_gone = |ProcId { job, rank }: ProcId| {
                 let member = server.job(job).and_then(|job| job.member(rank));
                 member.is_none_or(Member::is_gone)
             };
@@ -193,7 +189,7 @@ impl<P: PmixStorage> Pmix<P> {
     /// A group has ended.
     pub(super) fn remove_group(&mut self, ended: &OpenCollective<P::Bytes>) {
         let name = ended.name.as_ref().map(AsRef::as_ref);
-        let member = ended.listed().next().map(|(job, rank)| (job, Rank(rank)));
+        let member = ended.listed().next().map(|(job, rank)| ProcId { job, rank: Rank(rank) });
         if let Some((name, member)) = name.zip(member)
             && let Some(at) = group_of(&self.groups, member, name)
         {
@@ -205,8 +201,8 @@ impl<P: PmixStorage> Pmix<P> {
     pub(super) fn remove_members(&mut self, job: JobId) {
         for at in 0..self.groups.end() {
             let Some(group) = self.groups.get(at) else { continue };
-            if group.members().any(|(of, _)| of == job) {
-                match without(&group.members, |(of, _)| of == job) {
+            if group.members().any(|of| of.job == job) {
+                match without(&group.members, |of| of.job == job) {
                     Some(rest) => replace(&mut self.groups, at, rest),
                     None => drop(self.groups.remove(at)),
                 }
@@ -216,12 +212,12 @@ impl<P: PmixStorage> Pmix<P> {
 }
 
 impl<B: SharedBytes> ProcessGroup<B> {
-    fn has(&self, member: (JobId, Rank)) -> bool {
+    fn has(&self, member: ProcId) -> bool {
         self.members().any(|other| other == member)
     }
 
-    fn members(&self) -> impl Iterator<Item = (JobId, Rank)> {
-        pairs(self.members.as_ref()).map(|(job, rank)| (job, Rank(rank)))
+    fn members(&self) -> impl Iterator<Item = ProcId> {
+        pairs(self.members.as_ref()).map(|(job, rank)| ProcId { job, rank: Rank(rank) })
     }
 }
 
@@ -270,7 +266,7 @@ fn contributed_bytes<B: SharedBytes, X: Slots<PendingRequest<B>>>(
 /// Where the group of this name is that a process is in.
 fn group_of<B: SharedBytes>(
     groups: &impl Slots<ProcessGroup<B>>,
-    member: (JobId, Rank),
+    member: ProcId,
     name: &[u8],
 ) -> Option<usize> {
     (0..groups.end()).find(|at| {
@@ -283,7 +279,7 @@ fn cache_departure<P: PmixStorage, S: Storage>(
     events: &mut EventsOf<P>,
     jobs: &NamespacesOf<P>,
     server: &Server<S>,
-    (job, rank): (JobId, Rank),
+    ProcId { job, rank }: ProcId,
     (name, rest): (&[u8], &P::Bytes),
     code: Status,
 ) -> Option<usize> {
@@ -309,8 +305,11 @@ pub(super) fn write_members<S: Storage>(members: &[u8], server: &Server<S>, to: 
 }
 
 /// Members without those that `is_out`.
-fn without<B: SharedBytes>(members: &B, is_out: impl Fn((JobId, Rank)) -> bool) -> Option<B> {
-    let rest = || pairs(members.as_ref()).filter(|(job, rank)| !is_out((*job, Rank(*rank))));
+fn without<B: SharedBytes>(members: &B, is_out: impl Fn(ProcId) -> bool) -> Option<B> {
+    let rest = || {
+        pairs(members.as_ref())
+            .filter(|(job, rank)| !is_out(ProcId { job: *job, rank: Rank(*rank) }))
+    };
     B::make(rest().count() * PROC_BYTES, |bytes| {
         let (places, _) = bytes.as_chunks_mut::<PROC_BYTES>();
         places.iter_mut().zip(rest()).for_each(|(place, pair)| write_pair(place, pair));

@@ -2,6 +2,7 @@
 
 use super::connection::{ConnState, Connection, PmixResponse};
 use super::{ConnectionId, Pmix, PmixEvent, PmixStorage, event_link};
+use crate::ids::ProcId;
 use crate::storage::Slots;
 use crate::time::{Duration, Instant};
 use crate::wire::pmix::names::{Status, keys};
@@ -83,7 +84,7 @@ impl<P: PmixStorage> Pmix<P> {
             return;
         };
         // One thing at a time; the owner is about to take the other.
-        let (Some((job, rank)), None) = (state.peer, &state.event) else { return };
+        let (Some(ProcId { job, rank }), None) = (state.peer, &state.event) else { return };
         let late = state
             .heartbeats
             .iter_mut()

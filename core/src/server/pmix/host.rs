@@ -1,11 +1,11 @@
-//! What an owner is told of, and what it says: who is let in, and how requests are answered that only it
-//! can do.
+//! Events and calls of the owner: admission of connections, and requests that only the owner can
+//! answer.
 
 use super::connection::{ConnPhase, Connection, PmixResponse};
 use super::shared_bytes::pack;
 use super::{ConnectionId, Pmix, PmixStorage, event_link, namespace, ready_link};
 use crate::error::{Misuse, PeerError};
-use crate::ids::{Excerpt, JobId, Rank};
+use crate::ids::{Excerpt, JobId, ProcId, Rank};
 use crate::server::member::{Member, Phase};
 use crate::server::{Server, Storage};
 use crate::storage::{Buffer, Slots};
@@ -14,12 +14,12 @@ use crate::wire::pmix::header::Header;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Format, Packer, Request, Type, Unpacker};
 
-/// What an owner must know or do.
+/// Event for the owner of PMIx sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PmixEvent {
-    /// Somebody claims to be a rank, which the protocol does not prove. Find out whether it is, and
-    /// call [`Pmix::admit`] or [`Pmix::refuse`]; it waits for that.
+    /// A peer claims a rank, which the protocol does not prove. Verify the claim and call
+    /// [`Pmix::admit`] or [`Pmix::refuse`]; the peer waits for that.
     AdmissionRequested {
         /// The connection.
         connection: ConnectionId,
@@ -27,16 +27,16 @@ pub enum PmixEvent {
         job: JobId,
         /// The rank it claims to be.
         rank: Rank,
-        /// The user it claims to run as, if it says so.
+        /// The user that the peer claims to run as, if any.
         user: Option<u32>,
     },
-    /// Somebody says what cannot be. Call [`Pmix::refuse`] with this status; it waits for that.
+    /// An invalid greeting. Call [`Pmix::refuse`] with this status; the peer waits for that.
     AdmissionInvalid {
         /// The connection.
         connection: ConnectionId,
-        /// What to tell it.
+        /// Status for the peer.
         status: Status,
-        /// What it did.
+        /// Cause of the rejection.
         why: PeerError,
     },
     /// A rank wants processes to end. The answer is on its way.
@@ -47,22 +47,22 @@ pub enum PmixEvent {
         rank: Rank,
         /// The exit code it wants the job to have.
         code: i32,
-        /// What it says.
+        /// Message of the rank.
         message: Excerpt,
     },
-    /// A rank has not been heard for as long as it wanted to be watched for.
+    /// No heartbeat of a rank within the interval that it requested.
     HeartbeatLost {
         /// Its job.
         job: JobId,
         /// The rank.
         rank: Rank,
-        /// What it wants others to be told then.
+        /// Code of the event for other processes.
         code: Status,
-        /// How long it was not heard.
+        /// Length of the interval.
         after: Duration,
     },
-    /// A rank asks for something that only the owner can do: read [`Pmix::request`], then call
-    /// [`Pmix::request_read`], and [`Pmix::answer`] when it is done.
+    /// A request that only the owner can answer: read [`Pmix::request`], then call
+    /// [`Pmix::request_read`], and [`Pmix::answer`] with the result.
     HostRequest {
         /// The connection.
         connection: ConnectionId,
@@ -74,7 +74,9 @@ pub enum PmixEvent {
 impl<P: PmixStorage> Pmix<P> {
     /// Lets a caller in.
     ///
-    /// Errors: [`Misuse::WrongState`] unless it has claimed to be a rank and waits.
+    /// # Errors
+    ///
+    /// [`Misuse::WrongState`] unless it has claimed to be a rank and waits.
     pub fn admit<S: Storage>(
         &mut self,
         id: ConnectionId,
@@ -84,7 +86,7 @@ impl<P: PmixStorage> Pmix<P> {
         let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) else {
             return Err(waiting);
         };
-        let (ConnPhase::Claimed, Some((job, rank))) = (state.phase, state.peer) else {
+        let (ConnPhase::Claimed, Some(ProcId { job, rank })) = (state.phase, state.peer) else {
             return Err(waiting);
         };
         state.phase = ConnPhase::Open;
@@ -111,7 +113,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Forgets a connection whose link is closed, and gives what it had not told its owner yet.
+    /// Removes a connection whose link is closed, and returns its undelivered event.
     pub fn close<S: Storage>(
         &mut self,
         id: ConnectionId,
@@ -121,13 +123,13 @@ impl<P: PmixStorage> Pmix<P> {
         self.ready.remove(&mut self.connections, id.0, ready_link::<P>);
         self.events_queue.remove(&mut self.connections, id.0, event_link::<P>);
         let Connection { state, .. } = self.connections.remove(id.0 as usize)?;
-        if let Some((job, rank)) = state.peer {
+        if let Some(ProcId { job, rank }) = state.peer {
             self.member_gone(job, rank, server);
         }
         state.event
     }
 
-    /// Looks again at what waits for a member that may be gone. Call it after
+    /// Answers the requests that wait for a member that is gone. Call it after
     /// [`Server::member_gone`].
     pub fn member_gone<S: Storage>(&mut self, job: JobId, rank: Rank, server: &mut Server<S>) {
         if !server.job(job).and_then(|job| job.member(rank)).is_some_and(Member::is_gone) {
@@ -135,13 +137,12 @@ impl<P: PmixStorage> Pmix<P> {
         }
         self.fail_gets(job, rank);
         self.remove_published(job, Some(rank), server);
-        self.remove_exited_member((job, rank), server);
+        self.remove_exited_member(ProcId { job, rank }, server);
         self.check_fence(job, server);
         self.check_collectives(server);
     }
 
-    /// Lends the request that a connection has asked with, until
-    /// [`request_read`](Self::request_read).
+    /// Lends the request of a connection, until [`request_read`](Self::request_read).
     pub fn request(&self, id: ConnectionId) -> Option<Request<'_>> {
         let Connection { inbox, state } = self.connections.get(id.0 as usize)?;
         let message = inbox.as_slice().get(..state.held_len?)?;
@@ -149,7 +150,7 @@ impl<P: PmixStorage> Pmix<P> {
         Request::read(Unpacker::new(body, state.format)).ok()
     }
 
-    /// How a connection packs values, and takes them.
+    /// Wire format of a connection.
     pub fn format(&self, id: ConnectionId) -> Option<Format> {
         Some(self.connections.get(id.0 as usize)?.state.format)
     }
@@ -165,9 +166,11 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Answers a request that was [`HostRequest`](Event::Asked): a status, and what `more` packs behind it.
+    /// Answers a request that was [`HostRequest`](PmixEvent::HostRequest): a status, and what `more` packs behind it.
     ///
-    /// Errors: [`Misuse::NoSuch`] if the connection does not wait for this answer, or not any more.
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] if the connection does not wait for this answer, or not any more.
     pub fn answer(
         &mut self,
         id: ConnectionId,

@@ -4,7 +4,7 @@ use super::connection::{ConnPhase, ConnReadState, Connection, PendingRequest, Pm
 use super::state::{self, PmixContext, PmixEffect};
 use super::{ConnectionId, Pmix, PmixEvent, PmixStorage, event_link, namespace};
 use crate::error::PeerError;
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::member::Phase;
 use crate::server::{Server, Storage};
 use crate::storage::{Buffer, Slots};
@@ -113,13 +113,13 @@ impl<P: PmixStorage> Pmix<P> {
             return self
                 .push_event(id, PmixEvent::AdmissionInvalid { connection: id, status, why });
         }
-        let Some((job, rank)) = state.peer else { return };
+        let Some(ProcId { job, rank }) = state.peer else { return };
         let event = match effect {
             PmixEffect::Nothing | PmixEffect::Doubted { .. } => return,
             PmixEffect::Claimed { user } => {
                 PmixEvent::AdmissionRequested { connection: id, job, rank, user }
             }
-            PmixEffect::Committed => return self.answer_gets((job, rank), server),
+            PmixEffect::Committed => return self.answer_gets(ProcId { job, rank }, server),
             PmixEffect::Published => return self.answer_lookups(server),
             PmixEffect::Registered => return self.deliver_cached(id, server),
             PmixEffect::Happened(at) => return self.deliver(at, Some(id), server),
@@ -168,7 +168,9 @@ impl<P: PmixStorage> Pmix<P> {
             return false;
         };
         let was = core::mem::replace(&mut state.phase, ConnPhase::Ended);
-        let (Some((job, rank)), true) = (state.peer, state.is_admitted) else { return false };
+        let (Some(ProcId { job, rank }), true) = (state.peer, state.is_admitted) else {
+            return false;
+        };
         // Nothing it waits for matters any more, and nobody shall count it in.
         let mut next = 0;
         while let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize)

@@ -16,7 +16,7 @@
 //! once, as a [`SharedBytes`] that can be shared, and sent piece by piece as there is room. What was posted
 //! later never changes an answer that is on its way.
 //!
-//! What only an owner can do (start processes, signal them, remove files) is an [`Event`], by which
+//! What only an owner can do (start processes, signal them, remove files) is a [`PmixEvent`], by which
 //! it learns of a request; it reads the request where it lies, and says how to answer.
 
 mod cached_event;
@@ -66,12 +66,12 @@ use super::member::Phase;
 use super::queue::{Queue, QueueLink};
 use super::{Server, Storage};
 use crate::error::{Misuse, PeerError};
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::storage::Slots;
 use crate::time::Instant;
 use crate::wire::pmix::names::Status;
 
-/// Which connection. Used again after the connection was closed.
+/// Number of a connection. Reused after the connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u32);
 
@@ -85,11 +85,11 @@ pub struct Pmix<P: PmixStorage> {
     groups: GroupsOf<P>,
     /// The number that was given to a group last.
     contexts: u32,
-    /// Connections that have something to send or to take up.
+    /// Connections with output, or with held input to handle.
     ready: Queue,
-    /// Connections that have something to tell the owner.
+    /// Connections with an event for the owner.
     events_queue: Queue,
-    /// How many requests were handed to the owner.
+    /// The number of requests handed to the owner.
     asked: u32,
 }
 
@@ -122,7 +122,9 @@ impl<P: PmixStorage> Pmix<P> {
     /// they stand in the answer to REQ behind the name space, in
     /// [`Format::PLAIN`](crate::wire::pmix::Format::PLAIN). `posts` has an element for each rank.
     ///
-    /// Errors: [`Misuse::NoRoom`].
+    /// # Errors
+    ///
+    /// [`Misuse::NoRoom`].
     pub fn add_job(&mut self, job: JobId, info: P::Bytes, posts: RanksOf<P>) -> Result<(), Misuse> {
         let namespace = Namespace::new(job, info, posts);
         self.jobs.insert(namespace).map(drop).ok_or(Misuse::NoRoom { what: "job" })
@@ -131,7 +133,9 @@ impl<P: PmixStorage> Pmix<P> {
     /// Forgets a job, here and in the server: what its ranks have posted, and what they have published for no
     /// longer.
     ///
-    /// Errors: [`Misuse::WrongState`] while a session or a connection of the job is open, or somebody claims
+    /// # Errors
+    ///
+    /// [`Misuse::WrongState`] while a session or a connection of the job is open, or somebody claims
     /// to be a rank of it: the next job may get its number. Nothing has changed then. Otherwise those of
     /// [`Server::remove_job`].
     pub fn remove_job<S: Storage>(
@@ -140,7 +144,7 @@ impl<P: PmixStorage> Pmix<P> {
         server: &mut Server<S>,
     ) -> Result<(), Misuse> {
         let mut open = (0..self.connections.end()).filter_map(|at| self.connections.get(at));
-        if open.any(|connection| connection.state.peer.is_some_and(|(of, _)| of == job)) {
+        if open.any(|connection| connection.state.peer.is_some_and(|of| of.job == job)) {
             return Err(Misuse::WrongState { needed: "no connection of the job is open" });
         }
         server.remove_job(job)?;
@@ -156,7 +160,9 @@ impl<P: PmixStorage> Pmix<P> {
 
     /// Opens a connection to a caller that has until `deadline` to say who it is.
     ///
-    /// Errors: [`Misuse::NoRoom`].
+    /// # Errors
+    ///
+    /// [`Misuse::NoRoom`].
     pub fn open(
         &mut self,
         inbox: P::Inbox,
@@ -179,20 +185,20 @@ impl<P: PmixStorage> Pmix<P> {
         Some(ConnectionMut { pmix: self, server, id })
     }
 
-    /// Which job and rank a connection speaks for, once it was let in.
-    pub fn peer(&self, id: ConnectionId) -> Option<(JobId, Rank)> {
+    /// The process of a connection that was admitted.
+    pub fn peer(&self, id: ConnectionId) -> Option<ProcId> {
         let state = &self.connections.get(id.0 as usize)?.state;
         state.peer.filter(|_| state.is_admitted)
     }
 
-    /// Whether a connection was ever let in as this rank.
+    /// True if a connection was ever admitted as this rank.
     pub fn has_spoken(&self, job: JobId, rank: Rank) -> bool {
         let rank_data =
             namespace::get(&self.jobs, job).and_then(|namespace| namespace.rank_data(rank));
         rank_data.is_some_and(|rank_data| rank_data.has_spoken)
     }
 
-    /// Whether this rank has lost its last connection without a goodbye.
+    /// True if the last connection of this rank ended without FINALIZE.
     pub fn has_left_early<S: Storage>(&self, job: JobId, rank: Rank, server: &Server<S>) -> bool {
         let member = server.job(job).and_then(|job| job.member(rank));
         self.has_spoken(job, rank) && member.is_some_and(|m| m.phase() == Phase::Lost)
@@ -209,7 +215,7 @@ impl<P: PmixStorage> Pmix<P> {
         self.ready.pop(&mut self.connections, ready_link::<P>).map(ConnectionId)
     }
 
-    /// The next thing the owner must know or do.
+    /// The next event for the owner.
     ///
     /// Changes after: any call on any connection.
     pub fn poll_event(&mut self) -> Option<PmixEvent> {
@@ -232,8 +238,7 @@ impl<P: PmixStorage> Pmix<P> {
         all.filter_map(|connection| connection.state.deadline()).min()
     }
 
-    /// Breaks off with callers that have not said in time who they are, and ends what has waited as
-    /// long as it was to.
+    /// Fails the connections that have not been identified in time, and times out requests.
     pub fn handle_timeout<S: Storage>(&mut self, now: Instant, server: &mut Server<S>) {
         server.now = now;
         for at in 0..self.connections.end() {
@@ -248,14 +253,14 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// What has waited as long as it was to is answered so.
+    /// Times out the requests of a connection.
     fn expire<S: Storage>(&mut self, id: ConnectionId, now: Instant, server: &mut Server<S>) {
         let mut left = None;
         while let Some((place, job, response)) =
             self.connections.get(id.0 as usize).and_then(|Connection { state, .. }| {
                 let (place, pending) =
                     state.pending_requests().find(|(_, pending)| pending.is_late(now))?;
-                Some((place, state.peer?.0, pending.response.clone()))
+                Some((place, state.peer?.job, pending.response.clone()))
             })
         {
             match response {
@@ -269,16 +274,16 @@ impl<P: PmixStorage> Pmix<P> {
                 }
                 _ => {}
             }
-            // Also for whoever is in something that nobody knows of any more.
+            // Also for requests whose collective is gone.
             self.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
         }
-        // What was queued behind a fence that has timed out is entered now.
+        // A fence queued behind one that has timed out is entered now.
         if let Some(job) = left {
             self.enter_queued(job, server);
         }
     }
 
-    /// What one connection is owed is due.
+    /// Makes a response due.
     fn resolve(&mut self, id: ConnectionId, pending: usize, response: PmixResponse<P::Bytes>) {
         if let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) {
             state.resolve(pending, response);

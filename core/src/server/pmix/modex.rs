@@ -5,7 +5,7 @@ use super::connection::PmixResponse;
 use super::namespace;
 use super::shared_bytes::{SharedBytes, pack};
 use super::state::PmixContext;
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, flags, scope};
 use crate::wire::pmix::request::Get;
@@ -168,7 +168,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Takes up what a rank has put since the last time.
     pub(super) fn commit(
         &mut self,
-        (job, rank): (JobId, Rank),
+        ProcId { job, rank }: ProcId,
         format: Format,
         scopes: Scopes<'_>,
     ) -> Status {

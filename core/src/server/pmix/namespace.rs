@@ -6,7 +6,7 @@ use super::modex::RankData;
 use super::shared_bytes::{SharedBytes, pack};
 use super::state::PmixContext;
 use super::storage::ConnStateOf;
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, keys};
@@ -159,7 +159,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn describe(
         &mut self,
         state: &ConnStateOf<P>,
-        (job, rank): (JobId, Rank),
+        ProcId { job, rank }: ProcId,
     ) -> PmixResponse<P::Bytes> {
         let name = self.server.job(job).map(|job| job.name().clone());
         let (Some(name), Some(namespace)) = (name, get_mut(self.jobs, job)) else {

@@ -9,7 +9,7 @@ use super::shared_bytes::{SharedBytes, copy_bytes, pack};
 use super::state::PmixContext;
 use super::storage::{ConnStateOf, NamesOf};
 use super::{ConnectionId, Pmix, PmixStorage};
-use crate::ids::{JobId, Key, Rank};
+use crate::ids::{JobId, Key, ProcId, Rank};
 use crate::limits::VALUE_BYTES;
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
@@ -28,7 +28,7 @@ pub struct PublishedValue<B> {
     format: Format,
     /// The name space of its publisher, which may be gone when the data is not.
     nspace: B,
-    owner: (JobId, Rank),
+    owner: ProcId,
     range: u8,
     persistence: u8,
     /// It is a name of the server too.
@@ -48,14 +48,14 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn publish(
         &mut self,
         state: &ConnStateOf<P>,
-        owner: (JobId, Rank),
+        owner: ProcId,
         user: u32,
         infos: &List<'_>,
     ) -> Status {
         if state.user.is_some_and(|claimed| claimed != user) {
             return Status::NO_PERMISSIONS;
         }
-        let Some(name) = self.server.job(owner.0).map(|job| job.name().clone()) else {
+        let Some(name) = self.server.job(owner.job).map(|job| job.name().clone()) else {
             return Status::NOT_FOUND;
         };
         let range = directive(infos, keys::RANGE).unwrap_or(range::SESSION);
@@ -101,7 +101,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn look_up(
         &mut self,
         state: &ConnStateOf<P>,
-        (job, rank): (JobId, Rank),
+        ProcId { job, rank }: ProcId,
         body: &[u8],
         target: &Names<'_>,
     ) -> PmixResponse<P::Bytes> {
@@ -118,7 +118,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 
     /// Takes back what its publisher no longer offers.
-    pub(super) fn unpublish(&mut self, owner: (JobId, Rank), target: &Names<'_>) -> Status {
+    pub(super) fn unpublish(&mut self, owner: ProcId, target: &Names<'_>) -> Status {
         let range = directive(&target.infos, keys::RANGE);
         let persistence = directive(&target.infos, keys::PERSIST);
         for at in 0..self.names.end() {
@@ -177,8 +177,10 @@ impl<P: PmixStorage> Pmix<P> {
     ) {
         for at in 0..self.names.end() {
             let has_gone = self.names.get(at).is_some_and(|own| match rank {
-                Some(rank) => own.owner == (job, rank) && own.persistence == persistence::PROC,
-                None => own.owner.0 == job && !OUTLIVES_JOB.contains(&own.persistence),
+                Some(rank) => {
+                    own.owner == ProcId { job, rank } && own.persistence == persistence::PROC
+                }
+                None => own.owner.job == job && !OUTLIVES_JOB.contains(&own.persistence),
             });
             if has_gone {
                 remove(&mut self.names, server, at);
@@ -192,7 +194,7 @@ impl<P: PmixStorage> Pmix<P> {
         from: usize,
     ) -> Option<(usize, P::Bytes, LookupRequester)> {
         let Connection { state, .. } = self.connections.get(id.0 as usize)?;
-        let (job, rank) = state.peer?;
+        let ProcId { job, rank } = state.peer?;
         let requester = LookupRequester { job, rank, format: state.format };
         let mut later = state.pending_requests().filter(|(place, _)| *place >= from);
         later.find_map(|(place, pending)| match &pending.response {
@@ -270,13 +272,15 @@ fn is_in_range<B, S: Storage>(
     requester: LookupRequester,
     server: &Server<S>,
 ) -> bool {
-    let node = |(job, rank): (JobId, Rank)| Some(server.job(job)?.member(rank)?.node);
+    let node = |ProcId { job, rank }: ProcId| Some(server.job(job)?.member(rank)?.node);
     match own.range {
         range::RM => false,
-        range::LOCAL => node(own.owner) == node((requester.job, requester.rank)),
+        range::LOCAL => {
+            node(own.owner) == node(ProcId { job: requester.job, rank: requester.rank })
+        }
         // Nobody says for whom it was chosen.
-        range::NAMESPACE | range::CUSTOM => own.owner.0 == requester.job,
-        range::PROC_LOCAL => own.owner == (requester.job, requester.rank),
+        range::NAMESPACE | range::CUSTOM => own.owner.job == requester.job,
+        range::PROC_LOCAL => own.owner == ProcId { job: requester.job, rank: requester.rank },
         _ => true,
     }
 }
@@ -290,7 +294,7 @@ fn write<B: SharedBytes, S: Storage>(
     match known {
         FoundName::Published(at) => {
             let Some(own) = names.get(at) else { return };
-            Proc { nspace: own.nspace.as_ref(), rank: own.owner.1.0 }.write(to);
+            Proc { nspace: own.nspace.as_ref(), rank: own.owner.rank.0 }.write(to);
             let value = Value { of: own.of, bytes: own.value.as_ref(), format: own.format };
             to.text(Some(key)).of(own.of);
             // It was read as such a value when it was published.
@@ -311,7 +315,7 @@ fn publish_name<S: Storage>(
     server: &mut Server<S>,
     key: &[u8],
     value: &Value<'_>,
-    (job, by): (JobId, Rank),
+    ProcId { job, rank: by }: ProcId,
 ) -> bool {
     let text = value.text().filter(|text| text.len() <= VALUE_BYTES);
     let Some(text) = text.filter(|_| Key::check(key).is_ok()) else { return false };
@@ -336,7 +340,7 @@ impl<B: SharedBytes> PublishedValue<B> {
     fn name<S: Storage>(&self, server: &Server<S>) -> Option<EntryId> {
         let id = server.names.find(Keyspace::Names, self.key.as_ref())?;
         let Visibility { writer: by, fence: epoch } = server.names.entry(id)?.visibility;
-        (self.owner == (JobId(epoch), by)).then_some(id)
+        (self.owner == ProcId { job: JobId(epoch), rank: by }).then_some(id)
     }
 }
 

@@ -12,7 +12,7 @@ use super::state::PmixContext;
 use super::storage::{ConnStateOf, GroupsOf, NamespaceOf, NamespacesOf};
 use super::{ConnectionId, Pmix, PmixStorage};
 use crate::error::Misuse;
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, flags, keys};
@@ -32,7 +32,7 @@ pub struct QueryItem<'a> {
     /// What restricts it further.
     pub qualifiers: List<'a>,
     /// Who asks.
-    requester: (JobId, Rank),
+    requester: ProcId,
 }
 
 /// Where answers are looked for.
@@ -47,7 +47,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn query(
         &self,
         state: &ConnStateOf<P>,
-        requester: (JobId, Rank),
+        requester: ProcId,
         queries: &List<'_>,
     ) -> Option<PmixResponse<P::Bytes>> {
         if let Err(status) = check(queries) {
@@ -66,11 +66,13 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Answers a query that was [`HostRequest`](super::Event::Asked). `own` is called for every question that is
+    /// Answers a query that was [`HostRequest`](super::PmixEvent::HostRequest). `own` is called for every question that is
     /// not answered here: it writes the type of a value and the value, and must write the same each time;
     /// or it says why not.
     ///
-    /// Errors: [`Misuse::NoSuch`] if the connection does not wait for the answer to a query there, or if
+    /// # Errors
+    ///
+    /// [`Misuse::NoSuch`] if the connection does not wait for the answer to a query there, or if
     /// its [`request`](Self::request) was read already.
     pub fn answer_query<S: Storage>(
         &mut self,
@@ -95,7 +97,7 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
     fn owed(
         &self,
         queries: &List<'_>,
-        requester: (JobId, Rank),
+        requester: ProcId,
         format: Format,
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
     ) -> PmixResponse<P::Bytes> {
@@ -142,11 +144,11 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
     fn each<'q>(
         &self,
         queries: &List<'q>,
-        requester: (JobId, Rank),
+        requester: ProcId,
         mut with: impl FnMut(Result<QueryItem<'q>, Status>),
     ) {
         for Query { keys, qualifiers } in queries.each(Type::QUERY, Query::read) {
-            let about = self.about(&qualifiers, requester.0);
+            let about = self.about(&qualifiers, requester.job);
             for key in keys.iter() {
                 with(about.map(|(job, rank)| QueryItem { key, job, rank, qualifiers, requester }));
             }
@@ -267,10 +269,10 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
 
     /// What a process has posted.
     fn posted(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
-        let node = |(job, rank): (JobId, Rank)| Some(self.server.job(job)?.member(rank)?.node);
+        let node = |ProcId { job, rank }: ProcId| Some(self.server.job(job)?.member(rank)?.node);
         let namespace = namespace::get(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
         let of = Rank(question.rank);
-        let is_local = node((question.job, of)) == node(question.requester);
+        let is_local = node(ProcId { job: question.job, rank: of }) == node(question.requester);
         let blob =
             namespace.rank_data(of).and_then(|rank_data: &RankData<_>| rank_data.seen(is_local));
         let value = blob.and_then(|blob| blob.kvals().find(question.key));

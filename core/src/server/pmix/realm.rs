@@ -8,7 +8,7 @@ use super::query::is_node;
 use super::shared_bytes::pack;
 use super::state::PmixContext;
 use super::storage::ConnStateOf;
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::Storage;
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::request::Get;
@@ -22,7 +22,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn get_realm(
         &self,
         state: &ConnStateOf<P>,
-        requester: (JobId, Rank),
+        requester: ProcId,
         job: JobId,
         get: &Get<'_>,
     ) -> Option<PmixResponse<P::Bytes>> {
@@ -36,7 +36,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         let Some(namespace) = namespace::get(self.jobs, job) else { return not_found };
         let own = match get.rank < WILDCARD {
             true => Some((namespace, get.rank)),
-            false => namespace::get(self.jobs, requester.0).map(|own| (own, requester.1.0)),
+            false => namespace::get(self.jobs, requester.job).map(|own| (own, requester.rank.0)),
         };
         let is_it = |array: &List<'_>| is_realm(array, realm, &get.infos, own);
         let mut arrays = namespace.kvals().filter(|kval| kval.key == realm);
@@ -60,15 +60,15 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn refresh(
         &self,
         state: &ConnStateOf<P>,
-        requester: (JobId, Rank),
+        requester: ProcId,
         (nspace, rank): (&[u8], u32),
     ) -> PmixResponse<P::Bytes> {
         let job = namespace::named(self.jobs, self.server, nspace);
         let Some(namespace) = job.and_then(|job| namespace::get(self.jobs, job)) else {
             return PmixResponse::Status(Status::NOT_FOUND);
         };
-        let node = |(job, rank): (JobId, Rank)| Some(self.server.job(job)?.member(rank)?.node);
-        let is_local = node((namespace.job, Rank(rank))) == node(requester);
+        let node = |ProcId { job, rank }: ProcId| Some(self.server.job(job)?.member(rank)?.node);
+        let is_local = node(ProcId { job: namespace.job, rank: Rank(rank) }) == node(requester);
         let rank_data: Option<&RankData<_>> = namespace.rank_data(Rank(rank));
         if rank_data.is_none() && rank != WILDCARD {
             return PmixResponse::Status(Status::NOT_FOUND);

@@ -7,7 +7,7 @@ use super::shared_bytes::pack;
 use super::state::PmixContext;
 use super::storage::{ConnStateOf, RanksOf};
 use super::{Namespace, PmixStorage};
-use crate::ids::{JobId, Rank};
+use crate::ids::ProcId;
 use crate::server::Storage;
 use crate::storage::Slots;
 use crate::wire::pmix::names::{Status, keys};
@@ -18,7 +18,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     pub(super) fn resolve_peers(
         &self,
         state: &ConnStateOf<P>,
-        requester: (JobId, Rank),
+        requester: ProcId,
         (node, nspace): (Option<&[u8]>, Option<&[u8]>),
     ) -> PmixResponse<P::Bytes> {
         if nspace.is_some_and(|name| namespace::named(self.jobs, self.server, name).is_none()) {
@@ -95,7 +95,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Everybody on the asker's node.
     fn each_beside(
         &self,
-        (own, rank): (JobId, Rank),
+        ProcId { job: own, rank }: ProcId,
         nspace: Option<&[u8]>,
         with: &mut dyn FnMut(Proc<'_>),
     ) {

@@ -20,7 +20,7 @@ use super::storage::{CollectivesOf, ConnStateOf, EventsOf, GroupsOf, NamesOf, Na
 use super::{PmixStorage, directives, namespace};
 use crate::command::Verb;
 use crate::error::PeerError;
-use crate::ids::{Excerpt, JobId, Rank};
+use crate::ids::{Excerpt, JobId, ProcId, Rank};
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::time::Instant;
@@ -79,7 +79,9 @@ pub(super) enum PmixEffect {
 
 /// Takes up one whole message.
 ///
-/// Errors: what the peer did that ends the connection; its stage says so too.
+/// # Errors
+///
+/// What the peer did that ends the connection; its stage says so too.
 pub(super) fn handle_message<P: PmixStorage, S: Storage>(
     state: &mut ConnStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
@@ -88,12 +90,12 @@ pub(super) fn handle_message<P: PmixStorage, S: Storage>(
     if state.phase == ConnPhase::Greeting {
         return handle_greeting(state, context, bytes);
     }
-    let (Some((job, rank)), Some(header)) = (state.peer, Header::read(bytes)) else {
+    let (Some(ProcId { job, rank }), Some(header)) = (state.peer, Header::read(bytes)) else {
         return Ok(PmixEffect::Nothing);
     };
     if header.tag < TAG_REQUESTS {
         // A sign of life, or something that only servers say.
-        context.record_message((job, rank), Verb::Unknown);
+        context.record_message(ProcId { job, rank }, Verb::Unknown);
         if header.tag == TAG_HEARTBEAT {
             state.heartbeat(context.now);
         }
@@ -108,15 +110,15 @@ pub(super) fn handle_message<P: PmixStorage, S: Storage>(
         }
     };
     // What the other generations do not know moves no job.
-    context.record_message((job, rank), request.command().verb().unwrap_or(Verb::Unknown));
-    Ok(answer(state, context, (header.tag, body), (job, rank), &request))
+    context.record_message(ProcId { job, rank }, request.command().verb().unwrap_or(Verb::Unknown));
+    Ok(answer(state, context, (header.tag, body), ProcId { job, rank }, &request))
 }
 
 fn answer<P: PmixStorage, S: Storage>(
     state: &mut ConnStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
     (tag, body): (u32, &[u8]),
-    (job, rank): (JobId, Rank),
+    ProcId { job, rank }: ProcId,
     request: &Request<'_>,
 ) -> PmixEffect {
     if directives::has_unsupported_directive(request) {
@@ -124,13 +126,15 @@ fn answer<P: PmixStorage, S: Storage>(
         return PmixEffect::Nothing;
     }
     let (response, effect) = match request {
-        Request::Req => (context.describe(state, (job, rank)), PmixEffect::Nothing),
+        Request::Req => (context.describe(state, ProcId { job, rank }), PmixEffect::Nothing),
         Request::Commit(scopes) => {
-            let status = context.commit((job, rank), state.format, scopes.clone());
+            let status = context.commit(ProcId { job, rank }, state.format, scopes.clone());
             (PmixResponse::Status(status), PmixEffect::Committed)
         }
-        Request::Fence(fence) => return context.fence(state, tag, (job, rank), fence),
-        Request::Get(target) => (context.get(state, (job, rank), target), PmixEffect::Nothing),
+        Request::Fence(fence) => return context.fence(state, tag, ProcId { job, rank }, fence),
+        Request::Get(target) => {
+            (context.get(state, ProcId { job, rank }, target), PmixEffect::Nothing)
+        }
         Request::Finalize => {
             state.phase = ConnPhase::Leaving;
             (PmixResponse::Status(Status::SUCCESS), PmixEffect::Left)
@@ -140,37 +144,38 @@ fn answer<P: PmixStorage, S: Storage>(
             (PmixResponse::Status(Status::SUCCESS), PmixEffect::Aborted { code: *code, message })
         }
         Request::Publish { user, infos } => {
-            let status = context.publish(state, (job, rank), *user, infos);
+            let status = context.publish(state, ProcId { job, rank }, *user, infos);
             (PmixResponse::Status(status), PmixEffect::Published)
         }
         Request::Lookup(target) => {
-            (context.look_up(state, (job, rank), body, target), PmixEffect::Nothing)
+            (context.look_up(state, ProcId { job, rank }, body, target), PmixEffect::Nothing)
         }
-        Request::Unpublish(target) => {
-            (PmixResponse::Status(context.unpublish((job, rank), target)), PmixEffect::Nothing)
-        }
+        Request::Unpublish(target) => (
+            PmixResponse::Status(context.unpublish(ProcId { job, rank }, target)),
+            PmixEffect::Nothing,
+        ),
         Request::Connect(with) => {
             let deadline = deadline(&with.infos, context.now, None);
             let request = CollectiveRequest::of(CollectiveKind::Connect, &with.procs, deadline);
-            return context.join(state, tag, (job, rank), request);
+            return context.join(state, tag, ProcId { job, rank }, request);
         }
         Request::Disconnect(from) => {
             let deadline = deadline(&from.infos, context.now, None);
             let request = CollectiveRequest::of(CollectiveKind::Disconnect, &from.procs, deadline);
-            return context.join(state, tag, (job, rank), request);
+            return context.join(state, tag, ProcId { job, rank }, request);
         }
         Request::GroupConstruct { name, group } => {
-            return context.construct(state, (tag, body), (job, rank), (name, group));
+            return context.construct(state, (tag, body), ProcId { job, rank }, (name, group));
         }
         Request::GroupDestruct { name, rest } => {
-            return context.destruct(state, tag, (job, rank), (name, *rest));
+            return context.destruct(state, tag, ProcId { job, rank }, (name, *rest));
         }
         Request::GroupLeave { name, .. } => {
-            let (status, effect) = context.leave_group((job, rank), name);
+            let (status, effect) = context.leave_group(ProcId { job, rank }, name);
             (PmixResponse::Status(status), effect)
         }
         Request::Notify { code, range, infos } => {
-            match context.notify(state.format, (job, rank), (*code, *range), infos) {
+            match context.notify(state.format, ProcId { job, rank }, (*code, *range), infos) {
                 Ok(at) => (PmixResponse::Status(Status::SUCCESS), PmixEffect::Happened(at)),
                 Err(status) => (PmixResponse::Status(status), PmixEffect::Nothing),
             }
@@ -183,19 +188,20 @@ fn answer<P: PmixStorage, S: Storage>(
             // This is the one request without an answer.
             return PmixEffect::Nothing;
         }
-        Request::ResolvePeers { node, nspace } => {
-            (context.resolve_peers(state, (job, rank), (*node, *nspace)), PmixEffect::Nothing)
-        }
+        Request::ResolvePeers { node, nspace } => (
+            context.resolve_peers(state, ProcId { job, rank }, (*node, *nspace)),
+            PmixEffect::Nothing,
+        ),
         Request::ResolveNodes(nspace) => {
             (context.resolve_nodes(state, *nspace), PmixEffect::Nothing)
         }
         Request::RefreshCache { nspace, rank: of } => {
-            (context.refresh(state, (job, rank), (*nspace, *of)), PmixEffect::Nothing)
+            (context.refresh(state, ProcId { job, rank }, (*nspace, *of)), PmixEffect::Nothing)
         }
         Request::Monitor { what, code, infos } => {
             (state.monitor(context.now, (what, *code), infos), PmixEffect::Nothing)
         }
-        Request::Query(queries) => match context.query(state, (job, rank), queries) {
+        Request::Query(queries) => match context.query(state, ProcId { job, rank }, queries) {
             Some(response) => (response, PmixEffect::Nothing),
             None => return PmixEffect::Asked(state.push_response(tag, PmixResponse::Host(0))),
         },
@@ -214,7 +220,7 @@ fn answer<P: PmixStorage, S: Storage>(
 }
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    fn record_message(&mut self, (job, rank): (JobId, Rank), verb: Verb) {
+    fn record_message(&mut self, ProcId { job, rank }: ProcId, verb: Verb) {
         if let Some(job) = self.server.jobs.get_mut(job.0 as usize) {
             job.record_message(rank, verb, self.now);
         }
@@ -255,7 +261,7 @@ fn handle_greeting<P: PmixStorage, S: Storage>(
         _ => return Ok(state.defer_rejection(Status::INVALID_CRED, PeerError::Unproven)),
     };
     state.phase = ConnPhase::Claimed;
-    state.peer = Some((job, Rank(rank)));
+    state.peer = Some(ProcId { job, rank: Rank(rank) });
     state.user = user;
     Ok(PmixEffect::Claimed { user })
 }

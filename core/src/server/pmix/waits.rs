@@ -3,7 +3,7 @@
 use super::collective::{CollectiveKind, PROC_BYTES, pairs};
 use super::connection::{Connection, PmixResponse};
 use super::{Pmix, PmixStorage};
-use crate::ids::{JobId, Rank};
+use crate::ids::{JobId, ProcId, Rank};
 use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::wire::pmix::{Format, Request, Unpacker, ranks};
@@ -38,7 +38,7 @@ impl<P: PmixStorage> Pmix<P> {
     /// What each client that was let in waits for, thread by thread, with who it is.
     ///
     /// Changes after: any call on any connection or on any session of the server.
-    pub fn waits(&self) -> impl Iterator<Item = ((JobId, Rank), PmixWait<'_>)> {
+    pub fn waits(&self) -> impl Iterator<Item = (ProcId, PmixWait<'_>)> {
         let all = (0..self.connections.end()).filter_map(|at| self.connections.get(at));
         let talks = all.map(|Connection { state, .. }| state).filter(|state| state.is_admitted);
         let waits = talks.filter_map(|state| {
@@ -80,14 +80,14 @@ impl<P: PmixStorage> Pmix<P> {
         &self,
         at: usize,
         server: &Server<S>,
-    ) -> impl Iterator<Item = ((JobId, Rank), bool)> {
+    ) -> impl Iterator<Item = (ProcId, bool)> {
         let open = self.collectives.get(at);
         let is_bootstrap = open.is_some_and(|open| open.kind() == CollectiveKind::Bootstrap);
         // Who that is, those say that have come.
         let named = is_bootstrap.then(|| self.named_by_leaders(at, server)).flatten();
         let count = named.as_ref().map_or(0, |named| named.as_ref().len() / PROC_BYTES);
         let named = (0..count).filter_map(move |place| pairs(named.as_ref()?.as_ref()).nth(place));
-        let named = named.map(|(job, rank)| (job, Rank(rank)));
+        let named = named.map(|(job, rank)| ProcId { job, rank: Rank(rank) });
         let members = open.into_iter().flat_map(move |open| open.members(server)).chain(named);
         members.map(move |member| (member, self.is_in(at, member)))
     }

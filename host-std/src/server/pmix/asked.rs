@@ -6,7 +6,7 @@ use super::log::Entry;
 use crate::launch::order::Order;
 use crate::server::service::Service;
 use pmi_core::error::Code;
-use pmi_core::ids::{JobId, KvsName, Rank};
+use pmi_core::ids::{JobId, KvsName, ProcId, Rank};
 use pmi_core::server::pmix::{ConnectionId, QueryItem};
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{List, Packer, Query, Request, Type};
@@ -34,7 +34,7 @@ impl Service {
     /// Reads what a client asks of the launcher, and lets it go on with other requests.
     pub fn pmix_wish(&mut self, connection: ConnectionId) -> Wish {
         let request = self.desk.pmix.request(connection).zip(self.desk.pmix.peer(connection));
-        let Some((request, (job, Rank(rank)))) = request else {
+        let Some((request, ProcId { job, rank: Rank(rank) })) = request else {
             return Wish::Refused(Status::NOT_SUPPORTED);
         };
         let wish = match request {

@@ -14,7 +14,7 @@ use crate::server::storage::Slab;
 use crate::trace::Who;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
-use pmi_core::ids::{JobId, Rank};
+use pmi_core::ids::{JobId, ProcId, Rank};
 use pmi_core::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixTables, RankData};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
@@ -236,7 +236,7 @@ impl Service {
         let peer = desk.pmix.peer(id);
         match (served, peer) {
             (Served::Waiting, _) => return Ok(()),
-            (Served::Broken(error, _), Some((job, Rank(rank)))) => {
+            (Served::Broken(error, _), Some(ProcId { job, rank: Rank(rank) })) => {
                 let failure = Failure::Nonsense { rank, why: nonsense(error, b"") };
                 self.news.push_back(News::Failed { job, failure });
             }
@@ -246,7 +246,7 @@ impl Service {
                 let refused = self.refused(id, nonsense(error, b""));
                 self.news.extend(refused);
             }
-            (_, Some((job, Rank(rank))))
+            (_, Some(ProcId { job, rank: Rank(rank) }))
                 if desk.pmix.has_left_early(job, Rank(rank), &self.server) =>
             {
                 self.news.push_back(News::Closed { job, rank });
@@ -270,7 +270,7 @@ impl Service {
             self.desk.links -= 1;
             self.tracer.event(who(&self.desk.pmix, id), What::Closed);
             let peer = self.desk.pmix.peer(id);
-            if let Some(seat) = peer.and_then(|(job, rank)| self.seat_mut(job, rank.0)) {
+            if let Some(seat) = peer.and_then(|of| self.seat_mut(of.job, of.rank.0)) {
                 seat.last_traffic.add(connection.traffic);
             }
         }
@@ -290,7 +290,8 @@ impl Service {
 
     fn pmix_connections(&self, job: JobId, rank: u32) -> Vec<ConnectionId> {
         let ids = (0..self.desk.connections.len()).filter_map(|at| u32::try_from(at).ok());
-        let is_its = |id: &ConnectionId| self.desk.pmix.peer(*id) == Some((job, Rank(rank)));
+        let is_its =
+            |id: &ConnectionId| self.desk.pmix.peer(*id) == Some(ProcId { job, rank: Rank(rank) });
         ids.map(ConnectionId).filter(is_its).collect()
     }
 }
@@ -298,7 +299,7 @@ impl Service {
 /// Whose connection it is, for records.
 fn who(pmix: &Pmix<Heap>, id: ConnectionId) -> Who {
     let peer = pmix.peer(id);
-    Who::pmix(peer.map_or(0, |(job, _)| job.0), peer.map(|(_, rank)| rank.0), id.0)
+    Who::pmix(peer.map_or(0, |of| of.job.0), peer.map(|of| of.rank.0), id.0)
 }
 
 fn index(number: u32) -> usize {

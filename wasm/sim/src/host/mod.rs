@@ -381,7 +381,7 @@ impl Host {
     fn peer(&self, talk: Endpoint) -> Option<(JobId, Rank)> {
         match talk {
             Endpoint::Pmi(id) => self.server.peer(id).and_then(|(job, rank)| Some((job, rank?))),
-            Endpoint::Pmix(id) if PMIX => self.pmix.peer(id),
+            Endpoint::Pmix(id) if PMIX => self.pmix.peer(id).map(|of| (of.job, of.rank)),
             Endpoint::Pmix(_) => None,
         }
     }

@@ -100,7 +100,7 @@ impl Host {
         };
         self.pmix.request_read(connection);
         let begun = asked.and_then(|job| {
-            let by = (*self.dialled.get(&connection.0)?, self.pmix.peer(connection)?.0);
+            let by = (*self.dialled.get(&connection.0)?, self.pmix.peer(connection)?.job);
             self.begin(job, &[], by, SpawnOrigin::Pmix(connection, pending), now)
         });
         if begun.is_none() {

@@ -202,7 +202,8 @@ fn a_group_is_made_of_leaders_and_of_those_that_they_add() {
     };
     assert_eq!(hall.pmix.group_name(at), Some(&b"ours"[..]));
     let who = hall.pmix.taking_part(at, &hall.world.server);
-    let missing: Vec<u32> = who.filter(|(_, is_in)| !is_in).map(|((_, rank), _)| rank.0).collect();
+    let missing: Vec<u32> =
+        who.filter(|(_, is_in)| !is_in).map(|(member, _)| member.rank.0).collect();
     assert_eq!(missing, [3]);
     hall.construct(3, &[], &[]);
     for client in [0, 1, 3, 4] {

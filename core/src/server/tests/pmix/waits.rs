@@ -1,6 +1,7 @@
 //! Who waits for whom, as an owner can tell people.
 
 use super::*;
+use crate::ids::ProcId;
 use crate::server::pmix::{CollectiveKind, PmixWait};
 
 #[test]
@@ -12,7 +13,7 @@ fn a_get_that_waits_names_the_key_and_the_process() {
     hall.get(0, 1, None, false);
     hall.get(1, ranks::UNDEF, Some("any"), false);
     let post = |rank, key| PmixWait::Post { job, rank, key };
-    let (first, second) = ((job, Rank(0)), (job, Rank(1)));
+    let (first, second) = (ProcId { job, rank: Rank(0) }, ProcId { job, rank: Rank(1) });
     let waits = Vec::from_iter(hall.pmix.waits());
     let expected = [
         (first, post(Some(Rank(1)), Some(&b"card"[..]))),
@@ -40,10 +41,10 @@ fn a_fence_of_some_names_who_is_in_it() {
     else {
         panic!("{waits:?}")
     };
-    assert_eq!([first, second], [(job, Rank(0)), (job, Rank(2))]);
+    assert_eq!([first, second], [ProcId { job, rank: Rank(0) }, ProcId { job, rank: Rank(2) }]);
     assert_eq!(waits[0].1, same);
     let who = hall.pmix.taking_part(at, &hall.world.server);
-    let who: Vec<(u32, bool)> = who.map(|((_, rank), is_in)| (rank.0, is_in)).collect();
+    let who: Vec<(u32, bool)> = who.map(|(member, is_in)| (member.rank.0, is_in)).collect();
     assert_eq!(who, [(0, true), (1, false), (2, true)]);
     hall.fence(1, &[0, 1, 2], 0);
     assert_eq!(hall.pmix.waits().count(), 0);

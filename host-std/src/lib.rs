@@ -4,34 +4,34 @@
 //! main        exit codes only
 //! commands    one row for each command, with help, completions and man pages
 //! cli         options (the table) > args, mpiexec (parsers) > layers (variables, file) > config (resolved)
-//! settings    what a user can set, in groups of plain values
-//! job         the one loop: starts, serves, forwards, judges; all jobs that come from the first
+//! settings    user settings, in groups of plain values
+//! job         the event loop: starts, serves, forwards, judges; all jobs that come from the first
 //! launch      plan, order, program, env, variables, binding, process, descriptors; signal, ladder, orphans
-//! stdio       what ranks write and read: lines, labels, files, outputs
+//! stdio       input and output of ranks: lines, labels, files, outputs
 //! poller      epoll, as a stream of tokens
 //! admission   which connections are admitted, at every listener, and by which proof
 //! runtime_dir the directory for sockets and secrets of launchers of one user
 //! server      service (the protocol server and its links), news, map_kvs
-//! control     how others ask a launcher how its run goes: 'pmi-host ps'
-//! doctor      what a rank finds when it looks for its launcher, whichever that is
-//! watch       how a run goes: who runs, who waits and for whom; standstills
+//! control     status queries to a running launcher: 'pmi-host ps'
+//! doctor      checks of a rank's environment, with any launcher
+//! watch       state of a run: running ranks, waiting ranks, runs without progress
 //! trace       the last messages in memory, all of them in a file
 //! replay      one side of a recorded exchange, played again
-//! ends        how every rank ended, for people and for programs
-//! verdict     how a job ended: rules without system calls
-//! create      opens files that users name, and follows no trap of another user
+//! ends        end of every rank, for users and for programs
+//! verdict     outcome of a job: rules without system calls
+//! create      opens files that users name, safely against links of other users
 //! exit        exit codes, and output of short commands
 //! usage       errors of command lines; words: a line split as a shell does; ranges: `0-2,5`
 //! stream      names and descriptors of standard streams
-//! report      every sentence this program says
-//! bridge      a rank behind a serial line, brought to a server
+//! report      every message of this program
+//! bridge      connects a rank behind a serial line to a server
 //! conform     checks other launchers and clients
 //! demo        the built-in client that runs when no program is named
 //! ```
 //!
-//! One thread, one readiness loop. Nothing in it waits for a rank, a client or a reader of our output:
-//! each is asked only when the system says that it has something or takes something. A disk says no such
-//! thing, so a trace file is written by a thread of its own.
+//! One thread, one readiness loop. It never blocks on a rank, a client or a reader of the output: each
+//! descriptor is used only when the poller reports it ready. Regular files have no readiness, so a trace
+//! file is written by a thread of its own.
 #![deny(unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]

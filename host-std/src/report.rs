@@ -1,5 +1,5 @@
-//! All sentences this program says. Each is one line on standard error, names who and where, and
-//! says the way out where there is one.
+//! All messages of this program. Each is one line on standard error, names the affected component and
+//! host, and gives the remedy if there is one.
 
 use crate::launch::library::{Family, Library};
 use crate::launch::plan::{Dial, Plan};
@@ -101,7 +101,7 @@ pub fn not_spawned(plan: &Plan, (rank, pid): (u32, Option<i32>), why: impl Displ
     )
 }
 
-/// A rank that wanted to be watched has not said for so long that it lives.
+/// Report on a rank whose heartbeat is overdue.
 pub fn without_heartbeat(
     plan: &Plan,
     (rank, pid): (u32, Option<i32>),
@@ -118,7 +118,7 @@ pub fn without_heartbeat(
     )
 }
 
-/// Said once for a job.
+/// Report on a key that two ranks put; once for a job.
 pub fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> String {
     format!(
         "ranks {first} and {second} of {} ({} on {}) have both put '{key}' without a fence between; the \
@@ -130,7 +130,7 @@ pub fn put_twice(plan: &Plan, key: &str, [first, second]: [u32; 2]) -> String {
     )
 }
 
-/// Said when the port is open: what a rank must know to dial in.
+/// Message after the port is open: the address and secret a rank needs to connect.
 pub fn listening(plan: &Plan, dial: &Dial) -> String {
     let (first, last) = (plan.local(), plan.ranks - 1);
     let who = match first == last {
@@ -152,13 +152,13 @@ pub fn listening(plan: &Plan, dial: &Dial) -> String {
     format!("{who} at {name}{}{tls}; {how}", dial.port)
 }
 
-/// Where pages watch the run, or dial in.
+/// Address at which pages observe the run or connect.
 pub fn for_pages(url: &str, has_callers: bool) -> String {
     let rank = if has_callers { ", or dial in there as ranks (protocol 'pmi')" } else { "" };
     format!("pages can watch the run at {url} (protocol 'pmi-trace'){rank}")
 }
 
-/// Who of those that are to dial in is there, as a table under one line.
+/// Table of the ranks that connect by themselves: connected and missing ones, under one line.
 pub fn attendance(plan: &Plan, secs: u64, from: impl Fn(u32) -> Option<SocketAddr>) -> String {
     let expected = plan.local()..plan.ranks;
     let there = { expected.clone() }.filter(|rank| from(*rank).is_some()).count();
@@ -195,7 +195,7 @@ pub fn refused(
     format!("a caller from {from}{holder} {why}; it was rejected{more}, and the job goes on")
 }
 
-/// Rejections that were not reported, when none follows that could say so.
+/// Number of rejections that were not reported, if no later rejection can include it.
 pub fn unreported(count: u64) -> String {
     match count {
         1 => "1 more connection was rejected, and the job goes on".to_owned(),
@@ -203,14 +203,14 @@ pub fn unreported(count: u64) -> String {
     }
 }
 
-/// Where the secret is that was made for the run. Only a terminal shows it.
+/// File of the generated secret. Only a terminal shows the secret itself.
 pub fn generated_secret(file: &Path, shown: Option<&str>) -> String {
     let file = file.display();
     let shown = shown.map(|secret| format!(" ({secret})")).unwrap_or_default();
     format!("a secret was made for ranks and pages of this run{shown}; 'cat {file}' prints it")
 }
 
-/// How many ranks there are, and in which job if that is not the first.
+/// Number of ranks, and the job unless it is the first.
 fn size(plan: &Plan) -> String {
     match plan.spawner {
         None => plan.ranks.to_string(),
@@ -241,7 +241,7 @@ fn start_hint(code: u8) -> &'static str {
     }
 }
 
-/// How a rank ended, as the rest of a sentence about it.
+/// End of a rank, as the predicate of a sentence about it.
 pub fn ended(ending: Ending, phase: Phase) -> String {
     let when = match phase {
         Phase::Open => " before finalize",
@@ -273,7 +273,7 @@ fn ranks(first: &[u32], count: usize) -> String {
     }
 }
 
-/// Said of ranks that ended well, are linked with MPI and never spoke to this launcher.
+/// Warning about ranks that ended well, are linked with MPI and never used PMI with this launcher.
 pub fn singletons(
     plan: &Plan,
     ranks: &Ranks,
@@ -292,15 +292,15 @@ pub fn singletons(
     )
 }
 
-/// Said over a table of those who still run a moment after a signal was passed on.
+/// Heading of the table of ranks that still run a moment after a signal was forwarded.
 pub const STILL_RUNNING: &str = "these still run:";
 
-/// Said when a rank cannot be killed.
+/// Message if a rank cannot be killed.
 pub fn given_up(running: usize) -> String {
     format!("{running} killed ranks do not go away (the system holds them); not waiting any longer")
 }
 
-/// Said when all ranks have ended and their output has not.
+/// Message if all ranks have terminated and their output is still open.
 pub fn output_left_open(secs: u64) -> String {
     format!(
         "all ranks have ended but a process they left behind still holds their output; \
@@ -308,7 +308,7 @@ pub fn output_left_open(secs: u64) -> String {
     )
 }
 
-/// Said of an observer that reads more slowly than the run goes.
+/// Message about an observer that reads more slowly than the run produces.
 pub fn observer_disconnected(from: SocketAddr) -> String {
     format!(
         "the observer at {from} does not keep up with the run and is disconnected; the run goes on, and the \
@@ -316,7 +316,7 @@ pub fn observer_disconnected(from: SocketAddr) -> String {
     )
 }
 
-/// Said when a run has failed, no rank is left, and what ranks wrote cannot be delivered.
+/// Message if a run has failed, no rank is left, and output of ranks cannot be delivered.
 pub fn output_unread(secs: u64, has_read: bool) -> String {
     let how = if has_read { "has not taken all of it within" } else { "has taken nothing for" };
     format!(
@@ -324,12 +324,12 @@ pub fn output_unread(secs: u64, has_read: bool) -> String {
     )
 }
 
-/// Said when lines of the launcher itself were dropped.
+/// Message if lines of the launcher itself were dropped.
 pub fn sentences_dropped(count: u64) -> String {
     format!("{count} lines of the launcher were dropped here because standard error was not read")
 }
 
-/// Said when output cannot be written, to our own streams or to a file.
+/// Message if output cannot be written, to the launcher's own streams or to a file.
 pub fn output_lost(file: Option<&Path>, why: impl Display) -> String {
     let place = file.map(|name| format!(" to '{}'", name.display())).unwrap_or_default();
     format!("output of the ranks cannot be written{place} ({why}) and is lost from here on")

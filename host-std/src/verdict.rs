@@ -1,14 +1,14 @@
-//! How a job ended, judged from what its ranks did. No system calls here, only the rules.
+//! Outcome of a job, judged from its ranks. No system calls, only the rules.
 
 use crate::launch::process::{Ending, shell_code};
 use rustix::process::Signal;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How far a rank came with PMI.
+/// PMI phase of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has said nothing.
+    /// No PMI message yet.
     Silent,
     /// It is between init and finalize.
     Open,
@@ -22,92 +22,92 @@ pub enum Phase {
 pub enum Failure {
     /// A rank could not be started.
     Start {
-        /// Which rank.
+        /// The rank.
         rank: u32,
         /// The code a shell would give.
         code: u8,
-        /// What the system said.
+        /// Error of the system.
         why: String,
     },
     /// A rank exited with a code, or a signal ended it.
     Ended {
-        /// Which rank.
+        /// The rank.
         rank: u32,
-        /// How it ended.
+        /// Its exit code or signal.
         ending: Ending,
-        /// How far it had come.
+        /// Its PMI phase.
         phase: Phase,
     },
     /// A rank exited with 0 between init and finalize.
     LeftEarly {
-        /// Which rank.
+        /// The rank.
         rank: u32,
     },
     /// A rank closed its connection between init and finalize and goes on running.
     Disconnected {
-        /// Which rank.
+        /// The rank.
         rank: u32,
     },
-    /// A rank that had dialled in is gone, between init and finalize.
+    /// A rank that connected by itself is gone, between init and finalize.
     Vanished {
-        /// Which rank.
+        /// The rank.
         rank: u32,
-        /// Where it had dialled in from.
+        /// Remote address of its connection.
         from: SocketAddr,
     },
     /// A rank sent what ends its session.
     Nonsense {
-        /// Which rank.
+        /// The rank.
         rank: u32,
-        /// What it did, as the rest of a sentence about it.
+        /// Cause, as the predicate of a sentence about the rank.
         why: String,
     },
     /// A rank asked for the end of the job.
     Abort {
-        /// Which rank.
+        /// The rank.
         rank: u32,
         /// The code it gave.
         code: i32,
-        /// What it had to say.
+        /// Its message.
         message: String,
     },
     /// Ranks wait for others that have left.
     Missing {
         /// Those that have left without taking part; the first few of them.
         gone: Vec<u32>,
-        /// How many have.
+        /// Number of ranks that have left.
         gone_count: usize,
-        /// How many wait.
+        /// Number of ranks that wait.
         waiting_count: usize,
     },
     /// A signal to the launcher ended the job.
     Interrupted {
-        /// Which signal.
+        /// The signal.
         signal: i32,
     },
     /// The run has taken as long as it may.
     TimedOut {
-        /// How long that is.
+        /// The time limit.
         limit: Duration,
     },
     /// Ranks have waited for others as long as they may.
     Stalled {
-        /// How long that is.
+        /// The time limit.
         limit: Duration,
     },
     /// Ranks have run on as long as they may after the first one ended well.
     Overdue {
-        /// How long that is.
+        /// The time limit.
         limit: Duration,
     },
     /// The launcher itself could not go on.
     Launcher {
-        /// What it could not do, and why.
+        /// The failed action, and the cause.
         what: String,
     },
 }
 
-/// Judges the end of one rank that nobody had asked to end. `None` is a good end.
+/// Judges the end of one rank that the launcher had not requested. `None` is a good end.
 pub fn judge(rank: u32, ending: Ending, phase: Phase) -> Option<Failure> {
     match (ending, phase) {
         (Ending::Exited(0) | Ending::Unseen, Phase::Silent | Phase::Finalized) => None,
@@ -134,7 +134,7 @@ impl Failure {
         }
     }
 
-    /// True when a rank was ended by writing to a pipe that nobody reads.
+    /// True if a rank was terminated by a write to a pipe without a reader.
     pub fn is_closed_pipe(&self) -> bool {
         let Self::Ended { ending: Ending::Killed { signal, .. }, .. } = self else { return false };
         *signal == Signal::PIPE.as_raw()
@@ -150,7 +150,7 @@ fn abort_code(code: i32) -> u8 {
     }
 }
 
-/// What `timeout` of the shell exits with.
+/// Exit code of `timeout(1)`.
 const TIMED_OUT: u8 = 124;
 
 #[cfg(test)]

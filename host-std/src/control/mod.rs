@@ -1,12 +1,12 @@
-//! How other programs ask a launcher how its run goes.
+//! Status queries from other programs to a running launcher.
 //!
 //! ```text
-//! socket    ours: whoever connects is given the table of the run
-//! ps        the other end: 'pmi-host ps'
+//! socket    server side: each connection receives the table of the run
+//! ps        client side: 'pmi-host ps'
 //! ```
 //!
-//! The sockets are in the [runtime directory](crate::runtime_dir). There is nothing to say over the
-//! socket, so there is nothing to get wrong: connecting is asking. The answer is a
+//! The sockets are in the [runtime directory](crate::runtime_dir). Connecting is the request; nothing is
+//! sent to the launcher, so there is no request to parse. The answer is a
 //! [`Table`](crate::watch::table::Table) as one line of JSON, and then the end of the stream.
 
 pub mod ps;

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// What may be said to it.
+/// Command line of `ps`.
 pub fn define() -> Command {
     Command::new("ps")
         .about("Show the runs of this user, and who waits for whom")
@@ -27,8 +27,8 @@ pub fn define() -> Command {
         )
 }
 
-/// Asks all launchers of this user, prints what they say, and gives the exit code: 1 if one could not be
-/// asked, or if what was named is not there.
+/// Queries all launchers of this user, prints their tables and returns the exit code: 1 if a query
+/// failed or the named launcher or job was not found.
 pub fn run(words: Vec<OsString>) -> ExitCode {
     let matches = match define().no_binary_name(true).try_get_matches_from(words) {
         Ok(matches) => matches,
@@ -77,9 +77,11 @@ fn nothing() -> String {
     format!("no launcher of yours runs here (looked in {})", folders.join(" and "))
 }
 
-/// What the launcher at `socket` says; nothing if it is gone.
+/// Table of the launcher at `socket`; `None` if the launcher is gone.
 ///
-/// Errors: a sentence for people.
+/// # Errors
+///
+/// A message for the user.
 fn ask(socket: &Path) -> Result<Option<Table>, String> {
     let who = match runtime_dir::pid(socket) {
         Some(pid) => format!("the launcher with pid {pid}"),

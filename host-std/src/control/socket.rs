@@ -1,8 +1,9 @@
-//! The socket of this launcher, as a part of the one loop.
+//! Status socket of this launcher, served by the event loop.
 //!
-//! Nobody who asks is waited for: an answer is written as far as the asker takes it, and whoever takes too
-//! long is hung up on. A few are answered at once and the others wait in line, outside. All who ask within
-//! a moment get the same answer, so asking in a loop costs little more than asking once.
+//! Writes never block: an answer is written as far as the client reads it, and clients that exceed their
+//! time limit are disconnected. A few clients are served at once; the others wait in the backlog. All
+//! clients that connect within a moment get the same answer, so frequent queries cost little more than a
+//! single one.
 
 use crate::admission;
 use crate::poller::{Interest, Poller, Token};
@@ -21,11 +22,11 @@ pub struct Control {
     path: PathBuf,
     askers: [Option<Asker>; ASKERS_MAX],
     answer: Option<(Instant, Rc<[u8]>)>,
-    /// Nobody is let in until then, or until an asker has gone.
+    /// Accepting is paused until then, or until a client has disconnected.
     paused_until: Option<Instant>,
 }
 
-/// Somebody who is being answered.
+/// A client whose answer is not completely written.
 #[derive(Debug)]
 struct Asker {
     stream: UnixStream,
@@ -35,10 +36,12 @@ struct Asker {
 }
 
 impl Control {
-    /// Opens a socket in the first folder where that can be done, and watches it. The sockets of launchers
-    /// that are gone are removed there.
+    /// Binds a socket in the first directory that allows it and adds it to the poller. Stale sockets of
+    /// other launchers in that directory are removed.
     ///
-    /// Errors: those of the last folder.
+    /// # Errors
+    ///
+    /// Those of the last directory.
     pub fn open(poller: &Poller) -> io::Result<Self> {
         let mut last = ErrorKind::NotFound.into();
         for folder in runtime_dir::candidates() {
@@ -54,7 +57,7 @@ impl Control {
         runtime_dir::prepare(folder)?;
         runtime_dir::sweep(folder);
         let path = folder.join(runtime_dir::name(std::process::id()));
-        // Under its own name only when it can be called: a socket nobody listens at looks abandoned.
+        // Renamed to its final name only after `listen`: a socket without a listener looks stale.
         let fresh = path.with_extension(runtime_dir::FRESH);
         let socket = UnixListener::bind(&fresh)?;
         let ready = socket
@@ -69,24 +72,26 @@ impl Control {
         Ok(Self { socket, path, askers, answer: None, paused_until: None })
     }
 
-    /// Where it is.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// True when whoever waits outside needs a new answer; see [`set_answer`](Self::set_answer).
+    /// True if clients in the backlog need a new answer; see [`set_answer`](Self::set_answer).
     pub fn wants_answer(&self, now: Instant) -> bool {
         self.answer.as_ref().is_none_or(|(made, _)| now - *made >= FRESH_FOR)
     }
 
-    /// What all are told who ask from now on for a moment.
+    /// Sets the answer for clients that connect within the next moment.
     pub fn set_answer(&mut self, now: Instant, answer: Vec<u8>) {
         self.answer = Some((now, answer.into()));
     }
 
-    /// Lets in who waits outside, as many as there is room for.
+    /// Accepts clients from the backlog while slots are free.
     ///
-    /// Errors: those of the readiness calls.
+    /// # Errors
+    ///
+    /// Those of the poller.
     pub fn accept(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         let Some((_, answer)) = self.answer.clone() else { return Ok(()) };
         while let Some(place) = self.askers.iter().position(Option::is_none) {
@@ -110,7 +115,9 @@ impl Control {
 
     /// Goes on answering the asker with this number.
     ///
-    /// Errors: those of the readiness calls.
+    /// # Errors
+    ///
+    /// Those of the poller.
     pub fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<()> {
         let place = usize::try_from(number).ok().and_then(|place| self.askers.get_mut(place));
         if let Some(place) = place
@@ -122,9 +129,11 @@ impl Control {
         Ok(())
     }
 
-    /// Hangs up on whoever takes too long.
+    /// Disconnects clients that have exceeded their time limit.
     ///
-    /// Errors: those of the readiness calls.
+    /// # Errors
+    ///
+    /// Those of the poller.
     pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         for asker in &mut self.askers {
             if asker.as_ref().is_some_and(|asker| now >= asker.hang_up_at) {
@@ -170,7 +179,7 @@ impl Control {
 }
 
 impl Asker {
-    /// Writes what goes, and says whether that was all there is to do.
+    /// Writes as much as the socket accepts; true if the client is finished, successfully or not.
     fn write(&mut self) -> bool {
         while let Some(rest @ [_, ..]) = self.answer.get(self.sent_bytes..) {
             match self.stream.write(rest) {
@@ -185,21 +194,21 @@ impl Asker {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // Whoever comes later finds nobody; should it stay, the next launcher removes it.
+        // A failure is harmless: the next launcher removes the stale socket.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// People ask one at a time.
+/// Few users query one launcher at the same time.
 const ASKERS_MAX: usize = 8;
 
-/// How long an answer holds.
+/// Validity of an answer.
 const FRESH_FOR: Duration = Duration::from_millis(200);
 
-/// How long an asker may take to read its answer.
+/// Time limit for a client to read its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long to wait for what was short.
+/// Delay before accepting again after a lack of resources.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

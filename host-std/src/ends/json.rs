@@ -1,19 +1,19 @@
-//! How a run went, for programs: one JSON object in a file (`--result`).
+//! Report on a run for programs: one JSON object in a file (`--result`).
 //!
-//! | field | what |
+//! | field | meaning |
 //! |---|---|
 //! | `version` | of this format: 1; fields may be added without a new one |
-//! | `exit_code` | what the launcher exits with |
-//! | `failure` | why the run failed, as it was told; `null` if it did not |
-//! | `began` | when, in seconds since 1970 |
-//! | `seconds` | how long each phase took, `null` if it did not come to it: `starting` all ranks of the first job; `running` until the first rank ended; `ending` until the last one had; `closing` until nothing was left to do; `total` |
+//! | `exit_code` | exit code of the launcher |
+//! | `failure` | cause of the failure, as reported to the user; `null` if the run succeeded |
+//! | `began` | start of the run, in seconds since 1970 |
+//! | `seconds` | duration of each phase, `null` if it was not reached: `starting` all ranks of the first job; `running` until the first rank terminated; `ending` until the last one had; `closing` until nothing was left to do; `total` |
 //! | `jobs` | all jobs, in the order they began |
 //!
-//! A job has `name`, `spawner` (`null` for the first), `host` and `ranks`; a rank `rank`, `pid`, `program`,
-//! `started` and `ended` (in seconds since the beginning), `exit_code` (as a shell gives it), `signal` (its
-//! number and name, or `null`), `core_dumped`, `out_of_memory`, `finalized` (`null` if it has not spoken
-//! PMI), `ended_by_launcher`, `requests` (how many messages it has sent), `bytes_in` and `bytes_out` (on its
-//! PMI connection, as the launcher sees it). What was not seen is `null`.
+//! A job has `name`, `spawner` (`null` for the first), `host` and `ranks`; a rank `rank`, `pid`,
+//! `program`, `started` and `ended` (in seconds since the beginning), `exit_code` (as a shell gives it),
+//! `signal` (its number and name, or `null`), `core_dumped`, `out_of_memory`, `finalized` (`null` if it
+//! has not used PMI), `ended_by_launcher`, `requests` (number of messages it has sent), `bytes_in` and
+//! `bytes_out` (on its PMI connection, from the view of the launcher). Unobserved values are `null`.
 
 use super::{End, Row, Times};
 use crate::create;
@@ -30,7 +30,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// Where the report goes.
+/// Destination of the report.
 #[derive(Debug)]
 pub struct ResultFile {
     name: PathBuf,
@@ -38,9 +38,11 @@ pub struct ResultFile {
 }
 
 impl ResultFile {
-    /// Makes the file, before anything is started.
+    /// Creates the file, before any process is started.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A message for the user.
     pub fn create(name: &Path) -> Result<Self, String> {
         let shown = name.display();
         let opened = create::open_to_write(name, OFlags::empty(), Mode::from_raw_mode(0o666));
@@ -65,7 +67,9 @@ impl ResultFile {
 
     /// Writes the report.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A message for the user.
     pub fn write(
         self,
         exit_code: u8,
@@ -80,7 +84,7 @@ impl ResultFile {
         })
     }
 
-    /// Writes `bytes`; a pipe whose reader is slow is waited for, but not for ever.
+    /// Writes `bytes`; waits for the reader of a slow pipe up to a time limit.
     fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         let until = Instant::now() + READER_TIMEOUT;
         while !bytes.is_empty() {
@@ -104,7 +108,7 @@ impl ResultFile {
     }
 }
 
-/// How long the reader of a pipe may take for the whole report.
+/// Time limit for the reader of a pipe to read the whole report.
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
@@ -225,7 +229,7 @@ impl Rank {
     }
 }
 
-/// How long it was from one moment to another.
+/// Seconds between two moments.
 fn between(from: Option<Instant>, to: Option<Instant>) -> Option<f64> {
     Some(rounded(to?.saturating_duration_since(from?)))
 }

@@ -1,5 +1,5 @@
-//! How every rank of a run began and ended, and what is told of it when the run is over: sentences for
-//! people ([`text`]), a report for programs ([`json`]).
+//! Start and end of every rank of a run, and the reports on them when the run is over: sentences for
+//! users ([`text`]), a report for programs ([`json`]).
 
 pub mod json;
 pub mod text;
@@ -37,7 +37,7 @@ pub struct Row {
     pub pid: i32,
     /// When it was started.
     pub started: Instant,
-    /// How it ended; none if it was not seen to.
+    /// Its end; `None` if it was not observed.
     pub end: Option<End>,
 }
 
@@ -46,18 +46,18 @@ pub struct Row {
 pub struct End {
     /// When.
     pub at: Instant,
-    /// How.
+    /// Exit code or signal.
     pub ending: Ending,
-    /// How far it had come with PMI.
+    /// Its PMI phase at that moment.
     pub phase: Phase,
     /// The run was over then, so it had been asked to end, or was killed.
     pub was_over: bool,
-    /// What it had said and heard.
+    /// Its messages and bytes, both directions.
     pub traffic: Traffic,
 }
 
 impl End {
-    /// Whether nothing was wrong with it.
+    /// True if the rank ended without an error.
     pub const fn is_good(&self) -> bool {
         matches!(
             (self.ending, self.phase),

@@ -1,4 +1,4 @@
-//! How ranks ended, for people: those that ended alike in one line.
+//! Ends of ranks as text for users: ranks with the same end share a line.
 
 use super::{End, Row};
 use crate::exit::line;
@@ -7,7 +7,7 @@ use crate::ranges::ranges;
 use crate::report::ended;
 use crate::verdict::Phase;
 
-/// How all ranks ended, job by job.
+/// Ends of all ranks, by job.
 pub fn endings(rows: &[Row]) -> String {
     let mut text = String::new();
     let mut rest: Vec<&Row> = rows.iter().collect();
@@ -45,7 +45,7 @@ fn of_job(rows: &[&Row]) -> String {
     line(head + &rows.collect::<String>())
 }
 
-/// How one rank ended, as the rest of a sentence about it.
+/// End of one rank, as the predicate of a sentence about it.
 fn how(end: &End) -> String {
     let mut text = match (end.ending, end.phase) {
         (Ending::Exited(0), Phase::Open) => "exited with code 0 but without finalize".to_owned(),
@@ -57,7 +57,7 @@ fn how(end: &End) -> String {
     text
 }
 
-/// Said of a failure after which the others go on; `what` is the sentence about it.
+/// Message for a failure after which the other ranks continue; `what` is the sentence about it.
 pub fn tolerated(what: &str, running: usize) -> String {
     match running {
         0 => what.to_owned(),

@@ -25,7 +25,9 @@ pub struct Binding {
 impl Binding {
     /// Deals out the processors that this process may use; none if ranks are not bound.
     ///
-    /// Errors: a sentence for people, with the way out.
+    /// # Errors
+    ///
+    /// A sentence for people, with the way out.
     pub fn resolve(placement: &Placement) -> Result<Option<Self>, String> {
         match (&placement.bind_to, placement.map_by) {
             (BindTo::Nothing, None) => Ok(None),
@@ -103,7 +105,9 @@ impl Binding {
 
     /// Calls `start` while this process is where the rank with this number shall be.
     ///
-    /// Errors: those of `start`, and those of the system; nothing was started then.
+    /// # Errors
+    ///
+    /// Those of `start`, and those of the system; nothing was started then.
     pub fn during<T>(
         &self,
         local_rank: u32,
@@ -125,7 +129,9 @@ impl Binding {
 
 /// The processors that this process may use.
 ///
-/// Errors: a sentence for people.
+/// # Errors
+///
+/// A message for the user.
 pub fn allowed() -> Result<Vec<u32>, String> {
     let set = sched_getaffinity(None).map_err(|error| {
         format!("the system does not say which processors may be used ({error})")

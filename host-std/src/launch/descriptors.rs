@@ -62,7 +62,9 @@ impl DescriptorLimit {
     /// Makes room for so many ranks at once, and for more connections of those that may speak PMIx as
     /// far as the hard limit allows. Room that was made stays.
     ///
-    /// Errors: [`TooFewDescriptors`] when not even the hard limit is enough; nothing was changed then.
+    /// # Errors
+    ///
+    /// [`TooFewDescriptors`] when not even the hard limit is enough; nothing was changed then.
     pub fn raise_for(&mut self, crowd: Crowd) -> Result<(), TooFewDescriptors> {
         let Crowd { ranks, pmix } = crowd;
         let needed = u64::from(ranks) * self.per_rank + u64::from(pmix) + SPARE;

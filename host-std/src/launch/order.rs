@@ -114,7 +114,9 @@ impl Order {
     /// Finds the programs and settles how many of each: `room` processes are possible on `host`. The
     /// second part says how many each command gets.
     ///
-    /// Errors: [`Refusal`], with the codes of all processes; an order is taken as a whole or not at all.
+    /// # Errors
+    ///
+    /// [`Refusal`], with the codes of all processes; an order is taken as a whole or not at all.
     pub fn resolve(
         self,
         host: &str,

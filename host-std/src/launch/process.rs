@@ -152,7 +152,9 @@ impl Launcher {
     /// of a rank are one pipe, which keeps what it writes to both in order; a rank `has_terminal` if one
     /// of them gets a terminal of its own. What is `ignored` stays so for them.
     ///
-    /// Errors: those of the system; nothing was started.
+    /// # Errors
+    ///
+    /// Those of the system; nothing was started.
     pub fn new(
         limit: DescriptorLimit,
         one_pipe: bool,
@@ -192,7 +194,9 @@ impl Launcher {
 
     /// Prepares what part `number` of `plan` runs.
     ///
-    /// Errors: those of the system, and a word that holds a NUL.
+    /// # Errors
+    ///
+    /// Those of the system, and a word that holds a NUL.
     pub fn prepare(&self, plan: &Plan, number: usize) -> io::Result<Exec> {
         let part = plan.parts.get(number).ok_or(io::ErrorKind::NotFound)?;
         let Program { path, name, args, folder, .. } = &part.program;
@@ -227,7 +231,9 @@ impl Launcher {
 
     /// Starts `exec` as `rank` of `plan`, which is number `local_rank` on this node.
     ///
-    /// Errors: those of the system; nothing of the rank is left then.
+    /// # Errors
+    ///
+    /// Those of the system; nothing of the rank is left then.
     pub fn start(
         &mut self,
         plan: &Plan,
@@ -272,7 +278,9 @@ impl Launcher {
     /// Lets go of the ends of the rank that was started last, so that they close with it. For when there
     /// is nobody to start for a while.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn rest(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.is_resting, true) {
             return Ok(());
@@ -406,7 +414,9 @@ impl fmt::Debug for Launcher {
 impl Process {
     /// A process that somebody else has started and that runs.
     ///
-    /// Errors: those of the system; that there is none, for one.
+    /// # Errors
+    ///
+    /// Those of the system; that there is none, for one.
     pub fn of_others(pid: i32) -> io::Result<Self> {
         let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
@@ -466,7 +476,9 @@ impl Process {
 
     /// How it ended, or `None` while it runs. Asked again after an answer, it has no answer.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn ending(&self) -> io::Result<Option<Ending>> {
         if !self.is_ours {
             let mut ended = [PollFd::new(&self.handle, PollFlags::IN)];

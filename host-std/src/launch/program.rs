@@ -62,7 +62,9 @@ impl Program {
     /// Finds `name` as a shell in `folder` would: as it is when it has a slash, else in each folder of
     /// `search`, which is `PATH` if there is none.
     ///
-    /// Errors: [`ProgramError`].
+    /// # Errors
+    ///
+    /// [`ProgramError`].
     pub fn find(
         name: &OsStr,
         search: Option<OsString>,

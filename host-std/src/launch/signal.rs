@@ -58,7 +58,10 @@ impl Signals {
     ///
     /// One that is `ignored` when we start stays ignored, for us and for the ranks: `nohup` and the
     /// background jobs of a plain shell count on it.
-    /// Errors: those of the system, which for one has signals that nobody can take over.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, which for one has signals that nobody can take over.
     pub fn new(forwarded: &[i32], ignored: Ignored) -> io::Result<Self> {
         if let Some(signal) = forwarded.iter().find(|signal| !can_forward(**signal)) {
             let what = format!("{} cannot be passed on", name(*signal));
@@ -120,7 +123,9 @@ fn is_for_group(info: &signalfd_siginfo) -> bool {
 /// Stops this process, until it is continued. Where no shell could continue it, since none looks after our
 /// process group, the system does not stop it. Another launcher whose rank we are does look after us.
 ///
-/// Errors: those of the system.
+/// # Errors
+///
+/// Those of the system.
 pub fn stand_still() -> io::Result<()> {
     if std::env::var_os(RUN).is_some() {
         return Ok(raise(NixSignal::SIGSTOP)?);

@@ -15,7 +15,9 @@ pub struct Topology {
 impl Topology {
     /// Reads what the system tells below `root` of the processors in `allowed`.
     ///
-    /// Errors: those of the system, with the name of the file.
+    /// # Errors
+    ///
+    /// Those of the system, with the name of the file.
     pub fn read(root: &Path, allowed: &[u32]) -> io::Result<Self> {
         let mut this = Self { root: root.to_owned(), processors: allowed.to_vec() };
         this.processors.sort_unstable();
@@ -31,7 +33,9 @@ impl Topology {
 
     /// All pieces of one kind: the processors of each that may be used, piece after piece.
     ///
-    /// Errors: those of the system, with the name of the file.
+    /// # Errors
+    ///
+    /// Those of the system, with the name of the file.
     pub fn units(&self, unit: Unit) -> io::Result<Vec<Vec<u32>>> {
         let mut units: Vec<Vec<u32>> = Vec::new();
         for &processor in &self.processors {

@@ -30,7 +30,9 @@ struct Saved {
 impl Console {
     /// Takes `fd` over; none if it is no terminal.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn new(fd: BorrowedFd<'_>) -> io::Result<Option<Self>> {
         if !isatty(fd) {
             return Ok(None);

@@ -58,7 +58,9 @@ impl Feed {
 
     /// Adds a reader with our end of its pipe, which must not block.
     ///
-    /// Errors: those of the system's readiness calls, as of all that follows.
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls, as of all that follows.
     pub fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
         self.to_come = self.to_come.saturating_sub(1);
         let reader = Reader { pipe, is_watched: false, position: 0, given: 0 };
@@ -69,7 +71,9 @@ impl Feed {
 
     /// A pipe says that all of it was read, or that nobody reads it any more.
     ///
-    /// Errors: as for [`add`](Self::add).
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
     pub fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         let Some(reader) = self.readers.get_mut(&process) else { return Ok(()) };
         match unread(&reader.pipe) {
@@ -89,7 +93,9 @@ impl Feed {
 
     /// There is something in the source, or it is time to look.
     ///
-    /// Errors: as for [`add`](Self::add).
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
     pub fn serve_all(&mut self, poller: &Poller) -> io::Result<()> {
         self.watch(false, poller)?;
         (self.is_full, self.retry_at) = (false, None);

@@ -19,7 +19,9 @@ pub struct FileError {
 
 /// Opens all of `names`, which are different, and empties those that hold something: either all or none.
 ///
-/// Errors: [`FileError`]; no file is there then that was not there before, and none was changed.
+/// # Errors
+///
+/// [`FileError`]; no file is there then that was not there before, and none was changed.
 pub fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
     let (mut files, mut made) = (Vec::with_capacity(names.len()), Vec::new());
     for name in names {
@@ -44,7 +46,9 @@ pub fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
 
 /// Opens a file that ranks wrote to before, to write on behind that.
 ///
-/// Errors: [`FileError`].
+/// # Errors
+///
+/// [`FileError`].
 pub fn open_again(name: &Path) -> Result<OwnedFd, FileError> {
     open(name).map(OwnedFd::from).map_err(|why| FileError { name: name.to_owned(), why })
 }

@@ -22,7 +22,9 @@ pub struct Gather {
 impl Gather {
     /// Nothing yet.
     ///
-    /// Errors: [`PatternError`].
+    /// # Errors
+    ///
+    /// [`PatternError`].
     pub fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
         let label = settings.label.clone().unwrap_or_else(|| LABEL.to_owned());
         let settings = Output { label: Some(label), ..settings.clone() };

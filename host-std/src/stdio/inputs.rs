@@ -46,7 +46,9 @@ struct Terminal {
 impl Inputs {
     /// Finds out who of the `ranks` that are started here reads our input.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A message for the user.
     pub fn new(settings: &Output, ranks: u32) -> Result<Self, String> {
         if let Some(rank) = settings.pty {
             return Self::of_terminal(rank, settings, ranks);
@@ -102,7 +104,9 @@ impl Inputs {
 
     /// What a rank that is being started gets as its standard streams.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn open(&mut self, Seat { group, rank }: Seat) -> io::Result<Streams> {
         if group != 0 {
             return Ok(Streams::Pipes(None));
@@ -126,7 +130,9 @@ impl Inputs {
 
     /// The rank was started, as this process.
     ///
-    /// Errors: those of the system's readiness calls, as of all that follows.
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls, as of all that follows.
     pub fn add(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         match self.fresh.take() {
             Some(pipe) => self.turn(|feed| feed.add(process, pipe, poller)),
@@ -136,7 +142,9 @@ impl Inputs {
 
     /// The rank with a terminal was started, as this process. Gives what it writes there.
     ///
-    /// Errors: as for [`add`](Self::add).
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
     pub fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<Option<OwnedFd>> {
         let Some(terminal) = &mut self.terminal else { return Ok(None) };
         terminal.process = Some(process);
@@ -146,7 +154,9 @@ impl Inputs {
 
     /// A process has ended.
     ///
-    /// Errors: as for [`add`](Self::add).
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
     pub fn end(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         match self.terminal.as_mut().filter(|terminal| terminal.process == Some(process)) {
             Some(terminal) => terminal.pty.end(poller),
@@ -156,7 +166,9 @@ impl Inputs {
 
     /// Something about our own terminal has changed.
     ///
-    /// Errors: as for [`add`](Self::add).
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
     pub fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
         self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.pty.take_changes(poller))
     }
@@ -169,7 +181,9 @@ impl Inputs {
 
     /// A reader has read what it was given, or reads no more; or a terminal takes more.
     ///
-    /// Errors: as for [`add`](Self::add).
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
     pub fn ready(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         if let Some(terminal) = &mut self.terminal {
             return terminal.pty.pump(poller);
@@ -179,7 +193,9 @@ impl Inputs {
 
     /// There is something in our input.
     ///
-    /// Errors: as for [`add`](Self::add).
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
     pub fn source_ready(&mut self, poller: &Poller) -> io::Result<()> {
         if let Some(terminal) = &mut self.terminal {
             return terminal.pty.pump(poller);
@@ -194,7 +210,9 @@ impl Inputs {
 
     /// Does what the clock says.
     ///
-    /// Errors: as for [`add`](Self::add).
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
     pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         match self.deadline() {
             Some(at) if now >= at => self.source_ready(poller),

@@ -17,7 +17,9 @@ pub struct Labels {
 impl Labels {
     /// Labels as `settings` want them, for ranks on `host`. Time counts from now.
     ///
-    /// Errors: [`PatternError`].
+    /// # Errors
+    ///
+    /// [`PatternError`].
     pub fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
         Ok(Self {
             pattern: settings.label.as_deref().map(Pattern::parse).transpose()?,

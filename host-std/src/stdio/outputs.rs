@@ -73,7 +73,9 @@ enum Read {
 impl Outputs {
     /// Prepares our own ends for ranks on `host`.
     ///
-    /// Errors: [`PatternError`].
+    /// # Errors
+    ///
+    /// [`PatternError`].
     pub fn new(settings: &Output, host: &str) -> Result<Self, PatternError> {
         Ok(Self {
             labels: Labels::new(settings, host)?,
@@ -89,7 +91,9 @@ impl Outputs {
 
     /// Makes room for the ranks of a job, with files if they write to files.
     ///
-    /// Errors: [`FileError`]; no new file was opened then.
+    /// # Errors
+    ///
+    /// [`FileError`]; no new file was opened then.
     pub fn prepare(&mut self, group: u32, ranks: u32) -> Result<(), FileError> {
         self.places.prepare(&self.labels, group, ranks)?;
         if let Some(gather) = &mut self.gather {
@@ -102,7 +106,9 @@ impl Outputs {
 
     /// Takes over a pipe of a rank that was started.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn add(
         &mut self,
         (process, seat): (u32, Seat),
@@ -136,7 +142,9 @@ impl Outputs {
     /// Takes over our end of the terminal of a rank. What it writes there goes to our standard output as it
     /// comes.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn add_terminal(
         &mut self,
         (process, seat): (u32, Seat),
@@ -240,7 +248,9 @@ impl Outputs {
 
     /// Writes what our readers take, and lets ranks wait while they take too little.
     ///
-    /// Errors: those of the system's readiness calls; trouble with the places is not among them.
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls; trouble with the places is not among them.
     pub fn flush(&mut self, poller: &mut Poller) -> io::Result<()> {
         for change in self.places.flush(poller)? {
             match change {

@@ -52,7 +52,9 @@ enum Part {
 impl Pattern {
     /// Reads a pattern.
     ///
-    /// Errors: [`PatternError`] for a percent sign with an unknown letter or none.
+    /// # Errors
+    ///
+    /// [`PatternError`] for a percent sign with an unknown letter or none.
     pub fn parse(pattern: &str) -> Result<Self, PatternError> {
         let (mut parts, mut text, mut letters) = (Vec::new(), String::new(), pattern.chars());
         while let Some(letter) = letters.next() {

@@ -66,7 +66,9 @@ struct Place {
 impl Places {
     /// Prepares our own streams.
     ///
-    /// Errors: [`PatternError`].
+    /// # Errors
+    ///
+    /// [`PatternError`].
     pub fn new(settings: &Output) -> Result<Self, PatternError> {
         let pattern = |text: &Option<String>| text.as_deref().map(Pattern::parse).transpose();
         let ours = if streams_are_one() { [0, 0] } else { [0, 1] };
@@ -112,7 +114,9 @@ impl Places {
 
     /// Opens the files of the ranks of a job, if they write to files.
     ///
-    /// Errors: [`FileError`]; no file that is new was opened then.
+    /// # Errors
+    ///
+    /// [`FileError`]; no file that is new was opened then.
     pub fn prepare(&mut self, labels: &Labels, group: u32, ranks: u32) -> Result<(), FileError> {
         let mut uses: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for stream in self.streams() {
@@ -197,7 +201,9 @@ impl Places {
 
     /// Writes what readers take.
     ///
-    /// Errors: those of the system's readiness calls; trouble with a place is said and not among them.
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls; trouble with a place is said and not among them.
     pub fn flush(&mut self, poller: &Poller) -> io::Result<Vec<Change>> {
         let mut changes = Vec::new();
         // Trouble is said, so there may be more to flush; once for each place.

@@ -47,7 +47,9 @@ pub struct Pty {
 impl Pty {
     /// Makes a terminal of the size of ours; what is read from `keys` is typed there.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn open(keys: Option<OwnedFd>) -> io::Result<(Self, CString)> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
@@ -80,14 +82,18 @@ impl Pty {
 
     /// What the rank writes is read here.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn output(&self) -> io::Result<OwnedFd> {
         self.master.as_ref().ok_or(io::ErrorKind::NotFound)?.try_clone()
     }
 
     /// The rank was started: keys are its own from now on.
     ///
-    /// Errors: those of the system's readiness calls, as of all that follows.
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls, as of all that follows.
     pub fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         self.process = process;
         if let Some(console) = &mut self.console {
@@ -98,7 +104,9 @@ impl Pty {
 
     /// The size of our terminal may have changed, or it may be ours again.
     ///
-    /// Errors: as for [`begin`](Self::begin).
+    /// # Errors
+    ///
+    /// As for [`begin`](Self::begin).
     pub fn take_changes(&mut self, poller: &Poller) -> io::Result<()> {
         if let Some(console) = &mut self.console {
             console.enter();
@@ -112,7 +120,9 @@ impl Pty {
 
     /// Types what there is, as far as the terminal takes it.
     ///
-    /// Errors: as for [`begin`](Self::begin).
+    /// # Errors
+    ///
+    /// As for [`begin`](Self::begin).
     pub fn pump(&mut self, poller: &Poller) -> io::Result<()> {
         while self.write() && self.read() {}
         self.watch_source(poller)?;
@@ -121,7 +131,9 @@ impl Pty {
 
     /// The rank has ended: our terminal is our own again, and what is left in our input stays there.
     ///
-    /// Errors: as for [`begin`](Self::begin).
+    /// # Errors
+    ///
+    /// As for [`begin`](Self::begin).
     pub fn end(&mut self, poller: &Poller) -> io::Result<()> {
         self.typed.clear();
         self.watch_master(poller)?;

@@ -62,7 +62,9 @@ pub enum Look {
 impl Source {
     /// Finds out what `fd` is.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         let kind = match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
             FileType::RegularFile => Kind::File(seek(&fd, SeekFrom::Current(0))?),

@@ -61,7 +61,9 @@ impl Target {
 
     /// Writes as much of `bytes` as is taken now.
     ///
-    /// Errors: those of the system; `AGAIN` when nothing is taken now.
+    /// # Errors
+    ///
+    /// Those of the system; `AGAIN` when nothing is taken now.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let fd = self.fd();
         match self.way {

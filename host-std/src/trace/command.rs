@@ -142,7 +142,9 @@ fn export(trace: &Trace, format: &str, ranks: Vec<u32>) -> Vec<u8> {
 
 /// Reads a trace of any form; what a person should know about it goes to standard error.
 ///
-/// Errors: a sentence about why there is none.
+/// # Errors
+///
+/// A sentence about why there is none.
 pub(crate) fn load(path: &PathBuf) -> Result<Trace, String> {
     let shown = path.display();
     let mut bytes = Vec::new();

@@ -49,7 +49,9 @@ impl TraceFile {
     /// Makes the file anew, with `start` in it, so that it is known before the first rank starts whether it
     /// can be written. Only its owner may read it: values of keys may be secrets.
     ///
-    /// Errors: a sentence for people, with the way out.
+    /// # Errors
+    ///
+    /// A sentence for people, with the way out.
     pub fn create(path: &Path, start: &[u8]) -> Result<Self, String> {
         let open = || -> io::Result<File> {
             let fd = create::open_to_write(path, OFlags::empty(), Mode::RUSR | Mode::WUSR)?;

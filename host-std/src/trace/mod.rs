@@ -99,7 +99,9 @@ impl Tracer {
     /// Takes the facts about the run, and opens the file if there shall be one. What is recorded from now
     /// on goes into it.
     ///
-    /// Errors: the file cannot be written; a sentence with the way out.
+    /// # Errors
+    ///
+    /// The file cannot be written; a sentence with the way out.
     pub fn start(&mut self, settings: &settings::Tracing, head: Head) -> Result<(), String> {
         let mut start = Vec::new();
         write_head(&head, &mut start);

@@ -1,12 +1,12 @@
-//! What the launcher can tell about a run while it goes on: who runs, who waits, and for whom.
+//! Observation of a run in progress: running ranks, waiting ranks, and the ranks they wait for.
 //!
 //! ```text
-//! process   what the system says about one process: its state, where it waits, its processor time
+//! process   state of one process from /proc: state, wait channel, processor time
 //! ranges    many ranks in few characters: 0-2,5
-//! table     all of it as data, which is also what programs read
-//! text      the same for people
+//! table     all of it as data, also the format for programs
+//! text      the same for users
 //! progress  a line on a terminal while a start or an end takes long
-//! stall     when a standstill is told, and when it ends the run
+//! stall     decides when a run without progress is reported, and when it is aborted
 //! ```
 
 pub mod process;

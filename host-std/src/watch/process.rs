@@ -1,28 +1,28 @@
-//! What the system says about a process. It may say nothing: `/proc` can be closed to us.
+//! State of a process from `/proc`, as far as the launcher may read it.
 
 use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the system tells about processes.
+/// A `/proc` file system.
 #[derive(Clone, Debug)]
 pub struct Proc {
     root: PathBuf,
 }
 
-/// What is known of one process.
+/// State of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// What it does.
+    /// State of its first thread.
     pub state: State,
-    /// The function of the kernel it waits in, if it waits and the system tells.
+    /// Kernel function that it waits in, if it waits and the kernel reports it.
     pub kernel_wait: Option<String>,
-    /// How long all its threads have run on a processor.
+    /// Processor time of all its threads.
     pub cpu: Duration,
 }
 
-/// What a process does, as the system sees its first thread.
+/// State of a process, that is, of its first thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -38,7 +38,7 @@ pub enum State {
     Traced,
     /// It has ended and was not yet waited for.
     Ended,
-    /// The system says something that is not known here.
+    /// Another state letter of the kernel.
     Other,
 }
 
@@ -48,14 +48,14 @@ impl Proc {
         Self { root: root.to_owned() }
     }
 
-    /// Looks at a process; `None` where the system does not let us, and when it is gone.
+    /// Reads the state of a process; `None` if access is denied or the process is gone.
     ///
-    /// Two small files are read. Neither makes us wait for the process.
+    /// Reads two small files. Neither read waits for the process.
     pub fn look(&self, pid: i32) -> Option<Life> {
         let process = Process::new_with_root(self.root.join(pid.to_string())).ok()?;
         let stat = process.stat().ok()?;
         let ticks = stat.utime.saturating_add(stat.stime);
-        // The system writes 0 for a process that does not wait, and for one we may not look into.
+        // The kernel writes 0 for a process that does not wait, and for one that may not be inspected.
         let wait = process.wchan().ok().filter(|name| !matches!(name.trim(), "" | "0"));
         Some(Life {
             state: State::of(stat.state),
@@ -86,7 +86,7 @@ impl State {
         }
     }
 
-    /// For people.
+    /// Name of the state for users.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Running => "running",

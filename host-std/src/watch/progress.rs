@@ -1,14 +1,14 @@
-//! A line that shows how a long start or a long end goes, to a person at a terminal.
+//! Progress line for a long start or a long end, on a terminal.
 //!
-//! The line is drawn on a sheet of our own and goes the way of all our output, so that a terminal that is
-//! held up holds nobody up, and what ranks write never stands behind it.
+//! The line is drawn in memory and written like all output of the launcher. Thus a blocked terminal does
+//! not block the launcher, and output of ranks never follows the line directly.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What takes long.
+/// A task with a progress line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Ranks are started.
@@ -21,7 +21,7 @@ pub enum Task {
 #[derive(Debug)]
 pub struct Progress {
     task: Option<Task>,
-    /// How many ranks it is about.
+    /// Number of ranks of the task.
     all: u64,
     draw_at: Option<Instant>,
     is_shown: bool,
@@ -35,7 +35,7 @@ impl Progress {
         let sheet = Sheet::default();
         let target = ProgressDrawTarget::term_like(Box::new(sheet.clone()));
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        // The template is ours and is one.
+        // The template is a constant and valid.
         if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:32}] {pos} of {len}") {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -83,7 +83,7 @@ impl Default for Progress {
     }
 }
 
-/// Where the line is drawn.
+/// Target of the drawing: a string.
 #[derive(Clone, Debug, Default)]
 struct Sheet(Arc<Mutex<String>>);
 
@@ -99,7 +99,7 @@ impl Sheet {
     }
 
     fn with(&self, change: impl FnOnce(&mut String)) {
-        // One thread draws and reads, so nobody can have left it in a bad state.
+        // The mutex is used by one thread only, so it is never poisoned.
         if let Ok(mut text) = self.0.lock() {
             change(&mut text);
         }
@@ -146,7 +146,7 @@ impl TermLike for Sheet {
     }
 }
 
-/// What a person does not notice needs no line.
+/// A shorter delay is not noticed and needs no line.
 const MOMENT: Duration = Duration::from_millis(500);
 
 /// Often enough to look alive.

@@ -1,37 +1,37 @@
-//! When a standstill is told, and when it ends the run. No system calls here, only the rules.
+//! Rules for runs without progress: when to report, and when to abort. No system calls.
 //!
-//! It is a standstill if somebody waits for others and nobody does anything that could end that. Ranks
-//! that compute while nobody waits are none of our business, however long that takes. So there is no
-//! clock that ticks: a look is due some time after a rank has said something, and if nobody waits
-//! then, none is due until a rank speaks again.
+//! A run makes no progress if ranks wait for other ranks and no rank does anything that could end the
+//! wait. Ranks that compute while none waits are irrelevant, for any length of time. So there is no
+//! periodic timer: a check is due some time after a message of a rank; if no rank waits then, none is
+//! due until the next message.
 
 use crate::settings::Watching;
 use std::time::{Duration, Instant};
 
-/// What the clock says about a run in which somebody may wait.
+/// Timer state of a run in which ranks may wait.
 #[derive(Clone, Debug)]
 pub struct Stall {
     report: Option<Duration>,
     abort: Option<Duration>,
-    /// When to look whether somebody waits.
+    /// Time of the next check.
     look_at: Option<Instant>,
-    /// The standstill that was told last began then, and is told again when it is so long.
+    /// Start of the stall that was reported last, and the duration at which it is reported again.
     told: Option<(Instant, Duration)>,
     /// Nothing before this moment counts.
     floor: Option<Instant>,
 }
 
-/// What is to be done about a standstill.
+/// Action due to a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Tell people.
+    /// Report it to the user.
     Report {
-        /// How long it has lasted.
+        /// Its duration so far.
         lasts: Duration,
     },
     /// End the run.
     Abort {
-        /// How long it has lasted.
+        /// Its duration so far.
         lasts: Duration,
     },
 }
@@ -43,7 +43,7 @@ impl Stall {
         Self { report, abort, look_at: None, told: None, floor: None }
     }
 
-    /// A rank has said something, so somebody may wait from now on.
+    /// A message of a rank arrived: from now on, ranks may wait.
     pub fn heard(&mut self, now: Instant) {
         let first = [self.report, self.abort].into_iter().flatten().min();
         if self.look_at.is_none() {
@@ -51,7 +51,7 @@ impl Stall {
         }
     }
 
-    /// Forgives all standstill so far: ranks are still being started, or all of us were stopped.
+    /// Restarts the measurement: ranks are still being started, or all processes were stopped.
     pub fn forgive(&mut self, now: Instant) {
         self.floor = Some(now);
     }
@@ -61,7 +61,7 @@ impl Stall {
         self.look_at
     }
 
-    /// Judges a standstill that began at `since`, or that there is none since nobody waits.
+    /// Judges a stall that began at `since`; `None` if no rank waits.
     pub fn look(&mut self, now: Instant, since: Option<Instant>) -> Option<Verdict> {
         let Some(since) = since.map(|since| self.floor.map_or(since, |floor| floor.max(since)))
         else {
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(stall.look(since + 19 * SEC, Some(since)), None);
         assert_eq!(stall.look(since + 21 * SEC, Some(since)), report(21));
         assert_eq!(stall.deadline(), Some(since + 42 * SEC));
-        // Another one is told from the beginning.
+        // A new stall is reported from the start.
         let other = since + 30 * SEC;
         assert_eq!(stall.look(other + 10 * SEC, Some(other)), report(10));
     }

@@ -1,6 +1,6 @@
-//! A run at one moment, as data. Programs read it as JSON, people as [`text`](super::text).
+//! A run at one moment, as data. Programs read it as JSON, users as [`text`](super::text).
 //!
-//! In JSON all times are in seconds. What is not known is `null`. New fields may be added; if one
+//! In JSON all times are in seconds, and unknown values are `null`. New fields may be added; if one
 //! changes its meaning, [`VERSION`] goes up.
 
 use super::process::State;
@@ -8,7 +8,7 @@ use crate::ranges::Ranks;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the field `version` says.
+/// Value of the field `version`.
 pub const VERSION: u32 = 1;
 
 /// A launcher and all its jobs.
@@ -20,7 +20,7 @@ pub struct Table {
     pub pid: u32,
     /// Its host.
     pub host: String,
-    /// How long it has run.
+    /// Time since its start.
     pub seconds: f64,
     /// Its jobs that have not ended, the first one first.
     pub jobs: Vec<Job>,
@@ -33,19 +33,19 @@ pub struct Job {
     pub name: String,
     /// The name of the job that spawned it.
     pub spawner: Option<String>,
-    /// What its ranks run.
+    /// Program of its ranks.
     pub program: String,
-    /// How many ranks it has.
+    /// Number of ranks.
     pub size: u32,
-    /// The ranks whose processes run.
+    /// Ranks with a running process.
     pub running: Ranks,
-    /// How many fences of the whole job have ended.
+    /// Number of completed fences of the whole job.
     pub fences: u32,
-    /// How many messages its ranks have sent.
+    /// Number of messages its ranks have sent.
     pub messages: u64,
-    /// Who waits for whom.
+    /// Waiting ranks, and the ranks they wait for.
     pub waits: Vec<Wait>,
-    /// How many waits there are besides; a table has [`WAITS_MAX`].
+    /// Number of further waits; a table has at most [`WAITS_MAX`].
     pub more_waits: u64,
     /// Its ranks; in a report on a standstill those that are waited for.
     pub ranks: Vec<Rank>,
@@ -54,16 +54,16 @@ pub struct Job {
 /// Ranks that wait for the same thing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
-    /// What they are in.
+    /// The operation that they wait in.
     pub what: What,
-    /// Who waits.
+    /// The waiting ranks.
     pub inside: Ranks,
-    /// Who is waited for, as far as that is known.
+    /// Ranks they wait for, as far as known.
     pub missing: Ranks,
-    /// Who is waited for in other jobs.
+    /// Ranks of other jobs they wait for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<Elsewhere>,
-    /// How long the first of them has waited.
+    /// Time since the first of them began to wait.
     pub seconds: Option<f64>,
 }
 
@@ -76,21 +76,21 @@ pub struct Elsewhere {
     pub ranks: Ranks,
 }
 
-/// What ranks wait for.
+/// Operation that ranks wait in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
     /// The end of the job's fence with this number.
     Fence(u32),
-    /// The end of a fence of some ranks; which of their fences is told by a tag.
+    /// A fence of some ranks; the tag identifies it.
     GroupFence(u32),
     /// The end of the job's ring with this number.
     Ring(u32),
-    /// That somebody on the same node puts the attribute with this name.
+    /// The attribute with this name, put by a process on the same node.
     Attribute(String),
     /// The job that was asked for.
     Spawn,
-    /// What a rank puts, in PMIx.
+    /// Data of a rank, in PMIx.
     Value {
         /// Under which key; under any, if there is none.
         key: Option<String>,
@@ -101,15 +101,15 @@ pub enum What {
     },
     /// The end of a fence of processes that were listed, in PMIx.
     ListedFence,
-    /// That those come who shall be connected, in PMIx: the names of the other jobs.
+    /// A connect, in PMIx: names of the other jobs.
     Connect(Vec<String>),
-    /// That those come who shall be connected no more: the names of the other jobs.
+    /// A disconnect, in PMIx: names of the other jobs.
     Disconnect(Vec<String>),
-    /// That all come who are to be in the group of this name, in PMIx.
+    /// Construction of the group of this name, in PMIx.
     GroupMade(String),
     /// That all members come for the end of the group of this name, in PMIx.
     GroupEnd(String),
-    /// That somebody publishes something under this key, in PMIx.
+    /// Data published under this key, in PMIx.
     Published(String),
 }
 
@@ -120,39 +120,39 @@ pub struct Rank {
     pub rank: u32,
     /// Its process, if it was started here.
     pub pid: Option<i32>,
-    /// Its host, or the address it has dialled in from.
+    /// Its host, or the address it has connected from.
     pub host: Option<String>,
-    /// How far it has come.
+    /// Its PMI phase.
     pub phase: Phase,
-    /// What its process does.
+    /// State of its process.
     pub state: Option<State>,
     /// The function of the kernel its process waits in.
     pub kernel_wait: Option<String>,
-    /// How long its process has run on a processor.
+    /// Processor time of its process.
     pub cpu_seconds: Option<f64>,
-    /// How much of that came since a table was last made of it.
+    /// Processor time since the previous table of this rank.
     pub cpu_seconds_new: Option<f64>,
-    /// How many messages it has sent.
+    /// Number of messages it has sent.
     pub messages: u32,
     /// The last message between it and the launcher, as its command is called on the wire.
     pub last_message: Option<String>,
-    /// Whether the launcher has sent that.
+    /// True if that was an answer of the launcher.
     pub last_message_is_answer: bool,
-    /// How long ago that was.
+    /// Time since that message.
     pub last_message_seconds: Option<f64>,
 }
 
-/// How far a rank has come.
+/// PMI phase of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// It was not started yet, or has not dialled in.
+    /// Not started yet, or not connected.
     Absent,
-    /// It runs and has not said `init`.
+    /// Running, without `init`.
     Silent,
     /// It is between `init` and `finalize`.
     Open,
-    /// It has said `finalize`.
+    /// After `finalize`.
     Finalized,
     /// Its process has ended.
     Ended,
@@ -161,7 +161,9 @@ pub enum Phase {
 impl Table {
     /// Keeps only the job with this name, or with this place among the jobs.
     ///
-    /// Errors: there is none; the table is as it was.
+    /// # Errors
+    ///
+    /// There is none; the table is as it was.
     pub fn keep(&mut self, job: &str) -> Result<(), NoSuchJob> {
         let place = job.parse().ok();
         let is = |(at, found): (usize, &Job)| found.name == job || Some(at) == place;
@@ -176,14 +178,14 @@ impl Table {
 pub struct NoSuchJob;
 
 impl Job {
-    /// Everybody of this job who is waited for in job `of`, which may be this one.
+    /// All ranks of job `of`, which may be this one, that ranks of this job wait for.
     pub fn missing_in<'a>(&'a self, of: &'a Self) -> impl Iterator<Item = &'a Ranks> {
         let own = of.waits.iter().filter(|_| self.name == of.name).map(|wait| &wait.missing);
         let elsewhere = of.waits.iter().flat_map(|wait| &wait.elsewhere);
         own.chain(elsewhere.filter(|there| there.job == self.name).map(|there| &there.ranks))
     }
 
-    /// What `rank` waits in.
+    /// Operations that `rank` waits in.
     pub fn waits_of(&self, rank: u32) -> impl Iterator<Item = &What> {
         let waits = self.waits.iter().filter(move |wait| wait.inside.contains(rank));
         waits.map(|wait| &wait.what)
@@ -195,7 +197,7 @@ pub fn seconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1000.0).round() / 1000.0
 }
 
-/// How many different waits of a job are told apart. Threads of one client may wait for hundreds.
+/// Maximum number of different waits of a job in a table. Threads of one client may wait for hundreds.
 pub const WAITS_MAX: usize = 16;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! A table as people read it.
+//! A table as text for users.
 
 use super::process::State;
 use super::table::{Elsewhere, Job, Phase, Rank, Table, Wait, What};
 use crate::ranges::Ranks;
 use std::fmt::Write;
 
-/// Which rows are shown.
+/// Selection of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// As many as are read between other output.
@@ -34,7 +34,7 @@ pub fn jobs(jobs: &[Job], rows: Rows) -> String {
     text
 }
 
-/// Who waits for whom, one sentence each, and what is known of those that are waited for.
+/// Waiting ranks, one sentence for each operation, and the known state of the ranks they wait for.
 pub fn standstill(table: &Table, lasts: f64) -> String {
     let mut text = format!("nothing has moved for {}", time(lasts));
     let concerns = |job: &&Job| !job.waits.is_empty() || !job.ranks.is_empty();
@@ -56,7 +56,7 @@ pub fn standstill(table: &Table, lasts: f64) -> String {
     text
 }
 
-/// Who runs in `job` and who waits for whom, each from a new line on.
+/// Running ranks of `job` and its waits, each on a line of its own.
 pub fn who_runs(job: &Job) -> String {
     let verb = if job.running.count() == 1 { "runs" } else { "run" };
     let mut text = format!("\n  {} of {} still {verb}", job.running.named(), size(job));
@@ -66,7 +66,7 @@ pub fn who_runs(job: &Job) -> String {
     text
 }
 
-/// Who waits for whom in `job`, one sentence for each thing they wait for.
+/// Waits of `job`, one sentence for each operation.
 pub fn sentences(job: &Job) -> Vec<String> {
     let mut all: Vec<String> = job.waits.iter().map(|wait| sentence(job, wait)).collect();
     if job.more_waits > 0 {
@@ -101,7 +101,7 @@ fn sentence(job: &Job, wait: &Wait) -> String {
     }
 }
 
-/// Who is waited for, as the end of a sentence; nothing if that is not known.
+/// Ranks that are waited for, as the end of a sentence; empty if unknown.
 fn whom(missing: &Ranks, elsewhere: &[Elsewhere]) -> String {
     let here = (!missing.is_empty()).then(|| missing.named());
     let there = elsewhere.iter().map(|there| format!("{} of {}", there.ranks.named(), there.job));
@@ -246,7 +246,7 @@ fn unknown() -> String {
     "-".to_owned()
 }
 
-/// A length of time in the unit that people would say it in.
+/// A duration in the unit that suits its size.
 fn time(seconds: f64) -> String {
     match seconds {
         ..1.0 => format!("{:.0} ms", seconds * 1000.0),

@@ -101,7 +101,7 @@ pub fn not_spawned(plan: &Plan, (rank, pid): (u32, Option<i32>), why: impl Displ
     )
 }
 
-/// Report on a rank whose heartbeat is overdue.
+/// Report on a rank with an overdue heartbeat.
 pub fn without_heartbeat(
     plan: &Plan,
     (rank, pid): (u32, Option<i32>),

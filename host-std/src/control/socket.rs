@@ -26,7 +26,7 @@ pub struct Control {
     paused_until: Option<Instant>,
 }
 
-/// A client whose answer is not completely written.
+/// A client that has not received its complete answer.
 #[derive(Debug)]
 struct Asker {
     stream: UnixStream,

@@ -1,14 +1,14 @@
-//! A spawn as PMIx clients ask for it, as an order.
+//! Conversion of a PMIx spawn request to an order.
 //!
 //! | key | meaning here |
 //! |---|---|
-//! | `pmix.host` | where: this host by its name, or `localhost`; a list with commas. Another host is refused |
+//! | `pmix.host` | target: this host by its name, or `localhost`; a list with commas. Another host is refused |
 //! | `pmix.hostfile` | the same in a file |
-//! | `pmix.wdir` | the folder to start in |
-//! | `pmix.envar.set`, `pmix.envar.add` | a variable; the second one only if nothing else sets it |
-//! | `pmix.timeout`, `pmix.pers` | nothing: programs start at once, and any library may ask |
+//! | `pmix.wdir` | the working directory |
+//! | `pmix.envar.set`, `pmix.envar.add` | a variable; the second one only if it is not set otherwise |
+//! | `pmix.timeout`, `pmix.pers` | no effect: programs start at once, and the key may come from any library |
 //!
-//! Other keys are ignored unless they must be heeded; then the whole spawn is refused.
+//! Other keys are ignored unless they are required; then the whole spawn is refused.
 
 use super::order::{Order, Wanted};
 use pmi_core::wire::pmix::names::{flags, keys};
@@ -36,7 +36,7 @@ fn of_app(app: &App<'_>, common: &List<'_>) -> Option<Wanted> {
         variables: app.variables.iter().filter_map(assigned).collect(),
         ..Wanted::default()
     };
-    // What is said of one program counts more than what is said of all.
+    // Directives of one program take precedence over those of all.
     for info in common.infos().chain(app.infos.infos()) {
         if !take(&mut wanted, &info) && info.flags & flags::REQUIRED != 0 {
             return None;
@@ -45,7 +45,7 @@ fn of_app(app: &App<'_>, common: &List<'_>) -> Option<Wanted> {
     Some(wanted)
 }
 
-/// What may be said of a spawn.
+/// Supported keys of a spawn.
 pub const KEYS: &[&[u8]] = &[
     keys::HOST,
     keys::HOSTFILE,
@@ -56,7 +56,7 @@ pub const KEYS: &[&[u8]] = &[
     keys::PERSONALITY,
 ];
 
-/// Takes up one directive, and says whether it is one of [`KEYS`].
+/// Applies one directive; true if it is one of [`KEYS`].
 fn take(wanted: &mut Wanted, info: &Info<'_>) -> bool {
     let text = || info.value.text().unwrap_or(b"");
     match info.key {

@@ -1,11 +1,11 @@
-//! Which rank runs on which processors.
+//! Binding of ranks to processors.
 //!
-//! A rank is bound before it starts: its launcher takes on the processors of the rank, starts it, and takes
-//! its own back. So nothing of a rank ever runs elsewhere, and what it asks the system is true from the first
-//! instruction on. There is one thread, and nobody else notices.
+//! A rank is bound before it starts: the launcher takes on the processors of the rank, starts it, and
+//! restores its own. So no instruction of a rank ever runs elsewhere, and the affinity that it reads is
+//! true from the first instruction on. The launcher has one thread, so the change affects nothing else.
 //!
-//! Ranks are dealt out over pieces of the machine, one rank to a piece, over and over (`--map-by`); within a
-//! piece, each gets the next part of the size it is bound to (`--bind-to`).
+//! Ranks are distributed round-robin over parts of the machine (`--map-by`); within a part, each gets
+//! the next set of processors of the size it is bound to (`--bind-to`).
 
 use super::topology::{ROOT, Topology};
 use crate::ranges;
@@ -23,11 +23,11 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Deals out the processors that this process may use; none if ranks are not bound.
+    /// Distributes the processors that this process may use; `None` if ranks are not bound.
     ///
     /// # Errors
     ///
-    /// A sentence for people, with the way out.
+    /// A message for the user, with the remedy.
     pub fn resolve(placement: &Placement) -> Result<Option<Self>, String> {
         match (&placement.bind_to, placement.map_by) {
             (BindTo::Nothing, None) => Ok(None),
@@ -88,7 +88,8 @@ impl Binding {
         &sets[rank / self.pieces.len() % sets.len()]
     }
 
-    /// Says that ranks share processors, if there are more of them somewhere than there are of those.
+    /// Message for the user if ranks share processors, that is, if some set has more ranks than
+    /// processors.
     pub fn shared(&self, ranks: u32) -> Option<String> {
         let mut sharing: BTreeMap<&[u32], usize> = BTreeMap::new();
         (0..ranks).for_each(|rank| *sharing.entry(self.of(rank)).or_default() += 1);
@@ -121,7 +122,8 @@ impl Binding {
             .for_each(|one| theirs.set(one));
         sched_setaffinity(None, &theirs)?;
         let started = start();
-        // Should somebody have taken processors away from us meanwhile, the rank is there all the same.
+        // Restoring may fail if the allowed processors were reduced meanwhile; the rank has started all
+        // the same.
         let _ = sched_setaffinity(None, &ours);
         started
     }
@@ -140,7 +142,7 @@ pub fn allowed() -> Result<Vec<u32>, String> {
     Ok(all.filter_map(|processor| u32::try_from(processor).ok()).collect())
 }
 
-/// A set of processors as people write it.
+/// A set of processors in list notation.
 pub fn shown(processors: &[u32]) -> String {
     ranges::ranges(processors, ",")
 }

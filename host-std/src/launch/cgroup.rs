@@ -1,13 +1,13 @@
-//! A control group for the processes of one run.
+//! Control group for the processes of one run.
 //!
-//! A process can leave its session, lose its parents and clear its environment, but not leave its control
-//! group unless it is privileged. So where we may make a group, it holds every process of the run, and
-//! nothing else tells as reliably which those are. An ordinary user may make one only where an administrator
-//! has delegated that; a system service, a container and root mostly can.
+//! A process can leave its session, lose its parents and clear its environment, but not leave its
+//! control group unless it is privileged. So where the launcher may create a group, it holds every
+//! process of the run; no other mark is as reliable. An ordinary user may create one only where an
+//! administrator has delegated that; a system service, a container and root mostly can.
 //!
-//! The group limits and accounts nothing: it is made where no controllers are distributed to it. That is in
-//! the hierarchy of version 2, which is mounted alone or, on hybrid systems, beside those of version 1; else
-//! in a hierarchy of version 1 that only tracks processes.
+//! The group limits and accounts nothing: it is made where no controllers are distributed to it. That is
+//! in the hierarchy of version 2, which is mounted alone or, on hybrid systems, beside those of version
+//! 1; else in a hierarchy of version 1 that only tracks processes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -83,7 +83,7 @@ impl Cgroup {
     }
 }
 
-/// Whether a process is in the group that was made for the run of `launcher`.
+/// True if a process is in the group that was made for the run of `launcher`.
 pub fn is_of_run_of(launcher: i32, pid: i32) -> bool {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let start = format!("{PREFIX}{launcher}.");
@@ -119,7 +119,7 @@ fn candidates(mounts: &[u8], groups: &str) -> Vec<PathBuf> {
             let (controllers, path) = (parts.next()?, parts.next()?);
             mount.is_of(controllers).then_some(path)
         });
-        // A path that leads out of our namespace has no directory.
+        // A path that leads out of this namespace has no directory.
         let below = own.filter(|path| !path.contains("..")).and_then(|path| {
             let rest = path.strip_prefix(mount.root.trim_end_matches('/'))?;
             (rest.is_empty() || rest.starts_with('/')).then_some(rest)
@@ -138,14 +138,14 @@ struct Mount {
     rank: usize,
     /// The group that is mounted.
     root: String,
-    /// Where.
+    /// Mount point.
     place: PathBuf,
-    /// What stands for it in the list of groups; empty for version 2.
+    /// Its controllers in the list of groups; empty for version 2.
     name: String,
 }
 
 impl Mount {
-    /// Reads a line of `/proc/self/mountinfo`; none if it is not of a hierarchy that we would use.
+    /// Parses a line of `/proc/self/mountinfo`; `None` unless it is a usable hierarchy.
     fn parse(line: &[u8]) -> Option<Self> {
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let (root, place) = (words.get(3)?, words.get(4)?);
@@ -190,10 +190,10 @@ fn unescaped(word: &[u8]) -> Vec<u8> {
 /// Hierarchies of version 1 that limit nothing by themselves, the best first.
 const TRACKING: [&str; 3] = ["name=systemd", "pids", "freezer"];
 
-/// How the names of our groups begin.
+/// Prefix of the names of run groups.
 const PREFIX: &str = "pmi-host.";
 
-/// A process may fork while it is moved, but not for ever.
+/// Bound on the repetitions: processes may fork while they are moved.
 const ROUNDS: usize = 100;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! What ranks leave behind when they end, as they have told us before: files and folders of theirs.
+//! Cleanup of files and directories that ranks have registered for removal at their end.
 //!
-//! A rank that is killed cannot remove its pieces of shared memory. It says beforehand what they are, and
-//! they go when it has ended, however that was. It could remove nothing of others that way: what goes must
-//! belong to our user, and no link is followed.
+//! A rank that is killed cannot remove its shared memory segments. It registers them beforehand, and
+//! they are removed once it has terminated, for any reason. Files of other users are safe: only files of
+//! this user are removed, and symbolic links are not followed.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
@@ -10,18 +10,18 @@ use rustix::process::getuid;
 use std::ffi::{CStr, CString};
 use std::io;
 
-/// Files and folders of one rank, or of whoever ends last.
+/// Files and directories of one rank, or of the last rank to terminate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleanup {
     /// Files that go.
     pub files: Vec<CString>,
-    /// Folders that are emptied, and go.
+    /// Directories to empty and remove.
     pub folders: Vec<CString>,
-    /// What is in the folders below them goes as well.
+    /// True if subdirectories are removed with their contents.
     pub is_recursive: bool,
-    /// Only folders go that are empty.
+    /// True if only empty directories are removed.
     pub only_empty: bool,
-    /// The folders themselves stay.
+    /// True if the directories themselves stay.
     pub leaves_top: bool,
     /// Names that stay.
     pub kept: Vec<CString>,
@@ -33,8 +33,8 @@ impl Cleanup {
         self.files.is_empty() && self.folders.is_empty()
     }
 
-    /// Removes what is there. What cannot be removed, or was already, stays as it is: the rank that could
-    /// be told has ended.
+    /// Removes the files and directories. Failures are ignored: the rank that could be notified has
+    /// terminated.
     pub fn run(&self) {
         for file in self.files.iter().filter(|file| is_absolute(file) && !self.kept.contains(file))
         {
@@ -53,7 +53,7 @@ impl Cleanup {
         }
     }
 
-    /// Removes what is in the folder `name` of `parent`.
+    /// Removes the contents of the directory `name` of `parent`.
     fn empty(&self, parent: impl AsFd, name: &CStr, depth: u32) -> io::Result<()> {
         let folder = place(parent, name)?;
         for entry in Dir::read_from(&folder)? {
@@ -80,7 +80,7 @@ impl Cleanup {
     }
 }
 
-/// What kind of thing it is, if it belongs to our user.
+/// File type of an entry, if it belongs to the user of the launcher.
 fn is_ours(parent: impl AsFd, name: &CStr) -> Result<FileType, rustix::io::Errno> {
     let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     match found.st_uid == getuid().as_raw() {
@@ -94,13 +94,13 @@ fn place(parent: impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
     Ok(openat(parent, name, flags, Mode::empty())?)
 }
 
-/// A path that means the same for us as for the rank, and leads to where it says.
+/// True for an absolute path without `..`: it means the same for the launcher and the rank.
 fn is_absolute(path: &CStr) -> bool {
     let mut parts = path.to_bytes().split(|byte| *byte == b'/');
     path.to_bytes().starts_with(b"/") && !parts.any(|part| part == b"..")
 }
 
-/// How deep folders may lie in each other.
+/// Maximum depth of nested directories.
 const DEPTH_MAX: u32 = 32;
 
 #[cfg(test)]

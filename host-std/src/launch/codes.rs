@@ -1,4 +1,4 @@
-//! What is said of each process of a spawn: started, or why not.
+//! Result codes of a spawn, one for each process: success, or the cause of the failure.
 
 use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
@@ -11,9 +11,9 @@ pub struct Commands(Vec<Command>);
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// How many processes it has asked for.
+    /// Number of requested processes.
     pub asked: u32,
-    /// How many it gets.
+    /// Number of granted processes.
     pub taken: u32,
 }
 
@@ -30,8 +30,8 @@ impl Commands {
         }))
     }
 
-    /// The codes of a spawn of which nothing was started because of one command: that one is told why, and
-    /// the others that it was not them.
+    /// Codes of a spawn that failed as a whole because of one command: the cause for that command, and
+    /// for the others the code for a failure elsewhere.
     pub fn refused(&self, because_of: usize, why: Code) -> Vec<CodeRun> {
         let code = |at| if at == because_of { why } else { OTHERS };
         merged(self.0.iter().enumerate().map(|(at, command)| (command.asked, code(at))))

@@ -14,7 +14,8 @@ pub struct DescriptorLimit {
     original: Rlimit,
     per_rank: u64,
     raised: Option<Rlimit>,
-    /// How many the ranks that there may be take at most, but for what [`spare`](Self::spare) tells.
+    /// Maximum number of open files for the allowed ranks, without the connections counted by
+    /// [`spare`](Self::spare).
     needed: u64,
 }
 
@@ -23,18 +24,18 @@ pub struct DescriptorLimit {
 pub struct Crowd {
     /// All of them.
     pub ranks: u32,
-    /// Those that may dial in at the PMIx port, besides the socket that every rank has.
+    /// Ranks that may connect to the PMIx port, besides the socket that every rank has.
     pub pmix: u32,
 }
 
 /// The limit does not allow a job of this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooFewDescriptors {
-    /// What was asked for.
+    /// The requested ranks.
     pub crowd: Crowd,
-    /// How many open files that takes.
+    /// Number of open files they need.
     pub needed: u64,
-    /// How many this process may ever have.
+    /// Hard limit of this process.
     pub limit: u64,
 }
 
@@ -45,15 +46,15 @@ impl DescriptorLimit {
         Self { original: getrlimit(Resource::Nofile), per_rank, raised: None, needed: SPARE }
     }
 
-    /// How many ranks there may be at once, if none of them speaks PMIx.
+    /// Maximum number of simultaneous ranks, if none of them uses PMIx.
     pub fn most(&self) -> u32 {
-        // "No limit" is how the system says that there is none.
+        // "No limit" is the system's notation for none.
         let ranks = |limit: u64| u32::try_from(limit.saturating_sub(SPARE) / self.per_rank);
         self.original.maximum.map_or(MOST, |limit| ranks(limit).unwrap_or(MOST).min(MOST))
     }
 
-    /// How many connections there may be at the PMIx port besides one for each rank: of processes that
-    /// speak for a rank as well, and of callers that have not said who they are.
+    /// Number of connections at the PMIx port beyond one for each rank: of further processes that
+    /// represent a rank, and of unauthenticated connections.
     pub fn spare(&self) -> u64 {
         let current = self.raised.as_ref().unwrap_or(&self.original).current;
         current.map_or(u64::MAX, |current| current.saturating_sub(self.needed))
@@ -83,8 +84,8 @@ impl DescriptorLimit {
             return Ok(());
         }
         let raised = Rlimit { current: Some(wanted), ..self.original };
-        // Raising a soft limit up to the hard one is always allowed; should it fail, the start of a
-        // rank will say so with the number at hand.
+        // Raising a soft limit up to the hard one is always allowed; if it fails, the start of a rank
+        // reports the error with the number at hand.
         if setrlimit(Resource::Nofile, raised).is_ok() {
             self.raised = Some(raised);
         }
@@ -124,13 +125,13 @@ impl std::error::Error for TooFewDescriptors {}
 /// More ranks than one kernel can hold; a table of them all would still fit.
 const MOST: u32 = 1 << 20;
 
-/// How many may call at the PMIx port, besides all ranks, who have not said who they are.
+/// Maximum number of unauthenticated connections at the PMIx port, besides those of ranks.
 pub const CALLERS_MAX: u8 = 64;
 
-/// How many connections a rank may have at the PMIx port besides its first one: processes that come from it
-/// may speak for it. There may be fewer where the limit is low.
+/// Maximum number of connections of a rank at the PMIx port beyond the first: processes it has started
+/// may represent it. Fewer where the limit is low.
 pub const MORE_PER_RANK: u8 = 63;
 
-/// Standard streams, readiness loops, signals, the ends that live only while a rank is started, and
-/// what this process may have inherited.
+/// Standard streams, readiness loops, signals, descriptors that are open only while a rank is started,
+/// and inherited ones.
 const SPARE: u64 = 48;

@@ -44,10 +44,10 @@ pub fn of_rank(rank: u32, local_rank: u32) -> [(&'static str, String); 2] {
     [("PMI_RANK", rank.to_string()), ("MPI_LOCALRANKID", local_rank.to_string())]
 }
 
-/// How a rank finds us without its socket: nobody needs that who has one, except for a second connection.
+/// Variables with which a rank connects without its socket; with a socket, only for a second connection.
 pub fn of_dial(dial: &Dial, rank: u32) -> impl Iterator<Item = (&'static str, String)> {
     let address = [("PMI_PORT", dial.port.clone()), ("PMI_ID", dial.id(rank).to_string())];
-    // What lies over the connection, and whom to believe there.
+    // Transport security, and the certificate to trust.
     let tls = dial
         .pin
         .iter()
@@ -55,8 +55,8 @@ pub fn of_dial(dial: &Dial, rank: u32) -> impl Iterator<Item = (&'static str, St
     address.into_iter().chain(tls)
 }
 
-/// What a rank that runs `program` finds besides the variables above: of `ours` what it may see, then what
-/// is set for all, then what is set for the program alone.
+/// Variables of a rank that runs `program`, besides the ones above: the inherited part of `ours`, then
+/// settings for all programs, then settings for this program.
 pub fn of_program<'a>(
     ours: impl Iterator<Item = (OsString, OsString)> + 'a,
     all: &'a Environment,
@@ -70,7 +70,7 @@ pub fn of_program<'a>(
     let ours =
         inherited(ours).filter(|(name, _)| is_inherited(name, inherit) && !is_chosen(name, 0));
     let last = chosen.iter().enumerate().filter(|(at, pair)| !is_chosen(&pair.0, at + 1));
-    // What we set ourselves comes later and must not be there twice.
+    // Variables of the launcher itself follow later and must not occur twice.
     let is_ours = |name: &OsString| SET.iter().any(|entry| entry.means(name.as_bytes()));
     let last = last.map(|(_, pair)| (*pair).clone()).filter(|(name, _)| !is_ours(name));
     let mut seen: Vec<(OsString, OsString)> = ours.chain(last).collect();
@@ -82,7 +82,7 @@ pub fn of_program<'a>(
     seen.into_iter()
 }
 
-/// What `program` will find as `name`: set for it, for all, or found by us too.
+/// Value of `name` for `program`: set for it, set for all, or inherited.
 pub fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsString> {
     let mut set = all.set.iter().chain(&program.variables);
     let last = set.rfind(|(other, _)| other == name);
@@ -91,7 +91,7 @@ pub fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsSt
     last.map(|(_, value)| value.clone()).or_else(ours)
 }
 
-/// What of our own environment a program may see that nothing was said about.
+/// Variables of `ours` that a program may inherit by default.
 pub fn inherited(
     ours: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {
@@ -106,18 +106,18 @@ fn is_inherited(name: &OsString, inherit: &Inherit) -> bool {
     }
 }
 
-/// One difference between our environment and that of a rank.
+/// One difference between the launcher's environment and that of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The variable.
     pub name: OsString,
-    /// What it is there; none if it is not there.
+    /// Its value for the rank; `None` if it is removed.
     pub value: Option<OsString>,
     /// Why.
     pub why: &'static str,
 }
 
-/// How the environment of `rank`, which runs `part` of `plan`, differs from `ours`, by name.
+/// Differences between the environment of `rank`, which runs `part` of `plan`, and `ours`, by name.
 pub fn changes(plan: &Plan, part: &Part, rank: u32, ours: &[(OsString, OsString)]) -> Vec<Change> {
     let ours: BTreeMap<OsString, OsString> = ours.iter().cloned().collect();
     let seen = of_program(ours.clone().into_iter(), &plan.environment, &part.program);

@@ -1,9 +1,9 @@
-//! Which process managers' protocols a program is offered: PMI over an inherited socket, PMIx over a
-//! loopback port, or both.
+//! Protocols offered to a program: PMI over an inherited socket, PMIx over a loopback port, or both.
 //!
-//! What a program links decides. Offering both does no harm to most, but some MPI libraries abort when they
-//! find both, and others turn to PMIx by themselves where PMI would do; so both are offered only where a
-//! look at the file cannot tell: to interpreters, and to what may start or load other programs.
+//! The libraries that a program links decide. Offering both does no harm to most, but some MPI libraries
+//! abort when they find both, and others turn to PMIx by themselves where PMI would do; so both are
+//! offered only where the file does not settle it: to interpreters, and to programs that may start or
+//! load others.
 
 use super::library::{self, Image, Search};
 use super::plan::Plan;
@@ -15,28 +15,28 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What a program is offered.
+/// Protocols offered to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Families {
     /// PMI-1 and PMI-2.
     pub pmi: bool,
     /// PMIx.
     pub pmix: bool,
-    /// What MPICH's library is told to speak; it finds out by itself if nothing.
+    /// Protocol set for MPICH's library; `None` leaves the choice to the library.
     pub mpich_speaks: Option<&'static str>,
-    /// It may be linked with MPI: nothing that was looked at says that it is not.
+    /// True if it may be linked with MPI, that is, unless the inspected files rule it out.
     pub may_link_mpi: bool,
     /// It links MPICH's own client of PMI-1, which takes a newer version than it requests.
     pub takes_newer_pmi1: bool,
-    /// Why, for people.
+    /// Reason, for users.
     pub why: &'static str,
 }
 
 impl Families {
-    /// PMI alone, as every rank that dials in is offered.
+    /// PMI alone, the offer for every rank that connects by itself.
     pub const PMI: Self = Self::pmi("nothing else is known of it");
 
-    /// What `program` is offered, by what the user wants and by what it links.
+    /// Offer for `program`, by the user's settings and the libraries it links.
     pub fn of(program: &Program, all: &Environment) -> Self {
         let path = match &program.folder {
             Some(folder) => folder.join(&program.path),
@@ -113,7 +113,7 @@ impl Families {
     }
 
     const fn both(why: &'static str) -> Self {
-        // A library of MPICH's that finds both gives up unless it is told which one to speak.
+        // A library of MPICH's that finds both protocols aborts unless one of them is selected.
         Self { pmix: true, mpich_speaks: Some("1"), ..Self::pmi(why) }
     }
 
@@ -167,7 +167,7 @@ impl fmt::Display for Families {
 struct Found {
     pmi: bool,
     pmix: bool,
-    /// A library of MPI, whatever it speaks.
+    /// Links a library of MPI, with any protocol.
     mpi: bool,
     /// The file of one that speaks PMI.
     mpi_of_pmi: Option<PathBuf>,
@@ -206,7 +206,7 @@ fn is_one_of(name: &str, libraries: &[&str]) -> bool {
     libraries.iter().any(|start| name.starts_with(start))
 }
 
-/// The variable by which Intel MPI is told which library to ask its process manager with.
+/// Variable that selects the library with which Intel MPI contacts its process manager.
 const INTEL_LIBRARY: &str = "I_MPI_PMI_LIBRARY";
 
 /// Libraries that ask a PMIx server: Open MPI's and its own parts, and the one of PMIx.
@@ -222,7 +222,7 @@ const SPEAK_PMI: &[&str] =
 const PLAIN: &[&str] =
     &["libc.so", "libm.so", "ld-linux", "libpthread.so", "libdl.so", "libgcc_s.so", "librt.so"];
 
-/// What a program calls that starts others or loads libraries by name.
+/// Functions that start other programs or load libraries by name.
 const STARTERS: &[&str] = &["exec", "posix_spawn", "fexecve", "dlopen", "system", "popen"];
 
 /// No program needs more before it comes to MPI.

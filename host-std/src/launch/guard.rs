@@ -1,18 +1,19 @@
-//! A process that outlives us by a moment, so that no rank does.
+//! Guard: a process that outlives the launcher by a moment, so that no rank does.
 //!
-//! A launcher that is killed by `SIGKILL` cannot terminate its ranks, and the system does not do it either: a
-//! child can learn that its parent has died only where something of ours runs in the child before the
-//! program does, which would cost every rank another start. So one small process is started before all
-//! ranks, in a session of its own, where no terminal reaches it. It waits for the end of a pipe that only we
-//! hold open, and through which it learns which ranks there are and which files are ours. If we have said
-//! goodbye before, that is all; if not, it terminates the processes of the run: see
-//! [`survivors`](super::survivors). If a rank had our terminal, that gets its own modes back.
+//! A launcher that is killed by `SIGKILL` cannot terminate its ranks, and the system does not do it
+//! either: a child can learn that its parent has died only where code of the launcher runs in the child
+//! before the program does, which would cost every rank another start. So one small process is started
+//! before all ranks, in a session of its own, where no terminal reaches it. It waits for the end of a
+//! pipe that only the launcher holds open, and through which it receives the ranks and the files to
+//! remove. If the launcher has dismissed it before, it just exits; otherwise it terminates the processes
+//! of the run: see [`survivors`](super::survivors). If a rank had the launcher's terminal, the guard
+//! restores its modes.
 //!
-//! To start a program takes longer than all else that we do before the first rank. So the guard is a copy of
-//! us at first, which does nothing but wait, and becomes a program with a name and an environment of its own
-//! only when a run lasts for a moment, or when it is needed.
+//! Starting a program takes longer than all other work before the first rank. So the guard is a fork of
+//! the launcher at first, which does nothing but wait, and executes a program with a name and an
+//! environment of its own only when a run lasts for a moment, or when it is needed.
 //!
-//! Where there is no `/proc`, the guard can do nothing.
+//! Without `/proc`, the guard has no effect.
 
 use crate::launch::processes::Identity;
 use crate::launch::survivors::inherited_words;
@@ -47,7 +48,7 @@ pub struct Guard {
     started: Instant,
 }
 
-/// What the launcher reports to the guard. A record ends with a NUL.
+/// Report of the launcher to the guard. A record ends with a NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// This process was started as a rank.
@@ -61,8 +62,8 @@ pub enum Record<'a> {
 }
 
 impl Guard {
-    /// Starts it, to give our terminal its own modes back too if a rank `has_terminal`, and to spare what we
-    /// have `inherited`. There is none if the system has no way to.
+    /// Starts the guard. It restores the modes of the terminal if a rank `has_terminal`, and spares
+    /// `inherited` processes. `None` if the system does not support it.
     pub fn start(has_terminal: bool, inherited: &[Identity]) -> Option<Self> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}.{}", getpid().as_raw_nonzero(), since.as_nanos());
@@ -71,12 +72,12 @@ impl Guard {
         Some(Self { switch, pid, mark, started: Instant::now() })
     }
 
-    /// What processes of this run have as [`RUN`].
+    /// Value of [`RUN`] in the environment of processes of this run.
     pub fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// Its process: a child of ours that no rank has left behind.
+    /// Its process: a child of the launcher that no rank has left behind.
     pub const fn pid(&self) -> Pid {
         self.pid
     }
@@ -93,15 +94,15 @@ impl Guard {
         }
     }
 
-    /// Reports a file that is to be removed if we are killed.
+    /// Reports a file to remove if the launcher is killed.
     pub fn report_file(&self, path: &Path) {
         self.report(Record::File(path.as_os_str().as_bytes()));
     }
 
-    /// Says goodbye: no process of this run is left, or is to be terminated.
+    /// Dismisses the guard: no process of this run is left, or none is to be terminated.
     pub fn dismiss(&self) {
         self.report(Record::Goodbye);
-        // While it only waits it does not read. It is our child, so the number is still its own.
+        // While it only waits, it does not read. It is a child of the launcher, so its pid is not reused.
         if self.started.elapsed() < MOMENT - MARGIN {
             let _ = kill_process(self.pid, Signal::KILL);
         }
@@ -141,13 +142,13 @@ impl<'a> Record<'a> {
 #[allow(unsafe_code, reason = "a copy of a process can be had in no other way")]
 fn spawn(mark: &str, modes: Option<&str>, inherited: &str) -> io::Result<(OwnedFd, Pid)> {
     let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
-    // We never wait for the guard.
+    // Writes to the guard never block.
     ioctl_fionbio(&switch, true)?;
     let null = fs::OpenOptions::new().write(true).open("/dev/null")?;
     let words = ["pmi-host", GUARD, mark, modes.unwrap_or_default(), inherited];
     let words = words.map(|word| CString::new(word).unwrap_or_default());
-    // A key, a stop of our group and the guard of a run that we belong to, which takes the copy for a rank,
-    // must not keep it from its work. Blocked signals stay so when it becomes a program.
+    // A key, a stop of the process group, and the guard of an outer run, which takes the copy for a
+    // rank, must not interrupt its work. Blocked signals stay so across the exec.
     let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     // SAFETY: no other thread can leave a lock behind in the copy. A launcher has one thread when it gets
     // here; and what the copy does until it becomes a program or ends are calls of the system, and a request
@@ -159,7 +160,8 @@ fn spawn(mark: &str, modes: Option<&str>, inherited: &str) -> io::Result<(OwnedF
             wait_as_copy(&read, &null, modes.is_some());
             let nothing: [CString; 0] = [];
             let _ = execve(c"/proc/self/exe", &words, &nothing);
-            // SAFETY: it ends this copy at once and runs nothing of ours, whose books are not the copy's.
+            // SAFETY: it terminates this copy at once and runs no exit handlers, whose state belongs to
+            // the launcher.
             unsafe { libc::_exit(0) }
         }
         Ok(ForkResult::Parent { child }) => Ok(child.as_raw()),
@@ -172,7 +174,8 @@ fn spawn(mark: &str, modes: Option<&str>, inherited: &str) -> io::Result<(OwnedF
 
 /// Waits in the copy until it is time to become the guard: the launcher is gone, or has run for a moment.
 fn wait_as_copy(read: &OwnedFd, null: &fs::File, has_terminal: bool) {
-    // A reader of our output waits for all who hold it. A terminal is what we read; nothing waits for that.
+    // A reader of the launcher's output waits for all that hold it open. A terminal is only read; no
+    // process waits for its end.
     let _ = match has_terminal {
         true => rustix::stdio::dup2_stdout(rustix::stdio::stdin()),
         false => rustix::stdio::dup2_stdout(null),
@@ -182,7 +185,7 @@ fn wait_as_copy(read: &OwnedFd, null: &fs::File, has_terminal: bool) {
     // Records are left for the program to read, and are no reason to wake up.
     let mut hang_up = [PollFd::new(read, PollFlags::empty())];
     let moment = Timespec { tv_sec: 0, tv_nsec: MOMENT.subsec_nanos().into() };
-    // Whatever keeps it from waiting: the program knows what to do.
+    // If waiting fails, the program handles it.
     let _ = poll(&mut hang_up, Some(&moment));
 }
 

@@ -1,11 +1,11 @@
-//! How a job is ended by force: asked first, then killed, and at last left alone.
+//! Shutdown of a job by force: signal, kill, and at last giving up.
 
 use std::time::{Duration, Instant};
 
-/// Where on the way down a job is.
+/// Stage of the shutdown of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ladder {
-    /// Nobody wants it to end.
+    /// No shutdown requested.
     #[default]
     Up,
     /// Its processes were asked to end and are killed at this moment if they have not.
@@ -19,16 +19,16 @@ pub enum Ladder {
         /// That moment.
         give_up_at: Instant,
     },
-    /// Nobody is waited for any more.
+    /// No process is waited for any more.
     Left,
 }
 
-/// What is to be done now.
+/// Action due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Ask everybody who runs to end (`SIGTERM`).
+    /// Send `SIGTERM` to every running process.
     Ask,
-    /// Kill everybody who runs (`SIGKILL`).
+    /// Send `SIGKILL` to every running process.
     Kill,
     /// Stop waiting.
     GiveUp,
@@ -83,8 +83,8 @@ impl Ladder {
     }
 }
 
-/// How long a rank that was asked to end may take: enough to write a last file, short enough that
-/// nobody believes the launcher hangs.
+/// Grace period of a rank after `SIGTERM`: enough to write a last file, short enough that the launcher
+/// does not seem to hang.
 const GRACE: Duration = Duration::from_secs(3);
 
 #[cfg(test)]

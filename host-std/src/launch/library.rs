@@ -1,8 +1,8 @@
-//! Which libraries a program is linked with, found without running it.
+//! Libraries that a program is linked with, found without running it.
 //!
-//! It is searched as the system's loader does: what the program says itself, `LD_LIBRARY_PATH`, the folders
-//! of the distribution and of `/etc/ld.so.conf`. What a program loads while it runs is not seen, nor what is
-//! linked into it for good.
+//! The search follows the system's loader: the paths of the program itself, `LD_LIBRARY_PATH`, the
+//! directories of the distribution and of `/etc/ld.so.conf`. Libraries that a program loads while it
+//! runs are not seen, nor statically linked ones.
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64, SHT_DYNSYM};
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
@@ -20,7 +20,7 @@ use std::{env, fmt};
 pub struct Libraries {
     /// In the order in which they are found: those of the program first.
     pub found: Vec<Library>,
-    /// Names that are in no folder.
+    /// Names that are in no directory.
     pub missing: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ pub struct Library {
     pub path: PathBuf,
 }
 
-/// Whose MPI a program is linked with.
+/// MPI implementation that a program is linked with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// MPICH, or one of the many that come from it; they share names and calls.
@@ -75,7 +75,7 @@ impl Libraries {
         self.found.iter().find(|library| is_mpi(&library.name))
     }
 
-    /// Whose MPI that is.
+    /// MPI implementation.
     pub fn family(&self) -> Option<Family> {
         let mpi = self.mpi()?;
         let is_open = self.found.iter().any(|library| library.name.starts_with("libopen-"));
@@ -103,14 +103,14 @@ impl fmt::Display for Family {
     }
 }
 
-/// A program or a library, as far as it says which libraries it needs.
+/// A program or a library, with its list of needed libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// Names of libraries, in the order in which they are loaded; none if all is linked in for good.
     pub needed: Vec<String>,
-    /// Folders to search before those of the user.
+    /// Directories to search before those of the user.
     first: Vec<PathBuf>,
-    /// Folders to search behind those.
+    /// Directories to search after those of the user.
     then: Vec<PathBuf>,
 }
 
@@ -140,14 +140,14 @@ impl Image {
     }
 }
 
-/// Whether a program asks its libraries for a function whose name begins with one of `starts`. It may if
-/// nobody can tell, as of one that is linked for good.
+/// True if a program imports a function with a name that begins with one of `starts`, or if that is
+/// unknown, as for statically linked programs.
 pub fn may_call(program: &Path, starts: &[&str]) -> bool {
     let is = |name: &[u8]| starts.iter().any(|start| name.starts_with(start.as_bytes()));
     has_symbol(program, Symbols::Used, &is).unwrap_or(true)
 }
 
-/// Whether the library `path` of MPI has the client of PMI-1 that requests version 1.1 and takes 1.2: that of
+/// True if the MPI library `path` has the PMI-1 client that requests version 1.1 and takes 1.2: that of
 /// MPICH from 4.1 on, unless it was built for a library of another process manager.
 pub fn takes_newer_pmi1(path: &Path) -> bool {
     let image = Image::read(path);
@@ -155,7 +155,7 @@ pub fn takes_newer_pmi1(path: &Path) -> bool {
     is_own && has_symbol(path, Symbols::Defined, &|name| name == SINCE_MPICH_4_1).unwrap_or(false)
 }
 
-/// Whether the library of this name is a client of a process manager, as Flux and Slurm have.
+/// True if the library of this name is a client of a process manager, as Flux and Slurm have.
 pub fn is_pmi(name: &str) -> bool {
     name.starts_with("libpmi")
 }
@@ -167,7 +167,7 @@ enum Symbols {
     Defined,
 }
 
-/// Whether one of the symbols of a file is the one wanted. `None` if the file has no such symbols.
+/// True if one of the symbols of a file matches. `None` if the file has no such symbols.
 fn has_symbol(path: &Path, which: Symbols, is: &dyn Fn(&[u8]) -> bool) -> Option<bool> {
     let cache = ReadCache::new(File::open(path).ok()?);
     match FileKind::parse(&cache).ok()? {
@@ -235,23 +235,23 @@ fn name_at(names: &[u8], place: u64) -> Option<&[u8]> {
     names.get(usize::try_from(place).ok()?..)?.split(|byte| *byte == 0).next()
 }
 
-/// The folders of a file, seen from where it is.
+/// Directories in the list of a file, with `$ORIGIN` resolved.
 fn origin(list: &OsStr, folder: &Path) -> OsString {
     let text = list.to_string_lossy();
     let folder = folder.to_string_lossy();
     OsString::from(text.replace("${ORIGIN}", &folder).replace("$ORIGIN", &folder))
 }
 
-/// Where the system looks.
+/// Search path of the loader.
 #[derive(Debug)]
 pub struct Search {
     user: Vec<PathBuf>,
-    /// What an administrator has added. Nearly never needed, so read only then.
+    /// Directories configured by an administrator. Rarely needed, so read on first use.
     configured: OnceCell<Vec<PathBuf>>,
 }
 
 impl Search {
-    /// Takes the folders of the user from the environment.
+    /// Takes the directories of the user from the environment.
     pub fn new() -> Self {
         let user = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let user = env::split_paths(&user).filter(|path| !path.as_os_str().is_empty()).collect();
@@ -281,7 +281,7 @@ impl Default for Search {
     }
 }
 
-/// The folders that a file of the loader's names, and those that the files it includes name.
+/// Directories named by a configuration file of the loader and by the files it includes.
 fn configured(file: &Path, depth: u32) -> Vec<PathBuf> {
     let text = fs::read(file).unwrap_or_default();
     let mut folders = Vec::new();
@@ -302,7 +302,7 @@ fn configured(file: &Path, depth: u32) -> Vec<PathBuf> {
     folders
 }
 
-/// The files that a pattern stands for: one file, or all with its ending in a folder.
+/// Files that match a pattern: one file, or all with its suffix in a directory.
 fn included(pattern: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name()) else {
         return Vec::new();
@@ -315,7 +315,7 @@ fn included(pattern: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Where distributions have their libraries.
+/// Library directories of distributions.
 const FOLDERS: &[&str] = &[
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -328,7 +328,7 @@ const FOLDERS: &[&str] = &[
     "/usr/local/lib",
 ];
 
-/// How the name of a library of MPI itself begins.
+/// Prefixes of the names of MPI libraries.
 pub(super) const MPI: &[&str] = &["libmpi.so", "libmpich.so"];
 
 /// A function that MPICH has from 4.1 on, and the libraries that come from it have not.

@@ -40,6 +40,12 @@ pub enum PeerError {
         /// Largest number of bytes that the session holds.
         limit_bytes: usize,
     },
+    /// All unfinished messages of a peer, or of all peers, together are longer than this end is willing
+    /// to hold.
+    UnfinishedTooLong {
+        /// How many bytes may be held.
+        limit_bytes: usize,
+    },
     /// A message that is right in itself came at the wrong moment.
     OutOfOrder {
         /// The command that came.
@@ -180,6 +186,9 @@ impl fmt::Display for PeerError {
             Self::Malformed(bad) => bad.fmt(f),
             Self::MessageTooLong { limit_bytes } => {
                 write!(f, "a message does not end within {limit_bytes} bytes")
+            }
+            Self::UnfinishedTooLong { limit_bytes } => {
+                write!(f, "unfinished requests together exceed {limit_bytes} bytes")
             }
             Self::OutOfOrder { got, expected } => {
                 write!(f, "{got} came while {expected} was expected")

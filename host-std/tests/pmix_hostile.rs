@@ -99,3 +99,14 @@ fn a_flood_hurts_nobody_and_fills_no_memory_and_no_log() {
     assert!(own.iter().all(is_known), "{err}");
     assert!(own.iter().any(|line| line.contains("(pid ")), "{err}");
 }
+
+#[test]
+fn a_rank_with_many_connections_makes_the_launcher_hold_no_more_than_with_one() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/pmix_unfinished.py");
+    let mut command = job(1, ["--pmi", "x", "/usr/bin/python3"]);
+    let ran = run(command.arg(program)).exits_with(1);
+    assert!(ran.err.contains("unfinished requests together exceed 67108864 bytes"), "{}", ran.err);
+    let peak: Option<u64> = ran.out.split(' ').nth(1).and_then(|word| word.parse().ok());
+    // Buffers grow by doubling, so a limit of 64 MiB may cost twice as much; unlimited it was 490 MiB.
+    assert!(peak.is_some_and(|kib| kib < 300 << 10), "{}", ran.out);
+}

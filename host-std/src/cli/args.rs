@@ -7,6 +7,7 @@
 use super::explain::explain;
 use super::layers::Origin;
 use super::options::{self, Opt};
+use super::system;
 use crate::settings::Settings;
 use crate::usage::UsageError;
 use clap::parser::ValueSource;
@@ -354,16 +355,28 @@ fn negation(option: &Opt) -> String {
 }
 
 impl Said {
-    /// Does to `settings` what was said.
+    /// Does to `settings` what was said. A maximum changes them only where they are above it.
     ///
-    /// Errors: [`UsageError::Value`].
+    /// Errors: [`UsageError::Value`], and that a user has set more than a maximum.
     pub fn apply(&self, settings: &mut Settings) -> Result<(), UsageError> {
+        match &self.origin {
+            Origin::Maximum(file) => system::hold_to(self, file, settings),
+            _ => self.set(settings),
+        }
+    }
+
+    /// Sets the value.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::Value`].
+    pub fn set(&self, settings: &mut Settings) -> Result<(), UsageError> {
         let value = self.value.display();
         self.option.set(settings, &self.value).map_err(|why| UsageError::Value {
             said: match &self.origin {
                 Origin::Default | Origin::Typed => format!("{} {value}", self.option.shown()),
                 Origin::Variable(name) => format!("{name}={value}"),
-                Origin::File(file) => {
+                Origin::File(file) | Origin::Maximum(file) => {
                     format!("{} = {value}' in '{}", self.option.name, file.display())
                 }
             },

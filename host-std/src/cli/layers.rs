@@ -1,11 +1,14 @@
 //! Where settings come from when nobody types them: variables, and a file.
 //!
-//! What was typed counts most, then `PMI_HOST_*` variables, then one file, then what holds when nobody says
-//! anything. All three are lists of what was said, in the words of [`options`], so that one list of them
+//! What was typed counts most, then `PMI_HOST_*` variables, then one file, then that of the administrator
+//! (see
+//! [`system`](super::system)), then the defaults. All are lists of what was said, in the words of
+//! [`options`], so that one list of them
 //! is all there is, the weakest first.
 
 use super::args::Said;
 use super::options::{self, Opt, VARIABLES};
+use super::system::{MAXIMUM, SYSTEM_FILE};
 use crate::settings::Settings;
 use crate::usage::{UsageError, nearest};
 use std::ffi::OsString;
@@ -22,6 +25,8 @@ pub enum Origin {
     Default,
     /// A file.
     File(PathBuf),
+    /// A maximum in the file of the administrator.
+    Maximum(PathBuf),
     /// A variable of our environment.
     Variable(String),
     /// It was typed.
@@ -90,7 +95,8 @@ pub fn shown(said: &[Said]) -> Result<Vec<Shown>, UsageError> {
         for Shown { option, value, origin } in &mut shown {
             let now = option.get(&settings);
             // One option may stand for another, as -l for a format.
-            if now != *value || option.name == one.option.name {
+            let is_said = option.name == one.option.name;
+            if now != *value || is_said && !matches!(one.origin, Origin::Maximum(_)) {
                 (*value, *origin) = (now, one.origin.clone());
             }
         }
@@ -120,12 +126,32 @@ fn of_variables(variables: &[(OsString, OsString)]) -> Result<Vec<Said>, UsageEr
 }
 
 fn of_file(file: &Path, text: &str) -> Result<Vec<Said>, UsageError> {
-    let wrong = |what: String| UsageError::Other { what: format!("'{}': {what}", file.display()) };
-    let table: Table = text.parse().map_err(|error: toml::de::Error| {
+    let table = table_of(file, text)?;
+    if table.contains_key(MAXIMUM) {
+        let what = format!("'{MAXIMUM}' can stand in '{SYSTEM_FILE}' only");
+        return Err(wrong(file, &what));
+    }
+    of_table(file, table, Origin::File(file.to_owned()))
+}
+
+/// What is wrong with a file.
+fn wrong(file: &Path, what: &str) -> UsageError {
+    UsageError::Other { what: format!("'{}': {what}", file.display()) }
+}
+
+/// The text of a file of settings as a table.
+pub(super) fn table_of(file: &Path, text: &str) -> Result<Table, UsageError> {
+    text.parse().map_err(|error: toml::de::Error| {
         let before = error.span().map_or(0, |span| span.start);
         let line = text.get(..before).map_or(1, |before| before.matches('\n').count() + 1);
-        wrong(format!("line {line}: {}", error.message().lines().next().unwrap_or_default()))
-    })?;
+        let why = error.message().lines().next().unwrap_or_default();
+        wrong(file, &format!("line {line}: {why}"))
+    })
+}
+
+/// What such a table says, with `origin`.
+pub(super) fn of_table(file: &Path, table: Table, origin: Origin) -> Result<Vec<Said>, UsageError> {
+    let wrong = |what: String| wrong(file, &what);
     let mut said = Vec::new();
     for (name, value) in table {
         let Some(option) = options::named(&name) else {
@@ -139,9 +165,8 @@ fn of_file(file: &Path, text: &str) -> Result<Vec<Said>, UsageError> {
             ))
         })?;
         for value in values {
-            let origin = Origin::File(file.to_owned());
-            let one = Said { option, value: value.into(), origin };
-            one.apply(&mut Settings::default())?;
+            let one = Said { option, value: value.into(), origin: origin.clone() };
+            one.set(&mut Settings::default())?;
             said.push(one);
         }
     }
@@ -184,6 +209,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Default => f.write_str("default"),
             Self::File(file) => f.write_str(&file.display().to_string()),
+            Self::Maximum(file) => write!(f, "{} (maximum)", file.display()),
             Self::Variable(name) => f.write_str(name),
             Self::Typed => f.write_str("command line"),
         }

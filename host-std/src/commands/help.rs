@@ -188,7 +188,8 @@ where settings come from, the strongest first:
   2. variables: PMI_HOST_ and the name of the option, as PMI_HOST_EXIT_TIMEOUT=5 or PMI_HOST_COLLAPSE=yes
   3. one file: the one that --config or PMI_HOST_CONFIG names, else pmi-host/config.toml in
      XDG_CONFIG_HOME, which is .config in your home folder if that is not set
-  4. what holds when nobody says anything
+  4. the administrator's file, /etc/pmi-host/config.toml
+  5. the defaults
 
   A file has the names of the options without dashes in front:
 
@@ -196,6 +197,13 @@ where settings come from, the strongest first:
     collapse = true
     forward-signals = [\"SIGUSR1\", \"SIGUSR2\"]
     env = { OMP_NUM_THREADS = 4 }
+
+  In the administrator's file a table holds maxima, which no user can raise: for kvs-pairs, kvs-bytes,
+  timeout and trace-ring. A larger value is refused; where nothing or 'never' is said, the maximum holds.
+
+    [maximum]
+    kvs-bytes = 268435456
+    timeout = 86400
 
   --env and --attribute add up over all of them; of all others the strongest one counts.
   --show-config prints every setting and where it comes from. Ranks do not see PMI_HOST_ variables.

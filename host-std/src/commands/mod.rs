@@ -6,6 +6,7 @@ mod pages;
 use crate::admission::secret::{self, IdWidth};
 use crate::cli::args::{self, RunArgs, Task};
 use crate::cli::config::Config;
+use crate::cli::system::System;
 use crate::cli::{layers, mpiexec};
 use crate::conform::RANK;
 use crate::control::ps;
@@ -147,8 +148,13 @@ fn perform(mut args: RunArgs) -> ExitCode {
         Ok(said) => said,
         Err(error) => return refuse(&error),
     };
-    said.splice(..0, args.weakest.drain(..));
+    let System { defaults, maxima } = match System::read() {
+        Ok(system) => system,
+        Err(error) => return refuse(&error),
+    };
+    said.splice(..0, args.weakest.drain(..).chain(defaults));
     said.append(&mut args.said);
+    said.extend(maxima);
     args.said = said;
     if args.task == Task::Show {
         return match layers::shown(&args.said) {

@@ -195,7 +195,7 @@ impl Run {
         let mut pmix = None;
         Self::open_for(&mut pmix, &mut plan, &poller).map_err(prepare)?;
         outputs.prepare(FIRST_GROUP, plan.local()).map_err(|error| error.to_string())?;
-        let mut service = Service::new(config.settings.tracing.ring);
+        let mut service = Service::new(config.settings.tracing.ring, config.settings.job.kvs);
         let first = service.add_job(&plan).map_err(prepare)?;
         let head = head(&plan, service.facts(first, &plan));
         service.tracer.start(&config.settings.tracing, head)?;
@@ -351,6 +351,12 @@ impl Run {
         self.service.flush(&self.poller)?;
         while self.take_news() {
             self.service.flush(&self.poller)?;
+        }
+        if let Some(put) = self.service.take_refused_put() {
+            self.outputs.say(put);
+        }
+        if let Some(limit) = self.service.take_refused_block() {
+            self.outputs.say(report::pmix_full(limit));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::cli::config::Config;
+use crate::cli::system::System;
 use crate::exit;
 use crate::launch::descriptors::DescriptorLimit;
 use crate::launch::plan::Part;
@@ -37,6 +38,10 @@ pub fn serve(caller: Caller) -> u8 {
 /// The job as it would be if we had started it.
 fn config(caller: Caller) -> Result<Config, String> {
     let mut settings = Settings::default();
+    let System { defaults, maxima } = System::read().map_err(|error| error.to_string())?;
+    for said in defaults.iter().chain(&maxima) {
+        said.apply(&mut settings).map_err(|error| error.to_string())?;
+    }
     // What comes there is the program's, and none that it starts shall take it away.
     settings.output.stdin = StdinTo::Nobody;
     // Nobody said how many there may be, and one is not what a program that spawns wants to hear.

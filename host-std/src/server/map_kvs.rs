@@ -1,5 +1,6 @@
 //! The key-value space of a host: a list that grows, and an index by key.
 
+use super::kvs_budget::KvsBudget;
 use pmi_core::store::{Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -16,6 +17,12 @@ pub struct MapKvs {
     /// Numbers by key, for each shelf. Only ever looked up and never walked, so that it has no order
     /// does not show. Few shelves, many keys: looking up needs no copy of the key this way.
     numbers: BTreeMap<Keyspace, HashMap<Rc<[u8]>, u32>>,
+    /// Shared with the other spaces of the run.
+    budget: Rc<KvsBudget>,
+    /// Bytes of all keys and values here.
+    bytes: u64,
+    /// Its name, for messages.
+    name: Box<str>,
 }
 
 #[derive(Debug)]
@@ -36,12 +43,18 @@ impl Kvs for MapKvs {
         stamp: Visibility,
     ) -> Result<(EntryId, Option<Visibility>), NoRoom> {
         let found = self.find(shelf, key);
-        if let Some((id, record)) = found.and_then(|id| Some((id, self.record_mut(id)?))) {
+        if let Some((id, old)) = found.and_then(|id| Some((id, self.records.get(&id.0)?))) {
+            let (old, new) = (len(&old.value), len(value));
+            self.reserve(0, new.saturating_sub(old)).ok_or_else(|| self.refuse(key, stamp))?;
+            self.release(0, old.saturating_sub(new));
+            let record = self.record_mut(id).ok_or(NoRoom)?;
             record.value = value.into();
             return Ok((id, Some(std::mem::replace(&mut record.stamp, stamp))));
         }
         let number = self.following;
-        self.following = number.checked_add(1).ok_or(NoRoom)?;
+        let following = number.checked_add(1).ok_or(NoRoom)?;
+        self.reserve(1, len(key) + len(value)).ok_or_else(|| self.refuse(key, stamp))?;
+        self.following = following;
         let key: Rc<[u8]> = key.into();
         self.numbers.entry(shelf).or_default().insert(Rc::clone(&key), number);
         self.records.insert(number, Record { shelf, key, value: value.into(), stamp });
@@ -64,7 +77,8 @@ impl Kvs for MapKvs {
     }
 
     fn remove(&mut self, id: EntryId) {
-        let Some(Record { shelf, key, .. }) = self.records.remove(&id.0) else { return };
+        let Some(Record { shelf, key, value, .. }) = self.records.remove(&id.0) else { return };
+        self.release(1, len(&key) + len(&value));
         if let Some(numbers) = self.numbers.get_mut(&shelf) {
             numbers.remove(&key);
         }
@@ -77,14 +91,56 @@ impl Kvs for MapKvs {
 }
 
 impl MapKvs {
+    /// An empty space, called `name` in messages, which shares a budget with others.
+    pub fn new(budget: &Rc<KvsBudget>, name: &str) -> Self {
+        Self {
+            records: BTreeMap::new(),
+            following: 0,
+            numbers: BTreeMap::new(),
+            budget: Rc::clone(budget),
+            bytes: 0,
+            name: name.into(),
+        }
+    }
+
+    /// Takes so much of the budget, if there is as much.
+    fn reserve(&mut self, pairs: u64, bytes: u64) -> Option<()> {
+        self.budget.take(pairs, bytes).then(|| self.bytes += bytes)
+    }
+
+    fn release(&mut self, pairs: u64, bytes: u64) {
+        self.budget.give_back(pairs, bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    fn refuse(&self, key: &[u8], stamp: Visibility) -> NoRoom {
+        self.budget.refuse(&self.name, stamp.writer, key);
+        NoRoom
+    }
+
     fn record_mut(&mut self, id: EntryId) -> Option<&mut Record> {
         self.records.get_mut(&id.0)
     }
 }
 
+impl Drop for MapKvs {
+    fn drop(&mut self) {
+        self.budget.give_back(len_of(self.records.len()), self.bytes);
+    }
+}
+
+fn len(bytes: &[u8]) -> u64 {
+    len_of(bytes.len())
+}
+
+fn len_of(len: usize) -> u64 {
+    u64::try_from(len).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::job::KvsLimits;
     use pmi_core::ids::Rank;
 
     const BY: Visibility = Visibility { writer: Rank(3), fence: 1 };
@@ -135,5 +191,31 @@ mod tests {
             (kvs.find(Keyspace::Space, b"a"), value(&kvs, Keyspace::Space, "a")),
             (None, None)
         );
+    }
+
+    #[test]
+    fn spaces_share_a_budget_and_give_back_what_they_no_longer_hold() {
+        let budget = Rc::new(KvsBudget::new(KvsLimits { pairs: 3, bytes: 12 }));
+        let [mut one, mut other] = ["one", "other"].map(|name| MapKvs::new(&budget, name));
+        one.put(Keyspace::Space, b"a", b"1", BY).unwrap();
+        other.put(Keyspace::Space, b"b", b"1", BY).unwrap();
+        one.put(Keyspace::Space, b"c", b"1", BY).unwrap();
+        assert_eq!(budget.take_refused(), None);
+        assert_eq!(other.put(Keyspace::Space, b"d", b"", BY), Err(NoRoom));
+        assert_eq!(one.put(Keyspace::Space, b"e", b"", BY), Err(NoRoom));
+        let refused = budget.take_refused().unwrap();
+        assert_eq!((&*refused.space, refused.rank, &*refused.key), ("other", Rank(3), &b"d"[..]));
+        assert_eq!(budget.take_refused(), None);
+        // Six bytes are left, and a value that is replaced counts no longer.
+        assert_eq!(one.put(Keyspace::Space, b"a", b"12345678", BY), Err(NoRoom));
+        assert_eq!(value(&one, Keyspace::Space, "a").unwrap(), b"1");
+        one.put(Keyspace::Space, b"a", b"1234567", BY).unwrap();
+        one.put(Keyspace::Space, b"a", b"", BY).unwrap();
+        other.put(Keyspace::Space, b"b", b"12345678", BY).unwrap();
+        one.remove(one.find(Keyspace::Space, b"c").unwrap());
+        one.put(Keyspace::Space, b"f", b"", BY).unwrap();
+        assert_eq!(one.put(Keyspace::Space, b"g", b"", BY), Err(NoRoom));
+        drop(other);
+        one.put(Keyspace::Space, b"g", b"12345678", BY).unwrap();
     }
 }

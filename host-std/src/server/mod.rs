@@ -6,6 +6,7 @@
 pub mod callers;
 pub mod flush;
 pub mod gate;
+pub mod kvs_budget;
 pub mod listen;
 pub mod map_kvs;
 pub mod news;

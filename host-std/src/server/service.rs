@@ -5,9 +5,13 @@ use crate::admission::pending::Pending;
 use crate::launch::plan::Plan;
 use crate::poller::{Poller, Token};
 use crate::server::flush::{Connection, Occasion, Served, Traffic};
+use crate::server::kvs_budget::{KvsBudget, RefusedPut};
+use crate::server::map_kvs::MapKvs;
 use crate::server::news::{Asked, News, event_news, nonsense, stuck_news};
 use crate::server::pmix::desk::Desk;
+use crate::server::pmix::heap;
 use crate::server::storage::{Heap, Slab};
+use crate::settings::job::KvsLimits;
 use crate::trace::{Tracer, Who, redacted};
 use crate::verdict::{Failure, Phase};
 use pmi_core::command::CodeRun;
@@ -22,12 +26,15 @@ use pmi_trace::{JobFacts, What};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// Serves the ranks of all jobs.
 #[derive(Debug)]
 pub struct Service {
     pub(super) server: Server<Heap>,
+    /// What the spaces of all jobs may hold.
+    kvs_budget: Rc<KvsBudget>,
     /// By job, then by rank.
     seats: Vec<Vec<Seat>>,
     /// By session.
@@ -66,10 +73,14 @@ pub(super) struct Seat {
 }
 
 impl Service {
-    /// A server without jobs, which remembers about `recent` messages.
-    pub fn new(recent: usize) -> Self {
+    /// A server without jobs, which remembers about `recent` messages and as many pairs as `limits` say.
+    pub fn new(recent: usize, limits: KvsLimits) -> Self {
+        let kvs_budget = Rc::new(KvsBudget::new(limits));
+        let names = MapKvs::new(&kvs_budget, "of published names");
+        heap::limit_blocks(limits.bytes);
         Self {
-            server: Server::new(Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX), Default::default()),
+            server: Server::new(Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX), names),
+            kvs_budget,
             seats: Vec::new(),
             connections: Vec::new(),
             events: VecDeque::new(),
@@ -97,9 +108,12 @@ impl Service {
         };
         let members: Vec<Member> = (0..plan.ranks).map(|rank| member(plan, rank)).collect();
         let count = members.len();
-        let job =
-            self.server.add_job(spec, members, Default::default()).map_err(io::Error::other)?;
-        let filled = self.fill(job, plan).map_err(io::Error::other);
+        let kvs = MapKvs::new(&self.kvs_budget, &plan.kvsname);
+        let job = self.server.add_job(spec, members, kvs).map_err(io::Error::other)?;
+        let filled = self.fill(job, plan).map_err(|error| match self.kvs_budget.take_refused() {
+            Some(put) => io::Error::other(put.to_string()),
+            None => io::Error::other(error),
+        });
         let opened = match plan.pmix {
             Some(_) => filled.and_then(|()| self.add_pmix_job(job, plan)),
             None => filled,
@@ -113,6 +127,16 @@ impl Service {
         self.seats[place] = vec![Seat::default(); count];
         self.tracer.add_job(self.facts(job, plan), plan.spawner.is_some());
         Ok(job)
+    }
+
+    /// The first put that exceeded the limits of the run, once.
+    pub fn take_refused_put(&mut self) -> Option<RefusedPut> {
+        self.kvs_budget.take_refused()
+    }
+
+    /// The limit that PMIx clients have exceeded with what they post, publish and wait for, once.
+    pub fn take_refused_block(&mut self) -> Option<u64> {
+        heap::take_refused()
     }
 
     /// What a trace says of a job.

@@ -30,6 +30,27 @@ pub struct Job {
     pub has_short_ids: bool,
     /// They speak TLS (`--tls`), with a certificate that is made for the job.
     pub is_secured: bool,
+    /// How much all key-value spaces of the run together may hold.
+    pub kvs: KvsLimits,
+}
+
+/// How much all key-value spaces of a run together may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvsLimits {
+    /// How many pairs (`--kvs-pairs`).
+    pub pairs: u64,
+    /// How many bytes of keys and values (`--kvs-bytes`); the same again for what PMIx clients post,
+    /// publish and
+    /// wait for.
+    pub bytes: u64,
+}
+
+impl Default for KvsLimits {
+    fn default() -> Self {
+        // Four for each rank of the largest job, and 256 each for its key and value: some ten times what MPI
+        // libraries put.
+        Self { pairs: 1 << 22, bytes: 1 << 30 }
+    }
 }
 
 /// How many processes there may be in all jobs together, as ranks are told.

@@ -1,5 +1,6 @@
 //! How bytes go in, what they set off, and what becomes of a connection that ends.
 
+use super::UnfinishedLimits;
 use super::connection::{ConnPhase, ConnReadState, Connection, PendingRequest, PmixResponse};
 use super::state::{self, PmixContext, PmixEffect};
 use super::{ConnectionId, Pmix, PmixEvent, PmixStorage, event_link, namespace};
@@ -65,9 +66,39 @@ impl<P: PmixStorage> Pmix<P> {
                             .state
                             .fail(PeerError::MessageTooLong { limit_bytes }));
                     }
+                    if let Some(limit_bytes) = self.exceeded(id)
+                        && let Some(connection) = self.connections.get_mut(id.0 as usize)
+                    {
+                        let error = PeerError::UnfinishedTooLong { limit_bytes };
+                        return Err(connection.state.fail(error));
+                    }
                 }
                 Err(bad) => return Err(connection.state.fail(PeerError::Malformed(bad))),
             }
+        }
+    }
+
+    /// The limit that all unfinished messages together exceed, if this connection has a share in that.
+    fn exceeded(&self, id: ConnectionId) -> Option<usize> {
+        let UnfinishedLimits { rank_bytes, all_bytes } = self.unfinished;
+        let own = self.connections.get(id.0 as usize)?;
+        // Looking at all takes time, and short messages are no share worth it.
+        if own.inbox.as_slice().len() <= UNCOUNTED_BYTES.min(rank_bytes / 2) {
+            return None;
+        }
+        let (mut of_rank, mut of_all) = (0_usize, 0_usize);
+        for at in 0..self.connections.end() {
+            let Some(Connection { inbox, state }) = self.connections.get(at) else { continue };
+            let held = inbox.as_slice().len();
+            of_all = of_all.saturating_add(held);
+            if state.peer.is_some() && state.peer == own.state.peer {
+                of_rank = of_rank.saturating_add(held);
+            }
+        }
+        match (of_rank > rank_bytes, of_all > all_bytes) {
+            (true, _) => Some(rank_bytes),
+            (_, true) => Some(all_bytes),
+            _ => None,
         }
     }
 
@@ -228,3 +259,6 @@ impl<B, I: Buffer, X> Connection<B, I, X> {
             && whole.saturating_add(Header::BYTES) > held.len() + self.inbox.room()
     }
 }
+
+/// A connection that holds less does not exceed a limit alone.
+const UNCOUNTED_BYTES: usize = 64 << 10;

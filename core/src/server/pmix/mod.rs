@@ -91,6 +91,25 @@ pub struct Pmix<P: PmixStorage> {
     events_queue: Queue,
     /// The number of requests handed to the owner.
     asked: u32,
+    unfinished: UnfinishedLimits,
+}
+
+/// Limits of what inboxes hold together; each inbox has its own besides.
+///
+/// A rank may have several connections, as its threads and children do, so that the limit of one inbox
+/// does not
+/// bound what a rank makes the server hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnfinishedLimits {
+    /// In all connections of one rank.
+    pub rank_bytes: usize,
+    /// In all connections.
+    pub all_bytes: usize,
+}
+
+impl UnfinishedLimits {
+    /// Inboxes alone bound what is held.
+    pub const NONE: Self = Self { rank_bytes: usize::MAX, all_bytes: usize::MAX };
 }
 
 impl<P: PmixStorage> core::fmt::Debug for Pmix<P> {
@@ -115,7 +134,14 @@ impl<P: PmixStorage> Pmix<P> {
             ready,
             events_queue: noted,
             asked: 0,
+            unfinished: UnfinishedLimits::NONE,
         }
+    }
+
+    /// Limits what inboxes hold together from now on. A connection that exceeds a limit ends with
+    /// [`PeerError::UnfinishedTooLong`].
+    pub const fn limit_unfinished(&mut self, limits: UnfinishedLimits) {
+        self.unfinished = limits;
     }
 
     /// Lets PMIx clients into a job of the server. `namespace` is what they are told about it: KVALs as

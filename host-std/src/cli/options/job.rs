@@ -1,6 +1,6 @@
 //! Options of the job: ranks, programs, and who dials in.
 
-use super::value::{add, path, put, ranks, shown_path, some_ranks, text};
+use super::value::{add, count, path, put, ranks, shown_path, some_ranks, text};
 use super::{Opt, Topic::Job};
 use crate::settings::Universe;
 use pmi_core::ids::Key;
@@ -116,6 +116,22 @@ pub(super) const ROWS: &[Opt] = &[
         "they speak TLS, with a certificate that is made for this job",
         |settings, on| settings.job.is_secured = on,
         |settings| settings.job.is_secured,
+    ),
+    Opt::value(
+        Job,
+        "kvs-pairs",
+        "N",
+        "how many pairs of keys and values ranks may put, in all jobs of the run (default: 4194304)",
+        |settings, value| put(&mut settings.job.kvs.pairs, count(value)),
+        |settings| Some(settings.job.kvs.pairs.to_string()),
+    ),
+    Opt::value(
+        Job,
+        "kvs-bytes",
+        "BYTES",
+        "how many bytes these pairs may have, and what PMIx clients post likewise (default: 1073741824)",
+        |settings, value| put(&mut settings.job.kvs.bytes, count(value)),
+        |settings| Some(settings.job.kvs.bytes.to_string()),
     ),
 ];
 

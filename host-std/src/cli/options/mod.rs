@@ -272,6 +272,8 @@ mod tests {
             ("origin", "https://lab.example"),
             ("expect", "2"),
             ("secret-file", "s"),
+            ("kvs-pairs", "9"),
+            ("kvs-bytes", "99"),
             ("bind-to", "core"),
             ("bind-to", "l3cache:2"),
             ("bind-to", "user:0-1,2+4"),
@@ -337,6 +339,8 @@ mod tests {
             ("forward-signals", "USR9", "SIGUSR1"),
             ("collapse", "maybe", "'true'"),
             ("trace-ring", "-1", "number"),
+            ("kvs-pairs", "many", "not a number"),
+            ("kvs-bytes", "-1", "not a number"),
         ] {
             let option = named(name).expect("it is in the table");
             let why = option.set(&mut Settings::default(), &OsString::from(typed)).expect_err(name);

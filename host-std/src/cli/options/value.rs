@@ -36,6 +36,11 @@ pub(super) fn some_ranks(value: &OsStr) -> Result<u32, String> {
     if text(value) == "0" { Ok(0) } else { ranks(value) }
 }
 
+/// How many of something there may be, or how many bytes.
+pub(super) fn count(value: &OsStr) -> Result<u64, String> {
+    text(value).parse().map_err(|_| "that is not a number; try '1000000'".to_owned())
+}
+
 /// A time in seconds, with a fraction if wanted; 0 means never.
 pub(super) fn seconds(value: &OsStr) -> Result<Option<Duration>, String> {
     let parsed = text(value).parse().ok().map(Duration::try_from_secs_f64);

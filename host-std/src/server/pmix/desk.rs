@@ -15,7 +15,9 @@ use crate::trace::Who;
 use crate::verdict::Failure;
 use pmi_core::error::PeerError;
 use pmi_core::ids::{JobId, ProcId, Rank};
-use pmi_core::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixTables, RankData};
+use pmi_core::server::pmix::{
+    ConnectionId, Pmix, PmixEvent, PmixTables, RankData, UnfinishedLimits,
+};
 use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use pmi_std::{BoundedBuf, Stream};
@@ -52,8 +54,11 @@ impl Desk {
             events: Slab::new(EVENTS_MAX),
             groups: Slab::new(GROUPS_MAX),
         };
+        let mut pmix = Pmix::new(tables);
+        let (rank_bytes, all_bytes) = (INBOX_MAX, UNFINISHED_MAX);
+        pmix.limit_unfinished(UnfinishedLimits { rank_bytes, all_bytes });
         Self {
-            pmix: Pmix::new(tables),
+            pmix,
             connections: Vec::new(),
             links: 0,
             events: VecDeque::new(),
@@ -327,8 +332,12 @@ const GROUPS_MAX: usize = 1 << 16;
 /// How many answers one client may wait for at once.
 const PENDINGS_MAX: usize = 1024;
 
-/// What one client may send at once. A commit of large values is as long as they are.
+/// What one client may send at once, and one rank over all its connections. A commit of large values is
+/// as long as they are.
 const INBOX_MAX: usize = 64 << 20;
+
+/// What all clients may send at once: eight ranks at their limit, or 64 KiB of each of 8192.
+const UNFINISHED_MAX: usize = 512 << 20;
 
 /// Whoever dials in says who it is at once.
 const SAY_WITHIN: Duration = Duration::from_secs(5);

@@ -3,6 +3,7 @@
 use crate::server::storage::Slab;
 use pmi_core::server::pmix::{PmixStorage, SharedBytes};
 use pmi_std::BoundedBuf;
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// What a host's [`Pmix`](pmi_core::server::pmix::Pmix) is made of.
@@ -11,7 +12,52 @@ pub struct Heap;
 
 /// Bytes with a counter of those that have them.
 #[derive(Clone, Debug)]
-pub struct Shared(Rc<Box<[u8]>>);
+pub struct Shared(Rc<Counted>);
+
+/// Bytes that count for the limit of all blocks while they are there.
+#[derive(Debug)]
+struct Counted(Box<[u8]>);
+
+thread_local! {
+    /// Blocks are made where nothing else is at hand. A launcher serves its clients in one thread.
+    static BLOCKS: Blocks = const {
+        Blocks { bytes: Cell::new(0), limit_bytes: Cell::new(u64::MAX), refusal: Cell::new(Refusal::None) }
+    };
+}
+
+/// All blocks that there are.
+struct Blocks {
+    bytes: Cell<u64>,
+    limit_bytes: Cell<u64>,
+    refusal: Cell<Refusal>,
+}
+
+/// How far the user knows that a block was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    None,
+    Untold,
+    Told,
+}
+
+/// Sets the limit of all blocks that this thread makes from now on: a new run begins.
+pub fn limit_blocks(limit_bytes: u64) {
+    BLOCKS.with(|blocks| {
+        blocks.limit_bytes.set(limit_bytes);
+        blocks.refusal.set(Refusal::None);
+    });
+}
+
+/// The limit, once, if it was reached.
+pub fn take_refused() -> Option<u64> {
+    BLOCKS.with(|blocks| {
+        let is_new = blocks.refusal.get() == Refusal::Untold;
+        is_new.then(|| {
+            blocks.refusal.set(Refusal::Told);
+            blocks.limit_bytes.get()
+        })
+    })
+}
 
 impl PmixStorage for Heap {
     type Bytes = Shared;
@@ -28,14 +74,70 @@ impl PmixStorage for Heap {
 
 impl SharedBytes for Shared {
     fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self> {
+        let all = BLOCKS.with(|blocks| {
+            let reserve = if len <= SMALL_BYTES { RESERVE_BYTES } else { 0 };
+            let all = blocks.bytes.get().saturating_add(count(len));
+            if all > blocks.limit_bytes.get().saturating_add(reserve) {
+                if blocks.refusal.get() == Refusal::None {
+                    blocks.refusal.set(Refusal::Untold);
+                }
+                return None;
+            }
+            Some(all)
+        })?;
         let mut bytes = vec![0; len].into_boxed_slice();
         fill(&mut bytes);
-        Some(Self(Rc::new(bytes)))
+        // What fills it makes no blocks.
+        BLOCKS.with(|blocks| blocks.bytes.set(all));
+        Some(Self(Rc::new(Counted(bytes))))
     }
 }
 
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // Where a thread ends, its count may have gone before.
+        let _ = BLOCKS.try_with(|blocks| {
+            blocks.bytes.set(blocks.bytes.get().saturating_sub(count(self.0.len())));
+        });
+    }
+}
+
+fn count(len: usize) -> u64 {
+    u64::try_from(len).unwrap_or(u64::MAX)
+}
+
+/// Blocks up to this length can be made beyond the limit, as far as the reserve goes: a rank that posts
+/// too much
+/// takes no answer away from the others.
+const SMALL_BYTES: usize = 4096;
+
+/// See [`SMALL_BYTES`].
+const RESERVE_BYTES: u64 = 64 << 20;
+
 impl AsRef<[u8]> for Shared {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        &self.0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_limited_in_all_but_for_small_ones() {
+        limit_blocks(20_000);
+        let made = |len| Shared::make(len, |bytes| bytes.fill(1));
+        let first = made(15_000).unwrap();
+        let same = first.clone();
+        assert_eq!(take_refused(), None);
+        assert!(made(5_001).is_none() && made(6_000).is_none());
+        assert_eq!((take_refused(), take_refused()), (Some(20_000), None));
+        let small: Vec<Shared> = (0..10).map(|_| made(SMALL_BYTES).unwrap()).collect();
+        drop((first, small));
+        assert!(made(5_001).is_none(), "it still counts");
+        drop(same);
+        assert_eq!(made(20_000).unwrap().as_ref().len(), 20_000);
+        limit_blocks(u64::MAX);
     }
 }

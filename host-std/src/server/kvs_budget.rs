@@ -1,0 +1,97 @@
+//! The memory that pairs of keys and values of one run may take, in all spaces of all its jobs.
+
+use crate::settings::job::KvsLimits;
+use pmi_core::ids::Rank;
+use pmi_core::store::Visibility;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+/// What the spaces of one run share.
+#[derive(Debug, Default)]
+pub struct KvsBudget {
+    limits: KvsLimits,
+    pairs: Cell<u64>,
+    bytes: Cell<u64>,
+    refused: RefCell<Refusal>,
+}
+
+/// The first put that did not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedPut {
+    /// The space that it was meant for.
+    pub space: String,
+    /// The rank that has put.
+    pub rank: Rank,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// What is exhausted.
+    pub limits: KvsLimits,
+}
+
+impl fmt::Display for RefusedPut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { space, rank, key, limits: KvsLimits { pairs, bytes } } = self;
+        write!(f, "the put of '{}' ", key.escape_ascii())?;
+        match *rank == Visibility::MANAGER.writer {
+            true => f.write_str("by the launcher itself")?,
+            false => write!(f, "by rank {}", rank.0)?,
+        }
+        write!(
+            f,
+            " into the space {space} is refused: all spaces of the run together hold at most {pairs} pairs \
+             (--kvs-pairs) and {bytes} bytes (--kvs-bytes); reported once"
+        )
+    }
+}
+
+/// How far the user knows of it.
+#[derive(Debug, Default)]
+enum Refusal {
+    #[default]
+    None,
+    Untold(RefusedPut),
+    Told,
+}
+
+impl KvsBudget {
+    /// A budget of which nothing is used.
+    pub fn new(limits: KvsLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Takes so many pairs and bytes; false, and nothing is taken, if that is more than is left.
+    pub fn take(&self, pairs: u64, bytes: u64) -> bool {
+        let (pairs, bytes) = (self.pairs.get() + pairs, self.bytes.get() + bytes);
+        let fits = pairs <= self.limits.pairs && bytes <= self.limits.bytes;
+        if fits {
+            self.pairs.set(pairs);
+            self.bytes.set(bytes);
+        }
+        fits
+    }
+
+    /// Gives back what was taken.
+    pub fn give_back(&self, pairs: u64, bytes: u64) {
+        self.pairs.set(self.pairs.get().saturating_sub(pairs));
+        self.bytes.set(self.bytes.get().saturating_sub(bytes));
+    }
+
+    /// Notes a put that did not fit; the first one is worth a message.
+    pub fn refuse(&self, space: &str, rank: Rank, key: &[u8]) {
+        let mut refused = self.refused.borrow_mut();
+        if matches!(*refused, Refusal::None) {
+            let (space, key) = (space.to_owned(), key.to_owned());
+            *refused = Refusal::Untold(RefusedPut { space, rank, key, limits: self.limits });
+        }
+    }
+
+    /// The first put that did not fit, once.
+    pub fn take_refused(&self) -> Option<RefusedPut> {
+        let mut refused = self.refused.borrow_mut();
+        let Refusal::Untold(_) = *refused else { return None };
+        match std::mem::replace(&mut *refused, Refusal::Told) {
+            Refusal::Untold(put) => Some(put),
+            Refusal::None | Refusal::Told => None,
+        }
+    }
+}

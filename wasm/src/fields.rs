@@ -11,12 +11,12 @@ pub(crate) struct Fields {
     /// The wire format: `lines`, `frames` or `pmix`; empty if it is none of them.
     pub(crate) dialect: &'static str,
     /// Its fields, in their order.
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Vec<MessageField>,
 }
 
 /// A field, and where it stands among the bytes of the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Field {
+pub(crate) struct MessageField {
     /// From here.
     pub(crate) start: usize,
     /// The value begins here.
@@ -74,8 +74,8 @@ impl Fields {
 /// True if messages of PMIx are among what is read: not in what the page begins with.
 pub(crate) const PMIX: bool = cfg!(any(feature = "pmix", feature = "recorded"));
 
-fn lines(message: &[u8]) -> Vec<Field> {
-    let mut fields: Vec<Field> = Vec::new();
+fn lines(message: &[u8]) -> Vec<MessageField> {
+    let mut fields: Vec<MessageField> = Vec::new();
     let mut at = 0;
     for token in message.split(|byte| matches!(byte, b' ' | b'\n')) {
         let end = at + token.len();
@@ -89,9 +89,9 @@ fn lines(message: &[u8]) -> Vec<Field> {
     fields
 }
 
-fn frames(message: &[u8]) -> Vec<Field> {
+fn frames(message: &[u8]) -> Vec<MessageField> {
     let body = LENGTH_DIGITS;
-    let mut fields = vec![Field { start: 0, value: 0, end: body, name: "length".into() }];
+    let mut fields = vec![MessageField { start: 0, value: 0, end: body, name: "length".into() }];
     let mut at = body;
     for token in message[body..].split(|byte| *byte == b';') {
         let end = at + token.len();
@@ -106,9 +106,9 @@ fn frames(message: &[u8]) -> Vec<Field> {
     fields
 }
 
-fn field(token: &[u8], start: usize, name_len: usize, end: usize) -> Field {
+fn field(token: &[u8], start: usize, name_len: usize, end: usize) -> MessageField {
     let name = token[..name_len].iter().map(|byte| char::from(*byte)).collect();
-    Field { start, value: start + name_len + 1, end, name }
+    MessageField { start, value: start + name_len + 1, end, name }
 }
 
 const LENGTH_DIGITS: usize = pmi_core::limits::PMI2_LENGTH_DIGITS;
@@ -119,7 +119,7 @@ mod tests {
 
     fn cut(message: &[u8]) -> Vec<(String, String)> {
         let fields = Fields::of(message, true);
-        let pair = |field: &Field| {
+        let pair = |field: &MessageField| {
             let value = String::from_utf8_lossy(&message[field.value..field.end]).into_owned();
             (field.name.clone(), value)
         };

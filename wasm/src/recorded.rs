@@ -4,7 +4,7 @@
 //! has no times at all, its lines are one microsecond apart, in their order.
 
 use crate::json::Json;
-use crate::story::{Event, Lane, Moment, Pipes, Story};
+use crate::story::{Lane, Moment, Pipes, Story, StoryEvent};
 use pmi_core::auth::Secret;
 use pmi_trace::import::{Format, Imported};
 use pmi_trace::{Direction, Record, Trace, What};
@@ -162,7 +162,7 @@ fn take(story: &mut Story, pipes: &mut Pipes, record: &Record, lane: Option<usiz
         What::Ended { code } => ("quiet", format!("the launcher ended with {code}")),
         _ => return,
     };
-    story.events.push(Event { at, lane, kind, text });
+    story.events.push(StoryEvent { at, lane, kind, text });
 }
 
 const NO_NONCE: &str = "the launcher asks for the proof of something that is no number";

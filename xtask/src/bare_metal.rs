@@ -106,7 +106,7 @@ pub(crate) fn check(machine: &Machine) -> Tally {
     })
 }
 
-fn run(wanted: &Wanted, machine: &Machine) -> Result<Tally, String> {
+fn run(wanted: &Selection, machine: &Machine) -> Result<Tally, String> {
     let is_ready = |name: &str, needs: &[Need]| match needs.iter().find_map(|n| machine.lack(*n)) {
         Some(why) => {
             println!("{name}: not run: {why}");
@@ -146,15 +146,15 @@ impl Arch {
 }
 
 /// Selection of scenes.
-struct Wanted {
+struct Selection {
     archs: Vec<&'static Arch>,
     board: bool,
     guests: usize,
 }
 
-fn read(arguments: &[String]) -> Result<Wanted, String> {
+fn read(arguments: &[String]) -> Result<Selection, String> {
     let all = || ARCHS.iter().collect::<Vec<_>>();
-    let mut wanted = Wanted { archs: all(), board: true, guests: 4 };
+    let mut wanted = Selection { archs: all(), board: true, guests: 4 };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;

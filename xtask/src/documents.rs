@@ -6,7 +6,7 @@
 
 use crate::tree::File;
 
-/// What is wrong in the documents among `files`, a line each.
+/// Findings in the documents among `files`, a line each.
 pub(crate) fn check(files: &[File], commands: &[&str]) -> Vec<String> {
     let sources: Vec<String> = files
         .iter()
@@ -38,14 +38,15 @@ pub(crate) fn check(files: &[File], commands: &[&str]) -> Vec<String> {
     findings
 }
 
-/// Whether rustdoc runs the examples of this document, because it is the page of the crate beside it.
+/// True if rustdoc runs the examples of this document, because it is the page of the crate beside
+/// it.
 fn is_crate_page(document: &File, files: &[File]) -> bool {
     let Some(crate_root) = document.path.strip_suffix("README.md") else { return false };
     let page = files.iter().find(|file| file.path == format!("{crate_root}src/lib.rs"));
     page.is_some_and(|lib| lib.text.contains("#![doc = include_str!(\"../README.md\")]"))
 }
 
-/// Whether what is in this file is run by the tests.
+/// True if the tests run the contents of this file.
 fn is_tried(path: &str) -> bool {
     path.ends_with(".rs") && path.split('/').any(|part| ["tests", "examples"].contains(&part))
 }

@@ -29,79 +29,79 @@ mod wasm;
 use std::process::ExitCode;
 
 /// One sub-command. An error text means that the command could not do its work at all.
-struct Command {
+struct XtaskCommand {
     names: &'static [&'static str],
     about: &'static str,
     run: fn(&[String]) -> Result<ExitCode, String>,
 }
 
-const COMMANDS: &[Command] = &[
-    Command {
+const COMMANDS: &[XtaskCommand] = &[
+    XtaskCommand {
         names: &["test", "ci"],
         about: "set the machine up and run every step, or only the STEPs named",
         run: test::command,
     },
-    Command {
+    XtaskCommand {
         names: &["setup"],
         about: "install what the steps of the tests need, or only what the STEPs named need",
         run: test::setup,
     },
-    Command {
+    XtaskCommand {
         names: &["layers"],
         about: "check who may use whom: crates, foreign packages, modules of core",
         run: layers::command,
     },
-    Command {
+    XtaskCommand {
         names: &["tidy"],
         about: "check house rules that compilers do not know",
         run: tidy::command,
     },
-    Command {
+    XtaskCommand {
         names: &["vocabulary"],
         about: "measure names, prose and structure: [--check | --write | --list FIGURE [PATH]]",
         run: vocabulary::command,
     },
-    Command {
+    XtaskCommand {
         names: &["bench"],
         about: "compare with Hydra and a floor: all, launch, kvs, memory; --write into the docs",
         run: bench::command,
     },
-    Command {
+    XtaskCommand {
         names: &["bare-metal"],
         about: "run guests without operating system under QEMU [--arch A] [--guests N]",
         run: bare_metal::command,
     },
-    Command {
+    XtaskCommand {
         names: &["sizes"],
         about: "measure what PMI costs on a microcontroller, against its budgets [--write]",
         run: sizes::command,
     },
-    Command {
+    XtaskCommand {
         names: &["faults"],
         about: "inject faults into runs of launchers, by seed: --help lists its options",
         run: faults::command,
     },
-    Command {
+    XtaskCommand {
         names: &["fuzz"],
         about: "look for trouble with random bytes: [--seconds N] [TARGET...]",
         run: fuzz::command,
     },
-    Command {
+    XtaskCommand {
         names: &["flaky"],
         about: "repeat timing-sensitive suites on busy cores: [--runs N] [--spinners N] [SUITE...]",
         run: repeat::flaky,
     },
-    Command {
+    XtaskCommand {
         names: &["peers"],
         about: "check what the documentation says about prterun and srun, which may fail through them",
         run: repeat::peers,
     },
-    Command {
+    XtaskCommand {
         names: &["playground"],
         about: "build and serve the page on which jobs are played [--port N] [--build-only DIR] [--bench]",
         run: playground::command,
     },
-    Command { names: &["help"], about: "print this page", run: help },
+    XtaskCommand { names: &["help"], about: "print this page", run: help },
 ];
 
 fn main() -> ExitCode {

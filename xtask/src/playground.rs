@@ -104,7 +104,7 @@ fn weigh(folder: &Path) -> Result<Tally, String> {
 
 /// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
-struct Plan {
+struct PlaygroundArgs {
     /// Directory of the page; by default one in cargo's target directory.
     folder: Option<PathBuf>,
     /// Port of the server; `None` if the page is only built.
@@ -113,8 +113,8 @@ struct Plan {
     is_measured: bool,
 }
 
-fn plan(arguments: &[String]) -> Result<Plan, String> {
-    let mut plan = Plan { folder: None, port: Some(PORT), is_measured: false };
+fn plan(arguments: &[String]) -> Result<PlaygroundArgs, String> {
+    let mut plan = PlaygroundArgs { folder: None, port: Some(PORT), is_measured: false };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         if word == "--bench" {
@@ -227,18 +227,21 @@ const PORT: u16 = 7641;
 mod tests {
     use super::*;
 
-    fn planned(words: &[&str]) -> Result<Plan, String> {
+    fn planned(words: &[&str]) -> Result<PlaygroundArgs, String> {
         plan(&words.iter().map(ToString::to_string).collect::<Vec<_>>())
     }
 
     #[test]
     fn the_page_is_served_unless_it_is_only_built() {
-        assert_eq!(planned(&[]), Ok(Plan { folder: None, port: Some(PORT), is_measured: false }));
-        let only = Plan { folder: Some("out".into()), port: None, is_measured: false };
+        assert_eq!(
+            planned(&[]),
+            Ok(PlaygroundArgs { folder: None, port: Some(PORT), is_measured: false })
+        );
+        let only = PlaygroundArgs { folder: Some("out".into()), port: None, is_measured: false };
         assert_eq!(planned(&["--build-only", "out"]), Ok(only));
         assert_eq!(
             planned(&["--port", "0"]),
-            Ok(Plan { folder: None, port: Some(0), is_measured: false })
+            Ok(PlaygroundArgs { folder: None, port: Some(0), is_measured: false })
         );
         for bad in [&["--port"][..], &["--port", "x"], &["--open", "it"]] {
             assert!(planned(bad).is_err(), "{bad:?}");

@@ -1,4 +1,4 @@
-//! `cargo xtask vocabulary`: how far names, prose and structure are from their bars, per crate and in total.
+//! `cargo xtask vocabulary`: names, prose and structure against their bars, per crate and in total.
 //!
 //! Each figure is counted in the product code, without tests. `--check` fails where a total exceeds the
 //! committed figure in `xtask/vocabulary.txt`; `--write` lowers the committed figures to the present ones

@@ -20,7 +20,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-use wire::{Dialect, Wire};
+use wire::{Wire, WireDialect};
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -183,10 +183,10 @@ fn number(word: &str) -> io::Result<u32> {
     word.parse().map_err(|_| io::Error::other(format!("{word:?} is not a number")))
 }
 
-fn dialect(word: &str) -> io::Result<Dialect> {
+fn dialect(word: &str) -> io::Result<WireDialect> {
     match word {
-        "pmi1" => Ok(Dialect::Pmi1),
-        "pmi2" => Ok(Dialect::Pmi2),
+        "pmi1" => Ok(WireDialect::Pmi1),
+        "pmi2" => Ok(WireDialect::Pmi2),
         _ => Err(io::Error::other(format!("{word:?} is neither pmi1 nor pmi2"))),
     }
 }

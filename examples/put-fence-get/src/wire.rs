@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 /// The wire protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum WireDialect {
     /// Lines of `key=value`, ended by a line feed.
     Pmi1,
     /// Six characters of length, then `key=value;` pairs.
@@ -18,7 +18,7 @@ pub(crate) enum Dialect {
 /// An open conversation, one request at a time.
 pub(crate) struct Wire {
     stream: UnixStream,
-    dialect: Dialect,
+    dialect: WireDialect,
     /// Name of the space (PMI-1) or of the job (PMI-2); later requests repeat it.
     space: String,
     request: Vec<u8>,
@@ -28,18 +28,18 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// Opens the conversation as `rank`.
-    pub(crate) fn open(stream: UnixStream, dialect: Dialect, rank: u32) -> io::Result<Self> {
+    pub(crate) fn open(stream: UnixStream, dialect: WireDialect, rank: u32) -> io::Result<Self> {
         let reply = vec![0; REPLY_MAX].into();
         let mut wire =
             Self { stream, dialect, space: String::new(), request: Vec::new(), reply, len: 0 };
         match dialect {
-            Dialect::Pmi1 => {
+            WireDialect::Pmi1 => {
                 wire.line("cmd=init pmi_version=1 pmi_subversion=1", b"")?;
                 wire.expect("rc=0")?;
                 wire.line("cmd=get_my_kvsname", b"")?;
                 wire.space = wire.field("kvsname=")?;
             }
-            Dialect::Pmi2 => {
+            WireDialect::Pmi2 => {
                 wire.line("cmd=init pmi_version=2 pmi_subversion=0", b"")?;
                 wire.expect("rc=0")?;
                 wire.frame(
@@ -57,13 +57,13 @@ impl Wire {
     /// Stores `value`; the answer is for [`expect`](Self::expect).
     pub(crate) fn put(&mut self, key: &str, value: &[u8]) -> io::Result<()> {
         match self.dialect {
-            Dialect::Pmi1 => {
+            WireDialect::Pmi1 => {
                 let space = std::mem::take(&mut self.space);
                 let sent = self.line(&format!("cmd=put kvsname={space} key={key} value="), value);
                 self.space = space;
                 sent
             }
-            Dialect::Pmi2 => self.frame(&format!("cmd=kvs-put;key={key};value="), value),
+            WireDialect::Pmi2 => self.frame(&format!("cmd=kvs-put;key={key};value="), value),
         }
     }
 
@@ -71,8 +71,8 @@ impl Wire {
     pub(crate) fn get(&mut self, key: &str) -> io::Result<()> {
         let space = std::mem::take(&mut self.space);
         let sent = match self.dialect {
-            Dialect::Pmi1 => self.line(&format!("cmd=get kvsname={space} key={key}"), b""),
-            Dialect::Pmi2 => {
+            WireDialect::Pmi1 => self.line(&format!("cmd=get kvsname={space} key={key}"), b""),
+            WireDialect::Pmi2 => {
                 self.frame(&format!("cmd=kvs-get;jobid={space};srcid=-1;key={key};"), b"")
             }
         };
@@ -83,16 +83,16 @@ impl Wire {
     /// Enters the fence of the whole job and waits until it opens.
     pub(crate) fn fence(&mut self) -> io::Result<()> {
         match self.dialect {
-            Dialect::Pmi1 => self.line("cmd=barrier_in", b""),
-            Dialect::Pmi2 => self.frame("cmd=kvs-fence;", b""),
+            WireDialect::Pmi1 => self.line("cmd=barrier_in", b""),
+            WireDialect::Pmi2 => self.frame("cmd=kvs-fence;", b""),
         }
     }
 
     /// Finalizes the session and waits for the answer.
     pub(crate) fn finalize(&mut self) -> io::Result<()> {
         match self.dialect {
-            Dialect::Pmi1 => self.line("cmd=finalize", b""),
-            Dialect::Pmi2 => self.frame("cmd=finalize;", b""),
+            WireDialect::Pmi1 => self.line("cmd=finalize", b""),
+            WireDialect::Pmi2 => self.frame("cmd=finalize;", b""),
         }
     }
 

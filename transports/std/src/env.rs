@@ -18,9 +18,10 @@ pub struct Environment {
     pub spawned: bool,
     /// `PMI_JOBID`: the launcher's id of the job. Only PMI-2 sends it to the server.
     pub job: Option<String>,
-    /// `PMI_VERSION`: what to speak; PMI-1.1 if it is missing. No launcher sets it, a person may.
+    /// `PMI_VERSION`: the version to request; PMI-1.1 if it is missing. No launcher sets it, but a
+    /// user may.
     pub speaks: Speaks,
-    /// `PMI_SOCKTYPE`: what lies over the connection to a server that is dialled.
+    /// `PMI_SOCKTYPE`: transport security of the connection to a server that is reached by TCP.
     pub sockets: Sockets,
     /// `PMI_TLS_PIN`: the certificate to believe, as 64 hexadecimal digits; with `PMI_SOCKTYPE=ssl`.
     pub pin: Option<String>,

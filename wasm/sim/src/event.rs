@@ -124,7 +124,7 @@ pub enum SimEvent {
         /// The rank that it names.
         rank: Option<u32>,
         /// Whose it is.
-        failure: Failure,
+        failure: ReportedFailure,
     },
     /// A new connection has identified itself.
     Joined {
@@ -200,7 +200,7 @@ pub enum Turn {
 
 /// A failure that the server reports to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum ReportedFailure {
     /// The peer did what ends its session.
     Peer(PeerError),
     /// The rank wants the job to end.
@@ -393,7 +393,7 @@ impl fmt::Display for Turn {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ReportedFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Peer(error) => error.fmt(f),

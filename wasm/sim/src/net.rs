@@ -30,7 +30,7 @@ pub struct SimLink {
 
 /// The server's end of a link, for one moment, as the driver loop takes it.
 #[derive(Debug)]
-pub(crate) struct End<'a> {
+pub(crate) struct LinkEnd<'a> {
     net: &'a mut Net,
     rank: u32,
     now: u64,
@@ -184,8 +184,8 @@ impl Net {
     }
 
     /// The server's end of the link of a rank.
-    pub(crate) const fn end(&mut self, rank: u32, now: u64) -> End<'_> {
-        End { net: self, rank, now }
+    pub(crate) const fn end(&mut self, rank: u32, now: u64) -> LinkEnd<'_> {
+        LinkEnd { net: self, rank, now }
     }
 
     /// True when nothing more will come this direction.
@@ -204,7 +204,7 @@ impl Net {
     }
 }
 
-impl pmi_link::Link for End<'_> {
+impl pmi_link::Link for LinkEnd<'_> {
     fn try_read(&mut self, out: &mut [u8]) -> Result<Read, LinkError> {
         let bytes = self.net.read(self.rank, Direction::Up, out.len());
         if !bytes.is_empty() {

@@ -1,7 +1,7 @@
 //! State of a run at one moment, copied for the page.
 
 use crate::pipe::{Pipe, Segment};
-use crate::scenario::{Act, Ask, Direction};
+use crate::scenario::{Ask, Direction, ScriptAct};
 use crate::sim_rank::{ProcessFlags, ProcessState, SimRank};
 use crate::storage::Store;
 use crate::world::World;
@@ -244,23 +244,23 @@ const fn phase_name(phase: Phase) -> &'static str {
 }
 
 /// An act in words.
-fn act_text(act: &Act) -> String {
+fn act_text(act: &ScriptAct) -> String {
     match act {
-        Act::Ask { ask, also: false } => ask.to_string(),
-        Act::Ask { ask, also: true } => format!("also {ask}"),
-        Act::Say(bytes) => format!("say {}", bytes.escape_ascii()),
-        Act::Sleep(span) => format!("sleep {span}"),
-        Act::Garbage(span) => format!("garbage {span}"),
-        Act::Exit(code) => format!("exit {code}"),
-        Act::Await(lines) => format!("await {lines}"),
-        Act::Wait => "wait".into(),
-        Act::Die => "die".into(),
-        Act::Stop => "stop".into(),
-        Act::Hang => "hang".into(),
-        Act::Leave => "leave".into(),
-        Act::Deaf => "deaf".into(),
-        Act::Hear => "hear".into(),
-        Act::Manual => "manual".into(),
+        ScriptAct::Ask { ask, also: false } => ask.to_string(),
+        ScriptAct::Ask { ask, also: true } => format!("also {ask}"),
+        ScriptAct::Say(bytes) => format!("say {}", bytes.escape_ascii()),
+        ScriptAct::Sleep(span) => format!("sleep {span}"),
+        ScriptAct::Garbage(span) => format!("garbage {span}"),
+        ScriptAct::Exit(code) => format!("exit {code}"),
+        ScriptAct::Await(lines) => format!("await {lines}"),
+        ScriptAct::Wait => "wait".into(),
+        ScriptAct::Die => "die".into(),
+        ScriptAct::Stop => "stop".into(),
+        ScriptAct::Hang => "hang".into(),
+        ScriptAct::Leave => "leave".into(),
+        ScriptAct::Deaf => "deaf".into(),
+        ScriptAct::Hear => "hear".into(),
+        ScriptAct::Manual => "manual".into(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Messages of PMIx as fields: the header of each, and its command. Values are in an encoding that
 //! was negotiated in the greeting, so a message by itself reveals no more.
 
-use super::{Field, Fields};
+use super::{Fields, MessageField};
 use pmi_core::command::Verb;
 use pmi_core::wire::pmix::Request;
 use pmi_core::wire::pmix::greeting::Greeting;
@@ -66,11 +66,11 @@ fn is_greeting(message: &[u8]) -> bool {
     message.first() == Some(&0xff) && Greeting::frame(message) == Ok(Framed::Whole(message.len()))
 }
 
-fn headed(message: &[u8], is_request: bool) -> Vec<Field> {
+fn headed(message: &[u8], is_request: bool) -> Vec<MessageField> {
     let mut fields = vec![field("connection", 0, 4), field("tag", 4, 8), field("length", 8, 12)];
     let (mut at, end) = (Header::BYTES, message.len());
     if is_request && let Some((_, len)) = Request::command_of(&message[at..]) {
-        fields.push(Field { value: at + len - 1, ..field("command", at, at + len) });
+        fields.push(MessageField { value: at + len - 1, ..field("command", at, at + len) });
         at += len;
     }
     if at < end {
@@ -79,8 +79,8 @@ fn headed(message: &[u8], is_request: bool) -> Vec<Field> {
     fields
 }
 
-fn field(name: &str, start: usize, end: usize) -> Field {
-    Field { start, value: start, end, name: name.into() }
+fn field(name: &str, start: usize, end: usize) -> MessageField {
+    MessageField { start, value: start, end, name: name.into() }
 }
 
 /// Lengths of the reply to a greeting: a refusal, and an acceptance.

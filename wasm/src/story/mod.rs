@@ -17,7 +17,7 @@ pub(crate) struct Story {
     /// Messages, in the order in which they were sent.
     pub(crate) messages: Vec<Message>,
     /// Other events, in order.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<StoryEvent>,
     /// Fences, in the order in which they began.
     pub(crate) fences: Vec<Fence>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Message {
 
 /// Something else that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct StoryEvent {
     /// When.
     pub(crate) at: Moment,
     /// On whose lane; on the server's if on none.

@@ -1,6 +1,6 @@
 //! The story of a world of the simulator.
 
-use super::{Event, Lane, Moment, Pipes, Story};
+use super::{Lane, Moment, Pipes, Story, StoryEvent};
 use pmi_sim::event::Entry;
 use pmi_sim::{SimEvent, World};
 
@@ -44,7 +44,7 @@ impl Story {
             }
             event => {
                 let (lane, kind) = (event.rank().map(index), kind(event));
-                self.events.push(Event { at, lane, kind, text: event.to_string() });
+                self.events.push(StoryEvent { at, lane, kind, text: event.to_string() });
             }
         }
     }

@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 pub(crate) type Line = String;
 
 /// Network of a guest.
-pub(crate) enum Net {
+pub(crate) enum GuestNet {
     /// To the host's loopback, which it sees at 10.0.2.2.
     User,
     /// To the other guests on this port of a multicast group.
     Shared(u32),
 }
 
-impl Net {
+impl GuestNet {
     /// A network for one scene: two runs on one machine must not share it.
     pub(crate) fn shared() -> Self {
         Self::Shared(20_000 + std::process::id() % 20_000)
@@ -50,7 +50,7 @@ impl Running {
         kernel: &Path,
         number: usize,
         arguments: &str,
-        net: &Net,
+        net: &GuestNet,
     ) -> Result<Self, String> {
         let mut qemu = process::command(format!("qemu-system-{}", arch.name));
         qemu.args(arch.machine)

@@ -1,6 +1,6 @@
 //! Scenes, and their expected results.
 
-use super::qemu::{Line, Net, Running};
+use super::qemu::{GuestNet, Line, Running};
 use super::{Arch, BOARD, SCENE_TIME};
 use crate::tally::Tally;
 use crate::{process, toolchain};
@@ -132,7 +132,7 @@ impl Stage<'_> {
         let mut manager = Running::manager(self.manager, &manager)?;
         let port = manager.port(until)?;
         let running: Vec<Running> = (0..guests)
-            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &Net::User))
+            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &GuestNet::User))
             .collect::<Result<_, _>>()?;
         self.all_tables(running, until)?;
         manager.ends_with(0, until).map(drop)
@@ -159,7 +159,7 @@ impl Stage<'_> {
         let mut host = Running::host(&self.linux.host, &all)?;
         let port = host.dial_port(until)?;
         let running: Vec<Running> = (0..guests)
-            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &Net::User))
+            .map(|n| self.guest(n, &format!("port={port} {}", who(n)), &GuestNet::User))
             .collect::<Result<_, _>>()?;
         let size = PROCESSES + guests;
         let bare = format!("bare-{}", self.arch.name);
@@ -187,7 +187,7 @@ impl Stage<'_> {
 
     fn among_themselves(&self, clients: usize) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
-        let net = Net::shared();
+        let net = GuestNet::shared();
         let serve = format!("role=server addr=10.0.2.15 port=7000 id={FIRST_ID} size={clients}");
         let mut server = self.guest(0, &serve, &net)?;
         let running: Vec<Running> = (FIRST_ID..)
@@ -203,7 +203,7 @@ impl Stage<'_> {
 
     fn ends(&self, arguments: &str, status: i32) -> Result<(), String> {
         let until = Instant::now() + SCENE_TIME;
-        let mut guest = self.guest(0, arguments, &Net::User)?;
+        let mut guest = self.guest(0, arguments, &GuestNet::User)?;
         guest.ends_with((self.arch.exit_of)(status), until).map(drop)
     }
 
@@ -215,7 +215,7 @@ impl Stage<'_> {
         self.ends(&format!("port={port} {who}"), status)
     }
 
-    fn guest(&self, number: usize, arguments: &str, net: &Net) -> Result<Running, String> {
+    fn guest(&self, number: usize, arguments: &str, net: &GuestNet) -> Result<Running, String> {
         Running::guest(self.arch, self.kernel, number, arguments, net)
     }
 

@@ -22,7 +22,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
     ]);
     for &value_len in VALUES {
         for &ranks in RANKS {
-            let case = Case { ranks, value_len };
+            let case = KvsCase { ranks, value_len };
             let took = case.measure(tools)?;
             for (operation, name) in OPERATIONS.iter().enumerate() {
                 let row = case.row(&mut table, operation, name, &took);
@@ -35,7 +35,7 @@ pub(super) fn measure(tools: &Tools) -> Result<Table, String> {
 }
 
 #[derive(Clone, Copy)]
-struct Case {
+struct KvsCase {
     ranks: u32,
     value_len: u32,
 }
@@ -50,7 +50,7 @@ struct Took {
 /// One run: put, get, fence.
 type Run = [Took; 3];
 
-impl Case {
+impl KvsCase {
     /// Runs of pmi-host and Hydra in PMI-1, of both in PMI-2; Hydra's last only where it ends.
     fn measure(self, tools: &Tools) -> Result<Vec<Vec<Run>>, String> {
         let mut contestants = vec![

@@ -69,12 +69,12 @@ pub(crate) fn exit(good: bool) -> ! {
 }
 
 /// Memory with a fixed place.
-pub(crate) struct Lent<T>(UnsafeCell<T>);
+pub(crate) struct LentOnce<T>(UnsafeCell<T>);
 
 // SAFETY: one core, and no handler that touches it.
-unsafe impl<T> Sync for Lent<T> {}
+unsafe impl<T> Sync for LentOnce<T> {}
 
-impl<T> Lent<T> {
+impl<T> LentOnce<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(UnsafeCell::new(value))
     }

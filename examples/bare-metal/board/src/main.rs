@@ -4,7 +4,7 @@
 
 mod machine;
 
-use machine::Lent;
+use machine::LentOnce;
 use pmi_core::client::{Client, ClientEvent};
 use pmi_core::command::{Answer, FenceGroup, Place, Request, Text, Version};
 use pmi_core::ids::{JobId, KvsName, Rank};
@@ -39,12 +39,12 @@ impl Storage for Board {
     type Jobs<T: 'static> = &'static mut heapless::Vec<Option<T>, 1>;
 }
 
-static SESSIONS: Lent<Sessions> = Lent::new(Sessions::new());
-static JOBS: Lent<Jobs> = Lent::new(Jobs::new());
-static MEMBERS: Lent<[Member; RANKS]> = Lent::new([const { Member::new(0, 0) }; RANKS]);
-static CELLS: Lent<[Cell; 12]> = Lent::new([Cell::FREE; 12]);
-static STORE: Lent<[u8; 256]> = Lent::new([0; 256]);
-static CLIENTS: Lent<heapless::Vec<Own, RANKS>> = Lent::new(heapless::Vec::new());
+static SESSIONS: LentOnce<Sessions> = LentOnce::new(Sessions::new());
+static JOBS: LentOnce<Jobs> = LentOnce::new(Jobs::new());
+static MEMBERS: LentOnce<[Member; RANKS]> = LentOnce::new([const { Member::new(0, 0) }; RANKS]);
+static CELLS: LentOnce<[Cell; 12]> = LentOnce::new([Cell::FREE; 12]);
+static STORE: LentOnce<[u8; 256]> = LentOnce::new([0; 256]);
+static CLIENTS: LentOnce<heapless::Vec<Own, RANKS>> = LentOnce::new(heapless::Vec::new());
 
 fn run() -> ! {
     let good = play().is_some();

@@ -94,7 +94,7 @@ struct Card {
 }
 
 struct Incoming<'a>(&'a [u8]);
-struct Outgoing<'a>(&'a mut [u8; FRAME_BYTES]);
+struct TxFrame<'a>(&'a mut [u8; FRAME_BYTES]);
 
 impl phy::RxToken for Incoming<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
@@ -102,7 +102,7 @@ impl phy::RxToken for Incoming<'_> {
     }
 }
 
-impl phy::TxToken for Outgoing<'_> {
+impl phy::TxToken for TxFrame<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
         let frame = self.0.get_mut(..len).unwrap_or(&mut []);
         let result = write(frame);
@@ -113,18 +113,18 @@ impl phy::TxToken for Outgoing<'_> {
 
 impl Device for Card {
     type RxToken<'a> = Incoming<'a>;
-    type TxToken<'a> = Outgoing<'a>;
+    type TxToken<'a> = TxFrame<'a>;
 
-    fn receive(&mut self, _: Instant) -> Option<(Incoming<'_>, Outgoing<'_>)> {
+    fn receive(&mut self, _: Instant) -> Option<(Incoming<'_>, TxFrame<'_>)> {
         // Number of bytes wait; none is no frame.
         let len = usize::from(u16::from_be_bytes([mcu::receive(), mcu::receive()]));
         let frame = self.incoming.get_mut(..len).filter(|frame| !frame.is_empty())?;
         frame.iter_mut().for_each(|byte| *byte = mcu::receive());
-        Some((Incoming(frame), Outgoing(self.outgoing)))
+        Some((Incoming(frame), TxFrame(self.outgoing)))
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<Outgoing<'_>> {
-        Some(Outgoing(self.outgoing))
+    fn transmit(&mut self, _: Instant) -> Option<TxFrame<'_>> {
+        Some(TxFrame(self.outgoing))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {

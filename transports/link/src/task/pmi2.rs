@@ -26,9 +26,9 @@ pub struct Ring {
 impl<IO: Read + Write, B: Buffer, const MESSAGE_BYTES: usize, const GENERATIONS: u16>
     AsyncPmi<IO, B, MESSAGE_BYTES, GENERATIONS>
 {
-    /// Whether this build has attributes of nodes.
+    /// True if this build has attributes of nodes.
     const HAS_NODES: bool = (parts::PMI2 && GENERATIONS >= 2) || parts::BINARY;
-    /// Whether this build has requests beyond the keyspace of the job.
+    /// True if this build has requests beyond the keyspace of the job.
     const HAS_CONNECT: bool = parts::CONNECT && Self::HAS_NODES;
 
     /// Asks for the id of the job, which is also the name of its space.

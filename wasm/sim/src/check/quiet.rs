@@ -3,7 +3,7 @@
 use super::{Checks, Finding};
 use crate::host::Host;
 use crate::net::Net;
-use crate::scenario::{Act, Ask, Direction, PMIX};
+use crate::scenario::{Ask, Direction, PMIX, ScriptAct};
 use crate::sim_rank::{ProcessState, SimRank, Waiting};
 
 pub(super) fn judge(
@@ -24,7 +24,7 @@ pub(super) fn judge(
                 found.extend(waits(sim_ranks, rank, waiting, checks).map(|what| ("waits", what)));
             }
             let next = sim_rank.next_act();
-            let idles = sim_rank.waiting().is_empty() && !matches!(next, Some(Act::Manual));
+            let idles = sim_rank.waiting().is_empty() && !matches!(next, Some(ScriptAct::Manual));
             if idles && !flags.has_left {
                 found.push(("waits", format!("rank {rank} waits for nothing and does not go on")));
             }

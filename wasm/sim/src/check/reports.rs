@@ -1,12 +1,12 @@
 //! A rank that failed is reported, by its name, and no other component is.
 
 use super::{Census, Finding};
-use crate::event::{Failure, SimEvent};
+use crate::event::{ReportedFailure, SimEvent};
 
 /// Failures that the server has reported to its owner.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reports {
-    reports: Vec<(Option<u32>, Failure)>,
+    reports: Vec<(Option<u32>, ReportedFailure)>,
 }
 
 impl Reports {
@@ -61,14 +61,14 @@ impl Reports {
     }
 }
 
-fn is_just(rank: u32, failure: &Failure, census: &Census) -> bool {
+fn is_just(rank: u32, failure: &ReportedFailure, census: &Census) -> bool {
     if census.all().any(|(_, facts)| facts.is_in_disguise()) {
         return true;
     }
     let facts = census.of(rank);
     match failure {
-        Failure::Peer(_) | Failure::Link(_) => facts.is_blamable(),
-        Failure::Aborted(_) => facts.has_aborted || facts.is_tainted(),
-        Failure::Stuck => facts.may_be_gone() || facts.has_aborted || facts.is_tainted(),
+        ReportedFailure::Peer(_) | ReportedFailure::Link(_) => facts.is_blamable(),
+        ReportedFailure::Aborted(_) => facts.has_aborted || facts.is_tainted(),
+        ReportedFailure::Stuck => facts.may_be_gone() || facts.has_aborted || facts.is_tainted(),
     }
 }

@@ -5,7 +5,7 @@ use pmi_sim::mutant::MutantKind;
 
 /// The command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum SimCommand {
     Help,
     List,
     Show { name: String, seed: Option<u64> },
@@ -40,14 +40,14 @@ was nothing to run.
 /// # Errors
 ///
 /// The word that is wrong.
-pub(super) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
+pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimCommand, String> {
     let mut words = Vec::new();
     let (mut seed, mut seeds, mut from, mut ranks) = (None, None, None, None);
     let (mut trace, mut out, mut mutant) = (None, None, None);
     let text = |error: lexopt::Error| error.to_string();
     while let Some(arg) = parser.next().map_err(text)? {
         match arg {
-            Short('h') | Long("help") => return Ok(Command::Help),
+            Short('h') | Long("help") => return Ok(SimCommand::Help),
             Long("seed") => seed = Some(number("seed", &value(&mut parser)?)?),
             Long("seeds") => seeds = Some(number("seeds", &value(&mut parser)?)?),
             Long("from") => from = Some(number("from", &value(&mut parser)?)?),
@@ -63,11 +63,11 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
     let command = words.next().unwrap_or_default();
     let mut name = |what: &str| words.next().ok_or_else(|| format!("{command} needs {what}"));
     let parsed = match command.as_str() {
-        "" | "help" => Command::Help,
-        "list" => Command::List,
-        "show" => Command::Show { name: name("a scenario")?, seed },
-        "run" => Command::Run { name: name("a scenario")?, seed, trace, mutant },
-        "sweep" => Command::Sweep {
+        "" | "help" => SimCommand::Help,
+        "list" => SimCommand::List,
+        "show" => SimCommand::Show { name: name("a scenario")?, seed },
+        "run" => SimCommand::Run { name: name("a scenario")?, seed, trace, mutant },
+        "sweep" => SimCommand::Sweep {
             names: words.by_ref().collect(),
             seeds: seeds.unwrap_or(200),
             from: from.unwrap_or(0),
@@ -75,11 +75,11 @@ pub(super) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
         },
         "shrink" => {
             let name = name("a scenario")?;
-            Command::Shrink { name, seed: seed.ok_or("shrink needs --seed")?, out, mutant }
+            SimCommand::Shrink { name, seed: seed.ok_or("shrink needs --seed")?, out, mutant }
         }
-        "replay" => Command::Replay { file: name("a trace")? },
-        "scale" => Command::Scale { ranks: ranks.unwrap_or(1000), seed: seed.unwrap_or(0) },
-        "hashes" => Command::Hashes {
+        "replay" => SimCommand::Replay { file: name("a trace")? },
+        "scale" => SimCommand::Scale { ranks: ranks.unwrap_or(1000), seed: seed.unwrap_or(0) },
+        "hashes" => SimCommand::Hashes {
             names: words.by_ref().collect(),
             seeds: seeds.unwrap_or(3),
             from: from.unwrap_or(0),
@@ -104,7 +104,7 @@ fn number<N: std::str::FromStr>(option: &str, text: &str) -> Result<N, String> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Command, String> {
+    fn parsed(line: &str) -> Result<SimCommand, String> {
         parse(lexopt::Parser::from_args(line.split_whitespace()))
     }
 
@@ -112,20 +112,20 @@ mod tests {
     fn every_command_is_read() {
         let run = parsed("run a.txt --seed 7 --trace - --mutant swap").unwrap();
         let (trace, mutant) = (Some("-".into()), Some(MutantKind::Swap));
-        assert_eq!(run, Command::Run { name: "a.txt".into(), seed: Some(7), trace, mutant });
+        assert_eq!(run, SimCommand::Run { name: "a.txt".into(), seed: Some(7), trace, mutant });
         let sweep = parsed("sweep --seeds=5 --from 3 x y").unwrap();
         let names = vec!["x".into(), "y".into()];
-        assert_eq!(sweep, Command::Sweep { names, seeds: 5, from: 3, mutant: None });
+        assert_eq!(sweep, SimCommand::Sweep { names, seeds: 5, from: 3, mutant: None });
         let shrink = parsed("shrink x --seed 4").unwrap();
         let name = "x".into();
-        assert_eq!(shrink, Command::Shrink { name, seed: 4, out: None, mutant: None });
-        assert_eq!(parsed("replay t").unwrap(), Command::Replay { file: "t".into() });
-        assert_eq!(parsed("scale --ranks 9").unwrap(), Command::Scale { ranks: 9, seed: 0 });
-        let hashes = Command::Hashes { names: vec!["x".into()], seeds: 3, from: 0 };
+        assert_eq!(shrink, SimCommand::Shrink { name, seed: 4, out: None, mutant: None });
+        assert_eq!(parsed("replay t").unwrap(), SimCommand::Replay { file: "t".into() });
+        assert_eq!(parsed("scale --ranks 9").unwrap(), SimCommand::Scale { ranks: 9, seed: 0 });
+        let hashes = SimCommand::Hashes { names: vec!["x".into()], seeds: 3, from: 0 };
         assert_eq!(parsed("hashes x").unwrap(), hashes);
         assert_eq!(
             (parsed("").unwrap(), parsed("list -h").unwrap()),
-            (Command::Help, Command::Help)
+            (SimCommand::Help, SimCommand::Help)
         );
     }
 

@@ -2,7 +2,7 @@
 
 mod args;
 
-use self::args::{Command, USAGE};
+use self::args::{SimCommand, USAGE};
 use pmi_sim::link::{RunLink, ScenarioSource};
 use pmi_sim::mutant::MutantKind;
 use pmi_sim::scale::{SESSION_BYTES, scale};
@@ -29,10 +29,10 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// True if every rule held.
-fn act(command: &Command) -> Result<bool, String> {
+fn act(command: &SimCommand) -> Result<bool, String> {
     match command {
-        Command::Help => show(USAGE),
-        Command::List => {
+        SimCommand::Help => show(USAGE),
+        SimCommand::List => {
             let mut list = String::new();
             for (name, text) in shipped::SHIPPED {
                 let scenario: Scenario =
@@ -42,17 +42,17 @@ fn act(command: &Command) -> Result<bool, String> {
             }
             show(&list)
         }
-        Command::Show { name, seed } => show(&scenario(name, seed.unwrap_or(0))?.to_string()),
-        Command::Run { name, seed, trace, mutant } => {
+        SimCommand::Show { name, seed } => show(&scenario(name, seed.unwrap_or(0))?.to_string()),
+        SimCommand::Run { name, seed, trace, mutant } => {
             run_one(name, *seed, trace.as_deref(), *mutant)
         }
-        Command::Sweep { names, seeds, from, mutant } => run_many(names, *seeds, *from, *mutant),
-        Command::Shrink { name, seed, out, mutant } => {
+        SimCommand::Sweep { names, seeds, from, mutant } => run_many(names, *seeds, *from, *mutant),
+        SimCommand::Shrink { name, seed, out, mutant } => {
             make_small(name, *seed, out.as_deref(), *mutant)
         }
-        Command::Replay { file } => run_again(file),
-        Command::Scale { ranks, seed } => measure(*ranks, *seed),
-        Command::Hashes { names, seeds, from } => {
+        SimCommand::Replay { file } => run_again(file),
+        SimCommand::Scale { ranks, seed } => measure(*ranks, *seed),
+        SimCommand::Hashes { names, seeds, from } => {
             let lines = sweep::hashes(&cases(names)?, *from, *seeds);
             show(&lines.map_err(|error| error.to_string())?)
         }

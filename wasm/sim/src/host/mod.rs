@@ -4,7 +4,7 @@ mod jobs;
 mod pmix;
 
 use self::jobs::{HostJobs, JobStart, SpawnOrigin};
-use crate::event::{Failure, SimEvent};
+use crate::event::{ReportedFailure, SimEvent};
 use crate::mutant::{MUTANTS, Mutant};
 use crate::net::Net;
 use crate::ranks::in_order;
@@ -275,8 +275,10 @@ impl Host {
                 }
                 return;
             }
-            Err(PumpError::Peer { error, .. }) => Some(Failure::Peer(error)),
-            Err(PumpError::Link(error)) => self.has_begun(talk).then_some(Failure::Link(error)),
+            Err(PumpError::Peer { error, .. }) => Some(ReportedFailure::Peer(error)),
+            Err(PumpError::Link(error)) => {
+                self.has_begun(talk).then_some(ReportedFailure::Link(error))
+            }
             Err(error) => {
                 let what = format!("the driver cannot serve rank {rank}: {error}");
                 events.push(SimEvent::Violation { rule: "full-is-honest", what });
@@ -386,7 +388,7 @@ impl Host {
         }
     }
 
-    fn tell(&mut self, rank: Option<u32>, failure: Failure, events: &mut Vec<SimEvent>) {
+    fn tell(&mut self, rank: Option<u32>, failure: ReportedFailure, events: &mut Vec<SimEvent>) {
         let told = match &mut self.mutant {
             Some(mutant) if MUTANTS => mutant.report(rank),
             _ => Some(rank),
@@ -415,7 +417,7 @@ impl Host {
                 events.extend(named(job, rank).map(|rank| SimEvent::Joined { rank }));
             }
             Event::Aborted { job, rank, code, .. } => {
-                self.tell(named(job, rank), Failure::Aborted(code), events);
+                self.tell(named(job, rank), ReportedFailure::Aborted(code), events);
             }
             Event::PutTwice { job, key, first, second } => {
                 let ranks = named(job, first).zip(named(job, second));
@@ -427,7 +429,7 @@ impl Host {
                 }));
             }
             Event::FenceStuck { job, gone } => {
-                self.tell(named(job, gone), Failure::Stuck, events);
+                self.tell(named(job, gone), ReportedFailure::Stuck, events);
             }
             Event::Spawn { session, exchange } => self.take_spawn(session, exchange, now),
             _ => {}

@@ -2,7 +2,7 @@
 
 use super::jobs::SpawnOrigin;
 use super::{EXCHANGES, Endpoint, Host, index, instant};
-use crate::event::{Failure, SimEvent};
+use crate::event::{ReportedFailure, SimEvent};
 use crate::scenario::{JobPlan, PMIX, Scenario};
 use crate::storage::{Bytes, Meter, MeteredPmix, Shared, Table};
 use pmi_core::ids::{JobId, Rank};
@@ -83,7 +83,7 @@ impl Host {
             }
             PmixEvent::Aborted { job, rank, code, .. } => {
                 let named = self.jobs.rank(job, rank);
-                self.tell(named, Failure::Aborted(Some(code)), events);
+                self.tell(named, ReportedFailure::Aborted(Some(code)), events);
             }
             PmixEvent::HostRequest { connection, pending } => {
                 self.take_request(connection, pending, now)

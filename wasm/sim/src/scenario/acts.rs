@@ -1,6 +1,6 @@
 //! Steps as they are done: loops unrolled, names filled in.
 
-use super::words::{Meaning, Phrase};
+use super::words::{Bindings, Phrase};
 use super::{Dialect, GroupPhrase, PMIX, Scenario, ScenarioError, Step};
 use crate::rng::Span;
 use pmi_core::client::pmix::Scope;
@@ -18,7 +18,7 @@ use std::fmt;
 /// The next step of a rank, with names resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words are explained once, with the grammar of a scenario")]
-pub enum Act {
+pub enum ScriptAct {
     /// Asks, and goes on when it is answered; at once if `also`.
     Ask {
         ask: Ask,
@@ -95,7 +95,7 @@ pub enum Group {
 /// # Errors
 ///
 /// An undefined name, a malformed list, endless loops.
-pub fn acts(scenario: &Scenario, rank: u32) -> Result<Vec<Act>, ScenarioError> {
+pub fn acts(scenario: &Scenario, rank: u32) -> Result<Vec<ScriptAct>, ScenarioError> {
     acts_of(scenario, rank, scenario.steps(rank))
 }
 
@@ -104,14 +104,18 @@ pub fn acts(scenario: &Scenario, rank: u32) -> Result<Vec<Act>, ScenarioError> {
 /// # Errors
 ///
 /// As for [`acts`].
-pub fn acts_of(scenario: &Scenario, rank: u32, steps: &[Step]) -> Result<Vec<Act>, ScenarioError> {
+pub fn acts_of(
+    scenario: &Scenario,
+    rank: u32,
+    steps: &[Step],
+) -> Result<Vec<ScriptAct>, ScenarioError> {
     let (plan, home) = (scenario.plan(rank), scenario.home(rank));
     let mut unroller = Unroller {
         scenario,
         rank,
         dialect: plan.dialect,
         dials: plan.dials,
-        scope: Meaning { rank: home.own(rank), size: home.size, loops: Vec::new() },
+        scope: Bindings { rank: home.own(rank), size: home.size, loops: Vec::new() },
         acts: Vec::new(),
     };
     let done = unroller.all(steps);
@@ -126,8 +130,8 @@ struct Unroller<'a> {
     rank: u32,
     dialect: Dialect,
     dials: bool,
-    scope: Meaning,
-    acts: Vec<Act>,
+    scope: Bindings,
+    acts: Vec<ScriptAct>,
 }
 
 impl Unroller<'_> {
@@ -160,20 +164,20 @@ impl Unroller<'_> {
                 return self.each(name.as_deref().unwrap_or(""), *times, steps);
             }
             Step::Each { name, steps } => return self.each(name, self.scope.size, steps),
-            Step::Sleep(span) => Act::Sleep(*span),
-            Step::Exit(code) => Act::Exit(*code),
-            Step::Die => Act::Die,
-            Step::Stop => Act::Stop,
-            Step::Hang => Act::Hang,
-            Step::Leave => Act::Leave,
-            Step::Deaf => Act::Deaf,
-            Step::Hear => Act::Hear,
-            Step::Say(bytes) => Act::Say(bytes.fill(&self.scope)?),
-            Step::Garbage(span) => Act::Garbage(*span),
-            Step::Await(lines) => Act::Await(*lines),
-            Step::Manual => Act::Manual,
-            Step::Wait => Act::Wait,
-            question => Act::Ask { ask: self.ask(question)?, also },
+            Step::Sleep(span) => ScriptAct::Sleep(*span),
+            Step::Exit(code) => ScriptAct::Exit(*code),
+            Step::Die => ScriptAct::Die,
+            Step::Stop => ScriptAct::Stop,
+            Step::Hang => ScriptAct::Hang,
+            Step::Leave => ScriptAct::Leave,
+            Step::Deaf => ScriptAct::Deaf,
+            Step::Hear => ScriptAct::Hear,
+            Step::Say(bytes) => ScriptAct::Say(bytes.fill(&self.scope)?),
+            Step::Garbage(span) => ScriptAct::Garbage(*span),
+            Step::Await(lines) => ScriptAct::Await(*lines),
+            Step::Manual => ScriptAct::Manual,
+            Step::Wait => ScriptAct::Wait,
+            question => ScriptAct::Ask { ask: self.ask(question)?, also },
         };
         self.acts.push(act);
         Ok(())
@@ -208,7 +212,7 @@ impl Unroller<'_> {
     }
 
     fn asks<const N: usize>(&mut self, asks: [Ask; N]) {
-        self.acts.extend(asks.map(|ask| Act::Ask { ask, also: false }));
+        self.acts.extend(asks.map(|ask| ScriptAct::Ask { ask, also: false }));
     }
 
     fn ask(&self, step: &Step) -> Result<Ask, String> {

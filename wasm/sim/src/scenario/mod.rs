@@ -10,7 +10,7 @@ mod read;
 mod words;
 mod write;
 
-pub use acts::{Act, Ask, Group, Wanted, acts, acts_of};
+pub use acts::{Ask, Group, ScriptAct, Wanted, acts, acts_of};
 pub use jobs::{FIRST_JOB, Home, JobPlan};
 pub use pmix::AS_PMIX;
 pub use words::Phrase;

@@ -6,7 +6,7 @@
 //! tags; those of the same ranks are distinguished by their order. Requests that a PMIx client
 //! answers itself are omitted: the limits of lengths, and the name of the job.
 
-use super::{Act, Ask, Dialect, Expectation, FaultKind, Scenario, Step, Traits, Who, acts};
+use super::{Ask, Dialect, Expectation, FaultKind, Scenario, ScriptAct, Step, Traits, Who, acts};
 use pmi_core::limits::{KEY_BYTES, VALUE_BYTES};
 
 impl Scenario {
@@ -45,8 +45,8 @@ impl Scenario {
 
     /// True if a rank puts what PMI refuses for its length. A script that cannot be played puts nothing.
     fn puts_long(&self, rank: u32) -> bool {
-        let is_long = |act: &Act| match act {
-            Act::Ask { ask: Ask::Put { key, value, .. }, .. } => {
+        let is_long = |act: &ScriptAct| match act {
+            ScriptAct::Ask { ask: Ask::Put { key, value, .. }, .. } => {
                 key.len() >= KEY_BYTES || value.len() >= VALUE_BYTES
             }
             _ => false,

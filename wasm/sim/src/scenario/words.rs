@@ -9,7 +9,7 @@ pub struct Phrase(pub Vec<u8>);
 
 /// Values of the names in a phrase.
 #[derive(Clone, Debug)]
-pub(super) struct Meaning {
+pub(super) struct Bindings {
     pub(super) rank: u32,
     pub(super) size: u32,
     pub(super) loops: Vec<(String, u32)>,
@@ -97,7 +97,7 @@ impl Phrase {
     /// # Errors
     ///
     /// The name that stands for nothing.
-    pub(super) fn fill(&self, scope: &Meaning) -> Result<Vec<u8>, String> {
+    pub(super) fn fill(&self, scope: &Bindings) -> Result<Vec<u8>, String> {
         let mut filled = Vec::new();
         let mut rest = &self.0[..];
         while let Some((first, after)) = rest.split_first() {
@@ -134,7 +134,7 @@ impl Phrase {
     }
 }
 
-impl Meaning {
+impl Bindings {
     fn number(&self, name: &[u8]) -> Result<u32, String> {
         match name {
             b"r" => return Ok(self.rank),
@@ -170,8 +170,8 @@ const LETTERS_MAX: usize = 1 << 20;
 mod tests {
     use super::*;
 
-    fn scope() -> Meaning {
-        Meaning { rank: 3, size: 4, loops: vec![("p".into(), 9)] }
+    fn scope() -> Bindings {
+        Bindings { rank: 3, size: 4, loops: vec![("p".into(), 9)] }
     }
 
     #[test]

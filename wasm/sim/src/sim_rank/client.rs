@@ -23,7 +23,7 @@ pub(super) enum RankClient {
 
 /// Identifies a request of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum RequestToken {
     Pmi(client::Ticket),
     Pmix(pmix::PmixTicket),
 }
@@ -59,11 +59,11 @@ impl RankClient {
     /// # Errors
     ///
     /// Those of the client.
-    pub(super) fn start(&mut self, ask: &Ask) -> Result<(Token, Vec<u8>), Misuse> {
+    pub(super) fn start(&mut self, ask: &Ask) -> Result<(RequestToken, Vec<u8>), Misuse> {
         let client = match self {
             Self::Pmi(client) => {
                 let started = ask.start(client);
-                return started.map(|(ticket, bytes)| (Token::Pmi(ticket), bytes));
+                return started.map(|(ticket, bytes)| (RequestToken::Pmi(ticket), bytes));
             }
             Self::Pmix(client) if PMIX => client,
             Self::Pmix(_) => return Err(Misuse::NotSayable { what: "PMIx" }),
@@ -97,7 +97,7 @@ impl RankClient {
                 None => return unsayable,
             },
         };
-        started.map(|ticket| (Token::Pmix(ticket), Vec::new()))
+        started.map(|ticket| (RequestToken::Pmix(ticket), Vec::new()))
     }
 
     /// Executes a request that the client completes without the server: it keeps a put until the
@@ -169,18 +169,18 @@ impl RankClient {
     }
 
     /// The next answer; `waiting` are the questions.
-    pub(super) fn hear(&mut self, waiting: &[Waiting]) -> Option<(Token, Received)> {
+    pub(super) fn hear(&mut self, waiting: &[Waiting]) -> Option<(RequestToken, Received)> {
         match self {
             Self::Pmi(client) => match client.poll_event()? {
                 client::ClientEvent::Reply { ticket, reply } => {
-                    Some((Token::Pmi(ticket), Received::new(&reply)))
+                    Some((RequestToken::Pmi(ticket), Received::new(&reply)))
                 }
                 _ => None,
             },
             Self::Pmix(_) if !PMIX => None,
             Self::Pmix(client) => match client.poll_event()? {
                 pmix::PmixClientEvent::Reply { ticket, status, answer, .. } => {
-                    let token = Token::Pmix(ticket);
+                    let token = RequestToken::Pmix(ticket);
                     let asked = waiting.iter().find(|waiting| waiting.ticket == token);
                     let said = match asked.map(|waiting| &waiting.ask) {
                         Some(Ask::GetOf { rank, key, .. }) if status.0 == 0 => {

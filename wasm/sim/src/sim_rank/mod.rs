@@ -4,11 +4,11 @@ mod client;
 mod services;
 mod turn;
 
-use self::client::{RankClient, Token};
+use self::client::{RankClient, RequestToken};
 use crate::event::{SimEvent, Turn};
 use crate::net::Net;
 use crate::rng::Rng;
-use crate::scenario::{Act, Ask, Direction, RankPlan, Scenario};
+use crate::scenario::{Ask, Direction, RankPlan, Scenario, ScriptAct};
 use crate::storage::Meter;
 use std::collections::VecDeque;
 
@@ -18,10 +18,10 @@ pub struct SimRank {
     rank: u32,
     client: RankClient,
     life: ProcessState,
-    acts: Vec<Act>,
+    acts: Vec<ScriptAct>,
     next_act: usize,
     /// Injected steps, before those of the script.
-    orders: VecDeque<Act>,
+    orders: VecDeque<ScriptAct>,
     /// Bytes that the link has not accepted yet; true for raw bytes of a script.
     unsent: VecDeque<(Vec<u8>, bool)>,
     /// Taken from the link, and not by the client.
@@ -70,7 +70,7 @@ pub enum ProcessState {
 /// A question without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    ticket: Token,
+    ticket: RequestToken,
     /// Numbers the questions of a rank.
     pub number: u32,
     /// The refused operation.
@@ -83,7 +83,7 @@ impl SimRank {
     pub(crate) fn new(
         scenario: &Scenario,
         rank: u32,
-        acts: Vec<Act>,
+        acts: Vec<ScriptAct>,
         seed: u64,
         meter: &Meter,
     ) -> Self {
@@ -120,7 +120,7 @@ impl SimRank {
     }
 
     /// Executes `act` next, before the script.
-    pub(crate) fn order(&mut self, act: Act) {
+    pub(crate) fn order(&mut self, act: ScriptAct) {
         self.orders.push_back(act);
     }
 
@@ -209,7 +209,7 @@ impl SimRank {
     }
 
     /// Its next step, if its script has not ended.
-    pub fn next_act(&self) -> Option<&Act> {
+    pub fn next_act(&self) -> Option<&ScriptAct> {
         self.orders.front().or_else(|| self.acts.get(self.next_act))
     }
 

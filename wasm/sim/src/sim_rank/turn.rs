@@ -3,12 +3,12 @@
 use super::{ProcessState, SimRank, Waiting};
 use crate::event::{Received, SimEvent, Turn};
 use crate::net::Net;
-use crate::scenario::{Act, Ask, Direction};
+use crate::scenario::{Ask, Direction, ScriptAct};
 use pmi_core::error::Misuse;
 use pmi_core::time::Instant;
 
 /// Result of one step of the script.
-enum Progress {
+enum TurnProgress {
     Moved,
     Idle,
     Until(u64),
@@ -26,9 +26,9 @@ impl SimRank {
         while self.life == ProcessState::Running {
             let has_moved = self.transmit(now, net, events) | self.receive(now, net, events);
             wake = match self.proceed(now, net, events) {
-                Progress::Moved => continue,
-                Progress::Idle => None,
-                Progress::Until(time) => Some(time),
+                TurnProgress::Moved => continue,
+                TurnProgress::Idle => None,
+                TurnProgress::Until(time) => Some(time),
             };
             if !has_moved {
                 break;
@@ -138,26 +138,26 @@ impl SimRank {
         true
     }
 
-    fn proceed(&mut self, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) -> Progress {
+    fn proceed(&mut self, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) -> TurnProgress {
         // A write waits until the link has taken it, and a question for its answer.
         let is_held = !self.unsent.is_empty() && !self.flags.has_left;
         if self.life != ProcessState::Running || self.flags.is_hung || is_held {
-            return Progress::Idle;
+            return TurnProgress::Idle;
         }
         if self.waiting.iter().any(|waiting| !waiting.also) {
-            return Progress::Idle;
+            return TurnProgress::Idle;
         }
         if now < self.ready_at {
-            return Progress::Until(self.ready_at);
+            return TurnProgress::Until(self.ready_at);
         }
         let order = self.orders.front().cloned();
         let is_order = order.is_some();
         let Some(act) = order.or_else(|| self.acts.get(self.next_act).cloned()) else {
             self.end(ProcessState::Exited(0), now, net, events);
-            return Progress::Moved;
+            return TurnProgress::Moved;
         };
         if !self.act(&act, now, net, events) {
-            return Progress::Idle;
+            return TurnProgress::Idle;
         }
         match is_order {
             true => drop(self.orders.pop_front()),
@@ -166,37 +166,43 @@ impl SimRank {
         if self.ready_at <= now {
             self.think(now);
         }
-        Progress::Moved
+        TurnProgress::Moved
     }
 
     /// Does one act; false if it cannot be done yet.
-    fn act(&mut self, act: &Act, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) -> bool {
+    fn act(
+        &mut self,
+        act: &ScriptAct,
+        now: u64,
+        net: &mut Net,
+        events: &mut Vec<SimEvent>,
+    ) -> bool {
         let turn = |turn| SimEvent::Process { rank: self.rank, turn };
         match act {
-            Act::Ask { ask, also } => return self.ask(ask, *also, events),
-            Act::Wait => return self.waiting.is_empty(),
+            ScriptAct::Ask { ask, also } => return self.ask(ask, *also, events),
+            ScriptAct::Wait => return self.waiting.is_empty(),
             // An order to wait for orders holds until there is another.
-            Act::Manual => return self.orders.len() > 1,
-            Act::Await(lines) => return self.lines_heard >= *lines || self.flags.end_seen,
-            Act::Sleep(span) => self.ready_at = now + self.rng.within(*span).max(1),
-            Act::Exit(code) => self.end(ProcessState::Exited(*code), now, net, events),
-            Act::Die => self.end(ProcessState::Killed, now, net, events),
-            Act::Stop => self.stop(events),
-            Act::Leave => self.leave(now, net, events),
-            Act::Hang => {
+            ScriptAct::Manual => return self.orders.len() > 1,
+            ScriptAct::Await(lines) => return self.lines_heard >= *lines || self.flags.end_seen,
+            ScriptAct::Sleep(span) => self.ready_at = now + self.rng.within(*span).max(1),
+            ScriptAct::Exit(code) => self.end(ProcessState::Exited(*code), now, net, events),
+            ScriptAct::Die => self.end(ProcessState::Killed, now, net, events),
+            ScriptAct::Stop => self.stop(events),
+            ScriptAct::Leave => self.leave(now, net, events),
+            ScriptAct::Hang => {
                 self.flags.is_hung = true;
                 events.push(turn(Turn::Hung));
             }
-            Act::Deaf => {
+            ScriptAct::Deaf => {
                 self.flags.is_deaf = true;
                 events.push(turn(Turn::Deaf));
             }
-            Act::Hear => {
+            ScriptAct::Hear => {
                 self.flags.is_deaf = false;
                 events.push(turn(Turn::Hears));
             }
-            Act::Say(bytes) => self.say(bytes.clone()),
-            Act::Garbage(span) => {
+            ScriptAct::Say(bytes) => self.say(bytes.clone()),
+            ScriptAct::Garbage(span) => {
                 let len = self.rng.within(*span);
                 let bytes = (0..len).map(|_| self.rng.byte()).collect();
                 self.say(bytes);

@@ -1,7 +1,7 @@
 //! Due actions, their execution, and their consequences.
 
 use super::{FAULTS_STREAM, NOTICE_STREAM, World, index};
-use crate::event::{Entry, Failure, SimEvent};
+use crate::event::{Entry, ReportedFailure, SimEvent};
 use crate::net::LinkFault;
 use crate::rng::Rng;
 use crate::scale;
@@ -183,7 +183,7 @@ impl World {
                     }
                 }
                 SimEvent::Reported { failure, .. } => {
-                    let is_abort = matches!(failure, Failure::Aborted(_));
+                    let is_abort = matches!(failure, ReportedFailure::Aborted(_));
                     if (self.scenario.host.kills || is_abort) && !self.will_kill {
                         self.will_kill = true;
                         let mut rng = Rng::new(self.seed, NOTICE_STREAM - 1);

@@ -1,6 +1,6 @@
 //! Steps become shapes.
 
-use super::steps::{Ask, Lane, Shown, Step, Steps};
+use super::steps::{Ask, Lane, Step, StepKind, Steps};
 use crate::describe::shown;
 use crate::record::Trace;
 use crate::view::{caller, has_times, ranges, shown_ns};
@@ -59,11 +59,11 @@ impl<'a> Drawing<'a> {
     fn step(&mut self, step: &Step) {
         self.time(step.time_ns);
         match &step.what {
-            Shown::Ask(asks) => self.ask(asks),
-            Shown::Enter { fence, asks } => self.enter(*fence, asks),
-            Shown::Leave { fence, lanes, waited_ns } => self.leave(*fence, lanes, *waited_ns),
-            Shown::Answer(ask) => self.answer(ask),
-            Shown::Event { lane, text, is_bad } => self.event(*lane, text, *is_bad),
+            StepKind::Ask(asks) => self.ask(asks),
+            StepKind::Enter { fence, asks } => self.enter(*fence, asks),
+            StepKind::Leave { fence, lanes, waited_ns } => self.leave(*fence, lanes, *waited_ns),
+            StepKind::Answer(ask) => self.answer(ask),
+            StepKind::Event { lane, text, is_bad } => self.event(*lane, text, *is_bad),
         }
     }
 

@@ -32,12 +32,12 @@ pub(super) struct Steps {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) time_ns: u64,
-    pub(super) what: Shown,
+    pub(super) what: StepKind,
 }
 
 /// Contents of a step.
 #[derive(Debug)]
-pub(super) enum Shown {
+pub(super) enum StepKind {
     /// Ranks with the same request, each with an immediate reply.
     Ask(Vec<Ask>),
     /// Ranks enter a fence, identified by its number.
@@ -139,26 +139,26 @@ impl<'a> Builder<'a> {
                     fences.leave(fence, at, ask.lane, latency);
                 }
                 ask.waits = exchange.answered.is_none();
-                steps.push((exchange.asked, step(Shown::Enter { fence, asks: vec![ask] })));
+                steps.push((exchange.asked, step(StepKind::Enter { fence, asks: vec![ask] })));
                 continue;
             }
             let answered = exchange.answered.and_then(|at| self.trace.records.get(at));
             let is_late =
                 exchange.answered.is_some_and(|at| at - exchange.asked > self.lanes.len() * 2 + 2);
             if let (Some(at), Some(record), true) = (exchange.answered, answered, is_late) {
-                let late = Step { time_ns: record.time_ns, what: Shown::Answer(ask.clone()) };
+                let late = Step { time_ns: record.time_ns, what: StepKind::Answer(ask.clone()) };
                 steps.push((at, late));
                 ask.answer = None;
                 ask.waits = true;
             } else if answered.is_none() {
                 ask.waits = true;
             }
-            steps.push((exchange.asked, step(Shown::Ask(vec![ask]))));
+            steps.push((exchange.asked, step(StepKind::Ask(vec![ask]))));
         }
         for (fence, end) in fences.ends.into_iter().enumerate() {
-            let Some(End { at, lanes, waited_ns }) = end else { continue };
+            let Some(FenceEnd { at, lanes, waited_ns }) = end else { continue };
             let time_ns = self.trace.records.get(at).map_or(0, |record| record.time_ns);
-            steps.push((at, Step { time_ns, what: Shown::Leave { fence, lanes, waited_ns } }));
+            steps.push((at, Step { time_ns, what: StepKind::Leave { fence, lanes, waited_ns } }));
         }
         self.add_others(&all, &mut steps);
         steps.sort_by_key(|(at, _)| *at);
@@ -222,7 +222,7 @@ impl<'a> Builder<'a> {
             };
             steps.push((
                 at,
-                Step { time_ns: record.time_ns, what: Shown::Event { lane, text, is_bad } },
+                Step { time_ns: record.time_ns, what: StepKind::Event { lane, text, is_bad } },
             ));
         }
     }
@@ -233,11 +233,11 @@ impl<'a> Builder<'a> {
 struct Fences {
     numbers: BTreeMap<(u32, String, usize), usize>,
     entered: BTreeMap<(usize, String), usize>,
-    ends: Vec<Option<End>>,
+    ends: Vec<Option<FenceEnd>>,
 }
 
 /// The end of a fence.
-struct End {
+struct FenceEnd {
     at: usize,
     lanes: Vec<usize>,
     waited_ns: u64,
@@ -257,7 +257,7 @@ impl Fences {
 
     fn leave(&mut self, fence: usize, at: usize, lane: usize, waited_ns: u64) {
         let Some(end) = self.ends.get_mut(fence) else { return };
-        let end = end.get_or_insert(End { at, lanes: Vec::new(), waited_ns });
+        let end = end.get_or_insert(FenceEnd { at, lanes: Vec::new(), waited_ns });
         end.at = end.at.min(at);
         end.waited_ns = end.waited_ns.max(waited_ns);
         end.lanes.push(lane);
@@ -269,13 +269,14 @@ fn merge(steps: impl Iterator<Item = Step>) -> Vec<Step> {
     let mut merged: Vec<Step> = Vec::new();
     for step in steps {
         let is_merged = match (merged.last_mut().map(|last| &mut last.what), &step.what) {
-            (Some(Shown::Ask(asks)), Shown::Ask(more)) => join(asks, more),
-            (Some(Shown::Enter { fence, asks }), Shown::Enter { fence: same, asks: more }) => {
-                fence == same && join(asks, more)
-            }
+            (Some(StepKind::Ask(asks)), StepKind::Ask(more)) => join(asks, more),
             (
-                Some(Shown::Event { lane: Some(_), text, is_bad: false }),
-                Shown::Event { text: more, .. },
+                Some(StepKind::Enter { fence, asks }),
+                StepKind::Enter { fence: same, asks: more },
+            ) => fence == same && join(asks, more),
+            (
+                Some(StepKind::Event { lane: Some(_), text, is_bad: false }),
+                StepKind::Event { text: more, .. },
             ) => {
                 // Successful ends of ranks are merged into one.
                 text == more

@@ -1,16 +1,16 @@
-//! Lines with contents, and their words from the left.
+//! ScenarioLines with contents, and their words from the left.
 
 use crate::rng::{Percent, Span};
 use crate::scenario::ScenarioError;
 use crate::scenario::words::{Phrase, Word, split};
 
 /// The lines with contents, one after the other.
-pub(super) struct Lines<'a> {
+pub(super) struct ScenarioLines<'a> {
     pub(super) lines: std::str::Lines<'a>,
     pub(super) number: usize,
 }
 
-impl Lines<'_> {
+impl ScenarioLines<'_> {
     pub(super) fn next(&mut self) -> Result<Option<Line>, ScenarioError> {
         for text in self.lines.by_ref() {
             self.number += 1;

@@ -3,7 +3,7 @@
 mod lines;
 mod steps;
 
-use self::lines::{Line, Lines};
+use self::lines::{Line, ScenarioLines};
 pub(super) use self::steps::read_step;
 use self::steps::steps;
 
@@ -23,7 +23,7 @@ use pmi_core::command::Version;
 /// The first line that is wrong, and why.
 pub(super) fn read(text: &str) -> Result<Scenario, ScenarioError> {
     let mut scenario = Scenario::default();
-    let mut lines = Lines { lines: text.lines(), number: 0 };
+    let mut lines = ScenarioLines { lines: text.lines(), number: 0 };
     while let Some(mut line) = lines.next()? {
         let number = lines.number;
         let at = |what| ScenarioError { line: number, what };

@@ -1,6 +1,6 @@
 //! The steps of a script.
 
-use super::lines::{Line, Lines};
+use super::lines::{Line, ScenarioLines};
 use crate::scenario::words::Phrase;
 use crate::scenario::{GroupPhrase, PMIX, ScenarioError, Step};
 use pmi_core::client::pmix::Scope;
@@ -17,7 +17,10 @@ pub(in crate::scenario) fn read_step(text: &str) -> Result<Step, ScenarioError> 
 }
 
 /// The steps up to `end`.
-pub(super) fn steps(lines: &mut Lines<'_>, begun: usize) -> Result<Vec<Step>, ScenarioError> {
+pub(super) fn steps(
+    lines: &mut ScenarioLines<'_>,
+    begun: usize,
+) -> Result<Vec<Step>, ScenarioError> {
     let mut steps_read = Vec::new();
     loop {
         let Some(mut line) = lines.next()? else {

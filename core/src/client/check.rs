@@ -14,7 +14,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     ///
     /// # Errors
     ///
-    /// [`Misuse`] as for [`send`](Self::say), for what lies in the request itself.
+    /// [`Misuse`] as for [`send`](Self::send), for what lies in the request itself.
     pub fn message_bytes(&self, request: &Request<'_>) -> Result<usize, Misuse> {
         self.check(request)?;
         // The codec knows what a dialect can say.

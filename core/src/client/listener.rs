@@ -28,7 +28,7 @@ pub const LISTENER_BYTES: usize = 256;
 /// The client's end of a second connection (`init_oob`).
 ///
 /// ```
-/// use pmi_core::client::{Listener, Told};
+/// use pmi_core::client::{Listener, ListenerEvent};
 /// use pmi_core::command::{Notice, Version};
 /// use pmi_core::machine::Machine;
 /// use pmi_core::time::Instant;
@@ -42,9 +42,9 @@ pub const LISTENER_BYTES: usize = 256;
 ///
 /// let now = Instant::ZERO;
 /// listener.handle_input(now, b"cmd=response_to_init_oob rc=0 pmi_version=1 pmi_subversion=1\n")?;
-/// assert_eq!(listener.poll_event(), Some(Told::Opened(Version::V1_1)));
+/// assert_eq!(listener.poll_event(), Some(ListenerEvent::Opened(Version::V1_1)));
 /// listener.handle_input(now, b"cmd=checkpoint\n")?;
-/// assert_eq!(listener.poll_event(), Some(Told::Notice(Notice::Checkpoint)));
+/// assert_eq!(listener.poll_event(), Some(ListenerEvent::Notice(Notice::Checkpoint)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

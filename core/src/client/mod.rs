@@ -175,7 +175,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     }
 
     /// Makes this client speak our own frames from the first byte on, to a server that knows them; it opens
-    /// with [`Version::OWN`]. Nothing may have been started yet. A build without them stays with lines,
+    /// with [`Version::BINARY`]. Nothing may have been started yet. A build without them stays with lines,
     /// and refuses that opening.
     pub const fn use_binary(&mut self) {
         self.dialect = ClientDialect::Binary;
@@ -211,16 +211,16 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok((ticket, len))
     }
 
-    /// Starts an exchange as [`send`](Self::say) does, and keeps what `request` says until
+    /// Starts an exchange as [`send`](Self::send) does, and keeps what `request` says until
     /// [`poll_transmit`](crate::machine::Machine::poll_transmit) writes it: for whoever drives this
     /// client and its link by [`Machine`](crate::machine::Machine) alone.
     ///
     /// Shape: the texts of the request are copied; those of an abort are cut to what there is room
-    /// for. A spawn has no bound, so it can only be [said](Self::say).
+    /// for. A spawn has no bound, so it can only be [sent](Self::send).
     ///
     /// # Errors
     ///
-    /// [`Misuse`] as for [`send`](Self::say), and nothing has changed. [`Misuse::Busy`] also
+    /// [`Misuse`] as for [`send`](Self::send), and nothing has changed. [`Misuse::Busy`] also
     /// while an answer has begun to come and the request has texts.
     pub fn start(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
         let kept = QueuedRequest::new(request, self.server_info.name());

@@ -144,7 +144,7 @@ pub enum PmixRequest<'a> {
         /// After how many seconds the server gives up; never if it is not said.
         timeout_s: Option<u32>,
     },
-    /// To be told when this happens, by [`Event::Happened`]; whatever happens, if it is nothing in
+    /// To be told when this happens, by [`PmixClientEvent::Happened`]; whatever happens, if it is nothing in
     /// particular.
     Register {
         /// What.

@@ -20,6 +20,12 @@
 /// PMI-2 framing, attributes of nodes and jobs.
 pub const PMI2: bool = cfg!(feature = "pmi2");
 
+/// Attributes of nodes and jobs, which PMI-2 brings.
+pub const ATTRIBUTES: bool = PMI2;
+
+/// Texts in which a byte may stand doubled, as in PMI-2.
+pub const DOUBLED_TEXTS: bool = PMI2;
+
 /// The binary dialect.
 pub const BINARY: bool = cfg!(feature = "binary");
 

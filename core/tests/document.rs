@@ -86,7 +86,8 @@ fn every_place_that_is_linked_is_there() {
             let Some((page, place)) = link.split_once('#') else { continue };
             let page = if page.is_empty() { file.trim_start_matches("docs/") } else { page };
             let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-            let target = std::fs::read_to_string(docs.join(page)).expect("a page of the documentation");
+            let target =
+                std::fs::read_to_string(docs.join(page)).expect("a page of the documentation");
             let found = places(&target).iter().any(|head| head == place);
             assert!(found, "{file} links to {link}");
             count += 1;

@@ -185,7 +185,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let is_gone = member.is_gone();
         self.gone = (self.gone + u32::from(is_gone)).saturating_sub(u32::from(was_gone));
         self.may_have_stuck_group |= parts::GROUPS && is_gone && !was_gone;
-        self.may_have_stuck_attribute |= parts::PMI2 && is_gone && !was_gone;
+        self.may_have_stuck_attribute |= parts::ATTRIBUTES && is_gone && !was_gone;
     }
 
     /// Notes that `rank` listens on a second connection; the last one counts.
@@ -299,8 +299,8 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
             visibility.is_visible(rank, self.fence.generation()).then_some(id)
         };
         match place {
-            Place::Node if parts::PMI2 => seen(Keyspace::Node(self.member(rank)?.node)),
-            Place::Attributes if parts::PMI2 => seen(Keyspace::Attributes),
+            Place::Node if parts::ATTRIBUTES => seen(Keyspace::Node(self.member(rank)?.node)),
+            Place::Attributes if parts::ATTRIBUTES => seen(Keyspace::Attributes),
             _ if is_node_local(key) => seen(Keyspace::Node(self.member(rank)?.node)),
             // A value of the process manager cannot be replaced by a put.
             _ => seen(Keyspace::Attributes).or_else(|| seen(Keyspace::Space)),
@@ -336,7 +336,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let Ok(key) = Key::new(bytes) else {
             return Outcome::refused(Reason::Lacking { field: "key" });
         };
-        let is_of_node = parts::PMI2 && place == Place::Node || is_node_local(key.as_bytes());
+        let is_of_node = parts::ATTRIBUTES && place == Place::Node || is_node_local(key.as_bytes());
         let (keyspace, epoch) = match self.member(rank) {
             Some(member) if is_of_node => (Keyspace::Node(member.node), 0),
             _ => (Keyspace::Space, self.fence.generation().wrapping_add(1)),
@@ -419,7 +419,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         let Some(key) = resolved(key, &mut room) else { return Response::Missing };
         match self.look_up(rank, place, key) {
             Some(found) => Response::Value(found),
-            None if parts::PMI2 && wait => match (Key::new(key), self.member(rank)) {
+            None if parts::ATTRIBUTES && wait => match (Key::new(key), self.member(rank)) {
                 (Ok(key), Some(member)) => {
                     let node = member.node;
                     self.may_have_stuck_attribute = true;
@@ -580,7 +580,7 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
 
 /// The bytes that a text means. Only frames double bytes, and need room to read through them.
 fn resolved<'s, 'a: 's>(text: Text<'a>, room: &'s mut [u8]) -> Option<&'s [u8]> {
-    if parts::PMI2 { text.resolve(room).ok() } else { text.as_plain() }
+    if parts::DOUBLED_TEXTS { text.resolve(room).ok() } else { text.as_plain() }
 }
 
 /// True for a key of the keyspace that is reserved for the ranks of one node.

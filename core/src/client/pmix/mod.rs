@@ -9,8 +9,9 @@
 //!
 //! # Memory
 //!
-//! [`PmixBuffers`] lends four buffers. `said` holds the texts of a request until [`poll_transmit`] has rendered
-//! it. `heard` holds one answer; whoever finds it taken loses nothing, as with the client of PMI.
+//! [`PmixBuffers`] lends four buffers. `request` holds the texts of a request until [`poll_transmit`] has
+//! rendered it. `response` holds one response; a call that finds it in use fails and changes nothing, as with
+//! the client of PMI.
 //! `puts` holds what was put until a commit has sent it, packed as it will be sent. `job` holds the
 //! description of the job as it came, so that whatever a launcher says of job, node, application
 //! or rank is found without asking ([`PmixClient::known`]).
@@ -209,12 +210,12 @@ struct SentRequest {
 impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
     /// Makes a client that has said nothing yet.
     pub fn new(identity: ProcIdentity, memory: PmixBuffers<B>) -> Self {
-        let PmixBuffers { request: said, response: heard, puts: posts, job } = memory;
+        let PmixBuffers { request, response, puts, job } = memory;
         Self {
-            puts: LocalPuts::new(posts, identity.format),
+            puts: LocalPuts::new(puts, identity.format),
             identity,
-            request: said,
-            response: heard,
+            request,
+            response,
             job,
             buffer_use: PmixBufferUse::Incoming,
             outgoing: None,

@@ -1,7 +1,7 @@
-//! Groups of processes: who asks for one, who goes, and what is left of it.
+//! Groups of processes: requests for one, members that leave, and destruction.
 //!
-//! A group is made when all who belong to it have asked for it ([`group_construct`](super::group_construct)). Invitations
-//! are events that clients send each other, and no group of ours.
+//! A group is made when all of its members have requested it ([`group_construct`](super::group_construct)).
+//! Invitations are events between clients and make no group in the server.
 
 use super::cached_event::{Notification, cache_notification};
 use super::collective::{CollectiveKind, OpenCollective, PROC_BYTES, pairs, write_pair};

@@ -166,7 +166,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Answers a request that was [`HostRequest`](PmixEvent::HostRequest): a status, and what `more` packs behind it.
+    /// Answers a [`HostRequest`](PmixEvent::HostRequest) with a status and the data that `more` packs.
     ///
     /// # Errors
     ///

@@ -66,9 +66,10 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Answers a query that was [`HostRequest`](super::PmixEvent::HostRequest). `own` is called for every question that is
-    /// not answered here: it writes the type of a value and the value, and must write the same each time;
-    /// or it says why not.
+    /// Answers a query that was handed to the owner ([`HostRequest`](super::PmixEvent::HostRequest)).
+    ///
+    /// `own` is called for every item that is not answered here: it writes the type of a value and the
+    /// value, the same at each call, or returns the status of a refusal.
     ///
     /// # Errors
     ///

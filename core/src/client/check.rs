@@ -1,4 +1,4 @@
-//! What can be asked, before anything is kept: the sizes of the server and the words of the wire.
+//! Checks of requests before anything is kept: the server's sizes and the words of the wire.
 
 use super::dialect::ClientDialect;
 use super::inflight::Inflight;
@@ -10,14 +10,14 @@ use crate::storage::Buffer;
 use crate::wire::{WriteError, Writer, is_list, names_twice};
 
 impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GENERATIONS> {
-    /// How long the message would be that asks `request`, if the server and the wire take it.
+    /// Length of the message for `request`, if the server and the wire accept it.
     ///
     /// # Errors
     ///
-    /// [`Misuse`] as for [`send`](Self::send), for what lies in the request itself.
+    /// [`Misuse`] as for [`send`](Self::send), for faults of the request itself.
     pub fn message_bytes(&self, request: &Request<'_>) -> Result<usize, Misuse> {
         self.check(request)?;
-        // The codec knows what a dialect can say.
+        // The codec decides if the dialect can express the request.
         match self.write(request, self.next_ticket(), &mut []) {
             Ok(len) => Ok(len),
             Err(WriteError::Full(full)) => Ok(full.needed),
@@ -25,7 +25,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         }
     }
 
-    /// True if the server and the version that is spoken take `request`.
+    /// Checks that the server and the agreed version allow `request`.
     pub(super) fn check(&self, request: &Request<'_>) -> Result<(), Misuse> {
         let (key, value, place) = match *request {
             Request::Put { place, key, value } => {
@@ -36,7 +36,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
                     Place::Attributes => false,
                 };
                 if !is_own {
-                    // No dialect can put into another job's space, or among what a manager says.
+                    // No dialect can put into another job's space, or among job attributes.
                     return Err(UNSUPPORTED);
                 }
                 (key, value, Place::Job(None))
@@ -54,13 +54,13 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         within("key", key, keys)?;
         within("value", value, values)?;
         let needs_name = match place {
-            // Frames do not say whose space a put goes to, since there is no other to put into.
+            // Frames do not name the space of a put, since there is no other to put into.
             Place::Job(None) => match self.dialect() {
                 ClientDialect::Lines => true,
                 ClientDialect::Frames => matches!(request, Request::Get { .. }),
                 ClientDialect::Binary => false,
             },
-            // The one text that frames take as it is.
+            // The only text that frames do not escape.
             Place::Job(Some(name))
                 if self.dialect() != ClientDialect::Lines && name.bytes().any(|b| b <= b' ') =>
             {
@@ -74,7 +74,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok(())
     }
 
-    /// True if a fence of this group can be said.
+    /// Checks that a fence of this group can be expressed.
     fn check_group(&self, group: FenceGroup<'_>, tag: Option<u32>) -> Result<(), Misuse> {
         match group {
             FenceGroup::World if tag.is_none() => Ok(()),
@@ -92,7 +92,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         }
     }
 
-    /// True if this client can go on in `version`.
+    /// True if this client supports `version`.
     fn may_ask_for(&self, version: Version) -> bool {
         match self.dialect() {
             ClientDialect::Binary => version == Version::BINARY,
@@ -101,7 +101,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         }
     }
 
-    /// What an exchange is called on the wire, if it is called anything: the opening is alone.
+    /// Name of an exchange on the wire, if it has one: the opening has none.
     pub(super) fn exchange_name<'d>(
         &self,
         ticket: Ticket,
@@ -115,7 +115,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     }
 }
 
-/// Lets a text through that is shorter than a C buffer of `max` bytes.
+/// Checks that a text is shorter than a C buffer of `max` bytes.
 fn within(what: &'static str, text: Text<'_>, max: u32) -> Result<(), Misuse> {
     let limit_bytes = usize::try_from(max).unwrap_or(usize::MAX).saturating_sub(1);
     let len_bytes = text.len();

@@ -1,8 +1,8 @@
-//! Which codec reads and writes, as agreed at run time.
+//! Selection of the codec that reads and writes, as agreed at run time.
 //!
-//! A conversation opens with lines whatever it goes on with, so the dialect follows from the
-//! version that `init` has agreed on and is a value, never a type. What a build leaves out is left out here,
-//! where its codec would be called, and everything that leads here need not be known to.
+//! A session opens with lines in every version, so the dialect follows from the version that `init` has
+//! agreed on and is a value, never a type. Parts that a build leaves out are left out here, where their
+//! codec would be called; the callers need not know of them.
 
 use crate::command::{Reply, Request, Version};
 use crate::error::Malformed;
@@ -10,19 +10,19 @@ use crate::limits::PMI2_LENGTH_DIGITS;
 use crate::parts;
 use crate::wire::{Framed, WriteError, binary, pmi1, pmi2};
 
-/// How bytes and meaning belong together.
+/// Codec of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientDialect {
     /// PMI-1, and the opening of every other generation.
     Lines,
-    /// PMI-2 once it was agreed on.
+    /// PMI-2, once it is agreed on.
     Frames,
-    /// Our own frames, from the first byte on.
+    /// The binary dialect, from the first byte on.
     Binary,
 }
 
 impl ClientDialect {
-    /// The dialect of a session that has agreed on `version`, or on nothing yet.
+    /// Dialect of a session with this agreed version, if there is one.
     pub(super) const fn of(version: Option<Version>) -> Self {
         match version {
             Some(Version { major: 2, .. }) => Self::Frames,
@@ -31,12 +31,12 @@ impl ClientDialect {
         }
     }
 
-    /// Number of of `bytes` may be put behind `held` without reaching over the end of an answer.
+    /// Number of bytes of `bytes` that may be appended to `held` without passing the end of a reply.
     pub(super) fn stride(self, held: &[u8], bytes: &[u8]) -> usize {
         match self {
-            // An answer may have several lines, but it never ends within one.
+            // A reply may have several lines, but it never ends within one.
             Self::Lines => pmi1::line_bytes(bytes),
-            // First the length, alone; what it says is looked at before more is taken.
+            // First the length alone; it is checked before more is taken.
             Self::Frames => {
                 let end = match held.first_chunk::<PMI2_LENGTH_DIGITS>() {
                     Some(length) => PMI2_LENGTH_DIGITS + number(length),
@@ -56,7 +56,7 @@ impl ClientDialect {
         }
     }
 
-    /// Finds the end of the answer in front.
+    /// Finds the end of the first reply.
     pub(super) fn frame(self, bytes: &[u8]) -> Result<Framed, Malformed> {
         match self {
             Self::Frames if parts::PMI2 => pmi2::frame(bytes),
@@ -65,7 +65,7 @@ impl ClientDialect {
         }
     }
 
-    /// Reads one whole answer.
+    /// Reads one whole reply.
     pub(super) fn read(self, message: &[u8]) -> Result<Reply<'_>, Malformed> {
         match self {
             Self::Frames if parts::PMI2 => pmi2::read_reply(message),
@@ -74,8 +74,8 @@ impl ClientDialect {
         }
     }
 
-    /// Writes one whole question. `space` is the caller's own, `tag` names the exchange where the
-    /// dialect has names for it.
+    /// Writes one whole request. `space` is the caller's own, `tag` names the exchange if the
+    /// dialect has such names.
     pub(super) fn write(
         self,
         request: &Request<'_>,
@@ -91,7 +91,7 @@ impl ClientDialect {
     }
 }
 
-/// The number in a length that was found to be one.
+/// Number of a length field that was checked before.
 fn number(length: &[u8; PMI2_LENGTH_DIGITS]) -> usize {
     let digits = length.iter().filter(|byte| byte.is_ascii_digit());
     digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))

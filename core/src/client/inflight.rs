@@ -1,4 +1,4 @@
-//! The questions that have no answer yet, in the order they were asked.
+//! Requests in flight, in the order in which they were sent.
 
 use heapless::Vec;
 
@@ -8,17 +8,17 @@ use crate::error::Misuse;
 use crate::parts;
 use crate::wire::names;
 
-/// A question without an answer.
+/// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InflightRequest {
     pub(super) ticket: Ticket,
-    /// The question that is answered: a proof is part of the opening.
+    /// Verb of the expected reply: a proof is part of the opening.
     pub(super) verb: Verb,
-    /// What tells it from another fence.
+    /// Tag that distinguishes a fence from other fences.
     pub(super) tag: Option<u32>,
 }
 
-/// The question that an answer belongs to.
+/// The request that a reply belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) ticket: Ticket,
@@ -26,25 +26,25 @@ pub(super) struct Received {
 }
 
 impl InflightRequest {
-    /// The question that will have no answer once `request` was sent.
+    /// Entry for `request`, once it is sent.
     pub(super) const fn new(ticket: Ticket, verb: Verb, request: &Request<'_>) -> Self {
         let tag = match *request {
             Request::Fence { tag, .. } => tag,
             _ => None,
         };
-        // What completes the opening is answered like it.
+        // A proof completes the opening and is answered like it.
         let verb = if matches!(verb, Verb::Proof) { Verb::FullInit } else { verb };
         Self { ticket, verb, tag }
     }
 }
 
-/// At most `N` questions: one in lock-step, one for each thread that may ask.
+/// At most `N` requests: one in lock-step, one for each thread that may send requests.
 #[derive(Debug)]
 pub(super) struct Inflight<const N: usize>(Vec<InflightRequest, N>);
 
 impl<const N: usize> Inflight<N> {
-    /// True if exchanges are named where the dialect has names: only if they could be mixed up,
-    /// since not every server gives the name back.
+    /// True if exchanges carry names where the dialect has names: only if they could be confused,
+    /// since not every server returns the name.
     pub(super) const HAS_NAMES: bool = N > 1;
 
     pub(super) const fn new() -> Self {
@@ -59,11 +59,11 @@ impl<const N: usize> Inflight<N> {
         self.0.push(waiting).map_err(|_| Misuse::Busy)
     }
 
-    /// Finds the question that `reply` answers, and takes it out if nothing more is to come.
+    /// Finds the request that `reply` answers, and removes it if no further reply is expected.
     ///
-    /// A name that comes back decides. Without one the oldest that the reply could answer is
-    /// meant: a server answers questions of one kind in their order, except for fences, which it
-    /// tells apart by tag.
+    /// A name that the server returns decides. Without one the oldest request that the reply could
+    /// answer is meant: a server answers requests of one kind in their order, except for fences, which
+    /// it distinguishes by tag.
     pub(super) fn answered(&mut self, reply: &Reply<'_>) -> Option<Received> {
         let at = self.place(reply)?;
         let waiting = self.0.get(at)?;
@@ -74,13 +74,13 @@ impl<const N: usize> Inflight<N> {
         Some(heard)
     }
 
-    /// Where the question stands that `reply` answers.
+    /// Index of the request that `reply` answers.
     fn place(&self, reply: &Reply<'_>) -> Option<usize> {
         let is_named = Self::HAS_NAMES && !reply.tag.is_empty();
         let name = if is_named { Text::plain(reply.tag).number() } else { None };
         let is_alone = is_named || self.0.len() == 1;
-        // A server that does not know the command names its answer as it likes. Where only one
-        // question is open, or it is named, a refusal can have no other meaning.
+        // A server that does not support the command may choose any name for its reply. If only one
+        // request is in flight, or it is named, a refusal can have no other meaning.
         let is_any = reply.to == Verb::Unknown && !reply.code.is_success() && is_alone;
         let fits = |waiting: &InflightRequest| {
             let is_proof =
@@ -91,7 +91,7 @@ impl<const N: usize> Inflight<N> {
         match reply.answer {
             Answer::Released { tag: Some(tag) } if parts::GROUPS && reply.to == Verb::Fence => {
                 let tagged = |w: &InflightRequest| fits(w) && w.tag.unwrap_or(0) == tag;
-                // Some servers count in the tag of a fence that was asked for without one.
+                // Some servers return a counter as the tag of a fence that was requested without one.
                 let untagged = |w: &InflightRequest| fits(w) && w.tag.is_none();
                 self.0.iter().position(tagged).or_else(|| self.0.iter().position(untagged))
             }
@@ -99,7 +99,7 @@ impl<const N: usize> Inflight<N> {
         }
     }
 
-    /// Takes a question out. Those behind it move up, since the order is what tells the oldest.
+    /// Removes a request. Those behind it move up, since the order determines the oldest.
     fn forget(&mut self, at: usize) {
         let Some(mut last) = self.0.pop() else { return };
         if N > 1 {
@@ -109,12 +109,12 @@ impl<const N: usize> Inflight<N> {
         }
     }
 
-    /// The oldest question of this kind.
+    /// Oldest request of this kind.
     pub(super) fn oldest(&self, verb: Verb) -> Option<&InflightRequest> {
         self.0.iter().find(|waiting| waiting.verb == verb)
     }
 
-    /// What the next answer should be, for a report.
+    /// Name of the next expected reply, for an error report.
     pub(super) fn expected(&self) -> &'static str {
         let oldest = self.0.first();
         oldest.map_or("nothing, since no question is open", |waiting| reported(waiting.verb))
@@ -133,7 +133,7 @@ impl<const N: usize> Inflight<N> {
     }
 }
 
-/// The name of an answer in a report; that of its question where answers have no names of their
+/// Name of a reply in a report; that of its request if replies have no names of their
 /// own.
 pub(super) fn reported(verb: Verb) -> &'static str {
     match names::of(verb) {
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(open.answered(&reply(Verb::Unknown, b"2", 5)).unwrap().ticket, Ticket(2));
         assert_eq!(open.answered(&reply(Verb::Put, b"", 0)).unwrap().ticket, Ticket(1));
 
-        // Who gives no names hears none.
+        // A client that sends no names ignores returned ones.
         let mut open = Inflight::<1>::new();
         open.push(waiting(1, Verb::Put, None)).unwrap();
         assert_eq!(open.answered(&reply(Verb::Put, b"0x7f", 0)).unwrap().ticket, Ticket(1));

@@ -1,14 +1,14 @@
-//! The second connection of a process, on which the server speaks.
+//! Second connection of a process, on which the server sends notices.
 //!
-//! | stage | sent | answer | notice | end of stream |
+//! | state | sent | reply | notice | end of stream |
 //! |---|---|---|---|---|
 //! | Fresh | → Opening | – | – | → Failed |
 //! | Opening | – | → Open, or Failed | → Failed | → Failed |
-//! | Open | – | → Failed | told | → Ended |
+//! | Open | – | → Failed | event | → Ended |
 //! | Ended, Failed | – | not read | not read | stays |
 //!
-//! It asks one thing, who speaks to it, and is told the rest unasked. So it has neither tickets nor a queue:
-//! one message at a time is held until its owner has polled it.
+//! A listener sends one request, which identifies its process; everything else is unsolicited. So it
+//! has neither tickets nor a queue: one message at a time is held until its owner has polled it.
 
 use super::dialect::ClientDialect;
 use super::inflight::reported;
@@ -22,7 +22,7 @@ use crate::storage::Buffer;
 use crate::time::Instant;
 use crate::wire::{Framed, WriteError, pmi1};
 
-/// A buffer of this size holds everything that a server says on a second connection.
+/// Size of a buffer that holds every message a server sends on a second connection.
 pub const LISTENER_BYTES: usize = 256;
 
 /// The client's end of a second connection (`init_oob`).
@@ -37,7 +37,7 @@ pub const LISTENER_BYTES: usize = 256;
 /// let buffer = heapless::Vec::<u8, LISTENER_BYTES>::new();
 /// let mut listener = Listener::new(buffer, 1, Some("SIGUSR1"), Version::V1_1)?;
 /// let mut line = [0; 128];
-/// let len = listener.poll_transmit(&mut line)?.expect("what opens it");
+/// let len = listener.poll_transmit(&mut line)?.expect("the opening");
 /// assert_eq!(&line[..len], b"cmd=init_oob signal=SIGUSR1 pmi_version=1 pmi_subversion=1 pmiid=1\n");
 ///
 /// let now = Instant::ZERO;
@@ -56,16 +56,16 @@ pub struct Listener<B> {
     event: Option<ListenerEvent>,
 }
 
-/// What a second connection tells its owner.
+/// Event of a second connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenerEvent {
-    /// The server knows whose connection it is, and will speak this version.
+    /// The server has identified the process and will use this version.
     Opened(Version),
-    /// What the server says unasked.
+    /// An unsolicited message of the server.
     Notice(Notice),
 }
 
-/// How far the connection has come.
+/// State of the second connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListenerState {
     Fresh { asks: Version },
@@ -76,15 +76,16 @@ enum ListenerState {
 }
 
 impl<B: Buffer> Listener<B> {
-    /// Makes one that has said nothing yet.
+    /// Creates a listener that has sent nothing yet.
     ///
-    /// Shape: `buffer` is empty; [`LISTENER_BYTES`] are enough. `id` is the identity by which the process
-    /// would dial in (`PMI_ID`). `signal` is the name of a signal that shall follow every notice, for a
-    /// process that does not watch the connection itself. PMI-1 has notices in lines, PMI-2 in frames.
+    /// Shape: `buffer` is empty; [`LISTENER_BYTES`] are enough. `id` is the identity under which the
+    /// process connects (`PMI_ID`). `signal` is the name of a signal that shall follow every notice,
+    /// for a process that does not watch the connection itself. PMI-1 has notices in lines, PMI-2 in
+    /// frames.
     ///
     /// # Errors
     ///
-    /// [`Misuse::NotSayable`] for a version or a signal that the opening cannot say,
+    /// [`Misuse::NotSayable`] for a version or a signal that the opening cannot express,
     /// [`Misuse::Length`] for a signal that is longer than a word.
     pub fn new(buffer: B, id: u64, signal: Option<&str>, asks: Version) -> Result<Self, Misuse> {
         if !matches!(asks, Version::V1_1 | Version::V1_2 | Version::V2_0) {
@@ -99,7 +100,7 @@ impl<B: Buffer> Listener<B> {
         }
     }
 
-    /// The version that is spoken, once the server has answered.
+    /// Agreed version, once the server has answered.
     pub const fn version(&self) -> Option<Version> {
         match self.state {
             ListenerState::Open { version } => Some(version),
@@ -141,7 +142,7 @@ impl<B: Buffer> Listener<B> {
     }
 }
 
-/// The name of a signal, as it is said.
+/// Checks the name of a signal for use on the wire.
 fn word(signal: &str) -> Result<Word, Misuse> {
     let (len_bytes, limit_bytes) = (signal.len(), WORD_BYTES);
     if len_bytes == 0 || len_bytes > limit_bytes {
@@ -163,7 +164,7 @@ impl ListenerState {
                 let version = agree(asked, reply)?;
                 Ok((Self::Open { version }, ListenerEvent::Opened(version)))
             }
-            // A server that does not know the word names its answer as it likes.
+            // A server that does not support the command may choose any name for its reply.
             (Self::Opening { .. }, Verb::Unknown, _) if !reply.code.is_success() => {
                 Err(PeerError::Refused(reply.code))
             }
@@ -216,7 +217,8 @@ impl<B: Buffer> Machine for Listener<B> {
         let len = match self.write(asks, out) {
             Ok(len) => Some(len),
             Err(WriteError::Full(full)) => return Err(full),
-            // `new` has tried to write it, so this does not happen; nothing can be sent then.
+            // Unreachable, since `new` has checked that the message can be written; nothing can be sent
+            // then.
             Err(WriteError::Misuse(_)) => None,
         };
         self.state = ListenerState::Opening { asked: asks };

@@ -1,51 +1,51 @@
-//! The client's side of one conversation.
+//! The client's side of one session.
 //!
 //! ```text
-//!   caller ── say ─────────────────────────────▶ caller's slice ─▶ wire
-//!   caller ── start ──▶ Kept (what is asked) ──▶ poll_transmit ──▶ wire
-//!   caller ◀─ poll_event ── Reply (lent) ◀────── handle_input ◀─── wire
+//!   caller ── send ──────────────────▶ caller's slice ─▶ wire
+//!   caller ── start ─▶ QueuedRequest ▶ poll_transmit ──▶ wire
+//!   caller ◀─ poll_event ─ Reply ◀──── handle_input ◀─── wire
 //! ```
 //!
-//! # Two ways to ask
+//! # Two ways to send a request
 //!
 //! [`Client::send`] writes the message at once into a slice that the caller sends; that is all a
-//! board needs that waits for each answer. [`Client::start`] keeps what is asked until
-//! [`poll_transmit`], for an owner who has a machine and a link to drive and no place for a message.
-//! What is not called is not linked.
+//! board needs that waits for each reply. [`Client::start`] keeps the request until
+//! [`poll_transmit`], for an owner that drives a machine and a link and has no place for a message.
+//! A method that is not called is not linked.
 //!
 //! # One buffer
 //!
 //! A client owns one buffer and uses it for one thing at a time: for the texts of a request until
-//! [`poll_transmit`] has rendered it, then for the bytes of the answer. Whoever finds it taken is
-//! told so and loses nothing: both ways to ask say [`Misuse::Busy`], [`handle_input`] takes
-//! nothing. What `handle_input` takes never reaches beyond the end of an answer, so an answer can
-//! be lent where it lies.
+//! [`poll_transmit`] has rendered it, then for the bytes of the reply. A call that finds it in use
+//! loses nothing: [`Client::send`] and [`Client::start`] return [`Misuse::Busy`], [`handle_input`]
+//! takes nothing. The bytes that `handle_input` takes never reach beyond the end of a reply, so a reply
+//! can be lent in place.
 //!
 //! [`poll_transmit`]: crate::machine::Machine::poll_transmit
 //! [`handle_input`]: crate::machine::Machine::handle_input
 //!
 //! # Order
 //!
-//! [`state`] has the table of transitions. A session of PMI-1.1 has one question at a time; a later
-//! version may have as many as there are slots, and answers find their question by verb and tag.
-//! In PMI-2 a client with more than one slot names its exchanges (`thrid`), and a server that gives
-//! the name back may answer in any order; one that does not is taken to keep to the order of each
-//! kind of question.
+//! [`state`] has the table of transitions. A session of PMI-1.1 has one request in flight at a time; a
+//! later version may have as many as there are slots, and replies are matched by verb and tag.
+//! In PMI-2 a client with more than one slot names its exchanges (`thrid`), and a server that returns
+//! the name may answer in any order; one that does not is taken to keep to the order of each
+//! kind of request.
 //!
 //! # Two generations
 //!
-//! What is spoken is chosen by what `init` asks for and the server agrees to. PMI-1 goes on at
-//! once. PMI-2 goes on with [`Request::FullInit`], the answer to which says who the client is; if
-//! it is an [`Answer::Challenge`](crate::command::Answer::Challenge) instead, [`prove()`] computes
-//! the digits for [`Request::Proof`]. A server that does not agree ends the conversation with
+//! The version results from the one that `init` requests and the one that the server agrees to. PMI-1
+//! continues at once. PMI-2 continues with [`Request::FullInit`], and the reply identifies the client;
+//! if it is an [`Answer::Challenge`](crate::command::Answer::Challenge) instead, [`prove()`] computes
+//! the digits for [`Request::Proof`]. A server that does not agree ends the session with
 //! [`PeerError::Version`](crate::error::PeerError::Version) or
-//! [`PeerError::Refused`](crate::error::PeerError::Refused); over the same connection, a new
-//! client may ask for less.
+//! [`PeerError::Refused`](crate::error::PeerError::Refused); over the same connection, a new client may
+//! request an older version.
 //!
 //! # A second connection
 //!
-//! A process that wants to be told unasked of checkpoints and of the end of its job opens a second
-//! connection, whose machine is [`Listener`].
+//! A process that wants notices of checkpoints and of the end of its job opens a second connection
+//! with a [`Listener`].
 
 mod check;
 mod dialect;
@@ -77,28 +77,28 @@ use crate::parts;
 use crate::storage::Buffer;
 use crate::wire::WriteError;
 
-/// A buffer of this size holds the texts of every PMI-1 request but spawn, and every PMI-1 answer.
+/// Size of a buffer for the texts of every PMI-1 request but spawn, and for every PMI-1 reply.
 pub const BUFFER_BYTES: usize = KEY_BYTES + VALUE_BYTES + 48;
 
-/// A buffer of this size holds the texts of every PMI-2 request but spawn, and every PMI-2 answer,
+/// Size of a buffer for the texts of every PMI-2 request but spawn, and for every PMI-2 reply,
 /// with each `;` of a value doubled.
 ///
-/// [`BUFFER_BYTES`] is enough for PMI-2 too where values and ports are short or hold no `;`. Two
-/// answers have two values: `ring`, and the port of a service, which servers write twice. Their
+/// [`BUFFER_BYTES`] is enough for PMI-2 too if values and ports are short or hold no `;`. Two
+/// replies have two values: `ring`, and the port of a service, which servers write twice. Their
 /// values fit at their longest, or with each `;` doubled, but not both.
 pub const PMI2_BUFFER_BYTES: usize =
     PMI2_LENGTH_DIGITS + 2 * (KEY_BYTES + VALUE_BYTES) + TAG_BYTES + 96;
 
-/// The client's end of a conversation.
+/// Client of a PMI-1 or PMI-2 session.
 ///
-/// Shape: `B` holds one request or one answer, [`BUFFER_BYTES`] is enough; `SLOTS` questions may
-/// be out at once where the version allows it. With a fixed buffer a client takes 1.6 KiB.
-/// `GENERATIONS` is 1 for a board that never asks for PMI-2, and need not hold the code for it.
+/// Shape: `B` holds one request or one reply, [`BUFFER_BYTES`] is enough; `SLOTS` requests may
+/// be in flight if the version allows it. With a fixed buffer a client takes 1.6 KiB.
+/// `GENERATIONS` is 1 for a board that never requests PMI-2, and need not hold the code for it.
 #[derive(Debug)]
 pub struct Client<B, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
     buffer: B,
     buffer_use: BufferUse,
-    /// Which question the answer in the buffer is for.
+    /// Request that the reply in the buffer answers.
     received: Received,
     queued: Option<(Ticket, QueuedRequest)>,
     inflight: Inflight<SLOTS>,
@@ -106,59 +106,59 @@ pub struct Client<B, const SLOTS: usize = 1, const GENERATIONS: u16 = 2> {
     dialect: ClientDialect,
     server_info: ServerInfo,
     serial: u32,
-    /// Number of pairs were announced and not said yet.
+    /// Number of pairs that were announced and not sent yet.
     pairs_left: u32,
 }
 
-/// The buffer of a client on a board, and of any that needs no more.
+/// Buffer of a client on a board, and of any other with the same need.
 pub type FixedBuffer = heapless::Vec<u8, BUFFER_BYTES>;
 
-/// The buffer of a client that speaks PMI-2 in full.
+/// Buffer of a client that uses all of PMI-2.
 pub type Pmi2Buffer = heapless::Vec<u8, PMI2_BUFFER_BYTES>;
 
-/// Tells one question of a client from its others.
+/// Identifies one request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u32);
 
-/// What a client tells its owner.
+/// Event of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientEvent<'a> {
-    /// A question is answered.
+    /// A request is answered.
     ///
-    /// All questions but one have one answer. [`Request::GetAll`] has one that counts
+    /// All requests but one have one reply. [`Request::GetAll`] has one with the number of pairs
     /// ([`Answer::Count`](crate::command::Answer::Count)), one for each pair
     /// ([`Answer::Pair`](crate::command::Answer::Pair)), and a last one that is neither.
     Reply {
-        /// What [`Client::send`] or [`Client::start`] gave for it.
+        /// Ticket that [`Client::send`] or [`Client::start`] returned.
         ticket: Ticket,
-        /// The answer, lent until the next call.
+        /// The reply, lent until the next call.
         reply: Reply<'a>,
     },
 }
 
-/// What the buffer is in use for.
+/// Current use of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BufferUse {
-    /// For an answer that has not ended, or for nothing.
+    /// An incomplete reply, or nothing.
     Incoming,
-    /// For the texts of the request that is owed.
+    /// Texts of the queued request.
     Outgoing,
-    /// For an answer that the owner has not seen.
+    /// A whole reply that the owner has not polled.
     Whole,
-    /// For an answer that was lent; the next call lets it go.
+    /// A reply that is lent to the owner; the next call releases it.
     Lent,
 }
 
 impl Client<FixedBuffer> {
-    /// Makes a client that has said nothing yet, with a buffer of its own.
+    /// Creates a client that has sent nothing yet, with a buffer of its own.
     pub const fn fixed() -> Self {
         Self::new(FixedBuffer::new())
     }
 }
 
 impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GENERATIONS> {
-    /// Makes a client that has said nothing yet; `buffer` is empty.
+    /// Creates a client that has sent nothing yet; `buffer` is empty.
     pub const fn new(buffer: B) -> Self {
         Self {
             buffer,
@@ -174,26 +174,26 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         }
     }
 
-    /// Makes this client speak our own frames from the first byte on, to a server that knows them; it opens
-    /// with [`Version::BINARY`]. Nothing may have been started yet. A build without them stays with lines,
-    /// and refuses that opening.
+    /// Makes this client use the binary dialect from the first byte on, towards a server that supports
+    /// it; it opens with [`Version::BINARY`]. No request may have been started yet. A build without the
+    /// binary dialect stays with lines and refuses that opening.
     pub const fn use_binary(&mut self) {
         self.dialect = ClientDialect::Binary;
     }
 
-    /// Says `request`: writes the message into `out`, which the caller sends before anything else.
+    /// Writes `request` into `out`, which the caller sends before anything else.
     ///
-    /// Shape: the ticket, and how many bytes of `out` the message has. Keys and values are as long as
-    /// the server's sizes allow, without the C terminator; before [`Request::Maxes`] was asked, the
-    /// usual sizes count. A put goes into the caller's own space, whose name [`Request::KvsName`] has
-    /// learnt. The pairs that [`Request::PutAll`] announces follow one by one as
-    /// [`Request::PutPair`]; they have its ticket, and one answer comes after the last.
-    /// An abort drops every other exchange, and is possible once before the end.
+    /// Shape: the ticket, and the number of bytes of `out` that the message has. Keys and values are as
+    /// long as the server's sizes allow, without the C terminator; before [`Request::Maxes`] was
+    /// answered, the usual sizes count. A put goes into the caller's own space, known from the reply to
+    /// [`Request::KvsName`]. The pairs that [`Request::PutAll`] announces follow one by one as
+    /// [`Request::PutPair`]; they have its ticket, and one reply comes after the last. An abort drops
+    /// every other exchange, and is possible once before the end.
     ///
     /// # Errors
     ///
     /// [`WriteError::Full`] with the room needed, [`WriteError::Misuse`]; nothing has changed
-    /// then. [`Misuse::Busy`] while another request waits to be transmitted, an answer was not
+    /// then. [`Misuse::Busy`] while another request waits to be transmitted, a reply was not
     /// polled, or every slot is taken.
     pub fn send(
         &mut self,
@@ -211,17 +211,17 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok((ticket, len))
     }
 
-    /// Starts an exchange as [`send`](Self::send) does, and keeps what `request` says until
-    /// [`poll_transmit`](crate::machine::Machine::poll_transmit) writes it: for whoever drives this
-    /// client and its link by [`Machine`](crate::machine::Machine) alone.
+    /// Starts an exchange as [`send`](Self::send) does, and queues `request` until
+    /// [`poll_transmit`](crate::machine::Machine::poll_transmit) writes it: for an owner that drives
+    /// this client and its link by [`Machine`](crate::machine::Machine) alone.
     ///
-    /// Shape: the texts of the request are copied; those of an abort are cut to what there is room
-    /// for. A spawn has no bound, so it can only be [sent](Self::send).
+    /// Shape: the texts of the request are copied; those of an abort are cut to the available room. A
+    /// spawn has no bound, so it is possible by [`send`](Self::send) only.
     ///
     /// # Errors
     ///
     /// [`Misuse`] as for [`send`](Self::send), and nothing has changed. [`Misuse::Busy`] also
-    /// while an answer has begun to come and the request has texts.
+    /// while a reply has begun to arrive and the request has texts.
     pub fn start(&mut self, request: &Request<'_>) -> Result<Ticket, Misuse> {
         let kept = QueuedRequest::new(request, self.server_info.name());
         let has_texts = kept.is_some_and(|(_, texts)| texts.iter().any(|text| !text.is_empty()));
@@ -239,7 +239,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok(ticket)
     }
 
-    /// True if `request` may be asked now.
+    /// Checks that `request` may be started now.
     fn admit(&mut self, request: &Request<'_>, verb: Verb, has_texts: bool) -> Result<(), Misuse> {
         self.release_buffer();
         self.lifecycle.may_start(verb, self.inflight.is_empty())?;
@@ -258,7 +258,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok(())
     }
 
-    /// Takes a place for what is asked, if it will be answered.
+    /// Takes a slot for the request, if a reply will follow.
     fn begin(&mut self, request: &Request<'_>, verb: Verb) -> Result<Ticket, Misuse> {
         self.lifecycle.started(verb);
         match *request {
@@ -278,7 +278,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ok(ticket)
     }
 
-    /// Writes `request` as the question of `ticket`.
+    /// Writes `request` under the number of `ticket`.
     fn write(
         &self,
         request: &Request<'_>,
@@ -287,50 +287,50 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
     ) -> Result<usize, WriteError> {
         let mut digits = [0; TICKET_DIGITS];
         let name = match request {
-            // Nobody will answer it.
+            // No reply will follow.
             Request::Abort { .. } => b"",
             _ => self.exchange_name(ticket, &mut digits),
         };
         self.dialect().write(request, name, self.server_info.name(), out)
     }
 
-    /// Where the conversation stands.
+    /// State of the session.
     pub const fn state(&self) -> State {
         self.lifecycle.state()
     }
 
-    /// The version that is spoken, once `init` was answered.
+    /// Agreed version, once `init` was answered.
     pub const fn version(&self) -> Option<Version> {
         self.lifecycle.version()
     }
 
-    /// The name of the caller's own space, once it was asked for.
+    /// Name of the caller's own space, once it was requested.
     pub fn kvsname(&self) -> Option<&KvsName> {
         self.server_info.kvsname()
     }
 
-    /// The longest name, key and value; the usual ones until they were asked for.
+    /// Greatest lengths of name, key and value; the usual ones until they were requested.
     pub const fn maxes(&self) -> Maxes {
         self.server_info.maxes
     }
 
-    /// Who the server says this client is, once it was greeted or joined; the name of a spawner is
-    /// only in the event.
+    /// Identity of this client according to the server, once it was greeted or joined; the name of a
+    /// spawner is only in the event.
     pub const fn identity(&self) -> Option<Identity<'static>> {
         self.server_info.identity
     }
 
-    /// True if another job has spawned this client's, as far as the server has said so.
+    /// True if this client's job was spawned by another job, as far as the server has reported.
     pub const fn is_spawned(&self) -> bool {
         self.server_info.spawned
     }
 
-    /// Number of questions have no answer yet.
+    /// Number of requests in flight.
     pub fn outstanding(&self) -> usize {
         self.inflight.len()
     }
 
-    /// What is spoken, known beforehand where there is no choice.
+    /// Dialect of the session, known beforehand if there is no choice.
     const fn dialect(&self) -> ClientDialect {
         match self.dialect {
             ClientDialect::Binary if parts::BINARY => ClientDialect::Binary,
@@ -339,7 +339,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         }
     }
 
-    /// True if an answer has begun to come and has not ended.
+    /// True if a reply is partly received.
     pub fn is_receiving(&self) -> bool {
         self.buffer_use == BufferUse::Incoming && !self.buffer.as_slice().is_empty()
     }
@@ -353,14 +353,14 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         Ticket(self.serial)
     }
 
-    /// The exchange that a pair belongs to.
+    /// Exchange that a pair belongs to.
     fn announced(&self) -> Result<Ticket, Misuse> {
         let announced = self.inflight.oldest(Verb::PutAll).filter(|_| self.pairs_left > 0);
         let needed = "the pair was announced, and nothing was refused since";
         announced.map(|waiting| waiting.ticket).ok_or(Misuse::WrongState { needed })
     }
 
-    /// True if anything new has to wait, with texts to keep or without.
+    /// True if a new request has to wait; `has_texts` if it needs the buffer.
     fn is_busy(&self, has_texts: bool) -> bool {
         self.queued.is_some()
             || self.buffer_use == BufferUse::Whole
@@ -373,13 +373,13 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             Some(version) if SLOTS > 1 && version > Version::V1_1 => SLOTS,
             _ => 1,
         };
-        // Pairs do not say for which announcement they are.
+        // Pairs do not carry the announcement that they belong to.
         let is_second =
             parts::CONNECT && verb == Verb::PutAll && self.inflight.oldest(Verb::PutAll).is_some();
         self.inflight.len() >= slots || is_second
     }
 
-    /// Copies the texts of a request behind each other.
+    /// Copies the texts of a request one after the other.
     fn queue_texts(
         &mut self,
         kept: &mut QueuedRequest,
@@ -421,7 +421,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         self.buffer_use = BufferUse::Incoming;
     }
 
-    /// Takes a lent answer back.
+    /// Releases a lent reply.
     fn release_buffer(&mut self) {
         if matches!(self.buffer_use, BufferUse::Lent) {
             self.clear_buffer();
@@ -443,7 +443,7 @@ const _: () = {
     assert!(key <= BUFFER_BYTES);
     let name = "cmd=my_kvsname rc=0 kvsname=\n".len() + PMI1_MAX_KVSNAME;
     assert!(name <= BUFFER_BYTES);
-    // The memory that a small board has to have for a client.
+    // Memory of a small board for a client.
     let client = size_of::<Client<FixedBuffer>>();
     assert!(client <= 1638);
     let found = "123456cmd=info-getnodeattr-response;thrid=;rc=0;found=TRUE;value=;".len();
@@ -455,7 +455,7 @@ const _: () = {
     let ring =
         "123456cmd=ring-response;thrid=;rc=0;ring-count=1234567890;ring-left=;ring-right=;".len();
     assert!(ring + TAG_BYTES + 2 * VALUE_BYTES <= PMI2_BUFFER_BYTES);
-    // What an owner without `;` in its values can say and hear with the small buffer.
+    // Longest messages of an owner without `;` in its values, with the small buffer.
     let found = "123456cmd=info-getnodeattr-response;rc=0;found=TRUE;value=;".len();
     assert!(found + VALUE_BYTES <= BUFFER_BYTES);
 };

@@ -3,10 +3,10 @@
 use crate::auth::{Proof, Secret};
 use crate::command::{Answer, Reply};
 
-/// Answers the challenge that `reply` is; `None` if it is something else.
+/// Computes the proof for the challenge in `reply`; `None` if the reply is no challenge.
 ///
-/// Shape: the digits are for [`Request::Proof`](crate::command::Request::Proof), which is the next
-/// question. A nonce that is no decimal number of 64 bits is not answered.
+/// Shape: the digits are for [`Request::Proof`](crate::command::Request::Proof), the next
+/// request. A nonce that is no decimal number of 64 bits yields `None`.
 /// Spec: PMI-2 wire protocol, "Authentication".
 pub fn prove(secret: &Secret, reply: &Reply<'_>) -> Option<Proof> {
     let Answer::Challenge(nonce) = reply.answer else { return None };

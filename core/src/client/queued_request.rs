@@ -1,7 +1,7 @@
-//! A request between the call and the wire: what it is, and how long its texts are.
+//! A request between the call and the wire: its kind, and the lengths of its texts.
 //!
-//! The texts lie behind each other in the client's buffer. A rendered line would need room for the
-//! name of the space and the words around as well, and that room twice.
+//! The texts lie one after the other in the client's buffer. A rendered line would need room for the
+//! name of the space and the surrounding words as well, and that room twice.
 
 use crate::command::{FenceGroup, Place, Request, Text, Version};
 use crate::parts;
@@ -10,11 +10,11 @@ use crate::parts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueuedRequest {
     what: QueuedVerb,
-    /// How long the two texts are; no request has more.
+    /// Lengths of the two texts; no request has more.
     pub(super) lens: [usize; 2],
 }
 
-/// What is asked.
+/// Kind of a queued request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueuedVerb {
     Init(Version),
@@ -71,7 +71,7 @@ enum QueuedPlace {
     Attributes,
 }
 
-/// A [`Group`] without its text.
+/// A [`FenceGroup`] without its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueuedGroup {
     World,
@@ -80,8 +80,8 @@ enum QueuedGroup {
 }
 
 impl QueuedRequest {
-    /// Takes `request` apart; `own` is the name of the caller's space. `None` is a request that no
-    /// client starts, or not by this way.
+    /// Splits `request`; `own` is the name of the caller's space. `None` is a request that no
+    /// client starts, or not in this way.
     pub(super) fn new<'a>(request: &Request<'a>, own: &[u8]) -> Option<(Self, [Text<'a>; 2])> {
         let none = Text::EMPTY;
         let (what, texts) = match *request {
@@ -137,7 +137,7 @@ impl QueuedRequest {
         Some((Self { what, lens: [0; 2] }, texts))
     }
 
-    /// Puts the request together again; its texts are at the front of `texts`.
+    /// Restores the request; its texts are at the front of `texts`.
     pub(super) fn request<'a>(&self, texts: &'a [u8]) -> Request<'a> {
         let (first, rest) = texts.split_at_checked(self.lens[0]).unwrap_or((texts, b""));
         let second = Text::plain(rest.get(..self.lens[1]).unwrap_or(rest));
@@ -182,7 +182,7 @@ impl QueuedRequest {
             QueuedVerb::PutPair if parts::CONNECT => Request::PutPair { key: first, value: second },
             QueuedVerb::Ring if parts::CONNECT => Request::Ring { left: first, right: second },
             QueuedVerb::Abort { code, world } => Request::Abort { code, world, message: first },
-            // What this build leaves out is not kept either.
+            // A request that this build leaves out is never queued.
             _ => Request::Finalize,
         }
     }

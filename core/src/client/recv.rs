@@ -1,4 +1,4 @@
-//! What comes in and goes out: the client as a machine.
+//! Input and output of the client as a machine.
 
 use super::dialect::ClientDialect;
 use super::inflight::{self, Received};
@@ -22,8 +22,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Machine
 
     fn handle_input(&mut self, _now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
         self.release_buffer();
-        // When it is over, nothing that still comes can matter, and whoever sends it must not be
-        // held up.
+        // After the end no input matters any more, and the sender must not be held up.
         let taken = if self.lifecycle.is_over() { bytes.len() } else { self.feed(bytes) };
         self.lifecycle.fault.map_or(Ok(taken), Err)
     }
@@ -47,7 +46,8 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Machine
         let len = match self.write(&request, *ticket, out) {
             Ok(len) => Some(len),
             Err(WriteError::Full(full)) => return Err(full),
-            // `start` has tried to write it, so this does not happen; nothing can be sent then.
+            // Unreachable, since `start` has checked that the message can be written; nothing can be
+            // sent then.
             Err(WriteError::Misuse(_)) => None,
         };
         self.queued = None;
@@ -65,7 +65,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Machine
         }
         self.buffer_use = BufferUse::Lent;
         let Received { ticket, verb } = self.received;
-        // The opening of PMI is answered in lines, whatever comes then.
+        // The opening of PMI is answered in lines, in every version.
         let dialect = match (verb, self.dialect()) {
             (Verb::Init, ClientDialect::Frames) => ClientDialect::Lines,
             (_, dialect) => dialect,
@@ -85,7 +85,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Machine
 }
 
 impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GENERATIONS> {
-    /// Reads the whole answer in the buffer, and learns from it.
+    /// Handles the whole reply in the buffer.
     fn take_up(&mut self) {
         let read = self.dialect().read(self.buffer.as_slice());
         let reply = match &read {
@@ -93,7 +93,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
             Err(bad) => return self.lifecycle.fault = Some(PeerError::Malformed(*bad)),
         };
         if parts::CONNECT && reply.to == Verb::PutPair {
-            // What was announced is answered as a whole; if it was refused while pairs were on
+            // An announcement is answered as a whole; if it was refused while pairs were on
             // their way, a server may have refused each of them too.
             return self.clear_buffer();
         }
@@ -115,7 +115,7 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         }
     }
 
-    /// Takes input until an answer is whole, or something is wrong with it.
+    /// Takes input until a reply is whole or faulty.
     fn feed(&mut self, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         while self.buffer_use == BufferUse::Incoming && !rest.is_empty() {
@@ -141,12 +141,12 @@ impl<B: Buffer, const SLOTS: usize, const GENERATIONS: u16> Client<B, SLOTS, GEN
         bytes.len() - rest.len()
     }
 
-    /// Forgets what cannot go on after a fault, if there was one.
+    /// Drops all exchanges after a fault, if there was one.
     fn give_up(&mut self) {
         if self.lifecycle.fault.is_none() {
             return;
         }
-        // An answer that came whole before the fault is still the owner's to read.
+        // A reply that was whole before the fault can still be polled.
         if self.buffer_use != BufferUse::Whole {
             self.clear_buffer();
         }

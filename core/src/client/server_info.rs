@@ -1,4 +1,4 @@
-//! What a client knows about its server, as far as it has asked.
+//! Data that a client has received about its server and its job.
 
 use crate::command::{Answer, Identity, Maxes, Reply};
 use crate::error::Malformed;
@@ -6,14 +6,14 @@ use crate::ids::KvsName;
 use crate::limits::{PMI1_MAX_KEYLEN, PMI1_MAX_KVSNAME, PMI1_MAX_VALLEN};
 use crate::parts;
 
-/// What the server has said about itself, as far as it was asked.
+/// Server information, as far as the client has requested it.
 #[derive(Debug)]
 pub(super) struct ServerInfo {
     /// The name of the caller's own space; [`KvsName::NONE`] while it is not known.
     kvsname: KvsName,
     pub(super) maxes: Maxes,
     pub(super) identity: Option<Identity<'static>>,
-    /// True if another job has spawned this one, as `fullinit` says it.
+    /// True if another job has spawned this one, according to `fullinit`.
     pub(super) spawned: bool,
 }
 
@@ -22,17 +22,17 @@ impl ServerInfo {
         Self { kvsname: KvsName::NONE, maxes: MAXES_UNASKED, identity: None, spawned: false }
     }
 
-    /// The caller's own space; empty while it is not known.
+    /// Name of the caller's own space; empty while it is not known.
     pub(super) fn name(&self) -> &[u8] {
         self.kvsname.as_bytes()
     }
 
-    /// The same, once it is known.
+    /// Name of the caller's own space, once it is known.
     pub(super) fn kvsname(&self) -> Option<&KvsName> {
         if self.name().is_empty() { None } else { Some(&self.kvsname) }
     }
 
-    /// Takes over what an answer says; nothing, if a name cannot be said back.
+    /// Stores the content of a reply; fails for a name that cannot be written back.
     pub(super) fn learn(&mut self, reply: &Reply<'_>) -> Result<(), Malformed> {
         match reply.answer {
             Answer::Name(name) => {
@@ -48,7 +48,7 @@ impl ServerInfo {
                     rank: identity.rank,
                     size: identity.size,
                     appnum: identity.appnum,
-                    // It lies in bytes that go, and the owner sees it in the event.
+                    // Its bytes are released after the event, which shows it to the owner.
                     spawner: None,
                 });
             }
@@ -58,7 +58,7 @@ impl ServerInfo {
     }
 }
 
-/// What every known server allows at least.
+/// Sizes that every known server allows at least.
 #[allow(clippy::cast_possible_truncation, reason = "the sizes are constants below 2000")]
 const MAXES_UNASKED: Maxes = Maxes {
     kvsname: PMI1_MAX_KVSNAME as u32,

@@ -1,6 +1,6 @@
-//! All transitions of the client's side of a conversation.
+//! All state transitions of the client's side of a session.
 //!
-//! | state | start `initack` | start `init` | start `fullinit` | start others | start `finalize` | start `abort` | answer | sent | end of stream |
+//! | state | start `initack` | start `init` | start `fullinit` | start others | start `finalize` | start `abort` | reply | sent | end of stream |
 //! |---|---|---|---|---|---|---|---|---|---|
 //! | Fresh | → Greeting, once | → Opening | refused | refused | refused | → Aborting | – | – | → Failed |
 //! | Greeting | refused | refused | refused | refused | refused | → Aborting | → Fresh, or Failed | – | → Failed |
@@ -14,72 +14,72 @@
 //! | Ended | refused | refused | refused | refused | refused | refused | not read | – | stays |
 //! | Failed | refused | refused | refused | refused | refused | refused | the first error again | – | the first error again |
 //!
-//! An answer that belongs to no question, or to another one, leads to Failed from everywhere. The
-//! answer to an ordinary question may say no; only the openings fail with it, because there is no
-//! way on. A caller who wants an older version then opens again, with a client that is new.
+//! A reply that belongs to no request, or to another one, leads to Failed from every state. A refusal
+//! of an ordinary request leaves the session open; a refusal of an opening fails it, because the
+//! session cannot continue. A caller that accepts an older version then opens again, with a new client.
 //!
-//! What the client itself holds is the stage, one byte, and beside it the version and the fault. So a
-//! transition does not move a value, which costs a small board more than deciding on it.
+//! The client stores the stage in one byte, and the version and the fault beside it. So a transition
+//! does not move a value, which costs a small board more than deciding on it.
 
 use crate::command::{Answer, Reply, Verb, Version};
 use crate::error::{Misuse, PeerError};
 use crate::parts;
 
-/// Where a conversation stands.
+/// State of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
     /// Nothing was agreed yet.
     Fresh {
-        /// True if the server has been told who dialled in.
+        /// True if the server knows which process has connected.
         greeted: bool,
     },
-    /// Waits to hear who this client is.
+    /// `initack` is sent; the identity of this client is awaited.
     Greeting,
-    /// Waits for the version that will be spoken.
+    /// `init` is sent; the agreed version is awaited.
     Opening {
-        /// The version that was asked for.
+        /// Requested version.
         asked: Version,
     },
-    /// PMI-2 is agreed on; the server has not heard who this client is.
+    /// PMI-2 is agreed on; the server does not know the identity of this client yet.
     Agreed {
-        /// What is spoken.
+        /// Agreed version.
         version: Version,
     },
-    /// Waits to hear who this client is, or what it must prove.
+    /// `fullinit` is sent; the identity of this client or a challenge is awaited.
     Joining {
-        /// What is spoken.
+        /// Agreed version.
         version: Version,
     },
-    /// Has heard what it must prove.
+    /// A challenge has been received; the proof is not sent yet.
     Challenged {
-        /// What is spoken.
+        /// Agreed version.
         version: Version,
     },
-    /// Asks and hears answers.
+    /// Requests and replies are exchanged.
     Open {
-        /// What is spoken.
+        /// Agreed version.
         version: Version,
     },
-    /// Has said goodbye and waits for the answer.
+    /// `finalize` is sent and its reply awaited.
     Finalizing {
-        /// What is spoken.
+        /// Agreed version.
         version: Version,
     },
-    /// Will say that the job shall end; nothing is awaited any more.
+    /// `abort` is due; no reply is awaited any more.
     Aborting,
-    /// Over, as it should be.
+    /// The session has ended regularly.
     Ended,
-    /// Over by a fault of the peer; the first one stays.
+    /// The session has ended by a fault of the peer; the first fault is kept.
     Failed(PeerError),
 }
 
-/// How far a conversation has come.
+/// Progress of a session, without version and fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the variant of `State` of the same name")]
 pub(super) enum Stage {
     Fresh,
-    /// Fresh, and the server has been told who dialled in.
+    /// Fresh, and the server knows which process has connected.
     Greeted,
     Greeting,
     Opening,
@@ -92,13 +92,13 @@ pub(super) enum Stage {
     Ended,
 }
 
-/// Where a conversation stands, as the client holds it.
+/// State of a session in the form that the client stores.
 #[derive(Debug)]
 pub(super) struct Lifecycle {
     pub(super) stage: Stage,
-    /// What was asked for, then what is spoken.
+    /// Requested version, later the agreed one.
     version: Version,
-    /// Why it is over; the first one stays.
+    /// First fault of the peer; it ends the session.
     pub(super) fault: Option<PeerError>,
 }
 
@@ -107,7 +107,7 @@ impl Lifecycle {
         Self { stage: Stage::Fresh, version: Version::V1_1, fault: None }
     }
 
-    /// The same for others.
+    /// Public form of the state.
     pub(super) const fn state(&self) -> State {
         let version = self.version;
         match (self.fault, self.stage) {
@@ -126,7 +126,7 @@ impl Lifecycle {
         }
     }
 
-    /// The version that is spoken.
+    /// Agreed version.
     pub(super) const fn version(&self) -> Option<Version> {
         match self.stage {
             _ if self.fault.is_some() => None,
@@ -139,17 +139,17 @@ impl Lifecycle {
         }
     }
 
-    /// True if exchanges have names: the openings are alone.
+    /// True if exchanges have names. Openings have none, since nothing else is in flight.
     pub(super) const fn is_open(&self) -> bool {
         self.fault.is_none() && matches!(self.stage, Stage::Open | Stage::Finalizing)
     }
 
-    /// True if nothing that comes can matter any more.
+    /// True if further input is irrelevant.
     pub(super) const fn is_over(&self) -> bool {
         self.fault.is_some() || matches!(self.stage, Stage::Aborting | Stage::Ended)
     }
 
-    /// True if the caller may start an exchange; `alone` if no other is open.
+    /// Checks that the caller may start an exchange; `alone` if no other is open.
     pub(super) fn may_start(&self, verb: Verb, alone: bool) -> Result<(), Misuse> {
         let is_fine = match self.stage {
             _ if self.is_over() || self.stage == Stage::Finalizing => false,
@@ -177,7 +177,7 @@ impl Lifecycle {
         if is_fine { Ok(()) } else { Err(Misuse::WrongState { needed: self.needed(verb) }) }
     }
 
-    /// What has to be so for `verb` to be started.
+    /// Condition under which `verb` may be started.
     const fn needed(&self, verb: Verb) -> &'static str {
         match self.stage {
             _ if self.fault.is_some() => OVER,
@@ -193,7 +193,7 @@ impl Lifecycle {
         }
     }
 
-    /// The caller has started an exchange.
+    /// Records that the caller has started an exchange.
     pub(super) const fn started(&mut self, verb: Verb) {
         self.stage = match verb {
             Verb::InitAck if parts::LISTEN => Stage::Greeting,
@@ -205,12 +205,12 @@ impl Lifecycle {
         };
     }
 
-    /// The caller has asked for this version.
+    /// Records the requested version.
     pub(super) const fn asked_for(&mut self, version: Version) {
         self.version = version;
     }
 
-    /// The oldest fitting question is answered.
+    /// Records the reply to the oldest matching request.
     pub(super) fn answered(&mut self, reply: &Reply<'_>) {
         let code = reply.code;
         match self.stage {
@@ -237,14 +237,14 @@ impl Lifecycle {
         }
     }
 
-    /// What was owed is on its way.
+    /// Records that the due message has been sent.
     pub(super) const fn sent(&mut self) {
         if matches!(self.stage, Stage::Aborting) {
             self.stage = Stage::Ended;
         }
     }
 
-    /// The peer sends no more.
+    /// Records the end of the peer's stream.
     pub(super) const fn ended(&mut self) {
         match self.stage {
             _ if self.fault.is_some() => {}
@@ -256,11 +256,11 @@ impl Lifecycle {
 
 const OVER: &str = "the conversation is not over";
 
-/// What will be spoken: the lower of what was asked for and what the server answers.
+/// Agreed version: the lower of the requested one and the one that the server answers.
 ///
 /// Servers were seen that answer 1.2 to 1.1 and use nothing of 1.2 unless asked, and some that
-/// answer without a version; both are fine. An answer without a return code is not: its readers
-/// disagree on what it means, so it is a refusal.
+/// answer without a version; both are fine. A reply without a return code is a refusal, since its
+/// readers disagree on its meaning.
 pub(super) fn agree(asked: Version, reply: &Reply<'_>) -> Result<Version, PeerError> {
     let answered = match reply.answer {
         Answer::Version(version) => version,

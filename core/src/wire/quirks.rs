@@ -1,4 +1,4 @@
-//! How peers differ from the text: what, seen where, and which test holds it.
+//! Deviations of peers from the specification, each with its source and its test.
 //!
 //! Everything a codec does for the sake of one implementation has its constant or function here,
 //! and nothing else in the crate names an implementation.
@@ -27,7 +27,7 @@ pub const BEHIND_PORT: [&str; 4] = ["service", "info", "rc", "msg"];
 
 /// Fields that may stand behind `msg=`, which some servers fill with several words.
 ///
-/// Seen: Flux says `msg=command not implemented`; our own answers of the name service end with
+/// Seen: Flux sends `msg=command not implemented`; this crate's replies of the name service end with
 /// `info=`.
 /// Test: `vectors/pmi1-quirks.pmi`, "status behind the message".
 pub const BEHIND_MSG: [&str; 2] = ["rc", "info"];
@@ -44,13 +44,13 @@ pub const ABORT_TEXT: [&str; 2] = ["message", "error_msg"];
 /// Test: `vectors/pmi1-quirks.pmi`, "code of an abort".
 pub const ABORT_CODE: [&str; 2] = ["exitcode", "exit_code"];
 
-/// What an old server adds to the answers of the name service besides `rc`.
+/// Field that an old server adds to the replies of the name service besides `rc`.
 ///
-/// Seen: Slurm answers `info=ok` or `info=fail` without `rc`; we write both and read both.
+/// Seen: Slurm answers `info=ok` or `info=fail` without `rc`. The codec writes both and reads both.
 /// Test: `vectors/pmi1-quirks.pmi`, "info instead of rc".
 pub const INFO: &str = "info";
 
-/// How a message ends that says "no such key", whatever the return code says.
+/// End of a message for a missing key, regardless of its return code.
 ///
 /// Seen: gforker answers some missing keys with `rc=0 msg=key_KVSNAME_not_found value=`. A key that
 /// was put without a value is answered with `msg=success`.
@@ -60,8 +60,8 @@ pub const NOT_FOUND: &str = "_not_found";
 /// The version that a client requests although it speaks a newer one, and that newer version.
 ///
 /// Seen: MPICH from 4.1 on requests 1.1 and speaks 1.2 if the answer names it, as hydra 5 does. Flux's
-/// client requests 1.1 in the same bytes and rejects every other answer. The owner of a server knows
-/// which of them a rank is, if any; see `Member::accepting_newer`.
+/// client requests 1.1 in the same bytes and rejects every other answer. The owner of a server
+/// declares ranks of the first kind; see `Member::accepting_newer`.
 /// Test: `vectors/pmi1-quirks.pmi`, "a newer version than the one requested".
 pub const NEWER_THAN_REQUESTED: [Version; 2] = [Version::V1_1, Version::V1_2];
 
@@ -73,8 +73,8 @@ pub const NEWER_THAN_REQUESTED: [Version; 2] = [Version::V1_1, Version::V1_2];
 /// Test: `vectors/pmi1-quirks.pmi`, "no such key, by its number".
 pub const MISSING_IN_LINES: Code = Code::INVALID_KEY;
 
-/// How a key begins that belongs to its node: ranks of the node see it as soon as it is put, and
-/// ranks of other nodes never do.
+/// Prefix of node-local keys: ranks of the node see such a key as soon as it is put, and ranks of other
+/// nodes never do.
 ///
 /// Seen: Flux's library for PMI-2 turns attributes of nodes into such keys and fetches them without
 /// a fence in between.
@@ -93,50 +93,51 @@ pub const EMPTY_PUT_IS_NOTHING: bool = true;
 /// Test: `vectors/pmi1-errors.pmi`.
 pub const UNREADABLE: &[u8] = b"unparseable_msg";
 
-/// Number of lines answer `initack`, unless the first is a refusal.
+/// Number of lines in the reply to `initack`, unless the first is a refusal.
 ///
 /// Seen: all servers send `cmd=initack` and three `cmd=set` lines; clients up to MPICH 4.0 read
-/// the numbers from the last three, newer ones from the first. We write both.
+/// the numbers from the last three, newer ones from the first. The codec writes both.
 /// Test: `vectors/pmi1-tcp.pmi`.
 pub const INITACK_LINES: usize = 4;
 
-/// What stands in the last place of a length that is on the left. Who writes so doubles `;` in
-/// values, and everybody else writes it once.
+/// Bytes that may fill the last of the six places of a left-aligned length. A peer that aligns left
+/// doubles `;` in values, every other peer writes it once.
 ///
 /// Seen: MPICH up to 4.0 and Slurm's library (left, doubled); MPICH from 4.1 on (right, once).
 /// Test: `vectors/pmi2-quirks.pmi`, "the place of the length tells how a semicolon is written".
 pub const BEHIND_LENGTH: [u8; 2] = *b" \t";
 
-/// Number of bytes of old memory stand behind the last field of some frames, counted in the length.
+/// Number of bytes of old memory behind the last field of some frames, counted in the length.
 ///
 /// Seen: MPICH 3.3 to 4.0. They may be anything; if the first of them is `;`, it looks as if the
 /// last value went on.
 /// Test: `vectors/pmi2-quirks.pmi`, "bytes of old memory behind the last field".
 pub const STRAY_BYTES: usize = 6;
 
-/// How the name of an exchange begins if its frame has [`STRAY_BYTES`].
+/// Prefix of the `thrid` of a frame that carries [`STRAY_BYTES`].
 ///
-/// Seen: MPICH 3.3 to 4.0 calls it by a printed address; nobody else was seen to send a name.
+/// Seen: MPICH 3.3 to 4.0 names the exchange by a printed address; no other client was seen to send a
+/// name.
 /// Test: `vectors/pmi2-quirks.pmi`, "old memory that begins like a value that goes on".
 pub const STRAYING: &[u8] = b"0x";
 
 /// Names under which `fullinit` carries the rank.
 ///
-/// Seen: `pmirank=` everywhere; `srcid=` from Slurm's library if it dialled in (source).
+/// Seen: `pmirank=` everywhere; `srcid=` from Slurm's library if it connected by itself (source).
 /// Test: `vectors/pmi2-quirks.pmi`, "a rank by another name".
 pub const RANK: [&str; 2] = ["pmirank", "srcid"];
 
-/// What a client says for its job if it was never told: Slurm refuses a `fullinit` without one,
-/// and looks no further.
+/// Job id that a client sends if its environment has none: Slurm refuses a `fullinit` without one, and
+/// does not check it further.
 ///
 /// Seen: Slurm answers `rc=3`.
 /// Test: `vectors/pmi2-quirks.pmi`, "an opening that every server takes".
 pub const NO_JOB: &str = "0";
 
-/// Names under which the answer to `name-lookup` carries the port.
+/// Names under which the reply to `name-lookup` carries the port.
 ///
-/// Seen: `value=` from Slurm and in the text, `port=` from hydra; each is what its own clients
-/// read. We write both and read both.
+/// Seen: `value=` from Slurm and in the specification, `port=` from hydra; each is the one that its own
+/// clients read. The codec writes both and reads both.
 /// Test: `vectors/pmi2-quirks.pmi`, "a port by two names".
 pub const PORT: [&str; 2] = ["value", "port"];
 
@@ -146,7 +147,7 @@ pub const PORT: [&str; 2] = ["value", "port"];
 /// Test: `vectors/pmi2-quirks.pmi`, "missing, with success or without".
 pub const MISSING: Code = Code::SUCCESS;
 
-/// The questions in whose answers a code other than 0 says that there is no such key.
+/// Requests with replies that signal a missing key by a code other than 0.
 ///
 /// Seen: hydra from 4.1 on answers `rc=1` and nothing else.
 /// Test: `vectors/pmi2-quirks.pmi`, "missing, with success or without".
@@ -173,9 +174,9 @@ pub const BESIDE_VALUE: [&str; 13] = [
     "concatid",
 ];
 
-/// How "yes" may be written; the first is what old peers read.
+/// Spellings of a true boolean; the first is the one that old peers read.
 ///
-/// Seen: `TRUE` everywhere; MPICH from 4.1 on reads all of these, and the text has the second.
+/// Seen: `TRUE` everywhere; MPICH from 4.1 on reads all of these, and the specification has the second.
 /// Test: `vectors/pmi2-quirks.pmi`, "ways to say yes".
 pub const YES: [&str; 3] = ["TRUE", "true", "1"];
 
@@ -187,11 +188,11 @@ pub const FRAME_ABORT_TEXT: [&str; 2] = ["msg", "message"];
 
 /// A `jobid` without a value stands for the caller's own job.
 ///
-/// Seen: MPICH from 4.1 on, after a spawn whose answer named no job.
+/// Seen: MPICH from 4.1 on, after a spawn reply without a job.
 /// Test: `vectors/pmi2-quirks.pmi`, "a job without a name".
 pub const EMPTY_JOB_IS_OWN: bool = true;
 
-/// What the answer to `job-connect` must say beside its code, or clients fail.
+/// Field that the reply to `job-connect` must carry beside its code, or clients fail.
 ///
 /// Seen: a boolean for MPICH up to 4.0 and Slurm's library, a number for MPICH from 4.1 on, which
 /// reads any word as 0.

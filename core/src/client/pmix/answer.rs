@@ -1,4 +1,4 @@
-//! What answers and events say behind their heads.
+//! Content of replies and events behind their heads.
 
 use super::JobInfo;
 use super::recv::PmixClientEvent;
@@ -6,7 +6,7 @@ use crate::error::Malformed;
 use crate::wire::pmix::names::{Command, Status};
 use crate::wire::pmix::{Format, Kvals, List, Proc, Type, Unpacker, Value};
 
-/// What stands behind the status of an answer. To a question that is answered otherwise, each of these is
+/// Content behind the status of a reply. For a request with another kind of reply each accessor is
 /// empty.
 #[derive(Clone, Debug)]
 pub struct PmixAnswer<'a> {
@@ -15,7 +15,7 @@ pub struct PmixAnswer<'a> {
     own_rank: u32,
 }
 
-/// What was published, under the keys that were asked for.
+/// Published data under the requested keys.
 ///
 /// Wire: SIZE, then as many PDATAs in one pack operation: process, key, value.
 #[derive(Clone, Debug)]
@@ -24,71 +24,71 @@ pub struct PublishedData<'a> {
     left: u32,
 }
 
-/// Something that was published.
+/// One published value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published<'a> {
-    /// By whom.
+    /// Process that published it.
     pub of: Proc<'a>,
     /// The key.
     pub key: &'a [u8],
-    /// What stands under it.
+    /// Published value.
     pub value: Value<'a>,
 }
 
-/// The descriptions of jobs.
+/// Job-level information of several jobs.
 ///
-/// Wire: BYTE_OBJECT, over and over; in each what stands in the answer to REQ.
+/// Wire: BYTE_OBJECT, repeated; each has the content of a reply to REQ.
 #[derive(Clone, Debug)]
 pub struct JobDescriptions<'a> {
     from: Unpacker<'a>,
     own_rank: u32,
 }
 
-/// What processes have committed, process by process.
+/// Committed data, process by process.
 ///
-/// Wire: BYTE_OBJECT, over and over; in each PROC, then KVALs.
+/// Wire: BYTE_OBJECT, repeated; in each PROC, then KVALs.
 #[derive(Clone, Debug)]
 pub struct Objects<'a>(Unpacker<'a>);
 
-/// What one process has committed, or what is known of a job.
+/// Committed data of one process, or known data of a job.
 #[derive(Clone, Debug)]
 pub struct Object<'a> {
     /// The process; [`WILDCARD`](crate::wire::pmix::WILDCARD) for the job.
     pub of: Proc<'a>,
-    /// All of it that the client may see, not only what was asked for.
+    /// All data that the client may see, not only the requested key.
     pub kvals: Kvals<'a>,
 }
 
 impl<'a> PmixAnswer<'a> {
-    /// The answer to a command with this behind its status.
+    /// Reply to a command with this content behind its status.
     pub(super) const fn new(command: Command, from: Unpacker<'a>, own_rank: u32) -> Self {
         Self { command, from, own_rank }
     }
 
-    /// An answer that says nothing else.
+    /// Reply with a status only.
     pub(super) const fn nothing(command: Command, format: Format) -> Self {
         Self::new(command, Unpacker::new(b"", format), 0)
     }
 
-    /// What a get has found.
+    /// Data that a get has found.
     pub const fn objects(&self) -> Objects<'a> {
         Objects(self.of(Command::GET))
     }
 
-    /// What a lookup has found.
+    /// Data that a lookup has found.
     pub fn published(&self) -> PublishedData<'a> {
         let mut from = self.of(Command::LOOKUP);
-        // It was read when it came.
+        // It was checked on arrival.
         let left = read_count(&mut from).unwrap_or(0);
         PublishedData { from, left }
     }
 
-    /// The name of the job that was spawned.
+    /// Name of the spawned job.
     pub fn nspace(&self) -> Option<&'a [u8]> {
         self.of(Command::SPAWN).one(Type::STRING).ok()?.text().ok()?
     }
 
-    /// The jobs that this process is now connected with.
+    /// Jobs that this process is now connected with.
     pub const fn jobs(&self) -> JobDescriptions<'a> {
         JobDescriptions { from: self.of(Command::CONNECT), own_rank: self.own_rank }
     }
@@ -133,12 +133,12 @@ impl<'a> Iterator for Objects<'a> {
     }
 }
 
-/// How a question went.
+/// Status of a reply.
 pub(super) fn read_status(from: &mut Unpacker<'_>) -> Result<Status, Malformed> {
     Ok(Status(from.one(Type::STATUS)?.i32()?))
 }
 
-/// Reads all that stands behind the status of an answer, so that whoever reads it again finds no fault.
+/// Reads everything behind the status of a reply, so that a later reader finds no fault.
 pub(super) fn read_all(command: Command, mut from: Unpacker<'_>) -> Result<(), Malformed> {
     match command {
         _ if from.is_empty() => {}
@@ -165,7 +165,7 @@ pub(super) fn read_all(command: Command, mut from: Unpacker<'_>) -> Result<(), M
     Ok(())
 }
 
-/// How much published data follows.
+/// Number of published values that follow.
 fn read_count(from: &mut Unpacker<'_>) -> Result<u32, Malformed> {
     let said = from.one(Type::SIZE)?.size()?;
     if said == 0 {

@@ -1,4 +1,4 @@
-//! What was put and is not committed yet.
+//! Values that were put and are not committed yet.
 
 use super::KEY_BYTES_MAX;
 use crate::error::Misuse;
@@ -6,7 +6,7 @@ use crate::storage::Buffer;
 use crate::wire::pmix::names::{keys, scope};
 use crate::wire::pmix::{Format, Kval, Packer, Type, Unpacker, Value};
 
-/// Who may see what is put.
+/// Processes that may read a put value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Processes on the same node.
@@ -47,7 +47,7 @@ pub(super) struct LocalPuts<B> {
     format: Format,
 }
 
-/// One of them.
+/// One put value.
 #[derive(Clone, Copy)]
 struct LocalPut<'a> {
     scope: u8,
@@ -94,7 +94,7 @@ impl<B: Buffer> LocalPuts<B> {
         Ok(())
     }
 
-    /// Number of bytes there are.
+    /// Number of packed bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.as_slice().len()
     }
@@ -115,18 +115,18 @@ impl<B: Buffer> LocalPuts<B> {
         }
     }
 
-    /// Forgets the first `len` bytes.
+    /// Drops the first `len` bytes.
     pub(super) fn drop_sent(&mut self, len: usize) {
         self.bytes.drop_front(len);
     }
 
-    /// What was put last under a key.
+    /// Latest put value under a key.
     pub(super) fn find(&self, key: &[u8]) -> Option<Value<'_>> {
         let posted = self.each(0, self.len()).filter(|posted| posted.kval.key == key);
         posted.last().map(|posted| posted.kval.value)
     }
 
-    /// Those whose key does not come once more.
+    /// Entries without a later entry of the same key.
     fn last(&self, until: usize) -> impl Iterator<Item = LocalPut<'_>> {
         let mut at = 0;
         self.each(0, until).filter(move |posted| {
@@ -173,7 +173,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// True if it is what it says it is.
+    /// Checks that the value has the type that it claims.
     fn check(self, format: Format) -> Result<(), Misuse> {
         let Self::Packed(of, bytes) = self else { return Ok(()) };
         match Unpacker::new(bytes, format).skip(of) {
@@ -182,7 +182,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// Writes all of it that is short.
+    /// Writes the part of bounded length.
     fn write_front(self, to: &mut Packer<'_>) {
         match self {
             Self::Bool(value) => to.u8(value.into()),
@@ -199,7 +199,7 @@ impl<'a> Datum<'a> {
         };
     }
 
-    /// What may be long.
+    /// The part of the value without a fixed bound of its length.
     const fn long(self) -> &'a [u8] {
         match self {
             Self::Text(bytes) | Self::Bytes(bytes) | Self::Packed(_, bytes) => bytes,
@@ -208,7 +208,7 @@ impl<'a> Datum<'a> {
     }
 }
 
-/// What `write` packs, which is not more than a few numbers.
+/// Bytes that `write` packs, which are a few numbers at most.
 pub(super) fn short(
     scratch: &mut [u8; SHORT_BYTES],
     format: Format,
@@ -220,5 +220,5 @@ pub(super) fn short(
     scratch.get(..len).unwrap_or(b"")
 }
 
-/// Room for two numbers and what stands in front of them.
+/// Room for two numbers and their heads.
 pub(super) const SHORT_BYTES: usize = 32;

@@ -1,11 +1,11 @@
-//! What the launcher has said about the job.
+//! Job-level information that the launcher has provided.
 
 use crate::wire::pmix::names::keys;
 use crate::wire::pmix::{Format, Kval, Kvals, List, Type, Unpacker, Value};
 
-/// The description of a job: what holds for all of it, for its nodes, applications and ranks.
+/// Job-level information: data of the job, its nodes, applications and ranks.
 ///
-/// Wire: STRING name space, then KVALs: plain ones, arrays of the session, of nodes and of applications,
+/// Wire: STRING namespace, then KVALs: plain ones, arrays of the session, of nodes and of applications,
 /// and a blob for every rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobInfo<'a> {
@@ -19,12 +19,12 @@ impl<'a> JobInfo<'a> {
         Self { bytes, format, own_rank }
     }
 
-    /// The name of the job it describes.
+    /// Name of the job.
     pub fn nspace(&self) -> Option<&'a [u8]> {
         Unpacker::new(self.bytes, self.format).one(Type::STRING).ok()?.text().ok()?
     }
 
-    /// All of it, as it came.
+    /// All entries, as they arrived.
     pub fn kvals(&self) -> Kvals<'a> {
         let mut from = Unpacker::new(self.bytes, self.format);
         match from.one(Type::STRING).and_then(|from| from.text()) {
@@ -33,13 +33,13 @@ impl<'a> JobInfo<'a> {
         }
     }
 
-    /// Number of processes the job has.
+    /// Number of processes of the job.
     pub fn size(&self) -> Option<u32> {
         u32::try_from(self.find(self.own_rank, keys::JOB_SIZE)?.number()?).ok()
     }
 
-    /// What is said about a rank under a key: of the rank itself, else of the job, of the session, of the
-    /// rank's node, and of its application. For a rank that is none it is the own node and application.
+    /// Value of a rank under a key: of the rank itself, else of the job, of the session, of the rank's
+    /// node, and of its application. For a rank outside the job, of the own node and application.
     pub fn find(&self, rank: u32, key: &[u8]) -> Option<Value<'a>> {
         self.of_rank(rank, key)
             .or_else(|| self.kvals().find(key))
@@ -66,7 +66,7 @@ impl<'a> JobInfo<'a> {
         found.find_map(|kvals| kvals.find(key))
     }
 
-    /// What an array says that describes the node or the application of a rank. With only one of them
+    /// Value from the array that describes the node or the application of a rank. With a single array
     /// it is that one.
     fn of_part(
         &self,
@@ -82,7 +82,7 @@ impl<'a> JobInfo<'a> {
         let meant = |name| self.of_rank(rank, name).or_else(|| self.of_rank(self.own_rank, name));
         self.arrays(kind).find_map(|array| {
             let is_it = names.iter().any(|name| {
-                // Servers write a number in one type here and in another there.
+                // Servers write the same number in different types.
                 meant(name).zip(array.find(name)).is_some_and(|(one, other)| {
                     (one.text().is_some() && one.text() == other.text())
                         || (one.number().is_some() && one.number() == other.number())
@@ -93,7 +93,7 @@ impl<'a> JobInfo<'a> {
     }
 }
 
-/// What tells a node from others.
+/// Keys that identify a node.
 const NODE_NAMES: [&[u8]; 2] = [keys::NODEID, keys::HOSTNAME];
-/// What tells an application from others.
+/// Keys that identify an application.
 const APP_NAMES: [&[u8]; 1] = [keys::APPNUM];

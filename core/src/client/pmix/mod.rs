@@ -1,29 +1,28 @@
-//! The client's side of one conversation in PMIx.
+//! The client's side of one PMIx session.
 //!
 //! ```text
-//!   caller ── put ────▶ posts ─┐
-//!   caller ── start ──▶ said ──┴──▶ poll_transmit ──▶ wire
-//!   caller ◀─ poll_event ── Reply (lent) ◀── heard ◀── handle_input ◀── wire
+//!   caller ── put ────▶ puts ─────┐
+//!   caller ── start ──▶ request ──┴──▶ poll_transmit ──▶ wire
+//!   caller ◀─ poll_event ── Reply (lent) ◀── response ◀── handle_input ◀── wire
 //!   caller ◀─ known ────── job (kept from init) ◀┘
 //! ```
 //!
 //! # Memory
 //!
-//! [`PmixBuffers`] lends four buffers. `request` holds the texts of a request until [`poll_transmit`] has
-//! rendered it. `response` holds one response; a call that finds it in use fails and changes nothing, as with
-//! the client of PMI.
-//! `puts` holds what was put until a commit has sent it, packed as it will be sent. `job` holds the
-//! description of the job as it came, so that whatever a launcher says of job, node, application
-//! or rank is found without asking ([`PmixClient::known`]).
+//! [`PmixBuffers`] lends four buffers. `request` holds the texts of a request until [`poll_transmit`]
+//! has rendered it. `response` holds one reply; a call that finds it in use loses nothing, as with the
+//! client of PMI. `puts` holds put values until a commit has sent them, packed as they will be sent.
+//! `job` holds the job-level information as it arrived, so that data of job, node, application or rank
+//! is found without a request ([`PmixClient::known`]).
 //!
 //! [`poll_transmit`]: crate::machine::Machine::poll_transmit
 //!
 //! # Order
 //!
-//! [`state`] has the table of transitions. As many questions may be out at once as there are slots, and a
-//! server answers them in any order: an answer has the number of its question. What the server says
-//! unasked is events. Whoever has asked to be told of some finds them between the answers, one at a time;
-//! until then, and where one is longer than the room for answers, they are not kept.
+//! [`state`] has the table of transitions. As many requests may be in flight as there are slots, and a
+//! server answers them in any order: a reply has the number of its request. Unsolicited messages of the
+//! server are events. A client that has registered for some receives them between the replies, one at a
+//! time; before that, or if an event is longer than the room for replies, it is discarded.
 
 mod answer;
 mod commits;
@@ -50,126 +49,128 @@ use crate::wire::pmix::header::TAG_REQUESTS;
 use crate::wire::pmix::names::{Command, Status};
 use crate::wire::pmix::{Format, Proc, Value};
 
-/// Who a client says it is, as the launcher has told it in its environment.
+/// Identity that a client presents, as the launcher has put it in its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcIdentity {
     /// The name of its job: `PMIX_NAMESPACE`.
     pub nspace: KvsName,
     /// Its rank: `PMIX_RANK`.
     pub rank: u32,
-    /// The user and group it runs as, for a server that takes `native`; for one that takes `none`, nothing.
+    /// The user and group it runs as, for a server that takes `native`; for one that takes `none`,
+    /// nothing.
     pub credential: Option<Credential>,
-    /// How values are written, in both directions.
+    /// Encoding of values, in both directions.
     pub format: Format,
 }
 
-/// What a client is lent; all of it is empty at first.
+/// Buffers lent to a client; all of them are empty at first.
 #[derive(Clone, Debug)]
 pub struct PmixBuffers<B> {
-    /// For the texts of one request: a name space and a key, or the processes of a fence.
+    /// For the texts of one request: a namespace and a key, or the processes of a fence.
     pub request: B,
-    /// For one answer. The longest is the description of the job, about 200 bytes for every rank.
+    /// For one reply. The longest is the job-level information, about 200 bytes for every rank.
     pub response: B,
-    /// For what is put and not committed yet.
+    /// For values that are put and not committed yet.
     pub puts: B,
-    /// For the description of the job. It is exchanged for `heard`.
+    /// For the job-level information. It is exchanged for `response`.
     pub job: B,
 }
 
-/// What a client asks. Name spaces that are empty are its own.
+/// Request of a client. An empty namespace is its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PmixRequest<'a> {
-    /// To be let in, and for the description of the job. Always the first one.
+    /// Connects, and requests the job-level information. Always the first request.
     Init,
-    /// That others see what was put since the last one.
+    /// Makes the values that were put since the last commit visible to other processes.
     Commit,
-    /// To wait until all of `procs` have asked for the same.
+    /// Waits until all of `procs` have entered the same fence.
     Fence {
-        /// Who takes part; all of the own job if nobody is named.
+        /// Participants; all processes of the own job if the list is empty.
         procs: &'a [Proc<'a>],
-        /// True if what they have committed is spread before it ends.
+        /// True if committed data is exchanged before the fence ends.
         collect: bool,
-        /// After how many seconds the server gives up; never if it is not said.
+        /// Number of seconds after which the server gives up; `None` for no timeout.
         timeout_s: Option<u32>,
     },
-    /// What a process has committed.
+    /// Reads the committed data of a process.
     Get {
         /// The process, or one of [`ranks`](crate::wire::pmix::ranks).
         of: Proc<'a>,
-        /// The key that is wanted; whatever there is, if none is.
+        /// Requested key; all data if there is none.
         key: Option<&'a [u8]>,
-        /// True if what is not there yet is not waited for.
+        /// True if the request fails instead of waiting for missing data.
         immediate: bool,
-        /// After how many seconds the server gives up; a server has a limit of its own otherwise.
+        /// Number of seconds after which the server gives up; a server has a limit of its own
+        /// otherwise.
         timeout_s: Option<u32>,
     },
-    /// That every job of the launcher finds a text under a key, until this job has ended.
+    /// Publishes a text under a key for every job of the launcher, until this job has ended.
     Publish {
         /// The key.
         key: &'a [u8],
         /// The text.
         text: &'a [u8],
     },
-    /// What somebody has published under a key.
+    /// Looks up published data.
     Lookup {
         /// The key.
         key: &'a [u8],
-        /// True if what is not there yet is waited for.
+        /// True if the server waits for missing data.
         wait: bool,
-        /// After how many seconds the server gives up; never if it is not said.
+        /// Number of seconds after which the server gives up; `None` for no timeout.
         timeout_s: Option<u32>,
     },
-    /// To take back what this process has published under a key.
+    /// Withdraws the data that this process has published under a key.
     Unpublish {
         /// The key.
         key: &'a [u8],
     },
-    /// That a program is started, as a job of its own.
+    /// Starts a program as a job of its own.
     Spawn {
-        /// What to start, without arguments.
+        /// Program to start, without arguments.
         command: &'a [u8],
         /// Number of processes.
         processes: u32,
     },
-    /// A fence, after which the processes know each other's jobs.
+    /// A fence that connects the jobs of the processes.
     Connect {
-        /// Who takes part, this process among them.
+        /// Participants, this process among them.
         procs: &'a [Proc<'a>],
-        /// After how many seconds the server gives up; never if it is not said.
+        /// Number of seconds after which the server gives up; `None` for no timeout.
         timeout_s: Option<u32>,
     },
-    /// A fence, after which they do not.
+    /// A fence that disconnects them.
     Disconnect {
-        /// Who takes part, this process among them.
+        /// Participants, this process among them.
         procs: &'a [Proc<'a>],
-        /// After how many seconds the server gives up; never if it is not said.
+        /// Number of seconds after which the server gives up; `None` for no timeout.
         timeout_s: Option<u32>,
     },
-    /// To be told when this happens, by [`PmixClientEvent::Happened`]; whatever happens, if it is nothing in
-    /// particular.
+    /// Registers for events of one code, or for all events; they arrive as
+    /// [`PmixClientEvent::Happened`].
     Register {
-        /// What.
+        /// Code of the events; all events if there is none.
         code: Option<Status>,
     },
-    /// That others are told of something that has happened to this process.
+    /// Notifies other processes of an event of this process.
     Notify {
-        /// What.
+        /// Code of the event.
         code: Status,
-        /// Whom to tell: one of [`range`](crate::wire::pmix::names::range).
+        /// Processes to notify: one of [`range`](crate::wire::pmix::names::range).
         range: u8,
     },
-    /// To leave.
+    /// Finalizes the session.
     Finalize,
-    /// The end of the whole job, with an exit code and something to say about it.
+    /// Aborts the whole job, with an exit code and a message.
     Abort {
         /// The exit code.
         code: i32,
-        /// For people; cut to what there is room for.
+        /// Human-readable message; cut to the available room.
         message: &'a [u8],
     },
 }
 
-/// The client's end of a conversation.
+/// Client of a PMIx session.
 #[derive(Debug)]
 pub struct PmixClient<B, const SLOTS: usize = 4> {
     identity: ProcIdentity,
@@ -182,25 +183,25 @@ pub struct PmixClient<B, const SLOTS: usize = 4> {
     inflight: [Option<SentRequest>; SLOTS],
     state: PmixState,
     tag: u32,
-    /// How much of a message that nobody asked for is still to come.
+    /// Number of bytes of a discarded unsolicited message that are still to come.
     unasked_bytes: usize,
-    /// It has asked to be told of events.
+    /// True if the client has registered for events.
     is_listening: bool,
 }
 
-/// Tells one question of a client from its others.
+/// Identifies one request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PmixTicket(u32);
 
-/// What is to be sent.
+/// Message that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outgoing {
-    /// The first message; the question behind it is [`QueuedPmixRequest::Job`].
+    /// The first message; the next request is [`QueuedPmixRequest::Job`].
     Greeting(PmixTicket),
     Request(PmixTicket, QueuedPmixRequest),
 }
 
-/// A question without an answer.
+/// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SentRequest {
     ticket: PmixTicket,
@@ -208,7 +209,7 @@ struct SentRequest {
 }
 
 impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
-    /// Makes a client that has said nothing yet.
+    /// Creates a client that has sent nothing yet.
     pub fn new(identity: ProcIdentity, memory: PmixBuffers<B>) -> Self {
         let PmixBuffers { request, response, puts, job } = memory;
         Self {
@@ -227,15 +228,15 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         }
     }
 
-    /// Starts an exchange: keeps what `request` says until it can be transmitted.
+    /// Starts an exchange: queues `request` until it can be transmitted.
     ///
     /// Shape: the texts of the request are copied. An abort drops every other exchange. A commit sends
-    /// what was put before this call.
+    /// the values that were put before this call.
     ///
     /// # Errors
     ///
     /// [`Misuse`], and nothing has changed. [`Misuse::Busy`] while another request waits to be
-    /// transmitted or every slot is taken, and for a goodbye while any answer is awaited.
+    /// transmitted or every slot is taken, and for a finalize while any reply is awaited.
     pub fn start(&mut self, request: &PmixRequest<'_>) -> Result<PmixTicket, Misuse> {
         self.release_buffer();
         let next = self.state.start(request, self.outstanding() == 0)?;
@@ -251,7 +252,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         self.tag = if self.tag == u32::MAX { TAG_REQUESTS } else { self.tag + 1 };
         let ticket = PmixTicket(self.tag);
         let waiting = SentRequest { ticket, command: kept.command() };
-        // There is a free one, or it is an abort, for which all were freed.
+        // A slot is free: that was checked above, or an abort has freed all of them.
         Slots::insert(&mut self.inflight, waiting).ok_or(Misuse::Busy)?;
         self.is_listening |= matches!(request, PmixRequest::Register { .. });
         self.outgoing = Some(match kept {
@@ -262,21 +263,21 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         Ok(ticket)
     }
 
-    /// Keeps a value under a key until [`PmixRequest::Commit`] sends it. Of several under one key the last
-    /// one counts.
+    /// Stores a value under a key until [`PmixRequest::Commit`] sends it. Of several under one key the
+    /// last one counts.
     ///
     /// # Errors
     ///
-    /// [`Misuse`], and nothing has changed: for a key that is empty, longer than
+    /// [`Misuse`], and nothing has changed: for a key that is empty, is longer than
     /// [`KEY_BYTES_MAX`] or begins with `pmix`, and where there is no room.
     pub fn put(&mut self, scope: Scope, key: &[u8], value: Datum<'_>) -> Result<(), Misuse> {
         self.state.can_put()?;
         self.puts.put(scope, key, value)
     }
 
-    /// What is known of a process under a key without asking: what this client has put itself and not
-    /// committed, and what the launcher has said at the start of the process, of its node and its
-    /// application, and of the whole job.
+    /// Value of a process under a key as far as it is known without a request: the values that this
+    /// client has put and not committed, and the data that the launcher has provided at the start for
+    /// the process, its node, its application and the whole job.
     ///
     /// Shape: `rank` is one of the own job, or [`WILDCARD`](crate::wire::pmix::WILDCARD) for the job.
     pub fn known(&self, rank: u32, key: &[u8]) -> Option<Value<'_>> {
@@ -284,22 +285,22 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         own.or_else(|| self.job_info().find(rank, key))
     }
 
-    /// The description of the job; nothing before [`PmixRequest::Init`] was answered.
+    /// Job-level information; empty before [`PmixRequest::Init`] was answered.
     pub fn job_info(&self) -> JobInfo<'_> {
         JobInfo::new(self.job.as_slice(), self.identity.format, self.identity.rank)
     }
 
-    /// Who this client says it is.
+    /// Identity that this client presents.
     pub const fn identity(&self) -> &ProcIdentity {
         &self.identity
     }
 
-    /// Where the conversation stands.
+    /// State of the session.
     pub const fn state(&self) -> PmixState {
         self.state
     }
 
-    /// Number of questions have no answer yet.
+    /// Number of requests in flight.
     pub fn outstanding(&self) -> usize {
         self.inflight.iter().flatten().count()
     }
@@ -310,7 +311,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         self.inflight = [const { None }; SLOTS];
     }
 
-    /// Takes a lent answer back.
+    /// Releases a lent reply.
     fn release_buffer(&mut self) {
         if self.buffer_use == PmixBufferUse::Lent {
             self.response.clear();
@@ -319,9 +320,9 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
     }
 }
 
-/// The longest key.
+/// Length of the longest key.
 pub const KEY_BYTES_MAX: usize = 511;
 
-/// The version of the library whose messages this client writes, and by which a server lays out what it
-/// answers.
+/// Version of libpmix that this client is compatible with; the server selects the layout of its
+/// replies by it.
 pub const VERSION: &[u8] = b"4.2.2";

@@ -1,4 +1,4 @@
-//! What is kept of a request until it is sent, and how it is written.
+//! Storage of a request until it is sent, and its encoding.
 
 use super::commits::{LocalPuts, SHORT_BYTES, short};
 use super::{KEY_BYTES_MAX, PmixRequest, ProcIdentity};
@@ -7,20 +7,20 @@ use crate::storage::Buffer;
 use crate::wire::pmix::names::{Command, Status, keys};
 use crate::wire::pmix::{Packer, Proc, Type, WILDCARD};
 
-/// A request, whose texts lie behind each other in a buffer.
+/// A queued request. Its texts lie one after the other in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueuedPmixRequest {
     Job,
-    /// The first so many bytes of what was put.
+    /// Number of bytes of the put values to send.
     Commit(usize),
-    /// What several processes do together. The text is so many processes, packed.
+    /// A collective operation. The text is so many processes, packed.
     Meeting {
         command: Command,
         count: u32,
         collect: bool,
         timeout_s: Option<u32>,
     },
-    /// The text is a name space and a key.
+    /// The text is a namespace and a key.
     Get {
         nspace_bytes: usize,
         has_key: bool,
@@ -28,12 +28,12 @@ pub(super) enum QueuedPmixRequest {
         immediate: bool,
         timeout_s: Option<u32>,
     },
-    /// The text is a key and what is published under it.
+    /// The text is a key and its published value.
     Publish {
         user: u32,
         key_bytes: usize,
     },
-    /// A lookup, or the end of what was published. The text is a key.
+    /// A lookup or an unpublish. The text is a key.
     Name {
         command: Command,
         user: u32,
@@ -52,13 +52,13 @@ pub(super) enum QueuedPmixRequest {
         range: u8,
     },
     Finalize,
-    /// The text is what is said about it.
+    /// The text is the message of the abort.
     Abort {
         code: i32,
     },
 }
 
-/// Copies the texts of a request behind each other.
+/// Copies the texts of a request one after the other.
 ///
 /// # Errors
 ///
@@ -140,7 +140,7 @@ pub(super) fn keep<B: Buffer>(
 }
 
 impl QueuedPmixRequest {
-    /// What is asked.
+    /// Command of the request.
     pub(super) const fn command(self) -> Command {
         match self {
             Self::Job => Command::REQ,
@@ -179,7 +179,7 @@ impl QueuedPmixRequest {
             Self::Spawn { processes } => {
                 let processes = i32::try_from(processes).unwrap_or(i32::MAX);
                 to.one(Type::SIZE).size(0).one(Type::SIZE).size(1).one(Type::APP);
-                // Its first word is its name; no variables, no folder, no directives.
+                // The first argument is the command; no variables, no working directory, no directives.
                 to.text(Some(said)).int(1).text(Some(said)).i32(0).text(None);
                 to.int(processes).size(0);
             }
@@ -210,7 +210,7 @@ impl QueuedPmixRequest {
     }
 }
 
-/// Writes a directive that is switched on, if there is one, and how long the server may wait.
+/// Writes a directive that is switched on, if there is one, and the timeout of the server.
 fn directives(switch: Option<&[u8]>, timeout_s: Option<u32>, to: &mut Packer<'_>) {
     let count = u32::from(switch.is_some()) + u32::from(timeout_s.is_some());
     to.one(Type::SIZE).size(count.into());
@@ -219,7 +219,7 @@ fn directives(switch: Option<&[u8]>, timeout_s: Option<u32>, to: &mut Packer<'_>
     }
     to.op(Type::INFO, count);
     match switch {
-        // For how many values: for all that are asked for.
+        // Number of values to wait for: all that are requested.
         Some(keys::WAIT) => {
             to.text(Some(keys::WAIT)).u32(0).of(Type::INT).int(0);
         }
@@ -234,7 +234,7 @@ fn directives(switch: Option<&[u8]>, timeout_s: Option<u32>, to: &mut Packer<'_>
     }
 }
 
-/// Copies processes as they stand in a message; gives how many there are.
+/// Copies processes in their encoding; returns their number.
 fn keep_procs(
     procs: &[Proc<'_>],
     own: &ProcIdentity,
@@ -261,12 +261,12 @@ fn keep_procs(
     Ok(u32::try_from(procs.len()).unwrap_or(u32::MAX))
 }
 
-/// As whom a client publishes. A server that takes no proof is told of nobody in particular.
+/// User id under which a client publishes; 0 for a server that takes no proof.
 fn user(own: &ProcIdentity) -> u32 {
     own.credential.map_or(0, |credential| credential.user)
 }
 
-/// True if something can be published under a key.
+/// Checks that a key is valid for publishing.
 fn check_name(key: &[u8]) -> Result<(), Misuse> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         let limit_bytes = KEY_BYTES_MAX;
@@ -281,7 +281,7 @@ fn check_name(key: &[u8]) -> Result<(), Misuse> {
     Ok(())
 }
 
-/// The name space of a process; the own one if it is not said.
+/// Namespace of a process; the own one if it is empty.
 fn name<'a>(proc: &Proc<'a>, own: &'a [u8]) -> Result<&'a [u8], Misuse> {
     match proc.nspace {
         b"" => Ok(own),
@@ -297,7 +297,7 @@ const fn check_room(what: &'static str, len: usize, room: usize) -> Result<(), M
     Err(Misuse::Length { what, len_bytes: len, limit_bytes: room })
 }
 
-/// Adds what was found to have room.
+/// Appends pieces for which there is room.
 fn extend(said: &mut impl Buffer, pieces: &[&[u8]]) -> Result<(), Misuse> {
     pieces.iter().try_for_each(|piece| said.extend(piece)).map_err(|full| Misuse::Length {
         what: "request",

@@ -1,4 +1,4 @@
-//! What comes in and goes out: the client as a machine.
+//! Input and output of the client as a machine.
 
 use super::answer::{PmixAnswer, read_all, read_event, read_status};
 use super::queued_request::QueuedPmixRequest;
@@ -12,44 +12,44 @@ use crate::wire::pmix::header::{Header, TAG_EVENT, TAG_REQUESTS};
 use crate::wire::pmix::names::{Command, Status};
 use crate::wire::pmix::{Family, Format, List, Packer, Proc, Type, Unpacker};
 
-/// What a client tells its owner.
+/// Event of a PMIx client.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PmixClientEvent<'a> {
-    /// A question is answered.
+    /// A request is answered.
     Reply {
-        /// What [`PmixClient::start`] gave for it.
+        /// Ticket that [`PmixClient::start`] returned.
         ticket: PmixTicket,
-        /// What was asked.
+        /// Command of the request.
         command: Command,
-        /// How it went.
+        /// Status of the request.
         status: Status,
-        /// What else it says, lent until the next call.
+        /// Further content of the reply, lent until the next call.
         answer: PmixAnswer<'a>,
     },
-    /// Something has happened that this client wants to be told of.
+    /// An event for which this client has registered.
     Happened {
-        /// What.
+        /// Code of the event.
         code: Status,
-        /// To whom.
+        /// Process that the event concerns.
         source: Proc<'a>,
-        /// Whom it reaches: one of [`range`](crate::wire::pmix::names::range).
+        /// Processes that the event reaches: one of [`range`](crate::wire::pmix::names::range).
         range: u8,
-        /// More about it.
+        /// Further attributes of the event.
         infos: List<'a>,
     },
 }
 
-/// What the buffer for answers is in use for.
+/// Current use of the buffer for replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PmixBufferUse {
-    /// For an answer that has not ended, or for nothing.
+    /// An incomplete reply, or nothing.
     Incoming,
-    /// For an answer that the owner has not seen.
+    /// A whole reply that the owner has not polled.
     Whole(SentRequest, Status),
-    /// For an event that the owner has not seen.
+    /// An event that the owner has not polled.
     Event,
-    /// For what was lent; the next call lets it go.
+    /// A reply or event that is lent to the owner; the next call releases it.
     Lent,
 }
 
@@ -95,7 +95,7 @@ impl<B: Buffer, const SLOTS: usize> Machine for PmixClient<B, SLOTS> {
             Some(Outgoing::Greeting(ticket)) => {
                 (self.greet(out)?, Some(Outgoing::Request(ticket, QueuedPmixRequest::Job)))
             }
-            // The question behind the greeting has to wait until the client is let in.
+            // The request after the greeting waits until the client is admitted.
             Some(Outgoing::Request(..)) if self.state == PmixState::Greeting => return Ok(None),
             Some(Outgoing::Request(ticket, kept)) => (self.write(ticket, kept, out)?, None),
         };
@@ -119,11 +119,11 @@ impl<B: Buffer, const SLOTS: usize> Machine for PmixClient<B, SLOTS> {
         let body = self.response.as_slice().get(Header::BYTES..).unwrap_or(b"");
         let mut from = Unpacker::new(body, format);
         let PmixBufferUse::Whole(SentRequest { ticket, command }, status) = hold else {
-            // It was read when it came.
+            // It was checked on arrival.
             return read_event(from).ok();
         };
         let answer = match (command, read_status(&mut from)) {
-            // Its description is kept elsewhere.
+            // The job-level information is kept in `job`.
             (Command::REQ, _) | (_, Err(_)) => PmixAnswer::nothing(command, format),
             _ => PmixAnswer::new(command, from, self.identity.rank),
         };
@@ -182,7 +182,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         Ok(needed)
     }
 
-    /// Takes input until an answer is whole.
+    /// Takes input until a reply is whole.
     fn feed(&mut self, bytes: &[u8]) -> Result<usize, PeerError> {
         let mut rest = bytes;
         while self.buffer_use == PmixBufferUse::Incoming
@@ -207,7 +207,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         Ok(bytes.len() - rest.len())
     }
 
-    /// Number of bytes may be put behind those that are held without reaching over what can be judged.
+    /// Number of missing bytes of the current part: welcome, header or body.
     fn stride(&self) -> usize {
         let held = self.response.as_slice();
         let end = match (self.state, Header::read(held)) {
@@ -248,11 +248,11 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
             if header.tag == TAG_EVENT && self.is_listening && !is_aborting && fits {
                 return if held.len() < whole { Ok(()) } else { self.receive_event() };
             }
-            // Answers that an abort has made pointless are not missed.
+            // Replies that an abort has made pointless are discarded.
             if header.tag >= TAG_REQUESTS && !is_aborting {
                 return Err(unasked("the answer to a question"));
             }
-            // Some of it may have come before the abort.
+            // A part of it may have arrived before the abort.
             self.unasked_bytes = body_bytes.saturating_sub(held.len() - Header::BYTES);
             self.response.clear();
             return Ok(());
@@ -268,7 +268,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         waiting.map_or(Ok(()), |waiting| self.take_up(waiting))
     }
 
-    /// Reads a whole answer.
+    /// Handles a whole reply.
     fn take_up(&mut self, waiting: SentRequest) -> Result<(), PeerError> {
         let body = self.response.as_slice().get(Header::BYTES..).unwrap_or(b"");
         let mut from = Unpacker::new(body, self.identity.format);
@@ -288,7 +288,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         Ok(())
     }
 
-    /// Reads a whole event.
+    /// Handles a whole event.
     fn receive_event(&mut self) -> Result<(), PeerError> {
         let body = self.response.as_slice().get(Header::BYTES..).unwrap_or(b"");
         read_event(Unpacker::new(body, self.identity.format))?;
@@ -296,7 +296,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
         Ok(())
     }
 
-    /// True if a question is on its way, so that there can be an answer.
+    /// True if a request has been sent, so that a reply is possible.
     fn is_sent(&self, waiting: SentRequest) -> bool {
         match self.outgoing {
             Some(Outgoing::Greeting(ticket) | Outgoing::Request(ticket, _)) => {
@@ -307,7 +307,7 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
     }
 
     fn fail(&mut self, error: PeerError) -> PeerError {
-        // An answer that came whole before the fault is still the owner's to read.
+        // A reply that was whole before the fault can still be polled.
         if !matches!(self.buffer_use, PmixBufferUse::Whole(..) | PmixBufferUse::Event) {
             self.response.clear();
         }
@@ -317,7 +317,8 @@ impl<B: Buffer, const SLOTS: usize> PmixClient<B, SLOTS> {
     }
 }
 
-/// Looks at what a server says about the job: that it is about the own one. Instead it may say a status.
+/// Checks that the server's job-level information is about the own job. A status may stand in its
+/// place.
 fn check_job(mut from: Unpacker<'_>, nspace: &[u8]) -> Result<(), PeerError> {
     let mut ahead = from;
     match ahead.one(Type::STRING).and_then(|from| from.text()) {
@@ -334,7 +335,7 @@ const fn unasked(expected: &'static str) -> PeerError {
     PeerError::OutOfOrder { got: "an answer", expected }
 }
 
-/// The name of the encoding that this client writes.
+/// Name of the encoding that this client writes.
 const fn encoding(format: Format) -> &'static [u8] {
     match format.family {
         Family::Flex => b"v41",
@@ -342,5 +343,5 @@ const fn encoding(format: Format) -> &'static [u8] {
     }
 }
 
-/// A status, and the number that the connection is given.
+/// Length of the welcome: a status, and the index of the connection.
 const WELCOME_BYTES: usize = 8;

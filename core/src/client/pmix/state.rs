@@ -1,9 +1,9 @@
-//! All transitions of the client's side of a conversation in PMIx.
+//! All state transitions of the client's side of a PMIx session.
 //!
-//! | state | start `init` | start others | start `finalize` | start `abort` | answer | end of stream |
+//! | state | start `init` | start others | start `finalize` | start `abort` | reply | end of stream |
 //! |---|---|---|---|---|---|---|
 //! | Fresh | → Greeting | refused | refused | refused | – | → Failed |
-//! | Greeting | refused | refused | refused | refused | let in: → Joining; sent away: → Failed | → Failed |
+//! | Greeting | refused | refused | refused | refused | admitted: → Joining; rejected: → Failed | → Failed |
 //! | Joining | refused | refused | refused | → Aborting | → Open, or Failed | → Failed |
 //! | Open | refused | stays | → Finalizing | → Aborting | stays | → Failed |
 //! | Finalizing | refused | refused | refused | refused | → Ended | → Failed |
@@ -11,49 +11,49 @@
 //! | Ended | refused | refused | refused | refused | not read | stays |
 //! | Failed | refused | refused | refused | refused | the first error again | the first error again |
 //!
-//! An answer that belongs to no question leads to Failed. The answer to an ordinary question may say no;
-//! only the opening fails with it.
+//! A reply that belongs to no request leads to Failed. A refusal of an ordinary request leaves the
+//! session open; only the refusal of an opening fails it.
 
 use super::PmixRequest;
 use crate::error::{Misuse, PeerError};
 use crate::wire::pmix::names::Command;
 
-/// Where a conversation stands.
+/// State of a PMIx session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PmixState {
-    /// Nothing was said yet.
+    /// Nothing was sent yet.
     Fresh,
-    /// Waits to be let in.
+    /// The greeting is sent; the admission is awaited.
     Greeting,
-    /// Is let in, and waits for the description of the job.
+    /// The client is admitted; the job-level information is awaited.
     Joining {
-        /// The number that the server gave the connection.
+        /// Index that the server assigned to the connection.
         index: u32,
     },
-    /// Asks and hears answers.
+    /// Requests and replies are exchanged.
     Open {
-        /// The number that the server gave the connection.
+        /// Index that the server assigned to the connection.
         index: u32,
     },
-    /// Has said goodbye and waits for the answer.
+    /// `finalize` is sent and its reply awaited.
     Finalizing {
-        /// The number that the server gave the connection.
+        /// Index that the server assigned to the connection.
         index: u32,
     },
-    /// Has asked for the end of the job.
+    /// `abort` is sent.
     Aborting {
-        /// The number that the server gave the connection.
+        /// Index that the server assigned to the connection.
         index: u32,
     },
-    /// Over, as it should be.
+    /// The session has ended regularly.
     Ended,
-    /// Over by a fault of the peer; the first one stays.
+    /// The session has ended by a fault of the peer; the first fault is kept.
     Failed(PeerError),
 }
 
 impl PmixState {
-    /// The number that goes into the headers of messages.
+    /// Index for the headers of messages.
     pub(super) const fn index(self) -> u32 {
         match self {
             Self::Joining { index }
@@ -64,7 +64,7 @@ impl PmixState {
         }
     }
 
-    /// The caller starts an exchange; `alone` if no other is open.
+    /// State after the caller has started an exchange; `alone` if no other is open.
     pub(super) fn start(self, request: &PmixRequest<'_>, alone: bool) -> Result<Self, Misuse> {
         let needs = |needed| Err(Misuse::WrongState { needed });
         match (self, request) {
@@ -84,7 +84,7 @@ impl PmixState {
         }
     }
 
-    /// True if values may still be put.
+    /// Checks that values may still be put.
     pub(super) const fn can_put(self) -> Result<(), Misuse> {
         match self {
             Self::Fresh | Self::Greeting | Self::Joining { .. } | Self::Open { .. } => Ok(()),
@@ -92,7 +92,7 @@ impl PmixState {
         }
     }
 
-    /// A question is answered.
+    /// State after a reply.
     pub(super) fn answered(self, command: Command) -> Self {
         match (self, command) {
             (Self::Joining { index }, Command::REQ) => Self::Open { index },
@@ -102,7 +102,7 @@ impl PmixState {
         }
     }
 
-    /// The peer sends no more.
+    /// State after the end of the peer's stream.
     pub(super) const fn ended(self) -> Result<Self, PeerError> {
         match self {
             Self::Aborting { .. } | Self::Ended => Ok(Self::Ended),

@@ -311,8 +311,8 @@ pub fn output_left_open(secs: u64) -> String {
 /// Message, once for a run, that the data of PMIx clients exceeds its limit.
 pub fn pmix_full(limit_bytes: u64) -> String {
     format!(
-        "a PMIx request is refused: the data that PMIx clients of the run commit, publish and wait for takes at most \
-         {limit_bytes} bytes (--kvs-bytes); reported once"
+        "a PMIx request is refused: the data that PMIx clients of the run commit, publish and wait for takes \
+         at most {limit_bytes} bytes (--kvs-bytes); reported once"
     )
 }
 

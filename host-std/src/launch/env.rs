@@ -55,8 +55,8 @@ pub fn of_dial(dial: &Dial, rank: u32) -> impl Iterator<Item = (&'static str, St
     address.into_iter().chain(tls)
 }
 
-/// Variables of a rank that runs `program`, besides the ones above: the inherited part of `ours`, then
-/// settings for all programs, then settings for this program.
+/// Variables of a rank that runs `program`, besides the ones above: inherited variables, then settings
+/// for all programs, then settings for this program.
 pub fn of_program<'a>(
     ours: impl Iterator<Item = (OsString, OsString)> + 'a,
     all: &'a Environment,
@@ -91,7 +91,7 @@ pub fn found_by(program: &Program, all: &Environment, name: &str) -> Option<OsSt
     last.map(|(_, value)| value.clone()).or_else(ours)
 }
 
-/// Variables of `ours` that a program may inherit by default.
+/// Variables of the launcher that a program may inherit by default.
 pub fn inherited(
     ours: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {
@@ -117,7 +117,7 @@ pub struct Change {
     pub why: &'static str,
 }
 
-/// Differences between the environment of `rank`, which runs `part` of `plan`, and `ours`, by name.
+/// Differences between the environment of `rank`, which runs `part` of `plan`, and the launcher's, by name.
 pub fn changes(plan: &Plan, part: &Part, rank: u32, ours: &[(OsString, OsString)]) -> Vec<Change> {
     let ours: BTreeMap<OsString, OsString> = ours.iter().cloned().collect();
     let seen = of_program(ours.clone().into_iter(), &plan.environment, &part.program);

@@ -160,8 +160,8 @@ fn spawn(mark: &str, modes: Option<&str>, inherited: &str) -> io::Result<(OwnedF
             wait_as_copy(&read, &null, modes.is_some());
             let nothing: [CString; 0] = [];
             let _ = execve(c"/proc/self/exe", &words, &nothing);
-            // SAFETY: it terminates this copy at once and runs no exit handlers, whose state belongs to
-            // the launcher.
+            // SAFETY: it terminates this copy at once and runs no exit handlers: their state belongs to the
+            // launcher.
             unsafe { libc::_exit(0) }
         }
         Ok(ForkResult::Parent { child }) => Ok(child.as_raw()),

@@ -1,12 +1,12 @@
-//! Whether the system has killed somebody because there was no memory left.
+//! Detection of processes that the kernel killed for lack of memory.
 //!
-//! It says so where it counts: in the control group that we and our ranks are in. A process that was killed
-//! while the count went up was most likely meant.
+//! The kernel counts such kills in the control group of the launcher and its ranks. A process that was
+//! killed while the count rose was most likely the victim.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// The count, as it was when we looked last.
+/// The count at the last check.
 #[derive(Debug)]
 pub struct OutOfMemory {
     file: Option<PathBuf>,
@@ -14,7 +14,7 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Finds the count; where it cannot be read, nothing is ever told.
+    /// Finds the counter; without a readable one, no kill is ever reported.
     pub fn new() -> Self {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let file = files(&groups).find(|file| file.exists());
@@ -23,7 +23,7 @@ impl OutOfMemory {
         own
     }
 
-    /// Whether it has gone up since we looked last.
+    /// True if the count has risen since the last check.
     pub fn has_struck(&mut self) -> bool {
         let count = self.count();
         std::mem::replace(&mut self.seen, count) < count
@@ -41,7 +41,8 @@ impl Default for OutOfMemory {
     }
 }
 
-/// Where the count may be, by what the system says of our groups: `ID:CONTROLLERS:PATH`, one a line.
+/// Candidate files of the counter, from the list of the process's groups: `ID:CONTROLLERS:PATH`, one a
+/// line.
 fn files(groups: &str) -> impl Iterator<Item = PathBuf> {
     groups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;

@@ -1,12 +1,12 @@
-//! What a rank orders when it spawns: programs, and hints on how to start them.
+//! Spawn request of a rank: programs, and hints on how to start them.
 //!
 //! | key | meaning here |
 //! |---|---|
-//! | `host`, `hosts` | where: this host by its name, or `localhost`; a list with commas. Another host is refused |
-//! | `hostfile` | the same, from a file with a host on each line; what is behind the name, or a `#`, is ignored |
-//! | `wdir`, `cwd` | the folder to start in; a relative path of the program is meant from there |
-//! | `path` | folders to look for the program in before those of `PATH`, with colons |
-//! | `soft` | how many will do: a set as MPI writes it (`2,4:8:2`); the largest possible number is started |
+//! | `host`, `hosts` | target: this host by its name, or `localhost`; a list with commas. Another host is refused |
+//! | `hostfile` | the same, from a file with a host on each line; text behind the name, or behind a `#`, is ignored |
+//! | `wdir`, `cwd` | the working directory; a relative path of the program is resolved from there |
+//! | `path` | directories to search for the program before those of `PATH`, with colons |
+//! | `soft` | acceptable numbers of processes: a set as MPI writes it (`2,4:8:2`); the largest possible number is started |
 //! | `env` | variables: `NAME=VALUE`, more of them after a line end, or after a comma if `NAME=` follows |
 //!
 //! Other keys are ignored, as MPI demands. If a key is repeated the last one counts; `env` adds up.
@@ -24,12 +24,12 @@ use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// What one spawn orders. It owns its words, so the message it came in can go.
+/// One spawn request. It owns its strings, so its message can be dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// The programs, in the order of the ranks they will be.
     pub wanted: Vec<Wanted>,
-    /// What the new job finds in its space when it starts.
+    /// Initial key-value pairs of the new job's space.
     pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -38,7 +38,7 @@ pub struct Order {
 pub struct Wanted {
     pub(super) name: OsString,
     pub(super) args: Vec<OsString>,
-    /// How many processes at most.
+    /// Maximum number of processes.
     pub(super) processes: u32,
     pub(super) soft: Option<String>,
     pub(super) hosts: Vec<String>,
@@ -58,7 +58,7 @@ pub enum Refusal {
     Elsewhere {
         /// The program.
         name: OsString,
-        /// Where it shall run.
+        /// Requested host.
         wanted: String,
         /// The name of this host.
         host: String,
@@ -85,7 +85,7 @@ pub enum Refusal {
     TooMany {
         /// The program.
         name: OsString,
-        /// How many of it.
+        /// Number of its processes.
         processes: u32,
         /// The most that would be possible.
         most: u32,
@@ -111,12 +111,12 @@ impl Order {
         Self { wanted: wanted.collect(), preputs: spawn.preputs().map(pair).collect() }
     }
 
-    /// Finds the programs and settles how many of each: `room` processes are possible on `host`. The
-    /// second part says how many each command gets.
+    /// Finds the programs and determines the number of processes of each: `room` processes are possible
+    /// on `host`. The second part of the result has the number for each command.
     ///
     /// # Errors
     ///
-    /// [`Refusal`], with the codes of all processes; an order is taken as a whole or not at all.
+    /// [`Refusal`], with the codes of all processes; an order is accepted as a whole or not at all.
     pub fn resolve(
         self,
         host: &str,
@@ -197,7 +197,7 @@ impl Wanted {
 /// The first word of each line, without what hydra puts behind it (`:` and how many).
 fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
     let said = |error: io::Error| error.to_string();
-    // Whatever is no plain file could make us wait.
+    // Opening anything but a regular file could block.
     if !file.metadata().map_err(said)?.is_file() {
         return Err("it is no plain file".to_owned());
     }
@@ -212,7 +212,7 @@ fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
     Ok(names.map(bare).collect())
 }
 
-/// The folders of the order, then those of everybody.
+/// Directories of the order, then those of `PATH`.
 fn with_path(mut search: OsString) -> OsString {
     if let Some(path) = std::env::var_os("PATH") {
         search.push(":");
@@ -221,7 +221,7 @@ fn with_path(mut search: OsString) -> OsString {
     search
 }
 
-/// More hosts than anybody has.
+/// Larger than any real list of hosts.
 const HOSTS_BYTES: u64 = 1 << 20;
 
 /// Cuts assignments apart: at line ends, and at commas with `NAME=` behind them.
@@ -253,7 +253,7 @@ fn assigned(text: &[u8]) -> Option<(&[u8], &[u8])> {
     is_name.then_some((name, value))
 }
 
-/// Whether a name means this host: its own, with or without a domain, or that of every host for itself.
+/// True if a name means this host: its own, with or without a domain, an empty one, or a loopback name.
 pub fn is_here(wanted: &str, host: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     ["", "localhost", "127.0.0.1", "::1"].contains(&wanted) || first(wanted) == first(host)
@@ -274,7 +274,7 @@ impl From<ProgramError> for Refusal {
 }
 
 impl Refusal {
-    /// What a client is told of it.
+    /// Code for the client.
     pub const fn code(&self) -> Code {
         match self {
             Self::TooMany { .. } => Code::NOMEM,

@@ -1,15 +1,16 @@
 //! Processes that ranks leave behind.
 //!
-//! A rank is often a script, and terminating the script does not terminate the program it runs. A program may
-//! also become a daemon, which belongs to none of its ancestors any more. So this process is a "subreaper"
-//! from the start: a descendant of ours whose parent ends becomes our child. When a run fails, those that
-//! came from ranks are terminated; when it succeeds, they are left alone.
+//! A rank is often a script, and terminating the script does not terminate the program it runs. A
+//! program may also become a daemon, which detaches from all its ancestors. So the launcher is a
+//! "subreaper" from the start: a descendant with a terminated parent becomes a child of the launcher.
+//! When a run fails, processes that came from ranks are terminated; when it succeeds, they are left
+//! alone.
 //!
 //! A launcher may have children that it did not start: a shell that becomes one by `exec` passes on its
-//! background jobs and process substitutions. They and what they start are none of the run's, so what there
-//! was at the start is remembered. What such a process leaves behind later becomes our child too, and
-//! is told from what ranks leave behind by its session, by the mark of the run in its environment, or by its
-//! control group. A process that shows none of these is spared, for it may be the user's.
+//! background jobs and process substitutions. They and their descendants are not part of the run, so the
+//! processes present at the start are remembered. Their own orphans become children of the launcher too,
+//! and are distinguished from those of ranks by the session, by the mark of the run in the environment,
+//! or by the control group. A process without any of these marks is spared, for it may be the user's.
 
 use crate::launch::cgroup;
 use crate::launch::guard::RUN;
@@ -21,7 +22,7 @@ use rustix::process::{
 /// Finds the processes that ranks leave behind.
 #[derive(Debug)]
 pub struct Orphans {
-    /// What descended from us before we started anything.
+    /// Descendants of the launcher before it started any process.
     inherited: Vec<Identity>,
     guard: Option<Pid>,
     /// The mark of the run, as an environment has it.
@@ -46,7 +47,7 @@ impl Orphans {
         Self { inherited, guard: None, entry: None }
     }
 
-    /// What descended from us before we started anything.
+    /// Descendants of the launcher before it started any process.
     pub fn inherited(&self) -> &[Identity] {
         &self.inherited
     }
@@ -67,9 +68,9 @@ impl Orphans {
         }
     }
 
-    /// Whether any process is left that came from a rank, after forgetting those that have ended.
+    /// True if any process is left that came from a rank; terminated ones are removed first.
     ///
-    /// To be called only when no rank runs any more. Ranks have led the sessions for which `is_session`
+    /// Call this only when no rank runs any more. Ranks have led the sessions for which `is_session`
     /// holds.
     pub fn any_left(&self, is_session: impl Fn(i32) -> bool) -> bool {
         self.reap(|_| false);
@@ -89,7 +90,7 @@ impl Orphans {
         children.filter(|pid| self.is_of_run(*pid, is_session)).filter_map(Pid::from_raw)
     }
 
-    /// Whether a child of ours came from a rank.
+    /// True if a child of the launcher came from a rank.
     fn is_of_run(&self, pid: i32, is_session: &impl Fn(i32) -> bool) -> bool {
         if self.inherited.is_empty() {
             return true;

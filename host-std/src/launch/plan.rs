@@ -11,15 +11,16 @@ use std::rc::Rc;
 /// A job that can be started.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many ranks the job has.
+    /// Number of ranks of the job.
     pub ranks: u32,
-    /// What those run that are started here, in the order of the ranks. Those that dial in come behind.
+    /// Parts of the ranks that are started here, in the order of the ranks. Ranks that connect by
+    /// themselves follow.
     pub parts: Vec<Part>,
-    /// How ranks dial in; none if nobody can.
+    /// Endpoint for ranks that connect by themselves; `None` if that is not possible.
     pub dial: Option<Dial>,
-    /// How PMIx clients dial in; none if there are none.
+    /// Endpoint for PMIx clients; `None` without PMIx.
     pub pmix: Option<PmixDial>,
-    /// What each part is offered.
+    /// Protocols offered to each part.
     pub families: Vec<Families>,
     /// The name of the node all ranks run on.
     pub host: String,
@@ -29,37 +30,38 @@ pub struct Plan {
     pub spawner: Option<String>,
     /// The rank of it that has asked.
     pub spawner_rank: u32,
-    /// How many processes there may be in all jobs together; none if nobody counts them.
+    /// Maximum number of processes in all jobs together; `None` if unlimited.
     pub universe: Option<u32>,
-    /// What its ranks find in their environment.
+    /// Environment of its ranks.
     pub environment: Environment,
-    /// Which of its ranks runs on which processors; none if the system may choose.
+    /// Processors of its ranks; `None` if ranks are not bound.
     pub binding: Option<Rc<Binding>>,
-    /// What its ranks may ask the process manager for.
+    /// Job attributes that its ranks may read.
     pub attributes: Vec<(String, String)>,
-    /// What its ranks find in their space when they start.
+    /// Initial key-value pairs of its space.
     pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// How ranks find the server without an inherited descriptor.
+/// Endpoint for ranks without an inherited descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dial {
     /// The address, as a client reads it from its environment.
     pub port: String,
-    /// The numbers by which ranks say who they are, if those are not their ranks.
+    /// Identifiers of the ranks in the handshake, if they differ from the ranks.
     pub ids: Option<Vec<u64>>,
     /// The certificate to believe, if TLS is spoken there.
     pub pin: Option<String>,
-    /// Whether ranks that are not started here prove that they know the secret by the challenge alone.
+    /// True if ranks that are not started here must prove the secret by challenge; the secret itself is
+    /// not accepted.
     pub requires_challenge: bool,
 }
 
 /// Ranks that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What they run.
+    /// Program of the ranks.
     pub program: Program,
-    /// How many they are; one at least.
+    /// Number of ranks; at least one.
     pub ranks: u32,
 }
 
@@ -129,23 +131,23 @@ impl Plan {
         }
     }
 
-    /// What part `number` is offered.
+    /// Protocols offered to part `number`.
     pub fn families(&self, number: usize) -> Families {
         self.families.get(number).copied().unwrap_or(Families::PMI)
     }
 
-    /// Whether any rank may speak PMIx.
+    /// True if any rank may use PMIx.
     pub fn has_pmix(&self) -> bool {
         self.families.iter().any(|families| families.pmix)
     }
 
-    /// How many ranks may speak PMIx.
+    /// Number of ranks that may use PMIx.
     pub fn pmix_ranks(&self) -> u32 {
         let parts = self.parts.iter().zip(&self.families).filter(|(_, families)| families.pmix);
         parts.map(|(part, _)| part.ranks).sum()
     }
 
-    /// How many ranks are started here; the others dial in.
+    /// Number of ranks that are started here; the others connect by themselves.
     pub fn local(&self) -> u32 {
         self.parts.iter().map(|part| part.ranks).sum()
     }
@@ -160,12 +162,12 @@ impl Plan {
         { ends }.take_while(|end| *end <= rank).count()
     }
 
-    /// What `rank` runs, for messages.
+    /// Program of `rank`, for messages.
     pub fn program_name(&self, rank: u32) -> String {
         self.parts.get(self.appnum(rank)).map_or_else(String::new, Part::name)
     }
 
-    /// What the ranks run, for messages about all of them.
+    /// Programs of the ranks, for messages about all of them.
     pub fn program_names(&self) -> String {
         let mut names: Vec<String> = self.parts.iter().map(Part::name).collect();
         names.dedup();
@@ -181,12 +183,12 @@ fn offered(parts: &[Part], environment: &Environment) -> Vec<Families> {
 }
 
 impl Dial {
-    /// Whether ranks come through web sockets only, where nothing but a page can dial in.
+    /// True if the port is a web socket, to which only pages can connect.
     pub fn is_web(&self) -> bool {
         self.port.starts_with("ws://")
     }
 
-    /// The number by which `rank` says who it is.
+    /// Identifier of `rank` in the handshake.
     pub fn id(&self, rank: u32) -> u64 {
         let place = usize::try_from(rank).ok();
         let id = self.ids.as_ref().and_then(|ids| ids.get(place?).copied());

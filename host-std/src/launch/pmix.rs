@@ -1,9 +1,9 @@
-//! What a PMIx client finds in its environment.
+//! Environment of a PMIx client.
 
 use super::plan::Plan;
 use std::fmt::Display;
 
-/// Where PMIx clients of a job dial in.
+/// Endpoint for the PMIx clients of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PmixDial {
     /// Name space and rank of the server, and the address, as a client reads them.
@@ -47,9 +47,9 @@ pub fn of_plan(plan: &Plan, dial: &PmixDial) -> Vec<(&'static str, String)> {
         // Open MPI 4 looks for launchers that it knows, and without this finds none: every process would
         // be a job of its own.
         ("OMPI_MCA_schizo", "ompi".to_owned()),
-        // It would ask PMI-1 and PMI-2 first, whose variables may be there as well.
+        // Open MPI would try PMI-1 and PMI-2 first, since their variables may be set as well.
         ("OMPI_MCA_pmix", "^s1,s2,cray,isolated".to_owned()),
-        // Where a rank runs is not for it to choose.
+        // The placement of a rank is not the library's to choose.
         ("OMPI_MCA_orte_bound_at_launch", "1".to_owned()),
         // Programs and scripts look at these.
         ("OMPI_COMM_WORLD_SIZE", plan.ranks.to_string()),

@@ -1,4 +1,4 @@
-//! What would be started, for people, without starting it.
+//! Description of a job for users, without starting it.
 
 use super::binding::{allowed, shown};
 use super::env::{self, Change};
@@ -7,13 +7,15 @@ use super::pmix::PmixDial;
 use std::ffi::OsString;
 use std::fmt::Write;
 
-/// Ranks, node, processors, folders and programs, and what is different in their environment from `ours`.
+/// Ranks, node, processors, directories and programs, and the differences of their environment from the
+/// launcher's.
 pub fn of(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
     map(spec) + "\n" + &environment(spec, ours)
 }
 
-/// What is different in the environment of ranks from `ours`, and why: `+` for what is set or changed, `-`
-/// for what is not passed on. What differs from rank to rank is shown for the first of each program.
+/// Differences of the environment of ranks from the launcher's, with reasons: `+` for added or changed
+/// variables, `-` for removed ones. Variables that differ from rank to rank are shown for the first of
+/// each program.
 pub fn environment(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
     let pid = std::process::id();
     let mut plan = Plan::first(spec, None, pid);
@@ -37,10 +39,10 @@ pub fn environment(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsSt
     text
 }
 
-/// Ranks, node, processors, folders and programs.
+/// Ranks, node, processors, directories and programs.
 pub fn map(spec: JobSpec<'_>) -> String {
     let plan = Plan::first(spec, None, std::process::id());
-    // Where the system does not say, nothing can be said here either.
+    // Empty if the system does not list the processors.
     let usable = allowed().unwrap_or_default();
     let mut rows = vec![["ranks", "node", "processors", "folder", "program"].map(str::to_owned)];
     let mut first = 0;
@@ -78,7 +80,7 @@ pub fn map(spec: JobSpec<'_>) -> String {
     text
 }
 
-/// How many ranks from `first` on, before `end`, run on the same processors, and which those are.
+/// Number of ranks from `first` on, before `end`, that run on the same processors, and those processors.
 fn alike(plan: &Plan, first: u32, end: u32, usable: &[u32]) -> (u32, String) {
     let Some(binding) = &plan.binding else {
         return (end - first, format!("any of {}", shown(usable)));
@@ -96,7 +98,7 @@ fn span(first: u32, ranks: u32) -> String {
     }
 }
 
-/// What is started, as a shell would read it.
+/// Command line in shell syntax.
 fn words(part: &Part) -> String {
     let words = std::iter::once(part.program.path.as_os_str());
     let words = words.chain(part.program.args.iter().map(OsString::as_os_str));

@@ -1,27 +1,30 @@
-//! Starting one rank, and learning how it ended.
+//! Starting one rank, and detecting its end.
 //!
 //! A rank is started by the C library's `posix_spawn`, which lends this process's memory to the child
-//! until it has become the program (`vfork` semantics), so the cost does not grow with this process.
-//! Nothing of ours runs in the child; everything is arranged before, and as much as possible only once:
+//! until it has become the program (`vfork` semantics), so the cost does not grow with this process. No
+//! code of the launcher runs in the child; everything is arranged before, and as much as possible only
+//! once:
 //!
 //! - A rank's ends of its socket and its pipes are moved to three low numbers, the same for every rank.
-//!   The socket's is the only descriptor of ours that survives the exec, and it is replaced before the
-//!   next rank starts: no rank can inherit the end of another.
-//! - A program that is to start in another folder starts while that is ours: there is one thread, and
-//!   nobody else looks.
-//! - Our own standard input is the null device, which ranks inherit, but for the moment in which a rank is
-//!   started that reads something else; whoever writes to us learns of the end of that rank and not of the
-//!   launcher.
-//! - What the system cannot run because it is text without an interpreter is started by the shell, as
+//!   The socket's is the only descriptor of the launcher that survives the exec, and it is replaced
+//!   before the next rank starts: no rank can inherit the end of another.
+//! - To start a program in another directory, the launcher changes to it for the start: there is one
+//!   thread, so nothing else is affected.
+//! - The launcher's own standard input is the null device, which ranks inherit, except while a rank is
+//!   started that reads something else; thus a writer to that input detects the end of the rank, not of
+//!   the launcher.
+//! - A text file without an interpreter, which the system cannot run, is started by the shell, as
 //!   `execvp` does it.
-//! - A rank leads a session of its own. It gets its own share of the processors where the kernel divides time
-//!   by session, no process of it belongs to our terminal, and a stop signal that reaches it between its
-//!   creation and the exec is discarded: its process group is orphaned. A child that stopped there would hold
-//!   this process inside the system, where no signal but `SIGKILL` gets through.
-//! - A rank with a terminal opens that by its name: only so does it become the one from which its signals
-//!   come.
-//! - A rank that reads our terminal has to stay in our process group. Stop signals are blocked until it has
-//!   become another program of ours, the [`trampoline`], which unblocks them and becomes the rank.
+//! - A rank leads a session of its own. It gets its own share of the processors where the kernel divides
+//!   time by session, no process of it belongs to the launcher's terminal, and a stop signal that
+//!   reaches it between its creation and the exec is discarded: its process group is orphaned. A child
+//!   that stopped there would hold this process inside the system, where no signal but `SIGKILL` gets
+//!   through.
+//! - A rank with a terminal opens it by its name: only so does it become the controlling terminal, the
+//!   source of its signals.
+//! - A rank that reads the launcher's terminal has to stay in the launcher's process group. Stop signals
+//!   are blocked until it has become another program of this package, the [`trampoline`], which unblocks
+//!   them and becomes the rank.
 
 use crate::launch::binding::Binding;
 use crate::launch::descriptors::DescriptorLimit;
@@ -68,16 +71,17 @@ pub const PER_RANK: u64 = 4;
 /// Starts ranks, rank 0 of the first job first.
 pub struct Launcher {
     attributes: PosixSpawnAttr,
-    /// For the rank that reads our terminal: the system allows that to our process group alone.
+    /// For the rank that reads the launcher's terminal: the system allows that to this process group
+    /// alone.
     in_our_group: PosixSpawnAttr,
     /// The stop signals that such a rank does not block when it runs.
     stops: SigSet,
     actions: PosixSpawnFileActions,
     slots: Slots,
     null: OwnedFd,
-    /// How many open files there may be.
+    /// Limit on open files.
     pub limit: DescriptorLimit,
-    /// Ends what we leave behind, if there is a way to.
+    /// Terminates leftover processes if the launcher is killed; `None` if unsupported.
     pub guard: Option<Guard>,
     /// Finds what ranks leave behind.
     pub orphans: Orphans,
@@ -91,7 +95,7 @@ pub struct Launcher {
 pub struct Exec {
     path: CString,
     words: Vec<CString>,
-    /// What is the same for every rank, then what is not.
+    /// Variables common to all ranks, then those of one rank.
     environment: Vec<CString>,
     common_count: usize,
     folder: Option<OwnedFd>,
@@ -106,12 +110,12 @@ struct Slots {
     errors: OwnedFd,
 }
 
-/// What ties a rank that was started to this process.
+/// Connections between this process and a rank that was started.
 #[derive(Debug)]
 pub struct Started {
     /// The process.
     pub process: Process,
-    /// Our end of its socket pair, not blocking.
+    /// The launcher's end of its socket pair, not blocking.
     pub link: UnixStream,
     /// Reading end of its standard output, and of its standard error too if there is no other. None if it
     /// has a terminal.
@@ -125,11 +129,11 @@ pub struct Started {
 pub struct Process {
     pid: Pid,
     handle: OwnedFd,
-    /// It was started by us, so the system tells us how it ended.
+    /// True for a child of this process: the system reports its end.
     is_ours: bool,
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It exited with this code.
@@ -143,7 +147,7 @@ pub enum Ending {
     },
     /// The system killed it because there was no memory left.
     OutOfMemory,
-    /// It was not started by us, so how it ended is not ours to know.
+    /// It was not started by this process, so its exit status is unknown.
     Unseen,
 }
 
@@ -204,7 +208,7 @@ impl Launcher {
         let mut environment =
             ours.map(|(name, value)| variable(&name, &value)).collect::<io::Result<Vec<_>>>()?;
         let fd = self.slots.link.as_raw_fd().unsigned_abs();
-        // What a user has told a library about itself holds.
+        // Settings of a user for a library take precedence.
         let is_told = |name: &str| {
             let start = [name.as_bytes(), b"="].concat();
             name == MPICH_SPEAKS.name
@@ -247,7 +251,7 @@ impl Launcher {
         let link = UnixStream::from(link);
         link.set_nonblocking(true)?;
         rustix::io::dup2(theirs, &mut self.slots.link)?;
-        // Reading ends may block: they are read only when there is something, and by nobody else.
+        // Reading ends may block: they are read only when ready, and by this process alone.
         let (mut output, mut errors) = (None, None);
         let pid = match streams {
             Streams::Pipes(stdin) => {
@@ -261,7 +265,7 @@ impl Launcher {
                     false => Session::Own,
                 };
                 let pid = self.spawn(plan, exec, (rank, local_rank), &self.actions, way);
-                // Failed or not: nobody may wait for us to read it.
+                // On failure too: a writer must not wait for this process to read.
                 self.set_stdin(None)?;
                 pid?
             }
@@ -275,8 +279,8 @@ impl Launcher {
         Ok(Started { process: Process { pid, handle, is_ours: true }, link, output, errors })
     }
 
-    /// Lets go of the ends of the rank that was started last, so that they close with it. For when there
-    /// is nobody to start for a while.
+    /// Closes the ends of the rank that was started last, so that they close with it. Called when no
+    /// rank is started for a while.
     ///
     /// # Errors
     ///
@@ -339,7 +343,8 @@ impl Launcher {
             Some(binding) => binding.during(local_rank, start),
             None => start(),
         };
-        // Before anything else, failures too: paths of ours are meant from our own folder.
+        // Before anything else, failures included: paths of the launcher are relative to its own
+        // directory.
         ours.map_or(Ok(()), fchdir)?;
         Ok(Pid::from_raw(pid?.as_raw()).ok_or(io::ErrorKind::Other)?)
     }
@@ -348,10 +353,10 @@ impl Launcher {
 /// The session that a rank is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Session {
-    /// One that it leads, with a process group: what it sends to its own group, as the PMI library of Slurm
-    /// does to abort, ends neither us nor other ranks.
+    /// One that it leads, with a process group: signals to its own group, as the PMI library of Slurm
+    /// sends them to abort, reach neither the launcher nor other ranks.
     Own,
-    /// Ours, and our process group: it reads our terminal.
+    /// That of the launcher, and its process group: the rank reads the launcher's terminal.
     Ours,
 }
 
@@ -388,13 +393,13 @@ fn on_terminal(name: &CString) -> io::Result<PosixSpawnFileActions> {
 /// Begins a session. The crate has no name for the flag, which is the same in every C library of Linux.
 const SETSID: PosixSpawnFlags = PosixSpawnFlags::from_bits_retain(0x80);
 
-/// A folder, to go to.
+/// Opens a directory, for `fchdir`.
 fn place(folder: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
-/// Makes a pipe whose writing end is at `slot`, and gives the reading end.
+/// Makes a pipe with its writing end at `slot`, and returns the reading end.
 fn pipe_into(slot: &mut OwnedFd) -> io::Result<OwnedFd> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::dup3(write, slot, DupFlags::CLOEXEC)?;
@@ -412,11 +417,11 @@ impl fmt::Debug for Launcher {
 }
 
 impl Process {
-    /// A process that somebody else has started and that runs.
+    /// A running process that this one did not start.
     ///
     /// # Errors
     ///
-    /// Those of the system; that there is none, for one.
+    /// Those of the system; for example, there is no such process.
     pub fn of_others(pid: i32) -> io::Result<Self> {
         let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
@@ -429,14 +434,14 @@ impl Process {
         let _ = pidfd_send_signal(&self.handle, signal);
     }
 
-    /// Whether it has a handler for `signal`; not if the system does not tell.
+    /// True if it has a handler for `signal`; false if unknown.
     pub fn catches(&self, signal: Signal) -> bool {
         let status = procfs::process::Process::new(self.pid()).and_then(|process| process.status());
         status.is_ok_and(|status| status.sigcgt >> (signal.as_raw() - 1) & 1 == 1)
     }
 
-    /// Whether it does something of its own about `signal`: it has a handler for it, or keeps it blocked to
-    /// read it from a descriptor. Not if the system does not report it.
+    /// True if it handles `signal` itself: by a handler, or by blocking it to read it from a descriptor.
+    /// False if unknown.
     pub fn handles(&self, signal: Signal) -> bool {
         let status = procfs::process::Process::new(self.pid()).and_then(|process| process.status());
         let has = |mask: u64| mask >> (signal.as_raw() - 1) & 1 == 1;
@@ -449,17 +454,18 @@ impl Process {
         stat.map_or(true, |stat| matches!(stat.state, 'T' | 't' | 'Z' | 'X'))
     }
 
-    /// Whether it was started by us.
+    /// True if it was started by this process.
     pub const fn is_ours(&self) -> bool {
         self.is_ours
     }
 
-    /// True when what is sent to our process group reaches it too.
+    /// True if signals to the launcher's process group reach it too.
     pub fn is_in_our_group(&self) -> bool {
         getpgid(Some(self.pid)).is_ok_and(|group| group == getpgrp())
     }
 
-    /// Sends `signal` to it and, if it leads a process group, to all in it: to those whom it has started.
+    /// Sends `signal` to it and, if it leads a process group, to the whole group, which includes its
+    /// children.
     pub fn signal_group(&self, signal: Signal) {
         if self.is_ours && getpgid(Some(self.pid)) == Ok(self.pid) {
             // As for one process.
@@ -474,7 +480,7 @@ impl Process {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// How it ended, or `None` while it runs. Asked again after an answer, it has no answer.
+    /// Its end, or `None` while it runs. After the end was returned, further calls have no result.
     ///
     /// # Errors
     ///
@@ -517,8 +523,8 @@ impl Ending {
 
 /// Stops `processes` with their process groups.
 ///
-/// The groups are orphaned, since each process leads a session, and the system discards `SIGTSTP` there
-/// where it has no handler. So processes that handle it get a moment to prepare, and `SIGSTOP` stops all.
+/// The groups are orphaned, since each process leads a session, and the system discards an unhandled
+/// `SIGTSTP` there. So processes that handle it get a moment to prepare, and `SIGSTOP` stops all.
 pub fn stop(processes: &[&Process]) {
     let preparing: Vec<_> = processes.iter().filter(|one| one.handles(Signal::TSTP)).collect();
     preparing.iter().for_each(|one| one.signal_group(Signal::TSTP));
@@ -529,10 +535,10 @@ pub fn stop(processes: &[&Process]) {
     processes.iter().for_each(|one| one.signal_group(Signal::STOP));
 }
 
-/// How long processes may take that prepare for being stopped: a keystroke is answered within that.
+/// Time for processes to prepare for the stop: short enough for the response to a keystroke.
 const PREPARING: Duration = Duration::from_millis(250);
 
-/// How often is looked whether they have; there is no event for a process that was stopped by a signal.
+/// Interval of the checks for that; there is no event for a process stopped by a signal.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The exit code that stands for death by `signal`.

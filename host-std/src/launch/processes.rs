@@ -37,8 +37,8 @@ pub fn all() -> Vec<Relations> {
     processes.filter_map(|process| of(&process)).collect()
 }
 
-/// Those among `all` that descend from one for which `is_root` holds, or are such a one, without those for
-/// which `is_barred` holds and what descends from these.
+/// Processes of `all` for which `is_root` holds, and their descendants, without those for which
+/// `is_barred` holds and their descendants.
 pub fn descendants(
     all: &[Relations],
     is_root: impl Fn(&Relations) -> bool,
@@ -66,8 +66,8 @@ pub fn children() -> Vec<i32> {
     children.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Whether a process has `entry` in the environment that it was started with; none if that cannot be read.
-/// A process that has ended has an empty one.
+/// True if a process was started with `entry` in its environment; `None` if that cannot be read. A
+/// terminated process has an empty one.
 pub fn has_entry(pid: i32, entry: &str) -> Option<bool> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     Some(environment.split(|byte| *byte == 0).any(|own| own == entry.as_bytes()))

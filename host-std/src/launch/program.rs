@@ -10,15 +10,15 @@ use std::{env, fmt, io};
 /// A program that exists and may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Where it is; always with a slash, so that nobody searches `PATH` again for every rank.
+    /// Its path; always with a slash, so that `PATH` is not searched again for every rank.
     pub path: PathBuf,
     /// Its name as typed: word zero of what it is started with, and its name in messages.
     pub name: OsString,
     /// The words behind its name.
     pub args: Vec<OsString>,
-    /// The folder it starts in, if that is not ours. A relative path is meant from there.
+    /// Its working directory, if not that of the launcher. A relative path is resolved from there.
     pub folder: Option<PathBuf>,
-    /// What of our own variables it sees, if not what all see.
+    /// Selection of inherited variables, if it differs from that of all programs.
     pub inherit: Option<Inherit>,
     /// Variables that only it gets.
     pub variables: Vec<(OsString, OsString)>,
@@ -39,14 +39,14 @@ pub enum ProgramError {
     NotExecutable {
         /// The program as typed.
         name: OsString,
-        /// What is in the way.
+        /// The obstacle.
         why: &'static str,
     },
-    /// The folder to start it in is none.
+    /// The working directory is not a directory.
     NoFolder {
         /// The program as typed.
         name: OsString,
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
     },
     /// This program does not know where it is itself, so it cannot start the demo.
@@ -54,13 +54,13 @@ pub enum ProgramError {
 }
 
 impl Program {
-    /// A program that starts in our folder and with our variables.
+    /// A program with the working directory and the variables of the launcher.
     pub fn new(path: PathBuf, name: OsString, args: Vec<OsString>) -> Self {
         Self { path, name, args, folder: None, inherit: None, variables: Vec::new() }
     }
 
-    /// Finds `name` as a shell in `folder` would: as it is when it has a slash, else in each folder of
-    /// `search`, which is `PATH` if there is none.
+    /// Finds `name` as a shell in `folder` would: unchanged when it has a slash, else in each directory
+    /// of `search`, which is `PATH` if there is none.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ fn obstacle(path: &Path) -> Option<Obstacle> {
     }
 }
 
-/// An empty entry of `PATH` means the current folder.
+/// An empty entry of `PATH` means the current directory.
 fn with_slash(folder: &Path, name: &OsStr) -> PathBuf {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let mut path = folder.as_os_str().as_bytes().to_vec();
@@ -187,7 +187,7 @@ impl fmt::Display for ProgramError {
 
 impl std::error::Error for ProgramError {}
 
-/// What the C library searches when `PATH` is not set.
+/// Search path of the C library when `PATH` is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Programs that the system does not run by itself: text without a first line that names an interpreter,
-//! which `execvp` and every shell give to `/bin/sh`, and text whose interpreter is not there.
+//! Programs that the system does not run by itself: text without a first line that names an interpreter
+//! (`execvp` and every shell give it to `/bin/sh`), and text with a missing interpreter.
 
 use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsStr};
@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 
-/// Who reads text that names nobody.
+/// Interpreter of text that names none.
 pub const SHELL: &CStr = c"/bin/sh";
 
-/// What [`SHELL`] is started with in place of the program at `path` with its `words`, of which the first is
-/// its name; none unless the program is text.
+/// Arguments of [`SHELL`] in place of the program at `path` with its `words`, of which the first is its
+/// name; `None` unless the program is text.
 pub fn by_shell(path: &CStr, words: &[CString]) -> Option<Vec<CString>> {
     let start = start(path)?;
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -26,7 +26,7 @@ pub fn by_shell(path: &CStr, words: &[CString]) -> Option<Vec<CString>> {
 /// Adds to `error`, with which the program at `path` did not start, what its first line has to do with it.
 pub fn explained(error: Errno, path: &CStr) -> io::Error {
     let error = io::Error::from(error);
-    // What else it may be is not opened: a pipe would hold us.
+    // Other kinds of files are not opened: a pipe would block.
     let start = if error.kind() == io::ErrorKind::NotFound { start(path) } else { None };
     let start = start.unwrap_or_default();
     let Some(line) = start.strip_prefix(b"#!") else { return error };

@@ -24,14 +24,14 @@ pub struct Signals {
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// Which.
+    /// The signal.
     pub signal: Signal,
-    /// The system has sent it, and not to us alone: somebody has pressed a key, or a terminal is gone.
-    /// Everybody in our process group has got it then.
+    /// True if the system sent it to more than this process: a key was pressed, or a terminal is gone.
+    /// Then every process of the group has got it.
     pub is_for_group: bool,
 }
 
-/// What a signal asks of us.
+/// Meaning of a signal for the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// The sender wants the job to end.
@@ -40,28 +40,28 @@ pub enum Meaning {
     Tell,
     /// It is meant for the ranks.
     Forward,
-    /// Somebody wants the job to stand still.
+    /// Stop the job.
     Stop,
-    /// We were stopped, and go on.
+    /// The launcher was stopped and continues.
     Continue,
-    /// A child of ours has ended, one that we took in for instance.
+    /// A child has terminated, an adopted one for instance.
     ChildEnded,
-    /// The sender wants us to end as after a mistake of our own.
+    /// Terminate as after a fault of the launcher itself.
     Crash,
-    /// Our terminal has another size.
+    /// The launcher's terminal has another size.
     Resized,
 }
 
 impl Signals {
-    /// Takes over the signals that end a job, those that ask us something, and `forwarded`, which are
-    /// meant for its ranks.
+    /// Takes over the signals that end a job, those with a meaning for the launcher, and `forwarded`
+    /// ones, meant for its ranks.
     ///
-    /// One that is `ignored` when we start stays ignored, for us and for the ranks: `nohup` and the
-    /// background jobs of a plain shell count on it.
+    /// One that is `ignored` at the start stays ignored, for the launcher and for the ranks: `nohup` and
+    /// the background jobs of a plain shell count on it.
     ///
     /// # Errors
     ///
-    /// Those of the system, which for one has signals that nobody can take over.
+    /// Those of the system; for example, some signals cannot be taken over.
     pub fn new(forwarded: &[i32], ignored: Ignored) -> io::Result<Self> {
         if let Some(signal) = forwarded.iter().find(|signal| !can_forward(**signal)) {
             let what = format!("{} cannot be passed on", name(*signal));
@@ -72,7 +72,7 @@ impl Signals {
             wanted.add(NixSignal::try_from(*signal)?);
         }
         wanted.add(NixSignal::SIGCHLD);
-        // Only while it is not ignored does the system keep the exit code of a child for us.
+        // The system keeps the exit code of a child only if this signal is not ignored.
         if ignored.has(SIGCHLD) {
             signal_hook::flag::register(SIGCHLD, Arc::default())?;
         }
@@ -92,7 +92,7 @@ impl Signals {
         })
     }
 
-    /// What `signal` asks of us.
+    /// Meaning of `signal` for the launcher.
     pub fn meaning(&self, signal: Signal) -> Meaning {
         match signal.as_raw() {
             SIGINT | SIGTERM | SIGHUP | SIGQUIT => Meaning::End,
@@ -113,15 +113,15 @@ impl Signals {
     }
 }
 
-/// When a terminal is gone, only the leader of its session is told.
+/// When a terminal is gone, only the leader of its session gets the signal.
 fn is_for_group(info: &signalfd_siginfo) -> bool {
     let is_hangup = info.ssi_signo.cast_signed() == SIGHUP;
     let is_alone = || is_hangup && getsid(None).is_ok_and(|leader| leader == getpid());
     info.ssi_code == SI_KERNEL && !is_alone()
 }
 
-/// Stops this process, until it is continued. Where no shell could continue it, since none looks after our
-/// process group, the system does not stop it. Another launcher whose rank we are does look after us.
+/// Stops this process, until it is continued. The system does not stop it in an orphaned process group,
+/// since no shell could continue it. An outer launcher that runs this one as a rank can continue it.
 ///
 /// # Errors
 ///
@@ -137,24 +137,24 @@ pub fn stand_still() -> io::Result<()> {
     Ok(stop.thread_block()?)
 }
 
-/// Ends this process by `signal`. The library of the language has a handler for it that takes no notice of a
-/// signal that was sent; one that the system sends for a mistake of ours ends us at once, blocked or not.
+/// Terminates this process by `signal`. The handler of Rust's standard library ignores a signal that was
+/// sent; one that the system raises for a fault terminates the process at once, blocked or not.
 ///
 /// # Errors
 ///
-/// It is no signal that ends a process.
+/// The signal does not terminate a process.
 pub fn crash(signal: Signal) -> io::Result<()> {
     emulate_default_handler(signal.as_raw())
 }
 
-/// True for a signal that can be taken over and passed on: it says nothing about our own mistakes or our
-/// own children, and it can be caught.
+/// True for a signal that can be forwarded: it can be caught, and does not report faults or children of
+/// the launcher.
 pub fn can_forward(signal: i32) -> bool {
     let is_named = NAMES.iter().any(|(number, _)| *number == signal);
     is_named && signal != SIGCHLD && !FORBIDDEN.contains(&signal)
 }
 
-/// The name of `signal` as people know it, for messages.
+/// Conventional name of `signal`, for messages.
 pub fn name(signal: i32) -> String {
     match NAMES.iter().find(|(number, _)| *number == signal) {
         Some((_, name)) => format!("signal {signal} ({name})"),
@@ -175,10 +175,10 @@ pub fn named(name: &str) -> Option<Signal> {
     found.and_then(|(number, _)| Signal::from_named_raw(*number))
 }
 
-/// The signals that were ignored when we started.
+/// The signals that were ignored at the start of the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ignored(
-    /// One bit each, of which bit 0 is signal 1; none where the system does not tell.
+    /// One bit each, of which bit 0 is signal 1; `None` if the system does not report them.
     Option<u64>,
 );
 
@@ -193,17 +193,17 @@ impl Ignored {
         Self(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()))
     }
 
-    /// Whether `signal` is among them, as far as is known.
+    /// True if `signal` is known to be among them.
     pub fn has(self, signal: i32) -> bool {
         self.0.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
     }
 
-    /// All others, and SIGPIPE, which this process ignores as all Rust programs do. SIGPIPE alone where that
-    /// is not known, or where signals are ignored that have numbers alone.
+    /// All others, and SIGPIPE, which this process ignores as all Rust programs do. SIGPIPE alone if the
+    /// ignored signals are unknown or include signals without a name.
     ///
-    /// A rank begins with the default action of each of these. For a signal that is not said to be one of
-    /// them, the C library asks first whether it is ignored: that is more calls than all others that it takes
-    /// to start a program.
+    /// A rank begins with the default action of each of these. For a signal outside this set, the C
+    /// library first queries its disposition: these are more calls than all others needed to start a
+    /// program.
     pub fn others(self) -> SigSet {
         let mut others = match self.0.filter(|mask| mask >> NUMBERED == 0) {
             Some(_) => SigSet::all(),

@@ -1,14 +1,14 @@
-//! The program of the guard: terminates the processes of a run whose launcher is gone.
+//! Program of the guard: terminates the processes of a run after the launcher is gone.
 //!
 //! A process belongs to the run if one of these holds:
 //!
-//! - It is a rank that had not ended, or is in the session of a rank.
+//! - It is a rank that had not terminated, or is in the session of a rank.
 //! - It has the mark of the run in its environment.
 //! - It is in the control group of the run, if one could be made.
 //! - It descends from one that belongs to the run.
 //!
-//! What the launcher had inherited does not, nor do guards of launchers that are ranks themselves: these
-//! terminate what is theirs.
+//! Processes that the launcher had inherited do not, nor do guards of launchers that are ranks
+//! themselves: these terminate their own runs.
 
 use crate::launch::cgroup::Cgroup;
 use crate::launch::guard::{GUARD, RUN, Record};
@@ -47,16 +47,16 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What is known of the run.
+/// State of the run.
 #[derive(Debug, Default)]
 struct Run {
     mark: String,
     inherited: Vec<Identity>,
-    /// The process of the launcher, while it is our parent.
+    /// The process of the launcher, while it is the parent of this one.
     launcher: Option<i32>,
-    /// Ranks that have not ended, and those in whose sessions processes are left.
+    /// Ranks that have not terminated, and those with processes left in their sessions.
     ranks: BTreeSet<i32>,
-    /// What the launcher would have removed.
+    /// Files that the launcher would have removed.
     files: Vec<PathBuf>,
     cgroup: Option<Cgroup>,
     /// All that were found to belong to the run.
@@ -89,7 +89,7 @@ impl Run {
                 |one| self.inherited.contains(&one.id) || one.id.pid == own_pid(),
             );
             let outside = ours.iter().filter(|one| one.is_alive && !inside.contains(&one.id.pid));
-            // One that cannot be moved would be tried for ever.
+            // A process that cannot be moved would be tried indefinitely.
             if outside.filter(|one| group.add(one.id.pid).is_ok()).count() == 0 {
                 break;
             }
@@ -97,7 +97,7 @@ impl Run {
         self.cgroup = Some(group);
     }
 
-    /// Reads what the launcher reports until it is gone, and returns true if it has said goodbye.
+    /// Reads the reports of the launcher until it is gone; true if it has dismissed the guard.
     fn listen(&mut self) -> bool {
         let (mut input, mut record, mut is_over) = (io::stdin().lock(), Vec::new(), false);
         while input.read_until(0, &mut record).is_ok_and(|count| count > 0) {
@@ -145,7 +145,7 @@ impl Run {
         let all = processes::all();
         let entry = format!("{RUN}={}", self.mark);
         let members = self.cgroup.as_ref().map(Cgroup::members).unwrap_or_default();
-        // A session whose number another process has now is none of ours.
+        // A session with a reused number is not one of the run.
         let reused = |pid: i32| {
             let leader = all.iter().find(|one| one.id.pid == pid);
             !first && leader.is_some_and(|one| !self.known.contains(&one.id))
@@ -182,7 +182,7 @@ fn send(id: Identity, signals: &[Signal]) {
     }
 }
 
-/// Whether a process is the guard of a launcher.
+/// True if a process is the guard of a launcher.
 fn is_guard(pid: i32) -> bool {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let is_called = words.split(|byte| *byte == 0).nth(1) == Some(GUARD.as_bytes());
@@ -203,17 +203,17 @@ fn identity(word: &str) -> Option<Identity> {
     Some(Identity { pid: pid.parse().ok()?, start: start.parse().ok()? })
 }
 
-/// How long processes may take to terminate by themselves. Their launcher is gone and so is the rest of
+/// Grace period for processes to terminate by themselves. Their launcher is gone and so is the rest of
 /// their job, so there is not much to save.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A process that cannot be killed until then is held by the system.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// How often is looked; there is no event for the end of another process's child.
+/// Interval of the checks; there is no event for the end of another process's child.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Processes may fork while they are moved, but not for ever.
+/// Bound on the repetitions: processes may fork while they are moved.
 const ROUNDS: usize = 50;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Processors of this machine, and what they share, as the system tells it in its files.
+//! Processors of this machine and the resources they share, from the system's files.
 
 use crate::settings::placement::Unit;
 use std::fs;
@@ -13,7 +13,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads what the system tells below `root` of the processors in `allowed`.
+    /// Reads the description of the processors in `allowed` below `root`.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Topology {
         Err(io::Error::new(io::ErrorKind::NotFound, what))
     }
 
-    /// A machine that tells of no memory domains has one.
+    /// A machine without listed memory domains has one.
     fn in_domain(&self, processor: u32) -> io::Result<Vec<u32>> {
         let Ok(online) = list(&self.root.join("node/online")) else {
             return Ok(self.processors.clone());
@@ -112,7 +112,7 @@ fn list(file: &Path) -> io::Result<Vec<u32>> {
     Ok(all)
 }
 
-/// Where the system tells of its processors.
+/// Directory of the system's description of its processors.
 pub const ROOT: &str = "/sys/devices/system";
 
 /// A processor has a handful of caches.
@@ -145,7 +145,7 @@ pub(crate) mod tests {
                 socket * 2 + 5
             );
             let at = |file: &str| format!("cpu/cpu{cpu}/{file}");
-            // Half of the machine is told as an older system does.
+            // Half of the machine is described as by an older kernel.
             let core_file = ["topology/core_cpus_list", "topology/thread_siblings_list"][cpu % 2];
             write(at(core_file), threads.clone());
             write(at("topology/package_cpus_list"), package.clone());

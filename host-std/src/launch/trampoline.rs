@@ -1,14 +1,14 @@
 //! The step between the launcher and a rank that reads the launcher's terminal.
 //!
-//! `posix_spawn` lends the memory of this process to the child and waits inside the system until the child
-//! has become another program. Ctrl-Z, and reading or writing a terminal from the background, stop a whole
-//! process group. Were the child stopped before the exec, this process would wait for it and could neither
-//! stop itself, as the shell expects, nor be continued or terminated.
+//! `posix_spawn` lends the memory of this process to the child and waits inside the system until the
+//! child has become another program. Ctrl-Z, and reading or writing a terminal from the background, stop
+//! a whole process group. Were the child stopped before the exec, this process would wait for it and
+//! could neither stop itself, as the shell expects, nor be continued or terminated.
 //!
-//! Ranks in sessions of their own are out of reach of these signals. The rank that reads our terminal is
-//! not, so its stop signals are blocked across the exec. The exec keeps the mask, and the rank has to run
-//! with the mask of its user, so the first program is this one: it restores the mask and becomes the rank.
-//! A signal that is pending then stops a process for which nothing waits.
+//! Ranks in sessions of their own are out of reach of these signals. The rank that reads the launcher's
+//! terminal is not, so its stop signals are blocked across the exec. The exec keeps the mask, and the
+//! rank has to run with the mask of its user, so the first program is this one: it restores the mask and
+//! becomes the rank. A pending signal then stops a process for which no other process waits.
 
 use crate::exit::complain;
 use crate::launch::process::start_code;

@@ -1,7 +1,7 @@
-//! Every variable that this launcher sets for ranks or takes out, and why. `docs/environment.md` is the same
-//! table for people.
+//! Every variable that this launcher sets for ranks or removes, with the reason. `docs/environment.md`
+//! is the same table for users.
 
-/// A variable, or all whose names start alike, and why something is done with it.
+/// A variable, or all with a common prefix, and the reason for its treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name; a star at the end stands for any ending.
@@ -15,7 +15,7 @@ impl Entry {
         Self { name, why }
     }
 
-    /// Whether a variable of this name is meant.
+    /// True if the entry covers a variable of this name.
     pub fn means(&self, name: &[u8]) -> bool {
         match self.name.strip_suffix('*') {
             Some(start) => name.starts_with(start.as_bytes()),
@@ -24,7 +24,7 @@ impl Entry {
     }
 }
 
-/// What is set, whatever was there before.
+/// Variables that are always set, replacing inherited values.
 pub const SET: &[Entry] = &[
     Entry::new("PMI_FD", "one end of a socket pair: where a client finds its server"),
     Entry::new("PMI_RANK", "the rank, for clients and scripts that look before they ask"),
@@ -94,7 +94,7 @@ pub const SET: &[Entry] = &[
     Entry::new("OMPI_APP_CTX_NUM_PROCS", "Open MPI: how many ranks each program has, likewise"),
 ];
 
-/// What is set unless it is there already.
+/// Variables that are set unless present.
 pub const DEFAULTS: &[(Entry, &str)] = &[(
     Entry::new(
         "GFORTRAN_UNBUFFERED_PRECONNECTED",
@@ -103,13 +103,13 @@ pub const DEFAULTS: &[(Entry, &str)] = &[(
     "y",
 )];
 
-/// What MPICH's library speaks, where a program is offered more than one protocol, or `--pmi` chooses.
+/// Protocol of MPICH's library, if a program is offered more than one, or if `--pmi` chooses.
 pub const MPICH_SPEAKS: Entry = Entry::new(
     "MPIR_CVAR_PMI_VERSION",
     "MPICH: which protocol it speaks, where more than one is offered or --pmi chooses",
 );
 
-/// What an outer launcher leaves and a client would take for its own.
+/// Variables of an outer launcher that a client would take for its own.
 pub const REMOVED: &[Entry] = &[
     Entry::new("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
     Entry::new(
@@ -160,7 +160,7 @@ pub const REMOVED: &[Entry] = &[
     Entry::new("MPIRUN_*", "MVAPICH: the outer job's launcher"),
 ];
 
-/// What is not taken out although its name looks so: switches that a user sets on purpose.
+/// Variables that are kept although their names match removed ones: switches that a user sets on purpose.
 pub const KEPT: &[Entry] = &[
     Entry::new("PMI_DEBUG", "makes clients tell what they do"),
     Entry::new("PMI_USE_LOGFILE", "makes clients write a log"),
@@ -174,7 +174,7 @@ pub fn set(name: &[u8]) -> Option<Entry> {
     SET.iter().chain([&MPICH_SPEAKS]).chain(defaults).find(|entry| entry.means(name)).copied()
 }
 
-/// Why a variable of this name is taken out of what we inherited, if it is.
+/// Entry by which an inherited variable of this name is removed, if any.
 pub fn removed(name: &[u8]) -> Option<Entry> {
     let found = REMOVED.iter().find(|entry| entry.means(name))?;
     // A whole name counts more than the start of one.

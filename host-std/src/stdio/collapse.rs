@@ -21,7 +21,7 @@ pub struct Collapse {
     /// When the last one came: what is written before waits from then on, for starting many takes its time.
     all_there_at: Option<Instant>,
     held_bytes: usize,
-    /// How many lines came before.
+    /// Number of lines pushed so far.
     line_count: u64,
     overdue_at: Option<Instant>,
 }
@@ -48,10 +48,10 @@ struct Line {
     since: Instant,
 }
 
-/// Who has a text in the queue.
+/// Ranks with a text in the queue.
 #[derive(Debug, Default)]
 struct Holders {
-    /// How often each rank has it.
+    /// Number of copies in the queue of each rank.
     ranks: BTreeMap<u32, usize>,
     /// Those with the text at the head.
     heads: BTreeSet<u32>,
@@ -84,11 +84,11 @@ impl Collapse {
         }
     }
 
-    /// Whoever is not there yet will not come.
+    /// No further ranks will be opened.
     pub fn expect_nobody_else(&mut self) {
         self.silent_count -= std::mem::take(&mut self.to_come_count);
         self.all_there_at.get_or_insert_with(Instant::now);
-        // So that somebody looks.
+        // Due at once, so that `release` is called.
         self.overdue_at = (!self.is_empty()).then(Instant::now);
     }
 
@@ -156,12 +156,13 @@ impl Collapse {
         self.texts.is_empty()
     }
 
-    /// True when everybody was there and writes no more, and everything is handed out.
+    /// True if all ranks are closed and every line is handed out.
     pub fn is_over(&self) -> bool {
         self.queues.is_empty() && self.to_come_count == 0
     }
 
-    /// With nobody silent: lines that nobody can join, for nobody has them further behind. The oldest first.
+    /// With no rank silent: lines that no further rank can join, since none has them further behind in
+    /// its queue. The oldest first.
     fn complete(&self) -> Vec<Line> {
         let is_complete = |holders: &&Holders| holders.heads.len() == holders.ranks.len();
         let complete = self.heads().filter(is_complete);

@@ -1,7 +1,8 @@
-//! The terminal we were started on, while a rank has a terminal of its own.
+//! Terminal of the launcher, while a rank has a terminal of its own.
 //!
-//! Every key then belongs to that rank: ours is "raw", which means that it neither echoes nor makes a signal
-//! of Ctrl-C. It gets its own modes back on every way out; if we are killed, from the guard of the run.
+//! Every key then belongs to that rank: the launcher's terminal is "raw", that is, it neither echoes nor
+//! makes a signal of Ctrl-C. Its modes are restored on every exit; if the launcher is killed, by the
+//! guard of the run.
 
 use nix::sys::signal::{SigSet, Signal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,10 +14,11 @@ use std::io;
 use std::panic;
 use std::sync::Arc;
 
-/// Our terminal.
+/// Terminal of the launcher.
 #[derive(Debug)]
 pub struct Console {
-    /// With its own modes. A panic needs them too, and nobody is there to drop anything then.
+    /// Descriptor and original modes. Shared with the panic hook, since a panic may abort without
+    /// dropping.
     saved: Arc<Saved>,
     is_raw: bool,
 }
@@ -46,12 +48,12 @@ impl Console {
         Ok(Some(Self { saved, is_raw: false }))
     }
 
-    /// Makes the terminal raw if it is ours now and not somebody else's. After a stop it may have any modes,
-    /// so this is to be repeated.
+    /// Makes the terminal raw if the launcher is in its foreground process group. After a stop it may
+    /// have any modes, so this is to be repeated.
     pub fn enter(&mut self) {
         let mut raw = self.saved.modes.clone();
         raw.make_raw();
-        // Whoever is not in front and touches the modes is stopped by the system.
+        // The system stops a background process that changes the modes.
         self.is_raw =
             self.saved.is_ours() && tcsetattr(&self.saved.fd, OptionalActions::Now, &raw).is_ok();
     }
@@ -68,7 +70,7 @@ impl Console {
         size(Some(self.saved.fd.as_fd()))
     }
 
-    /// Its modes before us.
+    /// Its original modes.
     pub fn modes(&self) -> &Termios {
         &self.saved.modes
     }
@@ -98,7 +100,7 @@ impl Saved {
     }
 }
 
-/// The modes of our standard input, as the guard of a run takes them; none if it is no terminal.
+/// Modes of standard input, in the format of the guard; `None` if it is not a terminal.
 pub fn modes_to_keep() -> Option<String> {
     let modes = tcgetattr(rustix::stdio::stdin()).ok()?;
     let flags = [
@@ -111,7 +113,7 @@ pub fn modes_to_keep() -> Option<String> {
     Some([flags.as_slice(), codes.as_slice()].concat().iter().map(|n| format!("{n}:")).collect())
 }
 
-/// Gives `terminal` the modes that [`modes_to_keep`] has told, although another program may use it.
+/// Restores modes from [`modes_to_keep`] on `terminal`, even if another program uses it.
 pub fn give_back(terminal: BorrowedFd<'_>, kept: &str) {
     let numbers: Vec<u32> =
         kept.split_terminator(':').filter_map(|word| word.parse().ok()).collect();
@@ -127,7 +129,7 @@ pub fn give_back(terminal: BorrowedFd<'_>, kept: &str) {
     for (code, number) in CODES.into_iter().zip(codes) {
         modes.special_codes[code] = u8::try_from(*number).unwrap_or(0);
     }
-    // With this signal blocked, whoever is not in front may touch the modes too.
+    // With this signal blocked, a background process may change the modes too.
     let mut stop = SigSet::empty();
     stop.add(Signal::SIGTTOU);
     if stop.thread_block().is_ok() {
@@ -136,10 +138,10 @@ pub fn give_back(terminal: BorrowedFd<'_>, kept: &str) {
     }
 }
 
-/// What a raw terminal changes besides flags.
+/// Control characters that raw mode changes, besides flags.
 const CODES: [SpecialCodeIndex; 2] = [SpecialCodeIndex::VMIN, SpecialCodeIndex::VTIME];
 
-/// The size of `terminal`, if there is one, or of the first of our streams that has one; that of the first
+/// Size of `terminal`, if there is one, or of the first standard stream that has one; that of the first
 /// terminals if none has.
 pub fn size(terminal: Option<BorrowedFd<'_>>) -> Winsize {
     let streams = [terminal, Some(rustix::stdio::stdout()), Some(rustix::stdio::stderr())];

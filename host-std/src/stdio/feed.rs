@@ -17,15 +17,15 @@ pub struct Feed {
     source: Source,
     is_watched: bool,
     readers: BTreeMap<u32, Reader>,
-    /// How many are not there yet.
+    /// Number of readers still to be added.
     to_come: usize,
     /// Those that have read everything they were given.
     hungry: BTreeSet<u32>,
-    /// How many readers stand at each position, those that are not there yet too.
+    /// Number of readers at each position, including those still to be added.
     positions: BTreeMap<u64, usize>,
-    /// Somebody waits for the slowest.
+    /// A reader waits for the slowest one.
     is_full: bool,
-    /// When to look again at a source that does not tell when it has more.
+    /// Time of the next attempt at a source without readiness events.
     retry_at: Option<Instant>,
     chunk: Vec<u8>,
 }
@@ -36,7 +36,7 @@ struct Reader {
     is_watched: bool,
     /// Everything before this was read.
     position: u64,
-    /// How much was written to the pipe since.
+    /// Number of bytes written to the pipe since.
     given: u64,
 }
 
@@ -56,11 +56,11 @@ impl Feed {
         }
     }
 
-    /// Adds a reader with our end of its pipe, which must not block.
+    /// Adds a reader with the launcher's end of its pipe, which must not block.
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls, as of all that follows.
+    /// Those of the poller, as of all that follows.
     pub fn add(&mut self, process: u32, pipe: OwnedFd, poller: &Poller) -> io::Result<()> {
         self.to_come = self.to_come.saturating_sub(1);
         let reader = Reader { pipe, is_watched: false, position: 0, given: 0 };
@@ -69,7 +69,7 @@ impl Feed {
         self.serve(process, poller)
     }
 
-    /// A pipe says that all of it was read, or that nobody reads it any more.
+    /// A pipe is ready: all of it was read, or it has no reader any more.
     ///
     /// # Errors
     ///
@@ -108,12 +108,12 @@ impl Feed {
         self.retry_at
     }
 
-    /// True when nobody reads any more and nobody will.
+    /// True if no reader is left and none is still to be added.
     pub fn is_over(&self) -> bool {
         self.readers.is_empty() && self.to_come == 0
     }
 
-    /// Leaves in the source what nobody has read.
+    /// Leaves unread input in the source.
     pub fn finish(mut self) {
         while let Some((&process, _)) = self.readers.first_key_value() {
             self.remove(process);
@@ -155,7 +155,7 @@ impl Feed {
         self.move_on(reader.position, None);
     }
 
-    /// Keeps count of who stands where, and forgets what everybody has behind.
+    /// Moves a reader to another position, and drops input that all readers have passed.
     fn move_on(&mut self, from: u64, to: Option<u64>) {
         if let Some(count) = self.positions.get_mut(&from) {
             *count -= 1;
@@ -215,5 +215,5 @@ fn has_no_reader(pipe: &OwnedFd) -> bool {
     poll(&mut state, Some(&now)).is_ok() && state[0].revents().contains(PollFlags::ERR)
 }
 
-/// How often a source is looked at that cannot tell.
+/// Interval of attempts at a source without readiness events.
 const RETRY: Duration = Duration::from_millis(500);

@@ -91,7 +91,7 @@ impl std::error::Error for FileError {}
 mod tests {
     use super::*;
 
-    /// A folder of its own for the test `name`.
+    /// A directory of its own for the test `name`.
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("pmi-files-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Lines of all jobs on their way to our own streams, when those that read the same are written once.
+//! Lines of all jobs on their way to the launcher's own streams, when equal lines are written once.
 
 use super::Seat;
 use super::collapse::{Collapse, Group};
@@ -11,7 +11,7 @@ use crate::stream::Stream;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What waits for lines like it, by stream and job.
+/// Lines that wait for equal ones, by stream and job.
 #[derive(Debug)]
 pub struct Gather {
     labels: Labels,
@@ -131,5 +131,5 @@ fn put(outlet: &mut Outlet, labels: &Labels, (stream, group): (Stream, u32), lin
     outlet.put(Writer::Rank(Seat { group, rank }, stream), label.as_bytes(), &lines.line);
 }
 
-/// Without it nobody could tell how many have written a line.
+/// Without it the number of ranks behind a line would be unknown.
 const LABEL: &str = "[%r] ";

@@ -1,8 +1,8 @@
 //! Standard input of ranks.
 //!
-//! If one rank reads it, that rank gets our own descriptor, and we have nothing to do with it: it reads what
-//! it wants, and what it leaves is there for whoever comes after us. Several are fed by a [`Feed`]. A rank
-//! with a terminal of its own has that, and what we read is typed there ([`Pty`]).
+//! A single reader gets the launcher's own descriptor: it reads what it wants, and the rest is there for
+//! the next program after the launcher. Several readers are fed by a [`Feed`]. A rank with a terminal of
+//! its own reads that, and the launcher's input is typed there ([`Pty`]).
 
 use super::Seat;
 use super::feed::Feed;
@@ -19,7 +19,7 @@ use std::ffi::CString;
 use std::io;
 use std::time::Instant;
 
-/// Who reads our standard input.
+/// Readers of the launcher's standard input.
 #[derive(Debug)]
 pub struct Inputs {
     /// Ranks of the first job, in ascending order.
@@ -29,7 +29,7 @@ pub struct Inputs {
     /// For several.
     feed: Option<Feed>,
     terminal: Option<Terminal>,
-    /// Our end of the pipe of the rank that is being started.
+    /// The launcher's end of the pipe of the rank that is being started.
     fresh: Option<OwnedFd>,
 }
 
@@ -44,7 +44,7 @@ struct Terminal {
 }
 
 impl Inputs {
-    /// Finds out who of the `ranks` that are started here reads our input.
+    /// Determines the readers of standard input among the `ranks` that are started here.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Inputs {
         Ok(Self { readers: Vec::new(), ours: None, feed: None, terminal, fresh: None })
     }
 
-    /// What a rank that is being started gets as its standard streams.
+    /// Standard streams of a rank that is being started.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Inputs {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls, as of all that follows.
+    /// Those of the poller, as of all that follows.
     pub fn add(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         match self.fresh.take() {
             Some(pipe) => self.turn(|feed| feed.add(process, pipe, poller)),
@@ -164,7 +164,7 @@ impl Inputs {
         }
     }
 
-    /// Something about our own terminal has changed.
+    /// The launcher's terminal has changed its size or its foreground process group.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl Inputs {
         self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.pty.take_changes(poller))
     }
 
-    /// The rank to which every key on our terminal belongs now, if any does.
+    /// The rank to which every key on the launcher's terminal belongs now, if any.
     pub fn raw_for(&self) -> Option<Seat> {
         let terminal = self.terminal.as_ref().filter(|terminal| terminal.pty.is_raw());
         terminal.map(|terminal| Seat { group: 0, rank: terminal.rank })
@@ -191,7 +191,7 @@ impl Inputs {
         self.turn(|feed| feed.ready(process, poller))
     }
 
-    /// There is something in our input.
+    /// Standard input is readable.
     ///
     /// # Errors
     ///
@@ -208,7 +208,7 @@ impl Inputs {
         self.feed.as_ref().and_then(Feed::deadline)
     }
 
-    /// Does what the clock says.
+    /// Does the work that is due at `now`.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl Inputs {
         }
     }
 
-    /// Leaves in our input what nobody has read, and our terminal as it was. For the end.
+    /// Leaves unread input in standard input, and restores the terminal. For the end.
     pub fn finish(&mut self) {
         self.terminal = None;
         if let Some(feed) = self.feed.take() {
@@ -228,7 +228,7 @@ impl Inputs {
         }
     }
 
-    /// Whoever writes to us learns from the system when nobody is left to read.
+    /// Closes standard input after the last reader, so that the system reports that to its writer.
     fn turn(&mut self, with: impl FnOnce(&mut Feed) -> io::Result<()>) -> io::Result<()> {
         let Some(feed) = &mut self.feed else { return Ok(()) };
         with(feed)?;

@@ -1,11 +1,11 @@
-//! What stands in front of a line.
+//! Labels in front of lines.
 
 use super::Seat;
 use super::pattern::{Facts, Pattern, PatternError};
 use crate::settings::Output;
 use std::time::Instant;
 
-/// How labels of all ranks are made.
+/// Labels of all ranks.
 #[derive(Debug)]
 pub struct Labels {
     pattern: Option<Pattern>,
@@ -43,7 +43,7 @@ impl Labels {
         }
     }
 
-    /// What `pattern` says of a rank at this moment.
+    /// Text of `pattern` for a rank at this moment.
     pub fn fill_in(&self, pattern: &Pattern, Seat { group, rank }: Seat) -> String {
         let secs = self.started.elapsed().as_secs();
         pattern.filled_in(Facts { rank: &rank.to_string(), group, host: &self.host, secs })

@@ -2,9 +2,9 @@
 
 /// The unfinished last line of one stream.
 ///
-/// What comes out are whole lines in the order they came in. An unfinished line is held back until it ends,
-/// until the stream ends (it then goes out as it is, without a line end it never had), or until somebody
-/// does not want to hold it any longer.
+/// The output is whole lines in the order they came in. An unfinished line is held back until it ends,
+/// until the stream ends (it then goes out unchanged, without a line end), or until the caller releases
+/// it.
 #[derive(Debug, Default)]
 pub struct Lines {
     held: Vec<u8>,
@@ -38,7 +38,7 @@ impl Lines {
         }
     }
 
-    /// How much is held.
+    /// Number of held bytes.
     pub fn held_bytes(&self) -> usize {
         self.held.len()
     }

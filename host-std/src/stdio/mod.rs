@@ -1,20 +1,20 @@
-//! Standard streams of ranks, between their pipes and our own.
+//! Forwarding between the pipes of ranks and the launcher's own standard streams.
 //!
 //! ```text
-//! outputs     pipes of all ranks, and how text gets from them to places
-//! places      our own streams, and files: one for each rank or for several
-//! lines       what was read, cut into whole lines
-//! label       what stands in front of a line, from a pattern
-//! gather      lines that several ranks write alike, written once; collapse: how they find each other
-//! outlet      one place where lines go, with what waits for it; target: how to write there
+//! outputs     pipes of all ranks, and the way of text from them to places
+//! places      the launcher's streams, and files: one for each rank or for several
+//! lines       input bytes, cut into whole lines
+//! label       text in front of a line, from a pattern
+//! gather      equal lines of several ranks, written once; collapse: finds equal lines
+//! outlet      one destination of lines, with a queue; target: writing there without blocking
 //! files       opens files before anything starts
-//! inputs      who reads our standard input; feed, source: how several do
-//! pty         a terminal for one rank; console: our own meanwhile
+//! inputs      readers of standard input; feed, source: several readers
+//! pty         a terminal for one rank; console: the launcher's own meanwhile
 //! ```
 //!
-//! What holds for every place: lines are whole, those of one rank come in the order in which it wrote
-//! them, nothing is added to them but what was asked for, and nothing is kept in memory that could as well
-//! wait in the rank. Of our input nothing is taken that no rank has read.
+//! Every destination guarantees: lines are whole, those of one rank come in the order in which it wrote
+//! them, nothing is added to them but requested labels, and nothing is kept in memory that could as well
+//! wait in the rank. Only input that a rank has read is taken from standard input.
 
 pub mod collapse;
 pub mod console;
@@ -42,7 +42,7 @@ fn number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-/// Where a rank stands: what a pattern can say of it.
+/// Job and rank, as patterns use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seat {
     /// The number of its job; 0 for the first.

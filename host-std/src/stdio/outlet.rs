@@ -18,7 +18,7 @@ pub struct Outlet {
     waiting: Vec<u8>,
     written: usize,
     state: State,
-    /// Who has begun the last line and not ended it.
+    /// Writer of the last line, if that is unfinished.
     begun_by: Option<Writer>,
     /// It is a terminal that does nothing about line ends, because all of it belongs to this writer.
     raw_for: Option<Writer>,
@@ -30,16 +30,16 @@ pub struct Outlet {
     dropped_count: u64,
 }
 
-/// Whose text it is.
+/// Source of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
-    /// Our own.
+    /// The launcher itself.
     Launcher,
     /// That of a rank, written to this stream.
     Rank(Seat, Stream),
 }
 
-/// How far a call of [`Outlet::flush`] came.
+/// Result of [`Outlet::flush`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushed {
     /// Everything is written.
@@ -76,7 +76,7 @@ impl Outlet {
     }
 
     /// Adds a line of the launcher. Ranks wait for a slow reader and the launcher does not, so beyond
-    /// [`OWN_MAX`] its lines are dropped, and the next one that finds room says how many.
+    /// [`OWN_MAX`] its lines are dropped, and the next one that finds room includes their number.
     pub fn say(&mut self, what: impl std::fmt::Display) {
         if self.waiting.len() - self.written > OWN_MAX {
             self.dropped_count += 1;
@@ -135,8 +135,8 @@ impl Outlet {
         self.raw_for = writer;
     }
 
-    /// Shows a line, shorter than a terminal is wide, until something else comes or this is called again;
-    /// or shows none. It is not shown where somebody has begun a line.
+    /// Shows a line, shorter than a terminal is wide, until other output comes or this is called again;
+    /// or removes it. It is not shown after an unfinished line.
     pub fn set_status(&mut self, status: Option<&str>) {
         self.wipe();
         let is_free =
@@ -187,12 +187,12 @@ impl Outlet {
         }
     }
 
-    /// True when so much is waiting that nobody should add more before some is written.
+    /// True if so much is waiting that nothing should be added before some is written.
     pub fn is_full(&self) -> bool {
         self.waiting.len() - self.written >= FULL
     }
 
-    /// What becomes writable when the reader takes more.
+    /// Descriptor that becomes writable when the reader takes more.
     pub fn source(&self) -> BorrowedFd<'_> {
         self.target.fd()
     }
@@ -201,7 +201,7 @@ impl Outlet {
 /// With this much waiting, output of ranks stays in their pipes: what a pipe of the system holds.
 const FULL: usize = 64 * 1024;
 
-/// With this much waiting, lines of the launcher are dropped: more than any sensible run says at all.
+/// With this much waiting, lines of the launcher are dropped: more than any sensible run reports.
 const OWN_MAX: usize = 1 << 20;
 
 #[cfg(test)]
@@ -213,7 +213,7 @@ mod tests {
     const A: Writer = Writer::Rank(Seat { group: 0, rank: 0 }, Stream::Out);
     const B: Writer = Writer::Rank(Seat { group: 0, rank: 1 }, Stream::Out);
 
-    /// What stands there after all that was put.
+    /// Expected output after all `texts` were put.
     fn put(texts: &[(Writer, &str, &str)]) -> String {
         let mut outlet = Outlet::new(Target::file(OwnedFd::from(File::open("/dev/null").unwrap())));
         for (writer, label, text) in texts {

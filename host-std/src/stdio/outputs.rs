@@ -24,15 +24,15 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Outputs {
     labels: Labels,
-    /// For our own streams, if lines are to be gathered.
+    /// For the launcher's own streams, if lines are to be gathered.
     gather: Option<Gather>,
     places: Places,
     /// By number of the process, then by stream.
     pipes: Vec<[Option<Pipe>; 2]>,
     open_count: usize,
-    /// What all unfinished lines hold together.
+    /// Total size of all unfinished lines.
     held_bytes: usize,
-    /// Unfinished lines that somebody looks at, with the moment at which they are shown.
+    /// Unfinished lines on a terminal, with the moment at which they are shown.
     unfinished: BTreeSet<(Instant, u32, Stream)>,
     /// One buffer to read into, lent to whichever pipe is read. Of its memory only what output has once
     /// filled is ever touched.
@@ -51,7 +51,7 @@ struct Pipe {
     shown_at: Option<Instant>,
 }
 
-/// How text gets from a pipe to its place.
+/// Treatment of text between a pipe and its place.
 #[derive(Debug)]
 enum Way {
     /// By lines, behind this label. It is empty if there is none, or if it has to be made anew each time.
@@ -62,7 +62,7 @@ enum Way {
     Raw,
 }
 
-/// What became of one attempt to read.
+/// Result of one attempt to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Read {
     Some,
@@ -71,7 +71,7 @@ enum Read {
 }
 
 impl Outputs {
-    /// Prepares our own ends for ranks on `host`.
+    /// Prepares the launcher's own streams for ranks on `host`.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Outputs {
         let place = self.places.of(&self.labels, stream, seat);
         let gather = self.gather.as_mut().filter(|_| self.places.is_ours(stream));
         let Some(place) = place else {
-            // Nobody reads there: the rank is told so when it writes.
+            // Without a reader: the rank gets the error when it writes.
             if let Some(gather) = gather {
                 gather.skip(stream, seat);
             }
@@ -139,8 +139,8 @@ impl Outputs {
         self.insert((process, stream), (place, seat), fd, way, poller)
     }
 
-    /// Takes over our end of the terminal of a rank. What it writes there goes to our standard output as it
-    /// comes.
+    /// Takes over the launcher's end of the terminal of a rank. Output of the rank there is copied to
+    /// standard output unchanged.
     ///
     /// # Errors
     ///
@@ -163,12 +163,13 @@ impl Outputs {
         self.places.set_raw(seat.map(|seat| Writer::Rank(seat, Stream::Out)));
     }
 
-    /// Reads what a rank has written, once. What is left is told again.
+    /// Reads from the pipe of a rank, once. The poller reports the rest again.
     pub fn read(&mut self, stream: Stream, process: u32) {
         self.read_once(stream, process);
     }
 
-    /// Reads all that a rank has written so far, so that its last words come before ours.
+    /// Reads all that a rank has written so far, so that its last output precedes messages of the
+    /// launcher.
     pub fn drain(&mut self, process: u32) {
         for stream in Stream::BOTH {
             while self.has_something(stream, process)
@@ -178,8 +179,8 @@ impl Outputs {
         }
     }
 
-    /// Writes `text` where a rank writes, as a line of its own behind what the rank has written there; false
-    /// if nobody reads it, or too slowly to take more.
+    /// Writes `text` to the place of a rank's stream, as a line of its own after the rank's output so
+    /// far; false if the place has no reader or is full.
     pub fn log(&mut self, stream: Stream, process: u32, text: &[u8]) -> bool {
         if self.has_something(stream, process) {
             self.read_once(stream, process);
@@ -200,17 +201,17 @@ impl Outputs {
         true
     }
 
-    /// Adds a line of our own to standard error.
+    /// Adds a line of the launcher to standard error.
     pub fn say(&mut self, what: impl std::fmt::Display) {
         self.places.say(what);
     }
 
-    /// True when a person looks at our standard error.
+    /// True if standard error is a terminal.
     pub fn has_person(&self) -> bool {
         self.places.has_person()
     }
 
-    /// Shows a person at our standard error a line until something else comes, or shows none.
+    /// Shows a line on the terminal of standard error until other output comes, or removes it.
     pub fn set_status(&mut self, status: Option<&str>) {
         self.places.set_status(status);
     }
@@ -221,8 +222,8 @@ impl Outputs {
         shown_at.into_iter().chain(self.gather.as_ref().and_then(Gather::deadline)).min()
     }
 
-    /// Shows unfinished lines whose time has come (a person may be asked something there) and lines that
-    /// have waited long enough for others like them.
+    /// Shows unfinished lines that are due (they may be prompts), and lines that have waited long enough
+    /// for equal ones.
     pub fn tick(&mut self, now: Instant) {
         while let Some(&(at, process, stream)) = self.unfinished.first()
             && at <= now
@@ -246,11 +247,11 @@ impl Outputs {
         }
     }
 
-    /// Writes what our readers take, and lets ranks wait while they take too little.
+    /// Writes as much as the readers take, and pauses ranks with slow readers.
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls; trouble with the places is not among them.
+    /// Those of the poller; failures of the places are not among them.
     pub fn flush(&mut self, poller: &mut Poller) -> io::Result<()> {
         for change in self.places.flush(poller)? {
             match change {
@@ -283,7 +284,7 @@ impl Outputs {
         self.places.has_failed()
     }
 
-    /// True when a reader of ours has gone, so that ranks may be ended by writing.
+    /// True if a reader of the launcher's output has gone, so that ranks may be terminated by writing.
     pub fn has_closed(&self) -> bool {
         self.places.has_closed()
     }
@@ -293,9 +294,9 @@ impl Outputs {
         self.places.written_bytes()
     }
 
-    /// Stops reading pipes that a running process still holds, and gives how many these were; a pipe whose
-    /// writers have all exited ends by itself. A pipe that waits for a slow reader of ours stays, unless
-    /// `also_full`. What is in the others already goes out.
+    /// Stops reading pipes that a running process still holds, and returns their number; a pipe without
+    /// a writer ends by itself. A pipe that waits for a slow reader stays, unless `also_full`. Text in
+    /// the others is still written.
     pub fn close_held(&mut self, also_full: bool) -> usize {
         let mut count = 0;
         for process in 0..self.pipes.len() {
@@ -305,7 +306,8 @@ impl Outputs {
                 if self.has(stream, number(process), PollFlags::HUP) || (is_full && !also_full) {
                     continue;
                 }
-                // Its writer may go on for ever; what a pipe holds is all that was written by now.
+                // Its writer may continue indefinitely; the present content of the pipe is all that was
+                // written by now.
                 let mut left = rustix::io::ioctl_fionread(&pipe.fd).unwrap_or(0);
                 while left > 0 && !is_full && self.read_once(stream, number(process)) == Read::Some
                 {
@@ -318,11 +320,11 @@ impl Outputs {
         count
     }
 
-    /// Drops what our readers have not taken, and what is still in the pipes of ranks.
+    /// Drops output that readers have not taken, and the rest of the pipes of ranks.
     pub fn discard(&mut self) {
         self.places.discard();
         self.close_all();
-        // What this has let go of may lead to a place that was free until now.
+        // Lines released by this may lead to a place that was free until now.
         if let Some(gather) = &mut self.gather {
             gather.expect_nobody_else(None);
         }
@@ -335,8 +337,8 @@ impl Outputs {
         }
     }
 
-    /// Closes our ends of all pipes that lead to a place: who writes on is told by the system, just as if the
-    /// rank had written to our reader itself.
+    /// Closes the reading ends of all pipes that lead to a place: a rank that continues to write gets
+    /// the error of the system, as if it had written to the reader directly.
     fn close(&mut self, place: u32) {
         for process in 0..self.pipes.len() {
             for stream in Stream::BOTH {
@@ -462,7 +464,7 @@ impl Outputs {
 
     /// Stops or resumes reading what leads to a place.
     fn hold_up(&mut self, place: u32, hold: bool, poller: &mut Poller) -> io::Result<()> {
-        // Where nothing leads to files, all pipes of a stream lead to one place.
+        // Without files, all pipes of a stream lead to one place.
         let at_once = |stream| self.places.ours(stream) == place && self.places.is_ours(stream);
         for stream in Stream::BOTH.into_iter().filter(|stream| at_once(*stream)) {
             poller.pause(stream, hold)?;
@@ -487,7 +489,7 @@ impl Outputs {
         self.has(stream, process, PollFlags::IN | PollFlags::HUP)
     }
 
-    /// Whether a pipe is there and in one of these states.
+    /// True if a pipe is open and in one of these states.
     fn has(&self, stream: Stream, process: u32, states: PollFlags) -> bool {
         let pipes = self.pipes.get(index(process));
         let Some(pipe) = pipes.and_then(|pipes| pipes[stream.index()].as_ref()) else {
@@ -510,16 +512,16 @@ fn label<'a>(labels: &Labels, Seat { group, rank }: Seat, way: &'a Way) -> Cow<'
     }
 }
 
-/// What a pipe of the system holds at most, unless somebody changed that.
+/// Default capacity of a pipe.
 const SCRATCH: usize = 64 * 1024;
 
-/// A line is held until it ends, up to this length. Beyond it goes out in pieces, and stays whole as long as
-/// nobody else writes meanwhile.
+/// A line is held until it ends, up to this length. Beyond it goes out in pieces, and stays whole as
+/// long as no other line is written meanwhile.
 const LINE_MAX: usize = 1 << 20;
 
 /// All unfinished lines together may hold this much; beyond it the next one goes out in pieces.
 const HELD_MAX: usize = 32 << 20;
 
-/// On a terminal a line that does not go on for this long is shown as far as it has come. Shorter than
-/// anybody who is asked something would notice, longer than a program takes to write a line in two pieces.
+/// On a terminal, an unfinished line without further text for this long is shown. Short enough for a
+/// prompt, long enough for a program that writes a line in two pieces.
 const QUIET: Duration = Duration::from_millis(100);

@@ -17,7 +17,7 @@ pub struct Pattern {
     parts: Vec<Part>,
 }
 
-/// What a pattern is filled in with.
+/// Values for the placeholders of a pattern.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The rank, or several of them.
@@ -30,7 +30,7 @@ pub struct Facts<'a> {
     pub secs: u64,
 }
 
-/// A pattern that says nothing anybody can fill in. The text ends with the way out.
+/// A pattern with an unknown placeholder. The text ends with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
     /// The pattern.

@@ -1,4 +1,4 @@
-//! Where output goes: our own two streams, and files.
+//! Destinations of output: the launcher's own two streams, and files.
 
 use super::Seat;
 use super::files::{self, FileError};
@@ -24,18 +24,18 @@ pub struct Places {
     all: BTreeMap<u32, Place>,
     /// The places of files; none for one that is complete and closed.
     files: BTreeMap<PathBuf, Option<u32>>,
-    /// Those of our own streams.
+    /// Those of the launcher's own streams.
     ours: [u32; 2],
     next: u32,
     /// Those with something to write.
     pending: BTreeSet<u32>,
-    /// Something was lost, and that was said.
+    /// Output was lost, and that was reported.
     has_failed: bool,
     /// Bytes that all readers together have taken.
     written_bytes: u64,
 }
 
-/// What has happened to a place that its pipes must follow.
+/// Change of a place that its pipes must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Its reader is slow: nothing must be added.
@@ -52,19 +52,19 @@ struct Place {
     outlet: Outlet,
     /// Its name, for a file.
     file: Option<PathBuf>,
-    /// How many pipes lead or will lead here, for a file.
+    /// Number of pipes that lead or will lead here, for a file.
     uses: usize,
     is_terminal: bool,
-    /// The poller tells when it takes more.
+    /// The poller reports when it takes more.
     is_watched: bool,
-    /// That it is full was told.
+    /// Its full state was reported.
     is_full: bool,
     is_closed: bool,
     failure_said: bool,
 }
 
 impl Places {
-    /// Prepares our own streams.
+    /// Prepares the launcher's own streams.
     ///
     /// # Errors
     ///
@@ -102,12 +102,12 @@ impl Places {
         Stream::BOTH.into_iter().take(if self.are_one { 1 } else { 2 })
     }
 
-    /// True when what ranks write to `stream` goes to ours.
+    /// True if output of ranks to `stream` goes to the launcher's own stream.
     pub fn is_ours(&self, stream: Stream) -> bool {
         self.patterns[stream.index()].is_none()
     }
 
-    /// Our own place for `stream`.
+    /// The launcher's own place for `stream`.
     pub fn ours(&self, stream: Stream) -> u32 {
         self.ours[stream.index()]
     }
@@ -146,14 +146,14 @@ impl Places {
         Ok(())
     }
 
-    /// The place for one stream of a rank; none if nobody reads there any more.
+    /// Place for one stream of a rank; `None` if it has no reader any more.
     pub fn of(&self, labels: &Labels, stream: Stream, seat: Seat) -> Option<u32> {
         let file = self.name(labels, stream, seat).and_then(|name| *self.files.get(&name)?);
         let number = file.unwrap_or(self.ours(stream));
         self.all.get(&number).is_some_and(|place| !place.is_closed).then_some(number)
     }
 
-    /// What goes to a place.
+    /// Outlet of a place, marked for the next flush.
     pub fn outlet(&mut self, number: u32) -> Option<&mut Outlet> {
         self.pending.insert(number);
         self.all.get_mut(&number).map(|place| &mut place.outlet)
@@ -164,26 +164,26 @@ impl Places {
         self.all.get(&number).is_some_and(|place| place.is_terminal)
     }
 
-    /// Terminals need every line end to bring its own way back to the margin, but for what `writer` says.
+    /// Makes raw terminals get a carriage return at every line end, except in text of `writer`.
     pub fn set_raw(&mut self, writer: Option<Writer>) {
         for place in self.all.values_mut().filter(|place| place.is_terminal) {
             place.outlet.set_raw(writer);
         }
     }
 
-    /// Adds a line of our own to standard error.
+    /// Adds a line of the launcher to standard error.
     pub fn say(&mut self, what: impl std::fmt::Display) {
         if let Some(outlet) = self.outlet(self.ours(Stream::Err)) {
             outlet.say(what);
         }
     }
 
-    /// True when a person looks at our standard error.
+    /// True if standard error is a terminal.
     pub fn has_person(&self) -> bool {
         self.is_terminal(self.ours(Stream::Err))
     }
 
-    /// Shows a line on the terminal of our standard error until something else comes, or shows none.
+    /// Shows a line on the terminal of standard error until other output comes, or removes it.
     pub fn set_status(&mut self, status: Option<&str>) {
         if let Some(outlet) = self.outlet(self.ours(Stream::Err)) {
             outlet.set_status(status);
@@ -199,14 +199,14 @@ impl Places {
         }
     }
 
-    /// Writes what readers take.
+    /// Writes as much as the readers take.
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls; trouble with a place is said and not among them.
+    /// Those of the poller; failures of a place are reported to the user instead.
     pub fn flush(&mut self, poller: &Poller) -> io::Result<Vec<Change>> {
         let mut changes = Vec::new();
-        // Trouble is said, so there may be more to flush; once for each place.
+        // A report of a failure is output too, so there may be more to flush; once for each place.
         let mut waiting = BTreeSet::new();
         while let Some(number) = self.pending.pop_first() {
             let Some(place) = self.all.get_mut(&number) else { continue };
@@ -253,7 +253,7 @@ impl Places {
         self.all.get(&number).is_some_and(|place| place.outlet.is_full())
     }
 
-    /// Drops what readers have not taken. Places whose readers have taken everything stay as they are.
+    /// Drops output that readers have not taken. Places with nothing left to write stay unchanged.
     pub fn discard(&mut self) {
         for number in &self.pending {
             if let Some(place) = self.all.get_mut(number).filter(|place| place.is_watched) {
@@ -267,12 +267,12 @@ impl Places {
         self.has_failed
     }
 
-    /// True when a reader of ours has gone.
+    /// True if a reader of a place has gone.
     pub fn has_closed(&self) -> bool {
         self.all.values().any(|place| place.is_closed)
     }
 
-    /// Closes a file to which nobody will write any more.
+    /// Closes a file without further writers.
     fn look_whether_complete(&mut self, number: u32) {
         if let Some(Place { file: Some(name), uses: 0, .. }) = self.all.get(&number) {
             self.files.insert(name.clone(), None);

@@ -14,24 +14,24 @@ use std::ffi::CString;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Our end of the terminal, and what goes into it.
+/// The launcher's end of the terminal, and its input.
 ///
-/// If our own standard input is a terminal, every key goes to the rank, Ctrl-C too, which interrupts the
-/// rank and nobody else; three of them within a second are meant for us. Anything else is typed in as it
-/// comes, and its end becomes that of the terminal (Ctrl-D).
+/// If the launcher's standard input is a terminal, every key goes to the rank, Ctrl-C too, which
+/// interrupts the rank alone; three of them within a second interrupt the launcher. Other input is typed
+/// in unchanged, and its end becomes that of the terminal (Ctrl-D).
 #[derive(Debug)]
 pub struct Pty {
-    /// Our end, which does not block. None when the rank has ended: the readiness calls report a terminal
-    /// that nothing else has open until its last descriptor is closed, the one that was watched or not.
+    /// The launcher's end, which does not block. `None` after the end of the rank: the poller reports a
+    /// terminal without other users until its last descriptor is closed, even an unwatched one.
     master: Option<OwnedFd>,
     /// The number of the process, once it is there.
     process: u32,
-    /// What we read; none when that has ended, or when nobody shall type.
+    /// Source of the input; `None` after its end, or if there is none.
     keys: Option<OwnedFd>,
     console: Option<Console>,
     /// Typed and not yet taken.
     typed: VecDeque<u8>,
-    /// Our input has ended.
+    /// The input has ended.
     has_ended: bool,
     is_source_watched: bool,
     is_master_watched: bool,
@@ -45,7 +45,7 @@ pub struct Pty {
 }
 
 impl Pty {
-    /// Makes a terminal of the size of ours; what is read from `keys` is typed there.
+    /// Makes a terminal of the size of the launcher's; input from `keys` is typed there.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Pty {
         Ok((pty, name))
     }
 
-    /// What the rank writes is read here.
+    /// Descriptor for the output of the rank.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Pty {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls, as of all that follows.
+    /// Those of the poller, as of all that follows.
     pub fn begin(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         self.process = process;
         if let Some(console) = &mut self.console {
@@ -102,7 +102,7 @@ impl Pty {
         self.pump(poller)
     }
 
-    /// The size of our terminal may have changed, or it may be ours again.
+    /// The size of the launcher's terminal may have changed, or its foreground process group.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Pty {
         self.watch_master(poller)
     }
 
-    /// The rank has ended: our terminal is our own again, and what is left in our input stays there.
+    /// The rank has terminated: restores the launcher's terminal, and leaves unread input in place.
     ///
     /// # Errors
     ///
@@ -149,12 +149,12 @@ impl Pty {
         Ok(())
     }
 
-    /// True while a line end has to bring its own way back to the margin.
+    /// True while line ends need a carriage return.
     pub fn is_raw(&self) -> bool {
         self.console.as_ref().is_some_and(Console::is_raw)
     }
 
-    /// Gives what was typed to the rank, and says whether it took all of it.
+    /// Writes typed input to the terminal; true if all of it was taken.
     fn write(&mut self) -> bool {
         let Some(master) = &self.master else { return false };
         while !self.typed.is_empty() {
@@ -162,14 +162,14 @@ impl Pty {
                 Ok(count) => drop(self.typed.drain(..count)),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return false,
-                // Nobody is there any more.
+                // The terminal has no reader any more.
                 Err(_) => self.typed.clear(),
             }
         }
         true
     }
 
-    /// Reads what comes next, and says whether there was something.
+    /// Reads the next input; true if there was any.
     fn read(&mut self) -> bool {
         let Some(keys) = self.keys.as_ref().filter(|_| self.may_read()) else { return false };
         let mut wanted = [PollFd::new(keys, PollFlags::IN)];
@@ -191,7 +191,7 @@ impl Pty {
 
     /// Types what ends the input of a terminal: once at the start of a line, twice within one.
     fn type_end(&mut self) {
-        // Our descriptor stays until the rank has ended, for the poller may still know it.
+        // The descriptor stays until the rank has terminated, for the poller may still know it.
         self.has_ended = true;
         if let Some(Ok(modes)) = self.master.as_ref().map(tcgetattr) {
             let end = modes.special_codes[SpecialCodeIndex::VEOF];
@@ -212,7 +212,7 @@ impl Pty {
         }
     }
 
-    /// Whoever reads a terminal that another program uses is stopped by the system.
+    /// The system stops a process that reads a terminal in use by another one.
     fn may_read(&self) -> bool {
         !self.has_ended && self.console.as_ref().is_none_or(Console::is_raw)
     }
@@ -251,11 +251,11 @@ impl Pty {
     }
 }
 
-/// How much is read at once.
+/// Maximum number of bytes of one read.
 const CHUNK: usize = 4096;
 
-/// What the key is on every terminal.
+/// Code of the key on every terminal.
 const CTRL_C: u8 = 3;
 
-/// So many within a second mean the launcher: nobody types that by chance, everybody does in need.
+/// Number within a second that interrupts the launcher: not typed by chance, but tried in need.
 const INTERRUPTS: usize = 3;

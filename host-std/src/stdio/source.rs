@@ -1,9 +1,11 @@
-//! Our own standard input, for several readers, without ever taking more of it than they have read.
+//! Standard input of the launcher, for several readers, without ever taking more of it than they have
+//! read.
 //!
-//! A shell may read the same input before and after us, as `while read` does around a launcher. What was
-//! taken from a pipe cannot be put back, so it is looked at first: a pipe can be copied without being read
-//! (`tee`), a socket be peeked into, a file be read at any place. Only what a rank has read is then taken.
-//! A terminal can do none of that: there one line at most is taken before anybody has read it.
+//! A shell may read the same input before and after the launcher, as in a `while read` loop around it.
+//! Bytes taken from a pipe cannot be put back, so they are inspected first: a pipe can be copied without
+//! being read (`tee`), a socket be peeked into, a file be read at any place. Only bytes that a rank has
+//! read are then taken. A terminal supports none of that: one line at most is taken there before a rank
+//! has read it.
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,18 +17,18 @@ use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, tee};
 use std::collections::VecDeque;
 use std::io;
 
-/// Our input. Positions count from where it stood when we got it.
+/// Standard input. Positions count from its initial offset.
 #[derive(Debug)]
 pub struct Source {
     fd: OwnedFd,
     kind: Kind,
-    /// What somebody may still need.
+    /// Bytes that a reader may still need.
     window: VecDeque<u8>,
     /// The position of the first byte of the window.
     window_start: u64,
     /// The position up to which it was taken.
     taken: u64,
-    /// The end was seen. A terminal tells it once, and there are several to be told.
+    /// The end was seen. A terminal reports it once, and there are several readers.
     has_ended: bool,
 }
 
@@ -34,7 +36,7 @@ pub struct Source {
 enum Kind {
     /// It began at this offset.
     File(u64),
-    /// With a pipe of our own to copy into.
+    /// With an internal pipe to copy into.
     Pipe {
         read: OwnedFd,
         write: OwnedFd,
@@ -44,7 +46,7 @@ enum Kind {
     Other,
 }
 
-/// What a look at the input has shown.
+/// Result of a look at the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// There was something.
@@ -53,7 +55,7 @@ pub enum Look {
     Later,
     /// There is something, and no room for it before the slowest reader has read more.
     Full,
-    /// It is a terminal which another program uses now, and reading it would stop us.
+    /// It is a terminal that another program uses now, and reading it would stop this process.
     Elsewhere,
     /// There will be nothing more.
     End,
@@ -111,14 +113,14 @@ impl Source {
         Look::Some
     }
 
-    /// Takes everything up to `position`: somebody has read it.
+    /// Takes everything up to `position`, which a reader has read.
     pub fn take(&mut self, position: u64) {
         let Some(count) = position.checked_sub(self.taken).filter(|count| *count > 0) else {
             return;
         };
         self.taken = position;
         match &self.kind {
-            // Where it stands is all there is to take of a file.
+            // For a file, taking means moving its offset.
             Kind::File(start) => drop(seek(&self.fd, SeekFrom::Start(start + position))),
             Kind::Pipe { .. } => self.discard(count, |fd, room| rustix::io::read(fd, room)),
             Kind::Socket => self.discard(count, |fd, room| {
@@ -129,7 +131,7 @@ impl Source {
         }
     }
 
-    /// Nobody needs anything before `position` any more.
+    /// Drops everything before `position`, which no reader needs any more.
     pub fn forget(&mut self, position: u64) {
         let count =
             usize::try_from(position.saturating_sub(self.window_start)).unwrap_or(usize::MAX);
@@ -138,7 +140,7 @@ impl Source {
         self.window_start = position.max(self.window_start);
     }
 
-    /// What becomes readable when there is more.
+    /// Descriptor that becomes readable when there is more.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -202,10 +204,10 @@ impl Source {
     }
 }
 
-/// How much is looked at at once: what a pipe takes in one piece (`PIPE_BUF`).
+/// Maximum number of bytes of one look: the atomic size of a pipe write (`PIPE_BUF`).
 pub const CHUNK: usize = 4096;
 
-/// How far the fastest reader may be ahead of the slowest one. A file has no such bound.
+/// Maximum distance between the fastest reader and the slowest one. A file has no such bound.
 const WINDOW: usize = 1 << 20;
 
 #[cfg(test)]

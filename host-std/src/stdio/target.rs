@@ -1,4 +1,4 @@
-//! How to write to a place without ever waiting for its reader.
+//! Writing to a place without ever blocking on its reader.
 
 use crate::stream::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,32 +17,33 @@ pub struct Target {
     way: Way,
 }
 
-/// Whose descriptor it is.
+/// Descriptor of a target.
 #[derive(Debug)]
 enum Place {
-    /// One of our own streams. It is shared with whoever started us, so its flags stay as they are.
+    /// A standard stream of the launcher. It is shared with the parent process, so its flags stay
+    /// unchanged.
     Ours(Stream),
-    /// Opened by us.
+    /// Opened by the launcher.
     Own(OwnedFd),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// It was opened with the flag that makes it say "not now".
+    /// Opened with `O_NONBLOCK`, or never blocking.
     Straight,
-    /// A socket, which can be told not to block for one call.
+    /// A socket, with `MSG_DONTWAIT` for each call.
     Socket,
     /// Anything else: asked first, and then given no more than a pipe takes at once.
     Asked,
 }
 
 impl Target {
-    /// Finds out what our `stream` is and how to write to it.
+    /// Determines the kind of the launcher's `stream` and a way to write to it without blocking.
     pub fn ours(stream: Stream) -> Self {
         let fd = fd_of(stream);
         let kind = fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
         let (place, way) = match kind {
-            // Writing takes as long as it takes, but waits for nobody.
+            // A write takes its time, but waits for no reader.
             Ok(FileType::RegularFile) => (Place::Ours(stream), Way::Straight),
             Ok(FileType::Socket) => (Place::Ours(stream), Way::Socket),
             Ok(FileType::Fifo | FileType::CharacterDevice) => match open_again(stream) {
@@ -84,7 +85,7 @@ impl Target {
         rustix::termios::isatty(self.fd())
     }
 
-    /// What becomes writable when more is taken.
+    /// Descriptor that becomes writable when more is taken.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.place {
             Place::Ours(stream) => fd_of(*stream),
@@ -121,8 +122,7 @@ fn fd_of(stream: Stream) -> BorrowedFd<'static> {
     }
 }
 
-/// Opens the same pipe or terminal once more. It may belong to somebody else, or there may be no
-/// `/proc`: then there is none.
+/// Opens the same pipe or terminal once more. `None` if it belongs to another user, or without `/proc`.
 fn open_again(stream: Stream) -> Option<OwnedFd> {
     let path = match stream {
         Stream::Out => "/proc/self/fd/1",
@@ -142,8 +142,8 @@ pub fn streams_are_one() -> bool {
     (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)
 }
 
-/// How long the last words of the launcher wait for a reader.
+/// Time limit for a reader to take the last messages of the launcher.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A pipe that says it takes something takes at least this much (`PIPE_BUF`).
+/// A pipe that is reported writable takes at least this much (`PIPE_BUF`).
 const PIPE_ATOM: usize = 4096;

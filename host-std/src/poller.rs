@@ -69,7 +69,9 @@ pub enum Interest {
 impl Poller {
     /// Makes an empty set.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn new() -> io::Result<Self> {
         let create = || epoll::create(epoll::CreateFlags::CLOEXEC);
         let poller = Self {
@@ -86,28 +88,36 @@ impl Poller {
 
     /// Watches `source` until it is closed or [`remove`](Self::remove)d.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn add(&self, token: Token, source: impl AsFd, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(self.set_of(token), source, data(token), interest.flags())?)
     }
 
     /// Watches `source` for something else than before.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn change(&self, token: Token, source: impl AsFd, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(self.set_of(token), source, data(token), interest.flags())?)
     }
 
     /// Watches `source` no more.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn remove(&self, token: Token, source: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(self.set_of(token), source)?)
     }
 
     /// Stops or resumes telling about one output stream of all ranks.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn pause(&mut self, output: Stream, pause: bool) -> io::Result<()> {
         if self.paused[output.index()] == pause {
             return Ok(());
@@ -121,7 +131,9 @@ impl Poller {
 
     /// Waits until something is ready or `until` has come, and puts what is ready into `ready`.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn wait(&mut self, until: Option<Instant>, ready: &mut Vec<Token>) -> io::Result<()> {
         let timeout = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
         ready.clear();

@@ -2,7 +2,9 @@
 
 /// Splits a line as a shell would, quotes and backslashes included, and nothing else.
 ///
-/// Errors: a sentence about a quote that is not closed.
+/// # Errors
+///
+/// A sentence about a quote that is not closed.
 pub fn split(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut signs = line.chars();

@@ -14,16 +14,18 @@ use std::time::{Duration, Instant};
 pub(super) struct Line {
     fd: OwnedFd,
     name: String,
-    /// The other end of a pseudo-terminal, until somebody has opened it: with nobody there, the system takes
-    /// the line for hung up.
+    /// Second descriptor of a pseudo-terminal, until the board has opened it: the system treats a line
+    /// without an open end as hung up.
     keeper: Option<OwnedFd>,
     is_pseudo: bool,
 }
 
 impl Line {
-    /// Opens `device`, or makes a pseudo-terminal if it says `pty`.
+    /// Opens `device`, or creates a pseudo-terminal for `pty`.
     ///
-    /// Errors: those of the system; a device that is no terminal is none that can be used.
+    /// # Errors
+    ///
+    /// Errors of the system; a device that is no terminal cannot be used.
     pub(super) fn open(device: &str, baud: u32) -> io::Result<Self> {
         if device == PTY {
             return Self::make();
@@ -52,14 +54,16 @@ impl Line {
         Ok(Self { fd, name, keeper: Some(keeper), is_pseudo: true })
     }
 
-    /// What a person calls it.
+    /// Name of the device, as users know it.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
     /// Waits for the first bytes from the board.
     ///
-    /// Errors: those of the system, and the end of the line.
+    /// # Errors
+    ///
+    /// Those of the system, and the end of the line.
     pub(super) fn first(&mut self) -> io::Result<Vec<u8>> {
         let mut room = [0; 256];
         loop {
@@ -71,7 +75,7 @@ impl Line {
             match rustix::io::read(&self.fd, &mut room) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(len) => {
-                    // Somebody is there now, so the end of the line is one from here on.
+                    // The board has opened the line, so a closed end is the end of the line from here on.
                     self.keeper = None;
                     return Ok(room[..len].to_vec());
                 }
@@ -86,7 +90,7 @@ impl Line {
     /// Gives the board time to read the last bytes: they are lost when the line is closed before.
     pub(super) fn settle(&self) {
         if self.is_pseudo {
-            // The system does not say what is still unread, but it says when nobody is there to read.
+            // The system does not report unread bytes, but it reports that no reader is left.
             let until = Instant::now() + SETTLING;
             while let Some(left) = until.checked_duration_since(Instant::now()) {
                 let mut ends = [PollFd::new(&self.fd, PollFlags::empty())];
@@ -97,7 +101,7 @@ impl Line {
                 }
             }
         } else {
-            // What cannot be waited for cannot be told any better either.
+            // A failed wait leaves nothing to do: the line is closed next.
             let _ = tcdrain(&self.fd);
         }
     }
@@ -109,8 +113,8 @@ impl AsFd for Line {
     }
 }
 
-/// How long a board may take to read the last bytes and hang up.
+/// Time limit for a board to read the last bytes and hang up.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// What stands for a new pseudo-terminal.
+/// Device name that stands for a new pseudo-terminal.
 const PTY: &str = "pty";

@@ -1,9 +1,9 @@
-//! A rank that has nothing but a serial line, brought to a process manager: bytes from the line go to a TCP
-//! address, and bytes from there to the line.
+//! Bridge between a serial line and a process manager, for a rank that has nothing but the line: bytes
+//! from the line go to a TCP address, and bytes from there to the line.
 //!
-//! The bridge reads nothing of what passes. It takes from one side only what the other has room for, so a
-//! slow line slows the server's answers to it and nobody else. It ends when the server has hung up, which is
-//! what servers do after a goodbye, or when the line is gone.
+//! The bridge interprets no bytes. It reads from one side only as much as the other side has room for, so
+//! a slow line delays only the server's answers to it. It ends when the server has closed the connection,
+//! as servers do after finalize, or when the line is gone.
 
 mod line;
 mod words;
@@ -51,12 +51,12 @@ enum BridgeError {
 fn bridge(words: &Words) -> Result<(), BridgeError> {
     let mut line = Line::open(&words.serial, words.baud)
         .map_err(|error| BridgeError::NotALine { line: words.serial.clone(), error })?;
-    // Whoever starts the board has to know where to plug it in before anything else happens.
+    // The user of the board needs the name of the line before anything else happens.
     let told = exit::line(format_args!("{} is bridged to {}", line.name(), words.to));
     let _ = io::stderr().write_all(told.as_bytes());
     let no_server = |error| BridgeError::NoServer { address: words.to.clone(), error };
-    // Not before the line speaks: a server gives a caller a few seconds to say who it is, and a board may be
-    // switched on much later.
+    // The bridge connects only after the first bytes of the line: a server gives a connection a few
+    // seconds to identify its rank, and a board may be switched on much later.
     let first = line.first().map_err(|_| BridgeError::LineGone { line: line.name().to_owned() })?;
     let server = TcpStream::connect(&words.to).map_err(no_server)?;
     server.set_nodelay(true).map_err(no_server)?;
@@ -67,7 +67,7 @@ fn bridge(words: &Words) -> Result<(), BridgeError> {
             line.settle();
             Ok(())
         }
-        // A board that has said goodbye may be faster than the server that hangs up after it.
+        // A board that has finalized may close the line before the server closes the connection.
         Ok(End::Line) if hangs_up(&server) => Ok(()),
         Ok(End::Line) => {
             let _ = server.shutdown(Shutdown::Both);
@@ -77,7 +77,7 @@ fn bridge(words: &Words) -> Result<(), BridgeError> {
     }
 }
 
-/// Whether the server ends the connection by itself and soon.
+/// True if the server closes the connection without further input and soon.
 fn hangs_up(server: &TcpStream) -> bool {
     let until = Instant::now() + GOODBYE;
     let mut pipe = Pipe::default();
@@ -101,7 +101,7 @@ struct Way {
     down: Pipe,
 }
 
-/// Who has hung up first.
+/// Side that has hung up first.
 enum End {
     Server,
     Line,
@@ -140,7 +140,7 @@ impl Way {
             self.up.take(line)?;
             self.up.give(server)?;
             self.down.take(server)?;
-            // A line that is gone takes nothing any more, and reading it has said so.
+            // A line that is gone accepts no bytes, and the read has reported its end.
             if !self.up.has_ended {
                 self.down.give(line)?;
             }
@@ -180,7 +180,7 @@ impl Pipe {
         match rustix::io::write(to, &self.held) {
             Ok(len) => drop(self.held.drain(..len)),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // Nobody reads it any more, and how it ended is told by reading.
+            // The reader is gone; the read in the other direction reports how the connection ended.
             Err(Errno::PIPE | Errno::CONNRESET | Errno::IO) => self.held.clear(),
             Err(error) => return Err(error.into()),
         }
@@ -213,8 +213,8 @@ impl fmt::Display for BridgeError {
     }
 }
 
-/// How long after a goodbye a server may take to hang up.
+/// Time limit for a server to close the connection after finalize.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// How much is taken at once: a page; serial lines hold less.
+/// Number of bytes of one read: a page; serial lines hold less.
 const AT_ONCE: usize = 4096;

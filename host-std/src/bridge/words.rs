@@ -4,7 +4,7 @@ use crate::usage::UsageError;
 use clap::{Arg, Command, value_parser};
 use std::ffi::OsString;
 
-/// What was typed.
+/// Arguments of the command line.
 #[derive(Debug)]
 pub(super) struct Words {
     /// The device, or `pty`.
@@ -15,7 +15,7 @@ pub(super) struct Words {
     pub(super) to: String,
 }
 
-/// What may be said to it.
+/// Defines the command and its arguments.
 pub fn define() -> Command {
     Command::new("bridge")
         .about("Bring a rank that has nothing but a serial line to a process manager")
@@ -45,7 +45,9 @@ pub fn define() -> Command {
 
 /// Reads the words; the inner error is the help text that was asked for.
 ///
-/// Errors: [`UsageError`].
+/// # Errors
+///
+/// [`UsageError`].
 pub(super) fn read(words: Vec<OsString>) -> Result<Result<Words, String>, UsageError> {
     let mut command = define().no_binary_name(true);
     let matches = match command.try_get_matches_from_mut(words) {
@@ -53,7 +55,7 @@ pub(super) fn read(words: Vec<OsString>) -> Result<Result<Words, String>, UsageE
         Err(error) if !error.use_stderr() => return Ok(Err(error.to_string())),
         Err(error) => {
             let text = error.to_string();
-            // Its first paragraph says what is wrong; the others are for a screen of help.
+            // The first paragraph of the message names the error; the others are for a screen of help.
             let lines = text.trim_start_matches("error: ").lines().map(str::trim);
             let lines: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
             let why = lines.join(" ");

@@ -84,7 +84,9 @@ struct Section {
 
 /// Reads the words behind `run`.
 ///
-/// Errors: [`UsageError`], which is exit code 2.
+/// # Errors
+///
+/// [`UsageError`], which is exit code 2.
 pub fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
     let mut sections = sections(words);
     let several = sections.len() > 1;
@@ -357,7 +359,9 @@ fn negation(option: &Opt) -> String {
 impl Said {
     /// Does to `settings` what was said. A maximum changes them only where they are above it.
     ///
-    /// Errors: [`UsageError::Value`], and that a user has set more than a maximum.
+    /// # Errors
+    ///
+    /// [`UsageError::Value`], and that a user has set more than a maximum.
     pub fn apply(&self, settings: &mut Settings) -> Result<(), UsageError> {
         match &self.origin {
             Origin::Maximum(file) => system::hold_to(self, file, settings),

@@ -51,7 +51,9 @@ pub enum ConfigError {
 impl Config {
     /// Looks up what `args` names; all that was said elsewhere stands in front there.
     ///
-    /// Errors: [`ConfigError`], before anything was started.
+    /// # Errors
+    ///
+    /// [`ConfigError`], before anything was started.
     pub fn resolve(args: RunArgs) -> Result<Self, ConfigError> {
         let mut settings = Settings::default();
         apply(&args.said, &mut settings)?;

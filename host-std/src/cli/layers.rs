@@ -47,7 +47,9 @@ pub struct Shown {
 /// Everything that was said besides what was typed, the weakest first. `config` is the file that was named,
 /// if one was.
 ///
-/// Errors: [`UsageError`], for a file too.
+/// # Errors
+///
+/// [`UsageError`], for a file too.
 pub fn said(
     config: Option<&Path>,
     variables: &[(OsString, OsString)],
@@ -81,7 +83,9 @@ pub fn said(
 
 /// Each setting, given all that was said.
 ///
-/// Errors: those of [`Said::apply`].
+/// # Errors
+///
+/// Those of [`Said::apply`].
 pub fn shown(said: &[Said]) -> Result<Vec<Shown>, UsageError> {
     let mut settings = Settings::default();
     let unsaid = |option: &'static Opt| Shown {

@@ -1,4 +1,4 @@
-//! A program that nobody has started and that wants a launcher: it starts one, which connects back.
+//! A singleton, a program without a launcher, that needs one: it starts the launcher, which connects back.
 
 use super::case::{Case, Played};
 use super::lines::Lines;
@@ -31,7 +31,7 @@ fn play(launcher: &str, patience: Duration) -> Played {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(lost)?;
     let finding = talk(&listener, &mut child, patience);
-    // What it could not be brought to do by words.
+    // A launcher that is still running by now did not terminate after finalize.
     let _ = child.kill();
     let _ = child.wait();
     finding

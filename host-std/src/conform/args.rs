@@ -6,12 +6,12 @@ use crate::words;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to check, and how to tell.
+/// Arguments of `pmi-host conform`: the task and the form of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Args {
-    /// What is asked for.
+    /// Requested task.
     pub task: Task,
-    /// How the matrix is written.
+    /// Output form of the matrix.
     pub form: Form,
     /// A recorded matrix to compare with.
     pub expect: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub(super) struct Args {
     pub only: Vec<String>,
 }
 
-/// What is asked for.
+/// Requested task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     /// Check the launcher that this command line starts.
@@ -38,7 +38,9 @@ pub(super) enum Task {
 
 /// Reads the words.
 ///
-/// Errors: [`ConformError::Usage`].
+/// # Errors
+///
+/// [`ConformError::Usage`].
 pub(super) fn parse(words: impl IntoIterator<Item = String>) -> Result<Args, ConformError> {
     let mut words = words.into_iter();
     let (mut task, mut ranks, mut joined) = (None, RANKS, Vec::new());
@@ -74,7 +76,9 @@ pub(super) fn parse(words: impl IntoIterator<Item = String>) -> Result<Args, Con
 
 /// Splits a command line as a shell would, quotes and backslashes included, and nothing else.
 ///
-/// Errors: [`ConformError::Usage`] for a quote that is not closed, or no word at all.
+/// # Errors
+///
+/// [`ConformError::Usage`] for a quote that is not closed, or no word at all.
 pub(super) fn split(line: &str) -> Result<Vec<String>, ConformError> {
     match words::split(line) {
         Ok(words) if words.is_empty() => {

@@ -1,4 +1,4 @@
-//! What a case is, and the list of all.
+//! A conformance case, and the list of all cases.
 
 use super::frames::Frames;
 use super::lines::Lines;
@@ -11,21 +11,21 @@ use std::time::Duration;
 pub struct Case {
     /// Its name, which never changes: recorded matrices are compared by it.
     pub name: &'static str,
-    /// How many ranks it needs.
+    /// Number of ranks that the case needs.
     pub ranks: u32,
-    /// What it tries, in a few words.
+    /// Short description of the tested exchange.
     pub tries: &'static str,
-    /// How the job shall end.
+    /// Expected end of the job.
     pub ends: Ends,
     pub(super) play: Play,
 }
 
-/// How the job of a case shall end.
+/// Expected end of the job of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// Every rank says goodbye, and the launcher exits with 0.
+    /// Every rank finalizes, and the launcher exits with 0.
     Well,
-    /// Not judged: nobody says goodbye.
+    /// Not judged: no rank finalizes.
     Any,
     /// The launcher exits with this code, which an abort gave it.
     Code(i32),
@@ -36,14 +36,14 @@ pub enum Ends {
     Somehow,
 }
 
-/// What came of a case: an error is a finding that ends it early.
+/// Finding of a case; an error is a finding that ends the case early.
 pub(super) type Played = Result<Finding, Finding>;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Play {
     Lines(fn(&mut Lines) -> Played),
     Frames(fn(&mut Frames) -> Played),
-    /// Of a program that nobody has started: the launcher's name, and how long it is waited for.
+    /// Case of a singleton, with the name of the launcher and the time limit for its answers.
     Alone(fn(&str, Duration) -> Played),
 }
 
@@ -74,7 +74,7 @@ impl Case {
         Self { name, ranks: 1, tries, ends: Ends::Well, play: Play::Alone(play) }
     }
 
-    /// Whether nobody starts its rank.
+    /// True if the rank is a singleton, which no launcher starts.
     pub(super) const fn is_alone(&self) -> bool {
         matches!(self.play, Play::Alone(_))
     }
@@ -94,10 +94,10 @@ impl Case {
         Self::all().find(|case| case.name == name)
     }
 
-    /// Judges how the launcher ended, after the ranks have told `finding`.
+    /// Judges the exit of the launcher, after the ranks have reported `finding`.
     pub fn judge_end(&self, code: i32, finding: Finding) -> Finding {
         if finding.verdict > Verdict::Tolerated {
-            // A refusal may have been the end of the session, and what is worse says enough.
+            // A refusal may have ended the session, and a worse verdict needs no addition.
             return finding;
         }
         let seen = format!("exit code {code}");

@@ -1,4 +1,5 @@
-//! What the answer to a spawn says of each process: `errcodes`, a number for each, in both generations.
+//! Start results of single processes in the answer to a spawn: `errcodes`, a number for each, in both
+//! generations.
 
 use super::talk::Reply;
 use super::verdict::Finding;
@@ -8,7 +9,8 @@ use super::verdict::Verdict::{AsSpecified, Refused, Tolerated, Wrong};
 pub(super) fn judged_good(reply: &Reply, count: usize) -> Finding {
     reply.judged(match (reply.is_good(), codes(reply)) {
         (false, _) => Refused,
-        // Nearly all servers say nothing of single processes then, and their clients take it for success.
+        // Nearly all servers omit the codes of single processes then, and their clients take that for
+        // success.
         (true, None) => AsSpecified,
         (true, Some(codes)) if codes == vec![Some(0); count] => AsSpecified,
         (true, Some(_)) => Wrong,
@@ -24,7 +26,7 @@ pub(super) fn judged_bad(reply: &Reply, good: &[usize], count: usize) -> Finding
             .all(|(at, code)| code.is_some_and(|code| good.contains(&at) || code != 0))
     };
     reply.judged(match (reply.is_good(), codes(reply)) {
-        // Whoever asked believes that they run.
+        // The requesting client would believe that all processes run.
         (true, None) => Wrong,
         (true, Some(codes)) | (false, Some(codes)) if !is_right(&codes) => Wrong,
         (false, None) => Tolerated,

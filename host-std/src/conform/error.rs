@@ -17,14 +17,14 @@ pub enum ConformError {
     Start {
         /// Its name.
         name: String,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// A recorded matrix could not be read.
     Record {
-        /// Which file.
+        /// Path of the matrix.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Defect of the file.
         why: String,
     },
     /// The system refused something else.

@@ -12,7 +12,7 @@ pub(super) struct Frames {
     pub(super) size: u32,
     /// The id of the job, once it is known.
     pub(super) job: String,
-    /// It has said goodbye already.
+    /// True once the rank has finalized.
     pub(super) is_gone: bool,
 }
 
@@ -38,7 +38,7 @@ impl Frames {
         self.talk.frame()?.expect(&format!("{word}-response"))
     }
 
-    /// Says the line that opens PMI-2.
+    /// Sends the line that opens PMI-2.
     pub(super) fn init(&mut self) -> Result<Reply, Finding> {
         self.talk.send(b"cmd=init pmi_version=2 pmi_subversion=0\n")?;
         let reply = self.talk.line()?.expect("response_to_init")?;
@@ -93,7 +93,7 @@ impl Space for Frames {
     }
 }
 
-/// The value in an answer with `found`; `None` if there is none, however that is said.
+/// Value in an answer with `found`; `None` if there is none, in any form in which servers report that.
 pub(super) fn found(reply: &Reply) -> Result<Option<&[u8]>, Finding> {
     if !reply.is_good() || reply.field("found") == Some(b"FALSE") {
         return Ok(None);

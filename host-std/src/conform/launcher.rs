@@ -21,7 +21,7 @@ pub(super) struct LauncherLine {
     myself: String,
 }
 
-/// What became of one launch.
+/// Result of one launch.
 struct Ran {
     /// The exit code, or 128 and the signal; `None` when it had to be killed.
     code: Option<i32>,
@@ -31,7 +31,9 @@ struct Ran {
 impl LauncherLine {
     /// Reads the command line.
     ///
-    /// Errors: no `{n}` or no `{prog}`, or this program cannot find itself.
+    /// # Errors
+    ///
+    /// No `{n}` or no `{prog}`, or this program cannot find itself.
     pub(super) fn new(line: &str) -> Result<Self, ConformError> {
         let words = split(line)?;
         for place in [RANKS, PROGRAM] {
@@ -43,9 +45,11 @@ impl LauncherLine {
         Ok(Self { words, myself })
     }
 
-    /// Starts the launcher for one case and tells what came of it.
+    /// Starts the launcher for one case and returns the row of the matrix.
     ///
-    /// Errors: the launcher cannot be started.
+    /// # Errors
+    ///
+    /// The launcher cannot be started.
     pub(super) fn check(&self, case: &'static Case, limit: Duration) -> Result<Row, ConformError> {
         let words = self.filled(case, limit);
         let Ran { code, output } = run(&words, limit)?;
@@ -54,7 +58,7 @@ impl LauncherLine {
     }
 
     fn filled(&self, case: &Case, limit: Duration) -> Vec<String> {
-        // A little less than this side waits, so that ranks are heard before they are given up.
+        // Slightly less than the limit of this side, so that ranks report before the launch is given up.
         let inner = limit * 9 / 10;
         let program = [
             self.myself.clone(),
@@ -63,7 +67,7 @@ impl LauncherLine {
             inner.as_millis().to_string(),
         ];
         if case.is_alone() {
-            // Nobody starts it, and it starts the launcher.
+            // A singleton has no launcher, and starts one itself.
             return program.into_iter().chain(self.words.first().cloned()).collect();
         }
         let quoted = program.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
@@ -81,7 +85,7 @@ impl LauncherLine {
     }
 }
 
-/// Puts together what the ranks told and how the launcher ended.
+/// Combines the reports of the ranks with the exit of the launcher.
 fn judge(case: &Case, code: Option<i32>, output: &str, limit: Duration) -> Finding {
     let reports = reports(case, output);
     let is_killed_on_purpose = matches!(case.ends, Ends::Code(_) | Ends::Badly | Ends::Somehow);
@@ -108,10 +112,10 @@ fn judge(case: &Case, code: Option<i32>, output: &str, limit: Duration) -> Findi
         }
         (Some(told), Some(_)) if told.verdict > Verdict::Refused => told,
         (_, Some(code)) => {
-            // The first thing that is said is nearest to the reason.
+            // The first line of output is nearest to the cause.
             let mut said = output.lines().filter(|line| !line.trim().is_empty());
             let said = said.find(|line| !line.contains(case.name)).unwrap_or_default().trim();
-            // A launcher that is content with a rank of which nothing was heard.
+            // A launcher that accepts a rank of which no report arrived.
             let is_content = code == 0 && case.ends == Ends::Well;
             let verdict = if is_content { Verdict::Wrong } else { Verdict::JobKilled };
             verdict.on(format!("exit code {code} {}", shown(said.as_bytes())).trim_end())

@@ -12,7 +12,7 @@ pub(super) struct Lines {
     pub(super) size: u32,
     /// The name of the space, once it is known.
     pub(super) kvs: String,
-    /// It has said goodbye already.
+    /// True once the rank has finalized.
     pub(super) is_gone: bool,
 }
 
@@ -82,7 +82,7 @@ impl Space for Lines {
     }
 }
 
-/// The value in the answer to a get; `None` if there is no such key, however that is said.
+/// Value in the answer to a get; `None` if there is no such key, in any form in which servers report that.
 pub(super) fn value_of(reply: &Reply) -> Result<Option<&[u8]>, Finding> {
     if !reply.is_good() {
         return Ok(None);

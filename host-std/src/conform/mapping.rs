@@ -1,4 +1,4 @@
-//! Whether a `PMI_process_mapping` says where every rank is.
+//! Judges whether a `PMI_process_mapping` covers every rank.
 
 use super::verdict::Finding;
 use super::verdict::Verdict::{AsSpecified, Tolerated, Wrong};
@@ -14,7 +14,7 @@ pub(super) fn judged(value: &[u8], size: u32) -> Finding {
     }
 }
 
-/// How many ranks `(vector,(node,nodes,ranks),…)` names.
+/// Number of ranks that `(vector,(node,nodes,ranks),…)` covers.
 fn covered(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
     let body = text.trim().strip_prefix("(vector,")?.strip_suffix(')')?;

@@ -6,25 +6,25 @@ use super::verdict::{Finding, Verdict};
 use std::fmt::Write;
 use std::path::Path;
 
-/// What came of a check, in the order of the cases.
+/// Results of a check, in the order of the cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matrix {
     /// One row for each case.
     pub rows: Vec<Row>,
 }
 
-/// What came of one case.
+/// Result of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The name of the case.
     pub case: String,
-    /// What it tries.
+    /// Short description of the tested exchange.
     pub tries: String,
-    /// What was found.
+    /// Finding of the case.
     pub finding: Finding,
 }
 
-/// How a matrix is written.
+/// Output form of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Columns; this is what can be read back.
@@ -36,7 +36,7 @@ pub enum Form {
 }
 
 impl Matrix {
-    /// How many cases are wrong.
+    /// Number of cases with the verdict [`Verdict::Wrong`].
     pub fn wrong_count(&self) -> usize {
         self.rows.iter().filter(|row| row.finding.verdict == Verdict::Wrong).count()
     }
@@ -52,7 +52,7 @@ impl Matrix {
         }
     }
 
-    /// How often there is each verdict.
+    /// Number of cases per verdict.
     pub fn sum(&self) -> String {
         let count = |verdict| self.rows.iter().filter(|row| row.finding.verdict == verdict).count();
         let counts = Verdict::ALL.into_iter().filter(|verdict| count(*verdict) > 0);
@@ -63,7 +63,9 @@ impl Matrix {
 
     /// Reads what was written as [`Form::Plain`]. What was tried is not in it.
     ///
-    /// Errors: [`ConformError::Record`].
+    /// # Errors
+    ///
+    /// [`ConformError::Record`].
     pub fn read(file: &Path) -> Result<Self, ConformError> {
         let wrong = |why: String| ConformError::Record { file: file.to_owned(), why };
         let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
@@ -79,9 +81,9 @@ impl Matrix {
         Ok(Self { rows: rows.collect::<Result<_, _>>()? })
     }
 
-    /// Says where the verdicts of this matrix and of a recorded one part. Cases that only one of
-    /// them has are left out: they were not asked for, or nobody wants to depend on them. What was
-    /// seen is not compared, since it holds process numbers.
+    /// Differences between the verdicts of this matrix and of a recorded one. Cases that only one of them
+    /// has are left out: they were not requested, or are not meant to be compared. Observations are not
+    /// compared, since they hold process numbers.
     pub fn differences(&self, recorded: &Self) -> Vec<String> {
         let differs = |row: &Row| {
             let Row { case, finding: Finding { verdict, seen }, .. } = row;
@@ -136,9 +138,9 @@ impl Row {
     }
 }
 
-/// Writes several matrices as one table, a column for each, with what was seen below it.
+/// Writes several matrices as one table, a column for each, with the observations below it.
 ///
-/// `tries` says what a case tries, where that is known.
+/// `tries` returns the description of a case, if there is one.
 pub(super) fn join(
     titled: &[(String, Matrix)],
     tries: impl Fn(&str) -> Option<&'static str>,
@@ -177,15 +179,15 @@ pub(super) fn join(
     text
 }
 
-/// What is seen in a row that makes no sense after what came of the case `door`.
+/// Observation in a row that makes no sense after the result of the case `door`.
 pub(super) fn not_tried(door: &str) -> String {
     format!("{NOT_TRIED} {door}")
 }
 
 const NOT_TRIED: &str = "not tried after";
 
-/// In a table of many columns, what is as it should be takes little room. Of a client it is said what it
-/// does, and of that, where it is not as it should be, the verdict.
+/// Short form of a row for a table of many columns: verdicts as specified take little room. For a client
+/// the text is its behaviour, preceded by the verdict unless that is as specified.
 fn short(row: &Row) -> String {
     let Finding { verdict, seen } = &row.finding;
     let word = match verdict {
@@ -202,10 +204,10 @@ fn short(row: &Row) -> String {
     }
 }
 
-/// What is seen of a client that never comes to what is changed.
+/// Observation of a client that never reaches the changed exchange.
 pub(super) const UNTOUCHED: &str = "asks for nothing that this changes";
 
-/// How the names of all cases of clients begin.
+/// Prefix of the names of all client cases.
 const CLIENT: &str = "client-";
 
 fn cell(text: &str) -> String {

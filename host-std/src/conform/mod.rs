@@ -1,17 +1,17 @@
-//! Checks how a launcher or a client speaks PMI-1 and PMI-2, whoever wrote it.
+//! Checks the conformance of any launcher or client to PMI-1 and PMI-2.
 //!
 //! ```text
-//! args, error      what was asked for, and why it cannot be done
-//! case             what a case is, and the list of all: pmi1, pmi2, second (connections), alone
+//! args, error      the requested task, and errors that prevent it
+//! case             a case, and the list of all: pmi1, pmi2, second (connections), alone
 //! talk             raw bytes with a bound on every wait; lines, frames: requests made of them
 //! player           one rank of one case, as a launcher starts it
-//! launcher         one launch for each case, and what it comes to
+//! launcher         one launch for each case, and its result
 //! client           a program under a server that answers in unusual ways
-//! verdict, matrix  what was found; written, read back, compared, joined
+//! verdict, matrix  findings; written, read back, compared, joined
 //! ```
 //!
-//! Nothing here uses the project's own client, so that a mistake of ours cannot hide behind its
-//! mirror image; the server that a client meets is the real one, and only its bytes are changed.
+//! Nothing here uses the project's own client, so that an error of its codec cannot hide behind its mirror
+//! image; the server that a client meets is the real one, and only its bytes are changed.
 
 mod alone;
 mod args;
@@ -63,7 +63,7 @@ pub fn run_rank(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     player::run(&words)
 }
 
-/// Says whether all is well.
+/// Executes the task; true if all is as expected.
 fn check(args: &Args) -> Result<bool, ConformError> {
     match &args.task {
         Task::Help => {
@@ -95,7 +95,7 @@ fn check(args: &Args) -> Result<bool, ConformError> {
             }
             let mut closed: Vec<Row> = Vec::new();
             let try_one = |case: &'static Case| {
-                // Who is not let in learns nothing more from knocking on.
+                // Further cases show nothing new when the session cannot be opened.
                 if let Some(door) = closed.iter().find(|door| is_behind(case.name, &door.case)) {
                     return Ok(Row::not_tried(case, door));
                 }

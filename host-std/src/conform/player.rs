@@ -1,8 +1,8 @@
-//! One rank of one case: what this program is when a launcher starts it for a check.
+//! One rank of one case: the role of this program when a launcher starts it for a check.
 //!
-//! It tells what it found by one line on standard output. Launchers put names of ranks in front of
-//! lines and mix the lines of ranks, so every report is written in one piece, has a mark at both
-//! ends, and is looked for anywhere.
+//! The rank reports its finding by one line on standard output. Launchers put names of ranks in front of
+//! lines and mix the lines of ranks, so every report is written in one piece, has a mark at both ends, and
+//! is searched for anywhere in the output.
 
 use super::case::{Case, Ends, Play};
 use super::frames::Frames;
@@ -19,17 +19,17 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a rank reports.
+/// Report of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Report {
-    /// Which rank.
+    /// Rank that reports.
     pub rank: u32,
-    /// What it found.
+    /// Finding of the rank.
     pub finding: Finding,
 }
 
-/// Plays a rank of the case that the words name: case, milliseconds, and perhaps [`ON_STDIN`], or the name of
-/// the launcher that a rank starts which nobody has started.
+/// Plays a rank of the case that the words name: case, milliseconds, and perhaps [`ON_STDIN`], or the name
+/// of the launcher that a singleton starts.
 pub(super) fn run(words: &[String]) -> ExitCode {
     let Some((case, limit)) = words
         .first()
@@ -39,7 +39,7 @@ pub(super) fn run(words: &[String]) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let limit = Duration::from_millis(limit);
-    // Whatever a launcher does, this process does not outlive its case for long.
+    // This process does not outlive its case for long, regardless of the launcher.
     std::thread::spawn(move || {
         std::thread::sleep(limit);
         std::process::exit(1);
@@ -114,7 +114,7 @@ fn reach(is_on_stdin: bool, patience: Duration) -> Result<(Talk, u32, u32), Find
     }
 }
 
-/// Says who this is where the server was dialled. Only PMI-1 does so, but all servers take it.
+/// Identifies this rank after a connect. Only PMI-1 specifies this exchange, but all servers accept it.
 fn greet(mut talk: Talk, id: u64) -> Result<(Talk, u32, u32), Finding> {
     talk.send(format!("cmd=initack pmiid={id}\n").as_bytes())?;
     let first = talk.line()?.expect("initack")?;
@@ -150,12 +150,12 @@ fn inherited(fd: i32) -> io::Result<UnixStream> {
 fn report(case: &Case, rank: u32, finding: Finding) {
     let Finding { verdict, seen } = finding;
     let line = format!("\n{BEGIN}{}|{rank}|{verdict}|{seen}{END}\n", case.name);
-    // If nobody reads it, the parent sees that something is missing.
+    // If the output cannot be written, the parent sees that the report is missing.
     let _ = io::stdout().write_all(line.as_bytes());
     let _ = io::stdout().flush();
 }
 
-/// Finds the reports of a case in whatever a launcher made of its output.
+/// Extracts the reports of a case from the output of a launcher, in any form that it gives them.
 pub(super) fn reports(case: &Case, output: &str) -> Vec<Report> {
     let pieces = output.split(BEGIN).skip(1).filter_map(|piece| piece.split_once(END));
     let read = |(text, _): (&str, &str)| {
@@ -173,10 +173,10 @@ pub(super) fn micros() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros())
 }
 
-/// How late a rank is where others must wait for it.
+/// Delay of a late rank for which others must wait.
 pub(super) const LATE: Duration = Duration::from_millis(700);
 
-/// Says that the socket is standard input.
+/// Command word: the socket is standard input.
 const ON_STDIN: &str = "on-stdin";
 
 const BEGIN: &str = "{pmi-conform|";

@@ -1,6 +1,7 @@
-//! Second connections, on which the server speaks, and what lies over the port where they are made.
+//! Second connections, on which the server sends notices, and TLS on the port that accepts them.
 //!
-//! A launcher that says no address (`PMI_PORT`) beside the first connection offers none, which is a refusal.
+//! A launcher that gives no address (`PMI_PORT`) beside the first connection offers none, which is a
+//! refusal.
 
 use super::case::{Case, Ends, Played};
 use super::lines::Lines;
@@ -26,7 +27,7 @@ pub(super) const CASES: &[&[Case]] = &[&[
     Case::lines("tls-plain", 1, "a caller without TLS where TLS is spoken", plain),
 ]];
 
-/// Where a second connection is made.
+/// Address and identity for a second connection.
 fn door() -> Result<(Environment, u64), Finding> {
     let found = Environment::second_connection(std::env::vars_os())
         .map_err(|error| Wrong.on(shown(error.to_string().as_bytes())))?;
@@ -118,7 +119,7 @@ fn plain(lines: &mut Lines) -> Played {
         Err(finding) if finding.verdict == JobKilled => Tolerated.on(finding.seen),
         Err(finding) => return Err(finding),
     };
-    // Whoever answers only when its patience is over has waited for a handshake.
+    // A server that answers only after its time limit has waited for a handshake.
     let is_prompt = asked_at.elapsed() < 2 * LATE;
     lines.fence()?;
     Ok(if is_prompt { finding } else { Tolerated.on(finding.seen) })

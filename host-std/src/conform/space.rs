@@ -1,4 +1,4 @@
-//! What can be done with a space of keys, whichever way it is spoken of.
+//! Operations on a key-value space, independent of the wire protocol.
 
 use super::case::Played;
 use super::talk::Reply;
@@ -54,7 +54,7 @@ pub(super) trait Space {
     }
 }
 
-/// What became of a value on its way through the space.
+/// Result of a put, a fence and a get of one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
     /// It came back as it was.
@@ -80,7 +80,7 @@ impl Kept {
         }
     }
 
-    /// Of what is over a limit, a refusal is right; some servers take it, cut it or lose it.
+    /// Judges a value over a limit: a refusal is right; some servers accept it, cut it or lose it.
     pub(super) fn judged_over(self, takes: Verdict) -> Played {
         Ok(match self {
             Self::Whole => takes.on("taken whole"),

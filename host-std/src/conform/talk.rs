@@ -18,7 +18,7 @@ pub(super) struct Talk {
     stream: Stream,
     inbox: Vec<u8>,
     patience: Duration,
-    /// What was sent last, for reports.
+    /// Last request, for reports.
     sent: String,
     /// Set when a signal asks this process to end.
     is_asked_to_end: Arc<AtomicBool>,
@@ -33,23 +33,25 @@ pub(super) struct Reply {
 }
 
 impl Talk {
-    /// Takes over a stream. No answer is waited for longer than `patience`, nor when the launcher
-    /// asks for the end of the process, which it shall be able to tell of.
+    /// Takes over a stream. No wait for an answer exceeds `patience`, or continues after the launcher has
+    /// asked for the end of the process, so that the process can still report it.
     pub(super) fn new(stream: Stream, patience: Duration) -> Self {
         let is_asked_to_end = Arc::default();
-        // Where it cannot be had, the signal ends the process as it does every other.
+        // Without the handler, the signal terminates the process by default.
         let _ = signal_hook::flag::register(SIGTERM, Arc::clone(&is_asked_to_end));
         Self { stream, inbox: Vec::new(), patience, sent: String::new(), is_asked_to_end }
     }
 
-    /// How long an answer is waited for.
+    /// Time limit for an answer.
     pub(super) const fn patience(&self) -> Duration {
         self.patience
     }
 
     /// Sends bytes as they are, in one piece.
     ///
-    /// Errors: the connection is closed.
+    /// # Errors
+    ///
+    /// The connection is closed.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), Finding> {
         self.sent = shown(bytes);
         self.stream.write_all(bytes).map_err(|error| self.closed(&error.kind().to_string()))
@@ -57,7 +59,9 @@ impl Talk {
 
     /// Reads one line.
     ///
-    /// Errors: silence, the end of the stream, or a line without end.
+    /// # Errors
+    ///
+    /// Silence, the end of the stream, or a line without end.
     pub(super) fn line(&mut self) -> Result<Reply, Finding> {
         let until = Instant::now() + self.patience;
         loop {
@@ -72,7 +76,9 @@ impl Talk {
 
     /// Reads one frame: six characters of length and so many bytes.
     ///
-    /// Errors: silence, the end of the stream, or no length.
+    /// # Errors
+    ///
+    /// Silence, the end of the stream, or no length.
     pub(super) fn frame(&mut self) -> Result<Reply, Finding> {
         let until = Instant::now() + self.patience;
         loop {
@@ -92,7 +98,7 @@ impl Talk {
         }
     }
 
-    /// Waits until this process is asked to end or the patience is over, and says which.
+    /// Waits until this process is asked to end (true) or the time limit has passed (false).
     pub(super) fn is_ended(&mut self) -> bool {
         let until = Instant::now() + self.patience;
         while self.more(until).is_ok() {
@@ -113,7 +119,7 @@ impl Talk {
         if self.inbox.len() > INBOX_MAX {
             return Err(Verdict::Wrong.on(format!("an answer without end to {}", self.sent)));
         }
-        // What came before the signal counts: a launcher may answer and end the job at once.
+        // Bytes that arrived before the signal count: a launcher may answer and end the job at once.
         let is_last = self.is_asked_to_end.load(Ordering::Relaxed);
         let _ = set_socket_timeout(&self.stream, Timeout::Recv, Some(SLICE));
         let mut piece = [0; 4096];
@@ -185,7 +191,7 @@ impl Reply {
         self.text(name)?.trim().parse().ok()
     }
 
-    /// True unless a return code says no. Older servers leave it out when all is well.
+    /// True unless a return code reports an error. Older servers omit the code on success.
     pub(super) fn is_good(&self) -> bool {
         self.field("rc").is_none() || self.number("rc") == Some(0)
     }
@@ -195,7 +201,10 @@ impl Reply {
         verdict.on(self.shown())
     }
 
-    /// Errors: unless it is a `cmd`.
+    ///
+    /// # Errors
+    ///
+    /// Unless it is a `cmd`.
     pub(super) fn expect(self, cmd: &str) -> Result<Self, Finding> {
         if self.field("cmd") == Some(cmd.as_bytes()) {
             return Ok(self);
@@ -207,7 +216,7 @@ impl Reply {
 /// Characters of length in front of a frame.
 pub(super) const LENGTH: usize = 6;
 
-/// How often is looked whether this process shall end.
+/// Interval between checks for the request to end this process.
 const SLICE: Duration = Duration::from_millis(20);
 
 /// Far above any answer.

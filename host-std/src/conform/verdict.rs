@@ -1,15 +1,15 @@
-//! What came of a case, and how strange bytes are shown.
+//! Verdict on a case, and the printable form of arbitrary bytes.
 
 use std::fmt;
 
-/// What came of one case, from best to worst.
+/// Verdict on one case, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// As the documents say, or as every known peer does where they are silent.
+    /// As specified, or as every known peer does if the documents are silent.
     AsSpecified,
     /// Not so, but known peers live with it.
     Tolerated,
-    /// A clean answer that says no.
+    /// An error reply in a valid form.
     Refused,
     /// Nothing came back in time.
     NoAnswer,
@@ -24,7 +24,7 @@ pub enum Verdict {
 pub struct Finding {
     /// The verdict.
     pub verdict: Verdict,
-    /// What was seen, printable and on one line.
+    /// Observation, printable and on one line.
     pub seen: String,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn shown(bytes: &[u8]) -> String {
 /// Shorter runs of one byte are shown as they are.
 const RUN_MIN: usize = 16;
 
-/// Long enough for any answer whose long parts are runs.
+/// Bound of the printable form: long enough for any answer if its long parts are runs of one byte.
 const SHOWN_MAX: usize = 200;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The built-in demo: a client of our own that every rank runs when no program is named.
+//! The built-in demo: a client that every rank runs when no program is named.
 //!
-//! Each rank publishes a card (who it is, where it is), enters a fence, reads the cards of all others
-//! and checks them. Then all publish how long that took, and rank 0 prints a [`table`] of it. It
+//! Each rank publishes a card (its process and host), enters a fence, reads the cards of all others and
+//! checks them. Then all publish the durations of their calls, and rank 0 prints a [`table`] of them. It
 //! needs nothing but the environment that any PMI-1 launcher sets, so it also runs under others.
 
 pub mod table;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// this.
 pub const DEMO_RANK: &str = "demo-rank";
 
-/// Who a rank is and where, as it tells the others.
+/// Process and host of a rank, as it publishes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
     /// Its process.
@@ -26,7 +26,7 @@ pub struct Card {
     pub host: String,
 }
 
-/// How long the calls of one rank took.
+/// Durations of the calls of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
     /// The one put.
@@ -49,15 +49,18 @@ pub enum DemoError {
     Wrong {
         /// Its key.
         key: String,
-        /// What was found.
+        /// Value of the key, if it is there.
         found: Option<String>,
     },
 }
 
 /// Runs one rank; rank 0 writes the table to `out`.
 ///
-/// Without a launcher it is a job of one rank, which has nobody to talk to.
-/// Errors: [`DemoError`].
+/// Without a launcher it is a singleton, which talks to no server.
+///
+/// # Errors
+///
+/// [`DemoError`].
 pub fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
     let own = Card { pid: std::process::id(), host: table::host_name() };
     let Some(Member { mut pmi, rank, size, .. }) = pmi_std::connect()? else {
@@ -115,7 +118,7 @@ fn read(pmi: &mut Pmi, key: &str) -> Result<Option<String>, DemoError> {
     Ok(len.map(|len| String::from_utf8_lossy(&room[..len]).into_owned()))
 }
 
-/// Whoever reads our table into `head` has seen enough; that is no failure of the job.
+/// Prints the table. A reader such as `head` that closes the output early is no failure of the job.
 fn print(out: &mut impl Write, text: &str) -> Result<(), DemoError> {
     let _ = out.write_all(text.as_bytes());
     Ok(())

@@ -4,8 +4,7 @@ use super::{Card, Timing};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Lays out who is where and how long the calls took, one row for each rank and the median and the
-/// worst of all at the end.
+/// Renders hosts and durations, one row for each rank, and the median and the worst of all at the end.
 pub fn render(rows: &[(Card, Timing)]) -> String {
     let mut cells = vec![HEAD.map(str::to_owned)];
     for (rank, (card, timing)) in rows.iter().enumerate() {

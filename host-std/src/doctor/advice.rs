@@ -1,4 +1,4 @@
-//! What is wrong, and the fix, in one sentence each. No system calls here, only the rules.
+//! Problems and their fixes, in one sentence each: rules without system calls.
 
 use super::around::{Around, Is};
 use super::limits::Limits;
@@ -9,24 +9,24 @@ use std::fmt;
 /// All that was found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// What the launcher has left around us.
+    /// Environment that the launcher has left.
     pub around: Around,
     /// The program that was named.
     pub program: Option<Program>,
-    /// What the system allows.
+    /// Limits of the system.
     pub limits: Limits,
-    /// What became of a conversation.
+    /// Result of the PMI session.
     pub outcome: Outcome,
 }
 
-/// A program that somebody wants to start.
+/// Program that the user wants to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// As it was typed.
     pub name: String,
-    /// Whether there is such a file.
+    /// True if the file exists.
     pub exists: bool,
-    /// What it is linked with; nothing for a script.
+    /// Libraries that the program is linked with; `None` for a script.
     pub libraries: Option<Libraries>,
 }
 
@@ -35,17 +35,17 @@ pub struct Program {
 pub struct Advice {
     /// Something is wrong; else it is only good to know.
     pub is_problem: bool,
-    /// What, and what to do.
+    /// Problem and remedy.
     pub text: String,
 }
 
-/// All there is to say, the most important first.
+/// All advice, the most important first.
 pub fn of(facts: &Facts) -> Vec<Advice> {
     let rules = [descriptor, two_families, no_server, conversation, library, place, room];
     rules.into_iter().filter_map(|rule| rule(facts)).collect()
 }
 
-/// The same before anything was said, when nobody knows yet what the launcher would answer.
+/// Advice before the PMI session, while the answers of the launcher are unknown.
 pub fn before_talk(facts: &Facts) -> Vec<Advice> {
     [descriptor, library, room].into_iter().filter_map(|rule| rule(facts)).collect()
 }
@@ -107,7 +107,7 @@ fn no_server(facts: &Facts) -> Option<Advice> {
 }
 
 fn conversation(facts: &Facts) -> Option<Advice> {
-    // What is wrong with the descriptor says more.
+    // The advice about the descriptor is more precise.
     if descriptor(facts).is_some() {
         return None;
     }
@@ -207,7 +207,7 @@ impl fmt::Display for Program {
     }
 }
 
-/// What every system allows a person.
+/// Number of open files that every system allows an ordinary user.
 const FILES_MIN: u64 = 256;
 
 /// MPICH alone takes some megabytes for each rank.

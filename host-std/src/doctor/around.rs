@@ -1,30 +1,30 @@
-//! What a launcher has left around this process for it to be found.
+//! Environment by which a process finds its launcher.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::{env, fmt, fs};
 
-/// What is around this process.
+/// Environment of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
     /// Variables by which libraries find a launcher, and their values.
     pub variables: BTreeMap<String, String>,
-    /// What `PMI_FD` names.
+    /// Descriptor that `PMI_FD` names.
     pub descriptor: Option<Descriptor>,
     /// The names of the processes above this one, the nearest first.
     pub parents: Vec<String>,
 }
 
-/// A descriptor that a launcher says it has left.
+/// Descriptor of the launcher, as its variables name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// As `PMI_FD` says.
+    /// Value of `PMI_FD`.
     pub fd: String,
-    /// What is there.
+    /// State of the descriptor.
     pub is: Is,
 }
 
-/// What a descriptor is.
+/// State of a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Is {
     /// A socket that is open.
@@ -63,18 +63,18 @@ impl Around {
         Self { variables: texts.collect(), ..Self::default() }
     }
 
-    /// Whether PMI-1 or PMI-2 is offered.
+    /// True if PMI-1 or PMI-2 is offered.
     pub fn offers_pmi(&self) -> bool {
         ["PMI_FD", "PMI_PORT"].iter().any(|name| self.variables.contains_key(*name))
     }
 
-    /// Whether PMIx is offered.
+    /// True if PMIx is offered.
     pub fn offers_pmix(&self) -> bool {
         self.variables.contains_key("PMIX_NAMESPACE")
             && self.variables.keys().any(|name| name.starts_with("PMIX_SERVER_URI"))
     }
 
-    /// Rank, size and kind of the launcher, as any of its variables tell.
+    /// Rank, size and kind of the launcher, from the first known pair of variables.
     pub fn place(&self) -> Option<(u32, u32, &'static str)> {
         let number = |name: &str| self.variables.get(name)?.parse().ok();
         PLACES
@@ -90,7 +90,7 @@ impl Around {
             let more = if value.chars().count() > VALUE_SHOWN { "…" } else { "" };
             format!("{name}={short}{more}")
         };
-        // Several say the same to clients of several ages, and others only tune a library.
+        // Some variables repeat others for older clients, and some only tune a library.
         let is_minor = |name: &str| MINOR.iter().any(|start| name.starts_with(start));
         let (minor, major): (Vec<_>, Vec<_>) =
             self.variables.iter().partition(|(name, _)| is_minor(name));
@@ -114,7 +114,7 @@ impl fmt::Display for Descriptor {
     }
 }
 
-/// The names of the processes above this one, as far as the system tells.
+/// Names of the ancestors of this process, as far as the system reports them.
 fn parents() -> Vec<String> {
     let mut names = Vec::new();
     let mut pid = std::os::unix::process::parent_id();
@@ -132,7 +132,7 @@ fn parents() -> Vec<String> {
 const PREFIXES: &[&str] =
     &["PMI_", "PMIX_", "HYDI_", "OMPI_COMM_WORLD_", "PRTE_", "FLUX_", "MPI_LOCAL"];
 
-/// Slurm sets many more, which say nothing about how to find it.
+/// Slurm sets many more, which do not help to find it.
 const NAMES: &[&str] =
     &["SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID", "SLURM_MPI_TYPE", "SLURM_LOCALID"];
 
@@ -153,7 +153,7 @@ const MINOR: &[&str] = &[
     "PMIX_SYSTEM",
 ];
 
-/// How launchers say which of how many a process is: theirs first, then what several say.
+/// Variables with rank and size, by launcher: specific ones first, then those that several launchers share.
 const PLACES: &[(&str, &str, &str)] = &[
     ("srun", "SLURM_PROCID", "SLURM_NTASKS"),
     ("flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
@@ -161,7 +161,8 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
 ];
 
-/// Addresses of servers are long, and their ends tell nothing.
+/// Number of characters of a value that are shown: addresses of servers are long, and their ends carry no
+/// information.
 const VALUE_SHOWN: usize = 48;
 
 /// A launcher, what it has started here, and a script at most.

@@ -1,10 +1,10 @@
-//! What the system allows this process.
+//! Limits of the system for this process.
 
 use rustix::fs::statvfs;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::sched_getaffinity;
 
-/// What there is of each.
+/// Limits that are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Open files: the limit in force.

@@ -1,10 +1,10 @@
-//! `pmi-host doctor`: what a rank finds when it looks for its launcher, whichever that is.
+//! `pmi-host doctor`: the environment of a rank under any launcher, and a check of it.
 //!
 //! ```text
-//! around    variables, and whose they are; the descriptor; the processes above
-//! talk      a real conversation: init, a card of each rank, fence, mapping, finalize
-//! limits    what the system allows
-//! advice    what is wrong with all that, and the fix: rules without system calls
+//! around    variables, by launcher; the descriptor; the processes above
+//! talk      a real PMI session: init, a card of each rank, fence, mapping, finalize
+//! limits    limits of the system
+//! advice    problems in all that, and their fixes: rules without system calls
 //! ```
 //!
 //! It is started in the place of a program, `mpiexec -n 4 pmi-host doctor ./a.out`. If the ranks can talk,
@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use talk::{Card, Done, Outcome};
 
-/// What may be said to it.
+/// Defines the command and its arguments.
 pub fn define() -> Command {
     Command::new("doctor").about("Say what ranks find under any launcher, and what is wrong").arg(
         Arg::new(PROGRAM)
@@ -61,14 +61,14 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
         }
     });
     let mut facts = Facts { around, program, limits: limits::read(), outcome: Outcome::Singleton };
-    // What can be told before a word is said goes to the others on the card.
+    // Problems that are known before the session go to the other ranks on the card.
     let card = Card::new(advice::before_talk(&facts).first());
     facts.outcome = talk::talk(&card);
     let all = advice::of(&facts);
     let is_well = !all.iter().any(|one| one.is_problem)
         && facts.outcome.cards().all(|card| card.problem.is_none());
-    // Where the ranks have found each other, one speaks for all. A launcher ends all when one fails, so no
-    // other may fail before that one has spoken.
+    // If the session succeeds, rank 0 prints for all. A launcher ends the job when one rank fails, so no
+    // other rank may fail before rank 0 has printed.
     if !facts.outcome.speaks_for_itself() {
         return ExitCode::SUCCESS;
     }
@@ -121,7 +121,7 @@ fn headline(facts: &Facts) -> String {
     }
 }
 
-/// What the other ranks have said of themselves; those with the same trouble on one line.
+/// Report on the other ranks from their cards; ranks with the same problem share a line.
 fn others(facts: &Facts, all: &[Advice]) -> String {
     let is_well = !all.iter().any(|advice| advice.is_problem);
     let mut by_problem: BTreeMap<Option<&str>, Ranks> = BTreeMap::new();

@@ -12,52 +12,52 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use std::{env, fmt, io, thread};
 
-/// How far the conversation came.
+/// Result of the PMI session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nobody offers one.
+    /// No launcher offers one.
     Singleton,
     /// It went wrong.
     Failed {
-        /// What was being done.
+        /// Step that failed.
         doing: &'static str,
-        /// What went wrong.
+        /// Error of the step.
         why: String,
     },
     /// There was no answer for long.
     Stuck {
-        /// What was being done.
+        /// Step that was not answered.
         doing: &'static str,
     },
     /// It came to its end.
     Done(Done),
 }
 
-/// What was learnt.
+/// Results of a complete session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// What is spoken.
+    /// Negotiated version.
     pub version: Option<Version>,
-    /// As the launcher says.
+    /// Rank, from the launcher.
     pub rank: u32,
-    /// As the launcher says.
+    /// Number of ranks, from the launcher.
     pub size: u32,
     /// The name of the job.
     pub job: String,
-    /// How long the fence took.
+    /// Duration of the fence.
     pub fence: Duration,
-    /// Where the ranks are, as the launcher says it.
+    /// Process mapping, as the launcher sent it.
     pub mapping: Option<String>,
-    /// What all ranks say of themselves; only rank 0 has read it.
+    /// Cards of all ranks; only rank 0 has read them.
     pub cards: Vec<Card>,
 }
 
-/// What a rank tells the others of itself.
+/// Host and problem of a rank, as it publishes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
     /// Its host.
     pub host: String,
-    /// What is wrong there, if anything is.
+    /// Most important problem of the rank, if there is one.
     pub problem: Option<String>,
 }
 
@@ -93,7 +93,7 @@ impl Card {
 }
 
 impl Outcome {
-    /// What all ranks say of themselves; nothing but on rank 0.
+    /// Cards of all ranks; empty except on rank 0.
     pub fn cards(&self) -> impl Iterator<Item = &Card> {
         let done = if let Self::Done(done) = self { Some(done) } else { None };
         done.into_iter().flat_map(|done| &done.cards)
@@ -121,15 +121,15 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Talks to the launcher that the environment leads to, and waits for no answer for ever.
+/// Runs a session with the launcher that the environment names; no wait is unbounded.
 pub fn talk(card: &Card) -> Outcome {
     let (sender, steps) = channel();
     let card = card.clone();
-    // What it waits for may never come; the process ends without it then.
+    // An answer may never come; the process then exits without this thread.
     thread::spawn(move || {
         let outcome =
             converse(&card, &sender).unwrap_or_else(|(doing, why)| Outcome::Failed { doing, why });
-        // Whoever has given up on us listens no more.
+        // The receiver may have given up by now.
         let _ = sender.send(Step::End(outcome));
     });
     let mut doing = INIT;
@@ -228,7 +228,7 @@ pub fn mapping(text: Option<&str>, size: u32) -> String {
 
 const INIT: &str = "the opening of the conversation";
 
-/// Nobody answers so late who answers at all; a fence waits for the slowest rank of a large job.
+/// Time limit of one step: no launcher answers later; a fence waits for the slowest rank of a large job.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! All clients of a record, played against our server.
+//! Replay of all clients of a record against the project's server.
 //!
-//! The questions are asked in the order of the record. What the recorded server knew from the start ours is
-//! told, under the same names; answers are compared in words, since every server spells them its own way.
+//! Requests are sent in the order of the record. The server is given the initial state of the recorded
+//! one, under the same names; answers are compared by meaning, since every server formats them differently.
 
 use super::Outcome;
 use super::given::Given;
@@ -23,7 +23,9 @@ use std::fmt::Write;
 
 /// Plays all clients.
 ///
-/// Errors: there is nothing in the record that can be played.
+/// # Errors
+///
+/// There is nothing in the record that can be played.
 pub(super) fn drive(trace: &Trace) -> Result<Outcome, String> {
     let scripts = scripts(trace);
     if scripts.is_empty() {
@@ -100,7 +102,7 @@ pub(super) fn drive(trace: &Trace) -> Result<Outcome, String> {
     Ok(Outcome { told, code: if count == 0 { 0 } else { FAILED } })
 }
 
-/// Our server, and what it has said.
+/// The project's server, and its answers.
 struct Play<'a> {
     server: Server<Heap>,
     givens: BTreeMap<u32, Given>,
@@ -111,7 +113,7 @@ struct Play<'a> {
     names: BTreeMap<u32, String>,
     sessions: BTreeMap<Who, SessionId>,
     clients: BTreeMap<SessionId, Who>,
-    /// What a session has not taken.
+    /// Bytes that a session has not taken.
     untaken: BTreeMap<Who, Vec<u8>>,
     answers: BTreeMap<Who, Vec<pmi_trace::describe::Meaning>>,
     faults: Vec<(Who, String)>,
@@ -176,7 +178,7 @@ impl<'a> Play<'a> {
         let members: Vec<Member> = nodes.map(member).collect();
         let job =
             self.server.add_job(spec, members, Default::default()).map_err(|why| cannot(&why))?;
-        // What no server could hold, this one cannot have been asked for either.
+        // A key that no server could hold cannot have been answered by the recorded one.
         for (key, value) in &given.attributes {
             let _ = self.server.preset(job, key, value);
         }
@@ -245,7 +247,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Answers those who were held up by others, and does what the server wants done.
+    /// Answers requests that waited for other ranks, and handles the events of the server.
     fn settle(&mut self, now: Instant) {
         loop {
             while let Some(id) = self.server.next_ready() {
@@ -259,14 +261,14 @@ impl<'a> Play<'a> {
                 let made =
                     at.and_then(|at| self.spawns.remove(at)).map(|facts| self.add_job(facts));
                 let made = made.and_then(Result::ok).ok_or(Code::FAIL);
-                // Whoever asked waits for exactly this answer.
+                // The requesting session waits for exactly this answer.
                 let _ = self.server.answer_spawn(session, exchange, made, &[]);
             }
         }
     }
 }
 
-/// How many answers that differ are told one by one.
+/// Number of differing answers that are reported one by one.
 const TOLD_MAX: usize = 20;
 
 /// Above any message.

@@ -1,4 +1,4 @@
-//! What a recorded server knew from the start, as far as its answers show it.
+//! Initial state of a recorded server, as far as its answers show it.
 
 use super::script::{Line, Who};
 use pmi_core::command::{Answer, Place, Request, Verb};
@@ -7,14 +7,14 @@ use pmi_core::wire::{Dialect, pmi1, pmi2};
 use pmi_trace::{Direction, message};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the server of one job knew.
+/// Initial state of the server of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Given {
     /// Attributes: what was answered to questions for them.
     pub(super) attributes: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Keys that somebody read and no rank has put.
+    /// Keys that a rank has read and no rank has put.
     pub(super) space: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// How many processes there could be.
+    /// Size of the universe.
     pub(super) universe: Option<u32>,
     /// By rank: which program of the launch it was.
     pub(super) appnums: BTreeMap<u32, i32>,
@@ -34,7 +34,7 @@ impl Given {
             }
         }
         for ((_, rank), lines) in own() {
-            // In frames several questions may be open; the name that the client gave tells them apart.
+            // In frames several requests may be open; the `thrid` of the client tags each.
             let mut asked: Vec<(&[u8], Request<'_>)> = Vec::new();
             for line in lines {
                 if let Some(request) = request(line) {
@@ -104,7 +104,7 @@ impl Given {
     }
 }
 
-/// What a client asks with a message.
+/// Request in a message of a client.
 pub(super) fn request<'a>(line: &Line<'a>) -> Option<Request<'a>> {
     if line.direction == Direction::ToClient {
         return None;

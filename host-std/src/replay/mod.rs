@@ -1,8 +1,8 @@
 //! `pmi-host replay`: one side of a recorded exchange, played again.
 //!
 //! Without a program, all clients of the record are played against the server of this program, which shows
-//! where it answers otherwise than whoever was recorded. With a program, the recorded server is played
-//! against it, which shows where the program asks otherwise than it did then.
+//! in which answers it differs from the recorded server. With a program, the recorded server is played
+//! against it, which shows in which requests the program differs from the recorded one.
 
 mod drive;
 mod given;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What may be said to it.
+/// Defines the command and its arguments.
 pub fn define() -> Command {
     Command::new("replay")
         .about("Play a recorded exchange again, against a program or our server")
@@ -44,7 +44,7 @@ pub fn define() -> Command {
         )
 }
 
-/// Does what `words` say. The exit code is 0 if all went as recorded, and 1 if not.
+/// Runs the command. The exit code is 0 if all went as recorded, and 1 if not.
 pub fn run(words: Vec<OsString>) -> ExitCode {
     let mut command = define().no_binary_name(true).bin_name("pmi-host replay");
     let matches = match command.try_get_matches_from_mut(words) {
@@ -72,10 +72,10 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// What came of it.
+/// Result of a replay.
 #[derive(Debug)]
 struct Outcome {
-    /// For people: where it went another way, or that it did not.
+    /// Report for the user: the first deviation, or that there is none.
     told: String,
     code: u8,
 }

@@ -1,4 +1,4 @@
-//! What each rank and its server said to each other.
+//! Recorded messages between each rank and its server.
 
 use pmi_trace::describe::{Meaning, describe};
 use pmi_trace::{Direction, Trace, message};
@@ -17,14 +17,14 @@ pub(super) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// What it says.
+    /// Meaning of the message.
     pub(super) fn meaning(&self) -> Meaning {
         describe(self.direction, self.bytes)
     }
 }
 
-/// The messages of each rank, in their order. A caller counts as the rank it turned out to be; what is said
-/// on connections of nobody is left out, and so is PMIx, which is not played.
+/// Messages of each rank, in their order. A connection counts as the rank that it identified itself as;
+/// messages of connections without a rank are left out, and so is PMIx, which is not replayed.
 pub(super) fn scripts(trace: &Trace) -> BTreeMap<Who, Vec<Line<'_>>> {
     let ranks = trace.records.iter().filter_map(|one| Some((one.session?, (one.job, one.rank?))));
     let known: BTreeMap<u32, Who> = ranks.collect();
@@ -39,7 +39,7 @@ pub(super) fn scripts(trace: &Trace) -> BTreeMap<Who, Vec<Line<'_>>> {
     scripts
 }
 
-/// How a rank is called in sentences: the job only if there are several.
+/// Name of a rank in reports: with the job only if there are several.
 pub(super) fn name(trace: &Trace, (job, rank): Who) -> String {
     match trace.jobs().nth(1) {
         None => format!("rank {rank}"),
@@ -50,5 +50,5 @@ pub(super) fn name(trace: &Trace, (job, rank): Who) -> String {
 /// Above what one launcher has; each takes memory here.
 pub(super) const RANKS_MAX: u32 = 1 << 20;
 
-/// How many characters of a value are told.
+/// Number of characters of a value that are shown.
 pub(super) const VALUE_MAX: usize = 100;

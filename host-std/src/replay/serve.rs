@@ -30,7 +30,9 @@ use std::time::{Duration, Instant};
 
 /// Starts the program as often as the first job of the record has ranks, and plays its server.
 ///
-/// Errors: the program cannot be started, or the system refuses something.
+/// # Errors
+///
+/// The program cannot be started, or the system refuses something.
 pub(super) fn serve(
     trace: &Trace,
     program: &OsStr,
@@ -89,9 +91,9 @@ pub(super) fn serve(
 struct Stage<'a> {
     trace: &'a Trace,
     actors: Vec<Actor<'a>>,
-    /// What was put in this run.
+    /// Values that were put in this run.
     puts: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The signal that somebody has sent us; 0 if nobody has.
+    /// Signal that interrupts the replay; 0 if there was none.
     interrupted: Arc<AtomicUsize>,
 }
 
@@ -124,7 +126,7 @@ impl Stage<'_> {
                     break;
                 }
                 moved = true;
-                // Who was answered may have asked the next before: it is taken up at once.
+                // A rank that was answered may have sent its next request before: it is taken up at once.
                 for at in 0..self.actors.len() {
                     if let Err(departure) = self.actors[at].take_up(&mut self.puts) {
                         return Ok(self.depart(at, &departure));
@@ -159,7 +161,7 @@ impl Stage<'_> {
         Outcome { told: format!("{who} {departure}\n"), code: FAILED }
     }
 
-    /// Nobody does anything any more: says of each rank what it should do.
+    /// Reports the awaited action of each rank, after none has made progress.
     fn stall(&self, patience: Duration) -> Outcome {
         let mut told = format!("nothing has happened for {} s\n", patience.as_secs());
         for actor in self.actors.iter().filter(|actor| actor.ended.is_none()) {
@@ -169,7 +171,7 @@ impl Stage<'_> {
         Outcome { told, code: FAILED }
     }
 
-    /// Waits until somebody says something, or for a moment: ends of processes are looked for.
+    /// Waits until a link is readable, or for a moment, since ends of processes are polled for.
     fn wait(&self) -> io::Result<()> {
         let links = self.actors.iter().filter_map(|actor| actor.link.as_ref());
         let mut watched: Vec<_> = links.map(|link| PollFd::new(link, PollFlags::IN)).collect();
@@ -209,13 +211,13 @@ fn start(
     Ok((child, ours))
 }
 
-/// Whether an answer ends something that others take part in.
+/// True if an answer ends an operation that other ranks take part in.
 fn is_shared(line: &Line<'_>) -> bool {
     let verb = message::verb(Direction::ToClient, line.bytes);
     matches!(verb, Verb::Fence | Verb::Ring)
 }
 
-/// Whether a message puts a value: its key, and the value.
+/// Key and value of a message that puts one.
 fn put_by(line: &Line<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     match request(line)? {
         pmi_core::command::Request::Put { key, value, .. } => {

@@ -34,7 +34,9 @@ pub struct Surroundings<'a> {
 
 /// Reads the words behind `mpiexec`.
 ///
-/// Errors: [`UsageError`], which is exit code 2.
+/// # Errors
+///
+/// [`UsageError`], which is exit code 2.
 pub fn parse(words: Vec<OsString>, around: &Surroundings<'_>) -> Result<RunArgs, UsageError> {
     let mut typed = Reader::new(around, Origin::Typed);
     typed.take_all(words)?;

@@ -158,7 +158,9 @@ impl Opt {
 
     /// Takes `value`; a switch takes `true` and `false`, and what people use for them.
     ///
-    /// Errors: what is wrong with the value, and what would be right.
+    /// # Errors
+    ///
+    /// What is wrong with the value, and what would be right.
     pub fn set(&self, settings: &mut Settings, value: &OsStr) -> Result<(), String> {
         match self.act {
             Act::Switch { set, .. } => set(settings, value::switch(value)?),

@@ -1,8 +1,8 @@
-//! What becomes of one message, in each manner that changes messages.
+//! Mutations of single messages.
 
 use super::message::{Field, Message};
 
-/// A value that nobody has put: a client that tells of it, or says it again, has taken what it must not.
+/// A value that no rank has put: a client that prints it or sends it has accepted an invalid answer.
 pub(super) const STRANGE: &str = "not-a-value";
 
 pub(super) fn extra(message: &mut Message) {
@@ -18,7 +18,7 @@ pub(super) fn inside(message: &mut Message) {
     message.fields.insert(1, Field::new("colour", &text));
 }
 
-/// In lines only: nobody sends it in frames.
+/// Applies to lines only: no known server sends it in frames.
 pub(super) fn text(message: &mut Message) {
     if !message.is_frame && message.has("rc") && !message.has("msg") {
         message.fields.insert(1, Field::new("msg", "success"));
@@ -117,7 +117,7 @@ pub(super) fn errors_text(message: &mut Message) {
     refuse(message, FAILING, "7", Some(TEXT));
 }
 
-/// Hydra 4 says `value=unknown` so, and mvapich2 `value=NOTFOUND`.
+/// Hydra 4 sends `value=unknown` for this, and mvapich2 `value=NOTFOUND`.
 pub(super) fn missing(message: &mut Message) {
     if !message.cmd_is(GETS) {
         return;
@@ -198,7 +198,7 @@ fn refuse(message: &mut Message, which: &[&str], code: &str, text: Option<&str>)
     }
 }
 
-/// One word, since old clients lose a message whose text has several.
+/// One word, since old clients lose a message if its text has several.
 const TEXT: &str = "the_server_will_not_because=it_was_told_so";
 
 const ENDLESS: usize = 100_000;
@@ -217,7 +217,7 @@ const NEEDS_NO_CODE: &[&str] =
 const GETS: &[&str] =
     &["get_result", "kvs-get-response", "info-getnodeattr-response", "info-getjobattr-response"];
 
-/// Answers that may say no at any time.
+/// Answers that may report an error at any time.
 pub(super) const FAILING: &[&str] = &[
     "get_result",
     "lookup_result",

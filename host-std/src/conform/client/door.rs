@@ -1,4 +1,4 @@
-//! How a client finds the server, and who comes to the port.
+//! Ways by which a client finds the server, and connections to the port.
 
 use crate::launch::env;
 use pmi_std::Stream;
@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// How a client finds the server.
+/// Way by which a client finds the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
     /// By a socket that it inherits: `PMI_FD`.
@@ -21,14 +21,14 @@ pub(super) enum Door {
     Nowhere,
 }
 
-/// What one rank is given.
+/// Socket and environment of one rank.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Our end of its socket, if it has one.
+    /// Server's end of the rank's socket, if it has one.
     pub(super) link: Option<Stream>,
     /// Its end, to be open until the rank is started.
     pub(super) theirs: Option<OwnedFd>,
-    /// What it finds in its environment.
+    /// Environment variables of the rank.
     pub(super) variables: Vec<(&'static str, String)>,
 }
 
@@ -43,7 +43,7 @@ impl Door {
         Ok(Some(listener))
     }
 
-    /// What `rank` of `count` ranks is given.
+    /// Socket and environment of `rank` of `count` ranks.
     pub(super) fn entry(
         self,
         listener: Option<&TcpListener>,
@@ -58,7 +58,7 @@ impl Door {
             (Self::Nowhere, _) => {}
             (Self::Closed, _) => entry.variables.extend(named(CLOSED)),
             (Self::Port, Some(listener)) => {
-                // Who is given an address is told there who it is, and so not here.
+                // A rank that is given an address receives its rank over the connection, and so not here.
                 let told = ["PMI_FD", "PMI_RANK", "PMI_SIZE"];
                 entry.variables.extend(named(0).filter(|(name, _)| !told.contains(name)));
                 let address = listener.local_addr()?.to_string();

@@ -1,4 +1,4 @@
-//! What a client did, and whether that was right.
+//! Judges the behaviour of a client.
 
 use super::super::matrix::UNTOUCHED;
 use super::super::verdict::{Finding, Verdict, shown};
@@ -6,7 +6,7 @@ use super::rank::Ended;
 use super::serve::Ran;
 use super::twist::{Hope, Twist, Way};
 
-/// How a client ends when nothing is changed.
+/// Behaviour of a client without a mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Usual {
     /// By rank.
@@ -16,13 +16,13 @@ pub(super) struct Usual {
 }
 
 impl Usual {
-    /// What two runs have in common.
+    /// Behaviour that two runs have in common.
     pub(super) fn of(one: &Ran, other: &Ran) -> Self {
         let is_same = one.outputs == other.outputs;
         Self { ends: one.ends.clone(), outputs: is_same.then(|| one.outputs.clone()) }
     }
 
-    /// Whether there is something that can be compared with.
+    /// True if every rank exited with 0, so that other runs can be compared with it.
     pub(super) fn is_well(&self) -> bool {
         self.ends.iter().all(|end| *end == Ended::Code(0))
     }
@@ -90,7 +90,7 @@ fn otherwise(ran: &Ran, usual: &Usual) -> Option<(String, String)> {
     Some((differing(now, then), differing(then, now)))
 }
 
-/// How the ranks ended, those that ended alike together, and what was said.
+/// Ends of the ranks, one for all if they are equal, and the first complaint.
 fn end(ran: &Ran) -> String {
     let ends = match ran.ends.split_first() {
         Some((first, rest)) if rest.iter().all(|end| end == first) => first.to_string(),
@@ -102,7 +102,7 @@ fn end(ran: &Ran) -> String {
     }
 }
 
-/// What rank 0 asked, in its order; what comes several times in a row is counted.
+/// Requests of rank 0 in their order; repetitions are counted.
 fn asked(ran: &Ran) -> String {
     let mut counted: Vec<(&str, usize)> = Vec::new();
     for word in &ran.asked {
@@ -126,7 +126,7 @@ fn asked(ran: &Ran) -> String {
     format!("rank 0 asks: {}{more}", words.join(" "))
 }
 
-/// How a rank ends that is told to, and does not mind.
+/// End of a rank that is terminated by `SIGTERM` and does not handle it.
 const TOLD: Ended = Ended::Signal(signal_hook::consts::SIGTERM);
 
 /// Longer lists are not read.

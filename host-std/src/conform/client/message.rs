@@ -7,7 +7,7 @@ pub(super) struct Message {
     pub(super) is_frame: bool,
     /// Its length stands on the left.
     pub(super) is_left: bool,
-    /// Whoever reads it takes `;;` in a value for one.
+    /// True if the receiver reads `;;` in a value as one `;`.
     pub(super) doubles: bool,
     /// The fields, `cmd` first, without their separators.
     pub(super) fields: Vec<Field>,
@@ -78,7 +78,7 @@ impl Message {
         }
     }
 
-    /// Keeps only what says which answer to which question this is.
+    /// Keeps only the fields that match the answer to its request.
     pub(super) fn clear(&mut self) {
         self.fields.retain(|field| ["cmd", "thrid"].iter().any(|name| field.is(name)));
     }
@@ -107,7 +107,7 @@ impl Message {
     }
 }
 
-/// The last field of a line may hold blanks: a value, a port or a text for people.
+/// Fields of a line. The last one may hold blanks: a value, a port or a human-readable text.
 fn line_fields(line: &[u8]) -> Vec<Field> {
     let (mut fields, mut rest) = (Vec::new(), line);
     while !rest.is_empty() {
@@ -139,7 +139,7 @@ fn frame_fields(body: &[u8]) -> Vec<Field> {
     fields
 }
 
-/// Whether whoever sent these bytes puts lengths on the left, and so writes a `;` in a value twice.
+/// True if the sender of these bytes aligns lengths to the left, and so doubles a `;` in a value.
 pub(super) fn doubles(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(u8::is_ascii_digit) && bytes.get(LENGTH - 1) == Some(&b' ')
 }

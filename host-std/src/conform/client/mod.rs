@@ -1,13 +1,13 @@
-//! Checks a client: starts it under the real server, which treats it in one manner for each run, and sees
-//! what it does, beside what it does when nothing is unusual.
+//! Checks a client: starts it under the real server, with one mutation for each run, and compares its
+//! behaviour with that of a run without a mutation.
 //!
 //! ```text
-//! twist    the manners: what is done, and what can be hoped for
-//! answers  what becomes of one message
+//! twist    the mutations, and the expected behaviour under each
+//! answers  mutations of single messages
 //! message  messages taken apart and put together
-//! door     how the client finds the server
-//! serve    one run; rank: its processes and conversations
-//! judge    what the client did, and whether that was right
+//! door     the way by which the client finds the server
+//! serve    one run; rank: its processes and connections
+//! judge    the verdict on the behaviour of the client
 //! ```
 
 mod answers;
@@ -44,7 +44,9 @@ impl Subject {
 
     /// Runs it once, and before the first time twice as usual.
     ///
-    /// Errors: it cannot be started.
+    /// # Errors
+    ///
+    /// It cannot be started.
     pub(crate) fn check(&mut self, twist: &'static Twist) -> Result<Row, ConformError> {
         let usual = match self.usual.take() {
             Some(usual) => usual,

@@ -28,18 +28,18 @@ pub(super) struct Rank {
     pub(super) ended: Option<Ended>,
 }
 
-/// How a rank ended.
+/// End of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// By itself.
     Code(i32),
-    /// By a signal that was not ours, or by the one that tells it of an abort.
+    /// Terminated by a signal that the check did not send, or by the one that announces an abort.
     Signal(i32),
-    /// By us, because it asked for the end of the job or another rank did.
+    /// Killed by the check, because this rank or another one aborted the job.
     Aborted,
-    /// By us, because another rank had failed.
+    /// Killed by the check, because another rank had failed.
     WithJob,
-    /// By us, because time was up.
+    /// Killed by the check, because the time limit had passed.
     Late,
 }
 
@@ -47,20 +47,20 @@ pub(super) enum Ended {
 #[derive(Debug)]
 pub(super) struct Talk {
     pub(super) session: SessionId,
-    /// Whose it is, as far as is known.
+    /// Rank of the connection, as far as it is known.
     pub(super) rank: Option<usize>,
     pub(super) link: Option<Stream>,
-    /// What the session has not taken.
+    /// Bytes that the session has not taken.
     pub(super) untaken: Vec<u8>,
-    /// What the rank asked, in its order.
+    /// Requests of the rank, in their order.
     pub(super) asked: Vec<String>,
-    /// It was said, as its own or in a question: a value that nobody has put.
+    /// True if the rank sent a value that no rank has put.
     pub(super) is_astray: bool,
-    /// Nothing more is said; the link is closed when the rest is sent.
+    /// True if nothing more is sent; the link is closed when the rest has been written.
     pub(super) is_done: bool,
     /// It writes a `;` in a value twice.
     pub(super) doubles: bool,
-    /// A copy of what is heard, to take requests from.
+    /// Copy of the received bytes, to take requests from.
     heard: Vec<u8>,
     /// Pieces of answers, and when each may go.
     pieces: VecDeque<(Instant, Vec<u8>)>,
@@ -76,7 +76,9 @@ struct Written<R> {
 impl Rank {
     /// Starts `words` with what `entry` holds.
     ///
-    /// Errors: it cannot be started.
+    /// # Errors
+    ///
+    /// It cannot be started.
     pub(super) fn start(words: &[String], entry: Entry) -> Result<Self, ConformError> {
         let (name, args) = words.split_first().ok_or(ConformError::NoPlace("program"))?;
         let mut child = Command::new(name)
@@ -103,9 +105,11 @@ impl Rank {
         self.err.read();
     }
 
-    /// Looks whether it has ended.
+    /// Checks for the end of the process.
     ///
-    /// Errors: what the system says.
+    /// # Errors
+    ///
+    /// Error of the system.
     pub(super) fn look_for_end(&mut self) -> Result<(), ConformError> {
         if self.ended.is_none()
             && let Some(status) = self.child.try_wait()?
@@ -139,13 +143,13 @@ impl Rank {
         String::from_utf8_lossy(&self.out.text).into_owned()
     }
 
-    /// The first line in which it says why it fails.
+    /// First line of standard error that is not blank: the reason of the failure.
     pub(super) fn complaint(&self) -> Option<String> {
         let mut lines = self.err.text.split(|byte| *byte == b'\n');
         lines.find(|line| !line.trim_ascii().is_empty()).map(|line| shown(line.trim_ascii()))
     }
 
-    /// Whether it tells of a value that nobody has put.
+    /// True if the process printed a value that no rank has put.
     pub(super) fn tells_strange(&self) -> bool {
         [&self.out.text, &self.err.text].into_iter().any(|text| holds_strange(text))
     }
@@ -167,7 +171,7 @@ impl Talk {
         }
     }
 
-    /// Reads what was said, lets `twist` change it, and says how much it changed; none if the link is closed.
+    /// Reads from the link, lets `twist` change the requests, and returns the number of changes; `None` if the link is closed.
     pub(super) fn read(&mut self, twist: &Twist) -> Option<usize> {
         let mut changed_count = 0;
         let mut piece = [0; 4096];
@@ -195,7 +199,7 @@ impl Talk {
         Some(changed_count)
     }
 
-    /// Takes up an answer, and says whether it overtakes another.
+    /// Queues an answer; true if it overtakes another.
     pub(super) fn queue(&mut self, bytes: &[u8], twist: &Twist) -> bool {
         let now = Instant::now();
         let (size, pause) = twist.pace(bytes);
@@ -227,7 +231,7 @@ impl Talk {
             match link.write(piece) {
                 Ok(len) if len == piece.len() => drop(self.pieces.pop_front()),
                 Ok(len) => drop(piece.drain(..len)),
-                // Not now, or nobody is there: the next reading tells.
+                // The link is full or closed: the next read reports which.
                 Err(_) => return,
             }
         }
@@ -243,8 +247,8 @@ impl<R: Read + AsFd> Written<R> {
         Ok(Self { from, text: Vec::new() })
     }
 
-    /// Reads what is there now: all of it, so that the process goes on, and keeps the start. Whoever writes
-    /// without end is read in turns.
+    /// Reads all that is there, so that the process continues, and keeps the start. The number of reads is
+    /// bounded, so that a process that writes without end does not block the others.
     fn read(&mut self) {
         let mut piece = [0; 4096];
         for _ in 0..READS {
@@ -276,7 +280,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// What is kept of a stream of a process: enough for a report and for a comparison.
+/// Number of bytes that are kept of a stream of a process: enough for a report and for a comparison.
 const WRITTEN_MAX: usize = 64 * 1024;
 
 /// Pieces that are read of a stream before others have their turn.

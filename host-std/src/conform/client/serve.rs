@@ -19,20 +19,20 @@ use std::io;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub(super) struct Ran {
     /// By rank.
     pub(super) ends: Vec<Ended>,
-    /// What rank 0 asked, in its order.
+    /// Requests of rank 0, in their order.
     pub(super) asked: Vec<String>,
-    /// How much was changed.
+    /// Number of changes.
     pub(super) changed_count: usize,
-    /// What a rank sent that ended its session.
+    /// Message by which a rank ended its session.
     pub(super) fault: Option<String>,
-    /// What a rank said when it failed.
+    /// First complaint of a rank that failed.
     pub(super) complaint: Option<String>,
-    /// A rank took a value that nobody has put.
+    /// True if a rank accepted a value that no rank has put.
     pub(super) is_astray: bool,
     /// By rank: what it wrote to standard output.
     pub(super) outputs: Vec<String>,
@@ -48,7 +48,7 @@ struct Run {
     listener: Option<TcpListener>,
     changed_count: usize,
     fault: Option<String>,
-    /// What a rank said when it asked for the end of the job.
+    /// Code and message of a rank that aborted the job.
     aborted: Option<String>,
     /// Since when the job cannot end well.
     failed: Option<Instant>,
@@ -56,7 +56,9 @@ struct Run {
 
 /// Starts the program of `words` as `count` ranks and serves them until they end or `limit` is over.
 ///
-/// Errors: it cannot be started, or the system refuses something.
+/// # Errors
+///
+/// It cannot be started, or the system refuses something.
 pub(super) fn run(
     words: &[String],
     count: u32,
@@ -67,7 +69,7 @@ pub(super) fn run(
     let started = (0..count).try_for_each(|rank| run.start(words, rank, count));
     let until = Instant::now() + limit;
     let served = started.and_then(|()| run.serve(until));
-    // Whatever happened, nobody is left behind.
+    // No process is left behind, even after an error.
     run.end_all(Ended::Late);
     served?;
     Ok(run.told())
@@ -109,7 +111,7 @@ impl Run {
             ranks: Vec::new(),
             talks: Vec::new(),
             listener: Self::door(twist).listener()?,
-            // What no answer shows was done before the first.
+            // A mutation that shows in no answer has taken effect before the first one.
             changed_count: usize::from(matches!(twist.way, Way::NoMapping | Way::Door(_))),
             fault: None,
             aborted: None,
@@ -155,7 +157,7 @@ impl Run {
                 talk.send(Instant::now());
             }
             for rank in &mut self.ranks {
-                // What it wrote before its end is there when the end is.
+                // Output that a process wrote before its end is readable when its end is noticed.
                 rank.look_for_end()?;
                 rank.listen();
             }
@@ -164,7 +166,7 @@ impl Run {
         Ok(())
     }
 
-    /// Waits until somebody says something or a piece may go.
+    /// Waits until a link is readable or a piece is due.
     fn wait(&self) -> Result<(), ConformError> {
         let now = Instant::now();
         let due = self.talks.iter().filter_map(Talk::due).min();
@@ -179,7 +181,7 @@ impl Run {
         }
     }
 
-    /// Takes in who comes to the port.
+    /// Accepts connections to the port.
     fn admit(&mut self) -> Result<(), ConformError> {
         let Some(listener) = &self.listener else { return Ok(()) };
         let room = 2 * self.ranks.len();
@@ -198,7 +200,7 @@ impl Run {
         if let Some(count) = talk.read(self.twist) {
             self.changed_count += count;
         } else if let Some(mut session) = self.server.session(talk.session) {
-            // How the process ends says the same and more.
+            // The end of the process carries the same information and more.
             let _ = session.handle_end(self.clock.now());
         }
     }
@@ -214,7 +216,7 @@ impl Run {
             while let Ok(Some(len)) = session.poll_transmit(&mut out) {
                 moves = true;
                 match self.twist.deed(&out[..len], talk.doubles) {
-                    // Nothing is said behind the last.
+                    // Nothing is sent after the last answer.
                     _ if talk.is_done => {}
                     Deed::Send { bytes, is_changed, closes } => {
                         let is_changed = talk.queue(&bytes, self.twist) || is_changed;
@@ -248,7 +250,7 @@ impl Run {
         }
     }
 
-    /// Answers those who were held up by others, and does what the server wants done.
+    /// Answers requests that waited for other ranks, and handles the events of the server.
     fn settle(&mut self) {
         loop {
             while let Some(id) = self.server.next_ready() {
@@ -279,7 +281,7 @@ impl Run {
         }
     }
 
-    /// Aborts the job as a launcher does for whom a rank on another node has asked for it.
+    /// Aborts the job as a launcher does when a rank on another node has asked for it.
     fn abort(&mut self) {
         self.changed_count += 1;
         for rank in &self.ranks {
@@ -287,7 +289,8 @@ impl Run {
         }
     }
 
-    /// A launcher ends a job of which a rank has failed; the others have a moment to say why they do.
+    /// Ends the job after a rank has failed, as a launcher does; the others have a moment to report why
+    /// they fail.
     fn end_with_the_failed(&mut self) {
         let has_failed = |rank: &Rank| {
             matches!(rank.ended, Some(Ended::Signal(_)))
@@ -323,10 +326,10 @@ impl Run {
     }
 }
 
-/// How often ends of processes are looked for.
+/// Interval between checks for ends of processes.
 const TURN: Duration = Duration::from_millis(5);
 
-/// How long the others may go on when a rank has failed.
+/// Time limit for the other ranks after one has failed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Far above any message but a large spawn.

@@ -1,5 +1,5 @@
-//! How a server treats a client: each in a way that some known server has, that the documents allow, or
-//! that a client meets when something breaks.
+//! Mutations: treatments of a client that some known server has, that the documents allow, or that a
+//! client meets when something breaks.
 
 use super::answers;
 use super::door::Door;
@@ -11,13 +11,13 @@ use std::time::Duration;
 pub(crate) struct Twist {
     /// Its name in a matrix.
     pub(crate) name: &'static str,
-    /// What it tries, in a few words.
+    /// Short description of the mutation.
     pub(crate) tries: &'static str,
     pub(super) way: Way,
     pub(super) hope: Hope,
 }
 
-/// What is done.
+/// Kind of the mutation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
     /// Nothing.
@@ -36,34 +36,34 @@ pub(super) enum Way {
     Bytes { of: fn(&Message) -> Option<Vec<u8>>, closes: bool },
     /// The link is closed in place of the answer to one of these, or behind half of it.
     Gone { at: &'static [&'static str], is_half: bool },
-    /// The job is aborted while ranks wait in a fence: they are told by SIGTERM, as launchers do.
+    /// The job is aborted while ranks wait in a fence: they receive `SIGTERM`, as launchers send it.
     Abort,
     /// The space has this name.
     Space(fn() -> Vec<u8>),
-    /// Nobody says which rank is where.
+    /// There is no process mapping.
     NoMapping,
     /// The server is found elsewhere.
     Door(Door),
 }
 
-/// What a good client makes of it.
+/// Expected behaviour of a correct client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hope {
     /// It goes on as if nothing were changed.
     GoesOn,
-    /// It goes on, or says that it cannot.
+    /// It goes on, or reports that it cannot.
     Either,
     /// It ends, and not with 0.
     SaysSo,
 }
 
-/// What is done with one answer.
+/// Action on one answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     /// These bytes are sent.
     Send {
         bytes: Vec<u8>,
-        /// They are not what the server has said, or not when it said them.
+        /// True if the bytes differ from those of the server, or are sent at another time.
         is_changed: bool,
         /// They are the last.
         closes: bool,
@@ -203,7 +203,7 @@ impl Twist {
         }
     }
 
-    /// What is done with an answer of the server to a client that writes a `;` in a value twice, or not.
+    /// Action on an answer of the server to a client that doubles a `;` in a value, or does not.
     pub(super) fn deed(&self, bytes: &[u8], doubles: bool) -> Deed {
         let old = Message { doubles, ..Message::read(bytes) };
         let as_it_is = |is_changed| Deed::Send { bytes: bytes.to_vec(), is_changed, closes: false };
@@ -237,7 +237,7 @@ impl Twist {
         }
     }
 
-    /// How much of an answer travels at once, and how long each piece waits.
+    /// Size of the pieces of an answer, and the pause before each.
     pub(super) fn pace(&self, answer: &[u8]) -> (usize, Duration) {
         match self.way {
             Way::Pace(size, pause) => (size, pause),
@@ -247,7 +247,7 @@ impl Twist {
         }
     }
 
-    /// Whether this answer may be overtaken: somebody can tell whose it is.
+    /// True if this answer may overtake another, since it names its request.
     pub(super) fn overtakes(&self, answer: &[u8]) -> bool {
         matches!(self.way, Way::Overtaken) && Message::read(answer).has("thrid")
     }

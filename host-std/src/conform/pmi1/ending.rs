@@ -59,7 +59,7 @@ fn abort(lines: &mut Lines, line: &str) -> Played {
     if lines.talk.is_ended() {
         return Ok(AsSpecified.on("ended"));
     }
-    // Whoever is still here now was not asked to end.
+    // A rank that is still running now was not asked to end.
     Ok(NoAnswer.on("still running long after the abort"))
 }
 
@@ -70,7 +70,7 @@ fn leave(lines: &mut Lines) -> Played {
         return Ok(AsSpecified.on("left"));
     }
     match lines.fence() {
-        // An answer that says no is as good as an end.
+        // An error reply is as good as the end of the job.
         Ok(reply) if !reply.is_good() => Ok(reply.judged(AsSpecified)),
         Ok(reply) => Ok(reply.judged(Wrong)),
         Err(finding) if finding.verdict == NoAnswer => {

@@ -1,7 +1,7 @@
-//! Who waits for whom.
+//! Barriers: every rank waits for all ranks of its group.
 //!
-//! `pmi1-barrier` is the one case that needs time: one rank enters late, and clocks are compared
-//! (so it means something only where all ranks read one clock).
+//! `pmi1-barrier` is the one case that needs time: one rank enters late, and clocks are compared (so it
+//! means something only if all ranks read one clock).
 
 use super::super::case::{Case, Played};
 use super::super::lines::Lines;

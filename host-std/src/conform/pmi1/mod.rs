@@ -1,4 +1,4 @@
-//! What is tried in PMI-1.
+//! The cases of PMI-1.
 
 mod ending;
 mod fences;

@@ -1,4 +1,4 @@
-//! Who are you, what do you speak, how large may things be.
+//! Opening of a session: identity, versions and limits.
 
 use super::super::case::{Case, Ends, Played};
 use super::super::lines::Lines;
@@ -34,7 +34,7 @@ fn judged(reply: &Reply, minor: i64) -> Played {
     Ok(reply.judged(match version(reply) {
         _ if reply.number("rc").is_none() => Wrong,
         _ if !reply.is_good() => Refused,
-        // There is no 1.0 on the wire that differs from 1.1, and everybody answers it so.
+        // There is no 1.0 on the wire that differs from 1.1, and all servers answer it so.
         Some((1, answered)) if answered <= minor.max(1) => AsSpecified,
         // Newer than asked: clients that know only what they asked for give up here.
         Some((1, _)) => Tolerated,
@@ -67,7 +67,7 @@ fn init_3_0(lines: &mut Lines) -> Played {
     let reply = lines.init(3, 0)?;
     Ok(reply.judged(match version(&reply) {
         _ if !reply.is_good() => AsSpecified,
-        // The highest that both speak would be right too, but nobody who asks for 3.0 is known.
+        // The highest version of both sides would be right too, but no client that asks for 3.0 is known.
         Some((1 | 2, _)) => Tolerated,
         _ => Wrong,
     }))
@@ -97,7 +97,7 @@ fn before_init(lines: &mut Lines) -> Played {
     lines.talk.send(b"cmd=get_maxes\n")?;
     let reply = lines.talk.line()?;
     Ok(match reply.is_good() {
-        // It may be refused by another name: nobody promised an answer yet.
+        // It may be refused under another name: no answer is specified before `init`.
         false => reply.judged(Refused),
         true => reply.expect("maxes")?.judged(AsSpecified),
     })

@@ -46,7 +46,7 @@ fn process_mapping(lines: &mut Lines) -> Played {
     }
 }
 
-/// Success is `rc=0`; one server says `info=ok` alone, which MPICH takes for a failure.
+/// Success is `rc=0`; one server sends `info=ok` alone, which MPICH takes for a failure.
 fn success(reply: &Reply) -> Verdict {
     match (reply.number("rc"), reply.field("info")) {
         (Some(0), _) => AsSpecified,
@@ -128,7 +128,7 @@ fn start(lines: &mut Lines, programs: &[(&str, u32)]) -> Result<Reply, Finding> 
     let mut block = String::new();
     let count = programs.len();
     for ((program, processes), number) in programs.iter().zip(1..) {
-        // As MPICH 4.0 writes it, whose form every server reads.
+        // Form of MPICH 4.0, which every server reads.
         block.push_str(&format!(
             "mcmd=spawn\nnprocs={processes}\nexecname={program}\ntotspawns={count}\n\
              spawnssofar={number}\narg1=a b=c\nargcnt=1\npreput_num=1\n\

@@ -172,7 +172,7 @@ fn put_no_value(lines: &mut Lines) -> Played {
     lines.open()?;
     let line = format!("cmd=put kvsname={} key=k", lines.kvs);
     let reply = lines.ask(&line, "put_result")?;
-    // Success would be a value that nobody gave.
+    // Success would invent a value.
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
 }
 

@@ -1,4 +1,4 @@
-//! What the ranks of a node tell each other, and what the launcher tells all.
+//! Node attributes, which the ranks of a node exchange, and job attributes, which the launcher sets.
 
 use super::super::case::{Case, Played};
 use super::super::frames::{Frames, found, framed};
@@ -38,7 +38,8 @@ fn node_attr(frames: &mut Frames) -> Played {
     Ok(reply.judged(if found(&reply)? == Some(b"1") { AsSpecified } else { Wrong }))
 }
 
-/// How nothing is said: `rc=0` and `found=FALSE`. A bare `rc=1` is an error to older clients.
+/// Verdict on an answer without a value: `rc=0` and `found=FALSE`. A bare `rc=1` is an error to older
+/// clients.
 fn nothing(reply: &Reply) -> Verdict {
     match (reply.is_good(), reply.field("found")) {
         (true, Some(b"FALSE")) => AsSpecified,

@@ -46,7 +46,7 @@ fn abort(frames: &mut Frames, request: &[u8]) -> Played {
     if frames.talk.is_ended() {
         return Ok(AsSpecified.on("ended"));
     }
-    // Whoever is still here now was not asked to end.
+    // A rank that is still running now was not asked to end.
     Ok(NoAnswer.on("still running long after the abort"))
 }
 

@@ -48,7 +48,7 @@ fn no_last(frames: &mut Frames) -> Played {
     frames.open()?;
     frames.talk.send(b"    13cmd=job-getid")?;
     let reply = frames.talk.frame()?;
-    // No client sends it, so all that matters is that nobody waits for an answer.
+    // No client sends it, so all that matters is that an answer arrives.
     Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }))
 }
 
@@ -113,7 +113,7 @@ fn in_flight(frames: &mut Frames) -> Played {
     frames.fence()?;
     if frames.rank == 1 {
         frames.fence()?;
-        // Where that fence does not wait, the put would come too early.
+        // If the fence did not wait, the put would come too early.
         std::thread::sleep(LATE);
         let reply = frames.ask("info-putnodeattr;key=later;value=v;")?;
         return Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }));

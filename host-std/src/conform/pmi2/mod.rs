@@ -1,4 +1,4 @@
-//! What is tried in PMI-2.
+//! The cases of PMI-2.
 
 mod attributes;
 mod ending;

@@ -61,7 +61,7 @@ fn answered(frames: &Frames, reply: &Reply) -> super::super::verdict::Finding {
 
 fn before(frames: &mut Frames) -> Played {
     frames.init()?;
-    // An answer or a refusal; the documents do not say.
+    // An answer or a refusal; the documents do not specify which.
     let finding = frames.ask("job-getid;")?.judged(AsSpecified);
     frames.ask(&format!("fullinit;pmijobid=x;pmirank={};threaded=FALSE;", frames.rank))?;
     Ok(finding)

@@ -60,8 +60,8 @@ fn lookup(frames: &mut Frames) -> Played {
         }
     }
     frames.fence()?;
-    // Where a fence does not wait, the name may not be there yet; a get of what was put before the
-    // fence does.
+    // If a fence does not wait, the name may not be there yet; a get of a key that was put before the
+    // fence does wait.
     if frames.rank == 0 {
         frames.put_well("published", b"1")?;
     }

@@ -36,13 +36,13 @@ pub(super) struct Actor<'a> {
     pub(super) ended: Option<i32>,
 }
 
-/// Where a program leaves its record.
+/// Deviation of a program from its record.
 #[derive(Debug)]
 pub(super) struct Departure {
-    /// Which of its messages, from 1.
+    /// Number of the deviating message of the rank, from 1.
     number: usize,
     recorded: Option<Meaning>,
-    /// What it says; nothing if it has ended.
+    /// Message of the program; `None` if it has exited.
     now: Option<Meaning>,
 }
 
@@ -63,16 +63,18 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Where its next question is among all records.
+    /// Position of the next request of this rank among all records.
     pub(super) fn next_question(&self) -> usize {
         let rest = self.lines.get(self.next..).unwrap_or_default();
         let question = rest.iter().find(|line| line.direction == Direction::ToServer);
         question.map_or(usize::MAX, |line| line.at)
     }
 
-    /// Takes what the rank says, and says whether there was anything.
+    /// Reads messages of the rank; true if anything arrived.
     ///
-    /// Errors: it is not what the record has.
+    /// # Errors
+    ///
+    /// A message differs from the record.
     pub(super) fn hear(
         &mut self,
         puts: &mut BTreeMap<Vec<u8>, Vec<u8>>,
@@ -90,7 +92,7 @@ impl<'a> Actor<'a> {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // How the process ends says more.
+                // The end of the process carries more information.
                 Ok(_) | Err(_) => self.link = None,
             }
         }
@@ -100,7 +102,9 @@ impl<'a> Actor<'a> {
 
     /// Takes up messages as far as it is their turn.
     ///
-    /// Errors: they are not what the record has.
+    /// # Errors
+    ///
+    /// They are not what the record has.
     pub(super) fn take_up(
         &mut self,
         puts: &mut BTreeMap<Vec<u8>, Vec<u8>>,
@@ -125,8 +129,8 @@ impl<'a> Actor<'a> {
         Ok(())
     }
 
-    /// Says what the record has next for this rank, and whether that was anything. What others take part in
-    /// waits until the record has passed it: no rank has a question left before `horizon`.
+    /// Sends the answers that the record has next for this rank; true if there were any. The answer to a
+    /// collective waits until the record has passed it, when no rank has a request left before `horizon`.
     pub(super) fn speak(&mut self, horizon: usize, puts: &BTreeMap<Vec<u8>, Vec<u8>>) -> bool {
         let mut any = false;
         while let Some(line) = self.lines.get(self.next).copied() {
@@ -141,7 +145,8 @@ impl<'a> Actor<'a> {
             any = true;
         }
         if let (Some(link), false) = (&mut self.link, self.unsent.is_empty()) {
-            // What is not taken now is tried again; a rank that does not read is silent, which is told.
+            // Bytes that are not accepted now are sent again later; a rank that does not read makes no
+            // progress, which is reported.
             if let Ok(len) = link.write(&self.unsent) {
                 self.unsent.drain(..len);
             }
@@ -186,7 +191,9 @@ impl<'a> Actor<'a> {
 
     /// Takes note of the end of the process.
     ///
-    /// Errors: the record goes on.
+    /// # Errors
+    ///
+    /// The record goes on.
     pub(super) fn look_for_end(&mut self) -> Result<bool, Departure> {
         let Ok(Some(status)) = (match self.ended {
             None => self.child.try_wait(),
@@ -198,7 +205,7 @@ impl<'a> Actor<'a> {
         self.ended = Some(code.unwrap_or(-1));
         let rest = self.lines.get(self.next..).unwrap_or_default();
         match rest.iter().find(|line| line.direction == Direction::ToServer) {
-            // What it said last may still be in the socket.
+            // Its last messages may still be in the socket.
             Some(_) if self.link.is_some() => {
                 self.ended = None;
                 Ok(false)
@@ -211,7 +218,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// What it should do now, as the rest of a sentence about it.
+    /// Awaited action of the rank, as the rest of a sentence about it.
     pub(super) fn awaited(&self) -> String {
         match self.lines.get(self.next) {
             None => "has said all that the record has, and runs on".to_owned(),
@@ -236,7 +243,7 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// What of a question must be as recorded: everything but values.
+/// Parts of a request that must be as recorded: everything but values.
 fn compared(meaning: &Meaning) -> (&str, Vec<(&str, &str)>) {
     let fields = meaning.fields.iter().filter(|(name, _)| *name != "value" && *name != "port");
     (&meaning.name, fields.map(|(name, value)| (*name, value.as_str())).collect())

@@ -1,4 +1,4 @@
-//! How a command ends: what it prints, and its exit code.
+//! End of a command: its output and its exit code.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -15,7 +15,7 @@ pub fn line(what: impl Display) -> String {
     format!("pmi-host: {what}\n")
 }
 
-/// Whoever reads it into `head` has got what they wanted: a closed pipe is no failure.
+/// Prints to standard output. A closed pipe is no failure: a reader such as `head` may stop early.
 pub fn print(text: &str) -> ExitCode {
     print_bytes(text.as_bytes())
 }
@@ -32,13 +32,13 @@ pub fn print_bytes(bytes: &[u8]) -> ExitCode {
     }
 }
 
-/// Says what is wrong, and gives the code for it.
+/// Prints an error, and returns its exit code.
 pub fn complain(what: &dyn Display, code: u8) -> ExitCode {
     let _ = std::io::stderr().write_all(line(what).as_bytes());
     ExitCode::from(code)
 }
 
-/// Says what is wrong with a command line.
+/// Prints an error of the command line, and returns its exit code.
 pub fn refuse(what: &dyn Display) -> ExitCode {
     complain(&format_args!("{what}; 'pmi-host help' lists what there is"), USAGE)
 }

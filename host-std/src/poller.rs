@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Whom an event is about.
+/// Source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
     /// A signal came to this process.
@@ -24,30 +24,31 @@ pub enum Token {
     Outlet(u32),
     /// The pipe to standard input of the process with this number takes more, or leads nowhere.
     Input(u32),
-    /// There is something in our own standard input.
+    /// The launcher's standard input is readable.
     Source,
-    /// Somebody dials in.
+    /// A connection waits at the listener.
     Listen,
-    /// Somebody wants to know how the run goes.
+    /// A connection waits at the control socket.
     Control,
     /// The asker with this number takes more of its answer.
     Asker(u32),
     /// The PMIx connection with this number can be read or written.
     Pmix(u32),
-    /// A PMIx client dials in.
+    /// A PMIx connection waits at its listener.
     PmixListen,
-    /// A page dials in.
+    /// A connection of a page waits at its listener.
     WebListen,
-    /// The page with this number says something or takes something.
+    /// The socket of the page with this number is readable or writable.
     Web(u32),
-    /// The server says or takes something from the page with this number.
+    /// The server's end of the pair for the page with this number is readable or writable.
     WebPair(u32),
 }
 
-/// Waits for many things at once.
+/// Waits for the readiness of many descriptors.
 ///
-/// Output of ranks is watched through a set of its own per stream, which itself is one member of the
-/// main set: when our own reader is slow, one call takes the whole set out, however many ranks there are.
+/// Output of ranks is watched through a set of its own per stream, which itself is one member of the main
+/// set: when the reader of the launcher's output is slow, one call removes the whole set, for any number
+/// of ranks.
 pub struct Poller {
     main: OwnedFd,
     outputs: [OwnedFd; 2],
@@ -55,7 +56,7 @@ pub struct Poller {
     batch: Vec<epoll::Event>,
 }
 
-/// What to be told about.
+/// Readiness to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// There is something to read, or the other end has gone.
@@ -266,7 +267,7 @@ const WEB_LISTEN: u64 = 15;
 const WEB: u64 = 16;
 const WEB_PAIR: u64 = 17;
 
-/// How many events one call of the system may tell. Twelve bytes each.
+/// Number of events per system call. Twelve bytes each.
 const BATCH: usize = 256;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ impl Ranks {
         }
     }
 
-    /// How many there are.
+    /// Number of ranks.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(first, last)| u64::from(last.saturating_sub(*first)) + 1).sum()
     }

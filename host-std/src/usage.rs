@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UsageError {
-    /// The first word is no command of ours.
+    /// The first word is no command of this program.
     UnknownCommand {
         /// That word.
         got: String,
@@ -29,7 +29,7 @@ pub enum UsageError {
     MissingValue {
         /// The option.
         option: String,
-        /// What should have followed.
+        /// Placeholder of the missing value.
         value: String,
     },
     /// A value was given to an option that takes none.
@@ -41,14 +41,14 @@ pub enum UsageError {
     Value {
         /// Option and value.
         said: String,
-        /// What is wrong with it, and what would be right.
+        /// Error in the value, and a valid example.
         why: String,
     },
-    /// Nobody said how many ranks run a program, and nobody is to dial in either.
+    /// The number of ranks of a program is missing, and no ranks are expected to connect.
     NoRanks,
     /// There is no program where one is needed.
     NoProgram {
-        /// Which one it would be, from 1.
+        /// Place of the missing program, from 1.
         place: usize,
     },
     /// An option that goes with another one, which is not there.
@@ -62,9 +62,9 @@ pub enum UsageError {
     Identity,
     /// The universe is smaller than the job.
     Universe {
-        /// How many processes it would have.
+        /// Number of processes of the universe.
         universe: u32,
-        /// How many ranks were asked for.
+        /// Number of requested ranks.
         ranks: u32,
     },
     /// Something else that the reader of words does not take.
@@ -135,7 +135,7 @@ pub fn nearest<S: AsRef<str>>(got: &str, candidates: impl Iterator<Item = S>) ->
     { candidates }.min_by_key(distance).map_or_else(String::new, |name| name.as_ref().to_owned())
 }
 
-/// How many letters must be added, dropped or changed to make `a` from `b`.
+/// Edit distance: number of letters to add, drop or change to make `a` from `b`.
 fn edits(a: &[u8], b: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, left) in a.iter().enumerate() {

@@ -16,32 +16,32 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// What was said of a run.
+/// Arguments of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunArgs {
-    /// What holds for the whole run, in the order it was typed.
+    /// Options that hold for the whole run, in the order of the command line.
     pub said: Vec<Said>,
     /// The programs. Those that run the demo, or nothing, have no words.
     pub parts: Vec<PartArgs>,
-    /// What holds when nobody says anything, if that is not what usually does.
+    /// Defaults of this command line that differ from the usual ones.
     pub weakest: Vec<Said>,
     /// Without a program there is nothing to do, not even the demo.
     pub needs_program: bool,
     /// The file with further settings, if one was named.
     pub config: Option<PathBuf>,
-    /// What is wanted.
+    /// Requested task.
     pub task: Task,
 }
 
-/// What shall be done with what was said.
+/// Task of a command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Task {
     /// Start the job.
     #[default]
     Start,
-    /// Say what would be started, and start nothing.
+    /// Print the job that would be started, and start nothing.
     Preview,
-    /// Say every setting and where it comes from.
+    /// Print every setting and its origin.
     Show,
     /// Explain the options that are used most.
     Help,
@@ -49,14 +49,14 @@ pub enum Task {
     FullHelp,
     /// Explain those that are called as in Hydra.
     MpiexecHelp,
-    /// Say what this is.
+    /// Print the version and the abilities of this program.
     Info,
 }
 
-/// What was said of one program.
+/// Arguments of one program.
 #[derive(Clone, Debug, Default)]
 pub struct PartArgs {
-    /// What holds for this program alone.
+    /// Options that hold for this program alone.
     pub said: Vec<Said>,
     /// The program and its arguments.
     pub words: Vec<OsString>,
@@ -69,7 +69,7 @@ pub struct Said {
     pub option: &'static Opt,
     /// Its value; a switch has `true` or `false`.
     pub value: OsString,
-    /// Where it was said.
+    /// Origin of the option.
     pub origin: Origin,
 }
 
@@ -102,7 +102,7 @@ pub fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
     } else if first.words.is_empty() {
         args.said = said;
     } else {
-        // How many runs of one program there are says nothing about the others.
+        // The number of ranks of one program does not hold for the others.
         let (ranks, common) = said.into_iter().partition(|said| said.option.name == RANKS);
         args.said = common;
         args.parts.push(PartArgs { said: ranks, words: first.words });
@@ -180,14 +180,15 @@ fn task(matches: &ArgMatches) -> Task {
         .map_or(Task::Start, |(_, task)| task)
 }
 
-/// What may stand in front of a program that is not the first, as far as it is wanted.
+/// Defines the wanted options that may precede a program other than the first.
 fn define_part(is_wanted: &dyn Fn(&Opt) -> bool) -> Command {
     let options = options::all().filter(|option| option.is_of_part && is_wanted(option));
     options.fold(Command::new("run"), with).disable_help_flag(true)
 }
 
 fn with(command: Command, option: &'static Opt) -> Command {
-    // Said twice, or the man page has nothing to say of what short help leaves out.
+    // Long help is set as well, since the man page would otherwise lack the options that short help leaves
+    // out.
     let arg = Arg::new(option.name).help(option.help).long_help(option.help);
     let arg = arg.help_heading(option.topic.about());
     let arg = option.short.into_iter().fold(arg, Arg::short);
@@ -238,7 +239,7 @@ fn sections(words: Vec<OsString>) -> Vec<Section> {
     }
 }
 
-/// Takes the options off the front of `words`, and says whether `--` ended them.
+/// Takes the options off the front of `words`; true if `--` ended them.
 fn front(words: &mut Vec<OsString>) -> (Vec<OsString>, bool) {
     let mut options = Vec::new();
     let mut rest = std::mem::take(words).into_iter();
@@ -263,7 +264,7 @@ fn front(words: &mut Vec<OsString>) -> (Vec<OsString>, bool) {
     (options, is_closed)
 }
 
-/// `-np` is what everybody types, and two letters to a reader of letters.
+/// Rewrites `-np`, which is in common use, as `-n`: the parser would read it as two letters.
 fn respelt(word: OsString) -> OsString {
     let follows =
         |rest: &[u8]| rest.first().is_none_or(|byte| *byte == b'=' || byte.is_ascii_digit());
@@ -285,7 +286,7 @@ fn awaits_value(word: &OsStr) -> bool {
     takes.is_some() && letters.next().is_none()
 }
 
-/// Whether a value follows the option of this name (without dashes); none if there is no such option.
+/// True if a value follows the option of this name (without dashes); `None` if there is no such option.
 pub(super) fn takes_value(name: &str) -> Option<bool> {
     match name {
         CONFIG => Some(true),
@@ -299,8 +300,9 @@ pub(super) fn takes_value(name: &str) -> Option<bool> {
 
 /// Reads `options`.
 ///
-/// To define them all takes longer than to start a rank, and nobody types more than a few. So only those are
-/// defined that a word may mean; all of them when something is wrong, because the nearest may be any of them.
+/// A definition of all options takes longer than to start a rank, and few are used at once. So only those
+/// are defined that a word may name; all of them after an error, because the nearest name may be any of
+/// them.
 fn matches(define: Define, options: Vec<OsString>) -> Result<ArgMatches, UsageError> {
     let is_named = |option: &Opt| options.iter().any(|word| may_mean(word, option));
     let few = define(&is_named).no_binary_name(true);
@@ -310,7 +312,7 @@ fn matches(define: Define, options: Vec<OsString>) -> Result<ArgMatches, UsageEr
     })
 }
 
-/// Whether `word` names `option` or its opposite, if it is no value.
+/// True if `word` is no value and names `option` or its opposite.
 fn may_mean(word: &OsStr, option: &Opt) -> bool {
     match word.as_bytes() {
         [b'-', b'-', name @ ..] => {
@@ -325,7 +327,7 @@ fn may_mean(word: &OsStr, option: &Opt) -> bool {
     }
 }
 
-/// What was said, in the order of the words.
+/// Options of the command line, in the order of the words.
 fn said(matches: &ArgMatches) -> Result<Vec<Said>, UsageError> {
     let mut found: Vec<(usize, Said)> = Vec::new();
     let is_known = |id: &str| matches.try_contains_id(id).is_ok();
@@ -357,7 +359,7 @@ fn negation(option: &Opt) -> String {
 }
 
 impl Said {
-    /// Does to `settings` what was said. A maximum changes them only where they are above it.
+    /// Applies this option to `settings`. A maximum changes them only if they are above it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What was typed, made sure of: the program is found and may run, and the host has a name.
+//! Resolved configuration of a run: the program is found and executable, and the host has a name.
 
 use super::args::{PartArgs, RunArgs, Said};
 use crate::admission::secret::{GeneratedSecret, read_secret};
@@ -18,17 +18,17 @@ use std::{env, fmt};
 /// Everything the first job needs to know before it starts.
 #[derive(Debug)]
 pub struct Config {
-    /// How many ranks are started here.
+    /// Number of ranks that are started here.
     pub ranks: u32,
-    /// What they run, in the order of the ranks; nothing if no rank is started here.
+    /// Programs, in the order of the ranks; empty if no rank is started here.
     pub parts: Vec<Part>,
     /// The name of this machine.
     pub host: String,
-    /// Where further ranks dial in, and what they must know.
+    /// Listener for further ranks, with its credentials.
     pub gate: Option<Gate>,
-    /// Where pages dial in, and what they must know.
+    /// Listener for pages, with its credentials.
     pub web: Option<WebGate>,
-    /// Which rank runs on which processors; none if the system may choose.
+    /// Binding of ranks to processors; `None` if the system may choose.
     pub binding: Option<Rc<Binding>>,
     /// Everything that can be set.
     pub settings: Settings,
@@ -38,22 +38,22 @@ pub struct Config {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// What was said makes no sense as a whole.
+    /// The arguments contradict each other.
     Usage(UsageError),
     /// The program cannot be started.
     Program(ProgramError),
-    /// Nobody can dial in.
+    /// The listener cannot be set up.
     Gate(String),
-    /// Ranks cannot be bound as was said.
+    /// The requested binding is impossible.
     Binding(String),
 }
 
 impl Config {
-    /// Looks up what `args` names; all that was said elsewhere stands in front there.
+    /// Resolves `args`; options from other sources precede those of the command line in it.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], before anything was started.
+    /// [`ConfigError`], before any process was started.
     pub fn resolve(args: RunArgs) -> Result<Self, ConfigError> {
         let mut settings = Settings::default();
         apply(&args.said, &mut settings)?;
@@ -103,11 +103,11 @@ impl Config {
         }
     }
 
-    /// Makes a secret for listeners that need one and were given none.
+    /// Generates a secret for listeners that need one and were given none.
     ///
     /// # Errors
     ///
-    /// A sentence for people, with the remedy.
+    /// A message for the user, with the remedy.
     pub fn complete_secret(&mut self) -> Result<Option<GeneratedSecret>, String> {
         let gate = self.gate.as_ref().is_some_and(Gate::lacks_secret);
         let web = self.web.as_ref().is_some_and(WebGate::lacks_secret);
@@ -123,7 +123,7 @@ impl Config {
         Ok(Some(made))
     }
 
-    /// Whether ranks or pages must know a secret.
+    /// True if ranks or pages must know a secret.
     pub fn has_secret(&self) -> bool {
         let of_gate = self.gate.as_ref().and_then(|gate| gate.secret.as_ref());
         of_gate.or_else(|| self.web.as_ref().and_then(|web| web.secret.as_ref())).is_some()
@@ -138,7 +138,7 @@ fn lacking(parts: &[PartArgs], callers: u32) -> Option<usize> {
     }
 }
 
-/// How many ranks dial in.
+/// Number of ranks that connect from elsewhere.
 fn callers(job: &Job) -> Result<u32, UsageError> {
     let alone = |option, other| Err(UsageError::Alone { option, other });
     let (listens, has_pages) = (job.listen.is_some(), job.websocket.is_some());
@@ -158,7 +158,7 @@ fn callers(job: &Job) -> Result<u32, UsageError> {
     }
 }
 
-/// How many ranks run a program.
+/// Number of ranks that run a program.
 fn count(part: &PartArgs, settings: &Settings, callers: u32) -> Result<u32, UsageError> {
     let mut own = Settings::default();
     apply(&part.said, &mut own)?;

@@ -4,13 +4,13 @@ use super::options;
 use crate::usage::{UsageError, nearest};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Says in a sentence why `command` does not take what was typed.
+/// Translates an error of `command` into one of this program.
 pub fn explain(error: &clap::Error, command: &clap::Command) -> UsageError {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         _ => String::new(),
     };
-    // An option is told with what it takes, as '--ranks <N>'.
+    // The parser names an option with its value, as `--ranks <N>`.
     let told = text(ContextKind::InvalidArg);
     let option = told.split(' ').next().unwrap_or_default().to_owned();
     match error.kind() {

@@ -1,10 +1,8 @@
-//! Where settings come from when nobody types them: variables, and a file.
+//! Sources of settings besides the command line: variables, and a file.
 //!
-//! What was typed counts most, then `PMI_HOST_*` variables, then one file, then that of the administrator
-//! (see
-//! [`system`](super::system)), then the defaults. All are lists of what was said, in the words of
-//! [`options`], so that one list of them
-//! is all there is, the weakest first.
+//! The command line has precedence, then `PMI_HOST_*` variables, then one file, then that of the
+//! administrator (see [`system`](super::system)), then the defaults. All sources yield lists of the same
+//! [`options`], so that the settings are one list of them, the weakest first.
 
 use super::args::Said;
 use super::options::{self, Opt, VARIABLES};
@@ -17,35 +15,35 @@ use std::io;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// Where a setting comes from.
+/// Origin of a setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// Default of the program.
     #[default]
     Default,
     /// A file.
     File(PathBuf),
     /// A maximum in the file of the administrator.
     Maximum(PathBuf),
-    /// A variable of our environment.
+    /// A variable of the launcher's environment.
     Variable(String),
     /// It was typed.
     Typed,
 }
 
-/// A setting as people are shown it.
+/// A setting as it is shown to the user.
 #[derive(Debug)]
 pub struct Shown {
     /// The option that sets it.
     pub option: &'static Opt,
     /// Its value as it would be typed; none if there is none.
     pub value: Option<String>,
-    /// Where that comes from.
+    /// Origin of the value.
     pub origin: Origin,
 }
 
-/// Everything that was said besides what was typed, the weakest first. `config` is the file that was named,
-/// if one was.
+/// Options from sources besides the command line, the weakest first. `config` is the named file, if there
+/// is one.
 ///
 /// # Errors
 ///
@@ -81,7 +79,7 @@ pub fn said(
     Ok(all)
 }
 
-/// Each setting, given all that was said.
+/// Every setting, after all given options.
 ///
 /// # Errors
 ///
@@ -223,7 +221,7 @@ impl fmt::Display for Origin {
 /// The variable that names the file.
 const CONFIG: &str = "PMI_HOST_CONFIG";
 
-/// Where it is when nobody names one, below the user's folder of settings.
+/// Default path of the file, below the user's directory of settings.
 const FILE: &str = "pmi-host/config.toml";
 
 #[cfg(test)]

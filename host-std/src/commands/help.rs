@@ -9,7 +9,7 @@ use crate::cli::options::{self, Act, Opt, Topic};
 use clap::{Arg, Command};
 use std::fmt::Write;
 
-/// What fits on a screen: commands, the options that are used most, and where the rest is.
+/// Overview that fits on a screen: commands, the most common options, and references to the rest.
 pub(super) fn overview() -> String {
     let mut text = format!("{ABOUT}\ncommands:\n");
     for command in COMMANDS.iter().map(|command| (command.define)()).filter(|c| !c.is_hide_set()) {

@@ -33,7 +33,7 @@ use std::sync::Arc;
 pub struct Subcommand {
     /// Its name.
     pub name: &'static str,
-    /// What may be said to it, for help, completions and the man page.
+    /// Defines the command and its arguments, for help, completions and the man page.
     pub define: fn() -> Command,
     /// Does it, given the words behind its name.
     pub run: fn(Vec<OsString>) -> ExitCode,
@@ -60,7 +60,8 @@ pub const COMMANDS: &[Subcommand] = &[
     Subcommand { name: RANK, define: || hidden(RANK), run: conform::run_rank },
 ];
 
-/// Does what the words say, the first of which is our own name, and gives the exit code.
+/// Runs the command that the words name, of which the first is the name of this program, and returns the
+/// exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     // A limit on the size of files is to be an error of a write, which is reported, and not a silent end.
     if !Ignored::now().has(SIGXFSZ) {
@@ -69,7 +70,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut words = words.into_iter();
     let own = words.next().unwrap_or_default();
     let words: Vec<OsString> = words.collect();
-    // Whatever name we are called by: a program that wants a launcher says nothing else.
+    // A singleton starts this program under any of its names, always with the same words.
     if let Some(caller) = Caller::among(&words) {
         return match caller {
             Ok(caller) => ExitCode::from(job::serve(caller)),
@@ -134,7 +135,7 @@ fn node() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Does what was said of a run, in whichever words.
+/// Executes the task of a run, from either command line.
 fn perform(mut args: RunArgs) -> ExitCode {
     match args.task {
         Task::Help => return print(&help::of_run(false)),
@@ -173,7 +174,7 @@ fn perform(mut args: RunArgs) -> ExitCode {
     }
 }
 
-/// Starts a job, after what there is to say before.
+/// Starts a job, after the reports that precede it.
 fn start(config: Config) -> ExitCode {
     let mut before = String::new();
     if config.settings.placement.display_map {

@@ -3,31 +3,31 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a run ends, and what is told of it.
+/// End of a run, and the reports about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
-    /// What the failure of one rank does to the others (`--on-exit-error`, `-disable-auto-cleanup`).
+    /// Effect of the failure of one rank on the others (`--on-exit-error`, `-disable-auto-cleanup`).
     pub on_exit_error: OnExitError,
-    /// How long ranks may run on after the first one has ended well (`--exit-timeout`); for ever by default.
+    /// Time for which ranks may run on after the first one has exited without an error (`--exit-timeout`); unlimited by default.
     pub exit_timeout: Option<Duration>,
-    /// How long the whole run may take (`--timeout`, `MPIEXEC_TIMEOUT`); the exit code is 124 then.
+    /// Time limit of the whole run (`--timeout`, `MPIEXEC_TIMEOUT`); the exit code is 124 then.
     pub timeout: Option<Duration>,
-    /// How every rank ended is told (`--print-all-exitcodes`).
+    /// True if the exit code of every rank is printed (`--print-all-exitcodes`).
     pub print_all_codes: bool,
-    /// Where a report for programs goes, as JSON (`--result`).
+    /// Path of the machine-readable summary, as JSON (`--result`).
     pub result: Option<PathBuf>,
-    /// Signals that are passed on to ranks (`--forward-signals`), by number; ours stay what they are.
-    /// None by default: SIGUSR1 is how a person asks the launcher itself, and who wants it in the ranks
-    /// says so.
+    /// Further signals that are passed on to ranks (`--forward-signals`), by number; the launcher handles
+    /// all others as usual. None by default: `SIGUSR1` requests a report from the launcher itself, and so
+    /// reaches ranks only on request.
     pub forward_signals: Vec<i32>,
 }
 
-/// What the failure of one rank does to the others.
+/// Effect of the failure of one rank on the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnExitError {
     /// They are ended.
     #[default]
     Kill,
-    /// They go on, and can read in `PMI_dead_processes` who is gone.
+    /// They continue, and can read the exited ranks in `PMI_dead_processes`.
     Ignore,
 }

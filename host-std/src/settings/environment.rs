@@ -2,23 +2,23 @@
 
 use std::ffi::OsString;
 
-/// What ranks find in their environment.
+/// Environment of the ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// What of our own environment they see (`-genvall`, `-genvnone`, `-genvlist`).
+    /// Part of the launcher's environment that ranks inherit (`-genvall`, `-genvnone`, `-genvlist`).
     pub inherit: Inherit,
-    /// What is set for all of them besides (`--env`, `-genv`).
+    /// Variables that are set for all ranks besides (`--env`, `-genv`).
     pub set: Vec<(OsString, OsString)>,
-    /// What is taken out and set is told (`--env-report`).
+    /// True if removed and added variables are reported (`--env-report`).
     pub report: bool,
-    /// Which protocols ranks find a server for (`--pmi`).
+    /// Protocols that ranks are offered (`--pmi`).
     pub offer: Offer,
 }
 
-/// Which protocols ranks find a server for.
+/// Protocols that ranks are offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offer {
-    /// What the program can speak, by what it links; both where that cannot be told.
+    /// Protocols that the program can speak, from the libraries that it links; both if that is unknown.
     #[default]
     Auto,
     /// PMI over an inherited socket. MPICH's library speaks PMI-1.
@@ -31,7 +31,8 @@ pub enum Offer {
     All,
 }
 
-/// What of our own environment ranks see. What an outer launcher has left is taken out in any case.
+/// Part of the launcher's environment that ranks inherit. Variables of an outer launcher are removed in
+/// any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Inherit {
     /// All of it.

@@ -1,25 +1,25 @@
-//! The job itself: how many, where they start, what they may ask for, and who dials in.
+//! The job itself: its size, its working directory, its attributes, and its listeners.
 
 use std::path::PathBuf;
 
-/// What a job is, besides its programs.
+/// Description of a job, besides its programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
-    /// How many ranks run a program that does not say so itself (`--ranks`).
+    /// Number of ranks of a program without a number of its own (`--ranks`).
     pub ranks: Option<u32>,
-    /// The folder that programs start in, if not ours (`--wdir`, `-wdir`).
+    /// Working directory of the programs, if not that of the launcher (`--wdir`, `-wdir`).
     pub folder: Option<PathBuf>,
-    /// How many processes there may be in all jobs together (`--universe`, `-usize`).
+    /// Number of processes that all jobs together may have (`--universe`, `-usize`).
     pub universe: Universe,
     /// Attributes that ranks may ask for, as key and value (`--attribute`).
     pub attributes: Vec<(String, String)>,
-    /// The address where further ranks dial in (`--listen`).
+    /// Address of the listener for further ranks (`--listen`).
     pub listen: Option<String>,
-    /// The address where pages dial in, to be further ranks or to watch (`--websocket`).
+    /// Address of the listener for pages, which are further ranks or watch (`--websocket`).
     pub websocket: Option<String>,
     /// Pages that may, besides those of this machine (`--origin`).
     pub origins: Vec<String>,
-    /// How many further ranks dial in (`--expect`).
+    /// Number of further ranks that connect (`--expect`).
     pub expected: Option<u32>,
     /// The file with what they must know (`--secret-file`).
     pub secret_file: Option<PathBuf>,
@@ -53,7 +53,7 @@ impl Default for KvsLimits {
     }
 }
 
-/// How many processes there may be in all jobs together, as ranks are told.
+/// Number of processes that all jobs together may have, as the server reports it to ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Universe {
     /// As many as there are in the first job.
@@ -61,6 +61,6 @@ pub enum Universe {
     Job,
     /// So many.
     Of(u32),
-    /// Nobody counts them.
+    /// No limit: the server reports no number.
     Endless,
 }

@@ -1,8 +1,7 @@
-//! Everything a user can set for a run, with the values that hold when nobody says anything.
+//! All settings of a run, with their defaults.
 //!
-//! One folder of plain values: what was typed, what the environment says and what a file says all end up
-//! here, and the rest of the launcher reads nothing else. A part that acts on a group of settings takes
-//! that group alone.
+//! The settings are plain values: the command line, the environment and a file all end up here, and the
+//! rest of the launcher reads nothing else. A part that acts on a group of settings takes that group alone.
 
 pub mod ending;
 pub mod environment;
@@ -23,18 +22,18 @@ pub use watching::Watching;
 /// All groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// How many ranks, where they start, and who dials in.
+    /// Size of the job, its working directory, and its listeners.
     pub job: Job,
-    /// Which rank runs where, and on which processors.
+    /// Order of the ranks, and their processors.
     pub placement: Placement,
-    /// What ranks find in their environment.
+    /// Environment of the ranks.
     pub environment: Environment,
-    /// What becomes of what ranks write and read.
+    /// Standard output and input of the ranks.
     pub output: Output,
-    /// How a run ends, and what is told of it.
+    /// End of a run, and the reports about it.
     pub ending: Ending,
-    /// How the launcher shows that a run is alive, or is not.
+    /// Signs of life of a run, and reports of no progress.
     pub watching: Watching,
-    /// What is recorded of the messages.
+    /// Records of messages.
     pub tracing: Tracing,
 }

@@ -2,25 +2,24 @@
 
 use std::time::Duration;
 
-/// What becomes of what ranks write, and who reads our standard input.
+/// Forwarding of the ranks' output, and of the launcher's standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// What stands in front of every line, as a pattern (`--label-format`; `-l` is `[%r] `); none by default.
+    /// Label in front of every line, as a pattern (`--label-format`; `-l` is `[%r] `); none by default.
     ///
-    /// [`Pattern`](crate::stdio::pattern::Pattern) says which letters there are.
+    /// [`Pattern`](crate::stdio::pattern::Pattern) lists the letters.
     pub label: Option<String>,
     /// The time since the start stands in front of every line (`--timestamps`).
     pub timestamps: bool,
     /// Lines that several ranks write alike are written once, as `[0-63] text` (`--collapse`).
     pub collapse: bool,
-    /// How long a line waits for ranks that may write it too (`--collapse-wait`); as long as it takes if
-    /// none.
+    /// Time for which a line waits for ranks that may write it too (`--collapse-wait`); unlimited if `None`.
     pub collapse_wait: Option<Duration>,
     /// A file for each rank's standard output, as a pattern like that of the label (`--stdout-to`).
     pub out_files: Option<String>,
     /// The same for standard error (`--stderr-to`).
     pub error_files: Option<String>,
-    /// Who reads our standard input (`--stdin`).
+    /// Readers of the launcher's standard input (`--stdin`).
     pub stdin: StdinTo,
     /// The rank that gets a terminal of its own (`--pty`).
     pub pty: Option<u32>,
@@ -43,7 +42,7 @@ impl Default for Output {
 }
 
 impl Output {
-    /// How many open files its streams cost a rank, besides what they always cost.
+    /// Number of open files per rank that its streams need, besides those of every rank.
     pub fn files_per_rank(&self) -> u64 {
         let feeds = match &self.stdin {
             StdinTo::First | StdinTo::Nobody => false,
@@ -55,7 +54,7 @@ impl Output {
     }
 }
 
-/// Who reads our standard input.
+/// Readers of the launcher's standard input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StdinTo {
     /// Rank 0, as with every known launcher.
@@ -63,7 +62,7 @@ pub enum StdinTo {
     First,
     /// Every rank reads all of it.
     All,
-    /// Nobody.
+    /// No rank.
     Nobody,
     /// These ranks, in ascending order.
     Ranks(Vec<u32>),

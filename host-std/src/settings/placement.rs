@@ -1,9 +1,9 @@
 //! Places of ranks.
 
-/// Which rank runs where, and on which processors.
+/// Order of the ranks, and their processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// What a rank is bound to (`--bind-to`).
+    /// Binding of a rank (`--bind-to`).
     pub bind_to: BindTo,
     /// In which order ranks take their places (`--map-by`); as they are bound by default.
     pub map_by: Option<Units>,
@@ -11,7 +11,7 @@ pub struct Placement {
     pub display_map: bool,
 }
 
-/// What a rank is bound to.
+/// Binding of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BindTo {
     /// Nothing: the system places it.
@@ -26,9 +26,9 @@ pub enum BindTo {
 /// A number of neighbouring pieces of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Units {
-    /// Which pieces.
+    /// Kind of the pieces.
     pub unit: Unit,
-    /// How many of them; one at least.
+    /// Number of pieces; one at least.
     pub count: u32,
 }
 

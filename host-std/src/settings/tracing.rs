@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-/// What is recorded of the messages between ranks and server.
+/// Recording of the messages between ranks and server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracing {
-    /// Where all messages are recorded (`--trace`).
+    /// Path of the record of all messages (`--trace`).
     pub file: Option<PathBuf>,
-    /// How many of the last messages of all ranks are kept in memory for the tables (`--trace-ring`).
+    /// Number of recent messages of all ranks that are kept in memory for the tables (`--trace-ring`).
     pub ring: usize,
     /// Every message is written to standard error as it passes (`--show-messages`).
     pub shows_messages: bool,

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-/// How the launcher shows that a run is alive, or is not.
+/// Signs of life of a run, and reports of no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watching {
-    /// How long ranks may wait for others without any progress before that is told (`--stall-report`);
-    /// never if none. It is told again after twice the time, and so on.
+    /// Time without progress after which waiting ranks are reported (`--stall-report`); never if `None`. The report is repeated after twice the time, and so on.
     pub stall_report: Option<Duration>,
     /// After how long without progress the run is ended (`--stall-abort`); never by default.
     pub stall_abort: Option<Duration>,

@@ -4,7 +4,7 @@ use crate::usage::UsageError;
 use std::ffi::OsString;
 use std::net::UdpSocket;
 
-/// How many ranks a host takes, as far as that was said.
+/// Host, and the number of ranks that it takes, one if not given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Host {
     pub name: String,
@@ -42,7 +42,7 @@ fn host(text: &str) -> Result<Host, String> {
     }
 }
 
-/// The hosts that a batch system has given us, if one has; by its name.
+/// Name and hosts of the batch system that has allocated this job, if there is one.
 pub(super) fn of_batch_system(
     variable: impl Fn(&str) -> Option<String>,
     read: impl Fn(&str) -> Option<String>,
@@ -53,7 +53,7 @@ pub(super) fn of_batch_system(
         let digits = tasks.split(|sign: char| !sign.is_ascii_digit()).next().unwrap_or_default();
         let slots = digits.parse().unwrap_or(1).max(1);
         let list = variable("SLURM_JOB_NODELIST").unwrap_or_default();
-        // One node is where we are, whatever it is called; of several, the list is enough to tell.
+        // A single node is this one under any name; of several nodes, the list is enough for a message.
         let name = |_| Host { name: if nodes > 1 { list.clone() } else { String::new() }, slots };
         return Some(("Slurm", (0..nodes).map(name).collect()));
     }
@@ -74,7 +74,7 @@ pub(super) fn of_batch_system(
     Some(("Grid Engine", counted(rows)))
 }
 
-/// Adds up what is said of the same host.
+/// Adds up the slots of rows with the same host.
 fn counted<'a>(rows: impl Iterator<Item = (&'a str, u32)>) -> Vec<Host> {
     let mut hosts: Vec<Host> = Vec::new();
     for (name, slots) in rows.filter(|(name, _)| !name.is_empty()) {
@@ -141,7 +141,7 @@ pub(super) fn rank_map(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a name or an address means this machine: only here can a socket have it.
+/// True if a name or an address is this machine: only its own addresses can be bound here.
 pub(super) fn is_here(name: &str, host: &str) -> bool {
     crate::launch::order::is_here(name, host) || UdpSocket::bind((name, 0)).is_ok()
 }

@@ -1,10 +1,11 @@
-//! The command line of Hydra, which many scripts are written in: `mpiexec` and `mpirun`.
+//! The command line of Hydra, in which many scripts are written: `mpiexec` and `mpirun`.
 //!
-//! Its words fill the same settings as those of `run`. An option has the meaning it has there; what cannot
-//! be had is refused with a sentence, and never ignored. Options of ours (with two dashes) work here too.
+//! Its words fill the same settings as those of `run`. An option has the meaning that it has in Hydra; an
+//! option without an equivalent is refused with a message, and never ignored. Options of `run` (with two
+//! dashes) work here too.
 //!
-//! Options in front of a program hold for it alone if they are local in Hydra (`-n`, `-env` and its family,
-//! `-wdir`), and for the whole run otherwise, wherever they stand.
+//! Options in front of a program hold for it alone if they are local in Hydra (`-n`, `-env` and its
+//! family, `-wdir`), and for the whole run otherwise, in any position.
 
 mod hosts;
 mod reader;
@@ -21,12 +22,12 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// What the meaning of words depends on.
+/// Surroundings on which the meaning of words depends.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
     /// The name of this node.
     pub host: &'a str,
-    /// Our environment.
+    /// Environment of this process.
     pub variables: &'a [(OsString, OsString)],
     /// Reads a file.
     pub read: fn(&Path) -> io::Result<String>,
@@ -89,7 +90,7 @@ pub fn define(name: &'static str) -> Command {
     )
 }
 
-/// What `-info` prints.
+/// Text of `-info`.
 pub fn info(host: &str) -> String {
     format!(
         "pmi-host {} as mpiexec, with Hydra's command line\n\
@@ -101,5 +102,5 @@ pub fn info(host: &str) -> String {
     )
 }
 
-/// Hydra's file in the home folder.
+/// Hydra's file in the home directory.
 const OWN_FILE: &str = ".mpiexec.hydra.conf";

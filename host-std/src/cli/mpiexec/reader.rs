@@ -1,4 +1,4 @@
-//! The words of Hydra, one by one, and what they say in ours.
+//! Reader of Hydra's words, which translates them into options of `run`.
 
 use super::Surroundings;
 use super::hosts::{self, Host};
@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// What was read so far.
+/// State of the reader.
 pub(super) struct Reader<'a> {
     around: &'a Surroundings<'a>,
     origin: Origin,
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
             Does::Own(ours, reword) => {
                 let said = self.said(ours, reword(value).map_err(wrong)?, &wrong)?;
                 let is_said = |old: &&Said| old.option.name == ours && old.value != said.value;
-                // Which of the two is meant only whoever typed them knows.
+                // Only the user knows which of the two values is meant.
                 if let Some(old) = part.said.iter().find(is_said).filter(|_| ONCE.contains(&ours)) {
                     let old = old.value.display();
                     return Err(wrong(format!("it was '{old}' before; say it once for a program")));
@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
         self.take_all(words).map_err(|error| wrong(error.to_string()))
     }
 
-    /// Puts what was typed behind what variables and a file say.
+    /// Appends the words of the command line to those of variables and of a file.
     pub(super) fn join(&mut self, typed: Self) -> Result<(), UsageError> {
         let Self { args, hosts, per_node, wants_system_universe, .. } = typed;
         let RunArgs { said, parts, config, task, .. } = args;
@@ -314,10 +314,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How many ranks a part has, as far as that was said.
+/// Number of ranks of a part, as far as it is given.
 fn ranks(part: &PartArgs, slots: Option<u32>) -> u32 {
     let mut own = Settings::default();
-    // What is wrong with one of them was told when it was read.
+    // Errors of single options were reported when they were read.
     part.said.iter().for_each(|said| drop(said.apply(&mut own)));
     own.job.ranks.or(slots).unwrap_or(1)
 }
@@ -331,7 +331,7 @@ pub(super) fn unreadable(option: &str, file: &OsStr, error: &io::Error) -> Usage
 /// The word between two programs.
 const NEXT: &str = ":";
 
-/// What a program has one of.
+/// Options that a program can have only once.
 const ONCE: [&str; 2] = ["ranks", "wdir"];
 
 /// Hydra's word for this node where a file is expected.

@@ -8,14 +8,14 @@ use std::ffi::{OsStr, OsString};
 pub struct HydraOption {
     /// Its names, without dashes; the first is the one messages use.
     pub names: &'static [&'static str],
-    /// What follows it.
+    /// Words that follow the option.
     pub takes: Takes,
     pub(super) does: Does,
     /// The variable that stands for it when it is not typed.
     pub variable: Option<&'static str>,
 }
 
-/// What follows an option.
+/// Words that follow an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// Nothing.
@@ -26,26 +26,26 @@ pub enum Takes {
     Pair,
 }
 
-/// What an option of Hydra does here.
+/// Effect of an option of Hydra.
 #[derive(Debug)]
 pub(super) enum Does {
-    /// An option of ours, for the whole run.
+    /// An option of `run`, for the whole run.
     Whole(&'static str, Reword),
-    /// An option of ours, for the program behind it.
+    /// An option of `run`, for the program behind it.
     Own(&'static str, Reword),
     /// Names the hosts to use.
     Hosts,
     /// Names a file with the hosts to use.
     HostFile,
-    /// How many ranks each host takes at a time.
+    /// Number of ranks that each host takes at a time.
     PerNode,
     /// The size of the universe.
     Universe,
     /// Names a file with words.
     ConfigFile,
-    /// Says more.
+    /// Prints more about the run.
     Verbose,
-    /// These values are what happens here anyway; of all others this is said.
+    /// Accepts these values, which are the only behaviour here; the message refuses all others.
     Only(&'static [&'static str], &'static str),
     /// Ranks on nodes: with one node, all of them are there.
     RankMap,
@@ -53,11 +53,11 @@ pub(super) enum Does {
     Info,
     /// Explains.
     Help,
-    /// Cannot be had here, and this is said about it.
+    /// Has no equivalent here; the message gives the reason.
     Refused(&'static str),
 }
 
-/// How a value is said here.
+/// Translates a value of Hydra into one of `run`.
 pub(super) type Reword = fn(&OsStr) -> Result<OsString, String>;
 
 /// Hydra's options, in the order of its help text.
@@ -176,7 +176,7 @@ pub const OPTIONS: &[HydraOption] = &[
     word(&["timeout"], Does::Whole("timeout", same)).or("MPIEXEC_TIMEOUT"),
 ];
 
-/// Variables of Hydra's that say the same as others above, or what no option says.
+/// Variables of Hydra that repeat options above, or that no option corresponds to.
 pub(super) const VARIABLES: &[(&str, &str)] =
     &[("HYDRA_BOOTSTRAP", "launcher"), ("HYDRA_BOOTSTRAP_EXEC", "launcher-exec")];
 
@@ -196,7 +196,7 @@ const fn pair(names: &'static [&'static str], does: Does) -> HydraOption {
 }
 
 impl HydraOption {
-    /// What it is here, for help.
+    /// Equivalent of the option, for help.
     pub fn meaning(&self) -> String {
         match &self.does {
             Does::Whole(ours, _) => format!("--{ours}"),

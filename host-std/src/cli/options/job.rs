@@ -1,4 +1,4 @@
-//! Options of the job: ranks, programs, and who dials in.
+//! Options of the job: ranks, programs, and the listeners for further ranks.
 
 use super::value::{add, count, path, put, ranks, shown_path, some_ranks, text};
 use super::{Opt, Topic::Job};

@@ -25,7 +25,7 @@ pub struct Opt {
     pub name: &'static str,
     /// Its letter, if it is typed that often.
     pub short: Option<char>,
-    /// What it is about.
+    /// Topic of the option.
     pub topic: Topic,
     /// One line of help.
     pub help: &'static str,
@@ -33,11 +33,11 @@ pub struct Opt {
     pub is_common: bool,
     /// It may stand in front of one program among several, and holds for that one then.
     pub is_of_part: bool,
-    /// What it does.
+    /// Effect of the option.
     pub act: Act,
 }
 
-/// What an option does to the settings, and how it is read back.
+/// Effect of an option on the settings, and the way to read it back.
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
     /// Switches something on; `--no-NAME` switches it off.
@@ -49,21 +49,21 @@ pub enum Act {
     },
     /// Takes a value.
     Value {
-        /// What the value stands for, in help.
+        /// Placeholder of the value in help.
         name: &'static str,
         /// Several values add up, instead of the last one counting alone.
         adds_up: bool,
-        /// Takes the value, or says what is wrong with it and what would be right.
+        /// Sets the value, or fails with the error and a valid example.
         set: fn(&mut Settings, &OsStr) -> Result<(), String>,
         /// The value as it would be typed; none if there is none.
         get: fn(&Settings) -> Option<String>,
     },
 }
 
-/// What options are about: the headings of the help text, and what `pmi-host help TOPIC` knows.
+/// Topics of options: the headings of the help text, and the arguments of `pmi-host help TOPIC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// Ranks, programs, and who dials in.
+    /// Ranks, programs, and the listeners for further ranks.
     Job,
     /// Processors.
     Placement,
@@ -71,7 +71,7 @@ pub enum Topic {
     Environment,
     /// Standard streams.
     Output,
-    /// How a run ends.
+    /// The end of a run.
     Ending,
     /// Signs of life.
     Watching,
@@ -104,7 +104,7 @@ impl Topic {
         }
     }
 
-    /// What it is, in a line.
+    /// Heading of the topic.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Job => "ranks, programs, and who dials in",
@@ -151,16 +151,16 @@ impl Opt {
         matches!(self.act, Act::Value { adds_up: true, .. })
     }
 
-    /// True if what it switches is on when nobody says anything.
+    /// True if the switch is on by default.
     pub fn is_on(&self) -> bool {
         matches!(self.act, Act::Switch { get, .. } if get(&Settings::default()))
     }
 
-    /// Takes `value`; a switch takes `true` and `false`, and what people use for them.
+    /// Sets `value`; a switch takes `true` and `false`, and their common synonyms.
     ///
     /// # Errors
     ///
-    /// What is wrong with the value, and what would be right.
+    /// A message with the error in the value and a valid example.
     pub fn set(&self, settings: &mut Settings, value: &OsStr) -> Result<(), String> {
         match self.act {
             Act::Switch { set, .. } => set(settings, value::switch(value)?),
@@ -182,7 +182,7 @@ impl Opt {
         format!("{VARIABLES}{}", self.name.to_ascii_uppercase().replace('-', "_"))
     }
 
-    /// How messages name it: as it is typed most.
+    /// Name of the option in messages: its most usual form.
     pub fn shown(&self) -> String {
         match self.short {
             Some(letter) => format!("-{letter}"),
@@ -242,7 +242,7 @@ impl fmt::Display for Topic {
     }
 }
 
-/// What the names of our variables start with.
+/// Prefix of this program's variables.
 pub const VARIABLES: &str = "PMI_HOST_";
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Opt] = &[
         |settings, on| {
             let label = &mut settings.output.label;
             match on {
-                // Whoever has set a format of their own keeps it.
+                // A format that the user has set is kept.
                 true => drop(label.get_or_insert_with(|| LABEL.to_owned())),
                 false => *label = None,
             }
@@ -110,5 +110,5 @@ fn stdin(value: &OsStr) -> Result<StdinTo, String> {
     }
 }
 
-/// What `-l` puts in front of lines.
+/// Label that `-l` puts in front of lines.
 const LABEL: &str = "[%r] ";

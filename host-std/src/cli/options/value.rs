@@ -1,4 +1,4 @@
-//! Values as they are typed: numbers, times, lists, choices. An error says what is wrong and what is right.
+//! Values of options: numbers, times, lists, choices. An error names the fault and a valid example.
 
 use std::ffi::OsStr;
 use std::num::ParseIntError;
@@ -50,7 +50,7 @@ pub(super) fn seconds(value: &OsStr) -> Result<Option<Duration>, String> {
     }
 }
 
-/// What [`seconds`] reads.
+/// Inverse of [`seconds`].
 pub(super) fn shown_seconds(time: Option<Duration>) -> Option<String> {
     time.map(|time| time.as_secs_f64().to_string())
 }
@@ -72,7 +72,7 @@ pub(super) fn chosen<T: PartialEq>(value: &T, choices: &[(&str, T)]) -> Option<S
     choices.iter().find(|(_, other)| other == value).map(|(word, _)| (*word).to_owned())
 }
 
-/// Yes or no, in the words that people use.
+/// Truth value, in its usual spellings.
 pub(super) fn switch(value: &OsStr) -> Result<bool, String> {
     match text(value).to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "1" => Ok(true),
@@ -105,7 +105,7 @@ pub(super) fn path(value: &OsStr) -> Result<PathBuf, String> {
     }
 }
 
-/// What [`path`] reads.
+/// Inverse of [`path`].
 pub(super) fn shown_path(path: Option<&PathBuf>) -> Option<String> {
     path.map(|path| path.display().to_string())
 }
@@ -119,5 +119,5 @@ pub(super) fn text(value: &OsStr) -> String {
 /// of the finger does not make a table of four thousand million ranks.
 pub(super) const RANKS_MAX: u32 = 1 << 20;
 
-/// A hundred years are for ever, and far below what a clock can add.
+/// A hundred years: in effect unlimited, and far below the range of a clock.
 const TIME_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

@@ -171,7 +171,8 @@ impl Talk {
         }
     }
 
-    /// Reads from the link, lets `twist` change the requests, and returns the number of changes; `None` if the link is closed.
+    /// Reads from the link and applies the mutation `twist` to the requests. Returns the number of changes;
+    /// `None` if the link is closed.
     pub(super) fn read(&mut self, twist: &Twist) -> Option<usize> {
         let mut changed_count = 0;
         let mut piece = [0; 4096];

@@ -136,7 +136,7 @@ fn of_file(file: &Path, text: &str) -> Result<Vec<Said>, UsageError> {
     of_table(file, table, Origin::File(file.to_owned()))
 }
 
-/// What is wrong with a file.
+/// Error in a file of settings.
 fn wrong(file: &Path, what: &str) -> UsageError {
     UsageError::Other { what: format!("'{}': {what}", file.display()) }
 }
@@ -151,7 +151,7 @@ pub(super) fn table_of(file: &Path, text: &str) -> Result<Table, UsageError> {
     })
 }
 
-/// What such a table says, with `origin`.
+/// Options in a table of a file, with `origin`.
 pub(super) fn of_table(file: &Path, table: Table, origin: Origin) -> Result<Vec<Said>, UsageError> {
     let wrong = |what: String| wrong(file, &what);
     let mut said = Vec::new();

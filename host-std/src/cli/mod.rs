@@ -2,10 +2,8 @@
 //!
 //! [`args`] parses the words of `run` and touches nothing; [`mpiexec`] parses the command line of Hydra.
 //! [`options`] is the table of options; [`layers`] adds variables and the configuration file, [`system`]
-//! that of
-//! the administrator; [`config`]
-//! resolves programs, addresses and processors, and may touch the system. [`explain`] turns errors of the
-//! parser into errors with a remedy.
+//! that of the administrator; [`config`] resolves programs, addresses and processors, and may touch the
+//! system. [`explain`] turns errors of the parser into errors with a remedy.
 
 pub mod args;
 pub mod config;

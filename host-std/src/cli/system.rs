@@ -8,12 +8,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use toml::Value;
 
-/// What the file says.
+/// Contents of the file.
 #[derive(Debug, Default)]
 pub struct System {
-    /// Settings that hold unless a user says something else.
+    /// Settings that hold unless a user overrides them.
     pub defaults: Vec<Said>,
-    /// Settings that users cannot raise. To be applied after everything that users have said.
+    /// Settings that users cannot raise. They are applied after all options of the user.
     pub maxima: Vec<Said>,
 }
 
@@ -61,8 +61,8 @@ impl System {
     }
 }
 
-/// Makes sure that a setting is at most what `maximum` says. What a user has not set, or has set to "never",
-/// becomes the maximum.
+/// Ensures that a setting does not exceed `maximum`. A setting that the user has not changed, or has set
+/// to no limit, becomes the maximum.
 ///
 /// # Errors
 ///
@@ -94,7 +94,7 @@ fn size(value: Option<&str>) -> f64 {
     value.and_then(|value| value.parse().ok()).unwrap_or(f64::INFINITY)
 }
 
-/// Where the file is.
+/// Path of the file.
 pub const SYSTEM_FILE: &str = "/etc/pmi-host/config.toml";
 
 /// The table of the file that holds maxima.

@@ -8,7 +8,8 @@ use std::time::Duration;
 pub struct Ending {
     /// Effect of the failure of one rank on the others (`--on-exit-error`, `-disable-auto-cleanup`).
     pub on_exit_error: OnExitError,
-    /// Time for which ranks may run on after the first one has exited without an error (`--exit-timeout`); unlimited by default.
+    /// Time for which ranks may run on after the first one has exited without an error
+    /// (`--exit-timeout`); unlimited by default.
     pub exit_timeout: Option<Duration>,
     /// Time limit of the whole run (`--timeout`, `MPIEXEC_TIMEOUT`); the exit code is 124 then.
     pub timeout: Option<Duration>,

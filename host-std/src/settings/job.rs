@@ -30,18 +30,17 @@ pub struct Job {
     pub has_short_ids: bool,
     /// They speak TLS (`--tls`), with a certificate that is made for the job.
     pub is_secured: bool,
-    /// How much all key-value spaces of the run together may hold.
+    /// Limits of all key-value spaces of the run together.
     pub kvs: KvsLimits,
 }
 
-/// How much all key-value spaces of a run together may hold.
+/// Limits of all key-value spaces of a run together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvsLimits {
-    /// How many pairs (`--kvs-pairs`).
+    /// Number of pairs (`--kvs-pairs`).
     pub pairs: u64,
-    /// How many bytes of keys and values (`--kvs-bytes`); the same again for what PMIx clients post,
-    /// publish and
-    /// wait for.
+    /// Number of bytes of keys and values (`--kvs-bytes`); the same amount again holds the data that PMIx
+    /// clients commit, publish and wait for.
     pub bytes: u64,
 }
 

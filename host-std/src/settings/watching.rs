@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Signs of life of a run, and reports of no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watching {
-    /// Time without progress after which waiting ranks are reported (`--stall-report`); never if `None`. The report is repeated after twice the time, and so on.
+    /// Time without progress after which waiting ranks are reported (`--stall-report`); never if `None`.
+    /// The report is repeated after twice the time, and so on.
     pub stall_report: Option<Duration>,
     /// After how long without progress the run is ended (`--stall-abort`); never by default.
     pub stall_abort: Option<Duration>,

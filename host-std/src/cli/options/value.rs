@@ -36,7 +36,7 @@ pub(super) fn some_ranks(value: &OsStr) -> Result<u32, String> {
     if text(value) == "0" { Ok(0) } else { ranks(value) }
 }
 
-/// How many of something there may be, or how many bytes.
+/// Number of entries or bytes.
 pub(super) fn count(value: &OsStr) -> Result<u64, String> {
     text(value).parse().map_err(|_| "that is not a number; try '1000000'".to_owned())
 }

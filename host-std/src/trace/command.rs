@@ -1,4 +1,4 @@
-//! `pmi-host trace`: what can be seen in a trace, whoever has recorded it.
+//! `pmi-host trace`: views of a trace, by any recorder.
 
 use crate::exit::{FAILED, complain, line, print, print_bytes, refuse};
 use clap::builder::PossibleValuesParser;
@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What may be said to it.
+/// Command line of `trace`.
 pub fn define() -> Command {
     let file =
         || Arg::new(FILE).value_parser(value_parser!(PathBuf)).required(true).help(FILE_HELP);
@@ -73,7 +73,7 @@ pub fn define() -> Command {
         )
 }
 
-/// Does what `words` say.
+/// Runs the command line `words`.
 pub fn run(words: Vec<OsString>) -> ExitCode {
     let mut command = define().no_binary_name(true).bin_name("pmi-host trace");
     let matches = match command.try_get_matches_from_mut(words) {
@@ -172,7 +172,7 @@ fn ranks(text: &str) -> Result<Vec<u32>, String> {
     Ok((first..=last).collect())
 }
 
-/// What clap says is several lines with colons; the first says what is wrong.
+/// Error messages of clap have several lines with colons; the first one names the error.
 pub(crate) fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()

@@ -1,4 +1,5 @@
-//! The file, written by a thread of its own: a disk has no readiness, and the loop waits for nobody.
+//! The trace file, written by a thread of its own: regular files have no readiness, and the event loop
+//! never blocks.
 
 use crate::create;
 use pmi_trace::file::write_record;
@@ -22,12 +23,12 @@ pub struct TraceFile {
     path: PathBuf,
     gathered: Vec<u8>,
     gathered_count: u64,
-    /// Records that nobody could keep, since the last that somebody could.
+    /// Number of records lost since the last one that was kept.
     lost_count: u64,
     desk: Arc<Desk>,
 }
 
-/// Where the loop leaves what the thread takes.
+/// Exchange between the event loop and the thread.
 #[derive(Debug, Default)]
 struct Desk {
     tray: Mutex<Tray>,
@@ -46,12 +47,12 @@ struct Tray {
 }
 
 impl TraceFile {
-    /// Makes the file anew, with `start` in it, so that it is known before the first rank starts whether it
-    /// can be written. Only its owner may read it: values of keys may be secrets.
+    /// Creates or truncates the file and writes `start`, so that a failure is known before the first
+    /// rank starts. Only its owner may read it: values of keys may be secrets.
     ///
     /// # Errors
     ///
-    /// A sentence for people, with the way out.
+    /// A message for the user, with the remedy.
     pub fn create(path: &Path, start: &[u8]) -> Result<Self, String> {
         let open = || -> io::Result<File> {
             let fd = create::open_to_write(path, OFlags::empty(), Mode::RUSR | Mode::WUSR)?;
@@ -118,7 +119,7 @@ impl TraceFile {
         None
     }
 
-    /// Waits until all is written, but not for ever. Gives what went wrong.
+    /// Waits until all is written, up to a time limit. Returns the failure, if any.
     pub fn finish(mut self, now_ns: u64) -> Option<String> {
         let trouble = self.flush(now_ns);
         if trouble.is_some() {
@@ -139,7 +140,7 @@ impl TraceFile {
 
 impl Desk {
     fn tray(&self) -> MutexGuard<'_, Tray> {
-        // Nobody panics while holding it; if somebody did, what is in it would still be whole.
+        // The holder of the lock does not panic; if it did, the data would still be consistent.
         self.tray.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,7 +162,7 @@ impl Desk {
             if tray.bytes.is_empty() {
                 return Ok(());
             }
-            // Messages come in bursts, and waking up for each would take time from those who send them.
+            // Messages come in bursts, and a wakeup for each would slow their senders.
             let waited = self.changed.wait_timeout_while(tray, GATHERING, |tray| !tray.is_closed);
             let (mut tray, _) = waited.unwrap_or_else(PoisonError::into_inner);
             mem::swap(&mut tray.bytes, &mut bytes);
@@ -203,13 +204,13 @@ fn stuck(path: &Path) -> String {
     )
 }
 
-/// How much may wait for the disk.
+/// Maximum number of bytes that wait for the disk.
 const TRAY_MAX: usize = 16 << 20;
 
-/// How long messages gather before they are written: what a launcher that is killed takes with it.
+/// Time for which messages are collected before a write; a launcher that is killed loses that much.
 const GATHERING: Duration = Duration::from_millis(5);
 
-/// How long the end of the run waits for the disk.
+/// Time limit for the disk at the end of the run.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -247,7 +248,8 @@ mod tests {
         let reading = thread::spawn(move || {
             let mut all = Vec::new();
             let mut piece = vec![0; 1 << 16];
-            // The last record says how many are missing, and a pipe that is open on both sides has no end.
+            // The last record has the number of missing ones, and a pipe that is open on both sides has
+            // no end.
             while !all.ends_with(b"end of the test") {
                 let len = pipe.read(&mut piece).unwrap();
                 all.extend(&piece[..len]);
@@ -255,7 +257,7 @@ mod tests {
             // The pipe lives on: a writer without a reader would fail.
             (all, pipe)
         });
-        // Once the reader has made room, the loss is told where it was.
+        // Once the reader has made room, the loss is recorded at its place.
         thread::sleep(Duration::from_millis(200));
         frame.clear();
         let what = What::Told { text: "end of the test".into() };

@@ -1,8 +1,7 @@
-//! What is recorded of the messages: always the last ones in memory, and all of them in a file if
-//! somebody asked for one.
+//! Recording of messages: always the last ones in memory, and all of them in a file on request.
 //!
-//! A message is recorded when the server takes it up or gives it out, whole, with the bytes that were on
-//! the wire. It is put into its frame once; the ring and the file take the same bytes.
+//! A message is recorded when the server receives or sends it, whole, with the bytes of the wire. Its
+//! record is encoded once; the ring and the file take the same bytes.
 
 pub mod command;
 mod file;
@@ -36,17 +35,17 @@ pub struct Tracer {
     streams: [Vec<Splitter>; 2],
     /// Records for observers; none if there is no observer.
     for_watchers: Option<Vec<u8>>,
-    /// Messages that are to be written for people; none if nobody wants them.
+    /// Messages to be shown to the user; `None` unless requested.
     shown: Option<Shown>,
     /// The record that is being written.
     frame: Vec<u8>,
-    /// Whether messages may have proofs in them, which are left out.
+    /// True if messages may contain proofs, which are left out.
     hides_proofs: bool,
     /// A message without its proofs.
     shown_of: Vec<u8>,
 }
 
-/// Whom a record is about.
+/// Subject of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who {
     /// The number of the job.
@@ -58,7 +57,7 @@ pub struct Who {
 }
 
 impl Who {
-    /// A rank, whatever its connection.
+    /// A rank, with any connection.
     pub const fn rank(job: u32, rank: u32) -> Self {
         Self { job, rank: Some(rank), session: None }
     }
@@ -198,8 +197,7 @@ impl Tracer {
         }
     }
 
-    /// Hands what was recorded to whoever writes the file, which takes no time. Gives what a person must
-    /// be told about it, once.
+    /// Hands records to the thread of the file, without blocking. Returns a failure for the user, once.
     pub fn flush(&mut self) -> Option<String> {
         let now_ns = self.file.as_ref().map(|_| self.now_ns())?;
         let trouble = self.file.as_mut()?.flush(now_ns)?;
@@ -207,8 +205,7 @@ impl Tracer {
         Some(trouble)
     }
 
-    /// Records that the run is over, and waits until the file is written. Gives what a person must be
-    /// told about it.
+    /// Records the end of the run, and waits until the file is written. Returns a failure for the user.
     pub fn finish(&mut self, code: u8) -> Option<String> {
         self.event(Who { job: 0, rank: None, session: None }, What::Ended { code });
         self.file.take()?.finish(self.now_ns())
@@ -219,13 +216,13 @@ impl Tracer {
         self.ring.last(job, rank)
     }
 
-    /// Messages that passed since this was asked last, each as a line for people, if they are wanted.
-    /// `is_read` says whether our reader has everything that was said before.
+    /// Messages since the last call, each as a line for the user, if they were requested. `is_read` is
+    /// true if the reader has taken everything so far.
     pub fn take_shown(&mut self, is_read: bool) -> Vec<String> {
         self.shown.as_mut().map_or_else(Vec::new, |shown| shown.take(is_read))
     }
 
-    /// Keeps what is recorded from now on for those who watch, or does not any more.
+    /// Starts or stops keeping records for observers.
     pub fn keep_for_watchers(&mut self, keeps: bool) {
         match keeps {
             true => drop(self.for_watchers.get_or_insert_default()),
@@ -246,7 +243,7 @@ impl Tracer {
         trace
     }
 
-    /// How long the run has gone on.
+    /// Time since the start of the run.
     ///
     /// Units: nanoseconds.
     pub fn now_ns(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Proofs left out of what is recorded: a trace is read by others than those who may become a rank.
+//! Removal of proofs from records: readers of a trace may not be allowed to become a rank.
 
 use pmi_core::wire::binary::{HEAD_BYTES, MAGIC};
 
@@ -18,12 +18,12 @@ pub(crate) fn redacted<'a>(message: &'a [u8], room: &'a mut Vec<u8>) -> &'a [u8]
     room
 }
 
-/// A question to join in our own frames ends with the number: the tag and the kind, 0, stand before it.
+/// A join request of the binary dialect ends with the number; the tag and the kind, 0, precede it.
 fn redact_join(frame: &mut [u8]) {
     let tag = frame.get(HEAD_BYTES).copied().map_or(0, usize::from);
     let kind = HEAD_BYTES + 1 + tag;
     if frame.get(kind) == Some(&JOIN) {
-        // The upper bit says that another byte follows.
+        // The upper bit marks that another byte follows.
         frame.iter_mut().skip(kind + 1).for_each(|byte| *byte &= 0x80);
     }
 }
@@ -45,13 +45,13 @@ fn position(message: &[u8], field: &[u8]) -> Option<usize> {
     message.windows(field.len()).position(|window| window == field)
 }
 
-/// Fields whose values prove something.
+/// Fields with identifiers and proofs as values.
 const FIELDS: [&[u8]; 2] = [b"pmiid=", b"authinfo="];
 
 /// Bytes that end a value in lines and in frames.
 const ENDS: &[u8] = b" \n;";
 
-/// The number of the question to join among those of our own frames.
+/// Number of the join request in the binary dialect.
 const JOIN: u8 = 0;
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! The last messages of all ranks, in memory that does not grow.
 //!
-//! The ring holds the newest records, whoever they are about, one behind the other as they stand in a
-//! file. The rank that everybody waits for is the one that spoke long ago, so the start of each rank's last
-//! message is kept beside it.
+//! The ring holds the newest records of all ranks, encoded as in a file. A rank that the others wait for
+//! has usually been silent for long, so the start of each rank's last message is kept separately.
 
 use pmi_trace::Direction;
 use pmi_trace::message::name;
@@ -12,7 +11,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct Ring {
     frames: VecDeque<u8>,
-    /// How long each of them is, the oldest first.
+    /// Length of each of them, the oldest first.
     lens: VecDeque<u32>,
     frames_max: usize,
     /// By job, then by rank.
@@ -26,9 +25,9 @@ pub struct Last {
     ///
     /// Units: nanoseconds since the start of the run.
     pub time_ns: u64,
-    /// Who sent it.
+    /// Direction.
     pub direction: Direction,
-    /// How long it was.
+    /// Its length.
     pub len_bytes: usize,
     start: [u8; START_BYTES],
 }
@@ -115,7 +114,7 @@ fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// What a record takes up; most are shorter, and values of keys are longer.
+/// Average size of a record; most are shorter, and values of keys are longer.
 const FRAME_BYTES: usize = 256;
 
 /// Longer than every command with what stands in front of it.

@@ -1,16 +1,16 @@
-//! Messages as people see them pass.
+//! Messages as lines for users, while they pass.
 
 use super::Who;
 use pmi_trace::Direction;
 use pmi_trace::describe::describe;
 
-/// Lines that nobody was given yet.
+/// Lines not yet taken.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     lines: Vec<String>,
-    /// How many were given since our reader last had everything.
+    /// Number of lines taken since the reader last had everything.
     unread_count: usize,
-    /// How many had no room.
+    /// Number of lines without room.
     lost_count: u64,
 }
 
@@ -28,8 +28,8 @@ impl Shown {
         self.lines.push(format!("{rank}{job} {arrow} {}", meaning.line(VALUE_MAX)));
     }
 
-    /// Gives the lines that there are. If our reader has not everything, so many more are kept for it and no
-    /// more; how many were left out is said when it has.
+    /// Returns the waiting lines. While the reader has not taken everything, up to [`UNREAD_MAX`] lines
+    /// are kept for it; the number of dropped ones follows when it has.
     pub(super) fn take(&mut self, is_read: bool) -> Vec<String> {
         let mut lines = std::mem::take(&mut self.lines);
         if is_read {
@@ -44,10 +44,10 @@ impl Shown {
     }
 }
 
-/// How many characters of a value are shown.
+/// Maximum number of shown characters of a value.
 const VALUE_MAX: usize = 48;
 
-/// How many lines are kept for a reader that is slow.
+/// Maximum number of lines kept for a slow reader.
 const UNREAD_MAX: usize = 4096;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 
-/// A machine of the server, and who writes down what it takes and gives.
+/// A machine of the server, with a recorder of its input and output.
 #[derive(Debug)]
 pub struct Tap<'a, M> {
     machine: M,
@@ -27,7 +27,7 @@ impl<M: Machine> Machine for Tap<'_, M> {
 
     fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
         let taken = self.machine.handle_input(now, bytes);
-        // What the peer did wrong is in what it sent, so all of that is worth keeping.
+        // The error of a peer is in its input, so all of that is worth keeping.
         let len = taken.unwrap_or(bytes.len());
         if len > 0 {
             self.tracer.heard(self.who, bytes.get(..len).unwrap_or(bytes));

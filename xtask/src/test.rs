@@ -42,6 +42,13 @@ const STEPS: &[Step] = &[
         run: |_| findings(tidy::check()),
     },
     Step {
+        name: "vocabulary",
+        about: "names and prose within the bars that were reached",
+        needs: &[],
+        wants: &[],
+        run: |_| findings(crate::vocabulary::exceeded_bars()),
+    },
+    Step {
         name: "layers",
         about: "who uses whom",
         needs: &[],

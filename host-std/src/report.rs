@@ -14,8 +14,8 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Why the job failed. `pid` gives the process of a rank that was started; `running` is how many
-/// ranks still run and are now ended.
+/// Cause of the failure of a job. `pid` gives the process of a rank that was started; `running` is the
+/// number of ranks that still run and are now terminated.
 pub fn failure(
     about: &Failure,
     plan: &Plan,
@@ -91,7 +91,7 @@ pub fn failure(
     }
 }
 
-/// Why a rank did not get the job it has asked for; its own job goes on.
+/// Cause of a refused spawn; the job of the requesting rank continues.
 pub fn not_spawned(plan: &Plan, (rank, pid): (u32, Option<i32>), why: impl Display) -> String {
     let pid = pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
     let (program, host) = (plan.program_name(rank), &plan.host);
@@ -175,8 +175,8 @@ pub fn attendance(plan: &Plan, secs: u64, from: impl Fn(u32) -> Option<SocketAdd
     text
 }
 
-/// A connection that was rejected: the process that holds its socket, if the kernel names it, and its user;
-/// and the number of rejections before it that were not reported.
+/// A rejected connection: the process that holds its socket, if the kernel reports it, and its user; and
+/// the number of rejections before it that were not reported.
 pub fn refused(
     from: SocketAddr,
     holder: Option<(Option<i32>, u32)>,
@@ -343,10 +343,10 @@ pub fn output_lost(file: Option<&Path>, why: impl Display) -> String {
     format!("output of the ranks cannot be written{place} ({why}) and is lost from here on")
 }
 
-/// More rows than this would not be read.
+/// A longer table would not be read.
 const ROWS_MAX: usize = 64;
 
-/// Within this time a second signal kills.
+/// Time within which a second signal kills.
 pub const AGAIN_SECS: u64 = 2;
 
 #[cfg(test)]

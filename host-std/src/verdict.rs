@@ -10,13 +10,13 @@ use std::time::Duration;
 pub enum Phase {
     /// No PMI message yet.
     Silent,
-    /// It is between init and finalize.
+    /// Between init and finalize.
     Open,
-    /// It has finalized.
+    /// Finalized.
     Finalized,
 }
 
-/// Why a job failed. The first reason counts; what follows from it is not reported.
+/// Cause of the failure of a job. The first cause counts; its consequences are not reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
@@ -24,12 +24,12 @@ pub enum Failure {
     Start {
         /// The rank.
         rank: u32,
-        /// The code a shell would give.
+        /// Exit code by the convention of shells.
         code: u8,
         /// Error of the system.
         why: String,
     },
-    /// A rank exited with a code, or a signal ended it.
+    /// A rank exited with a code, or a signal terminated it.
     Ended {
         /// The rank.
         rank: u32,
@@ -43,7 +43,7 @@ pub enum Failure {
         /// The rank.
         rank: u32,
     },
-    /// A rank closed its connection between init and finalize and goes on running.
+    /// A rank closed its connection between init and finalize and continues to run.
     Disconnected {
         /// The rank.
         rank: u32,
@@ -55,25 +55,25 @@ pub enum Failure {
         /// Remote address of its connection.
         from: SocketAddr,
     },
-    /// A rank sent what ends its session.
+    /// A protocol error of a rank ended its session.
     Nonsense {
         /// The rank.
         rank: u32,
         /// Cause, as the predicate of a sentence about the rank.
         why: String,
     },
-    /// A rank asked for the end of the job.
+    /// A rank requested an abort of the job.
     Abort {
         /// The rank.
         rank: u32,
-        /// The code it gave.
+        /// The requested exit code.
         code: i32,
         /// Its message.
         message: String,
     },
-    /// Ranks wait for others that have left.
+    /// Ranks wait for others that have terminated or finalized.
     Missing {
-        /// Those that have left without taking part; the first few of them.
+        /// The ones that have left without taking part; the first few of them.
         gone: Vec<u32>,
         /// Number of ranks that have left.
         gone_count: usize,
@@ -85,22 +85,22 @@ pub enum Failure {
         /// The signal.
         signal: i32,
     },
-    /// The run has taken as long as it may.
+    /// The run has exceeded its time limit.
     TimedOut {
         /// The time limit.
         limit: Duration,
     },
-    /// Ranks have waited for others as long as they may.
+    /// Ranks have waited for others beyond the time limit.
     Stalled {
         /// The time limit.
         limit: Duration,
     },
-    /// Ranks have run on as long as they may after the first one ended well.
+    /// Ranks have run beyond the time limit after the first one ended well.
     Overdue {
         /// The time limit.
         limit: Duration,
     },
-    /// The launcher itself could not go on.
+    /// The launcher itself has failed.
     Launcher {
         /// The failed action, and the cause.
         what: String,
@@ -117,7 +117,7 @@ pub fn judge(rank: u32, ending: Ending, phase: Phase) -> Option<Failure> {
 }
 
 impl Failure {
-    /// The exit code of a job that failed for this reason.
+    /// Exit code of a job that failed for this reason.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Start { code, .. } => *code,
@@ -141,8 +141,7 @@ impl Failure {
     }
 }
 
-/// The low eight bits are all that a process can exit with. A code that is not 0 but would become 0
-/// there must still not look like success.
+/// An exit code has eight bits. A code other than 0 must not become 0, which means success.
 fn abort_code(code: i32) -> u8 {
     match code.to_le_bytes()[0] {
         0 if code != 0 => 1,

@@ -1,4 +1,4 @@
-//! `pmi-host ps`: how runs go that were started elsewhere.
+//! `pmi-host ps`: status of running launchers.
 
 use crate::exit::{FAILED, complain, print, refuse};
 use crate::runtime_dir;
@@ -99,7 +99,7 @@ fn ask(socket: &Path) -> Result<Option<Table>, String> {
         }
         Err(error) => return Err(format!("{who} cannot be asked: {error}")),
     };
-    // It may have ended while it was asked.
+    // The launcher may have exited during the query.
     if answer.is_empty() {
         return Ok(None);
     }
@@ -116,7 +116,7 @@ fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-/// Reads to the end of the stream, within bounds of time and length.
+/// Reads to the end of the stream, with limits on time and length.
 fn read(mut stream: File) -> io::Result<Vec<u8>> {
     let (mut answer, until) = (Vec::new(), Instant::now() + PATIENCE);
     let mut piece = vec![0; PIECE];
@@ -147,14 +147,14 @@ fn wait(stream: &File, until: Instant) -> io::Result<()> {
 const JOB: &str = "JOB";
 const JSON: &str = "json";
 
-/// Nothing is wrong; there is only nothing to show.
+/// No failure, but nothing to show.
 const SUCCESS: u8 = 0;
 
-/// A launcher answers between two turns of its loop.
+/// A launcher answers between two turns of its event loop, so it needs no longer than this.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// As much as a socket holds.
+/// Capacity of a socket.
 const PIECE: usize = 1 << 16;
 
-/// A million ranks with all that is known of them.
+/// Size of the table of a million ranks.
 const ANSWER_MAX: usize = 1 << 30;

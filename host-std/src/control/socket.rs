@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// A socket at which this launcher can be asked.
+/// Status socket of this launcher.
 #[derive(Debug)]
 pub struct Control {
     socket: UnixListener,
@@ -106,7 +106,7 @@ impl Control {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // No open files left, or the like: it may be better later.
+                // A temporary lack of resources, for example of descriptors.
                 Err(_) => return self.pause(now + PAUSE, poller),
             }
         }
@@ -146,13 +146,13 @@ impl Control {
         }
     }
 
-    /// When to call [`tick`](Self::tick).
+    /// Time of the next [`tick`](Self::tick).
     pub fn deadline(&self) -> Option<Instant> {
         let askers = self.askers.iter().flatten().map(|asker| asker.hang_up_at);
         askers.chain(self.paused_until).min()
     }
 
-    /// Sends what goes at once, which mostly is all.
+    /// Sends as much as the socket accepts, mostly the whole answer.
     fn begin(&mut self, place: usize, mut asker: Asker, poller: &Poller) -> io::Result<()> {
         if asker.write() {
             return Ok(());
@@ -245,13 +245,13 @@ mod tests {
     fn askers_that_do_not_read_are_few_and_are_hung_up_on() {
         let (mut control, mut poller, folder) = control("slow");
         let (now, mut ready) = (Instant::now(), Vec::new());
-        // More than a socket holds.
+        // More than the capacity of a socket.
         control.set_answer(now, vec![b'x'; 4 << 20]);
         let slow: Vec<UnixStream> =
             (0..ASKERS_MAX + 3).map(|_| UnixStream::connect(&control.path).unwrap()).collect();
         control.accept(now, &poller).unwrap();
         assert!(control.askers.iter().all(Option::is_some));
-        // Those in line do not keep the loop awake.
+        // Connections in the backlog do not wake the loop.
         poller.wait(Some(now), &mut ready).unwrap();
         assert_eq!(ready, []);
         let later = control.deadline().unwrap();
@@ -259,7 +259,7 @@ mod tests {
         control.tick(later, &poller).unwrap();
         poller.wait(Some(now), &mut ready).unwrap();
         assert_eq!(ready, [Token::Control]);
-        // The next in line get their turn, and one that has gone makes room.
+        // The next ones in the backlog are served, and a closed one frees its slot.
         drop(slow);
         control.accept(later, &poller).unwrap();
         for number in 0..3 {

@@ -234,7 +234,7 @@ fn between(from: Option<Instant>, to: Option<Instant>) -> Option<f64> {
     Some(rounded(to?.saturating_duration_since(from?)))
 }
 
-/// Microseconds are as much as these moments mean.
+/// Precision of these moments: microseconds.
 fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e6
 }

@@ -11,22 +11,22 @@ use crate::verdict::Phase;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
-/// When what happened, as far as it has.
+/// Moments of a run, as far as it has come.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The moment the launcher began, by the clock on the wall.
+    /// Start of the launcher, by the wall clock.
     pub began_at: SystemTime,
-    /// The same, to count from.
+    /// The same, by the monotonic clock.
     pub began: Instant,
-    /// All ranks of the first job were started.
+    /// Start of the last rank of the first job.
     pub all_started: Option<Instant>,
-    /// The first rank ended.
+    /// End of the first rank.
     pub first_end: Option<Instant>,
-    /// The last one did.
+    /// End of the last rank.
     pub last_end: Option<Instant>,
 }
 
-/// One rank.
+/// A rank in the summary.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Its job.
@@ -35,7 +35,7 @@ pub struct Row {
     pub rank: u32,
     /// Its process.
     pub pid: i32,
-    /// When it was started.
+    /// Start of the process.
     pub started: Instant,
     /// Its end; `None` if it was not observed.
     pub end: Option<End>,
@@ -44,13 +44,13 @@ pub struct Row {
 /// The end of a rank.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
-    /// When.
+    /// The moment.
     pub at: Instant,
     /// Exit code or signal.
     pub ending: Ending,
     /// Its PMI phase at that moment.
     pub phase: Phase,
-    /// The run was over then, so it had been asked to end, or was killed.
+    /// True if the run was over by then, so that the rank had been asked to terminate, or was killed.
     pub was_over: bool,
     /// Its messages and bytes, both directions.
     pub traffic: Traffic,

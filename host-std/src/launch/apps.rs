@@ -17,7 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 impl Order {
-    /// Reads what a PMIx client asks for; `None` if it must be heeded and cannot be.
+    /// Parses a PMIx spawn request; `None` if a required directive is not supported.
     pub fn of_apps(infos: &List<'_>, apps: &List<'_>) -> Option<Self> {
         let mut wanted = Vec::new();
         for app in apps.each(Type::APP, App::read) {

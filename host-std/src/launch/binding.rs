@@ -18,7 +18,7 @@ use std::path::Path;
 /// The processors of every rank of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// For each piece that ranks are dealt over, the sets of processors of the ranks there.
+    /// For each part of the machine with ranks, the sets of processors of its ranks.
     pieces: Vec<Vec<Vec<u32>>>,
 }
 
@@ -176,7 +176,7 @@ mod tests {
         let (core, socket) = (one(Unit::Core), one(Unit::Socket));
         let expected = [[0, 4], [2, 6], [1, 5], [3, 7], [0, 4]];
         assert_eq!(dealt("c", core, socket, 5), expected);
-        // A piece that is larger than what ranks are dealt over is shared.
+        // A part larger than the unit of the distribution is shared.
         assert_eq!(dealt("d", socket, core, 3), [[0, 1, 4, 5], [0, 1, 4, 5], [2, 3, 6, 7]]);
     }
 

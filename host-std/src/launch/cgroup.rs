@@ -23,8 +23,8 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes a group for the run with `mark` below the one that this process is in, in the first hierarchy
-    /// that allows it. None if no hierarchy does.
+    /// Makes a group for the run with `mark` below the one that this process is in, in the first
+    /// hierarchy that allows it. `None` if no hierarchy does.
     pub fn create(mark: &str) -> Option<Self> {
         let mounts = fs::read("/proc/self/mountinfo").ok()?;
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -36,7 +36,7 @@ impl Cgroup {
         if controllers.is_ok_and(|names| !names.trim().is_empty()) {
             return None;
         }
-        // A guard that was killed could not remove its own; one with processes in it stays.
+        // A killed guard could not remove its group; groups with processes stay.
         for old in fs::read_dir(&parent).ok()?.filter_map(Result::ok) {
             if old.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
                 let _ = fs::remove_dir(old.path());
@@ -47,11 +47,11 @@ impl Cgroup {
         Some(Self { own, parent })
     }
 
-    /// Moves a process into the group; what it starts from then on is in it, too.
+    /// Moves a process into the group; processes that it starts later are in it too.
     ///
     /// # Errors
     ///
-    /// Those of the system: the process is gone, or its present group may not be left.
+    /// Those of the system: the process is gone, or it may not leave its present group.
     pub fn add(&self, pid: i32) -> io::Result<()> {
         move_to(&self.own, pid)
     }
@@ -63,13 +63,13 @@ impl Cgroup {
         members
     }
 
-    /// Kills all members, those of other users too. Only version 2 can, since Linux 5.14.
+    /// Kills all members, those of other users too. Requires version 2, and Linux 5.14.
     pub fn kill(&self) {
-        // Elsewhere the members are killed one by one, by their numbers.
+        // Without that file, the caller kills the members one by one.
         let _ = fs::write(self.own.join("cgroup.kill"), "1");
     }
 
-    /// Removes the group. Processes that a successful run has left behind move to where it was made.
+    /// Removes the group. Remaining processes of a successful run move to its parent.
     pub fn remove(self) {
         for _ in 0..ROUNDS {
             each_group(&self.own, &mut |group| {
@@ -90,7 +90,7 @@ pub fn is_of_run_of(launcher: i32, pid: i32) -> bool {
     groups.lines().flat_map(|line| line.split('/')).any(|name| name.starts_with(&start))
 }
 
-/// Calls `act` with the group at `path`, after all that are below it.
+/// Calls `act` with the group at `path`, after all groups below it.
 fn each_group(path: &Path, act: &mut impl FnMut(&Path)) {
     for entry in fs::read_dir(path).into_iter().flatten().filter_map(Result::ok) {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -109,8 +109,8 @@ fn move_to(group: &Path, pid: i32) -> io::Result<()> {
     fs::write(group.join("cgroup.procs"), pid.to_string())
 }
 
-/// The directories of the groups that this process is in, the best first: by the table of mounts and by
-/// `ID:CONTROLLERS:PATH`, one a line.
+/// Directories of the groups that this process is in, the best first: from the table of mounts and from
+/// lines of `ID:CONTROLLERS:PATH`.
 fn candidates(mounts: &[u8], groups: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for mount in mounts.split(|byte| *byte == b'\n').filter_map(Mount::parse) {
@@ -134,7 +134,7 @@ fn candidates(mounts: &[u8], groups: &str) -> Vec<PathBuf> {
 
 /// A mounted hierarchy.
 struct Mount {
-    /// Lower is better.
+    /// Preference; lower is better.
     rank: usize,
     /// The group that is mounted.
     root: String,
@@ -173,7 +173,7 @@ impl Mount {
     }
 }
 
-/// A blank stands as `\040` in the table of mounts.
+/// Decodes a word of the table of mounts, in which a blank is `\040`.
 fn unescaped(word: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = word;

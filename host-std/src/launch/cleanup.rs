@@ -13,7 +13,7 @@ use std::io;
 /// Files and directories of one rank, or of the last rank to terminate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleanup {
-    /// Files that go.
+    /// Files to remove.
     pub files: Vec<CString>,
     /// Directories to empty and remove.
     pub folders: Vec<CString>,
@@ -23,12 +23,12 @@ pub struct Cleanup {
     pub only_empty: bool,
     /// True if the directories themselves stay.
     pub leaves_top: bool,
-    /// Names that stay.
+    /// Names to keep.
     pub kept: Vec<CString>,
 }
 
 impl Cleanup {
-    /// True when there is nothing to remove.
+    /// True if there is nothing to remove.
     pub const fn is_empty(&self) -> bool {
         self.files.is_empty() && self.folders.is_empty()
     }

@@ -4,11 +4,11 @@ use pmi_core::command::CodeRun;
 use pmi_core::error::Code;
 use pmi_core::limits::SPAWN_RUNS;
 
-/// The commands of one spawn: how many processes each has asked for, and how many it gets.
+/// Commands of one spawn, with the numbers of requested and granted processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commands(Vec<Command>);
 
-/// One of them.
+/// A command of a spawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
     /// Number of requested processes.
@@ -18,12 +18,12 @@ pub struct Command {
 }
 
 impl Commands {
-    /// In the order of the spawn.
+    /// Takes the commands in the order of the spawn.
     pub fn new(commands: Vec<Command>) -> Self {
         Self(commands)
     }
 
-    /// The codes of a spawn that was done: of what a hint left out nothing was started.
+    /// Codes of a successful spawn: processes omitted by a hint have an error code.
     pub fn done(&self) -> Vec<CodeRun> {
         merged(self.0.iter().flat_map(|Command { asked, taken }| {
             [(*taken, Code::SUCCESS), (asked.saturating_sub(*taken), LEFT_OUT)]
@@ -37,7 +37,7 @@ impl Commands {
         merged(self.0.iter().enumerate().map(|(at, command)| (command.asked, code(at))))
     }
 
-    /// The command that a rank of the new job comes from.
+    /// Index of the command that a rank of the new job comes from.
     pub fn of_rank(&self, rank: u32) -> usize {
         let mut end = 0;
         let ends = self.0.iter().map(|command| {
@@ -48,8 +48,8 @@ impl Commands {
     }
 }
 
-/// Stretches with the same code; none if they are more than an answer has room for, and none if all is well,
-/// as most servers have it.
+/// Merges runs of the same code; empty if there are more than an answer has room for, and if all
+/// succeeded, as with most servers.
 fn merged(stretches: impl Iterator<Item = (u32, Code)>) -> Vec<CodeRun> {
     let mut runs: Vec<CodeRun> = Vec::new();
     for (count, code) in stretches.filter(|(count, _)| *count > 0) {
@@ -62,10 +62,10 @@ fn merged(stretches: impl Iterator<Item = (u32, Code)>) -> Vec<CodeRun> {
     if is_plain || runs.len() > SPAWN_RUNS { Vec::new() } else { runs }
 }
 
-/// The largest number that a hint allows is smaller than what was asked for.
+/// The largest number that a hint allows is smaller than the requested one.
 const LEFT_OUT: Code = Code::INVALID_SIZE;
 
-/// Nothing is wrong with this command, but a spawn is done as a whole or not at all.
+/// The command is valid, but a spawn succeeds as a whole or not at all.
 const OTHERS: Code = Code::OTHER;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! Open files: how many a job needs, and the limit its ranks shall see.
+//! Open files: the number a job needs, and the limit for its ranks.
 
 use crate::launch::process::PER_RANK;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
 use std::io;
 
-/// The limit on open files, raised for this process and put back around the start of each rank.
+/// The limit on open files, raised for this process and restored around the start of each rank.
 ///
-/// A rank inherits what is in force at that moment. Programs size tables and close descriptors by
-/// this limit, so they get the one the user set, from their first instruction on.
+/// A rank inherits the limit in force at that moment. Programs size tables and close descriptors by this
+/// limit, so they get the one the user set, from their first instruction on.
 #[derive(Debug)]
 pub struct DescriptorLimit {
     original: Rlimit,
@@ -19,7 +19,7 @@ pub struct DescriptorLimit {
     needed: u64,
 }
 
-/// Ranks that there may be at once.
+/// Maximum number of simultaneous ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crowd {
     /// All of them.
@@ -40,7 +40,7 @@ pub struct TooFewDescriptors {
 }
 
 impl DescriptorLimit {
-    /// Looks the limit up. `files` are open for each rank besides what every rank costs.
+    /// Reads the limit. `files` are open for each rank in addition to the descriptors of every rank.
     pub fn new(files: u64) -> Self {
         let per_rank = PER_RANK + files;
         Self { original: getrlimit(Resource::Nofile), per_rank, raised: None, needed: SPARE }
@@ -92,9 +92,9 @@ impl DescriptorLimit {
         Ok(())
     }
 
-    /// Runs `start` under the limit the user set.
+    /// Runs `start` under the limit of the user.
     ///
-    /// Nothing that opens a descriptor may happen inside: more than the original limit may be open.
+    /// `start` must not open descriptors: more than the original limit may be open.
     pub fn with_original<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let Some(raised) = self.raised else { return start() };
         setrlimit(Resource::Nofile, self.original)?;
@@ -122,7 +122,7 @@ impl fmt::Display for TooFewDescriptors {
 
 impl std::error::Error for TooFewDescriptors {}
 
-/// More ranks than one kernel can hold; a table of them all would still fit.
+/// More ranks than one kernel supports; a table of them all would still fit.
 const MOST: u32 = 1 << 20;
 
 /// Maximum number of unauthenticated connections at the PMIx port, besides those of ranks.

@@ -1,7 +1,8 @@
-//! The environment of a rank: what is set, what is taken out, and why.
+//! Environment of a rank: added and removed variables, with reasons.
 //!
-//! An outer launcher (a batch system's, another `mpiexec`, or this one) leaves variables that would
-//! lead the MPI library to the outer job. They go; what a user sets to tune a library stays.
+//! An outer launcher (a batch system's, another `mpiexec`, or this one) leaves variables that would lead
+//! the MPI library to the outer job. They are removed; variables that a user sets to tune a library
+//! stay.
 
 use super::families::Families;
 use super::plan::{Dial, Part, Plan};
@@ -14,12 +15,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-/// Variables that have the same value in every rank of a first job that is all on this node.
+/// Variables with the same value in every rank of a first job that is all on this node.
 pub fn of_job(ranks: u32, fd: u32, host: &str) -> [(&'static str, String); 5] {
     common([ranks; 2], fd, host, false)
 }
 
-/// Variables that have the same value in every rank of the job of `plan`.
+/// Variables with the same value in every rank of the job of `plan`.
 pub fn of_plan(plan: &Plan, fd: u32) -> [(&'static str, String); 5] {
     common([plan.ranks, plan.local()], fd, &plan.host, plan.spawner.is_some())
 }
@@ -64,7 +65,7 @@ pub fn of_program<'a>(
 ) -> impl Iterator<Item = (OsString, OsString)> + 'a {
     let inherit = program.inherit.as_ref().unwrap_or(&all.inherit);
     let chosen: Vec<&(OsString, OsString)> = all.set.iter().chain(&program.variables).collect();
-    // A reader of the environment finds the first of several, a shell the last: there must be one.
+    // `getenv` returns the first of several entries, a shell uses the last: there must be one.
     let is_chosen =
         |name: &OsString, from: usize| chosen.iter().skip(from).any(|(other, _)| other == name);
     let ours =
@@ -113,7 +114,7 @@ pub struct Change {
     pub name: OsString,
     /// Its value for the rank; `None` if it is removed.
     pub value: Option<OsString>,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }
 
@@ -139,7 +140,7 @@ pub fn changes(plan: &Plan, part: &Part, rank: u32, ours: &[(OsString, OsString)
     added.chain(gone).collect()
 }
 
-/// The number of the socket that a rank finds when nothing else is open, which is how it starts.
+/// Descriptor of the socket of a rank that starts with nothing else open.
 const FD: u32 = 3;
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub struct Families {
     pub mpich_speaks: Option<&'static str>,
     /// True if it may be linked with MPI, that is, unless the inspected files rule it out.
     pub may_link_mpi: bool,
-    /// It links MPICH's own client of PMI-1, which takes a newer version than it requests.
+    /// True if it links MPICH's own client of PMI-1, which takes a newer version than it requests.
     pub takes_newer_pmi1: bool,
     /// Reason, for users.
     pub why: &'static str,
@@ -71,11 +71,11 @@ impl Families {
     }
 
     fn linked(path: &Path) -> Self {
-        // A script: its interpreter runs what it likes.
+        // A script: its interpreter may run any program.
         let Some(image) = Image::read(path) else { return Self::both("it is a script") };
         let mut found = Found::default();
         let mut waiting: VecDeque<PathBuf> = VecDeque::new();
-        // Some interpreters are hardly more than a library of theirs.
+        // Some interpreters are a thin program over a library of their own.
         let mut files = vec![path.to_owned()];
         let (mut seen, search) = (BTreeSet::new(), Search::new());
         found.look_at(&image, &search, &mut seen, &mut waiting);
@@ -130,8 +130,8 @@ impl Families {
 }
 
 impl Families {
-    /// Variables by which the ranks of part `number` of `plan` find their servers, the same for all of them.
-    /// Their socket is at `fd`.
+    /// Variables by which the ranks of part `number` of `plan` find their servers, the same for all of
+    /// them. Their socket is at `fd`.
     pub fn of_part(plan: &Plan, number: usize, fd: u32) -> Vec<(&'static str, String)> {
         let families = plan.families(number);
         let pmi = families.pmi.then(|| env::of_plan(plan, fd)).into_iter().flatten();
@@ -141,7 +141,7 @@ impl Families {
         pmi.chain(pmix).chain(mpich).collect()
     }
 
-    /// The same for what differs from rank to rank.
+    /// The same for variables that differ from rank to rank.
     pub fn of_rank(plan: &Plan, rank: u32, local_rank: u32) -> Vec<(&'static str, String)> {
         let families = plan.families(plan.appnum(rank));
         let pmi = families.pmi.then(|| env::of_rank(rank, local_rank)).into_iter().flatten();
@@ -169,12 +169,12 @@ struct Found {
     pmix: bool,
     /// Links a library of MPI, with any protocol.
     mpi: bool,
-    /// The file of one that speaks PMI.
+    /// File of an MPI library that uses PMI.
     mpi_of_pmi: Option<PathBuf>,
 }
 
 impl Found {
-    /// Notes what the libraries of a file are, and where those lie that have to be looked at.
+    /// Classifies the libraries of a file, and queues those that have to be inspected.
     fn look_at(
         &mut self,
         image: &Image,
@@ -209,23 +209,23 @@ fn is_one_of(name: &str, libraries: &[&str]) -> bool {
 /// Variable that selects the library with which Intel MPI contacts its process manager.
 const INTEL_LIBRARY: &str = "I_MPI_PMI_LIBRARY";
 
-/// Libraries that ask a PMIx server: Open MPI's and its own parts, and the one of PMIx.
+/// Libraries that use a PMIx server: Open MPI's and its own parts, and the one of PMIx.
 const SPEAK_PMIX: &[&str] =
     &["libpmix.so", "libmpi.so.20", "libmpi.so.40", "libopen-rte.so", "libopen-pal.so"];
 
-/// Libraries that ask a PMI server: MPICH's under its own name, and under the one that all that come from it
-/// share; and those of PMI.
+/// Libraries that use a PMI server: MPICH's under its own name, and under the name shared by its
+/// derivatives; and those of PMI.
 const SPEAK_PMI: &[&str] =
     &["libmpich.so", "libmpi.so.12", "libmpi_abi.so", "libpmi.so", "libpmi2.so"];
 
-/// Libraries that every program has, and that lead nowhere.
+/// Libraries that every program has, without further relevant ones.
 const PLAIN: &[&str] =
     &["libc.so", "libm.so", "ld-linux", "libpthread.so", "libdl.so", "libgcc_s.so", "librt.so"];
 
 /// Functions that start other programs or load libraries by name.
 const STARTERS: &[&str] = &["exec", "posix_spawn", "fexecve", "dlopen", "system", "popen"];
 
-/// No program needs more before it comes to MPI.
+/// Bound on the search; no program needs more before MPI is found.
 const LIBRARIES_MAX: usize = 256;
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The variable by which processes of a run are known.
+/// Variable that marks processes of a run.
 pub const RUN: &str = "PMI_RUN_MARK";
 
 /// The command word of the guard; only a launcher starts it.
@@ -51,11 +51,11 @@ pub struct Guard {
 /// Report of the launcher to the guard. A record ends with a NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// This process was started as a rank.
+    /// A rank was started with this process.
     Started(i32),
-    /// This rank has ended, and no process of its group is left.
+    /// This rank has terminated, and no process of its group is left.
     Ended(i32),
-    /// This file is to be removed if the launcher cannot do it.
+    /// A file to remove if the launcher cannot do it.
     File(&'a [u8]),
     /// The run is over; nothing is to be terminated.
     Goodbye,
@@ -87,7 +87,8 @@ impl Guard {
         self.report(Record::Started(pid));
     }
 
-    /// Reports that a rank has ended. Its number stands for its session as long as processes are left there.
+    /// Reports that a rank has terminated. Its pid identifies its session as long as processes are left
+    /// there.
     pub fn report_end(&self, pid: i32) {
         if Pid::from_raw(pid).is_none_or(|pid| test_kill_process_group(pid).is_err()) {
             self.report(Record::Ended(pid));
@@ -109,13 +110,13 @@ impl Guard {
     }
 
     fn report(&self, record: Record<'_>) {
-        // If it is gone it needs no report, and if it was stopped for thousands of them, it gets no more.
+        // A terminated guard needs no report; one that is stopped for thousands of them gets no more.
         let _ = rustix::io::write(&self.switch, &record.bytes());
     }
 }
 
 impl<'a> Record<'a> {
-    /// Reads a record without its NUL.
+    /// Parses a record without its NUL.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let pid = || std::str::from_utf8(rest).ok()?.parse().ok();
@@ -138,7 +139,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Starts the guard as a copy of this process, and gives the end of the pipe that it waits at.
+/// Forks the guard, and returns the writing end of the pipe that it waits at.
 #[allow(unsafe_code, reason = "a copy of a process can be had in no other way")]
 fn spawn(mark: &str, modes: Option<&str>, inherited: &str) -> io::Result<(OwnedFd, Pid)> {
     let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -150,9 +151,9 @@ fn spawn(mark: &str, modes: Option<&str>, inherited: &str) -> io::Result<(OwnedF
     // A key, a stop of the process group, and the guard of an outer run, which takes the copy for a
     // rank, must not interrupt its work. Blocked signals stay so across the exec.
     let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    // SAFETY: no other thread can leave a lock behind in the copy. A launcher has one thread when it gets
-    // here; and what the copy does until it becomes a program or ends are calls of the system, and a request
-    // for memory, which the C library keeps in order in copies of processes with several threads too.
+    // SAFETY: no other thread can leave a lock behind in the copy. A launcher has one thread at this
+    // point; and until the copy executes a program or exits, it only makes system calls and allocates
+    // memory, which the C library supports after a fork of a process with several threads too.
     let pid = match unsafe { fork() } {
         Ok(ForkResult::Child) => {
             drop(switch);
@@ -172,7 +173,7 @@ fn spawn(mark: &str, modes: Option<&str>, inherited: &str) -> io::Result<(OwnedF
     Ok((switch, pid))
 }
 
-/// Waits in the copy until it is time to become the guard: the launcher is gone, or has run for a moment.
+/// Waits in the copy until it must become the guard: the launcher is gone, or has run for a moment.
 fn wait_as_copy(read: &OwnedFd, null: &fs::File, has_terminal: bool) {
     // A reader of the launcher's output waits for all that hold it open. A terminal is only read; no
     // process waits for its end.
@@ -182,17 +183,17 @@ fn wait_as_copy(read: &OwnedFd, null: &fs::File, has_terminal: bool) {
     };
     let _ = rustix::stdio::dup2_stderr(null);
     let _ = rustix::stdio::dup2_stdin(read);
-    // Records are left for the program to read, and are no reason to wake up.
+    // Records are left for the program to read, and do not wake the copy.
     let mut hang_up = [PollFd::new(read, PollFlags::empty())];
     let moment = Timespec { tv_sec: 0, tv_nsec: MOMENT.subsec_nanos().into() };
     // If waiting fails, the program handles it.
     let _ = poll(&mut hang_up, Some(&moment));
 }
 
-/// A run that lasts longer than this will hardly notice what a program costs.
+/// For a run longer than this, the cost of starting a program is negligible.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// So long before its moment the copy is surely still one.
+/// Margin before that moment within which the copy has surely not executed the program.
 const MARGIN: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

@@ -8,15 +8,15 @@ pub enum Ladder {
     /// No shutdown requested.
     #[default]
     Up,
-    /// Its processes were asked to end and are killed at this moment if they have not.
+    /// `SIGTERM` was sent; remaining processes are killed at this moment.
     Asked {
-        /// That moment.
+        /// The moment.
         kill_at: Instant,
     },
-    /// They were killed. One that is stuck inside the system does not even then end, and is not waited
-    /// for beyond this moment.
+    /// `SIGKILL` was sent. A process that is stuck in the kernel does not terminate even then, and is
+    /// waited for only until this moment.
     Killed {
-        /// That moment.
+        /// The moment.
         give_up_at: Instant,
     },
     /// No process is waited for any more.
@@ -35,7 +35,7 @@ pub enum Step {
 }
 
 impl Ladder {
-    /// Starts the way down; on the way already, nothing changes.
+    /// Starts the shutdown; no effect if it has started.
     #[must_use]
     pub fn ask(&mut self, now: Instant) -> Option<Step> {
         if *self != Self::Up {
@@ -45,7 +45,7 @@ impl Ladder {
         Some(Step::Ask)
     }
 
-    /// Goes straight to killing; if that was done, nothing changes.
+    /// Proceeds to killing; no effect if that was done.
     #[must_use]
     pub fn kill(&mut self, now: Instant) -> Option<Step> {
         if matches!(self, Self::Killed { .. } | Self::Left) {
@@ -55,7 +55,7 @@ impl Ladder {
         Some(Step::Kill)
     }
 
-    /// The next step if its time has come.
+    /// The next step, if it is due.
     #[must_use]
     pub fn tick(&mut self, now: Instant) -> Option<Step> {
         match *self {
@@ -68,12 +68,12 @@ impl Ladder {
         }
     }
 
-    /// True when asking is over.
+    /// True after the grace period.
     pub fn is_killing(&self) -> bool {
         matches!(self, Self::Killed { .. } | Self::Left)
     }
 
-    /// When to call [`tick`](Self::tick) next.
+    /// Time of the next [`tick`](Self::tick).
     pub fn deadline(&self) -> Option<Instant> {
         match *self {
             Self::Asked { kill_at } => Some(kill_at),

@@ -15,35 +15,35 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{env, fmt};
 
-/// The libraries that a program and its libraries name.
+/// Libraries of a program, direct and indirect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Libraries {
-    /// In the order in which they are found: those of the program first.
+    /// In breadth-first order: those of the program first.
     pub found: Vec<Library>,
     /// Names that are in no directory.
     pub missing: Vec<String>,
 }
 
-/// A library and where it is.
+/// A library with its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
-    /// As the program names it.
+    /// Name in the program.
     pub name: String,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
 }
 
 /// MPI implementation that a program is linked with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// MPICH, or one of the many that come from it; they share names and calls.
+    /// MPICH, or one of its many derivatives; they share names and calls.
     Mpich,
     /// Open MPI, which looks for its launcher through PMIx alone.
     OpenMpi,
 }
 
 impl Libraries {
-    /// Reads what `program` is linked with. `None` for a script, and for what is no program here.
+    /// Libraries of `program`. `None` for a script, or a program for another machine.
     pub fn of(program: &Path) -> Option<Self> {
         let mut all = Self::default();
         let mut queue: VecDeque<Image> = [Image::read(program)?].into();
@@ -79,14 +79,14 @@ impl Libraries {
     pub fn family(&self) -> Option<Family> {
         let mpi = self.mpi()?;
         let is_open = self.found.iter().any(|library| library.name.starts_with("libopen-"));
-        // The versions of the interface, which neither will share with the other.
+        // Versions of the interface, unique to each implementation.
         Some(match is_open || mpi.name == "libmpi.so.40" {
             true => Family::OpenMpi,
             false => Family::Mpich,
         })
     }
 
-    /// Everything that has to do with finding a launcher: MPI and clients of process managers.
+    /// Libraries related to finding a launcher: MPI and clients of process managers.
     pub fn of_interest(&self) -> impl Iterator<Item = &Library> {
         let starts = ["libmpi", "libpmi", "libopen-", "libprrte", "libflux"];
         let is = move |name: &str| starts.iter().any(|start| name.starts_with(start));
@@ -106,7 +106,7 @@ impl fmt::Display for Family {
 /// A program or a library, with its list of needed libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Names of libraries, in the order in which they are loaded; none if all is linked in for good.
+    /// Names of libraries, in the order in which they are loaded; empty if statically linked.
     pub needed: Vec<String>,
     /// Directories to search before those of the user.
     first: Vec<PathBuf>,
@@ -115,9 +115,9 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads a file; `None` if it is no program or library.
+    /// Reads a file; `None` if it is not a program or library.
     pub fn read(path: &Path) -> Option<Self> {
-        // Programs can be large, and of this one only a few pages are read.
+        // Programs can be large, and only a few pages of this one are read.
         let cache = ReadCache::new(File::open(path).ok()?);
         let entries = match FileKind::parse(&cache).ok()? {
             FileKind::Elf64 => entries::<FileHeader64<Endianness>, _>(&cache),
@@ -133,7 +133,7 @@ impl Image {
         let then = paths(DT_RUNPATH.0);
         Some(Self {
             needed: of(DT_NEEDED.0).map(|(_, name)| name.to_string_lossy().into_owned()).collect(),
-            // The older of the two does not count beside the newer.
+            // `DT_RPATH` is ignored beside the newer `DT_RUNPATH`.
             first: if then.is_empty() { paths(DT_RPATH.0) } else { Vec::new() },
             then,
         })
@@ -160,7 +160,7 @@ pub fn is_pmi(name: &str) -> bool {
     name.starts_with("libpmi")
 }
 
-/// Symbols of a file: those that it takes from other files, or those that it has.
+/// Symbols of a file: imported or defined ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Symbols {
     Used,
@@ -195,7 +195,7 @@ where
     Some(is(first) || of.any(is))
 }
 
-/// All dynamic entries that are texts.
+/// All dynamic entries with string values.
 fn entries<'data, Elf, R>(data: R) -> Option<Vec<(i64, OsString)>>
 where
     Elf: FileHeader<Endian = Endianness>,
@@ -216,7 +216,7 @@ where
     Some(texts.collect())
 }
 
-/// All texts of a section at once: to read a file name by name takes longer than all else about it.
+/// All strings of a section at once: reading them one by one would take longer than all else.
 fn names_in<'data, Elf, R>(
     sections: &SectionTable<'data, Elf, R>,
     section: SectionIndex,
@@ -230,7 +230,7 @@ where
     sections.section(section).ok()?.data(endian, data).ok()
 }
 
-/// The text that begins at a place among others.
+/// The string at an offset of a string table.
 fn name_at(names: &[u8], place: u64) -> Option<&[u8]> {
     names.get(usize::try_from(place).ok()?..)?.split(|byte| *byte == 0).next()
 }
@@ -331,13 +331,13 @@ const FOLDERS: &[&str] = &[
 /// Prefixes of the names of MPI libraries.
 pub(super) const MPI: &[&str] = &["libmpi.so", "libmpich.so"];
 
-/// A function that MPICH has from 4.1 on, and the libraries that come from it have not.
+/// A function of MPICH from 4.1 on that its derivatives lack.
 const SINCE_MPICH_4_1: &[u8] = b"MPIX_Stream_create";
 
 /// More than any program has.
 const LIBRARIES_MAX: usize = 512;
 
-/// Files that include each other come to an end.
+/// Bound for configuration files that include each other.
 const INCLUDES_MAX: u32 = 4;
 
 #[cfg(test)]

@@ -26,24 +26,24 @@ pub struct Life {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It runs, or could if there were a processor.
+    /// Running or runnable.
     Running,
-    /// It waits for something, and a signal could wake it.
+    /// Waiting; a signal could wake it.
     Sleeping,
-    /// It waits inside the system and no signal reaches it, mostly for a disk or a file server.
+    /// Waiting in the kernel, out of reach of signals, mostly for a disk or a file server.
     Uninterruptible,
-    /// A signal has stopped it.
+    /// Stopped by a signal.
     Stopped,
-    /// A debugger holds it.
+    /// Stopped by a debugger.
     Traced,
-    /// It has ended and was not yet waited for.
+    /// Terminated and not yet reaped.
     Ended,
     /// Another state letter of the kernel.
     Other,
 }
 
 impl Proc {
-    /// Looks below `root`, which is `/proc` but in tests.
+    /// Uses `root`, which is `/proc` except in tests.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
@@ -112,7 +112,7 @@ mod tests {
     fn we_run_and_have_used_a_processor() {
         let own = std::process::id().cast_signed();
         let life = Proc::default().look(own).unwrap();
-        // Of a test's process it is the main thread that is seen, and that waits for the others.
+        // In a test process the main thread is seen, which waits for the others.
         assert!(matches!(life.state, State::Sleeping | State::Running), "{life:?}");
     }
 
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(proc.look(7), None);
         fs::write(root.join("7/stat"), "no numbers").unwrap();
         assert_eq!(proc.look(7), None);
-        // A name may hold what looks like an end of it.
+        // The name may contain a closing parenthesis.
         let stat = "7 (a) T (b) D 1 7 7 0 -1 4194304 90 0 0 0 250 50 0 0 20 0 1 0 100 1000 10 \
                     18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
         fs::write(root.join("7/stat"), stat).unwrap();

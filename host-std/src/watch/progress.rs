@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 /// A task with a progress line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Ranks are started.
+    /// Starting ranks.
     Start,
-    /// Ranks are asked to end.
+    /// Waiting for ranks to terminate.
     End,
 }
 
-/// The line, and when it is drawn.
+/// The progress line and its timing.
 #[derive(Debug)]
 pub struct Progress {
     task: Option<Task>,
@@ -30,7 +30,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// No line yet.
+    /// Creates a progress line that is not shown.
     pub fn new() -> Self {
         let sheet = Sheet::default();
         let target = ProgressDrawTarget::term_like(Box::new(sheet.clone()));
@@ -42,13 +42,13 @@ impl Progress {
         Self { task: None, all: 0, draw_at: None, is_shown: false, bar, sheet }
     }
 
-    /// When to [`look`](Self::look) again.
+    /// Time of the next [`look`](Self::look).
     pub fn deadline(&self) -> Option<Instant> {
         self.draw_at
     }
 
-    /// Takes note of what goes on at `now`, with how many ranks it is done and how many are left. Gives a
-    /// new line, or no line where one was; `None` if all stays as it is.
+    /// Updates the line at `now`: a task, with the number of ranks done and left. Returns a new line, or
+    /// no line where one was; `None` if nothing changes.
     pub fn look(&mut self, now: Instant, task: Option<(Task, u64, u64)>) -> Option<Option<String>> {
         let Some((task, done, left)) = task else {
             (self.task, self.draw_at) = (None, None);
@@ -149,10 +149,10 @@ impl TermLike for Sheet {
 /// A shorter delay is not noticed and needs no line.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Often enough to look alive.
+/// Redraw interval.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// The line is shorter than any terminal is wide.
+/// Narrower than any terminal.
 const WIDTH: u16 = 80;
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(progress.look(later, Some((Task::Start, 41, 59))), None);
         assert_eq!(progress.look(later, None), Some(None));
         assert_eq!(progress.look(later, None), None);
-        // Of an end it is not known how many there were, but how many are left.
+        // For an end, only the number of remaining ranks is known, not the total.
         assert_eq!(progress.look(later, Some((Task::End, 0, 8))), None);
         let later = progress.deadline().unwrap();
         let shown = progress.look(later, Some((Task::End, 0, 2))).unwrap().unwrap();

@@ -17,7 +17,7 @@ pub struct Stall {
     look_at: Option<Instant>,
     /// Start of the stall that was reported last, and the duration at which it is reported again.
     told: Option<(Instant, Duration)>,
-    /// Nothing before this moment counts.
+    /// Start of the measurement; earlier waits do not count.
     floor: Option<Instant>,
 }
 
@@ -29,7 +29,7 @@ pub enum Verdict {
         /// Its duration so far.
         lasts: Duration,
     },
-    /// End the run.
+    /// Abort the run.
     Abort {
         /// Its duration so far.
         lasts: Duration,
@@ -37,7 +37,7 @@ pub enum Verdict {
 }
 
 impl Stall {
-    /// Nothing is due.
+    /// Creates a timer with nothing due.
     pub fn new(settings: &Watching) -> Self {
         let Watching { stall_report: report, stall_abort: abort, .. } = *settings;
         Self { report, abort, look_at: None, told: None, floor: None }
@@ -56,7 +56,7 @@ impl Stall {
         self.floor = Some(now);
     }
 
-    /// When to [`look`](Self::look).
+    /// Time of the next [`look`](Self::look).
     pub fn deadline(&self) -> Option<Instant> {
         self.look_at
     }
@@ -120,7 +120,7 @@ mod tests {
         let (mut stall, start) = settled(Some(10), None);
         stall.heard(start);
         let report = |secs| Some(Verdict::Report { lasts: secs * SEC });
-        // Something had moved in between.
+        // There was progress in between.
         let since = start + 4 * SEC;
         assert_eq!(stall.look(start + 10 * SEC, Some(since)), None);
         assert_eq!(stall.deadline(), Some(since + 10 * SEC));

@@ -22,16 +22,16 @@ pub struct Table {
     pub host: String,
     /// Time since its start.
     pub seconds: f64,
-    /// Its jobs that have not ended, the first one first.
+    /// Its unfinished jobs, the first one first.
     pub jobs: Vec<Job>,
 }
 
-/// One job.
+/// A job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// The name of its key-value space, which no other job has.
+    /// Name of its key-value space, unique among jobs.
     pub name: String,
-    /// The name of the job that spawned it.
+    /// Name of the job that spawned it.
     pub spawner: Option<String>,
     /// Program of its ranks.
     pub program: String,
@@ -47,11 +47,11 @@ pub struct Job {
     pub waits: Vec<Wait>,
     /// Number of further waits; a table has at most [`WAITS_MAX`].
     pub more_waits: u64,
-    /// Its ranks; in a report on a standstill those that are waited for.
+    /// Its ranks; in a report on a run without progress, those that are waited for.
     pub ranks: Vec<Rank>,
 }
 
-/// Ranks that wait for the same thing.
+/// Ranks that wait in the same operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
     /// The operation that they wait in.
@@ -70,7 +70,7 @@ pub struct Wait {
 /// Ranks of another job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Elsewhere {
-    /// The name of the job.
+    /// Name of the job.
     pub job: String,
     /// Its ranks.
     pub ranks: Ranks,
@@ -80,26 +80,26 @@ pub struct Elsewhere {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// The end of the job's fence with this number.
+    /// The job's fence with this number.
     Fence(u32),
     /// A fence of some ranks; the tag identifies it.
     GroupFence(u32),
-    /// The end of the job's ring with this number.
+    /// The job's ring with this number.
     Ring(u32),
     /// The attribute with this name, put by a process on the same node.
     Attribute(String),
-    /// The job that was asked for.
+    /// A spawn.
     Spawn,
     /// Data of a rank, in PMIx.
     Value {
-        /// Under which key; under any, if there is none.
+        /// The key; `None` for any.
         key: Option<String>,
         /// The job, if it is another one.
         job: Option<String>,
-        /// The rank; any, if there is none.
+        /// The rank; `None` for any.
         rank: Option<u32>,
     },
-    /// The end of a fence of processes that were listed, in PMIx.
+    /// A fence of listed processes, in PMIx.
     ListedFence,
     /// A connect, in PMIx: names of the other jobs.
     Connect(Vec<String>),
@@ -107,13 +107,13 @@ pub enum What {
     Disconnect(Vec<String>),
     /// Construction of the group of this name, in PMIx.
     GroupMade(String),
-    /// That all members come for the end of the group of this name, in PMIx.
+    /// Destruction of the group of this name, in PMIx.
     GroupEnd(String),
     /// Data published under this key, in PMIx.
     Published(String),
 }
 
-/// One rank.
+/// A rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rank {
     /// Its number.
@@ -126,7 +126,7 @@ pub struct Rank {
     pub phase: Phase,
     /// State of its process.
     pub state: Option<State>,
-    /// The function of the kernel its process waits in.
+    /// Kernel function that its process waits in.
     pub kernel_wait: Option<String>,
     /// Processor time of its process.
     pub cpu_seconds: Option<f64>,
@@ -134,7 +134,7 @@ pub struct Rank {
     pub cpu_seconds_new: Option<f64>,
     /// Number of messages it has sent.
     pub messages: u32,
-    /// The last message between it and the launcher, as its command is called on the wire.
+    /// Command of the last message between it and the launcher, as written on the wire.
     pub last_message: Option<String>,
     /// True if that was an answer of the launcher.
     pub last_message_is_answer: bool,
@@ -150,11 +150,11 @@ pub enum Phase {
     Absent,
     /// Running, without `init`.
     Silent,
-    /// It is between `init` and `finalize`.
+    /// Between `init` and `finalize`.
     Open,
     /// After `finalize`.
     Finalized,
-    /// Its process has ended.
+    /// Its process has terminated.
     Ended,
 }
 
@@ -173,7 +173,7 @@ impl Table {
     }
 }
 
-/// There is no job of that name.
+/// Error: no job of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchJob;
 
@@ -192,7 +192,7 @@ impl Job {
     }
 }
 
-/// A length of time as it stands in a table: to the millisecond.
+/// A duration as a table holds it: in seconds, to the millisecond.
 pub fn seconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1000.0).round() / 1000.0
 }
@@ -204,7 +204,7 @@ pub const WAITS_MAX: usize = 16;
 pub(super) mod tests {
     use super::*;
 
-    /// Rank 3 of 4 has not come into the fence.
+    /// Rank 3 of 4 is missing in the fence.
     pub(in crate::watch) fn table() -> Table {
         let rank = Rank {
             rank: 3,

@@ -8,9 +8,9 @@ use std::fmt::Write;
 /// Selection of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// As many as are read between other output.
+    /// At most [`ROWS_MAX`], to be read between other output.
     Few,
-    /// All.
+    /// All rows.
     All,
 }
 
@@ -21,7 +21,7 @@ pub fn table(table: &Table, rows: Rows) -> String {
     format!("process {pid} on {host} runs for {began}:{}", self::jobs(jobs, rows))
 }
 
-/// All jobs, each from a new line on.
+/// All jobs, each on a line of its own.
 pub fn jobs(jobs: &[Job], rows: Rows) -> String {
     let mut text = String::new();
     for job in jobs {
@@ -109,7 +109,7 @@ fn whom(missing: &Ranks, elsewhere: &[Elsewhere]) -> String {
     if all.is_empty() { String::new() } else { format!(" for {}", all.join(" and ")) }
 }
 
-/// Jobs by their names.
+/// Names of jobs, as a list.
 fn named(jobs: &[String]) -> String {
     match jobs {
         [] => "each other".to_owned(),
@@ -135,7 +135,7 @@ fn headline(job: &Job) -> String {
     )
 }
 
-/// The rows of `job` in columns under their names.
+/// Ranks of `job`, as a table with headings.
 fn ranks(job: &Job, rows: Rows) -> String {
     let shown = match rows {
         Rows::Few => job.ranks.len().min(ROWS_MAX),
@@ -256,7 +256,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// More would bury what the ranks themselves have written.
+/// More would bury the output of the ranks.
 const ROWS_MAX: usize = 16;
 
 #[cfg(test)]

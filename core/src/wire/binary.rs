@@ -1,4 +1,5 @@
-//! The binary dialect of this crate: the requests and replies of PMI for nodes that have no use for text.
+//! The binary dialect of this crate: the requests and replies of PMI for nodes that have no use for
+//! text.
 //!
 //! ```text
 //! frame     MAGIC  len (2 bytes, little-endian)  body (len bytes)
@@ -6,11 +7,9 @@
 //! reply     number of the request, tag, code, reply
 //! ```
 //!
-//! Keys and values are arbitrary bytes, the tag identifies a request among several pending ones, and the
-//! first
-//! byte of a connection selects the dialect for all of it. `docs/binary.md` defines the numbers; they are
-//! the
-//! order of the variants here, so new variants go to the end.
+//! Keys and values are arbitrary bytes, the tag identifies a request among several pending ones, and
+//! the first byte of a connection selects the dialect for all of it. `docs/binary.md` defines the
+//! numbers; they are the order of the variants here, so new variants go to the end.
 
 use super::{Framed, WriteError, Writer};
 use crate::command::{
@@ -21,14 +20,14 @@ use postcard::ser_flavors::Flavor;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The first byte of every frame. No other dialect has a message that begins so: all others begin with a
-/// letter, a digit or a blank.
+/// The first byte of every frame. No other dialect has a message that begins so: all others begin with
+/// a letter, a digit or a blank.
 pub const MAGIC: u8 = 0xa7;
 
 /// Bytes in front of a body.
 pub const HEAD_BYTES: usize = 3;
 
-/// A question: what the client calls it is written before it.
+/// A request; its tag is written before it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum RequestBody<'a> {
     Join {
@@ -125,10 +124,10 @@ const VERBS: [Verb; 22] = [
     Verb::Finalize,
 ];
 
-/// The number of a question that could not be read.
+/// Number of a request that could not be read.
 const UNREAD: u8 = 0xff;
 
-/// An answer.
+/// A reply.
 #[derive(Serialize, Deserialize)]
 struct ReplyFrame<'a> {
     to: u8,
@@ -174,7 +173,7 @@ enum ReplyBody<'a> {
 ///
 /// # Errors
 ///
-/// [`Malformed`] if it does not begin like one.
+/// [`Malformed`] if the bytes do not begin like a frame.
 pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
     match *bytes {
         [] => Ok(Framed::Partial),
@@ -193,7 +192,7 @@ pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
 ///
 /// # Errors
 ///
-/// [`Malformed`] for a body that is no question, or longer than one.
+/// [`Malformed`] for a body that is no request, or longer than one.
 pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
     let body = message.get(HEAD_BYTES..).unwrap_or(b"");
     let bad = Malformed::new(HEAD_BYTES, "a question");
@@ -212,7 +211,7 @@ pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
 ///
 /// # Errors
 ///
-/// [`Malformed`] for a body that is no answer, or longer than one.
+/// [`Malformed`] for a body that is no reply, or longer than one.
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let body = message.get(HEAD_BYTES..).unwrap_or(b"");
     match postcard::take_from_bytes::<ReplyFrame<'_>>(body) {
@@ -230,8 +229,8 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
 ///
 /// # Errors
 ///
-/// [`WriteError::Misuse`] for text that frames cannot express, [`WriteError::Full`] with the room needed;
-/// the content of `out` is undefined then.
+/// [`WriteError::Misuse`] for text that frames cannot express, [`WriteError::Full`] with the room
+/// needed; the content of `out` is undefined then.
 pub fn write_request(
     request: &Request<'_>,
     tag: &[u8],
@@ -248,7 +247,7 @@ pub fn write_request(
 ///
 /// # Errors
 ///
-/// [`Full`] with the room needed; nothing of use is in `out` then.
+/// [`Full`] with the room needed; the content of `out` is undefined then.
 pub fn write_reply(reply: &Reply<'_>, out: &mut [u8]) -> Result<usize, Full> {
     let mut room = [0; SENTENCE_BYTES];
     let what = ReplyBody::of(reply.answer, &mut room);
@@ -344,7 +343,7 @@ impl<'a> RequestBody<'a> {
 }
 
 impl<'a> ReplyBody<'a> {
-    /// `room` is for a reason, which has no words until it is written.
+    /// Converts a reply. `room` is for the text of a reason, which is rendered here.
     fn of(answer: Answer<'a>, room: &'a mut [u8; SENTENCE_BYTES]) -> Self {
         match answer {
             Answer::Version(Version { major, minor }) => Self::Version { major, minor },
@@ -368,7 +367,7 @@ impl<'a> ReplyBody<'a> {
                 Self::Version { major, minor }
             }
             Answer::Refused(reason) => Self::Why(Bytes(Text::plain(sentence(reason, room)))),
-            // Answers to what cannot be asked in frames.
+            // Replies to requests that the binary dialect cannot express.
             _ => Self::Nothing,
         }
     }
@@ -397,7 +396,7 @@ impl<'a> ReplyBody<'a> {
     }
 }
 
-/// Bytes with their length in front, lent from the message that they came in.
+/// Bytes with their length in front, borrowed from their message.
 #[derive(Clone, Copy)]
 struct Bytes<'a>(Text<'a>);
 
@@ -405,7 +404,8 @@ impl Serialize for Bytes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.as_plain() {
             Some(plain) => serializer.serialize_bytes(plain),
-            // From another dialect: the bytes that are meant, one by one, look the same.
+            // A text with escapes of another dialect: its bytes, written one by one, have the same
+            // encoding.
             None => {
                 let mut bytes = serializer.serialize_seq(Some(self.0.len()))?;
                 self.0.bytes().try_for_each(|byte| bytes.serialize_element(&byte))?;
@@ -421,7 +421,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Bytes<'a> {
     }
 }
 
-/// Output of postcard: a lent slice, whose length is counted beyond its end.
+/// Output of postcard: a lent slice. The length is counted beyond its end.
 struct Into<'w, 'a>(&'w mut Writer<'a>);
 
 impl Flavor for Into<'_, '_> {
@@ -444,14 +444,14 @@ impl Flavor for Into<'_, '_> {
 
 type Postcard<'w, 'a> = postcard::Serializer<Into<'w, 'a>>;
 
-/// Writes head and body; the length is put right when it is known.
+/// Writes head and body; the length is filled in when it is known.
 fn write(
     out: &mut [u8],
     body: impl FnOnce(&mut Postcard<'_, '_>) -> postcard::Result<()>,
 ) -> Result<usize, Full> {
     let mut writer = Writer::new(out);
     writer.bytes(&[MAGIC, 0, 0]);
-    // Nothing that is written here has a length that postcard does not know, and the slice never ends.
+    // Infallible: postcard knows every length here, and the output accepts bytes beyond the slice.
     let _ = body(&mut Postcard { output: Into(&mut writer) });
     let needed = writer.len();
     let Ok(len) = u16::try_from(needed - HEAD_BYTES) else { return Err(Full { needed }) };
@@ -461,7 +461,7 @@ fn write(
     writer.finish()
 }
 
-/// The words of a reason, as far as they fit.
+/// Text of a reason, cut to the room.
 fn sentence<'r>(reason: Reason<'_>, room: &'r mut [u8; SENTENCE_BYTES]) -> &'r [u8] {
     let mut writer = Writer::new(room);
     writer.sentence(&reason, |byte| byte);
@@ -469,5 +469,5 @@ fn sentence<'r>(reason: Reason<'_>, room: &'r mut [u8; SENTENCE_BYTES]) -> &'r [
     room.get(..len).unwrap_or(b"")
 }
 
-/// Longer than every fixed sentence; a word of the peer in it may be cut.
+/// Room for every fixed text of a reason; a word of the peer in it may be cut.
 const SENTENCE_BYTES: usize = 160;

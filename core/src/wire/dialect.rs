@@ -17,7 +17,7 @@ pub enum Dialect {
     Binary,
 }
 
-/// A request, and what the peer calls the exchange.
+/// A request and the tag of its exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestMessage<'a> {
     /// Tag of the exchange; empty if the peer gives none.

@@ -1,15 +1,15 @@
-//! `PMI_process_mapping`: which rank sits on which node, as one value.
+//! `PMI_process_mapping`: the node of each rank, as one value.
 //!
-//! Wire: `(vector,(NODE,NODES,RANKS),…)`. Each block says: from node NODE on, NODES nodes take the
+//! Wire: `(vector,(NODE,NODES,RANKS),…)`. In each block NODES nodes, from NODE on, take the
 //! next RANKS ranks each. Two nodes with two ranks each are `(vector,(0,2,2))` when filled one
-//! after the other and `(vector,(0,2,1),(0,2,1))` when dealt out in turn.
+//! after the other and `(vector,(0,2,1),(0,2,1))` when assigned in turn.
 //!
-//! Spec: the wiki page of MPICH's PMI; practice differs and is told with each function.
+//! Spec: the wiki page of MPICH's PMI; deviations in practice are described with each function.
 
 use super::Writer;
 use crate::error::Full;
 
-/// The key under which the mapping is found.
+/// Key of the mapping.
 pub const PROCESS_MAPPING: &[u8] = b"PMI_process_mapping";
 
 /// One block of a mapping.
@@ -23,13 +23,13 @@ pub struct MappingBlock {
     pub ranks: u32,
 }
 
-/// Writes the mapping of ranks 0, 1, 2, … to the nodes that `nodes` gives for them.
+/// Writes the mapping of ranks 0, 1, 2, … to their nodes.
 ///
 /// Shape: every rank is covered explicitly, since one client does not repeat a short list.
 ///
 /// # Errors
 ///
-/// [`Full`] says how long it is. A mapping that is too long for a value is left out by the
+/// [`Full`] with the length. A mapping that is too long for a value is left out by the
 /// owner: a missing key makes clients exchange host names, an empty one breaks some.
 pub fn write_mapping(nodes: impl Iterator<Item = u32>, out: &mut [u8]) -> Result<usize, Full> {
     let mut writer = Writer::new(out);
@@ -42,7 +42,7 @@ pub fn write_mapping(nodes: impl Iterator<Item = u32>, out: &mut [u8]) -> Result
     writer.finish()
 }
 
-/// Reads a mapping and gives the node of each rank, for `size` ranks.
+/// Reads a mapping and returns the node of each rank, for `size` ranks.
 ///
 /// Some servers send a list shorter than the job and mean "repeat"; some send `(vector,0)` or
 /// nothing useful for one process. `None` stands for "unknown".
@@ -65,7 +65,7 @@ pub fn read_mapping(text: &[u8], size: u32) -> Option<impl Iterator<Item = u32> 
     Some(ranked.cycle().take(size as usize))
 }
 
-/// The ranks on the node of `rank`, in order, as far as the mapping tells.
+/// The ranks on the node of `rank`, in order, as far as the mapping contains them.
 pub fn node_ranks(text: &[u8], size: u32, rank: u32) -> Option<impl Iterator<Item = u32> + Clone> {
     let nodes = read_mapping(text, size)?;
     let own = nodes.clone().nth(rank as usize)?;
@@ -91,7 +91,7 @@ fn runs(nodes: impl Iterator<Item = u32>) -> impl Iterator<Item = MappingRun> {
     })
 }
 
-/// Joins runs of equal length on nodes that follow each other.
+/// Joins runs of equal length on consecutive nodes.
 fn blocks(runs: impl Iterator<Item = MappingRun>) -> impl Iterator<Item = MappingBlock> {
     let mut runs = runs.peekable();
     core::iter::from_fn(move || {
@@ -107,7 +107,7 @@ fn blocks(runs: impl Iterator<Item = MappingRun>) -> impl Iterator<Item = Mappin
     })
 }
 
-/// Reads block after block; `Some(None)` is a block that does not read.
+/// Reads block after block; `Some(None)` is an invalid block.
 #[derive(Clone)]
 struct BlockReader<'a> {
     rest: &'a [u8],

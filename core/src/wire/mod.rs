@@ -1,4 +1,4 @@
-//! Bytes to meaning and back, one file for each dialect. Nothing here has state.
+//! Decoding and encoding of messages, one file for each dialect. The codecs have no state.
 
 pub mod binary;
 mod dialect;
@@ -18,21 +18,21 @@ use crate::command::{CodeRun, Text};
 use crate::error::{Full, Misuse};
 use crate::limits::SPAWN_CODES;
 
-/// What the front of a stream holds.
+/// Extent of the first message of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framed {
     /// A whole message of this many bytes.
     Whole(usize),
-    /// The start of one.
+    /// The beginning of a message.
     Partial,
 }
 
-/// Why a message could not be written.
+/// Reason for which a message could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteError {
     /// The lent slice is too small.
     Full(Full),
-    /// The dialect has no way to say it.
+    /// The dialect cannot express the message.
     Misuse(Misuse),
 }
 
@@ -48,12 +48,12 @@ impl From<Misuse> for WriteError {
     }
 }
 
-/// True if a group is ranks with commas between.
+/// True if a group is a list of ranks, separated by commas.
 pub(crate) fn is_list(name: &[u8]) -> bool {
     name.split(|b| *b == b',').all(|rank| Text::plain(rank).number().is_some())
 }
 
-/// True if a list of ranks names one of them twice, so that not all of its places could ever be filled.
+/// True if a list of ranks names one of them twice, so that such a fence could never complete.
 pub(crate) fn names_twice(list: &[u8]) -> bool {
     let ranks = || list.split(|b| *b == b',').map(|rank| Text::plain(rank).number());
     // Clients write them in ascending order; only other lists are compared pair by pair.
@@ -63,7 +63,7 @@ pub(crate) fn names_twice(list: &[u8]) -> bool {
     ranks().enumerate().any(|(at, rank)| ranks().take(at).any(|before| before == rank))
 }
 
-/// True if the codes of a spawn are said one by one: not if there are none, or more than every
+/// True if the codes of a spawn are sent one by one: there are some, and not more than every
 /// client has room for.
 fn has_codes(runs: &[CodeRun]) -> bool {
     let count = runs.iter().fold(0u32, |sum, run| sum.saturating_add(run.count));

@@ -108,7 +108,7 @@ pub const fn has(verb: Verb) -> bool {
     }
 }
 
-/// The exchange that `word` asks for in `column`, if this build has it.
+/// The exchange that `word` names in `column`, if this build has it.
 pub fn find(word: &[u8], column: fn(&Words) -> &'static str) -> Option<Verb> {
     let found = TABLE.iter().find(|words| column(words).as_bytes() == word)?;
     if word.is_empty() || !has(found.verb) { None } else { Some(found.verb) }

@@ -3,10 +3,10 @@
 use crate::command::{CodeRun, Reason, ReasonText, Text};
 use crate::error::Full;
 
-/// Bytes on their way into a lent slice.
+/// Writer of bytes into a lent slice.
 ///
-/// Writing past the end is not an error yet: the length is counted on, so that
-/// [`finish`](Self::finish) can say how much room would have been enough.
+/// Writing past the end is not an error yet: the length is still counted, so that
+/// [`finish`](Self::finish) can report the room needed.
 pub struct Writer<'a> {
     out: &'a mut [u8],
     len: usize,
@@ -47,7 +47,7 @@ impl<'a> Writer<'a> {
         if value < 0 {
             self.byte(b'-');
         }
-        // The longer way is not linked for numbers that never need it.
+        // The 64-bit division is not linked for numbers that never need it.
         match u32::try_from(value.unsigned_abs()) {
             Ok(short) => self.short(short),
             Err(_) => self.unsigned(value.unsigned_abs()),
@@ -69,7 +69,7 @@ impl<'a> Writer<'a> {
         self.bytes(digits.get(first..).unwrap_or(b""))
     }
 
-    /// The same for what a board can divide at once.
+    /// Appends a number of 32 bits, which a board divides in one instruction.
     #[inline(never)]
     fn short(&mut self, mut value: u32) -> &mut Self {
         let mut digits = [b'0'; 10];
@@ -85,7 +85,7 @@ impl<'a> Writer<'a> {
         self.bytes(digits.get(first..).unwrap_or(b""))
     }
 
-    /// Appends the code of each process in decimal, with commas between.
+    /// Appends the code of each process in decimal, separated by commas.
     pub fn codes(&mut self, runs: &[CodeRun]) -> &mut Self {
         let mut is_first = true;
         for run in runs {
@@ -99,7 +99,7 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Appends what a reason says, with every byte of its words as `say` gives it.
+    /// Appends the text of a reason; `say` maps every byte of the peer's words.
     pub fn sentence(&mut self, reason: &Reason<'_>, say: impl Fn(u8) -> u8) -> &mut Self {
         let ReasonText { form, what, quoted, numbers: [mut number, mut second, third] } =
             reason.sentence();
@@ -121,7 +121,7 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Number of bytes were written, or would have been.
+    /// Number of bytes that were written, or would have been.
     pub const fn len(&self) -> usize {
         self.len
     }
@@ -131,26 +131,26 @@ impl<'a> Writer<'a> {
         self.len == 0
     }
 
-    /// The bytes so far, as far as they fit.
+    /// Bytes written so far, as far as they fit.
     pub fn written(&mut self) -> &mut [u8] {
         let len = self.len.min(self.out.len());
         &mut self.out[..len]
     }
 
-    /// Gives the length.
+    /// Returns the length.
     ///
     /// # Errors
     ///
-    /// [`Full`] if it did not fit; the lent slice then holds nothing of use.
+    /// [`Full`] if it did not fit; the content of the lent slice is undefined then.
     pub fn finish(self) -> Result<usize, Full> {
         if self.len <= self.out.len() { Ok(self.len) } else { Err(Full { needed: self.len }) }
     }
 }
 
-/// Divides `value` by ten and gives what is left over.
+/// Divides `value` by ten and returns the remainder.
 ///
-/// In four steps of school division, since boards divide 32 bits at most, and the routine that
-/// compilers link for 64 is longer than the whole writer.
+/// Four steps of long division, since boards divide 32 bits at most, and the routine that
+/// compilers link for 64 bits is longer than the whole writer.
 #[allow(clippy::cast_possible_truncation, reason = "16 bits are wanted, and a digit is small")]
 fn divide_by_ten(value: &mut u64) -> u8 {
     let mut quotient = 0;

@@ -1,4 +1,4 @@
-//! A line of PMI-1 as `key=value` pairs with blanks between: reader and writer.
+//! A line of PMI-1 as `key=value` pairs separated by blanks: reader and writer.
 
 use super::super::{WriteError, Writer};
 use crate::command::{CodeRun, Reason, Text};
@@ -22,7 +22,7 @@ impl<'a> Line<'a> {
         Self(line)
     }
 
-    /// True when nothing is left of it.
+    /// True if the line is empty.
     pub(super) const fn is_empty(self) -> bool {
         self.0.is_empty()
     }
@@ -38,7 +38,7 @@ impl<'a> Line<'a> {
         self.behind(key).map(token)
     }
 
-    /// The same as a text.
+    /// The value of the first `key=`, as a text.
     pub(super) fn text(self, key: &str) -> Option<Text<'a>> {
         self.field(key).map(Text::plain)
     }
@@ -48,13 +48,13 @@ impl<'a> Line<'a> {
         Text::plain(self.field(key)?).signed()
     }
 
-    /// The same, if it is from 0 and has 32 bits.
+    /// The value of the first `key=`, as an unsigned number of 32 bits.
     #[inline(never)]
     pub(super) fn unsigned(self, key: &str) -> Option<u32> {
         self.number(key).and_then(|number| u32::try_from(number).ok())
     }
 
-    /// The same, if it has 32 bits with its sign.
+    /// The value of the first `key=`, as a signed number of 32 bits.
     #[inline(never)]
     pub(super) fn signed(self, key: &str) -> Option<i32> {
         self.number(key).and_then(|number| i32::try_from(number).ok())
@@ -63,7 +63,7 @@ impl<'a> Line<'a> {
     /// The value of `key=` as an identity: a number without a sign, of up to 19 digits.
     pub(super) fn identity(self, key: &str) -> Option<u64> {
         let digits = self.field(key)?;
-        // As many digits fit 64 bits whatever they are.
+        // 19 digits always fit 64 bits.
         if digits.is_empty() || digits.len() > 19 {
             return None;
         }
@@ -84,8 +84,8 @@ impl<'a> Line<'a> {
         let is_field = |rest: &[u8]| {
             known.iter().any(|k| value_in_front(rest, k).is_some() && before.behind(k).is_none())
         };
-        // The value always has its own first token; what follows is cut where a run of fields
-        // begins that goes on to the end.
+        // The value always has its own first token; the rest is cut at the first run of fields
+        // that extends to the end.
         let (mut at, mut kept) = (0, 0);
         while let Some(rest) = value.get(at..) {
             let end = at + token(rest).len();
@@ -130,7 +130,7 @@ fn value_in_front<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
 
 /// Writes `cmd=WORD key=value …`.
 ///
-/// A field that a line cannot carry does not stop the writing; the end reports the first of them.
+/// A field that a line cannot carry does not stop the writer; the end reports the first of them.
 pub(super) struct LineWriter<'a> {
     writer: Writer<'a>,
     unsayable: Option<Misuse>,
@@ -172,7 +172,7 @@ impl<'a> LineWriter<'a> {
         }
     }
 
-    /// One number for each process, with commas between.
+    /// One code for each process, separated by commas.
     pub(super) fn codes(&mut self, key: &str, runs: &[CodeRun]) -> &mut Self {
         self.key(key).codes(runs);
         self
@@ -201,19 +201,19 @@ impl<'a> LineWriter<'a> {
         self
     }
 
-    /// A sentence as one word, since clients up to MPICH 4.0 drop a message with bare words.
+    /// The text of a reason as one word, since clients up to MPICH 4.0 drop a message with bare words.
     pub(super) fn reason(&mut self, key: &str, reason: &Reason<'_>) -> &mut Self {
         self.key(key).sentence(reason, in_word);
         self
     }
 
-    /// A sentence of a peer as one word.
+    /// A text of a peer as one word.
     pub(super) fn one_word(&mut self, key: &str, text: Text<'_>) -> &mut Self {
         text.bytes().fold(self.key(key), |writer, byte| writer.byte(in_word(byte)));
         self
     }
 
-    /// For what is not a pair.
+    /// The underlying writer, for content that is no pair.
     pub(super) fn writer(&mut self) -> &mut Writer<'a> {
         &mut self.writer
     }
@@ -222,7 +222,7 @@ impl<'a> LineWriter<'a> {
     ///
     /// # Errors
     ///
-    /// [`Misuse`] for the first word that is none, [`Full`].
+    /// [`Misuse`] for the first invalid word, [`Full`].
     pub(super) fn finish_request(self) -> Result<usize, WriteError> {
         match self.unsayable {
             Some(misuse) => Err(misuse.into()),
@@ -236,12 +236,12 @@ impl<'a> LineWriter<'a> {
     }
 }
 
-/// A byte as it can stand in a word: `_` for everything that could end one.
+/// Replaces a byte that could end a word by `_`.
 const fn in_word(byte: u8) -> u8 {
     if byte <= b' ' { b'_' } else { byte }
 }
 
-/// Why a field cannot stand in a line as one word.
+/// Reason for which a text cannot be one word of a line.
 fn unsayable(what: &'static str, text: Text<'_>) -> Option<Misuse> {
     if text.is_empty() {
         return Some(Misuse::Length { what, len_bytes: 0, limit_bytes: 0 });

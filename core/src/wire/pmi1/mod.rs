@@ -36,7 +36,7 @@ pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
 
 /// Finds the end of the first message from a server.
 ///
-/// Shape: a line ends at LF; the answer to `initack` is four lines, unless it is a refusal.
+/// Shape: a line ends at LF; the reply to `initack` is four lines, unless it is a refusal.
 ///
 /// # Errors
 ///
@@ -88,8 +88,8 @@ pub fn read_request(message: &[u8]) -> Result<Option<Request<'_>>, Malformed> {
 ///
 /// # Errors
 ///
-/// [`Malformed`] if it does not begin with a command that answers something, or lacks what
-/// the answer needs.
+/// [`Malformed`] if it does not begin with the command of a reply, or lacks a field that
+/// the reply needs.
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     let line = Line::new(message);
     let word = command(line)?;
@@ -270,7 +270,7 @@ pub fn write_reply(reply: &Reply<'_>, word: &[u8], out: &mut [u8]) -> Result<usi
     line.finish()
 }
 
-/// Number of of `bytes` belong to the line in front, with its end if that is there.
+/// Length of the first line of `bytes`, with its end if that is there.
 pub(crate) fn line_bytes(bytes: &[u8]) -> usize {
     (up_to(bytes, b'\n').len() + 1).min(bytes.len())
 }
@@ -293,7 +293,7 @@ fn frame_line(bytes: &[u8], from: usize) -> Result<Framed, Malformed> {
 }
 
 fn command(line: Line<'_>) -> Result<&[u8], Malformed> {
-    // Only in front, or it would depend on how the bytes arrive whether they are refused.
+    // Only in front; otherwise the refusal would depend on the segments in which the bytes arrive.
     line.first("cmd").filter(|word| !word.is_empty()).ok_or(Malformed::new(0, "cmd="))
 }
 
@@ -313,7 +313,7 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
             Request::InitAck { id: line.identity("pmiid").ok_or("pmiid")? }
         }
         Verb::OutOfBand if parts::LISTEN => Request::OutOfBand {
-            // The text does not define how the second connection identifies its owner.
+            // The specification does not define the identity of a second connection.
             id: line.identity("pmiid"),
             signal: line.text("signal").filter(|signal| *signal != *b"NONE"),
             version: Version {
@@ -357,12 +357,12 @@ fn fields(verb: Verb, line: Line<'_>) -> Result<Request<'_>, &'static str> {
     })
 }
 
-/// Codes are small; one that is not is a failure all the same.
+/// Narrows a code; one beyond the range is still a failure.
 fn narrow(code: i64) -> i32 {
     i32::try_from(code).unwrap_or(1)
 }
 
-/// `WORLD`, `NODE` or ranks with commas between, then `:` and the tag.
+/// `WORLD`, `NODE` or ranks separated by commas, then `:` and the tag.
 fn read_group(text: Option<&[u8]>) -> Result<Request<'_>, &'static str> {
     let Some(text) = text else {
         return Ok(Request::Fence { group: FenceGroup::World, tag: None });
@@ -412,7 +412,7 @@ fn code(line: Line<'_>, to: Verb) -> Code {
     if has_failed { Code::FAIL } else { Code::SUCCESS }
 }
 
-/// Reads what comes with a return code that is no success.
+/// Reads the fields of a reply with a return code other than success.
 fn refusal(to: Verb, line: Line<'_>) -> Answer<'_> {
     let codes = || line.text("errcodes").filter(|_| parts::SPAWN && to == Verb::Spawn);
     match to {
@@ -493,7 +493,7 @@ fn write_notice(notice: Notice, out: &mut [u8]) -> Result<usize, Full> {
     }
 }
 
-/// Reads the four lines that answer `initack`, from whichever of them has the numbers.
+/// Reads the four lines of a reply to `initack`; the numbers may be in any of them.
 fn read_identity(message: &[u8]) -> Option<Identity<'_>> {
     let lines = || message.split(|b| *b == b'\n').map(Line::new);
     let find = |key: &str| lines().find_map(|line| line.text(key));

@@ -1,8 +1,8 @@
 //! Messages before `init` of a client that starts its launcher.
 //!
 //! A singleton that needs a server starts a launcher, which connects back. The launcher greets, the
-//! client names its version, the launcher names the space of the client's job; then the client continues
-//! with `init` like every other. Spec: `docs/pmi1.md`, singletons.
+//! client names its version, the launcher names the space of the client's job; then the client
+//! continues with `init` like every other. Spec: `docs/pmi1.md`, singletons.
 
 use super::command;
 use super::line::{Line, LineWriter};
@@ -23,7 +23,7 @@ pub enum SingletonGreeting<'a> {
     },
     /// Second message of the launcher. `cmd=singinit_info`
     Info {
-        /// The name of the client's space; none if they do not get together.
+        /// Name of the client's space; `None` if the launcher declines.
         kvsname: Option<Text<'a>>,
     },
 }
@@ -33,7 +33,7 @@ impl<'a> SingletonGreeting<'a> {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] for a line that is none of them, or asks for more than to be believed.
+    /// [`Malformed`] for a line that is none of them, or has an implausible value.
     pub fn read(message: &'a [u8]) -> Result<Self, Malformed> {
         let line = Line::new(message);
         let word = command(line)?;

@@ -26,7 +26,7 @@ pub(super) fn frame_spawn(bytes: &[u8]) -> Result<Framed, Malformed> {
     let (mut programs, mut total, mut so_far) = (0u32, None, None);
     loop {
         let rest = bytes.get(at..).unwrap_or(b"");
-        // The whole rest of a line is its value: an argument may well look like a count.
+        // The whole rest of a line is its value: an argument may look like a count.
         let Some((name, value, after)) = cut(rest) else { return Ok(Framed::Partial) };
         at = bytes.len() - after.len();
         match name {
@@ -66,7 +66,7 @@ pub(crate) fn write_spawn(spawn: Spawn<'_>, out: &mut [u8]) -> Result<usize, Wri
         block.line("mcmd", 0, Text::from("spawn"))?;
         block.number("nprocs", program.processes).line("execname", 0, program.executable)?;
         block.number("totspawns", total).number("spawnssofar", at);
-        // Numbered from 1, and the count behind: what the strictest servers read.
+        // Numbered from 1, with the count behind: the form that the strictest servers read.
         let mut count = 0;
         for argument in program.arguments.iter() {
             count += 1;
@@ -111,7 +111,7 @@ impl BlockWriter<'_, '_> {
     }
 
     fn value(&mut self, value: Text<'_>) -> Result<&mut Self, Misuse> {
-        // A carriage return is part of the value unless it looks like part of the line's end.
+        // A carriage return is part of the value, unless it may belong to the line's end.
         let last = value.bytes().last();
         if value.bytes().any(|b| matches!(b, 0 | b'\n')) || last == Some(b'\r') {
             return Err(Misuse::NotSayable { what: "PMI-1 has no line end or NUL in a spawn" });

@@ -5,12 +5,12 @@ use crate::command::{CodeRun, Field, Reason, Text};
 use crate::error::{Full, Misuse};
 use crate::limits::PMI2_LENGTH_DIGITS;
 
-/// How a peer writes a `;` that belongs to a value.
+/// Form of a `;` that belongs to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Semicolons {
-    /// Twice. Spec: PMI-2 wire protocol; done by the two oldest clients.
+    /// Doubled. Spec: PMI-2 wire protocol; used by the two oldest clients.
     Doubled,
-    /// Once, as if it ended the value; newer clients have no other way.
+    /// Single, as if it ended the value; newer clients have no other form.
     Single,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Every field that has a name and a value.
+    /// Fields that have a name and a value.
     pub(super) fn fields(self) -> impl Iterator<Item = (&'a [u8], Text<'a>)> {
         let cut = match self.semicolons {
             Semicolons::Doubled => cut_doubled,
@@ -36,10 +36,10 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// Leaves out what some clients send behind the last field.
+    /// Removes the stray bytes that some clients send behind the last field.
     ///
-    /// Most of it does not read as a field anyhow. But where it begins with `;`, the last value
-    /// would go on in it.
+    /// Most of them are no field anyway. But if they begin with `;`, the last value
+    /// would continue in them.
     pub(super) fn without_strays(self) -> Self {
         let end = self.bytes.len().saturating_sub(quirks::STRAY_BYTES);
         let front = Self { bytes: self.bytes.get(..end).unwrap_or(b""), ..self };
@@ -60,8 +60,8 @@ impl<'a> Body<'a> {
         rest.is_empty()
     }
 
-    /// True if something stands between the fields that is none: what a client that writes `;` once
-    /// leaves of a value that holds one. Clients that double it leave junk at the end instead.
+    /// True if a piece between the fields is none: the rest of a value with `;`, from a client that
+    /// writes `;` once. Clients that double it leave junk at the end instead.
     pub(super) fn is_torn(self) -> bool {
         let is_known = |piece: &[u8]| {
             let name = piece.split(|b| *b == b'=').next().unwrap_or(b"");
@@ -82,14 +82,15 @@ impl<'a> Body<'a> {
         self.field(name)?.signed()
     }
 
-    /// Booleans are upper case in every old peer; newer ones read more.
+    /// The field of this name as a boolean. Every old peer writes upper case; newer ones read more
+    /// forms.
     pub(super) fn flag(self, name: &str) -> Option<bool> {
         let value = self.field(name)?;
         Some(quirks::YES.iter().any(|yes| value == *yes.as_bytes()))
     }
 }
 
-/// Cuts the first field off where `;;` means `;`.
+/// Cuts off the first field, in the form in which `;;` means `;`.
 pub(super) fn cut_doubled(bytes: &[u8]) -> Option<Field<'_>> {
     cut(bytes, |value| {
         let mut at = 0;
@@ -104,16 +105,16 @@ pub(super) fn cut_doubled(bytes: &[u8]) -> Option<Field<'_>> {
     .map(|(name, value, rest)| (name, Text::doubled(value), rest))
 }
 
-/// Cuts the first field off where every `;` ends one.
+/// Cuts off the first field, in the form in which every `;` ends one.
 pub(super) fn cut_single(bytes: &[u8]) -> Option<Field<'_>> {
     cut(bytes, |value| value.iter().position(|b| *b == b';'))
         .map(|(name, value, rest)| (name, Text::plain(value), rest))
 }
 
-/// Cuts the first field off; `end` finds where its value ends.
+/// Cuts off the first field; `end` finds the end of its value.
 ///
-/// Old clients send six bytes of old memory behind the last field: what does not read as
-/// `name=value;` is passed over, and a NUL where a name should be ends it all.
+/// Old clients send six bytes of old memory behind the last field: bytes that do not form
+/// `name=value;` are skipped, and a NUL in place of a name ends the message.
 fn cut(bytes: &[u8], end: impl Fn(&[u8]) -> Option<usize>) -> Option<(&[u8], &[u8], &[u8])> {
     let mut rest = bytes;
     loop {
@@ -174,7 +175,7 @@ impl<'a> FrameWriter<'a> {
         }
     }
 
-    /// One number for each process, with commas between.
+    /// One code for each process, separated by commas.
     pub(super) fn codes(&mut self, key: &str, runs: &[CodeRun]) -> &mut Self {
         self.key(key).codes(runs).byte(b';');
         self
@@ -196,7 +197,7 @@ impl<'a> FrameWriter<'a> {
         self
     }
 
-    /// A sentence.
+    /// Writes the text of a reason.
     pub(super) fn reason(&mut self, key: &str, reason: &Reason<'_>) -> &mut Self {
         let in_field = |byte| if matches!(byte, b';' | 0) { b'_' } else { byte };
         self.key(key);
@@ -205,7 +206,7 @@ impl<'a> FrameWriter<'a> {
         self
     }
 
-    /// A sentence that somebody else wrote: for people, so that a byte of it may change.
+    /// Writes a message of a third party. It is for human readers, so its bytes may be replaced.
     pub(super) fn told(&mut self, key: &str, text: Text<'_>) -> &mut Self {
         if self.semicolons == Semicolons::Doubled {
             return self.text(key, text);
@@ -223,7 +224,7 @@ impl<'a> FrameWriter<'a> {
         let body = self.writer.len().saturating_sub(PMI2_LENGTH_DIGITS);
         let mut left = body;
         if let Some(length) = self.writer.written().first_chunk_mut::<PMI2_LENGTH_DIGITS>() {
-            // Blanks on the left: what the document says, and every reader takes.
+            // Blanks on the left: the form of the specification, which every reader accepts.
             for digit in length.iter_mut().rev() {
                 *digit = b'0' + u8::try_from(left % 10).unwrap_or(0);
                 left /= 10;
@@ -235,9 +236,9 @@ impl<'a> FrameWriter<'a> {
         self.writer.finish()
     }
 
-    /// Puts the length on the left of its six places.
+    /// Fills in the length, aligned left in its six places.
     ///
-    /// That is how a server tells a client that doubles its `;` from one that does not.
+    /// By the alignment a server distinguishes a client that doubles `;` from one that does not.
     pub(super) fn finish_left(mut self) -> Result<usize, Full> {
         let at = self.writer.len().saturating_sub(PMI2_LENGTH_DIGITS);
         if let Some(length) = self.writer.written().first_chunk_mut::<PMI2_LENGTH_DIGITS>() {
@@ -266,11 +267,11 @@ impl<'a> FrameWriter<'a> {
     }
 }
 
-/// Lets a text through that this way of writing can carry.
+/// Checks that this form of `;` can carry a text.
 ///
 /// # Errors
 ///
-/// [`Misuse::NotSayable`] for a `;` where it would end the value.
+/// [`Misuse::NotSayable`] for a `;` that would end the value.
 pub(super) fn sayable(text: Text<'_>, semicolons: Semicolons) -> Result<Text<'_>, Misuse> {
     if semicolons == Semicolons::Single && text.bytes().any(|b| b == b';') {
         return Err(Misuse::NotSayable { what: "a `;` for a peer that does not double it" });

@@ -1,9 +1,9 @@
 //! PMI-2.0: six characters of length, then `key=value;` fields.
 //!
-//! A session opens with the `init` line of PMI-1 and goes on in frames. Reading takes the length
-//! on either side of its six places, fields in any order, and junk behind the last one. Writing is
+//! A session opens with the `init` line of PMI-1 and continues in frames. Reading accepts the length
+//! on either side of its six places, fields in any order, and junk behind the last one. Writing uses
 //! the form every known peer accepts: `rc` first, the last `;` in place and nothing behind it.
-//! Spec: `docs/pmi2.md`, which says for each exchange who was seen to send what.
+//! Spec: `docs/pmi2.md`, with the observed peers of each exchange.
 
 mod fields;
 mod reply;
@@ -49,15 +49,15 @@ pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
     Ok(if bytes.len() < end { Framed::Partial } else { Framed::Whole(end) })
 }
 
-/// Finds the end of the first message from a client: a frame, and those that it goes on in.
+/// Finds the end of the first message from a client: a frame and its continuations.
 ///
 /// Shape: a frame with a field `concat=ID;` is continued by the next, which begins with
-/// `cmd=concat;concatid=ID;`. Nobody was seen to send one; the fields are read through all of
-/// them, since the heads of the later ones are fields that mean nothing.
+/// `cmd=concat;concatid=ID;`. No peer was seen to send one. The fields of all frames are read in
+/// sequence, since the heads of the continuations are fields without a meaning.
 ///
 /// # Errors
 ///
-/// [`Malformed`] as for [`frame`], and if the continuation is none.
+/// [`Malformed`] as for [`frame`], and if the next frame is no continuation.
 pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
     let mut at = 0;
     loop {
@@ -68,7 +68,8 @@ pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
             return Err(Malformed::new(at + PMI2_LENGTH_DIGITS, "cmd=concat"));
         }
         at += len;
-        // The word is looked for first: reading the fields of every frame twice would cost.
+        // A search for the word comes first, since reading the fields of every frame twice would be
+        // slow.
         let word = names::CONCAT.as_bytes();
         let may_go_on =
             part.windows(word.len() + 1).any(|at| at.starts_with(word) && at.ends_with(b"="));
@@ -78,7 +79,7 @@ pub fn frame_request(bytes: &[u8]) -> Result<Framed, Malformed> {
     }
 }
 
-/// How the sender of a frame writes `;`: clients that double it put the length on the left.
+/// Detects the form of `;` in a frame: clients that double it align the length left.
 pub fn detect_semicolons(message: &[u8]) -> Semicolons {
     match message.get(PMI2_LENGTH_DIGITS - 1) {
         Some(last) if quirks::BEHIND_LENGTH.contains(last) => Semicolons::Doubled,

@@ -1,4 +1,4 @@
-//! What a server says: reader and writer.
+//! Replies of a PMI-2 server: reader and writer.
 
 use super::super::{has_codes, names, quirks};
 use super::command;
@@ -12,10 +12,10 @@ use crate::parts;
 ///
 /// # Errors
 ///
-/// [`Malformed`] if it does not begin with a command that answers something, or lacks what
-/// the answer needs.
+/// [`Malformed`] if it does not begin with the command of a reply, or lacks a field that
+/// the reply needs.
 pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
-    // Only a server that doubles would put `;;` into a value, and none other can mean it.
+    // Only a server that doubles `;` writes `;;` into a value; from any other it has no meaning.
     let bytes = message.get(PMI2_LENGTH_DIGITS..).unwrap_or(b"");
     let body = Body { bytes, semicolons: Semicolons::Doubled };
     let word = command(body)?;
@@ -37,7 +37,7 @@ pub fn read_reply(message: &[u8]) -> Result<Reply<'_>, Malformed> {
     Ok(Reply { to, tag, code, answer })
 }
 
-/// True if a client of this habit can be given every text of an answer whole.
+/// True if this form of `;` can carry every text of a reply unchanged.
 pub(in crate::wire) fn carries(answer: &Answer<'_>, semicolons: Semicolons) -> bool {
     let none = Text::default();
     let texts = match *answer {
@@ -53,13 +53,13 @@ pub(in crate::wire) fn carries(answer: &Answer<'_>, semicolons: Semicolons) -> b
     texts.iter().all(|text| sayable(*text, semicolons).is_ok())
 }
 
-/// Writes one answer to a client. `word` is the command of a request that we do not know.
+/// Writes one reply to a client. `word` is the command of an unknown request.
 ///
-/// An answer that a client of this habit would misread is refused instead.
+/// A reply that a client with this form of `;` would misread becomes a refusal.
 ///
 /// # Errors
 ///
-/// [`Full`] with the room needed; nothing of use is in `out` then.
+/// [`Full`] with the room needed; the content of `out` is undefined then.
 pub fn write_reply(
     reply: &Reply<'_>,
     word: &[u8],
@@ -71,7 +71,7 @@ pub fn write_reply(
     let name = if name.is_empty() { quirks::UNREADABLE } else { name };
     let response = [name, names::RESPONSE];
     if !carries(&reply.answer, semicolons) {
-        // Cutting a text short would be taken for the text.
+        // A client would take a shortened text for the whole text.
         let mut frame = FrameWriter::new(out, &response, reply.tag, semicolons);
         frame.number("rc", Code::OTHER.0).text("errmsg", Text::from(UNREADABLE_TEXT));
         return frame.finish();
@@ -147,7 +147,7 @@ pub fn write_reply(
         Answer::Nothing
             if parts::CONNECT && reply.to == Verb::Connect && reply.code.is_success() =>
         {
-            // Nobody has to copy anything: the other job's space is read where it is.
+            // No copy is needed: the other job's space is read in place.
             frame.flag(quirks::KVSCOPY, false);
         }
         _ => {}
@@ -155,7 +155,7 @@ pub fn write_reply(
     frame.finish()
 }
 
-/// Number of codes of a list are not 0.
+/// Number of codes of a list that are not 0.
 fn failed_count(codes: Text<'_>) -> u32 {
     let mut is_counted = false;
     codes.bytes().fold(0, |count, byte| match byte {
@@ -168,7 +168,7 @@ fn failed_count(codes: Text<'_>) -> u32 {
     })
 }
 
-/// Why it did not work: for a spawn, process by process if the server says so.
+/// Reason of a refusal: for a spawn, process by process if the server reports it so.
 fn refusal(to: Verb, body: Body<'_>) -> Answer<'_> {
     match body.field("errcodes").filter(|_| to == Verb::Spawn) {
         Some(codes) => Answer::Spawned { job: None, codes: Some(codes) },
@@ -176,7 +176,7 @@ fn refusal(to: Verb, body: Body<'_>) -> Answer<'_> {
     }
 }
 
-/// Reads what is not named after a request.
+/// Reads a message that is not named after a request.
 fn read_unnamed<'a>(word: &[u8], body: Body<'a>) -> Option<(Verb, Option<Answer<'a>>)> {
     let pair = || Some(Pair { key: body.field("key")?, value: body.field("val")? });
     let code = || body.number("exitcode").and_then(|code| i32::try_from(code).ok()).unwrap_or(1);
@@ -198,7 +198,7 @@ fn read_unnamed<'a>(word: &[u8], body: Body<'a>) -> Option<(Verb, Option<Answer<
     })
 }
 
-/// A code that is no number that could be meant is a failure all the same.
+/// Code of a reply; an invalid number counts as a failure.
 fn code(rc: Text<'_>) -> Code {
     rc.signed().and_then(|rc| i32::try_from(rc).ok()).map_or(Code::FAIL, Code)
 }

@@ -1,4 +1,4 @@
-//! What a client says: reader and writer.
+//! Requests of a PMI-2 client: reader and writer.
 
 use super::super::{WriteError, names, quirks};
 use super::fields::{Body, FrameWriter, Semicolons};
@@ -8,7 +8,7 @@ use crate::error::{Malformed, Misuse};
 use crate::limits::PMI2_LENGTH_DIGITS;
 use crate::parts;
 
-/// Reads one frame from a client, and what the client calls the exchange.
+/// Reads one frame from a client: the tag of the exchange and the request.
 ///
 /// # Errors
 ///
@@ -21,7 +21,7 @@ pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
         return Ok((tag, Request::Unknown { word }));
     };
     if matches!(verb, Verb::Put | Verb::NodePut | Verb::Publish | Verb::PutPair) && body.is_torn() {
-        // Storing what is left of the value would be worse than storing nothing.
+        // Storing a part of the value would be worse than storing nothing.
         return Ok((tag, Request::Lacking { verb, field: "a value without semicolon" }));
     }
     let request = read_fields(verb, body).unwrap_or_else(|field| Request::Lacking { verb, field });
@@ -30,12 +30,12 @@ pub fn read_request(message: &[u8]) -> Result<(&[u8], Request<'_>), Malformed> {
 
 /// Writes one frame to a server. `job` is the caller's own job id, `tag` names the exchange.
 ///
-/// Shape: the length is on the left, which says that `;` is doubled in values.
+/// Shape: the length is aligned left, the mark of a client that doubles `;` in values.
 ///
 /// # Errors
 ///
-/// [`WriteError::Misuse`] for what a frame cannot say, [`WriteError::Full`] with the room
-/// needed; nothing of use is in `out` then.
+/// [`WriteError::Misuse`] for a text that a frame cannot express, [`WriteError::Full`] with the room
+/// needed; the content of `out` is undefined then.
 pub fn write_request(
     request: &Request<'_>,
     tag: &[u8],
@@ -111,7 +111,7 @@ pub fn write_request(
             frame.text("jobid", filled("job", job)?);
         }
         Request::Abort { code, world, message } => {
-            // Both ways of saying it: newer servers take the code, older ones the flag.
+            // Both forms: newer servers read the code, older ones the flag.
             frame.flag("isworld", world).number("exitcode", code.unwrap_or(1));
             frame.text("msg", message);
         }
@@ -127,7 +127,7 @@ fn write_spawn(spawn: Spawn<'_>, tag: &[u8], out: &mut [u8]) -> Result<usize, Wr
     seal(frame)
 }
 
-/// Puts the length in front.
+/// Fills in the length in front.
 fn seal(frame: FrameWriter<'_>) -> Result<usize, WriteError> {
     let len = frame.finish_left()?;
     let limit_bytes = 999_999;
@@ -204,7 +204,7 @@ fn read_fields(verb: Verb, body: Body<'_>) -> Result<Request<'_>, &'static str> 
     })
 }
 
-/// Lets a field through that is not empty: an empty one ends the job of some servers.
+/// Checks that a field is not empty: an empty one terminates the job on some servers.
 fn filled<'a>(what: &'static str, text: Text<'a>) -> Result<Text<'a>, Misuse> {
     if text.is_empty() {
         Err(Misuse::Length { what, len_bytes: 0, limit_bytes: 0 })

@@ -19,7 +19,7 @@ pub(super) fn words(semicolons: Semicolons) -> &'static SpawnWords {
 ///
 /// # Errors
 ///
-/// [`WriteError::Misuse`] for what the peer's way of writing cannot carry.
+/// [`WriteError::Misuse`] for a text that the peer's form of `;` cannot carry.
 pub(super) fn write(
     spawn: Spawn<'_>,
     frame: &mut FrameWriter<'_>,

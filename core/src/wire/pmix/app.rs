@@ -8,17 +8,17 @@ use crate::error::Malformed;
 
 /// One program of a spawn.
 ///
-/// Wire: STRING command; INT and as many STRINGs of arguments; `i32` and as many STRINGs of variables; STRING
-/// folder; INT processes; SIZE and as many INFOs.
+/// Wire: STRING command; INT and as many STRINGs of arguments; `i32` and as many STRINGs of variables;
+/// STRING working directory; INT processes; SIZE and as many INFOs.
 #[derive(Clone, Copy, Debug)]
 pub struct App<'a> {
-    /// What to start.
+    /// Program to start.
     pub command: &'a [u8],
-    /// Its words; the first one is its name.
+    /// Arguments; the first one is the name of the program.
     pub words: Texts<'a>,
     /// Variables of its environment, as `NAME=VALUE`.
     pub variables: Texts<'a>,
-    /// The folder to start in.
+    /// Working directory.
     pub folder: Option<&'a [u8]>,
     /// Number of processes.
     pub processes: i32,
@@ -34,7 +34,7 @@ pub struct Texts<'a> {
 }
 
 impl<'a> App<'a> {
-    /// Reads one, as it stands inside other values.
+    /// Reads a program without a pack operation, as inside other values.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! How values are written: two families of integers, with their types described or not.
+//! Formats of values: two families of integers, with their types described or not.
 
 use crate::error::Malformed;
 
-/// How integers are written.
+/// Encoding of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Big endian in their natural size (`v21`, `v3`).
@@ -11,16 +11,16 @@ pub enum Family {
     Flex,
 }
 
-/// How the values of one connection are written, in both directions.
+/// Format of the values of one connection, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// How integers are written.
+    /// Encoding of integers.
     pub family: Family,
     /// True if every pack operation names its type.
     pub is_described: bool,
 }
 
-/// The version of a library, as far as it decides how a message is laid out.
+/// Version of a library, as far as it determines the layout of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     /// `4` of `4.2.2rc2`.
@@ -32,7 +32,7 @@ pub struct Release {
 }
 
 impl Format {
-    /// What is written where nobody else has a say: short, and without names of types.
+    /// Format for data that no peer determines: short, and without the types.
     pub const PLAIN: Self = Self { family: Family::Flex, is_described: false };
 
     /// The format that a peer announces with the name of an encoding and the type of its buffers.
@@ -41,7 +41,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] for any other. `at` is where they stand.
+    /// [`Malformed`] for any other. `at` is their offset in the message.
     pub fn announced(encoding: &[u8], buffer: u8, at: usize) -> Result<Self, Malformed> {
         let family = match encoding {
             b"v61" | b"v51" | b"v41" | b"v4" => Family::Flex,
@@ -55,17 +55,17 @@ impl Format {
         }
     }
 
-    /// The byte that stands for this type of buffer.
+    /// Type of the buffer on the wire.
     pub const fn buffer(self) -> u8 {
         if self.is_described { DESCRIBED } else { NOT_DESCRIBED }
     }
 }
 
 impl Release {
-    /// The oldest one whose clients take session data as an array, and stop at a key they do not know.
+    /// Oldest version with clients that take session data as an array, and stop at an unknown key.
     pub const V4_2: Self = Self::new(4, 2, 0);
 
-    /// A version by its parts.
+    /// Creates a version from its parts.
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
         Self { major, minor, patch }
     }

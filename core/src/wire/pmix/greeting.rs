@@ -1,4 +1,4 @@
-//! The first message of a connection, and both forms of its answer.
+//! The first message of a connection, and both forms of its response.
 
 use super::format::{Format, Release};
 use super::parts::List;
@@ -11,7 +11,7 @@ use crate::wire::{Framed, Writer};
 ///
 /// Wire: `i32` -1, `u32` all ones, `u32` length, four bytes of zero, all in the order of the sender's
 /// machine; then texts that end with NUL and big endian numbers: credential type, length of the
-/// credential, credential, kind (one byte), user and group (but for kind 0), name space and rank
+/// credential, credential, kind (one byte), user and group (but for kind 0), namespace and rank
 /// (but for kinds 3 and 6), version, encoding, type of buffers (one byte), store. Then nothing, or
 /// a packed SIZE and INFOs, or a surplus byte of some libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub struct Greeting<'a> {
     pub credential: &'a [u8],
     /// Kind of the peer.
     pub kind: Kind,
-    /// Its user and group, if given.
+    /// User and group of the peer, if given.
     pub owner: Option<(u32, u32)>,
-    /// Its name space and rank, if it has them.
+    /// Namespace and rank of the peer, if it has them.
     pub identity: Option<(&'a [u8], u32)>,
-    /// The version of its library, as it is written.
+    /// Version of the peer's library, as a text.
     pub version: &'a [u8],
-    /// The encoding it uses, by name.
+    /// Name of the peer's encoding.
     pub encoding: &'a [u8],
     /// Format of its values, in both directions.
     pub format: Format,
@@ -77,23 +77,23 @@ pub struct Credential {
 pub enum Layout {
     /// Status and index.
     Client,
-    /// Status, the identity that was given to the peer if it has none, that of the server, and the
+    /// Status, the identity that the server assigns to a peer without one, that of the server, and the
     /// status of the credential.
     Tool {
-        /// The peer has no identity of its own.
+        /// True if the server assigns an identity, since the peer has none of its own.
         gives_identity: bool,
     },
 }
 
 impl<'a> Greeting<'a> {
-    /// The longest one that is taken, without its header.
+    /// Length of the longest accepted greeting, without its header.
     pub const BODY_BYTES_MAX: usize = 131_072;
 
     /// Finds the end of the greeting at the front of `bytes`.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if it is none, as early as that can be seen, or too long.
+    /// [`Malformed`] as early as possible if the bytes are no greeting, or it is too long.
     pub fn frame(bytes: &[u8]) -> Result<Framed, Malformed> {
         // The first eight bytes are the same in either order.
         if let Some(at) = bytes.iter().take(8).position(|byte| *byte != 0xff) {
@@ -109,7 +109,7 @@ impl<'a> Greeting<'a> {
         Ok(if len <= bytes.len() { Framed::Whole(len) } else { Framed::Partial })
     }
 
-    /// Reads a whole one.
+    /// Reads a whole greeting.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl<'a> Greeting<'a> {
         Ok(read)
     }
 
-    /// Writes one, without [`extra`](Self::extra).
+    /// Writes the greeting, without [`extra`](Self::extra).
     ///
     /// # Errors
     ///
@@ -180,12 +180,12 @@ impl<'a> Greeting<'a> {
         out.byte(self.format.buffer()).bytes(self.store).byte(0);
     }
 
-    /// The version of its library.
+    /// Version of the peer's library.
     pub fn release(&self) -> Release {
         Release::read(self.version)
     }
 
-    /// Layout of its response.
+    /// Layout of the response to this greeting.
     pub fn layout(&self) -> Layout {
         let release = self.release();
         let is_new = match release.major {
@@ -204,7 +204,7 @@ impl<'a> Greeting<'a> {
 }
 
 impl Kind {
-    /// The kind with this number on the wire. Those of the oldest tools are none.
+    /// The kind with this number on the wire; `None` for the kinds of the oldest tools.
     pub const fn numbered(number: u8) -> Option<Self> {
         Some(match number {
             0 => Self::Client,
@@ -220,7 +220,7 @@ impl Kind {
         })
     }
 
-    /// Its number on the wire.
+    /// Number of the kind on the wire.
     pub const fn number(self) -> u8 {
         match self {
             Self::Client => 0,
@@ -237,7 +237,7 @@ impl Kind {
 }
 
 impl Credential {
-    /// Reads one.
+    /// Reads a credential.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (user, group) = bytes.split_at_checked(4)?;
         Some(Self {
@@ -246,7 +246,7 @@ impl Credential {
         })
     }
 
-    /// Its bytes.
+    /// Bytes of the credential.
     pub fn bytes(self) -> [u8; 8] {
         let mut bytes = [0; 8];
         let mut writer = Writer::new(&mut bytes);
@@ -270,7 +270,7 @@ pub fn write_welcome(index: u32, out: &mut [u8]) -> Result<usize, Full> {
 
 /// Writes the response that admits a tool: its identity, if it has none, and the server's.
 ///
-/// Wire: `i32` 0; name space of 256 bytes and `u32` rank, once or twice; `i32` 0.
+/// Wire: `i32` 0; namespace of 256 bytes and `u32` rank, once or twice; `i32` 0.
 ///
 /// # Errors
 ///
@@ -360,5 +360,5 @@ impl<'a> Fields<'a> {
 
 const HEADER_BYTES: usize = 16;
 
-/// Room for the name of a name space in an answer to a tool.
+/// Room for the name of a namespace in a response to a tool.
 const NSPACE_FIELD_BYTES: usize = 256;

@@ -1,24 +1,24 @@
-//! PMIx on the wire: bytes to meaning and back, over lent slices. Nothing here has state.
+//! PMIx on the wire: decoding and encoding over lent slices. The codec has no state.
 //!
 //! ```text
-//!   greeting   the first message of a connection, and both forms of its answer
+//!   greeting   the first message of a connection, and both forms of its response
 //!   header     sixteen bytes in front of every later message
 //!   pack       writes values, one pack operation after the other
 //!   unpack     reads them
-//!   value      one value of any type: skipped, copied into another encoding, looked into
-//!   parts      what messages are made of: processes, infos, keys with values, lists of them
-//!   request    what a client asks, command by command
-//!   app        a program that it wants started
-//!   query      something that it wants to know of the process manager
-//!   types      the numbers of data types, and what a value of each is made of
+//!   value      one value of any type: skipping, copying into another encoding, access
+//!   parts      components of messages: processes, infos, keys with values, lists of them
+//!   request    requests of clients, command by command
+//!   app        a program to start
+//!   query      queries to the process manager
+//!   types      numbers of data types, and the fields of a value of each type
 //!   format     the two families of integers, with types described or not
-//!   regex      lists of nodes and of processes, written short
+//!   regex      compressed lists of nodes and of processes
 //!   names      commands, status codes, keys, and the numbers of small sets
 //! ```
 //!
-//! No document fixes these bytes: they are what the one library in use reads and writes. Numbers
-//! are big endian or of variable length everywhere but in the header of the greeting, which is in
-//! the order of the sender's machine.
+//! No specification fixes these bytes: they are the ones that the only library in use reads and writes.
+//! Numbers are big endian or of variable length everywhere but in the header of the greeting, which is
+//! in the order of the sender's machine.
 
 mod app;
 mod format;

@@ -7,7 +7,7 @@ use crate::command::Verb;
 pub struct Command(pub u8);
 
 impl Command {
-    /// The exchange of PMI that asks the same; `None` for what only PMIx asks.
+    /// The equivalent exchange of PMI; `None` for requests that only PMIx has.
     pub const fn verb(self) -> Option<Verb> {
         Some(match self {
             Self::ABORT => Verb::Abort,
@@ -35,7 +35,7 @@ macro_rules! numbers {
         impl $kind {
             $($(#[$doc])* pub const $name: Self = Self($number);)*
 
-            /// Its name in the standard; `None` for an unknown number.
+            /// Name in the standard; `None` for an unknown number.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($number => Some($text),)*
@@ -47,9 +47,9 @@ macro_rules! numbers {
 }
 
 numbers! { Command:
-    /// The description of the client's job.
+    /// Job-level information of the client's job.
     REQ = 0, "REQ";
-    /// The end of the job.
+    /// Abort of the job.
     ABORT = 1, "ABORT";
     /// Data put since the last commit.
     COMMIT = 2, "COMMIT";
@@ -63,15 +63,15 @@ numbers! { Command:
     PUBLISH = 6, "PUBLISHNB";
     /// Data that others have published.
     LOOKUP = 7, "LOOKUPNB";
-    /// Takes published data back.
+    /// Withdraws published data.
     UNPUBLISH = 8, "UNPUBLISHNB";
     /// New processes.
     SPAWN = 9, "SPAWNNB";
-    /// A fence, after which the processes know each other's jobs.
+    /// A fence that connects the jobs of the participants.
     CONNECT = 10, "CONNECTNB";
-    /// A fence, after which they do not.
+    /// A fence that disconnects them.
     DISCONNECT = 11, "DISCONNECTNB";
-    /// Something has happened.
+    /// Publishes an event.
     NOTIFY = 12, "NOTIFY";
     /// Event codes that the client registers for.
     REGISTER_EVENTS = 13, "REGEVENTS";
@@ -79,11 +79,11 @@ numbers! { Command:
     DEREGISTER_EVENTS = 14, "DEREGEVENTS";
     /// Information of the process manager.
     QUERY = 15, "QUERY";
-    /// Something for a log.
+    /// Log entries.
     LOG = 16, "LOG";
     /// More or fewer resources.
     ALLOC = 17, "ALLOC";
-    /// Signals, and what to clean up.
+    /// Signals, and registration of files for cleanup.
     JOB_CONTROL = 18, "JOB_CONTROL";
     /// Liveness of a process.
     MONITOR = 19, "MONITOR";
@@ -97,19 +97,19 @@ numbers! { Command:
     IOF_PUSH = 23, "IOF_PUSH";
     /// A group of processes.
     GROUP_CONSTRUCT = 24, "GROUP_CONSTRUCT";
-    /// Goes into a group; done with events instead.
+    /// `PMIx_Group_join`; unused on the wire, clients use events.
     GROUP_JOIN = 25, "GROUP_JOIN";
-    /// Asks into a group; done with events instead.
+    /// `PMIx_Group_invite`; unused on the wire, clients use events.
     GROUP_INVITE = 26, "GROUP_INVITE";
-    /// Goes out of a group.
+    /// `PMIx_Group_leave`.
     GROUP_LEAVE = 27, "GROUP_LEAVE";
-    /// The end of a group.
+    /// Destruction of a group.
     GROUP_DESTRUCT = 28, "GROUP_DESTRUCT";
-    /// Output of processes no more.
+    /// Ends the forwarding of output.
     IOF_DEREGISTER = 29, "IOF_DEREG";
-    /// A fabric.
+    /// Registration of a fabric.
     FABRIC_REGISTER = 30, "FABRIC_REGISTER";
-    /// News of a fabric.
+    /// Update of a fabric.
     FABRIC_UPDATE = 31, "FABRIC_UPDATE";
     /// Distances to devices.
     DEVICE_DISTANCES = 32, "COMPUTE_DEVICE_DISTANCES";
@@ -117,9 +117,9 @@ numbers! { Command:
     REFRESH_CACHE = 33, "REFRESH_CACHE";
     /// A block of resources.
     RESOURCE_BLOCK = 34, "RESBLK";
-    /// A session.
+    /// Control of a session.
     SESSION_CONTROL = 35, "SESSION_CTRL";
-    /// The system.
+    /// Information of the system.
     REQ_SYSTEM = 36, "REQ_SYSINFO";
     /// The processes of a node.
     RESOLVE_PEERS = 37, "RESOLVE_PEERS";
@@ -128,51 +128,51 @@ numbers! { Command:
 }
 
 numbers! { Status:
-    /// It worked.
+    /// Success.
     SUCCESS = 0, "SUCCESS";
-    /// It did not, without a better reason.
+    /// Failure without a more specific code.
     ERROR = -1, "ERROR";
     /// A process that was stopped for a debugger may go on.
     DEBUGGER_RELEASE = -3, "DEBUGGER_RELEASE";
-    /// It is there already.
+    /// The object exists already.
     EXISTS = -11, "EXISTS";
-    /// A proof is none.
+    /// The credential is invalid.
     INVALID_CRED = -12, "INVALID_CRED";
-    /// Bytes that are no values.
+    /// The bytes cannot be unpacked.
     UNPACK_FAILURE = -20, "UNPACK_FAILURE";
-    /// Not for this peer.
+    /// The peer has no permission.
     NO_PERMISSIONS = -23, "NO_PERMISSIONS";
-    /// It took too long.
+    /// The request timed out.
     TIMEOUT = -24, "TIMEOUT";
     /// No peer can be reached.
     UNREACH = -25, "UNREACH";
-    /// A request that is none.
+    /// The request is invalid.
     BAD_PARAM = -27, "BAD_PARAM";
-    /// Too much is asked at once.
+    /// A resource is exhausted.
     OUT_OF_RESOURCE = -29, "OUT_OF_RESOURCE";
     /// No memory left.
     NOMEM = -32, "NOMEM";
-    /// There is no such thing.
+    /// The object does not exist.
     NOT_FOUND = -46, "NOT_FOUND";
-    /// It cannot be done here.
+    /// The operation is not supported.
     NOT_SUPPORTED = -47, "NOT_SUPPORTED";
-    /// A part of it worked.
+    /// The operation succeeded in part.
     PARTIAL_SUCCESS = -52, "PARTIAL_SUCCESS";
     /// The key is already published.
     DUPLICATE_KEY = -53, "DUPLICATE_KEY";
     /// A process waits for a debugger.
     READY_FOR_DEBUG = -58, "READY_FOR_DEBUG";
-    /// A connection has ended.
+    /// A connection is lost.
     LOST_CONNECTION = -61, "LOST_CONNECTION";
     /// A process missed its heartbeats.
     MONITOR_HEARTBEAT_ALERT = -109, "MONITOR_HEARTBEAT_ALERT";
-    /// A part of what was asked is answered.
+    /// The query is answered in part.
     QUERY_PARTIAL_SUCCESS = -104, "QUERY_PARTIAL_SUCCESS";
     /// A job has ended.
     JOB_END = -145, "EVENT_JOB_END";
     /// A process has left a group.
     GROUP_LEFT = -160, "GROUP_LEFT";
-    /// A process of a group has ended.
+    /// A process of a group has terminated.
     GROUP_MEMBER_FAILED = -170, "GROUP_MEMBER_FAILED";
     /// All processes of a job run.
     LAUNCH_COMPLETE = -174, "LAUNCH_COMPLETE";
@@ -186,19 +186,19 @@ numbers! { Status:
     JOB_EXE_NOT_FOUND = -190, "JOB_EXE_NOT_FOUND";
     /// A process exited without finalize.
     PROC_TERM_WO_SYNC = -200, "PROC_TERM_WO_SYNC";
-    /// A process has ended.
+    /// A process has terminated.
     PROC_TERMINATED = -201, "EVENT_PROC_TERMINATED";
     /// The working directory of a program does not exist.
     JOB_WDIR_NOT_FOUND = -233, "JOB_WDIR_NOT_FOUND";
-    /// There is not room for so many.
+    /// The resources do not suffice for the job.
     JOB_INSUFFICIENT_RESOURCES = -234, "JOB_INSUFFICIENT_RESOURCES";
-    /// A signal has ended a process.
+    /// A process was terminated by a signal.
     PROC_ABORTED_BY_SIG = -402, "PROC_ABORTED_BY_SIG";
-    /// A process has ended with a code that is not zero.
+    /// A process has exited with a code other than zero.
     EXIT_NONZERO_TERM = -404, "EXIT_NONZERO_TERM";
 }
 
-/// Keys that mean something to a server. All begin with `pmix`.
+/// Keys with a meaning for a server. All begin with `pmix`.
 pub mod keys {
     macro_rules! keys {
         ($($(#[$doc:meta])* $name:ident = $key:literal;)*) => {
@@ -225,13 +225,13 @@ pub mod keys {
         NODE_LIST = b"pmix.nlist";
         /// The first rank over all jobs. UINT32.
         OFFSET = b"pmix.offset";
-        /// The name space of the server. STRING.
+        /// The namespace of the server. STRING.
         SERVER_NSPACE = b"pmix.srv.nspace";
         /// The rank of the server. PROC_RANK.
         SERVER_RANK = b"pmix.srv.rank";
-        /// A process has asked for the job. BOOL.
+        /// The job was spawned by a process. BOOL.
         SPAWNED = b"pmix.spawned";
-        /// That process. PROC.
+        /// The process that spawned the job. PROC.
         PARENT = b"pmix.parent";
         /// Directory of the session. STRING.
         TMPDIR = b"pmix.tmpdir";
@@ -249,7 +249,7 @@ pub mod keys {
         PROC_BLOB = b"pmix.pblob";
         /// Data of a job. DATA_ARRAY of INFO.
         JOB_ARRAY = b"pmix.job.arr";
-        /// Data of a process, in the description of a job for others. DATA_ARRAY of INFO.
+        /// Data of a process, in the job-level information for other jobs. DATA_ARRAY of INFO.
         PROC_DATA = b"pmix.pdata";
         /// The name of a job. STRING.
         NSPACE = b"pmix.nspace";
@@ -301,17 +301,17 @@ pub mod keys {
         APP_RANK = b"pmix.apprank";
         /// Number of restarts of a process. UINT32.
         REINCARNATION = b"pmix.reinc";
-        /// Data is spread at a fence. BOOL.
+        /// Committed data is exchanged by the fence. BOOL.
         COLLECT = b"pmix.collect";
-        /// Seconds after which the request is given up. Any number.
+        /// Seconds after which the request times out. Any number.
         TIMEOUT = b"pmix.timeout";
         /// Algorithms of the collective, tried in order. STRING, a comma list.
         ALGORITHM = b"pmix.calgo";
-        /// One of these ways, or none. BOOL.
+        /// One of these algorithms is required. BOOL.
         ALGORITHM_REQUIRED = b"pmix.calreqd";
-        /// Only what is known at once. BOOL.
+        /// Only data that is known at once. BOOL.
         IMMEDIATE = b"pmix.immediate";
-        /// Only what the client itself knows. BOOL.
+        /// Only data that the client itself holds. BOOL.
         OPTIONAL = b"pmix.optional";
         /// The client lends the value. BOOL.
         GET_POINTER = b"pmix.get.pntrs";
@@ -329,27 +329,27 @@ pub mod keys {
         ACCESS_PERMISSIONS = b"pmix.aperms";
         /// Users with access. DATA_ARRAY.
         ACCESS_USERS = b"pmix.auids";
-        /// Groups that may. DATA_ARRAY.
+        /// Groups with access. DATA_ARRAY.
         ACCESS_GROUPS = b"pmix.agids";
         /// Hosts to start on. STRING, a comma list.
         HOST = b"pmix.host";
         /// A file with hosts to start on. STRING.
         HOSTFILE = b"pmix.hostfile";
-        /// The personality of a program: which library will ask. STRING.
+        /// The personality of a program: the library that will connect. STRING.
         PERSONALITY = b"pmix.pers";
         /// Sets a variable. ENVAR.
         SET_ENVAR = b"pmix.envar.set";
         /// Sets a variable unless it is there. ENVAR.
         ADD_ENVAR = b"pmix.envar.add";
-        /// Waits until it is there: BOOL, or the number of things.
+        /// Waits until the data is available: BOOL, or the number of values.
         WAIT = b"pmix.wait";
-        /// A node is asked about. BOOL.
+        /// The request is about a node. BOOL.
         NODE_INFO = b"pmix.node.info";
-        /// An application is asked about. BOOL.
+        /// The request is about an application. BOOL.
         APP_INFO = b"pmix.app.info";
-        /// A session is asked about. BOOL.
+        /// The request is about a session. BOOL.
         SESSION_INFO = b"pmix.ssn.info";
-        /// A job is asked about. BOOL.
+        /// The request is about a job. BOOL.
         JOB_INFO = b"pmix.job.info";
         /// The names of all jobs. STRING, a comma list.
         QUERY_NAMESPACES = b"pmix.qry.ns";
@@ -375,15 +375,15 @@ pub mod keys {
         QUERY_GROUP_NAMES = b"pmix.qry.pgrp";
         /// The processes of one of them. DATA_ARRAY of PROC.
         QUERY_GROUP_MEMBERSHIP = b"pmix.qry.pgrpmems";
-        /// The memory that processes have. DATA_ARRAY.
+        /// Memory usage of processes. DATA_ARRAY.
         QUERY_MEMORY_USAGE = b"pmix.qry.mem";
         /// Cached data is fetched again. BOOL.
         QUERY_REFRESH = b"pmix.qry.rfsh";
-        /// Only this node is asked about. BOOL.
+        /// The query is restricted to this node. BOOL.
         QUERY_LOCAL_ONLY = b"pmix.qry.local";
-        /// The average is enough. BOOL.
+        /// Averages only. BOOL.
         QUERY_AVERAGE = b"pmix.qry.avg";
-        /// The least and the most are enough. BOOL.
+        /// Minima and maxima only. BOOL.
         QUERY_MIN_MAX = b"pmix.qry.minmax";
         /// The memory of the server, in MB. FLOAT.
         DAEMON_MEMORY = b"pmix.dmn.mem";
@@ -395,41 +395,41 @@ pub mod keys {
         SERVER_URI = b"pmix.srvr.uri";
         /// Heartbeats are expected. BOOL.
         MONITOR_HEARTBEAT = b"pmix.monitor.mbeat";
-        /// In every so many seconds. UINT32.
+        /// Interval of the heartbeats in seconds. UINT32.
         MONITOR_HEARTBEAT_TIME = b"pmix.monitor.btime";
         /// Missed heartbeats before the event. UINT32.
         MONITOR_HEARTBEAT_DROPS = b"pmix.monitor.bdrop";
         /// Name of a monitor. STRING.
         MONITOR_ID = b"pmix.monitor.id";
-        /// Ends the monitor that is called so. STRING.
+        /// Cancels the monitor of this name. STRING.
         MONITOR_CANCEL = b"pmix.monitor.cancel";
-        /// For standard output. STRING.
+        /// Text for standard output. STRING.
         LOG_STDOUT = b"pmix.log.stdout";
-        /// For standard error. STRING.
+        /// Text for standard error. STRING.
         LOG_STDERR = b"pmix.log.stderr";
-        /// The client has put the time in front. BOOL.
+        /// The client has added the time in front. BOOL.
         LOG_GENERATE_TIMESTAMP = b"pmix.log.gtstmp";
         /// Time of a log entry. TIME.
         LOG_TIMESTAMP = b"pmix.log.tstmp";
-        /// One of several places is enough, the first that can be had. BOOL.
+        /// Logs to the first available of several channels only. BOOL.
         LOG_ONCE = b"pmix.log.once";
         /// Source of a log entry. PROC.
         LOG_SOURCE = b"pmix.log.source";
         /// Type of a credential. STRING.
         CREDENTIAL_TYPE = b"pmix.sec.ctype";
-        /// The number of a user. UINT32.
+        /// User id. UINT32.
         USER_ID = b"pmix.euid";
-        /// The number of a group. UINT32.
+        /// Group id. UINT32.
         GROUP_ID = b"pmix.egid";
-        /// Kills. BOOL.
+        /// Kills the targets. BOOL.
         CONTROL_KILL = b"pmix.jctrl.kill";
-        /// Asks to end. BOOL.
+        /// Terminates the targets politely. BOOL.
         CONTROL_TERMINATE = b"pmix.jctrl.term";
-        /// Sends a signal. INT.
+        /// Sends a signal to the targets. INT.
         CONTROL_SIGNAL = b"pmix.jctrl.sig";
-        /// Stops. BOOL.
+        /// Pauses the targets. BOOL.
         CONTROL_PAUSE = b"pmix.jctrl.pause";
-        /// Lets what was stopped go on. BOOL.
+        /// Resumes paused targets. BOOL.
         CONTROL_RESUME = b"pmix.jctrl.resume";
         /// The job can be preempted; a hint. BOOL.
         CONTROL_PREEMPTIBLE = b"pmix.jctrl.preempt";
@@ -441,9 +441,9 @@ pub mod keys {
         CONTROL_CHECKPOINT_METHOD = b"pmix.jctrl.ckmethod";
         /// Name of a request. STRING.
         CONTROL_ID = b"pmix.jctrl.id";
-        /// Files to remove when a process ends. STRING, a comma list.
+        /// Files to remove when a process terminates. STRING, a comma list.
         REGISTER_CLEANUP = b"pmix.reg.cleanup";
-        /// Directories to empty when a process ends. STRING, a comma list.
+        /// Directories to empty when a process terminates. STRING, a comma list.
         REGISTER_CLEANUP_DIR = b"pmix.reg.cleanupdir";
         /// Subdirectories included. BOOL.
         CLEANUP_RECURSIVE = b"pmix.clnup.recurse";
@@ -457,9 +457,9 @@ pub mod keys {
         QUALIFIED_VALUE = b"pmix.qual.val";
         /// The name of a group. STRING.
         GROUP_NAME = b"pmix.grp.id";
-        /// A group gets a number. BOOL.
+        /// The server assigns a context id to the group. BOOL.
         GROUP_ASSIGN_CONTEXT_ID = b"pmix.grp.actxid";
-        /// The number of a group. SIZE.
+        /// Context id of a group. SIZE.
         GROUP_CONTEXT_ID = b"pmix.grp.ctxid";
         /// Contribution of a process to a group. DATA_ARRAY of INFO.
         GROUP_INFO = b"pmix.grp.info";
@@ -467,15 +467,15 @@ pub mod keys {
         GROUP_BOOTSTRAP = b"pmix.grp.btstrp";
         /// Members that a leader adds to a group. DATA_ARRAY of PROC.
         GROUP_ADD_MEMBERS = b"pmix.grp.add";
-        /// A group is made without those that have ended. BOOL.
+        /// The group is constructed without exited processes. BOOL.
         GROUP_OPTIONAL = b"pmix.grp.opt";
         /// The collective completes without exited processes. BOOL.
         GROUP_FT_COLLECTIVE = b"pmix.grp.ftcoll";
-        /// Members learn when one of them ends. BOOL.
+        /// Members are notified when one of them terminates. BOOL.
         GROUP_NOTIFY_TERMINATION = b"pmix.grp.notterm";
-        /// The process that an event affects, or that is asked about. PROC.
+        /// The process that an event affects, or that a request is about. PROC.
         EVENT_AFFECTED_PROC = b"pmix.evproc";
-        /// Such processes. DATA_ARRAY of PROC.
+        /// The processes that an event affects. DATA_ARRAY of PROC.
         EVENT_AFFECTED_PROCS = b"pmix.evaffected";
         /// The processes that an event is for. DATA_ARRAY of PROC, or PROC.
         EVENT_CUSTOM_RANGE = b"pmix.evrange";
@@ -511,11 +511,11 @@ pub mod scope {
 
 /// Lifetimes of published data. An open set.
 pub mod persistence {
-    /// Until it is taken back.
+    /// Until it is unpublished.
     pub const INDEFINITE: u8 = 0;
     /// Until it was looked up once.
     pub const FIRST_READ: u8 = 1;
-    /// Until its publisher ends.
+    /// Until its publisher terminates.
     pub const PROC: u8 = 2;
     /// Until the job of its publisher ends.
     pub const APP: u8 = 3;
@@ -529,13 +529,13 @@ pub mod range {
     pub const RM: u8 = 1;
     /// The node.
     pub const LOCAL: u8 = 2;
-    /// The name space.
+    /// The namespace.
     pub const NAMESPACE: u8 = 3;
     /// The session.
     pub const SESSION: u8 = 4;
     /// All processes.
     pub const GLOBAL: u8 = 5;
-    /// Those that are listed.
+    /// The listed processes.
     pub const CUSTOM: u8 = 6;
     /// The process itself.
     pub const PROC_LOCAL: u8 = 7;
@@ -545,11 +545,11 @@ pub mod range {
 pub mod proc_state {
     /// Unknown.
     pub const UNDEF: u8 = 0;
-    /// It runs.
+    /// The process runs.
     pub const RUNNING: u8 = 5;
-    /// It runs and has connected.
+    /// The process runs and has connected.
     pub const CONNECTED: u8 = 6;
-    /// It has ended.
+    /// The process has terminated.
     pub const TERMINATED: u8 = 20;
 }
 
@@ -557,19 +557,19 @@ pub mod proc_state {
 pub mod job_state {
     /// Its processes are being started.
     pub const LAUNCH_UNDERWAY: u8 = 2;
-    /// They run.
+    /// The processes run.
     pub const RUNNING: u8 = 3;
     /// All its processes run and have connected.
     pub const CONNECTED: u8 = 5;
-    /// They have ended.
+    /// The processes have terminated.
     pub const TERMINATED: u8 = 20;
 }
 
 /// Flags of an info.
 pub mod flags {
-    /// The request must be refused if this cannot be heeded.
+    /// The request fails if the server does not support this directive.
     pub const REQUIRED: u32 = 1;
-    /// It distinguishes one of several values.
+    /// The info distinguishes one of several values.
     pub const QUALIFIER: u32 = 8;
 }
 

@@ -5,13 +5,13 @@ use super::types::Type;
 use crate::error::Full;
 use crate::wire::Writer;
 
-/// Values on their way into a lent slice.
+/// Writer of packed values into a lent slice.
 ///
-/// A message is a row of pack operations: how many values there are, and the values. The calls named
-/// for a type of the language write one value, as it stands inside others; [`op`](Self::op) writes
-/// what stands in front of them.
+/// A message is a sequence of pack operations: a number of values, and the values. The methods named
+/// after a type of the language write one value, as inside others; [`op`](Self::op) writes
+/// the head of an operation.
 ///
-/// Like the [`Writer`] below it, it counts on when there is no more room.
+/// Like the underlying [`Writer`], it still counts when there is no more room.
 pub struct Packer<'a> {
     writer: Writer<'a>,
     format: Format,
@@ -23,12 +23,12 @@ impl<'a> Packer<'a> {
         Self { writer: Writer::new(out), format }
     }
 
-    /// How values are written.
+    /// Format of the values.
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// Number of bytes were written, or would have been.
+    /// Number of bytes that were written, or would have been.
     pub const fn len(&self) -> usize {
         self.writer.len()
     }
@@ -38,16 +38,17 @@ impl<'a> Packer<'a> {
         self.writer.is_empty()
     }
 
-    /// Gives the length.
+    /// Returns the length.
     ///
     /// # Errors
     ///
-    /// [`Full`] if it did not fit; the lent slice then holds nothing of use.
+    /// [`Full`] if it did not fit; the content of the lent slice is undefined then.
     pub fn finish(self) -> Result<usize, Full> {
         self.writer.finish()
     }
 
-    /// Begins a pack operation: `count` values of this type follow. One of none is never written.
+    /// Begins a pack operation: `count` values of this type follow. An empty operation is never
+    /// written.
     pub fn op(&mut self, of: Type, count: u32) -> &mut Self {
         if self.format.is_described {
             self.u16(Type::INT32.0);
@@ -146,7 +147,7 @@ impl<'a> Packer<'a> {
         self.raw(text).u8(0)
     }
 
-    /// A text of several parts, with commas between them.
+    /// A text of several parts, separated by commas.
     pub fn list<'t>(&mut self, parts: impl Iterator<Item = &'t [u8]> + Clone) -> &mut Self {
         let len = parts.clone().fold(0_usize, |len, part| len.saturating_add(part.len() + 1));
         // As many commas as parts but one, and the terminator.
@@ -165,7 +166,7 @@ impl<'a> Packer<'a> {
         self.size(bytes.len() as u64).raw(bytes)
     }
 
-    /// What `inside` writes, with its length. It is called twice: to count, and to write.
+    /// The output of `inside`, with its length. `inside` is called twice: to count, and to write.
     pub fn nested(&mut self, inside: impl Fn(&mut Packer<'_>)) -> &mut Self {
         let mut counted = Packer::new(&mut [], self.format);
         inside(&mut counted);
@@ -175,12 +176,12 @@ impl<'a> Packer<'a> {
         self
     }
 
-    /// The number of a type, as it stands in front of a value.
+    /// The number of a type, as in front of a value.
     pub fn of(&mut self, of: Type) -> &mut Self {
         self.u16(of.0)
     }
 
-    /// In the fixed family, numbers whose size may differ between machines say it.
+    /// Writes the size of a machine-dependent number; only the fixed family has it.
     fn sized(&mut self, size: Type) -> &mut Self {
         match self.format.family {
             Family::Fixed => self.u16(size.0),
@@ -197,15 +198,15 @@ impl<'a> Packer<'a> {
             self.u8(value as u8 | 0x80);
             value >>= 7;
         }
-        // What eight groups leave is a byte, which needs no mark.
+        // Behind eight groups one byte is left, which needs no continuation mark.
         self.u8(value as u8)
     }
 }
 
-/// A number with a sign as one without, so that small ones stay short.
+/// Folds a signed number into an unsigned one, so that small numbers stay short.
 const fn folded(value: i64) -> u64 {
     (value << 1 ^ value >> 63).cast_unsigned()
 }
 
-/// Number of groups of seven bits there can be before the last byte.
+/// Greatest number of groups of seven bits before the last byte.
 pub(super) const FLEX_GROUPS: u32 = 8;

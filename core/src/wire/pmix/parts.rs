@@ -7,7 +7,7 @@ use super::unpack::Unpacker;
 use super::value::Value;
 use crate::error::Malformed;
 
-/// Every process of a name space.
+/// Every process of a namespace.
 pub const WILDCARD: u32 = 0xffff_fffe;
 
 /// Ranks that are no processes.
@@ -19,13 +19,13 @@ pub mod ranks {
     pub const LOCAL_NODE: u32 = 0xffff_fffd;
     /// No process.
     pub const INVALID: u32 = 0xffff_fffc;
-    /// Every process of the name space on the node.
+    /// Every process of the namespace on the node.
     pub const LOCAL_PEERS: u32 = 0xffff_fffb;
 }
 
-/// A process, or several of one name space.
+/// A process, or several of one namespace.
 ///
-/// Wire: STRING name space, `u32` rank.
+/// Wire: STRING namespace, `u32` rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proc<'a> {
     /// The name of its job.
@@ -39,9 +39,9 @@ pub struct Proc<'a> {
 /// Wire: STRING key, `u32` flags, `u16` type, value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info<'a> {
-    /// Its key.
+    /// Key of the info.
     pub key: &'a [u8],
-    /// Bits; see [`names`](super::names).
+    /// Bits of [`flags`](super::names::flags).
     pub flags: u32,
     /// The value.
     pub value: Value<'a>,
@@ -58,7 +58,7 @@ pub struct Kval<'a> {
     pub value: Value<'a>,
 }
 
-/// Several values of one type that were found to be right.
+/// Several values of one type that have been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct List<'a> {
     /// Their type.
@@ -87,7 +87,7 @@ pub struct Scopes<'a> {
 }
 
 impl<'a> Proc<'a> {
-    /// Reads one, as it stands inside other values.
+    /// Reads a value without a pack operation, as inside other values.
     ///
     /// # Errors
     ///
@@ -97,14 +97,14 @@ impl<'a> Proc<'a> {
         Ok(Self { nspace, rank: from.u32()? })
     }
 
-    /// Writes it, as it stands inside other values.
+    /// Writes the value without a pack operation, as inside other values.
     pub fn write(&self, to: &mut Packer<'_>) {
         to.text(Some(self.nspace)).u32(self.rank);
     }
 }
 
 impl<'a> Info<'a> {
-    /// Reads one, as it stands inside other values.
+    /// Reads a value without a pack operation, as inside other values.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl<'a> Info<'a> {
 }
 
 impl<'a> Kval<'a> {
-    /// Reads a pack operation of one.
+    /// Reads a pack operation of one value.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl<'a> Kval<'a> {
         Ok(Self { key, value: from.value()? })
     }
 
-    /// Writes a pack operation of one, in the format of the packer.
+    /// Writes a pack operation of one value, in the format of the packer.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl<'a> Kval<'a> {
 }
 
 impl Value<'_> {
-    /// Writes it without its type, in the format of the packer.
+    /// Writes the value without its type, in the format of the packer.
     ///
     /// # Errors
     ///
@@ -193,27 +193,27 @@ impl<'a> List<'a> {
         }
         let mut from = Unpacker::new(self.bytes, self.format);
         for _ in 0..self.count {
-            // Each was read as such a value.
+            // Infallible: each was read as such a value.
             let _ = from.copy(self.of, to);
         }
     }
 
-    /// True when there are none.
+    /// True if the list is empty.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The processes, if it is a list of those.
+    /// The processes, if it is a list of processes.
     pub fn procs(&self) -> impl Iterator<Item = Proc<'a>> + use<'a> {
         self.each(Type::PROC, Proc::read)
     }
 
-    /// The infos, if it is a list of those.
+    /// The infos, if it is a list of infos.
     pub fn infos(&self) -> impl Iterator<Item = Info<'a>> + use<'a> {
         self.each(Type::INFO, Info::read)
     }
 
-    /// The status codes, if it is a list of those.
+    /// The status codes, if it is a list of status codes.
     pub fn codes(&self) -> impl Iterator<Item = i32> + use<'a> {
         self.each(Type::STATUS, Unpacker::i32)
     }
@@ -228,7 +228,7 @@ impl<'a> List<'a> {
         self.find(key).is_some_and(|value| value.is_true())
     }
 
-    /// The values in turn, read by `read`; none if they are something else.
+    /// The values in turn, read by `read`; none if they have another type.
     pub fn each<T, R>(&self, of: Type, read: R) -> impl Iterator<Item = T> + use<'a, T, R>
     where
         R: Fn(&mut Unpacker<'a>) -> Result<T, Malformed>,
@@ -245,7 +245,7 @@ impl<'a> Kvals<'a> {
         Self { from: Unpacker::new(bytes, format), is_over: false }
     }
 
-    /// Starts where another reader stands.
+    /// Starts at the position of another reader.
     pub const fn after(from: Unpacker<'a>) -> Self {
         Self { from, is_over: false }
     }
@@ -280,7 +280,7 @@ impl<'a> Iterator for Kvals<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// Starts where another reader stands.
+    /// Starts at the position of another reader.
     pub const fn after(from: Unpacker<'a>) -> Self {
         Self { from }
     }
@@ -295,7 +295,7 @@ impl<'a> Scopes<'a> {
     }
 }
 
-/// The number of a scope and what was put in it. Ends after the first error.
+/// The number of a scope and the values that were put in it. Ends after the first error.
 impl<'a> Iterator for Scopes<'a> {
     type Item = Result<(u8, &'a [u8]), Malformed>;
 

@@ -1,23 +1,23 @@
-//! Something that is asked of the process manager.
+//! Queries to the process manager.
 
 use super::app::{Texts, read_infos};
 use super::parts::List;
 use super::unpack::Unpacker;
 use crate::error::Malformed;
 
-/// Keys that are asked for, with what restricts them.
+/// Requested keys with their qualifiers.
 ///
 /// Wire: `i32` and as many STRINGs; SIZE and as many INFOs.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
-    /// What is asked for; each has one entry in the answer.
+    /// Requested keys; each has one entry in the response.
     pub keys: Texts<'a>,
-    /// Of which job, process or nodes. What occurs several times means any of them.
+    /// Job, process or nodes of the query. A repeated qualifier matches any of its values.
     pub qualifiers: List<'a>,
 }
 
 impl<'a> Query<'a> {
-    /// Reads one, as it stands inside other values.
+    /// Reads a query without a pack operation, as inside other values.
     ///
     /// # Errors
     ///

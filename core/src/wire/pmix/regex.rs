@@ -1,12 +1,13 @@
-//! Lists of nodes and of processes, written short.
+//! Compressed lists of nodes and of processes.
 //!
-//! Nobody who takes data by messages needs them; they are read where another server has sent them.
+//! Clients that receive their data by messages need no such lists; they are read if another server
+//! sends them.
 //!
 //! Wire: `raw:` and a comma list; or `pmix[node[2:1-3,7],login]`, where the number in front of a
-//! colon says how many digits there are; or `blob`, NUL, `component=zlib:`, NUL, `size=N:`, NUL and
+//! colon is the number of digits; or `blob`, NUL, `component=zlib:`, NUL, `size=N:`, NUL and
 //! N bytes. The first two end with NUL. Processes of one node stand between `;`.
 
-/// Number of bytes the list at the front of `bytes` has; `None` if there is none.
+/// Length of the list at the front of `bytes`; `None` if there is none.
 pub(super) fn len(bytes: &[u8]) -> Option<usize> {
     let until_nul = |from: usize| {
         let rest = bytes.get(from..)?;
@@ -26,12 +27,12 @@ pub(super) fn len(bytes: &[u8]) -> Option<usize> {
     end.checked_add(size).filter(|end| *end <= bytes.len())
 }
 
-/// Calls `each` with every name of a list, in order: what stands in front of the digits, and the
-/// digits, if a range made them.
+/// Calls `each` with every name of a list, in order: the part in front of the digits, and the
+/// digits, if they come from a range.
 ///
 /// # Errors
 ///
-/// `None` for a list that was compressed, and for one that is none.
+/// `None` for a list that was compressed by zlib, and for an invalid list.
 pub fn names(list: &[u8], mut each: impl FnMut(&[u8], Option<Numbered>)) -> Option<()> {
     let list = list.strip_suffix(b"\0").unwrap_or(list);
     if let Some(plain) = list.strip_prefix(b"raw:") {
@@ -68,7 +69,7 @@ pub fn names(list: &[u8], mut each: impl FnMut(&[u8], Option<Numbered>)) -> Opti
 pub struct Numbered {
     /// The number.
     pub number: u32,
-    /// Number of digits it has, with zeros in front.
+    /// Number of digits, with zeros in front.
     pub digits: u32,
 }
 
@@ -99,7 +100,7 @@ fn number(text: &[u8]) -> Option<u32> {
     })
 }
 
-/// More names than any machine has nodes; a few bytes must not make work for hours.
+/// Limit of a range, above the nodes of any machine: a few bytes must not cause hours of work.
 const RANGE_MAX: u32 = 1 << 20;
 
 #[cfg(test)]

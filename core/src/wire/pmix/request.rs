@@ -13,9 +13,9 @@ use crate::error::Malformed;
 /// come from a newer client and are ignored.
 #[derive(Clone, Debug)]
 pub enum Request<'a> {
-    /// The description of the client's job. Wire: nothing more.
+    /// Job-level information of the client's job. Wire: no fields.
     Req,
-    /// The end of processes.
+    /// Aborts processes.
     Abort {
         /// The exit code. Wire: STATUS.
         code: i32,
@@ -41,7 +41,7 @@ pub enum Request<'a> {
     },
     /// Data that others have published.
     Lookup(Names<'a>),
-    /// Takes published data back; all of it if there are no keys.
+    /// Withdraws published data; all of it if there are no keys.
     Unpublish(Names<'a>),
     /// New processes.
     Spawn {
@@ -50,22 +50,22 @@ pub enum Request<'a> {
         /// The programs. Wire: SIZE, APPs.
         apps: List<'a>,
     },
-    /// A fence, after which the processes know each other's jobs.
+    /// A fence that connects the jobs of the participants.
     Connect(Collective<'a>),
-    /// A fence, after which they do not.
+    /// A fence that disconnects them.
     Disconnect(Collective<'a>),
-    /// Something has happened.
+    /// Publishes an event.
     Notify {
         /// Event code. Wire: STATUS.
         code: i32,
         /// Range of the event. Wire: DATA_RANGE.
         range: u8,
-        /// More about it. Wire: SIZE, INFOs.
+        /// Further attributes of the event. Wire: SIZE, INFOs.
         infos: List<'a>,
     },
     /// Event codes that the client registers for.
     RegisterEvents {
-        /// These; anything if there are none. Wire: SIZE, STATUSes.
+        /// Codes; all events if the list is empty. Wire: SIZE, STATUSes.
         codes: List<'a>,
         /// Restrictions. Wire: SIZE, INFOs.
         infos: List<'a>,
@@ -74,16 +74,16 @@ pub enum Request<'a> {
     DeregisterEvents(EventCodes<'a>),
     /// Information of the process manager. Wire: SIZE, QUERYs.
     Query(List<'a>),
-    /// Something for a log.
+    /// Log entries.
     Log {
-        /// When, in seconds. Wire: TIME.
+        /// Time of the entries, in seconds. Wire: TIME.
         time: Option<u64>,
         /// Data. Wire: SIZE, INFOs.
         data: List<'a>,
         /// Directives. Wire: SIZE, INFOs.
         directives: List<'a>,
     },
-    /// Signals, and what to clean up.
+    /// Signals, and registration of files for cleanup.
     JobControl {
         /// Targets; the whole session if empty. Wire: SIZE, PROCs.
         targets: List<'a>,
@@ -122,14 +122,14 @@ pub enum Request<'a> {
         /// Members and directives. Wire: SIZE, PROCs, SIZE, INFOs.
         group: Collective<'a>,
     },
-    /// The end of a group.
+    /// Destructs a group.
     GroupDestruct {
         /// Its name. Wire: STRING.
         name: &'a [u8],
         /// The rest, which differs by version: SIZE, PROCs (from 4.2.4), SIZE, INFOs.
         rest: Unpacker<'a>,
     },
-    /// Out of a group.
+    /// Leaves a group.
     GroupLeave {
         /// Its name. Wire: STRING.
         name: &'a [u8],
@@ -138,18 +138,18 @@ pub enum Request<'a> {
     },
     /// The processes of a job on a node.
     ResolvePeers {
-        /// The node; every one if there is none. Wire: STRING.
+        /// The node; all nodes if there is none. Wire: STRING.
         node: Option<&'a [u8]>,
-        /// The job; every one if there is none. Wire: STRING.
+        /// The job; all jobs if there is none. Wire: STRING.
         nspace: Option<&'a [u8]>,
     },
-    /// The nodes of a job; of every one if there is none. Wire: STRING.
+    /// The nodes of a job; of all jobs if there is none. Wire: STRING.
     ResolveNodes(Option<&'a [u8]>),
-    /// A known request whose fields are not read.
+    /// A known request with fields that are not read.
     Other(Command, Unpacker<'a>),
 }
 
-/// A request that several processes make together.
+/// A collective request.
 ///
 /// Wire: SIZE, PROCs, SIZE, INFOs.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +160,7 @@ pub struct Collective<'a> {
     pub infos: List<'a>,
 }
 
-/// A request for what a process has posted.
+/// A request for the committed data of a process.
 ///
 /// Wire: STRING, PROC_RANK, SIZE, INFOs, STRING; without the last one if there is no key.
 #[derive(Clone, Copy, Debug)]
@@ -171,7 +171,7 @@ pub struct Get<'a> {
     pub rank: u32,
     /// Directives.
     pub infos: List<'a>,
-    /// The key that is wanted; anything if there is none.
+    /// Requested key; all data if there is none.
     pub key: Option<&'a [u8]>,
 }
 
@@ -194,16 +194,15 @@ pub struct Names<'a> {
 pub struct EventCodes<'a>(Unpacker<'a>);
 
 impl<'a> Request<'a> {
-    /// Returns the command at the front of a body, and its length, for any format of the connection; for
-    /// readers
-    /// of single messages.
+    /// Returns the command at the front of a body, and its length, for any format of the connection;
+    /// for readers of single messages.
     pub fn command_of(body: &[u8]) -> Option<(Command, usize)> {
         let read = |format| {
             let mut from = Unpacker::new(body, format);
             let command = Command(from.one(Type::COMMAND).ok()?.u8().ok()?);
             command.name().map(|_| (command, from.at()))
         };
-        // Where types are named, a wrong format fails at once.
+        // If types are described, a wrong format fails at once.
         [true, false].into_iter().find_map(|is_described| {
             let families = [Family::Flex, Family::Fixed].into_iter();
             families.map(|family| Format { family, is_described }).find_map(read)
@@ -289,7 +288,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The command that it was asked with.
+    /// Command of the request.
     pub const fn command(&self) -> Command {
         match self {
             Self::Req => Command::REQ,
@@ -323,7 +322,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// A client that takes its server for an old one sends no time.
+    /// Reads log entries. A client that assumes an old server sends no time.
     fn read_log(from: &mut Unpacker<'a>) -> Result<Self, Malformed> {
         let mut ahead = *from;
         let timed = (|| {
@@ -388,7 +387,7 @@ impl Iterator for EventCodes<'_> {
     }
 }
 
-/// A text that must be there.
+/// Reads a mandatory text.
 fn name<'a>(from: &mut Unpacker<'a>) -> Result<&'a [u8], Malformed> {
     let text = from.one(Type::STRING)?.text()?;
     text.ok_or_else(|| from.malformed("a name"))

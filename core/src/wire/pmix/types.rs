@@ -1,10 +1,10 @@
-//! The numbers of data types, and what a value of each is made of.
+//! Numbers of data types, and the fields of a value of each type.
 
-/// The number of a data type. The set is open: a number that is not known is carried through.
+/// Number of a data type. The set is open: an unknown number is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Type(pub u16);
 
-/// A piece of a value. A value of every type is a row of these.
+/// Field of a value. A value of every type is a sequence of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     /// One byte, the same in both families.
@@ -27,11 +27,11 @@ pub(super) enum Field {
     Blob,
     /// The number of a type, and a value of it.
     Typed,
-    /// The number of a type, how many there are, and values of it.
+    /// The number of a type, a count, and values of the type.
     Array,
     /// As many rows as their counter states.
     Many(Counter, &'static [Field]),
-    /// A list written short, which ends by itself.
+    /// A compressed list, which marks its own end.
     Regex,
 }
 
@@ -48,7 +48,7 @@ macro_rules! types {
         impl Type {
             $($(#[$doc])* pub const $name: Self = Self($number);)*
 
-            /// Its name in the standard; `None` for an unknown number.
+            /// Name of the type in the standard; `None` for an unknown number.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($number => Some($text),)*
@@ -123,7 +123,7 @@ types! {
     STATUS = 20, "STATUS", Some(&[I32]);
     /// A value with its type.
     VALUE = 21, "VALUE", Some(&[Typed]);
-    /// A process: name space and rank.
+    /// A process: namespace and rank.
     PROC = 22, "PROC", Some(PROC);
     /// A program to start.
     APP = 23, "APP", Some(&[
@@ -146,7 +146,7 @@ types! {
     KVAL = 28, "KVAL", Some(&[Text, Typed]);
     /// Lifetime of a published value.
     PERSIST = 30, "PERSIST", Some(&[Byte]);
-    /// A pointer, of which only a byte is left.
+    /// A pointer, reduced to a byte on the wire.
     POINTER = 31, "POINTER", Some(&[Byte]);
     /// Scope of a committed value.
     SCOPE = 32, "SCOPE", Some(&[Byte]);
@@ -166,9 +166,9 @@ types! {
     DATA_ARRAY = 39, "DATA_ARRAY", Some(&[Array]);
     /// A rank.
     PROC_RANK = 40, "PROC_RANK", Some(&[U32]);
-    /// Keys that are asked for, with what restricts them.
+    /// Requested keys with their qualifiers.
     QUERY = 41, "QUERY", Some(&[Many(ByI32, &[Text]), Many(BySize, INFO)]);
-    /// A text that was made shorter.
+    /// A compressed text.
     COMPRESSED_STRING = 42, "COMPRESSED_STRING", Some(&[Blob]);
     /// Request to a resource manager.
     ALLOC_DIRECTIVE = 43, "ALLOC_DIRECTIVE", Some(&[Byte]);
@@ -180,7 +180,7 @@ types! {
     COORD = 47, "COORD", Some(COORD);
     /// A supported attribute.
     REGATTR = 48, "REGATTR", Some(&[Text, Text, U16, Many(ByI32, &[Text])]);
-    /// A list written short.
+    /// A compressed list.
     REGEX = 49, "REGEX", Some(&[Regex]);
     /// State of a job.
     JOB_STATE = 50, "JOB_STATE", Some(&[Byte]);
@@ -200,7 +200,7 @@ types! {
     DEVTYPE = 57, "DEVTYPE", Some(&[U64]);
     /// Shared locality of two processes.
     LOCTYPE = 58, "LOCTYPE", Some(&[U16]);
-    /// Bytes that were made fewer.
+    /// Compressed bytes.
     COMPRESSED_BYTE_OBJECT = 59, "COMPRESSED_BYTE_OBJECT", Some(&[Blob]);
     /// The name of a job.
     PROC_NSPACE = 60, "PROC_NSPACE", Some(&[Text]);
@@ -232,7 +232,7 @@ types! {
     DEVICE = 70, "DEVICE", Some(&[Text, Text, U64]);
     /// Request for a block of resources.
     RESBLOCK_DIRECTIVE = 71, "RESBLOCK_DIRECTIVE", Some(&[Byte]);
-    /// So many of one resource.
+    /// An amount of one resource.
     RESOURCE_UNIT = 72, "RESOURCE_UNIT", Some(&[U64, Size]);
     /// A process id on a node.
     NODE_PID = 73, "NODE_PID", Some(&[Text, U32, Pid]);

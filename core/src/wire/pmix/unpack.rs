@@ -7,8 +7,8 @@ use crate::error::Malformed;
 
 /// Packed values, read from the front.
 ///
-/// The calls are those of [`Packer`](super::Packer). Nothing is ever copied, and no length is
-/// believed that the bytes at hand do not bear out.
+/// The methods are those of [`Packer`](super::Packer). Nothing is ever copied, and no length is
+/// trusted beyond the bytes at hand.
 #[derive(Clone, Copy, Debug)]
 pub struct Unpacker<'a> {
     bytes: &'a [u8],
@@ -22,32 +22,32 @@ impl<'a> Unpacker<'a> {
         Self { bytes, at: 0, format }
     }
 
-    /// How values are written.
+    /// Format of the values.
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// Number of bytes were read.
+    /// Number of bytes that were read.
     pub const fn at(&self) -> usize {
         self.at
     }
 
-    /// True when all was read.
+    /// True if all bytes were read.
     pub const fn is_empty(&self) -> bool {
         self.at >= self.bytes.len()
     }
 
-    /// What was not read.
+    /// Unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or(b"")
     }
 
-    /// What was read since `from`.
+    /// Bytes that were read since `from`.
     pub fn since(&self, from: usize) -> &'a [u8] {
         self.bytes.get(from..self.at).unwrap_or(b"")
     }
 
-    /// Begins a pack operation of this type and says how many values follow.
+    /// Begins a pack operation of this type and returns the number of values that follow.
     ///
     /// # Errors
     ///
@@ -83,7 +83,9 @@ impl<'a> Unpacker<'a> {
 
     /// One byte.
     ///
-    /// Errors, here and below: [`Malformed`] if there is no such value.
+    /// # Errors
+    ///
+    /// [`Malformed`] if there is no such value, here and in the methods below.
     pub fn u8(&mut self) -> Result<u8, Malformed> {
         let [byte] = self.array()?;
         Ok(byte)
@@ -189,7 +191,7 @@ impl<'a> Unpacker<'a> {
         self.take(len)
     }
 
-    /// The number of a type, as it stands in front of a value.
+    /// The number of a type, as in front of a value.
     pub fn of(&mut self) -> Result<Type, Malformed> {
         self.u16().map(Type)
     }
@@ -203,7 +205,8 @@ impl<'a> Unpacker<'a> {
         Ok(taken)
     }
 
-    /// Every value has a byte at least, so that a count is no reason to wait for long.
+    /// Checks a count against the bytes left. Every value has a byte at least, so a false count is
+    /// found early.
     pub(super) fn check_count(&self, count: u64) -> Result<(), Malformed> {
         if count <= self.rest().len() as u64 {
             Ok(())
@@ -241,7 +244,7 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// The number with a sign that [`Packer`](super::Packer) has folded.
+/// Restores a signed number that [`Packer`](super::Packer) has folded.
 const fn unfolded(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
 }

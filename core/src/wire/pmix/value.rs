@@ -1,4 +1,4 @@
-//! One value of any type: skipped, copied into another encoding, looked into.
+//! One value of any type: skipping, copying into another encoding, access to its parts.
 
 use super::format::Format;
 use super::pack::Packer;
@@ -8,34 +8,34 @@ use super::unpack::Unpacker;
 use super::{names, regex};
 use crate::error::Malformed;
 
-/// How deep arrays may lie in each other. Nothing known goes beyond four.
+/// Greatest depth of nested arrays. No known message goes beyond four.
 pub const DEPTH_MAX: u32 = 16;
 
 /// A value with its type, still packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value<'a> {
-    /// What it is.
+    /// Type of the value.
     pub of: Type,
-    /// Its bytes, without the number of the type.
+    /// Bytes of the value, without the number of the type.
     pub bytes: &'a [u8],
-    /// Their format.
+    /// Format of the bytes.
     pub format: Format,
 }
 
 impl<'a> Unpacker<'a> {
-    /// Reads over a value of this type and lends its bytes.
+    /// Skips a value of this type and lends its bytes.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if it is none, if arrays lie in each other too deep, and for a type that
-    /// is not known: where its values end cannot be told.
+    /// [`Malformed`] if it is no such value, if arrays are nested too deep, and for an unknown type,
+    /// since the end of its values cannot be determined.
     pub fn skip(&mut self, of: Type) -> Result<&'a [u8], Malformed> {
         let from = self.at();
         walk(self, of, None, 0)?;
         Ok(self.since(from))
     }
 
-    /// Reads a value of this type and writes it into `to`, in the format of that.
+    /// Reads a value of this type and writes it into `to`, in the format of `to`.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl<'a> Unpacker<'a> {
         walk(self, of, Some(to), 0)
     }
 
-    /// The number of a type and a value of it.
+    /// Reads the number of a type and a value of it.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl<'a> Unpacker<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A number, whatever type of number it is.
+    /// The value as a number of any type.
     pub fn number(&self) -> Option<i64> {
         let mut from = self.unpacker();
         let number = match self.of {
@@ -80,7 +80,7 @@ impl<'a> Value<'a> {
         Some(number)
     }
 
-    /// True if a directive is switched on. One without a value is.
+    /// True if a directive is enabled. A directive without a value is enabled.
     pub fn is_true(&self) -> bool {
         match self.of {
             Type::UNDEF => true,
@@ -89,7 +89,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A text; `None` for the null pointer of C too.
+    /// The value as a text; `None` for the null pointer of C too.
     pub fn text(&self) -> Option<&'a [u8]> {
         match self.of {
             Type::STRING | Type::PROC_NSPACE => self.unpacker().text().ok()?,
@@ -97,7 +97,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Bytes.
+    /// The value as bytes.
     pub fn blob(&self) -> Option<&'a [u8]> {
         match self.of {
             Type::BYTE_OBJECT | Type::COMPRESSED_BYTE_OBJECT | Type::COMPRESSED_STRING => {
@@ -107,7 +107,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A process.
+    /// The value as a process.
     pub fn proc(&self) -> Option<Proc<'a>> {
         match self.of {
             Type::PROC => Proc::read(&mut self.unpacker()).ok(),
@@ -115,7 +115,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A variable of the environment: its name and its value.
+    /// The value as a variable of the environment: its name and its value.
     pub fn variable(&self) -> Option<(&'a [u8], &'a [u8])> {
         if self.of != Type::ENVAR {
             return None;
@@ -125,7 +125,7 @@ impl<'a> Value<'a> {
         Some((name, from.text().ok()?.unwrap_or(b"")))
     }
 
-    /// The values of an array; of one without elements too.
+    /// The values of an array, which may be empty.
     pub fn array(&self) -> Option<List<'a>> {
         if self.of != Type::DATA_ARRAY {
             return None;
@@ -153,7 +153,7 @@ fn walk(
     }
 }
 
-/// One row of fields, read and perhaps written.
+/// Reads one row of fields, and writes it if there is a packer.
 fn row(
     from: &mut Unpacker<'_>,
     fields: &[Field],
@@ -233,7 +233,7 @@ fn array(
     let (of, count) = (from.of()?, from.size()?);
     from.check_count(count)?;
     if of == Type::UNDEF && count > 0 {
-        // They have no bytes that could bear the count out.
+        // Such values have no bytes that could confirm the count.
         return Err(from.malformed("values of some type"));
     }
     if let Some(to) = to.as_deref_mut() {
@@ -260,7 +260,7 @@ fn many(
     };
     from.check_count(count)?;
     if let Some(to) = to.as_deref_mut() {
-        // It was read as such a number.
+        // The count was read as such a number.
         let small = i32::try_from(count).unwrap_or(i32::MAX);
         match counter {
             Counter::I32 => to.i32(small),
@@ -276,7 +276,7 @@ fn many(
 
 fn deeper(from: &Unpacker<'_>, depth: u32) -> Result<u32, Malformed> {
     if depth < 2 * DEPTH_MAX {
-        // A value in an array is two steps: the value's type, and the array's.
+        // A value in an array counts as two levels: the value's type and the array's.
         Ok(depth + 1)
     } else {
         Err(from.malformed("arrays that do not lie in each other so deep"))

@@ -13,14 +13,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// All cases of programs that were started alone.
+/// All cases of singletons.
 pub(super) const CASES: &[&[Case]] = &[&[Case::alone(
     "pmi1-singleton",
     "a program started alone starts a launcher: -pmi_args",
     play,
 )]];
 
-/// Starts `launcher` as such a program does, and speaks with it.
+/// Starts `launcher` as a singleton does, and runs a session with it.
 fn play(launcher: &str, patience: Duration) -> Played {
     let lost = |error: std::io::Error| Wrong.on(shown(error.to_string().as_bytes()));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(lost)?;
@@ -98,5 +98,5 @@ fn ended(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
     None
 }
 
-/// Between two looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(3);

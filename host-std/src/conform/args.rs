@@ -1,4 +1,4 @@
-//! The words behind `pmi-host conform`.
+//! Arguments of `pmi-host conform`.
 
 use super::error::ConformError;
 use super::matrix::Form;
@@ -13,11 +13,11 @@ pub(super) struct Args {
     pub task: Task,
     /// Output form of the matrix.
     pub form: Form,
-    /// A recorded matrix to compare with.
+    /// Recorded matrix to compare with.
     pub expect: Option<PathBuf>,
-    /// Bound of one launch.
+    /// Time limit of one launch.
     pub limit: Duration,
-    /// Parts of the names of cases to try; none means all.
+    /// Parts of the names of selected cases; empty selects all.
     pub only: Vec<String>,
 }
 
@@ -26,17 +26,17 @@ pub(super) struct Args {
 pub(super) enum Task {
     /// Check the launcher that this command line starts.
     Launcher(String),
-    /// Check the client that this command line starts, so many times.
+    /// Check the client that this command line starts, with this number of ranks.
     Client(String, u32),
     /// Print recorded matrices as one table; each is a title and a file.
     Join(Vec<(String, PathBuf)>),
-    /// Name all cases.
+    /// Print the names of all cases.
     List,
     /// Print the help text.
     Help,
 }
 
-/// Reads the words.
+/// Parses the arguments.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ fn number(text: &str, max: u32) -> Result<u32, ConformError> {
     number.ok_or_else(|| usage(format!("'{text}' is not a number from 1 to {max}")))
 }
 
-/// The help text of `conform`.
+/// Help text of `conform`.
 pub(super) const HELP: &str = "\
 Checks a launcher or a client of PMI-1 and PMI-2, whoever wrote it.
 
@@ -124,7 +124,7 @@ options:
 exit code: 0 when nothing is wrong, or nothing differs from FILE; 1 otherwise; 2 wrong usage.
 ";
 
-/// Two ranks exchange something; more only take longer.
+/// Two ranks are enough for an exchange; more only take longer.
 const RANKS: u32 = 2;
 const RANKS_MAX: u32 = 1024;
 const LIMIT: Duration = Duration::from_secs(10);

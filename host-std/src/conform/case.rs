@@ -6,10 +6,10 @@ use super::verdict::{Finding, Verdict};
 use super::{alone, pmi1, pmi2, second};
 use std::time::Duration;
 
-/// One thing to try, in a launch of its own: a launcher may end the job for it.
+/// One tested exchange, in a launch of its own, since a launcher may end the job for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Its name, which never changes: recorded matrices are compared by it.
+    /// Name of the case, which never changes: recorded matrices are compared by it.
     pub name: &'static str,
     /// Number of ranks that the case needs.
     pub ranks: u32,
@@ -27,12 +27,12 @@ pub enum Ends {
     Well,
     /// Not judged: no rank finalizes.
     Any,
-    /// The launcher exits with this code, which an abort gave it.
+    /// The launcher exits with this code, which the abort carried.
     Code(i32),
     /// The launcher exits with any code but 0.
     Badly,
-    /// The launcher ends, with any code: the documents are silent about it, and hydra's differs
-    /// from run to run.
+    /// The launcher exits with any code: the documents specify none, and that of Hydra differs from run
+    /// to run.
     Somehow,
 }
 
@@ -83,7 +83,7 @@ impl Case {
         Self { ends, ..self }
     }
 
-    /// Every case, in the order in which they are tried.
+    /// All cases, in the order in which they run.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         let both = pmi1::CASES.iter().chain(pmi2::CASES);
         both.chain(second::CASES).chain(alone::CASES).copied().flatten()

@@ -1,21 +1,21 @@
-//! Why nothing could be checked.
+//! Errors that prevent a check.
 
 use std::path::PathBuf;
 use std::{fmt, io};
 
-/// Why nothing could be checked. The text ends with the way out.
+/// Error that prevents a check. The message ends with the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConformError {
-    /// The words make no sense.
+    /// The arguments are invalid.
     Usage(String),
-    /// The command line of the launcher has no place for this.
+    /// The command line of the launcher lacks this placeholder.
     NoPlace(&'static str),
     /// No case has such a name.
     NoCase(Vec<String>),
     /// The program could not be started.
     Start {
-        /// Its name.
+        /// Name of the program.
         name: String,
         /// Error of the system.
         error: io::Error,
@@ -27,7 +27,7 @@ pub enum ConformError {
         /// Defect of the file.
         why: String,
     },
-    /// The system refused something else.
+    /// Another error of the system.
     System(io::Error),
 }
 

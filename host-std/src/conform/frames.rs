@@ -1,16 +1,16 @@
-//! A client of PMI-2 made of raw frames.
+//! Client of PMI-2 that sends raw frames.
 
 use super::space::Space;
 use super::talk::{Reply, Talk};
 use super::verdict::{Finding, Verdict};
 
-/// One rank that speaks frames.
+/// Rank that sends frames.
 #[derive(Debug)]
 pub(super) struct Frames {
     pub(super) talk: Talk,
     pub(super) rank: u32,
     pub(super) size: u32,
-    /// The id of the job, once it is known.
+    /// Id of the job, once it is known.
     pub(super) job: String,
     /// True once the rank has finalized.
     pub(super) is_gone: bool,
@@ -45,7 +45,7 @@ impl Frames {
         if reply.number("rc") == Some(0) { Ok(reply) } else { Err(reply.judged(Verdict::Refused)) }
     }
 
-    /// Opens a session as the most careful client would, and learns the id of the job.
+    /// Opens a session as the most careful client would, and stores the id of the job.
     pub(super) fn open(&mut self) -> Result<(), Finding> {
         self.init()?;
         let job = std::env::var("PMI_JOBID").unwrap_or_else(|_| "x".to_owned());

@@ -13,17 +13,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The command line of a launcher, with places for the number of ranks and the program.
+/// Command line of a launcher, with placeholders for the number of ranks and the program.
 #[derive(Clone, Debug)]
 pub(super) struct LauncherLine {
     words: Vec<String>,
-    /// This program, as a launcher shall start it.
+    /// Path of this program, by which the launcher starts it.
     myself: String,
 }
 
 /// Result of one launch.
 struct Ran {
-    /// The exit code, or 128 and the signal; `None` when it had to be killed.
+    /// Exit code, or 128 and the signal; `None` if the launcher had to be killed.
     code: Option<i32>,
     output: String,
 }
@@ -89,7 +89,7 @@ impl LauncherLine {
 fn judge(case: &Case, code: Option<i32>, output: &str, limit: Duration) -> Finding {
     let reports = reports(case, output);
     let is_killed_on_purpose = matches!(case.ends, Ends::Code(_) | Ends::Badly | Ends::Somehow);
-    // A rank may see the end before the answer that it waits for.
+    // A rank may see the end of the connection before the answer that it waits for.
     let excused = |finding: Finding| match finding.verdict {
         Verdict::JobKilled if is_killed_on_purpose => Verdict::AsSpecified.on(finding.seen),
         _ => finding,
@@ -126,12 +126,12 @@ fn judge(case: &Case, code: Option<i32>, output: &str, limit: Duration) -> Findi
 fn run(words: &[String], limit: Duration) -> Result<Ran, ConformError> {
     let (name, rest) = words.split_first().ok_or(ConformError::NoPlace(PROGRAM))?;
     let mut command = Command::new(name);
-    // A launcher starts afresh, and so does a program that wants one.
+    // Launchers and singletons start without the variables of an outer launcher.
     for variable in ["PMI_FD", "PMI_PORT"] {
         command.env_remove(variable);
     }
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // In a group of its own, so that nothing of a launcher that hangs is left.
+    // A process group of its own ensures that no process of a hanging launcher is left.
     let mut child = command
         .process_group(0)
         .spawn()
@@ -162,12 +162,12 @@ fn wait(child: &mut Child, until: Instant) -> Result<Option<ExitStatus>, Conform
     }
 }
 
-/// Asks a launcher to end its job, and ends it itself if it does not.
+/// Asks a launcher to end its job, and kills its process group after the grace period.
 fn end(child: &mut Child) {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     for signal in [Signal::TERM, Signal::KILL] {
         if let Some(group) = group {
-            // It may be gone by now.
+            // The process group may have exited by now.
             let _ = kill_process_group(group, signal);
         }
         if matches!(wait(child, Instant::now() + GRACE), Ok(Some(_))) {
@@ -176,7 +176,7 @@ fn end(child: &mut Child) {
     }
 }
 
-/// Reads until the end of the stream, but no longer than any rank can live.
+/// Reads until the end of the stream, up to a bound.
 fn collect(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut all = Vec::new();
@@ -191,7 +191,7 @@ fn code_of(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
-/// The command word that turns this program into a rank of a case. It is not for typing.
+/// Command word that turns this program into a rank of a case; internal.
 pub const RANK: &str = "conform-rank";
 
 const RANKS: &str = "{n}";

@@ -1,16 +1,16 @@
-//! A client of PMI-1 made of raw lines.
+//! Client of PMI-1 that sends raw lines.
 
 use super::space::Space;
 use super::talk::{Reply, Talk};
 use super::verdict::{Finding, Verdict};
 
-/// One rank that speaks lines.
+/// Rank that sends lines.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) talk: Talk,
     pub(super) rank: u32,
     pub(super) size: u32,
-    /// The name of the space, once it is known.
+    /// Name of the key-value space, once it is known.
     pub(super) kvs: String,
     /// True once the rank has finalized.
     pub(super) is_gone: bool,
@@ -36,12 +36,12 @@ impl Lines {
         self.ask(&line, "response_to_init")
     }
 
-    /// Opens a session of 1.1 and learns the name of the space.
+    /// Opens a session of 1.1 and stores the name of the key-value space.
     pub(super) fn open(&mut self) -> Result<(), Finding> {
         self.open_as(1).map(drop)
     }
 
-    /// Opens a session of 1.`minor`; the answer is the minor version that was agreed.
+    /// Opens a session of 1.`minor`; returns the negotiated minor version.
     pub(super) fn open_as(&mut self, minor: u32) -> Result<i64, Finding> {
         let reply = self.init(1, minor)?;
         if !reply.is_good() {

@@ -9,7 +9,7 @@ pub(super) fn judged(value: &[u8], size: u32) -> Finding {
     match covered(value) {
         None => Wrong.on(shown(value)),
         Some(ranks) if ranks >= u64::from(size) => AsSpecified.on(shown(value)),
-        // Meant to be repeated, which MPICH does and Intel MPI does not.
+        // The mapping is meant to be repeated, which MPICH does and Intel MPI does not.
         Some(_) => Tolerated.on(format!("{} for {size} ranks", shown(value))),
     }
 }
@@ -19,7 +19,7 @@ fn covered(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
     let body = text.trim().strip_prefix("(vector,")?.strip_suffix(')')?;
     let mut ranks = 0;
-    // Two of the last parentheses are one of the list and one of its last block.
+    // Of the last two parentheses, one closes the list and one its last block.
     for block in body.strip_prefix('(')?.strip_suffix(')')?.split("),(") {
         let mut numbers = block.split(',').map(|number| number.trim().parse::<u64>().ok());
         let (Some(Some(_)), Some(Some(nodes)), Some(Some(each)), None) =

@@ -1,4 +1,4 @@
-//! The matrix: exchange, verdict, what was seen; written in three forms, read back, compared, joined.
+//! The matrix: exchange, verdict and observation; written in three forms, read back, compared, joined.
 
 use super::case::Case;
 use super::error::ConformError;
@@ -16,7 +16,7 @@ pub struct Matrix {
 /// Result of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The name of the case.
+    /// Name of the case.
     pub case: String,
     /// Short description of the tested exchange.
     pub tries: String,
@@ -27,11 +27,11 @@ pub struct Row {
 /// Output form of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Columns; this is what can be read back.
+    /// Columns of text, the only form that can be read back.
     Plain,
-    /// One object.
+    /// One JSON object.
     Json,
-    /// A table.
+    /// One Markdown table.
     Markdown,
 }
 
@@ -41,7 +41,7 @@ impl Matrix {
         self.rows.iter().filter(|row| row.finding.verdict == Verdict::Wrong).count()
     }
 
-    /// Writes all of it.
+    /// Renders the whole matrix.
     pub fn render(&self, form: Form) -> String {
         match form {
             Form::Plain => {
@@ -61,7 +61,7 @@ impl Matrix {
         parts.join(", ")
     }
 
-    /// Reads what was written as [`Form::Plain`]. What was tried is not in it.
+    /// Reads a matrix in [`Form::Plain`], which lacks the descriptions of the cases.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Matrix {
 }
 
 impl Row {
-    /// A row for a case that makes no sense after what came of `door`.
+    /// Row for a case that makes no sense after the result of `door`.
     pub fn not_tried(case: &Case, door: &Self) -> Self {
         let finding = door.finding.verdict.on(not_tried(&door.case));
         Self { case: case.name.into(), tries: case.tries.into(), finding }

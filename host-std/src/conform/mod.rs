@@ -44,7 +44,7 @@ use launcher::LauncherLine;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Does what `pmi-host conform WORDS` asks for.
+/// Runs `pmi-host conform WORDS`.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words = words.into_iter().map(|word| word.to_string_lossy().into_owned());
     match args::parse(words).and_then(|args| check(&args)) {
@@ -74,7 +74,7 @@ fn check(args: &Args) -> Result<bool, ConformError> {
             for Case { name, ranks, tries, .. } in Case::all() {
                 print(&format!("{name:<25}  {ranks}  {tries}\n"));
             }
-            // Clients are started as often as is asked for.
+            // The number of ranks of a client is an argument.
             for client::Twist { name, tries, .. } in client::Twist::ALL {
                 print(&format!("{name:<25}  -  {tries}\n"));
             }
@@ -119,7 +119,7 @@ fn check(args: &Args) -> Result<bool, ConformError> {
     }
 }
 
-/// Prints each row as it comes, where the form allows it, and judges the whole.
+/// Prints each row as it comes, if the form allows it, and judges the whole.
 fn finish(
     args: &Args,
     rows: impl Iterator<Item = Result<Row, ConformError>>,

@@ -78,7 +78,7 @@ fn play(case: &Case, talk: Talk, rank: u32, size: u32) -> (u32, Finding, Option<
             let goodbye: Goodbye = Box::new(move || drop(lines.bye()));
             (rank, finding, goes_on.then_some(goodbye))
         }
-        // It has no conversation to begin with.
+        // A singleton has no connection to a launcher yet.
         Play::Alone(_) => (rank, Verdict::Wrong.on("somebody has started it"), None),
         Play::Frames(play) => {
             let mut frames = Frames::new(talk, rank, size);
@@ -131,10 +131,10 @@ fn greet(mut talk: Talk, id: u64) -> Result<(Talk, u32, u32), Finding> {
     }
 }
 
-/// Makes a stream from a descriptor that is known by its number only.
+/// Stream from a descriptor that is known by its number only.
 ///
-/// The system copies it without more ado. Where that call is forbidden, a shell makes it the
-/// standard input of this very program, started again.
+/// The system duplicates it. If that call is forbidden, a shell makes it the standard input of this
+/// program, started again.
 fn inherited(fd: i32) -> io::Result<UnixStream> {
     let myself = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
     match rustix::process::pidfd_getfd(myself, fd, PidfdGetfdFlags::empty()) {
@@ -168,7 +168,7 @@ pub(super) fn reports(case: &Case, output: &str) -> Vec<Report> {
     pieces.filter_map(read).collect()
 }
 
-/// The time of day, the same for all ranks of a node.
+/// Time of day, the same for all ranks of a node.
 pub(super) fn micros() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros())
 }
@@ -182,7 +182,7 @@ const ON_STDIN: &str = "on-stdin";
 const BEGIN: &str = "{pmi-conform|";
 const END: &str = "|pmi-conform}";
 
-/// Lines behind the first that answer `initack`.
+/// Number of lines after the first in the answer to `initack`.
 const SET_LINES: usize = 3;
 
 #[cfg(test)]

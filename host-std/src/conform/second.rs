@@ -65,7 +65,8 @@ fn stranger(lines: &mut Lines) -> Played {
     match talk.line() {
         Ok(reply) if reply.is_good() => Ok(reply.judged(Wrong)),
         Ok(reply) => Ok(reply.judged(AsSpecified)),
-        // Hung up on without a word, which a client lives with if the job does.
+        // The server closed the connection without an answer, which a client tolerates if the job
+        // continues.
         Err(finding) if finding.verdict == JobKilled => {
             lines.fence()?;
             Ok(Tolerated.on(finding.seen))
@@ -125,5 +126,5 @@ fn plain(lines: &mut Lines) -> Played {
     Ok(if is_prompt { finding } else { Tolerated.on(finding.seen) })
 }
 
-/// No launcher counts so far.
+/// Identity that no launcher assigns.
 const NOBODY: u64 = 999_999;

@@ -4,9 +4,9 @@ use super::case::Played;
 use super::talk::Reply;
 use super::verdict::{Finding, Verdict, shown};
 
-/// A rank that puts, fences and gets.
+/// Rank that puts, fences and gets.
 pub(super) trait Space {
-    /// Its rank, and how many there are.
+    /// Rank, and number of ranks.
     fn place(&self) -> (u32, u32);
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<Reply, Finding>;
@@ -35,8 +35,8 @@ pub(super) trait Space {
         })
     }
 
-    /// Puts a key of this rank, fences, and gets the keys of all ranks. The first that is not as
-    /// it must be ends the case.
+    /// Puts a key of this rank, fences, and gets the keys of all ranks. The first wrong value ends the
+    /// case.
     fn exchange(&mut self, name: &str, value: impl Fn(u32) -> String) -> Result<(), Finding> {
         let (rank, size) = self.place();
         self.put_well(&format!("{name}-{rank}"), value(rank).as_bytes())?;
@@ -57,9 +57,9 @@ pub(super) trait Space {
 /// Result of a put, a fence and a get of one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// It came back as it was.
+    /// The get returned the same value.
     Whole,
-    /// Another one came back.
+    /// The get returned another value.
     Changed(Vec<u8>),
     /// The put was answered with success, and nothing is there.
     Lost,

@@ -1,7 +1,7 @@
-//! Raw bytes to a server and back, with an end to every wait.
+//! Raw bytes to a server and back, with a bound on every wait.
 //!
-//! Deliberately not the project's own client: what is to be found out is what a server does with
-//! exactly these bytes, and nothing here may repair them.
+//! Deliberately not the project's own client: the check observes the reaction of a server to exactly
+//! these bytes, and nothing here may repair them.
 
 use super::verdict::{Finding, Verdict, shown};
 use pmi_std::Stream;
@@ -27,7 +27,7 @@ pub(super) struct Talk {
 /// One message of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// Without the length in front of it or the line feed behind it.
+    /// Message without the length before it or the line feed after it.
     body: Vec<u8>,
     separator: u8,
 }
@@ -149,12 +149,12 @@ impl Talk {
 }
 
 impl Reply {
-    /// All of it, printable.
+    /// Printable form of the message.
     pub(super) fn shown(&self) -> String {
         shown(&self.body)
     }
 
-    /// Its bytes.
+    /// Bytes of the message.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
@@ -201,10 +201,9 @@ impl Reply {
         verdict.on(self.shown())
     }
 
-    ///
     /// # Errors
     ///
-    /// Unless it is a `cmd`.
+    /// The reply is not a `cmd`.
     pub(super) fn expect(self, cmd: &str) -> Result<Self, Finding> {
         if self.field("cmd") == Some(cmd.as_bytes()) {
             return Ok(self);
@@ -213,13 +212,13 @@ impl Reply {
     }
 }
 
-/// Characters of length in front of a frame.
+/// Number of characters of the length of a frame.
 pub(super) const LENGTH: usize = 6;
 
 /// Interval between checks for the request to end this process.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Far above any answer.
+/// Bound of the input, far above any answer.
 const INBOX_MAX: usize = 1 << 20;
 
 #[cfg(test)]

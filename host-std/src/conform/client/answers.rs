@@ -133,7 +133,7 @@ pub(super) fn missing(message: &mut Message) {
     message.push("value", STRANGE);
 }
 
-/// As gforker refuses what it does not speak.
+/// Form in which gforker refuses an unknown version.
 pub(super) fn no_init(message: &mut Message) {
     if message.cmd_is(INIT) {
         message.clear();

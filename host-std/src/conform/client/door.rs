@@ -26,14 +26,14 @@ pub(super) enum Door {
 pub(super) struct Entry {
     /// Server's end of the rank's socket, if it has one.
     pub(super) link: Option<Stream>,
-    /// Its end, to be open until the rank is started.
+    /// Rank's end of the socket, kept open until the rank is started.
     pub(super) theirs: Option<OwnedFd>,
     /// Environment variables of the rank.
     pub(super) variables: Vec<(&'static str, String)>,
 }
 
 impl Door {
-    /// A port on this machine, where ranks come by one.
+    /// Listener on this machine, if ranks connect to a port.
     pub(super) fn listener(self) -> io::Result<Option<TcpListener>> {
         if self != Self::Port {
             return Ok(None);
@@ -77,7 +77,7 @@ impl Door {
     }
 }
 
-/// Takes in the next caller at the port, if there is one.
+/// Accepts the next connection to the port, if there is one.
 pub(super) fn caller(listener: &TcpListener) -> io::Result<Option<Stream>> {
     match listener.accept() {
         Ok((stream, _)) => {
@@ -92,5 +92,5 @@ pub(super) fn caller(listener: &TcpListener) -> io::Result<Option<Stream>> {
     }
 }
 
-/// Above any descriptor that a program is started with.
+/// Number above any descriptor that a program starts with.
 const CLOSED: u32 = 987;

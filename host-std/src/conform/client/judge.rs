@@ -9,9 +9,9 @@ use super::twist::{Hope, Twist, Way};
 /// Behaviour of a client without a mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Usual {
-    /// By rank.
+    /// Ends of the ranks, by rank.
     pub(super) ends: Vec<Ended>,
-    /// By rank: what it writes, if it writes the same each time.
+    /// Outputs, by rank; `None` if they differ between runs.
     pub(super) outputs: Option<Vec<String>>,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn judge(ran: &Ran, usual: &Usual, twist: &Twist) -> Finding {
     }
 }
 
-/// The first line that a rank writes, and what it usually writes there.
+/// First output line that differs from the usual output, and the usual line.
 fn otherwise(ran: &Ran, usual: &Usual) -> Option<(String, String)> {
     let pairs = ran.outputs.iter().zip(usual.outputs.as_ref()?);
     let (now, then) = pairs.into_iter().find(|(now, then)| now != then)?;
@@ -129,7 +129,7 @@ fn asked(ran: &Ran) -> String {
 /// End of a rank that is terminated by `SIGTERM` and does not handle it.
 const TOLD: Ended = Ended::Signal(signal_hook::consts::SIGTERM);
 
-/// Longer lists are not read.
+/// Number of requests that are shown.
 const SHOWN_MAX: usize = 40;
 
 #[cfg(test)]

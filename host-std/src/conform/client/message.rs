@@ -3,9 +3,9 @@
 /// One message of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
-    /// A frame of PMI-2, or else a line.
+    /// True for a frame of PMI-2, false for a line.
     pub(super) is_frame: bool,
-    /// Its length stands on the left.
+    /// True if the length is aligned to the left.
     pub(super) is_left: bool,
     /// True if the receiver reads `;;` in a value as one `;`.
     pub(super) doubles: bool,
@@ -37,7 +37,7 @@ impl Field {
 }
 
 impl Message {
-    /// Takes a whole message apart.
+    /// Parses a whole message.
     pub(super) fn read(bytes: &[u8]) -> Self {
         match bytes.first() {
             Some(b'c' | b'm') | None => Self {
@@ -71,7 +71,7 @@ impl Message {
         self.position(name).is_some()
     }
 
-    /// Gives a field another value, if it is there.
+    /// Replaces the value of a field, if it is there.
     pub(super) fn set(&mut self, name: &str, value: &str) {
         for field in self.fields.iter_mut().filter(|field| field.is(name)) {
             field.value = value.into();
@@ -91,7 +91,7 @@ impl Message {
         self.position("rc").is_none_or(|at| self.fields[at].value == b"0")
     }
 
-    /// Puts it together.
+    /// Encodes the message.
     pub(super) fn write(&self) -> Vec<u8> {
         let pairs = self
             .fields
@@ -144,7 +144,7 @@ pub(super) fn doubles(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(u8::is_ascii_digit) && bytes.get(LENGTH - 1) == Some(&b' ')
 }
 
-/// Takes the first whole message of a client from `bytes` and gives the name of what it asks.
+/// Takes the first whole message of a client from `bytes` and returns the name of its request.
 pub(super) fn take_request(bytes: &mut Vec<u8>) -> Option<String> {
     let is_line = matches!(bytes.first()?, b'c' | b'm' | b'\n');
     let end = match is_line {
@@ -168,7 +168,7 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
-/// Characters of length in front of a frame.
+/// Number of characters of the length of a frame.
 const LENGTH: usize = super::super::talk::LENGTH;
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use judge::{Usual, judge};
 use serve::Ran;
 use std::time::Duration;
 
-/// A program to be checked.
+/// Program under test.
 #[derive(Debug)]
 pub(crate) struct Subject {
     words: Vec<String>,
@@ -42,7 +42,7 @@ impl Subject {
         Self { words, ranks, limit, usual: None }
     }
 
-    /// Runs it once, and before the first time twice as usual.
+    /// Runs the program once under the mutation; before the first run, twice without one.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl Subject {
         let usual = self.usual.insert(usual).clone();
         let row = |finding| Row { case: twist.name.into(), tries: twist.tries.into(), finding };
         if !usual.is_well() && twist.name != Twist::PLAIN.name {
-            // Why it failed there would hide what it does here.
+            // A failure without a mutation would hide the effect of this one.
             return Ok(row(Verdict::Refused.on(not_tried(Twist::PLAIN.name))));
         }
         Ok(row(judge(&self.run(twist)?, &usual, twist)))

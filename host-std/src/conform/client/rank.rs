@@ -1,4 +1,4 @@
-//! One process of the program, and one conversation with the server.
+//! One process of the program, and one connection to the server.
 
 use super::super::error::ConformError;
 use super::super::verdict::shown;
@@ -31,7 +31,7 @@ pub(super) struct Rank {
 /// End of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// By itself.
+    /// Exited with this code.
     Code(i32),
     /// Terminated by a signal that the check did not send, or by the one that announces an abort.
     Signal(i32),
@@ -43,7 +43,7 @@ pub(super) enum Ended {
     Late,
 }
 
-/// One conversation.
+/// One connection to the server.
 #[derive(Debug)]
 pub(super) struct Talk {
     pub(super) session: SessionId,
@@ -58,15 +58,15 @@ pub(super) struct Talk {
     pub(super) is_astray: bool,
     /// True if nothing more is sent; the link is closed when the rest has been written.
     pub(super) is_done: bool,
-    /// It writes a `;` in a value twice.
+    /// True if the client doubles a `;` in a value.
     pub(super) doubles: bool,
     /// Copy of the received bytes, to take requests from.
     heard: Vec<u8>,
-    /// Pieces of answers, and when each may go.
+    /// Pieces of answers, each with the time from which it may be sent.
     pieces: VecDeque<(Instant, Vec<u8>)>,
 }
 
-/// The start of what a process writes to one of its streams.
+/// Start of the output of a process on one of its streams.
 #[derive(Debug)]
 struct Written<R> {
     from: R,
@@ -74,7 +74,7 @@ struct Written<R> {
 }
 
 impl Rank {
-    /// Starts `words` with what `entry` holds.
+    /// Starts `words` with the socket and environment of `entry`.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Rank {
         Ok(Self { child, out: Written::new(out)?, err: Written::new(err)?, ended: None })
     }
 
-    /// Reads what it has written.
+    /// Reads the output of the process.
     pub(super) fn listen(&mut self) {
         self.out.read();
         self.err.read();
@@ -120,16 +120,16 @@ impl Rank {
         Ok(())
     }
 
-    /// Sends it and all it has started a signal, if it runs.
+    /// Sends a signal to the process group, if the process runs.
     pub(super) fn signal(&self, signal: Signal) {
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(group) = group.filter(|_| self.ended.is_none()) {
-            // It may be gone by now.
+            // The process group may have exited by now.
             let _ = kill_process_group(group, signal);
         }
     }
 
-    /// Ends it.
+    /// Kills the process, if it runs, and records `how`.
     pub(super) fn end(&mut self, how: Ended) {
         if self.ended.is_none() {
             self.signal(Signal::KILL);
@@ -138,7 +138,7 @@ impl Rank {
         }
     }
 
-    /// The lines of its standard output, as far as they are kept.
+    /// Standard output of the process, as far as it is kept.
     pub(super) fn output(&self) -> String {
         String::from_utf8_lossy(&self.out.text).into_owned()
     }
@@ -217,12 +217,12 @@ impl Talk {
         false
     }
 
-    /// When the next piece may go.
+    /// Time from which the next piece may be sent.
     pub(super) fn due(&self) -> Option<Instant> {
         self.pieces.front().map(|(when, _)| *when).filter(|_| self.link.is_some())
     }
 
-    /// Writes the pieces that may go, as far as the link takes them.
+    /// Writes the pieces that are due, as far as the link accepts them.
     pub(super) fn send(&mut self, now: Instant) {
         let Some(link) = &mut self.link else { return };
         while let Some((when, piece)) = self.pieces.front_mut() {
@@ -284,5 +284,5 @@ impl fmt::Display for Ended {
 /// Number of bytes that are kept of a stream of a process: enough for a report and for a comparison.
 const WRITTEN_MAX: usize = 64 * 1024;
 
-/// Pieces that are read of a stream before others have their turn.
+/// Number of reads of a stream per turn.
 const READS: usize = 64;

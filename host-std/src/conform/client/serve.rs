@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Result of a run.
 #[derive(Debug)]
 pub(super) struct Ran {
-    /// By rank.
+    /// Ends of the ranks, by rank.
     pub(super) ends: Vec<Ended>,
     /// Requests of rank 0, in their order.
     pub(super) asked: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) struct Ran {
     pub(super) complaint: Option<String>,
     /// True if a rank accepted a value that no rank has put.
     pub(super) is_astray: bool,
-    /// By rank: what it wrote to standard output.
+    /// Standard output of the ranks, by rank.
     pub(super) outputs: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ struct Run {
     fault: Option<String>,
     /// Code and message of a rank that aborted the job.
     aborted: Option<String>,
-    /// Since when the job cannot end well.
+    /// Time of the first failure.
     failed: Option<Instant>,
 }
 
@@ -205,7 +205,7 @@ impl Run {
         }
     }
 
-    /// Lets one session answer and listen in turn until neither goes on.
+    /// Alternates output and input of one session until neither makes progress.
     fn converse(&mut self, at: usize) {
         let talk = &mut self.talks[at];
         let Some(mut session) = self.server.session(talk.session) else { return };
@@ -269,7 +269,7 @@ impl Run {
                 }
                 Some(Event::Spawn { session, exchange }) => {
                     self.server.spawn_read(session);
-                    // It waits for exactly this answer.
+                    // The session waits for exactly this answer.
                     let _ = self.server.answer_spawn(session, exchange, Err(Code::FAIL), &[]);
                 }
                 Some(Event::FenceStuck { .. }) => {
@@ -332,8 +332,8 @@ const TURN: Duration = Duration::from_millis(5);
 /// Time limit for the other ranks after one has failed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Far above any message but a large spawn.
+/// Bound of the input buffer, far above any message but a large spawn.
 const INBOX_MAX: usize = 256 * 1024;
 
-/// As many as threads of a client call at once.
+/// Number of threads of a client that may call at once.
 const THREADS_MAX: usize = 256;

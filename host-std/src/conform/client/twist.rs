@@ -6,10 +6,10 @@ use super::door::Door;
 use super::message::Message;
 use std::time::Duration;
 
-/// One manner of serving.
+/// One mutation, with the expected behaviour of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Twist {
-    /// Its name in a matrix.
+    /// Name in a matrix.
     pub(crate) name: &'static str,
     /// Short description of the mutation.
     pub(crate) tries: &'static str,
@@ -20,11 +20,11 @@ pub(crate) struct Twist {
 /// Kind of the mutation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// Nothing.
+    /// No mutation.
     Plain,
     /// Answers travel in pieces of this size, with a pause before each.
     Pace(usize, Duration),
-    /// The answer to a fence comes so much later.
+    /// The answer to a fence is delayed by this time.
     Late(Duration),
     /// Answers that several threads wait for overtake each other.
     Overtaken,
@@ -34,15 +34,15 @@ pub(super) enum Way {
     Answer(fn(&mut Message)),
     /// Other bytes are sent in place of an answer, and the link may be closed behind them.
     Bytes { of: fn(&Message) -> Option<Vec<u8>>, closes: bool },
-    /// The link is closed in place of the answer to one of these, or behind half of it.
+    /// The link is closed in place of one of these answers, or after half of it.
     Gone { at: &'static [&'static str], is_half: bool },
     /// The job is aborted while ranks wait in a fence: they receive `SIGTERM`, as launchers send it.
     Abort,
-    /// The space has this name.
+    /// The key-value space has this name.
     Space(fn() -> Vec<u8>),
     /// There is no process mapping.
     NoMapping,
-    /// The server is found elsewhere.
+    /// The client finds the server in another way.
     Door(Door),
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Hope {
     GoesOn,
     /// It goes on, or reports that it cannot.
     Either,
-    /// It ends, and not with 0.
+    /// It exits with an error.
     SaysSo,
 }
 
@@ -65,7 +65,7 @@ pub(super) enum Deed {
         bytes: Vec<u8>,
         /// True if the bytes differ from those of the server, or are sent at another time.
         is_changed: bool,
-        /// They are the last.
+        /// True if the link is closed after these bytes.
         closes: bool,
     },
     /// The job is aborted.
@@ -73,7 +73,7 @@ pub(super) enum Deed {
 }
 
 impl Twist {
-    /// All of them, in the order in which they are tried.
+    /// All mutations, in the order in which they run.
     pub(crate) const ALL: &[Self] = &[
         Self::good("client-plain", "what it asks, and whether it ends well", Way::Plain),
         Self::good("client-split", "answers come byte by byte", Way::Pace(1, PAUSE)),
@@ -252,16 +252,16 @@ impl Twist {
         matches!(self.way, Way::Overtaken) && Message::read(answer).has("thrid")
     }
 
-    /// The first of all, which the others are compared with.
+    /// The run without a mutation, with which the others are compared.
     pub(super) const PLAIN: &Self = &Self::ALL[0];
 }
 
-/// A name with `=` and UTF-8 in it; Flux's own names have such.
+/// Name with `=` and UTF-8 characters, as Flux uses them.
 fn signs() -> Vec<u8> {
     "kvs_a=b/ƒ:c".into()
 }
 
-/// The longest name that C can hold.
+/// Longest name that a C client can hold.
 fn long() -> Vec<u8> {
     [b"kvs_".as_slice(), &[b'n'; 251]].concat()
 }
@@ -274,7 +274,7 @@ const AT_END: Way = Way::Gone { at: &["finalize_ack", "finalize-response"], is_h
 
 const PAUSE: Duration = Duration::from_micros(200);
 const DELAY: Duration = Duration::from_millis(15);
-/// Longer than a client may wait that takes silence for the end.
+/// Delay longer than the patience of a client with an internal time limit.
 const FENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

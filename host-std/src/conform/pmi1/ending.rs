@@ -1,4 +1,4 @@
-//! Goodbyes, aborts, and ranks that just leave.
+//! Finalize, abort, and ranks that exit without either.
 
 use super::super::case::{Case, Ends, Played};
 use super::super::lines::Lines;

@@ -1,4 +1,4 @@
-//! Lines that arrive in pieces, in heaps, or a little odd.
+//! Lines that arrive in pieces, in batches, or in unusual forms.
 
 use super::super::case::{Case, Played};
 use super::super::lines::Lines;
@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
     Case::lines("pmi1-unknown", 1, "a command that nobody knows", unknown),
 ];
 
-/// Asks for the sizes by `line`, which is odd but can be meant in one way only.
+/// Requests the limits by `line`, which is unusual but unambiguous.
 fn sizes(lines: &mut Lines, line: &[u8]) -> Played {
     lines.open()?;
     let reply = lines.ask_bytes(line, "maxes")?;
@@ -96,5 +96,5 @@ fn unknown(lines: &mut Lines) -> Played {
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
 }
 
-/// Long enough that no server reads two pieces at once.
+/// Pause between pieces, long enough that no server reads two of them at once.
 const BETWEEN_PIECES: Duration = Duration::from_millis(60);

@@ -36,7 +36,7 @@ fn judged(reply: &Reply, minor: i64) -> Played {
         _ if !reply.is_good() => Refused,
         // There is no 1.0 on the wire that differs from 1.1, and all servers answer it so.
         Some((1, answered)) if answered <= minor.max(1) => AsSpecified,
-        // Newer than asked: clients that know only what they asked for give up here.
+        // Newer than requested: clients that know only the requested version fail here.
         Some((1, _)) => Tolerated,
         Some(_) | None => Wrong,
     }))
@@ -140,7 +140,7 @@ fn universe(lines: &mut Lines) -> Played {
 fn kvsname(lines: &mut Lines) -> Played {
     lines.open()?;
     let own = lines.kvs.clone();
-    // If they were not the same, this exchange could not work either.
+    // If the names differed, this exchange would fail too.
     lines.exchange("name", |_| own.clone())?;
     Ok(AsSpecified.on("one name for all"))
 }

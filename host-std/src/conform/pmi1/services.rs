@@ -1,4 +1,4 @@
-//! Names, spawn, and what the launcher knows about the job.
+//! Published names, spawn, and attributes of the job.
 
 use super::super::case::{Case, Played};
 use super::super::codes;
@@ -122,7 +122,7 @@ fn spawn(lines: &mut Lines, programs: usize) -> Played {
     Ok(reply.judged(if reply.is_good() { AsSpecified } else { Refused }))
 }
 
-/// Asks for these programs, so many processes of each.
+/// Requests a spawn of these programs, each with its number of processes.
 fn start(lines: &mut Lines, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
     lines.open()?;
     let mut block = String::new();

@@ -99,7 +99,7 @@ fn keeps(lines: &mut Lines, value: &[u8]) -> Played {
 fn empty_value(lines: &mut Lines) -> Played {
     lines.open()?;
     let kept = lines.keep("empty", b"")?;
-    // No client of today sends one, so what is lost here is not missed.
+    // No client in use sends one, so the loss affects none.
     if kept == Kept::Lost {
         Ok(Tolerated.on("put with success, then not found"))
     } else {
@@ -140,7 +140,7 @@ fn blank(lines: &mut Lines) -> Played {
     })
 }
 
-/// Any clear answer is right where the documents leave it open.
+/// Any valid answer is right if the documents specify none.
 fn answered(reply: &Reply) -> Finding {
     reply.judged(AsSpecified)
 }
@@ -176,7 +176,7 @@ fn put_no_value(lines: &mut Lines) -> Played {
     Ok(reply.judged(if reply.is_good() { Tolerated } else { AsSpecified }))
 }
 
-/// The longest that a C client may send, moved by `by`.
+/// Length of the longest key or value of a C client, plus `by`.
 fn longest(lines: &mut Lines, name: &str, by: i64) -> Result<usize, Finding> {
     lines.open()?;
     let reply = lines.ask("cmd=get_maxes", "maxes")?;
@@ -187,7 +187,7 @@ fn longest(lines: &mut Lines, name: &str, by: i64) -> Result<usize, Finding> {
 
 fn limited(lines: &mut Lines, by: i64, key: &str, value: &[u8]) -> Played {
     let kept = lines.keep(key, value)?;
-    // One over what C can hold is what the advertised number allows literally.
+    // One byte more than C can hold is within the advertised limit, read literally.
     if by > 0 { kept.judged_over(AsSpecified) } else { kept.judged() }
 }
 

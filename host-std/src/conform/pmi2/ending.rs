@@ -1,4 +1,4 @@
-//! Goodbyes, aborts, and ranks that just leave.
+//! Finalize, abort, and ranks that exit without either.
 
 use super::super::case::{Case, Ends, Played};
 use super::super::frames::{Frames, framed};
@@ -58,7 +58,7 @@ fn leave(frames: &mut Frames) -> Played {
     }
     let mut waited = frames.fence();
     if waited.is_ok() {
-        // A fence that does not wait leaves the waiting to the get.
+        // If the fence does not wait, the get does.
         waited = frames.get_reply("what-rank-1-put");
     }
     match waited {

@@ -1,4 +1,4 @@
-//! Frames with odd lengths, odd ends, names of threads, in pieces and in heaps.
+//! Frames with unusual lengths, ends and thread ids, in pieces and in batches.
 
 use super::super::case::{Case, Ends, Played};
 use super::super::frames::{Frames, framed};
@@ -36,7 +36,7 @@ pub(super) const CASES: &[Case] = &[
     Case::frames("pmi2-unknown", 1, "a command that nobody knows", unknown),
 ];
 
-/// Sends an odd frame that asks for the job, and looks at `thrid` in the answer.
+/// Sends an unusual frame that requests the job id, and checks `thrid` in the answer.
 fn getid(frames: &mut Frames, frame: &[u8], thrid: &str) -> Played {
     frames.open()?;
     frames.talk.send(frame)?;
@@ -58,7 +58,7 @@ fn judged(reply: &Reply, thrid: &str) -> Verdict {
         (true, _) if reply.body().last() != Some(&b';') => Wrong,
         (true, None) if thrid.is_empty() => AsSpecified,
         (true, Some(given)) if given == thrid => AsSpecified,
-        // Clients take it for the answer to the only question there is.
+        // Clients match it to their only pending request.
         (true, None) => Tolerated,
         (true, Some(_)) => Wrong,
     }
@@ -102,7 +102,7 @@ fn several(frames: &mut Frames) -> Played {
     let in_order = order.windows(2).all(|pair| pair[0].0 < pair[1].0);
     Ok(match (in_order, order.iter().all(|(_, is_named)| *is_named)) {
         (true, _) => AsSpecified.on("three answers"),
-        // That is what names are for.
+        // Thread ids exist for this case.
         (false, true) => AsSpecified.on("three answers, in another order and with their names"),
         (false, false) => Wrong.on("three answers in another order, and without names"),
     })

@@ -1,4 +1,4 @@
-//! The line, then the first frame, in the forms that clients are known to send.
+//! The first line, then the first frame, in the forms that known clients send.
 
 use super::super::case::{Case, Played};
 use super::super::frames::Frames;

@@ -1,4 +1,4 @@
-//! Names, spawn, other jobs, the ring.
+//! Published names, spawn, connected jobs, the ring.
 
 use super::super::case::{Case, Played};
 use super::super::codes;
@@ -71,7 +71,7 @@ fn lookup(frames: &mut Frames) -> Played {
     let fields = (reply.field("port"), reply.field("value"));
     Ok(reply.judged(match fields {
         _ if !reply.is_good() => Refused,
-        // One half of the clients reads the one and the other half the other.
+        // Some clients read one of the two fields, and some the other.
         (Some(b"p#2$"), Some(b"p#2$")) => AsSpecified,
         (Some(b"p#2$"), None) | (None, Some(b"p#2$")) => Tolerated,
         _ => Wrong,
@@ -99,7 +99,7 @@ fn lookup_missing(frames: &mut Frames) -> Played {
     Ok(reply.judged(if reply.is_good() { Wrong } else { AsSpecified }))
 }
 
-/// Asks for these programs, so many processes of each.
+/// Requests a spawn of these programs, each with its number of processes.
 fn start(frames: &mut Frames, programs: &[(&str, u32)]) -> Result<Reply, Finding> {
     frames.open()?;
     let count = programs.len();

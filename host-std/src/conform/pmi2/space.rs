@@ -63,7 +63,7 @@ fn fence(frames: &mut Frames) -> Played {
         }
     }
     // Hydra answers at once and lets the gets wait: a program that puts, fences and gets sees no
-    // difference, one that takes the fence for a barrier does.
+    // difference, but one that uses the fence as a barrier does.
     Ok(if has_waited {
         AsSpecified.on("all waited for rank 0")
     } else {
@@ -105,7 +105,7 @@ fn missing_now(frames: &mut Frames) -> Played {
     Ok(match found(&reply)? {
         Some(_) => reply.judged(Wrong),
         None if reply.field("found").is_some() => reply.judged(AsSpecified),
-        // Only a return code: older clients take it for a broken call.
+        // A return code alone is an error to older clients.
         None => reply.judged(Tolerated),
     })
 }

@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-/// Something is wrong here, and the command line is not.
+/// Exit code of a failure with a valid command line.
 pub const FAILED: u8 = 1;
 
-/// Wrong usage, as most programs have it.
+/// Exit code of an invalid command line, as in most programs.
 pub const USAGE: u8 = 2;
 
 /// One line for standard error, with the name of this program.
@@ -20,7 +20,7 @@ pub fn print(text: &str) -> ExitCode {
     print_bytes(text.as_bytes())
 }
 
-/// As [`print()`], for what need not be text.
+/// As [`print()`], for bytes that need not be text.
 pub fn print_bytes(bytes: &[u8]) -> ExitCode {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {

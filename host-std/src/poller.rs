@@ -1,4 +1,4 @@
-//! Readiness of everything this process waits for, as one stream of small tokens.
+//! Readiness of all descriptors of this process, as one stream of small tokens.
 
 use crate::stream::Stream;
 use rustix::buffer::spare_capacity;
@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 /// Source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// A signal came to this process.
+    /// A signal for this process has arrived.
     Signal,
-    /// The connection with this number can be read or written.
+    /// The connection with this number is readable or writable.
     Link(u32),
-    /// The process with this number has ended.
+    /// The process with this number has exited.
     Exit(u32),
     /// The process with this number has written to one of its streams, or closed it.
     Output(Stream, u32),
-    /// The place of output with this number takes more.
+    /// The output file or stream with this number is writable.
     Outlet(u32),
-    /// The pipe to standard input of the process with this number takes more, or leads nowhere.
+    /// The pipe to standard input of the process with this number is writable, or its reader is gone.
     Input(u32),
     /// The launcher's standard input is readable.
     Source,
@@ -30,9 +30,9 @@ pub enum Token {
     Listen,
     /// A connection waits at the control socket.
     Control,
-    /// The asker with this number takes more of its answer.
+    /// The control connection with this number is writable, to receive more of its answer.
     Asker(u32),
-    /// The PMIx connection with this number can be read or written.
+    /// The PMIx connection with this number is readable or writable.
     Pmix(u32),
     /// A PMIx connection waits at its listener.
     PmixListen,
@@ -59,20 +59,20 @@ pub struct Poller {
 /// Readiness to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// There is something to read, or the other end has gone.
+    /// Readable, or closed by the other end.
     Read,
-    /// There is room to write.
+    /// Writable.
     Write,
-    /// Either.
+    /// Readable or writable.
     Both,
 }
 
 impl Poller {
-    /// Makes an empty set.
+    /// Creates an empty set.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn new() -> io::Result<Self> {
         let create = || epoll::create(epoll::CreateFlags::CLOEXEC);
         let poller = Self {
@@ -91,34 +91,34 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn add(&self, token: Token, source: impl AsFd, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(self.set_of(token), source, data(token), interest.flags())?)
     }
 
-    /// Watches `source` for something else than before.
+    /// Changes the interest in `source`.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn change(&self, token: Token, source: impl AsFd, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(self.set_of(token), source, data(token), interest.flags())?)
     }
 
-    /// Watches `source` no more.
+    /// Stops watching `source`.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn remove(&self, token: Token, source: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(self.set_of(token), source)?)
     }
 
-    /// Stops or resumes telling about one output stream of all ranks.
+    /// Pauses or resumes the events of one output stream of all ranks.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn pause(&mut self, output: Stream, pause: bool) -> io::Result<()> {
         if self.paused[output.index()] == pause {
             return Ok(());
@@ -130,17 +130,17 @@ impl Poller {
         }
     }
 
-    /// Waits until something is ready or `until` has come, and puts what is ready into `ready`.
+    /// Waits until a descriptor is ready or `until` has passed, and stores the tokens in `ready`.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn wait(&mut self, until: Option<Instant>, ready: &mut Vec<Token>) -> io::Result<()> {
         let timeout = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
         ready.clear();
         self.batch.clear();
         match epoll::wait(&self.main, spare_capacity(&mut self.batch), timeout.as_ref()) {
-            // A signal; what it means comes as a token with the next call.
+            // A signal; its token comes with the next call.
             Err(Errno::INTR) => return Ok(()),
             other => other?,
         };
@@ -180,7 +180,7 @@ impl fmt::Debug for Poller {
 }
 
 impl Interest {
-    /// Puts two wishes together; `None` for neither.
+    /// Combines two interests; `None` for neither.
     pub const fn of(read: bool, write: bool) -> Option<Self> {
         match (read, write) {
             (true, true) => Some(Self::Both),
@@ -199,7 +199,7 @@ impl Interest {
     }
 }
 
-/// The kind in the upper half, the number in the lower.
+/// Encodes a token: kind in the upper half, number in the lower.
 fn data(token: Token) -> epoll::EventData {
     let (kind, number): (u64, u32) = match token {
         Token::Signal => (0, 0),
@@ -252,11 +252,11 @@ fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// The members of the main set that stand for a set of outputs.
+/// Kinds of the two sets of outputs in the main set.
 const SET_OUT: u64 = 7 << 32;
 const SET_ERR: u64 = 8 << 32;
 
-/// Behind the two sets.
+/// Kinds after those of the two sets.
 const LISTEN: u64 = 9;
 const SOURCE: u64 = 10;
 const CONTROL: u64 = 11;

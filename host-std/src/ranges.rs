@@ -1,16 +1,16 @@
-//! Many ranks in few characters.
+//! Compact form of sets of ranks.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Ranks in ascending order, as pairs of the first and the last of each run of neighbours. Shown as
+/// Ranks in ascending order, as pairs of the first and the last of each run of neighbours. Printed as
 /// `0-2,5`; in JSON `[[0,2],[5,5]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ranks(Vec<(u32, u32)>);
 
 impl Ranks {
-    /// Adds `rank`, which is above all that are in.
+    /// Adds `rank`, which must be above all present ranks.
     pub fn push(&mut self, rank: u32) {
         match self.0.last_mut() {
             Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
@@ -23,18 +23,18 @@ impl Ranks {
         self.0.iter().map(|(first, last)| u64::from(last.saturating_sub(*first)) + 1).sum()
     }
 
-    /// True when there is none.
+    /// True if there is no rank.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// True when `rank` is among them.
+    /// True if `rank` is in the set.
     pub fn contains(&self, rank: u32) -> bool {
         let at = self.0.partition_point(|(_, last)| *last < rank);
         self.0.get(at).is_some_and(|(first, _)| *first <= rank)
     }
 
-    /// `rank 3` or `ranks 0-2`, for sentences.
+    /// Text such as `rank 3` or `ranks 0-2`, for messages.
     pub fn named(&self) -> String {
         match self.count() {
             1 => format!("rank {self}"),
@@ -44,7 +44,7 @@ impl Ranks {
 }
 
 impl FromIterator<u32> for Ranks {
-    /// Takes ranks in ascending order.
+    /// Collects ranks in ascending order.
     fn from_iter<I: IntoIterator<Item = u32>>(ranks: I) -> Self {
         let mut all = Self::default();
         ranks.into_iter().for_each(|rank| all.push(rank));
@@ -71,7 +71,7 @@ impl fmt::Display for Ranks {
     }
 }
 
-/// Every second rank of a large job would fill the screen.
+/// Number of runs that are printed: every second rank of a large job would fill the screen.
 const SHOWN_MAX: usize = 16;
 
 /// Ascending numbers as ranges, such as `0-3,8` with a comma `between` them.

@@ -2,30 +2,30 @@
 
 use std::fmt;
 
-/// Why a command line makes no sense. The text ends with the way out.
+/// Error of a command line. The message ends with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UsageError {
     /// The first word is no command of this program.
     UnknownCommand {
-        /// That word.
+        /// The word.
         got: String,
-        /// The command that looks most like it.
+        /// The most similar command.
         nearest: String,
     },
     /// There is no such option.
     UnknownOption {
         /// The option as typed, without its value.
         got: String,
-        /// The option that looks most like it.
+        /// The most similar option.
         nearest: String,
     },
-    /// An option that holds for the whole run stands in front of one of several programs.
+    /// An option of the whole run precedes one of several programs.
     NotOfPart {
         /// The option as typed.
         got: String,
     },
-    /// Nothing follows an option that needs a value.
+    /// An option lacks its value.
     MissingValue {
         /// The option.
         option: String,
@@ -37,7 +37,7 @@ pub enum UsageError {
         /// The option.
         option: String,
     },
-    /// A value makes no sense.
+    /// A value is invalid.
     Value {
         /// Option and value.
         said: String,
@@ -46,16 +46,16 @@ pub enum UsageError {
     },
     /// The number of ranks of a program is missing, and no ranks are expected to connect.
     NoRanks,
-    /// There is no program where one is needed.
+    /// A required program is missing.
     NoProgram {
         /// Place of the missing program, from 1.
         place: usize,
     },
-    /// An option that goes with another one, which is not there.
+    /// An option requires another one, which is missing.
     Alone {
         /// The option.
         option: &'static str,
-        /// The one it goes with.
+        /// The missing option.
         other: &'static str,
     },
     /// `pmiid` without a secret, or without a rank.
@@ -67,9 +67,9 @@ pub enum UsageError {
         /// Number of requested ranks.
         ranks: u32,
     },
-    /// Something else that the reader of words does not take.
+    /// Another error of the parser.
     Other {
-        /// Its sentence.
+        /// The message.
         what: String,
     },
 }
@@ -126,7 +126,7 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// The candidate with the fewest edits; of equals the one that is nearer in length, then the first.
+/// Candidate with the fewest edits; among equals the one that is nearer in length, then the first.
 pub fn nearest<S: AsRef<str>>(got: &str, candidates: impl Iterator<Item = S>) -> String {
     let distance = |name: &S| {
         let name = name.as_ref();

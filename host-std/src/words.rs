@@ -1,10 +1,10 @@
-//! Words of a line of text.
+//! Splitting of lines into words.
 
 /// Splits a line as a shell would, quotes and backslashes included, and nothing else.
 ///
 /// # Errors
 ///
-/// A sentence about a quote that is not closed.
+/// A message about a quote that is not closed.
 pub fn split(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut signs = line.chars();

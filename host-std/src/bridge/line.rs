@@ -63,7 +63,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// Those of the system, and the end of the line.
+    /// Errors of the system, and the end of the line.
     pub(super) fn first(&mut self) -> io::Result<Vec<u8>> {
         let mut room = [0; 256];
         loop {
@@ -87,7 +87,7 @@ impl Line {
 }
 
 impl Line {
-    /// Gives the board time to read the last bytes: they are lost when the line is closed before.
+    /// Gives the board time to read the last bytes, which would be lost if the line were closed before.
     pub(super) fn settle(&self) {
         if self.is_pseudo {
             // The system does not report unread bytes, but it reports that no reader is left.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub use words::define;
 use words::{Words, read};
 
-/// Does what `pmi-host bridge WORDS…` asks for.
+/// Runs `pmi-host bridge WORDS…`.
 pub fn run(words: Vec<std::ffi::OsString>) -> ExitCode {
     let words = match read(words) {
         Ok(Ok(words)) => words,
@@ -35,16 +35,16 @@ pub fn run(words: Vec<std::ffi::OsString>) -> ExitCode {
     }
 }
 
-/// Why the bridge ends before the server has hung up. The text names what to do.
+/// Error that ends the bridge before the server closes the connection. The message names the remedy.
 #[derive(Debug)]
 enum BridgeError {
     /// The device cannot be opened or is no serial line.
     NotALine { line: String, error: io::Error },
-    /// The server is not there.
+    /// The server cannot be reached.
     NoServer { address: String, error: io::Error },
     /// The line was unplugged, or the program at its other end has closed it.
     LineGone { line: String },
-    /// The way to the server broke.
+    /// The connection to the server broke.
     Broken { address: String, error: io::Error },
 }
 
@@ -157,7 +157,7 @@ impl Pipe {
         !self.has_ended && self.held.is_empty()
     }
 
-    /// Takes what is there, if what was taken before is away.
+    /// Reads available bytes, if all earlier ones have been written.
     fn take(&mut self, from: impl AsFd) -> io::Result<()> {
         if !self.has_room() {
             return Ok(());

@@ -7,11 +7,11 @@ use std::ffi::OsString;
 /// Arguments of the command line.
 #[derive(Debug)]
 pub(super) struct Words {
-    /// The device, or `pty`.
+    /// Device, or `pty`.
     pub(super) serial: String,
-    /// Bits a second.
+    /// Bits per second.
     pub(super) baud: u32,
-    /// The server's address.
+    /// Address of the server.
     pub(super) to: String,
 }
 
@@ -43,7 +43,7 @@ pub fn define() -> Command {
         )
 }
 
-/// Reads the words; the inner error is the help text that was asked for.
+/// Parses the arguments; the inner error is the requested help text.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The words of `pmi-host run`, and nothing about the system they were typed on.
+//! Arguments of `pmi-host run`, independent of the system.
 //!
 //! Everything after the first word that is no option belongs to the program, dashes and all. A word that is
 //! only a colon ends it, and the options of the next program follow; where the program itself needs such a
@@ -21,13 +21,13 @@ use std::path::PathBuf;
 pub struct RunArgs {
     /// Options that hold for the whole run, in the order of the command line.
     pub said: Vec<Said>,
-    /// The programs. Those that run the demo, or nothing, have no words.
+    /// Programs. The demo, and a part without a program, have no words.
     pub parts: Vec<PartArgs>,
     /// Defaults of this command line that differ from the usual ones.
     pub weakest: Vec<Said>,
-    /// Without a program there is nothing to do, not even the demo.
+    /// True if a program is required, and its absence does not start the demo.
     pub needs_program: bool,
-    /// The file with further settings, if one was named.
+    /// Path of the configuration file, if given.
     pub config: Option<PathBuf>,
     /// Requested task.
     pub task: Task,
@@ -43,11 +43,11 @@ pub enum Task {
     Preview,
     /// Print every setting and its origin.
     Show,
-    /// Explain the options that are used most.
+    /// Print help for the most common options.
     Help,
-    /// Explain all of them.
+    /// Print help for all options.
     FullHelp,
-    /// Explain those that are called as in Hydra.
+    /// Print help for the options of Hydra.
     MpiexecHelp,
     /// Print the version and the abilities of this program.
     Info,
@@ -58,7 +58,7 @@ pub enum Task {
 pub struct PartArgs {
     /// Options that hold for this program alone.
     pub said: Vec<Said>,
-    /// The program and its arguments.
+    /// Program and its arguments.
     pub words: Vec<OsString>,
 }
 
@@ -67,13 +67,13 @@ pub struct PartArgs {
 pub struct Said {
     /// The option.
     pub option: &'static Opt,
-    /// Its value; a switch has `true` or `false`.
+    /// Value; `true` or `false` for a switch.
     pub value: OsString,
     /// Origin of the option.
     pub origin: Origin,
 }
 
-/// Defines a command with those options of the table that are wanted.
+/// Defines a command with the wanted options of the table.
 type Define = fn(&dyn Fn(&Opt) -> bool) -> Command;
 
 /// The options in front of a program, and its words.
@@ -82,7 +82,7 @@ struct Section {
     words: Vec<OsString>,
 }
 
-/// Reads the words behind `run`.
+/// Parses the arguments of `run`.
 ///
 /// # Errors
 ///
@@ -117,12 +117,12 @@ pub fn parse(words: Vec<OsString>) -> Result<RunArgs, UsageError> {
     Ok(args)
 }
 
-/// `run`, as help, completions and the man page know it.
+/// Definition of `run` for help, completions and the man page.
 pub fn define() -> Command {
     define_with(&|_| true)
 }
 
-/// The same with those options of the table that are wanted.
+/// The same with the wanted options of the table.
 fn define_with(is_wanted: &dyn Fn(&Opt) -> bool) -> Command {
     let command = Command::new("run").about("Start the ranks of a program and serve them PMI");
     let command = options::all().filter(|option| is_wanted(option)).fold(command, with);
@@ -203,7 +203,7 @@ fn with(command: Command, option: &'static Opt) -> Command {
                 .overrides_with(option.name),
         ),
         options::Act::Switch { .. } => {
-            // Of the two words, help shows the one that changes something.
+            // Of the two words, help shows the one that changes the default.
             let (is_on, not) = (option.is_on(), negation(option));
             let help = format!("do not {}", option.help);
             let off = Arg::new(not.clone()).long(not.clone()).help(&help).long_help(help);
@@ -274,7 +274,7 @@ fn respelt(word: OsString) -> OsString {
     }
 }
 
-/// True if the value of the option `word` is the word behind it.
+/// True if the value of the option `word` is the next word.
 fn awaits_value(word: &OsStr) -> bool {
     let word = word.to_string_lossy();
     if let Some(name) = word.strip_prefix("--") {
@@ -391,10 +391,10 @@ impl Said {
     }
 }
 
-/// The option that stands for one program alone wherever it is typed.
+/// Option that always holds for one program alone.
 const RANKS: &str = "ranks";
 
-/// The word between two programs.
+/// Separator of programs.
 const NEXT: &str = ":";
 
 const SHORT_HELP: &str = "short-help";

@@ -15,14 +15,14 @@ use std::ffi::OsString;
 use std::rc::Rc;
 use std::{env, fmt};
 
-/// Everything the first job needs to know before it starts.
+/// Configuration of the first job.
 #[derive(Debug)]
 pub struct Config {
     /// Number of ranks that are started here.
     pub ranks: u32,
     /// Programs, in the order of the ranks; empty if no rank is started here.
     pub parts: Vec<Part>,
-    /// The name of this machine.
+    /// Name of this machine.
     pub host: String,
     /// Listener for further ranks, with its credentials.
     pub gate: Option<Gate>,
@@ -30,11 +30,11 @@ pub struct Config {
     pub web: Option<WebGate>,
     /// Binding of ranks to processors; `None` if the system may choose.
     pub binding: Option<Rc<Binding>>,
-    /// Everything that can be set.
+    /// Settings of the run.
     pub settings: Settings,
 }
 
-/// Why what was typed cannot be done here. The text ends with the way out.
+/// Error in the configuration of a run. The message ends with the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -130,7 +130,7 @@ impl Config {
     }
 }
 
-/// The place of a part without a program, from 1.
+/// Place of a part without a program, from 1.
 fn lacking(parts: &[PartArgs], callers: u32) -> Option<usize> {
     match parts {
         [] if callers == 0 => Some(1),
@@ -173,7 +173,7 @@ fn apply(said: &[Said], settings: &mut Settings) -> Result<(), UsageError> {
     said.iter().try_for_each(|said| said.apply(settings))
 }
 
-/// Finds what a part runs.
+/// Resolves the program of a part.
 fn program(part: PartArgs, settings: &Settings) -> Result<Program, ConfigError> {
     let mut own = Settings::default();
     apply(&part.said, &mut own)?;
@@ -191,14 +191,14 @@ fn program(part: PartArgs, settings: &Settings) -> Result<Program, ConfigError> 
     Ok(Program { folder, inherit, variables: own.environment.set, ..program })
 }
 
-/// The demo is this very file, started with one hidden word.
+/// The demo is this executable, started with a hidden command word.
 fn demo() -> Result<Program, ProgramError> {
     let path = env::current_exe().map_err(ProgramError::NoDemo)?;
     Ok(Program::new(path, OsString::from("pmi-host"), vec![OsString::from(DEMO_RANK)]))
 }
 
 impl ConfigError {
-    /// The code a shell would give.
+    /// Exit code, as a shell would return it.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,

@@ -41,7 +41,7 @@ pub fn explain(error: &clap::Error, command: &clap::Command) -> UsageError {
     }
 }
 
-/// True for an option of `run` that this place of the command line does not take.
+/// True for an option of `run` that is not valid at this place of the command line.
 fn is_elsewhere(option: &str) -> bool {
     options::all().any(|known| {
         let long = option.strip_prefix("--").map(|name| name.strip_prefix("no-").unwrap_or(name));

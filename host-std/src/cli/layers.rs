@@ -27,16 +27,16 @@ pub enum Origin {
     Maximum(PathBuf),
     /// A variable of the launcher's environment.
     Variable(String),
-    /// It was typed.
+    /// The command line.
     Typed,
 }
 
 /// A setting as it is shown to the user.
 #[derive(Debug)]
 pub struct Shown {
-    /// The option that sets it.
+    /// Option that sets it.
     pub option: &'static Opt,
-    /// Its value as it would be typed; none if there is none.
+    /// Value as it would be typed; `None` if it is not set.
     pub value: Option<String>,
     /// Origin of the value.
     pub origin: Origin,
@@ -96,7 +96,7 @@ pub fn shown(said: &[Said]) -> Result<Vec<Shown>, UsageError> {
         one.apply(&mut settings)?;
         for Shown { option, value, origin } in &mut shown {
             let now = option.get(&settings);
-            // One option may stand for another, as -l for a format.
+            // One option may set another, as `-l` sets a format.
             let is_said = option.name == one.option.name;
             if now != *value || is_said && !matches!(one.origin, Origin::Maximum(_)) {
                 (*value, *origin) = (now, one.origin.clone());
@@ -141,7 +141,7 @@ fn wrong(file: &Path, what: &str) -> UsageError {
     UsageError::Other { what: format!("'{}': {what}", file.display()) }
 }
 
-/// The text of a file of settings as a table.
+/// Parses a file of settings.
 pub(super) fn table_of(file: &Path, text: &str) -> Result<Table, UsageError> {
     text.parse().map_err(|error: toml::de::Error| {
         let before = error.span().map_or(0, |span| span.start);
@@ -175,7 +175,7 @@ pub(super) fn of_table(file: &Path, table: Table, origin: Origin) -> Result<Vec<
     Ok(said)
 }
 
-/// A value of a file as it would be typed; more than one where values add up.
+/// Value of a file as it would be typed; several if the values of the option add up.
 fn values(option: &Opt, value: &Value) -> Option<Vec<String>> {
     let several = |values: Vec<String>| match option.adds_up() {
         true => values,
@@ -201,7 +201,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// There is no such file, and there need not be one.
+/// True if the file does not exist, which is no error.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -218,7 +218,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The variable that names the file.
+/// Variable that names the file.
 const CONFIG: &str = "PMI_HOST_CONFIG";
 
 /// Default path of the file, below the user's directory of settings.

@@ -89,7 +89,7 @@ pub fn hold_to(maximum: &Said, file: &Path, settings: &mut Settings) -> Result<(
     }
 }
 
-/// A value as a number; one that is not set is without limit.
+/// Value as a number; an unset one is infinite.
 fn size(value: Option<&str>) -> f64 {
     value.and_then(|value| value.parse().ok()).unwrap_or(f64::INFINITY)
 }
@@ -97,10 +97,10 @@ fn size(value: Option<&str>) -> f64 {
 /// Path of the file.
 pub const SYSTEM_FILE: &str = "/etc/pmi-host/config.toml";
 
-/// The table of the file that holds maxima.
+/// Name of the table of maxima in the file.
 pub const MAXIMUM: &str = "maximum";
 
-/// Settings that can have one: each is a number, and more of it costs the machine more.
+/// Settings that can have a maximum: each is a number, and a larger one costs the machine more.
 const HAS_MAXIMUM: &[&str] = &["kvs-bytes", "kvs-pairs", "timeout", "trace-ring"];
 
 #[cfg(test)]

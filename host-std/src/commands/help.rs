@@ -1,5 +1,5 @@
-//! Help: one screen for a start, and a page for each topic. All of it is made from the tables of commands
-//! and options, so that the two cannot differ.
+//! Help: an overview on one screen, and a page for each topic. All texts are derived from the tables of
+//! commands and options, so that they cannot differ.
 
 use super::COMMANDS;
 use crate::cli::args;
@@ -24,7 +24,7 @@ pub(super) fn overview() -> String {
     text
 }
 
-/// Help for `run`: the options that are used most, or all of them.
+/// Help for `run`: the most common options, or all of them.
 pub(super) fn of_run(in_full: bool) -> String {
     if !in_full {
         let mut text = format!("{ABOUT}\noptions that are used most ('--help' has all):\n");
@@ -54,7 +54,7 @@ pub(super) fn of_run(in_full: bool) -> String {
     text
 }
 
-/// Hydra's options, and what they are called here.
+/// Hydra's options, and their equivalents here.
 pub(super) fn of_mpiexec() -> String {
     let mut text = String::from(MPIEXEC);
     for option in mpiexec::OPTIONS {
@@ -64,7 +64,7 @@ pub(super) fn of_mpiexec() -> String {
     text
 }
 
-/// Every setting, as it would be typed, and where it comes from.
+/// Every setting as it would be typed, with its origin.
 pub(super) fn of_settings(shown: &[Shown]) -> String {
     let value = |shown: &Shown| shown.value.clone().unwrap_or_else(|| "-".to_owned());
     let widths = shown.iter().map(|shown| value(shown).chars().count());
@@ -76,7 +76,7 @@ pub(super) fn of_settings(shown: &[Shown]) -> String {
     text
 }
 
-/// The page of a topic, if there is one; commands explain themselves.
+/// Page of a topic, if there is one; commands print their own help.
 pub(super) fn of(name: &str) -> Option<String> {
     if let Some(topic) = Topic::ALL.into_iter().find(|topic| topic.name() == name) {
         return Some(of_topic(topic));
@@ -87,13 +87,13 @@ pub(super) fn of(name: &str) -> Option<String> {
     TEXTS.iter().find(|(page, _)| *page == name).map(|(_, text)| (*text).to_owned())
 }
 
-/// Everything that `pmi-host help` can be asked about.
+/// All arguments of `pmi-host help`.
 pub(super) fn topics() -> impl Iterator<Item = &'static str> {
     let commands = COMMANDS.iter().filter(|command| !(command.define)().is_hide_set());
     pages().chain(commands.map(|command| command.name))
 }
 
-/// `help`, as completions and the man page know it.
+/// Definition of `help` for completions and the man page.
 pub(super) fn define() -> Command {
     let topic = Arg::new("TOPIC").help("a page of the list, or a command");
     Command::new("help").about("Explain").arg(topic)
@@ -131,7 +131,7 @@ fn describe(text: &mut String, option: &Opt) {
     }
 }
 
-/// Two columns, the second one of which goes on below itself.
+/// Appends a row of two columns; the second one wraps below itself.
 fn row(text: &mut String, left: &str, right: &str) {
     let mut line = format!("  {left:<LEFT$}");
     if left.len() > LEFT {

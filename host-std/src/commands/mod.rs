@@ -31,11 +31,11 @@ use std::sync::Arc;
 /// One command of `pmi-host`. A new one is a row in [`COMMANDS`].
 #[derive(Clone, Copy, Debug)]
 pub struct Subcommand {
-    /// Its name.
+    /// Name of the command.
     pub name: &'static str,
     /// Defines the command and its arguments, for help, completions and the man page.
     pub define: fn() -> Command,
-    /// Does it, given the words behind its name.
+    /// Runs the command with the words after its name.
     pub run: fn(Vec<OsString>) -> ExitCode,
 }
 
@@ -63,7 +63,8 @@ pub const COMMANDS: &[Subcommand] = &[
 /// Runs the command that the words name, of which the first is the name of this program, and returns the
 /// exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // A limit on the size of files is to be an error of a write, which is reported, and not a silent end.
+    // With a handler, a limit on the size of files is an error of a write, which is reported, and not a
+    // silent termination.
     if !Ignored::now().has(SIGXFSZ) {
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     }
@@ -101,7 +102,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The whole command line, as completions and the man page know it.
+/// Definition of the whole command line for completions and the man page.
 pub fn define() -> Command {
     let command = Command::new("pmi-host")
         .about("Starts the ranks of an MPI program on this machine and serves them PMI")
@@ -118,7 +119,7 @@ fn run(words: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// The same in the words of Hydra.
+/// Runs a job from the command line of Hydra.
 fn mpiexec(words: Vec<OsString>) -> ExitCode {
     let variables: Vec<_> = std::env::vars_os().collect();
     let read = |file: &Path| std::fs::read_to_string(file);
@@ -130,7 +131,7 @@ fn mpiexec(words: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// The name of this node.
+/// Name of this node.
 fn node() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -273,12 +274,12 @@ fn define_conform() -> Command {
         .arg(Arg::new("OPTIONS").num_args(0..).allow_hyphen_values(true).trailing_var_arg(true))
 }
 
-/// A command that only this program itself types.
+/// Internal command, which only this program itself starts.
 fn hidden(name: &'static str) -> Command {
     Command::new(name).hide(true)
 }
 
-/// Called by one of these names, this program reads the command line of Hydra.
+/// Names of this program under which it reads the command line of Hydra.
 pub const FACES: &[&str] = &["mpiexec", "mpirun", "mpiexec.hydra"];
 
 const SECRET_FILE: &str = "secret-file";

@@ -1,4 +1,4 @@
-//! Completions for shells and pages for `man`, made from the same tables as everything else.
+//! Completions for shells and pages for `man`, derived from the same tables as the help.
 
 use super::{COMMANDS, FACES, define};
 use crate::cli::explain::explain;
@@ -11,7 +11,7 @@ use clap_mangen::Man;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// `completions`, as help knows it.
+/// Definition of `completions`.
 pub(super) fn define_completions() -> Command {
     Command::new("completions")
         .about("Print completions for a shell: source <(pmi-host completions bash)")
@@ -24,7 +24,7 @@ pub(super) fn define_completions() -> Command {
         .arg(name("for the program under this name"))
 }
 
-/// `man`, as help knows it.
+/// Definition of `man`.
 pub(super) fn define_man() -> Command {
     Command::new("man")
         .about("Print a page for man: pmi-host man run | man -l -")
@@ -49,14 +49,14 @@ pub(super) fn completions(words: Vec<OsString>) -> ExitCode {
     })
 }
 
-/// Prints a page for `man`.
+/// Prints a man page.
 pub(super) fn man(words: Vec<OsString>) -> ExitCode {
     with(define_man(), words, |matches| {
         let name = matches.get_one::<String>(NAME).map_or(OWN, String::as_str);
         let known = COMMANDS.iter().find(|command| command.name == name);
         let command = match known.map(|command| (command.define)()) {
             Some(command) => {
-                // Pages of commands are called as those of git are.
+                // Pages of commands are named as those of git.
                 let title =
                     if name == "mpiexec" { name.to_owned() } else { format!("{OWN}-{name}") };
                 command.name(title)
@@ -77,7 +77,7 @@ pub(super) fn man(words: Vec<OsString>) -> ExitCode {
     })
 }
 
-/// Reads the words of a small command, then does it.
+/// Parses the arguments of a small command, then runs it.
 fn with(command: Command, words: Vec<OsString>, act: impl Fn(&ArgMatches) -> ExitCode) -> ExitCode {
     let mut command = command.no_binary_name(true);
     match command.try_get_matches_from_mut(words) {

@@ -20,34 +20,34 @@ pub const DEMO_RANK: &str = "demo-rank";
 /// Process and host of a rank, as it publishes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// Its host.
+    /// Host name.
     pub host: String,
 }
 
 /// Durations of the calls of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// The one put.
+    /// Duration of the put.
     pub put: Duration,
-    /// The fence, with waiting for the slowest rank.
+    /// Duration of the fence, including the wait for the slowest rank.
     pub fence: Duration,
-    /// One get, as the mean over all others.
+    /// Duration of one get, as the mean over all other ranks.
     pub get: Duration,
 }
 
-/// Why a rank of the demo failed.
+/// Error of a rank of the demo.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DemoError {
-    /// There is no conversation with a server.
+    /// The session could not be opened.
     Connect(ConnectError),
     /// A call failed.
     Call(CallError<io::Error>),
-    /// A key that must be there after the fence is not, or holds something else.
+    /// A key is missing after the fence, or has a wrong value.
     Wrong {
-        /// Its key.
+        /// The key.
         key: String,
         /// Value of the key, if it is there.
         found: Option<String>,
@@ -67,7 +67,7 @@ pub fn run_rank(out: &mut impl Write) -> Result<(), DemoError> {
         let alone = table::render(&[(own, Timing::default())]);
         return print(out, &format!("{alone}There is no launcher around: one rank, alone.\n"));
     };
-    // Ranks start one after the other; what follows shall measure the calls and not the start.
+    // Ranks start one after the other; the fence excludes their start from the measured durations.
     pmi.fence()?;
 
     let started = Instant::now();

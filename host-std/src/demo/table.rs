@@ -47,7 +47,7 @@ pub fn render(rows: &[(Card, Timing)]) -> String {
     text
 }
 
-/// The name of this machine, as far as a value of PMI-1 can hold it.
+/// Name of this machine, as far as a value of PMI-1 can hold it.
 pub(super) fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     name.chars().map(|c| if c.is_whitespace() { '_' } else { c }).collect()

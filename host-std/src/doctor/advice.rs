@@ -6,12 +6,12 @@ use super::talk::{Done, Outcome};
 use crate::launch::library::{Family, Libraries};
 use std::fmt;
 
-/// All that was found out.
+/// Observations about the process and its launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Environment that the launcher has left.
     pub around: Around,
-    /// The program that was named.
+    /// Program in the arguments.
     pub program: Option<Program>,
     /// Limits of the system.
     pub limits: Limits,
@@ -22,7 +22,7 @@ pub struct Facts {
 /// Program that the user wants to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// As it was typed.
+    /// Name as given in the arguments.
     pub name: String,
     /// True if the file exists.
     pub exists: bool,
@@ -30,10 +30,10 @@ pub struct Program {
     pub libraries: Option<Libraries>,
 }
 
-/// One sentence.
+/// One piece of advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// Something is wrong; else it is only good to know.
+    /// True for a problem, false for a note.
     pub is_problem: bool,
     /// Problem and remedy.
     pub text: String,
@@ -72,7 +72,8 @@ fn descriptor(facts: &Facts) -> Option<Advice> {
 }
 
 fn two_families(facts: &Facts) -> Option<Advice> {
-    // Only a server that answers is one. A launcher may offer both, and then calls the job by one name.
+    // Only a server that answers counts. A launcher may offer both protocols, and then uses one name for
+    // the job.
     let Outcome::Done(Done { job, .. }) = &facts.outcome else { return None };
     let namespace = facts.around.variables.get("PMIX_NAMESPACE");
     match facts.around.offers_pmix() && namespace != Some(job) {
@@ -210,7 +211,7 @@ impl fmt::Display for Program {
 /// Number of open files that every system allows an ordinary user.
 const FILES_MIN: u64 = 256;
 
-/// MPICH alone takes some megabytes for each rank.
+/// Shared memory below which MPI libraries may fail: MPICH alone takes some megabytes for each rank.
 const SHARED_MIN: u64 = 32 << 20;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub struct Around {
     pub variables: BTreeMap<String, String>,
     /// Descriptor that `PMI_FD` names.
     pub descriptor: Option<Descriptor>,
-    /// The names of the processes above this one, the nearest first.
+    /// Names of the ancestors of this process, the nearest first.
     pub parents: Vec<String>,
 }
 
@@ -27,16 +27,16 @@ pub struct Descriptor {
 /// State of a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Is {
-    /// A socket that is open.
+    /// An open socket.
     Socket,
-    /// Something else that is open.
+    /// An open descriptor of another kind.
     Other(String),
-    /// Nothing.
+    /// A closed descriptor.
     Closed,
 }
 
 impl Around {
-    /// Looks around.
+    /// Reads the environment of this process.
     pub fn of_this_process() -> Self {
         let mut around = Self::from_variables(env::vars_os());
         around.descriptor = around.variables.get("PMI_FD").map(|fd| Descriptor {
@@ -51,7 +51,7 @@ impl Around {
         around
     }
 
-    /// Picks from all variables those that lead to a launcher, or that one leaves.
+    /// Selects the variables that launchers set.
     pub fn from_variables(all: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let is = |name: &str| {
             PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
@@ -82,7 +82,7 @@ impl Around {
             .find_map(|(launcher, rank, size)| Some((number(rank)?, number(size)?, *launcher)))
     }
 
-    /// All of them, on one line.
+    /// All variables, on one line.
     pub fn shown(&self) -> String {
         let shown = |(name, value): (&String, &String)| {
             let short: String =
@@ -121,7 +121,7 @@ fn parents() -> Vec<String> {
     while pid > 1 && names.len() < PARENTS_SHOWN {
         let Ok(name) = fs::read_to_string(format!("/proc/{pid}/comm")) else { break };
         names.push(name.trim().to_owned());
-        // Behind the name, which may hold anything, come the state and the parent.
+        // The state and the parent follow the name, which may hold any characters.
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
         pid = parent.unwrap_or_default();
@@ -165,7 +165,7 @@ const PLACES: &[(&str, &str, &str)] = &[
 /// information.
 const VALUE_SHOWN: usize = 48;
 
-/// A launcher, what it has started here, and a script at most.
+/// Number of ancestors that are shown: a launcher, its local daemon, and a script at most.
 const PARENTS_SHOWN: usize = 3;
 
 #[cfg(test)]

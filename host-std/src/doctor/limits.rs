@@ -7,9 +7,9 @@ use rustix::thread::sched_getaffinity;
 /// Limits that are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Open files: the limit in force.
+    /// Number of open files.
     pub files: Option<u64>,
-    /// Memory that may be locked, as networks of clusters want it.
+    /// Memory that may be locked, as cluster networks need it.
     ///
     /// Units: bytes.
     pub locked_bytes: Option<u64>,
@@ -21,17 +21,17 @@ pub struct Limits {
     ///
     /// Units: bytes.
     pub core_bytes: Option<u64>,
-    /// Processes of this user.
+    /// Number of processes of this user.
     pub processes: Option<u64>,
-    /// Processors this process may run on.
+    /// Number of processors that this process may run on.
     pub processors: Option<u32>,
-    /// Room for shared memory, which ranks of one host talk through.
+    /// Space for shared memory, through which ranks of one host communicate.
     ///
     /// Units: bytes.
     pub shared_bytes: Option<u64>,
 }
 
-/// Reads them. `None` of a limit is that there is none, of another thing that it is not known.
+/// Reads the limits. `None` means unlimited for a limit, and unknown for other values.
 pub fn read() -> Limits {
     let of = |resource| getrlimit(resource).current;
     let shared = statvfs("/dev/shm").ok();
@@ -47,7 +47,7 @@ pub fn read() -> Limits {
 }
 
 impl Limits {
-    /// One line each.
+    /// One line for each limit.
     pub fn shown(&self) -> [(&'static str, String); 3] {
         let count = |limit: Option<u64>| limit.map_or_else(unlimited, |limit| limit.to_string());
         let bytes = |limit: Option<u64>| limit.map_or_else(unlimited, size);
@@ -72,9 +72,9 @@ fn unlimited() -> String {
     "unlimited".to_owned()
 }
 
-/// In the unit that keeps it short.
+/// Size in the unit that keeps it short.
 fn size(bytes: u64) -> String {
-    // By how many times 1024 goes into it.
+    // Index of the unit: powers of 1024.
     match bytes.checked_ilog2().unwrap_or(0) / 10 {
         0 => format!("{bytes} B"),
         1 => format!("{} KiB", bytes >> 10),

@@ -1,4 +1,4 @@
-//! A real conversation with the launcher, as an MPI library would have it.
+//! A real session with the launcher, as an MPI library runs it.
 
 use pmi_core::command::Version;
 use pmi_core::limits::VALUE_BYTES;
@@ -17,19 +17,19 @@ use std::{env, fmt, io, thread};
 pub enum Outcome {
     /// No launcher offers one.
     Singleton,
-    /// It went wrong.
+    /// A step failed.
     Failed {
         /// Step that failed.
         doing: &'static str,
         /// Error of the step.
         why: String,
     },
-    /// There was no answer for long.
+    /// A step was not answered in time.
     Stuck {
         /// Step that was not answered.
         doing: &'static str,
     },
-    /// It came to its end.
+    /// The session is complete.
     Done(Done),
 }
 
@@ -42,7 +42,7 @@ pub struct Done {
     pub rank: u32,
     /// Number of ranks, from the launcher.
     pub size: u32,
-    /// The name of the job.
+    /// Name of the job.
     pub job: String,
     /// Duration of the fence.
     pub fence: Duration,
@@ -55,21 +55,22 @@ pub struct Done {
 /// Host and problem of a rank, as it publishes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
-    /// Its host.
+    /// Host name.
     pub host: String,
     /// Most important problem of the rank, if there is one.
     pub problem: Option<String>,
 }
 
 impl Card {
-    /// A card of this process.
+    /// Card of this process.
     pub fn new(advice: Option<&super::advice::Advice>) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let problem = advice.filter(|advice| advice.is_problem).map(|advice| advice.text.clone());
         Self { host, problem }
     }
 
-    /// As a value of a key: hexadecimal digits, since some servers end a value at the first blank.
+    /// Encodes the card as a value: hexadecimal digits, since some servers end a value at the first
+    /// blank.
     fn to_value(&self) -> String {
         let mut card = self.clone();
         loop {
@@ -99,7 +100,7 @@ impl Outcome {
         done.into_iter().flat_map(|done| &done.cards)
     }
 
-    /// False where rank 0 speaks for this one.
+    /// False if rank 0 reports for this rank.
     pub fn speaks_for_itself(&self) -> bool {
         !matches!(self, Self::Done(Done { rank: 1.., .. }))
     }
@@ -153,7 +154,7 @@ enum Step {
 fn converse(card: &Card, steps: &Sender<Step>) -> Result<Outcome, (&'static str, String)> {
     let mut environment =
         Environment::of_this_process().map_err(|error| (INIT, error.to_string()))?;
-    // Nothing is set for a person's choice, so what can be had best is asked for.
+    // The user has chosen no version, so the best available one is requested.
     if env::var_os("PMI_VERSION").is_none() {
         environment.speaks = Speaks::Newest;
     }
@@ -189,7 +190,7 @@ fn converse(card: &Card, steps: &Sender<Step>) -> Result<Outcome, (&'static str,
     Ok(Outcome::Done(Done { version, rank, size, job, fence, mapping, cards }))
 }
 
-/// In PMI-2 it is an attribute of the job.
+/// Reads the process mapping, which in PMI-2 is an attribute of the job.
 fn read(
     pmi: &mut Pmi,
     name: &[u8],
@@ -213,7 +214,7 @@ fn key(rank: u32) -> String {
     format!("pmi-host-doctor-{rank}")
 }
 
-/// A mapping, and what it means.
+/// Mapping with its meaning.
 pub fn mapping(text: Option<&str>, size: u32) -> String {
     let Some(text) = text else { return "the launcher does not say".to_owned() };
     match read_mapping(text.as_bytes(), size) {

@@ -21,11 +21,11 @@ use pmi_trace::{Direction, JobFacts, Trace};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
-/// Plays all clients.
+/// Replays all clients.
 ///
 /// # Errors
 ///
-/// There is nothing in the record that can be played.
+/// The record holds no messages that can be replayed.
 pub(super) fn drive(trace: &Trace) -> Result<Outcome, String> {
     let scripts = scripts(trace);
     if scripts.is_empty() {
@@ -106,9 +106,9 @@ pub(super) fn drive(trace: &Trace) -> Result<Outcome, String> {
 struct Play<'a> {
     server: Server<Heap>,
     givens: BTreeMap<u32, Given>,
-    /// Jobs that ranks are still to spawn.
+    /// Jobs that ranks have not spawned yet.
     spawns: VecDeque<&'a JobFacts>,
-    /// By recorded number.
+    /// Jobs of this run, by recorded number.
     jobs: BTreeMap<u32, JobId>,
     names: BTreeMap<u32, String>,
     sessions: BTreeMap<Who, SessionId>,
@@ -217,7 +217,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Lets one session answer and listen in turn until neither goes on.
+    /// Alternates output and input of one session until neither makes progress.
     fn converse(&mut self, id: SessionId, now: Instant) {
         let Some(who) = self.clients.get(&id).copied() else { return };
         let Some(mut session) = self.server.session(id) else { return };
@@ -271,8 +271,8 @@ impl<'a> Play<'a> {
 /// Number of differing answers that are reported one by one.
 const TOLD_MAX: usize = 20;
 
-/// Above any message.
+/// Bound of the input buffer, above any message.
 const INBOX_MAX: usize = 1 << 20;
 
-/// As many as threads of a client call at once.
+/// Number of threads of a client that may call at once.
 const THREADS_MAX: usize = 256;

@@ -10,20 +10,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Initial state of the server of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Given {
-    /// Attributes: what was answered to questions for them.
+    /// Attributes, from the answers to requests for them.
     pub(super) attributes: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Keys that a rank has read and no rank has put.
     pub(super) space: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Size of the universe.
     pub(super) universe: Option<u32>,
-    /// By rank: which program of the launch it was.
+    /// Application numbers, by rank.
     pub(super) appnums: BTreeMap<u32, i32>,
     /// Ranks that were answered with a newer version of PMI-1 than they had requested.
     pub(super) newer: BTreeSet<u32>,
 }
 
 impl Given {
-    /// Reads it out of the conversations of `job`.
+    /// Derives the state from the messages of `job`.
     pub(super) fn of(job: u32, scripts: &BTreeMap<Who, Vec<Line<'_>>>) -> Self {
         let mut given = Self::default();
         let mut put = BTreeSet::new();
@@ -95,7 +95,7 @@ impl Given {
         }
     }
 
-    /// The label of the node of each rank.
+    /// Node label of each rank.
     pub(super) fn nodes(&self, ranks: u32) -> Vec<u32> {
         let mapping =
             self.attributes.get(PROCESS_MAPPING).and_then(|text| read_mapping(text, ranks));

@@ -4,13 +4,13 @@ use pmi_trace::describe::{Meaning, describe};
 use pmi_trace::{Direction, Trace, message};
 use std::collections::BTreeMap;
 
-/// Number of the job, then rank.
+/// Recorded number of the job, and rank.
 pub(super) type Who = (u32, u32);
 
 /// A recorded message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
-    /// Its place among all records.
+    /// Position among all records.
     pub(super) at: usize,
     pub(super) direction: Direction,
     pub(super) bytes: &'a [u8],
@@ -47,7 +47,7 @@ pub(super) fn name(trace: &Trace, (job, rank): Who) -> String {
     }
 }
 
-/// Above what one launcher has; each takes memory here.
+/// Number of ranks of a job, above that of any launcher; each takes memory here.
 pub(super) const RANKS_MAX: u32 = 1 << 20;
 
 /// Number of characters of a value that are shown.

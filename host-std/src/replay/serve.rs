@@ -1,8 +1,8 @@
 //! The recorded server, played against a program.
 //!
-//! Each rank must ask what its rank asked in the record, in the same order; values may be others, and what
-//! was put in this run is given back instead of what was put then. A fence ends when every rank has asked
-//! all that the record has before its end. The first departure ends it all.
+//! Each rank must send the requests of its rank in the record, in the same order; values may differ, and
+//! a get returns the value of this run instead of the recorded one. A fence ends when every rank has sent
+//! all requests that the record has before its end. The first deviation ends the replay.
 
 mod actor;
 
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Starts the program as often as the first job of the record has ranks, and plays its server.
+/// Starts one process of the program for each rank of the first job of the record, and plays its server.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub(super) fn serve(
     outcome
 }
 
-/// All ranks, and what they have put.
+/// All ranks, and the values that they have put.
 struct Stage<'a> {
     trace: &'a Trace,
     actors: Vec<Actor<'a>>,
@@ -186,7 +186,7 @@ impl Stage<'_> {
     }
 }
 
-/// Starts one rank, in a group of its own: what it starts ends with it.
+/// Starts one rank, in a process group of its own, so that its children are killed with it.
 fn start(
     program: &OsStr,
     args: &[OsString],

@@ -26,7 +26,7 @@ pub struct Ending {
 /// Effect of the failure of one rank on the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnExitError {
-    /// They are ended.
+    /// They are terminated.
     #[default]
     Kill,
     /// They continue, and can read the exited ranks in `PMI_dead_processes`.

@@ -23,11 +23,11 @@ pub enum Offer {
     Auto,
     /// PMI over an inherited socket. MPICH's library speaks PMI-1.
     Pmi1,
-    /// The same. MPICH's library speaks PMI-2.
+    /// The same, with MPICH's library speaking PMI-2.
     Pmi2,
     /// PMIx over a loopback port.
     Pmix,
-    /// Both.
+    /// PMI and PMIx.
     All,
 }
 
@@ -35,10 +35,10 @@ pub enum Offer {
 /// any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Inherit {
-    /// All of it.
+    /// All variables.
     #[default]
     All,
-    /// Nothing.
+    /// No variables.
     Nothing,
     /// These variables.
     Only(Vec<OsString>),

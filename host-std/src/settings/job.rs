@@ -17,18 +17,18 @@ pub struct Job {
     pub listen: Option<String>,
     /// Address of the listener for pages, which are further ranks or watch (`--websocket`).
     pub websocket: Option<String>,
-    /// Pages that may, besides those of this machine (`--origin`).
+    /// Origins of pages that may connect, besides those of this machine (`--origin`).
     pub origins: Vec<String>,
     /// Number of further ranks that connect (`--expect`).
     pub expected: Option<u32>,
-    /// The file with what they must know (`--secret-file`).
+    /// Path of the secret that connecting ranks and pages must know (`--secret-file`).
     pub secret_file: Option<PathBuf>,
-    /// They prove by the challenge of PMI-2 that they know it; `PMI_ID` is not enough
-    /// (`--require-challenge`).
+    /// True if connecting ranks must prove by the challenge of PMI-2 that they know the secret; `PMI_ID`
+    /// is not enough (`--require-challenge`).
     pub requires_challenge: bool,
-    /// `PMI_ID` fits an `int`, as clients of other libraries read it (`--short-ids`).
+    /// True if `PMI_ID` fits an `int`, as clients of other libraries read it (`--short-ids`).
     pub has_short_ids: bool,
-    /// They speak TLS (`--tls`), with a certificate that is made for the job.
+    /// True if the listener requires TLS (`--tls`), with a certificate that is generated for the job.
     pub is_secured: bool,
     /// Limits of all key-value spaces of the run together.
     pub kvs: KvsLimits,
@@ -46,8 +46,8 @@ pub struct KvsLimits {
 
 impl Default for KvsLimits {
     fn default() -> Self {
-        // Four for each rank of the largest job, and 256 each for its key and value: some ten times what MPI
-        // libraries put.
+        // Four pairs for each rank of the largest job, with 256 bytes each for key and value: some ten
+        // times the data of MPI libraries.
         Self { pairs: 1 << 22, bytes: 1 << 30 }
     }
 }
@@ -55,10 +55,10 @@ impl Default for KvsLimits {
 /// Number of processes that all jobs together may have, as the server reports it to ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Universe {
-    /// As many as there are in the first job.
+    /// Size of the first job.
     #[default]
     Job,
-    /// So many.
+    /// This number.
     Of(u32),
     /// No limit: the server reports no number.
     Endless,

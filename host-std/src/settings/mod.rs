@@ -19,7 +19,7 @@ pub use placement::Placement;
 pub use tracing::Tracing;
 pub use watching::Watching;
 
-/// All groups.
+/// Settings of a run, in groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Size of the job, its working directory, and its listeners.

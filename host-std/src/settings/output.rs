@@ -9,9 +9,9 @@ pub struct Output {
     ///
     /// [`Pattern`](crate::stdio::pattern::Pattern) lists the letters.
     pub label: Option<String>,
-    /// The time since the start stands in front of every line (`--timestamps`).
+    /// True if the time since the start precedes every line (`--timestamps`).
     pub timestamps: bool,
-    /// Lines that several ranks write alike are written once, as `[0-63] text` (`--collapse`).
+    /// True if equal lines of several ranks are written once, as `[0-63] text` (`--collapse`).
     pub collapse: bool,
     /// Time for which a line waits for ranks that may write it too (`--collapse-wait`); unlimited if `None`.
     pub collapse_wait: Option<Duration>,
@@ -21,7 +21,7 @@ pub struct Output {
     pub error_files: Option<String>,
     /// Readers of the launcher's standard input (`--stdin`).
     pub stdin: StdinTo,
-    /// The rank that gets a terminal of its own (`--pty`).
+    /// Rank with a terminal of its own (`--pty`).
     pub pty: Option<u32>,
 }
 
@@ -31,7 +31,7 @@ impl Default for Output {
             label: None,
             timestamps: false,
             collapse: false,
-            // Ranks that do the same are seldom further apart, and a person hardly notices.
+            // Ranks that do the same are seldom further apart, and the delay is hardly noticeable.
             collapse_wait: Some(Duration::from_millis(500)),
             out_files: None,
             error_files: None,
@@ -60,7 +60,7 @@ pub enum StdinTo {
     /// Rank 0, as with every known launcher.
     #[default]
     First,
-    /// Every rank reads all of it.
+    /// Every rank; each reads all of it.
     All,
     /// No rank.
     Nobody,

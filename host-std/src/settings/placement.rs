@@ -1,25 +1,25 @@
-//! Places of ranks.
+//! Order of the ranks, and their processors.
 
 /// Order of the ranks, and their processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// Binding of a rank (`--bind-to`).
     pub bind_to: BindTo,
-    /// In which order ranks take their places (`--map-by`); as they are bound by default.
+    /// Unit of the order in which ranks are placed (`--map-by`); that of the binding by default.
     pub map_by: Option<Units>,
-    /// The table of places is shown before the start (`--display map`).
+    /// True if the table of ranks and processors is printed before the start (`--display map`).
     pub display_map: bool,
 }
 
 /// Binding of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BindTo {
-    /// Nothing: the system places it.
+    /// No binding: the system places the rank.
     #[default]
     Nothing,
-    /// So many of these.
+    /// A number of neighbouring pieces.
     Units(Units),
-    /// These processors, one set a rank, over and over (`user:0+1,2+3`).
+    /// These sets of processors, one per rank, in turn (`user:0+1,2+3`).
     User(Vec<Vec<u32>>),
 }
 
@@ -45,6 +45,6 @@ pub enum Unit {
     Numa,
     /// One socket.
     Socket,
-    /// All of it.
+    /// The whole machine.
     Machine,
 }

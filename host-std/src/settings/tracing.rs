@@ -9,7 +9,7 @@ pub struct Tracing {
     pub file: Option<PathBuf>,
     /// Number of recent messages of all ranks that are kept in memory for the tables (`--trace-ring`).
     pub ring: usize,
-    /// Every message is written to standard error as it passes (`--show-messages`).
+    /// True if every message is written to standard error as it passes (`--show-messages`).
     pub shows_messages: bool,
 }
 

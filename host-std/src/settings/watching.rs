@@ -8,11 +8,12 @@ pub struct Watching {
     /// Time without progress after which waiting ranks are reported (`--stall-report`); never if `None`.
     /// The report is repeated after twice the time, and so on.
     pub stall_report: Option<Duration>,
-    /// After how long without progress the run is ended (`--stall-abort`); never by default.
+    /// Time without progress after which the run is terminated (`--stall-abort`); never by default.
     pub stall_abort: Option<Duration>,
-    /// Long starts and ends show a line on a terminal (`--progress`).
+    /// True if long starts and ends print a line on a terminal (`--progress`).
     pub progress: bool,
-    /// Other programs may ask how the run goes (`pmi-host ps`; `--no-control` switches it off).
+    /// True if other programs may request the state of the run (`pmi-host ps`; `--no-control` switches it
+    /// off).
     pub control: bool,
 }
 

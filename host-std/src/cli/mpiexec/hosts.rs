@@ -1,4 +1,4 @@
-//! Hosts, as Hydra's options and batch systems name them. There is one that can be used: this one.
+//! Hosts, as Hydra's options and batch systems name them. Only this machine can be used.
 
 use crate::usage::UsageError;
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ pub(super) struct Host {
     pub slots: u32,
 }
 
-/// Reads `a,b:4`.
+/// Parses a list such as `a,b:4`.
 pub(super) fn list(text: &str) -> Result<Vec<Host>, String> {
     text.split(',').filter(|name| !name.is_empty()).map(host).collect()
 }
 
-/// Reads a file with a host and what belongs to it on each line.
+/// Parses a file with one host per line.
 pub(super) fn file(text: &str) -> Result<Vec<Host>, String> {
     let mut hosts = Vec::new();
     for line in text.lines() {
@@ -106,7 +106,7 @@ pub(super) fn check(hosts: &[Host], system: Option<&str>, host: &str) -> Result<
     Err(UsageError::Other { what })
 }
 
-/// A list of nodes for ranks, or of blocks of them, in which all must be the first node.
+/// Checks a list of nodes for ranks, or of blocks of them: all must be the first node.
 pub(super) fn rank_map(text: &str) -> Result<(), String> {
     let inner = text.strip_prefix("(vector,").and_then(|rest| rest.strip_suffix(')'));
     let inner = inner.unwrap_or(text);
@@ -146,7 +146,7 @@ pub(super) fn is_here(name: &str, host: &str) -> bool {
     crate::launch::order::is_here(name, host) || UdpSocket::bind((name, 0)).is_ok()
 }
 
-/// The value of a variable that is text.
+/// Value of a variable that is valid text.
 pub(super) fn variable(variables: &[(OsString, OsString)], name: &str) -> Option<String> {
     let (_, value) = variables.iter().find(|(known, value)| known == name && !value.is_empty())?;
     value.to_str().map(str::to_owned)

@@ -25,7 +25,7 @@ use std::path::Path;
 /// Surroundings on which the meaning of words depends.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    /// The name of this node.
+    /// Name of this node.
     pub host: &'a str,
     /// Environment of this process.
     pub variables: &'a [(OsString, OsString)],
@@ -33,7 +33,7 @@ pub struct Surroundings<'a> {
     pub read: fn(&Path) -> io::Result<String>,
 }
 
-/// Reads the words behind `mpiexec`.
+/// Parses the arguments of `mpiexec`.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn parse(words: Vec<OsString>, around: &Surroundings<'_>) -> Result<RunArgs,
     }) {
         match (around.read)(Path::new(&file)) {
             Ok(text) => reader.take_file(&file, &text)?,
-            // Hydra takes one of these only if it is there.
+            // The default file of Hydra is optional.
             Err(_) if !is_named => {}
             Err(error) => return Err(unreadable("-configfile", &file, &error)),
         }
@@ -59,7 +59,8 @@ pub fn parse(words: Vec<OsString>, around: &Surroundings<'_>) -> Result<RunArgs,
     reader.finish()
 }
 
-/// `mpiexec`, as completions and the man page know it. There all options have two dashes, which work too.
+/// Definition of `mpiexec` for completions and the man page. There all options have two dashes, which
+/// work too.
 pub fn define(name: &'static str) -> Command {
     let command = Command::new(name)
         .about("Start the ranks of a program, with the command line of Hydra")

@@ -22,7 +22,7 @@ pub(super) struct Reader<'a> {
     hosts: Option<Vec<Host>>,
     per_node: Option<u32>,
     wants_system_universe: bool,
-    /// The file of words that was named.
+    /// Path of the file of words, if given.
     pub(super) config_file: Option<OsString>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes a whole command line.
+    /// Reads a whole command line.
     pub(super) fn take_all(&mut self, words: Vec<OsString>) -> Result<(), UsageError> {
         let mut words = words.into_iter().peekable();
         let mut is_behind_colon = false;
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         self.take(option, &name, &value, part)
     }
 
-    /// An option of `run`, which has two dashes.
+    /// Reads an option of `run`, which has two dashes.
     fn take_ours(
         &mut self,
         word: &OsStr,
@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
         Ok(Said { option, value, origin: self.origin.clone() })
     }
 
-    /// Hydra's own variables.
+    /// Reads the variables of Hydra.
     pub(super) fn take_variables(&mut self) -> Result<(), UsageError> {
         let own = OPTIONS.iter().filter_map(|option| Some((option.variable?, option.names[0])));
         for (variable, name) in own.chain(table::VARIABLES.iter().copied()) {
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
             self.origin = Origin::Variable(variable.to_owned());
             let option = OPTIONS.iter().find(|option| option.names[0] == name);
             let option = option.expect("the table names an option of its own");
-            // A flag is on or off there.
+            // The value of a flag's variable is on or off.
             let is_off = ["0", "no", "false", "off"].contains(&&*value);
             if option.takes == Takes::Nothing && is_off {
                 continue;
@@ -236,7 +236,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A file of words, in which a line end stands for a colon.
+    /// Reads a file of words, in which a line end stands for a colon.
     pub(super) fn take_file(&mut self, file: &OsStr, text: &str) -> Result<(), UsageError> {
         self.origin = Origin::File(file.into());
         let wrong =
@@ -279,7 +279,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Settles what depends on several options.
+    /// Resolves settings that depend on several options.
     pub(super) fn finish(mut self) -> Result<RunArgs, UsageError> {
         let around = self.around;
         let named = self.hosts.take();
@@ -322,13 +322,13 @@ fn ranks(part: &PartArgs, slots: Option<u32>) -> u32 {
     own.job.ranks.or(slots).unwrap_or(1)
 }
 
-/// A file that was named cannot be read.
+/// Error for a given file that cannot be read.
 pub(super) fn unreadable(option: &str, file: &OsStr, error: &io::Error) -> UsageError {
     let why = format!("it cannot be read ({error})");
     UsageError::Value { said: format!("{option} {}", file.display()), why }
 }
 
-/// The word between two programs.
+/// Separator of programs.
 const NEXT: &str = ":";
 
 /// Options that a program can have only once.

@@ -1,4 +1,4 @@
-//! Hydra's options: what each is called there, and what it becomes here.
+//! Hydra's options: their names, and their equivalents here.
 
 use crate::stdio::pattern::Pattern;
 use std::ffi::{OsStr, OsString};
@@ -6,12 +6,12 @@ use std::ffi::{OsStr, OsString};
 /// One option of Hydra.
 #[derive(Debug)]
 pub struct HydraOption {
-    /// Its names, without dashes; the first is the one messages use.
+    /// Names without dashes; messages use the first.
     pub names: &'static [&'static str],
     /// Words that follow the option.
     pub takes: Takes,
     pub(super) does: Does,
-    /// The variable that stands for it when it is not typed.
+    /// Variable that replaces the option on the command line.
     pub variable: Option<&'static str>,
 }
 
@@ -33,13 +33,13 @@ pub(super) enum Does {
     Whole(&'static str, Reword),
     /// An option of `run`, for the program behind it.
     Own(&'static str, Reword),
-    /// Names the hosts to use.
+    /// Lists the hosts to use.
     Hosts,
     /// Names a file with the hosts to use.
     HostFile,
     /// Number of ranks that each host takes at a time.
     PerNode,
-    /// The size of the universe.
+    /// Sets the size of the universe.
     Universe,
     /// Names a file with words.
     ConfigFile,
@@ -47,11 +47,11 @@ pub(super) enum Does {
     Verbose,
     /// Accepts these values, which are the only behaviour here; the message refuses all others.
     Only(&'static [&'static str], &'static str),
-    /// Ranks on nodes: with one node, all of them are there.
+    /// Maps ranks to nodes; with one node, all must be on it.
     RankMap,
-    /// Prints what this is.
+    /// Prints version and abilities.
     Info,
-    /// Explains.
+    /// Prints the help.
     Help,
     /// Has no equivalent here; the message gives the reason.
     Refused(&'static str),
@@ -234,14 +234,14 @@ fn yes(_: &OsStr) -> Result<OsString, String> {
     Ok("true".into())
 }
 
-/// Letters of patterns mean the same here.
+/// Translates a pattern; the letters have the same meaning here.
 fn pattern(value: &OsStr) -> Result<OsString, String> {
     let text = value.to_str().ok_or("that is no text")?;
     Pattern::parse(text).map_err(|error| error.to_string())?;
     Ok(text.into())
 }
 
-/// Hydra's `rr` goes round the processors as the system counts them.
+/// Translates a binding. Hydra's `rr` assigns the processors in turn, in the order of the system.
 fn binding(value: &OsStr) -> Result<OsString, String> {
     let known = value.to_str().ok_or("that is no text")?;
     let device = |name: &&str| known.starts_with(name);
@@ -253,7 +253,7 @@ fn binding(value: &OsStr) -> Result<OsString, String> {
     Ok(if known == "rr" { "hwthread".into() } else { value.to_owned() })
 }
 
-/// MPICH's TCP module looks for the name of the interface in this variable.
+/// Translates an interface: MPICH's TCP module reads its name from this variable.
 fn interface(value: &OsStr) -> Result<OsString, String> {
     let mut assignment = OsString::from("MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE=");
     assignment.push(value);

@@ -1,9 +1,9 @@
-//! Every option there is, in one table: how it is called, what it does to the settings, and how they are
-//! shown again.
+//! Table of all options: their names, their effects on the settings, and the way back from settings to
+//! text.
 //!
-//! An option is called the same everywhere: `--exit-timeout 5` on the command line, `PMI_HOST_EXIT_TIMEOUT=5`
-//! in the environment, `exit-timeout = 5` in a file. Flags, help, completions, the man page and the reader of
-//! files are all made from these rows, so a new option is one row.
+//! An option has the same name everywhere: `--exit-timeout 5` on the command line,
+//! `PMI_HOST_EXIT_TIMEOUT=5` in the environment, `exit-timeout = 5` in a file. Flags, help, completions,
+//! the man page and the parser of files are all derived from these rows, so a new option is one row.
 
 mod ending;
 mod environment;
@@ -21,17 +21,17 @@ use std::fmt;
 /// One option of `run`.
 #[derive(Debug)]
 pub struct Opt {
-    /// Its name, without dashes.
+    /// Name without dashes.
     pub name: &'static str,
-    /// Its letter, if it is typed that often.
+    /// Letter of the short form, if there is one.
     pub short: Option<char>,
     /// Topic of the option.
     pub topic: Topic,
     /// One line of help.
     pub help: &'static str,
-    /// One of those that fit the first screen of help.
+    /// True if the first screen of help shows it.
     pub is_common: bool,
-    /// It may stand in front of one program among several, and holds for that one then.
+    /// True if it may precede one program among several, and holds for that one then.
     pub is_of_part: bool,
     /// Effect of the option.
     pub act: Act,
@@ -42,20 +42,20 @@ pub struct Opt {
 pub enum Act {
     /// Switches something on; `--no-NAME` switches it off.
     Switch {
-        /// Sets it.
+        /// Sets the switch.
         set: fn(&mut Settings, bool),
-        /// Reads it.
+        /// Reads the switch.
         get: fn(&Settings) -> bool,
     },
     /// Takes a value.
     Value {
         /// Placeholder of the value in help.
         name: &'static str,
-        /// Several values add up, instead of the last one counting alone.
+        /// True if several values add up; else the last one counts.
         adds_up: bool,
         /// Sets the value, or fails with the error and a valid example.
         set: fn(&mut Settings, &OsStr) -> Result<(), String>,
-        /// The value as it would be typed; none if there is none.
+        /// Value as it would be typed; `None` if it is not set.
         get: fn(&Settings) -> Option<String>,
     },
 }
@@ -80,7 +80,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// All of them, in the order of the help text.
+    /// All topics, in the order of the help text.
     pub const ALL: [Self; 7] = [
         Self::Job,
         Self::Placement,
@@ -91,7 +91,7 @@ impl Topic {
         Self::Tracing,
     ];
 
-    /// Its name, as it is typed.
+    /// Name, as it is typed.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Job => "job",
@@ -130,7 +130,7 @@ impl Topic {
     }
 }
 
-/// All options, topic by topic.
+/// All options, by topic.
 pub fn all() -> impl Iterator<Item = &'static Opt> {
     Topic::ALL.into_iter().flat_map(Topic::rows)
 }
@@ -141,7 +141,7 @@ pub fn named(name: &str) -> Option<&'static Opt> {
 }
 
 impl Opt {
-    /// True if a value follows it.
+    /// True if a value follows the option.
     pub const fn takes_value(&self) -> bool {
         matches!(self.act, Act::Value { .. })
     }
@@ -169,7 +169,7 @@ impl Opt {
         Ok(())
     }
 
-    /// The value as it would be typed; none if there is none.
+    /// Value as it would be typed; `None` if it is not set.
     pub fn get(&self, settings: &Settings) -> Option<String> {
         match self.act {
             Act::Switch { get, .. } => Some(get(settings).to_string()),
@@ -177,7 +177,7 @@ impl Opt {
         }
     }
 
-    /// The variable that sets it.
+    /// Name of the variable that sets the option.
     pub fn variable(&self) -> String {
         format!("{VARIABLES}{}", self.name.to_ascii_uppercase().replace('-', "_"))
     }

@@ -1,4 +1,4 @@
-//! Options of places: which rank runs on which processors.
+//! Options of the order of ranks and of their processors.
 
 use super::value::{choice, chosen, numbers, put, text};
 use super::{Opt, Topic::Placement};
@@ -52,7 +52,7 @@ fn bind_to(value: &OsStr) -> Result<BindTo, String> {
     }
 }
 
-/// A unit, and how many of it, as in `core:2`.
+/// Parses a unit with a count, as in `core:2`.
 fn units(value: &OsStr) -> Result<Units, String> {
     let got = text(value);
     let (name, count) = got.split_once(':').unwrap_or((&got, "1"));
@@ -63,7 +63,7 @@ fn units(value: &OsStr) -> Result<Units, String> {
     }
 }
 
-/// One set for each rank, with commas between; `+` stands between the pieces of a set.
+/// Parses one set of processors for each rank, separated by commas; `+` separates the pieces of a set.
 fn user(list: &str) -> Option<Vec<Vec<u32>>> {
     let sets = list.split(',').map(|set| numbers(&set.replace('+', ",")));
     sets.collect()

@@ -5,19 +5,19 @@ use std::num::ParseIntError;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Puts what was read in its place.
+/// Stores a parsed value.
 pub(super) fn put<T>(place: &mut T, read: Result<T, String>) -> Result<(), String> {
     *place = read?;
     Ok(())
 }
 
-/// Puts what was read behind what is there.
+/// Appends a parsed value.
 pub(super) fn add<T>(place: &mut Vec<T>, read: Result<T, String>) -> Result<(), String> {
     place.push(read?);
     Ok(())
 }
 
-/// A number of ranks: one at least.
+/// Number of ranks: one at least.
 pub(super) fn ranks(value: &OsStr) -> Result<u32, String> {
     let parsed: Result<u32, ParseIntError> = text(value).parse();
     let why = match parsed {
@@ -31,7 +31,7 @@ pub(super) fn ranks(value: &OsStr) -> Result<u32, String> {
     Err(format!("{why}; try '4'"))
 }
 
-/// A number of ranks, or none.
+/// Number of ranks, or zero.
 pub(super) fn some_ranks(value: &OsStr) -> Result<u32, String> {
     if text(value) == "0" { Ok(0) } else { ranks(value) }
 }
@@ -41,7 +41,7 @@ pub(super) fn count(value: &OsStr) -> Result<u64, String> {
     text(value).parse().map_err(|_| "that is not a number; try '1000000'".to_owned())
 }
 
-/// A time in seconds, with a fraction if wanted; 0 means never.
+/// Time in seconds, with an optional fraction; 0 means never.
 pub(super) fn seconds(value: &OsStr) -> Result<Option<Duration>, String> {
     let parsed = text(value).parse().ok().map(Duration::try_from_secs_f64);
     match parsed {
@@ -67,7 +67,7 @@ pub(super) fn choice<T: Clone>(value: &OsStr, choices: &[(&str, T)]) -> Result<T
     }
 }
 
-/// The word for what [`choice`] gave.
+/// Inverse of [`choice`].
 pub(super) fn chosen<T: PartialEq>(value: &T, choices: &[(&str, T)]) -> Option<String> {
     choices.iter().find(|(_, other)| other == value).map(|(word, _)| (*word).to_owned())
 }
@@ -81,7 +81,7 @@ pub(super) fn switch(value: &OsStr) -> Result<bool, String> {
     }
 }
 
-/// A list like `0-3,8`, in ascending order and without doubles; none if it is not one.
+/// List such as `0-3,8`, in ascending order and without duplicates; `None` if it is invalid.
 pub(super) fn numbers(value: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for piece in value.split(',') {
@@ -97,7 +97,7 @@ pub(super) fn numbers(value: &str) -> Option<Vec<u32>> {
     Some(all)
 }
 
-/// The path of a file.
+/// Path of a file.
 pub(super) fn path(value: &OsStr) -> Result<PathBuf, String> {
     match value.is_empty() {
         true => Err("that is no path".to_owned()),
@@ -110,13 +110,13 @@ pub(super) fn shown_path(path: Option<&PathBuf>) -> Option<String> {
     path.map(|path| path.display().to_string())
 }
 
-/// As text; what is no text shows as such, and is no number and no word either.
+/// Value as text. Invalid UTF-8 is replaced, so it is neither a number nor a known word.
 pub(super) fn text(value: &OsStr) -> String {
     value.to_string_lossy().into_owned()
 }
 
-/// Far above what one kernel can hold (its process numbers end at 4 194 304), low enough that a slip
-/// of the finger does not make a table of four thousand million ranks.
+/// Bound of a number of ranks: far above the processes of one kernel (process ids end at 4 194 304), and
+/// low enough that a typing error does not allocate a table of four thousand million ranks.
 pub(super) const RANKS_MAX: u32 = 1 << 20;
 
 /// A hundred years: in effect unlimited, and far below the range of a clock.

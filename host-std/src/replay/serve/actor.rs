@@ -1,4 +1,4 @@
-//! One rank of the program, and how far its record is played.
+//! One rank of the program, and its position in the record.
 
 use super::super::given::request;
 use super::super::script::{Line, VALUE_MAX, Who};
@@ -17,22 +17,22 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 
-/// A rank of the program.
+/// Rank of the program.
 pub(super) struct Actor<'a> {
     pub(super) who: Who,
     lines: Vec<Line<'a>>,
-    /// The line that comes next.
+    /// Index of the next recorded message.
     next: usize,
     child: Child,
     pub(super) link: Option<UnixStream>,
     splitter: Splitter,
-    /// Messages that came before their time.
+    /// Messages that arrived before their turn in the record.
     early: VecDeque<Vec<u8>>,
-    /// Questions of this run without an answer.
+    /// Requests of this run without an answer.
     open: Vec<Vec<u8>>,
     unsent: Vec<u8>,
     pub(super) asked_count: usize,
-    /// Its exit code, 128 and more for a signal.
+    /// Exit code, or 128 plus the signal.
     pub(super) ended: Option<i32>,
 }
 
@@ -100,11 +100,11 @@ impl<'a> Actor<'a> {
         Ok(any)
     }
 
-    /// Takes up messages as far as it is their turn.
+    /// Matches received messages with the record, as far as it is their turn.
     ///
     /// # Errors
     ///
-    /// They are not what the record has.
+    /// A message differs from the record.
     pub(super) fn take_up(
         &mut self,
         puts: &mut BTreeMap<Vec<u8>, Vec<u8>>,
@@ -154,8 +154,8 @@ impl<'a> Actor<'a> {
         any
     }
 
-    /// A recorded reply, with what this run has made different: the name of the exchange, and the value of
-    /// a key.
+    /// A recorded reply, with the differences of this run: the tag of the exchange, and the value of a
+    /// key.
     fn reply(&mut self, line: &Line<'_>, puts: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
         let verb = message::verb(Direction::ToClient, line.bytes);
         let asks = |bytes: &Vec<u8>| message::verb(Direction::ToServer, bytes) == verb;
@@ -189,11 +189,11 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Takes note of the end of the process.
+    /// Checks for the end of the process; true if it has exited and the record agrees.
     ///
     /// # Errors
     ///
-    /// The record goes on.
+    /// The record has further requests.
     pub(super) fn look_for_end(&mut self) -> Result<bool, Departure> {
         let Ok(Some(status)) = (match self.ended {
             None => self.child.try_wait(),
@@ -235,7 +235,7 @@ impl<'a> Actor<'a> {
     pub(super) fn kill(&mut self) {
         if self.ended.is_none() {
             if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-                // It may be gone by now.
+                // The process group may have exited by now.
                 let _ = kill_process_group(group, Signal::KILL);
             }
             let _ = self.child.wait();

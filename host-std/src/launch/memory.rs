@@ -58,7 +58,7 @@ fn files(groups: &str) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// The number behind `oom_kill`, which both generations of groups have.
+/// The number after `oom_kill`, which both versions of groups have.
 fn kills(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }

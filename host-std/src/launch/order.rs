@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// One spawn request. It owns its strings, so its message can be dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// The programs, in the order of the ranks they will be.
+    /// The programs, in the order of their ranks.
     pub wanted: Vec<Wanted>,
     /// Initial key-value pairs of the new job's space.
     pub preputs: Vec<(Vec<u8>, Vec<u8>)>,
@@ -48,13 +48,13 @@ pub struct Wanted {
     pub(super) variables: Vec<(OsString, OsString)>,
 }
 
-/// Why an order is not taken. The text ends with the way out.
+/// Cause of a refused order. The text ends with the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refusal {
     /// A program cannot be started.
     Program(ProgramError),
-    /// A program shall run elsewhere.
+    /// A program is requested on another host.
     Elsewhere {
         /// The program.
         name: OsString,
@@ -63,39 +63,39 @@ pub enum Refusal {
         /// The name of this host.
         host: String,
     },
-    /// The hosts it shall run on cannot be read.
+    /// The file of hosts for a program cannot be read.
     HostFile {
         /// The program.
         name: OsString,
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// The error.
         why: String,
     },
-    /// No number that is wanted is possible.
+    /// None of the acceptable numbers is possible.
     Soft {
         /// The program.
         name: OsString,
         /// The set of numbers.
         soft: String,
-        /// The most that would be possible.
+        /// Maximum possible number.
         most: u32,
     },
-    /// More processes than this launcher can have open files for.
+    /// The processes need more open files than this launcher may have.
     TooMany {
         /// The program.
         name: OsString,
         /// Number of its processes.
         processes: u32,
-        /// The most that would be possible.
+        /// Maximum possible number.
         most: u32,
     },
-    /// There is nothing to start.
+    /// The order is empty.
     Nothing,
 }
 
 impl Order {
-    /// Reads a spawn.
+    /// Parses a spawn.
     pub fn read(spawn: Spawn<'_>) -> Self {
         let wanted = spawn.programs().map(|program| {
             let mut wanted = Wanted {
@@ -194,7 +194,7 @@ impl Wanted {
     }
 }
 
-/// The first word of each line, without what hydra puts behind it (`:` and how many).
+/// First word of each line, without Hydra's suffix (`:` and a number).
 fn read_hosts(file: &Path) -> Result<Vec<String>, String> {
     let said = |error: io::Error| error.to_string();
     // Opening anything but a regular file could block.
@@ -224,7 +224,7 @@ fn with_path(mut search: OsString) -> OsString {
 /// Larger than any real list of hosts.
 const HOSTS_BYTES: u64 = 1 << 20;
 
-/// Cuts assignments apart: at line ends, and at commas with `NAME=` behind them.
+/// Splits assignments: at line ends, and at commas followed by `NAME=`.
 fn variables(text: &[u8]) -> Vec<(OsString, OsString)> {
     let mut assignments: Vec<Vec<u8>> = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
@@ -243,7 +243,7 @@ fn variables(text: &[u8]) -> Vec<(OsString, OsString)> {
     pairs.map(|(name, value)| (owned(name), owned(value))).collect()
 }
 
-/// A name as shells know it, and what is behind its `=`.
+/// A name by the rules of shells, and the text after its `=`.
 fn assigned(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(|byte| *byte == b'=')?;
     let (name, value) = (text.get(..end)?, text.get(end + 1..)?);

@@ -25,15 +25,15 @@ pub struct Orphans {
     /// Descendants of the launcher before it started any process.
     inherited: Vec<Identity>,
     guard: Option<Pid>,
-    /// The mark of the run, as an environment has it.
+    /// The mark of the run, as an entry of an environment.
     entry: Option<String>,
 }
 
 impl Orphans {
-    /// Remembers what there is, and takes in what is orphaned from now on. To be called before any process
-    /// is started.
+    /// Remembers the present descendants, and adopts later orphans. Call this before any process is
+    /// started.
     pub fn new() -> Self {
-        // Kernels before 3.4 cannot; orphans then go to the first process of the system, as ever.
+        // Unsupported by kernels before 3.4; orphans then go to the first process of the system.
         let _ = set_child_subreaper(Some(getpid()));
         let children = processes::children();
         let inherited = match children.is_empty() {
@@ -52,13 +52,13 @@ impl Orphans {
         &self.inherited
     }
 
-    /// Sets the process of the guard, which no rank has left behind, and the mark of the run.
+    /// Sets the process of the guard, which does not come from a rank, and the mark of the run.
     pub fn set_guard(&mut self, pid: Pid, mark: &str) {
         self.guard = Some(pid);
         self.entry = Some(format!("{RUN}={mark}"));
     }
 
-    /// Forgets children that have ended, but those for which `is_rank` holds: the launcher waits for these.
+    /// Reaps terminated children, except those for which `is_rank` holds: the launcher waits for these.
     pub fn reap(&self, is_rank: impl Fn(i32) -> bool) {
         for pid in processes::children() {
             let is_waited_for = is_rank(pid) || self.is_guard(pid);
@@ -77,10 +77,10 @@ impl Orphans {
         self.left(&is_session).next().is_some()
     }
 
-    /// Sends `signal` to all processes that are left and came from ranks; see [`any_left`](Self::any_left).
+    /// Sends `signal` to all remaining processes that came from ranks; see [`any_left`](Self::any_left).
     pub fn signal(&self, signal: Signal, is_session: impl Fn(i32) -> bool) {
         for pid in self.left(&is_session) {
-            // Not waited for, so the number is still that process's, alive or not.
+            // Not reaped yet, so the pid is not reused.
             let _ = kill_process(pid, signal);
         }
     }

@@ -1,4 +1,4 @@
-//! One job, decided before anything of it runs: which ranks, which programs, which place.
+//! Plan of one job, complete before it starts: ranks, programs, places.
 
 use super::binding::Binding;
 use super::families::Families;
@@ -26,9 +26,9 @@ pub struct Plan {
     pub host: String,
     /// The name of the job's key-value space.
     pub kvsname: String,
-    /// The name of the job that asked for this one; none for the first.
+    /// Name of the job that spawned this one; `None` for the first.
     pub spawner: Option<String>,
-    /// The rank of it that has asked.
+    /// The rank that requested the spawn.
     pub spawner_rank: u32,
     /// Maximum number of processes in all jobs together; `None` if unlimited.
     pub universe: Option<u32>,
@@ -45,11 +45,11 @@ pub struct Plan {
 /// Endpoint for ranks without an inherited descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dial {
-    /// The address, as a client reads it from its environment.
+    /// The address, as in the client's environment.
     pub port: String,
     /// Identifiers of the ranks in the handshake, if they differ from the ranks.
     pub ids: Option<Vec<u64>>,
-    /// The certificate to believe, if TLS is spoken there.
+    /// The certificate to trust, if TLS is used there.
     pub pin: Option<String>,
     /// True if ranks that are not started here must prove the secret by challenge; the secret itself is
     /// not accepted.
@@ -81,7 +81,7 @@ pub struct JobSpec<'a> {
 }
 
 impl Plan {
-    /// Places all ranks of `spec` on this node. `pid` keeps the names of jobs of two launchers apart.
+    /// Places all ranks of `spec` on this node. `pid` makes the names of jobs unique among launchers.
     pub fn first(spec: JobSpec<'_>, dial: Option<Dial>, pid: u32) -> Self {
         let JobSpec { parts, ranks, host, binding, settings } = spec;
         Self {
@@ -106,7 +106,7 @@ impl Plan {
         }
     }
 
-    /// A job of `parts` that a rank of this job has asked for, as number `count` of the launcher `pid`.
+    /// A job of `parts` spawned by a rank of this job, as number `count` of the launcher `pid`.
     pub fn spawned(
         &self,
         parts: Vec<Part>,
@@ -152,7 +152,7 @@ impl Plan {
         self.parts.iter().map(|part| part.ranks).sum()
     }
 
-    /// The number of the part that `rank` belongs to, as its job counts applications.
+    /// Application number of `rank` in its job, that is, the index of its part.
     pub fn appnum(&self, rank: u32) -> usize {
         let mut end = 0;
         let ends = self.parts.iter().map(|part| {

@@ -6,7 +6,7 @@ use std::fmt::Display;
 /// Endpoint for the PMIx clients of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PmixDial {
-    /// Name space and rank of the server, and the address, as a client reads them.
+    /// Namespace and rank of the server, and the address, in the format of clients.
     pub uri: String,
 }
 
@@ -17,14 +17,14 @@ impl PmixDial {
     }
 }
 
-/// The name space of the server itself. It has no dot: clients cut the address at one.
+/// Namespace of the server itself. It has no dot: clients cut the address at one.
 pub fn server_nspace(pid: u32) -> String {
     format!("pmi-host-{pid}")
 }
 
-/// Variables that have the same value in every rank of the job of `plan`.
+/// Variables with the same value in every rank of the job of `plan`.
 pub fn of_plan(plan: &Plan, dial: &PmixDial) -> Vec<(&'static str, String)> {
-    // A client takes the newest name that it knows, and with it an encoding.
+    // A client takes the newest name that it supports, which also selects an encoding.
     let addresses = [
         "PMIX_SERVER_URI41",
         "PMIX_SERVER_URI4",
@@ -35,23 +35,23 @@ pub fn of_plan(plan: &Plan, dial: &PmixDial) -> Vec<(&'static str, String)> {
     let mut variables: Vec<_> = addresses.map(|name| (name, dial.uri.clone())).into();
     variables.extend([
         ("PMIX_NAMESPACE", plan.kvsname.clone()),
-        // The other ways to learn about the job are memory in forms that are private to one library, and
-        // newer clients choose one of those by themselves.
+        // The other modules share data in memory formats that are private to one library, and newer
+        // clients choose one of those by default.
         ("PMIX_GDS_MODULE", "hash".to_owned()),
         ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC".to_owned()),
         ("PMIX_SECURITY_MODE", "native".to_owned()),
-        // A client takes its server for one of this version.
+        // A client assumes that its server has this version.
         ("PMIX_VERSION", "4.2.2".to_owned()),
-        // By this name it finds its own node in the description of the job.
+        // With this name it finds its own node in the job description.
         ("PMIX_HOSTNAME", plan.host.clone()),
-        // Open MPI 4 looks for launchers that it knows, and without this finds none: every process would
-        // be a job of its own.
+        // Open MPI 4 supports a list of launchers, and without this it finds none: every process would
+        // be a singleton.
         ("OMPI_MCA_schizo", "ompi".to_owned()),
         // Open MPI would try PMI-1 and PMI-2 first, since their variables may be set as well.
         ("OMPI_MCA_pmix", "^s1,s2,cray,isolated".to_owned()),
         // The placement of a rank is not the library's to choose.
         ("OMPI_MCA_orte_bound_at_launch", "1".to_owned()),
-        // Programs and scripts look at these.
+        // Programs and scripts read these.
         ("OMPI_COMM_WORLD_SIZE", plan.ranks.to_string()),
         ("OMPI_COMM_WORLD_LOCAL_SIZE", plan.local().to_string()),
         ("OMPI_UNIVERSE_SIZE", plan.universe.unwrap_or(plan.ranks).to_string()),

@@ -19,7 +19,7 @@ pub fn of(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -
 pub fn environment(spec: JobSpec<'_>, ours: impl Iterator<Item = (OsString, OsString)>) -> String {
     let pid = std::process::id();
     let mut plan = Plan::first(spec, None, pid);
-    // The port is known only when it is open.
+    // The port is unknown until it is open.
     plan.pmix = plan.has_pmix().then(|| PmixDial::new(pid, "127.0.0.1:PORT"));
     let ours: Vec<(OsString, OsString)> = ours.collect();
     let mut text = String::new();

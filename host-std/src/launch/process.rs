@@ -65,16 +65,16 @@ use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Open files a running rank costs its launcher: socket, two pipes, the process itself.
+/// Number of descriptors in the launcher for a running rank: socket, two pipes, the process itself.
 pub const PER_RANK: u64 = 4;
 
-/// Starts ranks, rank 0 of the first job first.
+/// Starter of ranks, rank 0 of the first job first.
 pub struct Launcher {
     attributes: PosixSpawnAttr,
     /// For the rank that reads the launcher's terminal: the system allows that to this process group
     /// alone.
     in_our_group: PosixSpawnAttr,
-    /// The stop signals that such a rank does not block when it runs.
+    /// Stop signals that such a rank does not block when it runs.
     stops: SigSet,
     actions: PosixSpawnFileActions,
     slots: Slots,
@@ -83,14 +83,14 @@ pub struct Launcher {
     pub limit: DescriptorLimit,
     /// Terminates leftover processes if the launcher is killed; `None` if unsupported.
     pub guard: Option<Guard>,
-    /// Finds what ranks leave behind.
+    /// Finds the processes that ranks leave behind.
     pub orphans: Orphans,
     one_pipe: bool,
     stdin_is_null: bool,
     is_resting: bool,
 }
 
-/// A program with all that is the same for every rank that runs it.
+/// A program with everything that is the same for all its ranks.
 #[derive(Debug)]
 pub struct Exec {
     path: CString,
@@ -102,7 +102,7 @@ pub struct Exec {
     binding: Option<Rc<Binding>>,
 }
 
-/// The numbers at which a rank finds its descriptors when it starts.
+/// Descriptor numbers of a rank at its start.
 #[derive(Debug)]
 struct Slots {
     link: OwnedFd,
@@ -117,14 +117,14 @@ pub struct Started {
     pub process: Process,
     /// The launcher's end of its socket pair, not blocking.
     pub link: UnixStream,
-    /// Reading end of its standard output, and of its standard error too if there is no other. None if it
-    /// has a terminal.
+    /// Reading end of its standard output, and of its standard error too if they share a pipe. `None` if
+    /// it has a terminal.
     pub output: Option<OwnedFd>,
     /// Reading end of its standard error.
     pub errors: Option<OwnedFd>,
 }
 
-/// A process that was started and not yet seen to end.
+/// A process that was started and not yet reaped.
 #[derive(Debug)]
 pub struct Process {
     pid: Pid,
@@ -138,14 +138,14 @@ pub struct Process {
 pub enum Ending {
     /// It exited with this code.
     Exited(u8),
-    /// A signal ended it.
+    /// A signal terminated it.
     Killed {
         /// The number of the signal.
         signal: i32,
-        /// True when a core file was written.
+        /// True if a core file was written.
         dumped: bool,
     },
-    /// The system killed it because there was no memory left.
+    /// The kernel killed it for lack of memory.
     OutOfMemory,
     /// It was not started by this process, so its exit status is unknown.
     Unseen,
@@ -172,7 +172,7 @@ impl Launcher {
         let mut actions = PosixSpawnFileActions::init()?;
         actions.add_dup2(slots.output.as_raw_fd(), 1)?;
         actions.add_dup2(if one_pipe { &slots.output } else { &slots.errors }.as_raw_fd(), 2)?;
-        // The signals that this process will take over are those of the user now.
+        // At this point, the signals that this process will take over still have the user's mask.
         let mask = SigSet::thread_get_mask()?;
         let stops = trampoline::stops_outside(&mask);
         let mut orphans = Orphans::new();
@@ -274,7 +274,7 @@ impl Launcher {
                 self.spawn(plan, exec, (rank, local_rank), &actions, Session::Own)?
             }
         };
-        // Not waited for yet, so the number cannot have been given to another process.
+        // Not reaped yet, so the pid cannot have been reused.
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Started { process: Process { pid, handle, is_ours: true }, link, output, errors })
     }
@@ -350,7 +350,7 @@ impl Launcher {
     }
 }
 
-/// The session that a rank is in.
+/// Session of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Session {
     /// One that it leads, with a process group: signals to its own group, as the PMI library of Slurm
@@ -360,7 +360,7 @@ enum Session {
     Ours,
 }
 
-/// The attributes of a rank: `flags`, the signals that it blocks, and default actions for the others.
+/// Spawn attributes of a rank: `flags`, its blocked signals, and default actions for the others.
 fn attributes(
     flags: PosixSpawnFlags,
     mask: &SigSet,
@@ -381,7 +381,7 @@ fn union(one: &SigSet, other: &SigSet) -> SigSet {
     union
 }
 
-/// All three streams on a terminal.
+/// File actions that open all three streams on a terminal.
 fn on_terminal(name: &CString) -> io::Result<PosixSpawnFileActions> {
     let mut actions = PosixSpawnFileActions::init()?;
     actions.add_open(0, name.as_c_str(), OFlag::O_RDWR, NixMode::empty())?;
@@ -428,9 +428,9 @@ impl Process {
         Ok(Self { pid, handle, is_ours: false })
     }
 
-    /// Sends `signal`. A process that has ended takes no notice.
+    /// Sends `signal`. No effect on a terminated process.
     pub fn signal(&self, signal: Signal) {
-        // The one failure that can happen is that it is gone, which is what the sender wanted.
+        // The only possible failure is that it is gone, as intended by the sender.
         let _ = pidfd_send_signal(&self.handle, signal);
     }
 
@@ -448,7 +448,7 @@ impl Process {
         status.is_ok_and(|status| has(status.sigcgt) || has(status.sigblk))
     }
 
-    /// True while it is stopped, or has ended.
+    /// True while it is stopped, or has terminated.
     pub fn is_stopped(&self) -> bool {
         let stat = procfs::process::Process::new(self.pid()).and_then(|process| process.stat());
         stat.map_or(true, |stat| matches!(stat.state, 'T' | 't' | 'Z' | 'X'))
@@ -475,7 +475,7 @@ impl Process {
         }
     }
 
-    /// Its number.
+    /// Its pid.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
@@ -503,14 +503,14 @@ impl Process {
         })
     }
 
-    /// Becomes readable when the process ends.
+    /// Descriptor that becomes readable when the process terminates.
     pub fn handle(&self) -> &OwnedFd {
         &self.handle
     }
 }
 
 impl Ending {
-    /// The code a shell would give for it.
+    /// Exit code by the convention of shells.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Exited(code) => code,
@@ -541,15 +541,15 @@ const PREPARING: Duration = Duration::from_millis(250);
 /// Interval of the checks for that; there is no event for a process stopped by a signal.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The exit code that stands for death by `signal`.
+/// Exit code for death by `signal`.
 pub fn shell_code(signal: i32) -> u8 {
     u8::try_from(signal).map_or(u8::MAX, |signal| signal.saturating_add(128))
 }
 
-/// The code a shell would give when starting a program failed with `error`.
+/// Exit code of a shell when starting a program failed with `error`.
 pub fn start_code(error: &io::Error) -> u8 {
     match error.kind() {
-        // The file was found before, so what is missing is the interpreter it names.
+        // The file was found before, so the interpreter it names is missing.
         io::ErrorKind::NotFound => 127,
         io::ErrorKind::PermissionDenied => 126,
         _ if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => 126,

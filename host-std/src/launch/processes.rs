@@ -1,15 +1,15 @@
-//! The processes of this machine, as `/proc` shows them.
+//! Processes of this machine, from `/proc`.
 
 use procfs::process::{Process, all_processes};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// A process for good: its number may be given to another one later, but not with the same start.
+/// Unique identity of a process: its pid may be reused later, but not with the same start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
-    /// Its number.
+    /// Its pid.
     pub pid: i32,
-    /// When it was started, in ticks of the system since its boot.
+    /// Start time, in clock ticks since boot.
     pub start: u64,
 }
 
@@ -20,18 +20,18 @@ pub struct Relations {
     pub id: Identity,
     /// Its parent.
     pub parent: i32,
-    /// Its session: the number of the process that began it.
+    /// Its session: the pid of the session leader.
     pub session: i32,
-    /// It runs, or is stopped; one that has ended is kept for its parent.
+    /// True if it runs or is stopped; false for a zombie.
     pub is_alive: bool,
 }
 
-/// Looks at one process; none if it is gone, or cannot be looked at.
+/// Reads one process; `None` if it is gone, or access is denied.
 pub fn relations(pid: i32) -> Option<Relations> {
     of(&Process::new(pid).ok()?)
 }
 
-/// All processes that can be looked at.
+/// All readable processes.
 pub fn all() -> Vec<Relations> {
     let processes = all_processes().into_iter().flatten().filter_map(Result::ok);
     processes.filter_map(|process| of(&process)).collect()
@@ -60,7 +60,7 @@ pub fn descendants(
     }
 }
 
-/// The children of this process. All are started, and taken in, by the thread that asks.
+/// Children of this process. All are started, and adopted, by the calling thread.
 pub fn children() -> Vec<i32> {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     children.split_whitespace().filter_map(|word| word.parse().ok()).collect()

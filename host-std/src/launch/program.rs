@@ -1,4 +1,4 @@
-//! A program: where it is, and why it cannot be started.
+//! A program: its path, and the cause if it cannot be started.
 
 use crate::settings::environment::Inherit;
 use rustix::fs::{Access, access};
@@ -7,24 +7,24 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::{env, fmt, io};
 
-/// A program that exists and may run.
+/// An existing, executable program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Its path; always with a slash, so that `PATH` is not searched again for every rank.
     pub path: PathBuf,
-    /// Its name as typed: word zero of what it is started with, and its name in messages.
+    /// Its name as typed: its word zero, and its name in messages.
     pub name: OsString,
-    /// The words behind its name.
+    /// Its arguments.
     pub args: Vec<OsString>,
     /// Its working directory, if not that of the launcher. A relative path is resolved from there.
     pub folder: Option<PathBuf>,
     /// Selection of inherited variables, if it differs from that of all programs.
     pub inherit: Option<Inherit>,
-    /// Variables that only it gets.
+    /// Variables for this program alone.
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// Why a program cannot be started. The text ends with the way out.
+/// Cause of a failure to start a program. The text ends with the remedy.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ProgramError {
@@ -32,10 +32,10 @@ pub enum ProgramError {
     NotFound {
         /// The program as typed.
         name: OsString,
-        /// True when it was looked for in `PATH`.
+        /// True if `PATH` was searched.
         in_path: bool,
     },
-    /// There is one, but it may not or cannot run.
+    /// The file exists, but is not allowed or not able to run.
     NotExecutable {
         /// The program as typed.
         name: OsString,
@@ -49,7 +49,7 @@ pub enum ProgramError {
         /// The directory.
         folder: PathBuf,
     },
-    /// This program does not know where it is itself, so it cannot start the demo.
+    /// The path of this program is unknown, so it cannot start the demo.
     NoDemo(io::Error),
 }
 
@@ -143,7 +143,7 @@ fn with_slash(folder: &Path, name: &OsStr) -> PathBuf {
 }
 
 impl ProgramError {
-    /// The code a shell would give.
+    /// Exit code by the convention of shells.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound { .. } => 127,

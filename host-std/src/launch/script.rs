@@ -15,7 +15,7 @@ pub const SHELL: &CStr = c"/bin/sh";
 pub fn by_shell(path: &CStr, words: &[CString]) -> Option<Vec<CString>> {
     let start = start(path)?;
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    // A program for another machine, or half of one, is not to be read as commands.
+    // A truncated program, or one for another machine, must not be run as commands.
     if start.is_empty() || line.contains(&0) {
         return None;
     }
@@ -23,7 +23,7 @@ pub fn by_shell(path: &CStr, words: &[CString]) -> Option<Vec<CString>> {
     Some(fixed.into_iter().chain(words.iter().skip(1).cloned()).collect())
 }
 
-/// Adds to `error`, with which the program at `path` did not start, what its first line has to do with it.
+/// Extends `error` from starting the program at `path` with a diagnosis of its first line.
 pub fn explained(error: Errno, path: &CStr) -> io::Error {
     let error = io::Error::from(error);
     // Other kinds of files are not opened: a pipe would block.
@@ -31,7 +31,7 @@ pub fn explained(error: Errno, path: &CStr) -> io::Error {
     let start = start.unwrap_or_default();
     let Some(line) = start.strip_prefix(b"#!") else { return error };
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    // Only blanks are taken off by the system.
+    // The system removes blanks only.
     let line = line.trim_ascii_start();
     let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
     let name = line[..end].escape_ascii();
@@ -45,7 +45,7 @@ pub fn explained(error: Errno, path: &CStr) -> io::Error {
     io::Error::new(error.kind(), format!("{error}: its first line names '{name}'{why}"))
 }
 
-/// The first bytes of a file, if it can be read.
+/// First bytes of a file, if it can be read.
 fn start(path: &CStr) -> Option<Vec<u8>> {
     let mut start = Vec::new();
     let file = File::open(OsStr::from_bytes(path.to_bytes())).ok()?;
@@ -53,7 +53,7 @@ fn start(path: &CStr) -> Option<Vec<u8>> {
     Some(start)
 }
 
-/// As much as the system looks at for a first line.
+/// Number of bytes in which the system looks for a first line.
 const LOOKED_AT: u64 = 256;
 
 #[cfg(test)]

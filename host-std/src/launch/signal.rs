@@ -1,4 +1,4 @@
-//! Signals to this process, as events of the one loop.
+//! Signals to this process, as events of the event loop.
 
 use crate::launch::guard::RUN;
 use nix::libc::{SI_KERNEL, signalfd_siginfo};
@@ -14,7 +14,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// Signals that arrived since the last look.
+/// Signals that have arrived since the last read.
 #[derive(Debug)]
 pub struct Signals {
     source: SignalFd,
@@ -34,11 +34,11 @@ pub struct Arrived {
 /// Meaning of a signal for the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// The sender wants the job to end.
+    /// End the job.
     End,
-    /// The sender wants to know how the run goes.
+    /// Report the state of the run.
     Tell,
-    /// It is meant for the ranks.
+    /// Forward it to the ranks.
     Forward,
     /// Stop the job.
     Stop,
@@ -76,14 +76,14 @@ impl Signals {
         if ignored.has(SIGCHLD) {
             signal_hook::flag::register(SIGCHLD, Arc::default())?;
         }
-        // A thread that is started later inherits this; ranks do not.
+        // Threads started later inherit this mask; ranks do not.
         wanted.thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let source = SignalFd::with_flags(&wanted, flags)?;
         Ok(Self { source, forwarded: forwarded.to_vec() })
     }
 
-    /// Everything that arrived, as signals that can be sent on.
+    /// Signals that have arrived, in a form that can be forwarded.
     pub fn arrived(&mut self) -> impl Iterator<Item = Arrived> {
         let next = || self.source.read_signal().ok().flatten();
         std::iter::from_fn(next).filter_map(|info| {
@@ -107,7 +107,7 @@ impl Signals {
         }
     }
 
-    /// Becomes readable when a signal has arrived.
+    /// Descriptor that becomes readable when a signal has arrived.
     pub fn source(&self) -> &SignalFd {
         &self.source
     }
@@ -162,13 +162,13 @@ pub fn name(signal: i32) -> String {
     }
 }
 
-/// The name alone, or the number of one that has none.
+/// The bare name, or the number of a signal without a name.
 pub fn short_name(signal: i32) -> String {
     let found = NAMES.iter().find(|(number, _)| *number == signal);
     found.map_or_else(|| signal.to_string(), |(_, name)| (*name).to_owned())
 }
 
-/// The signal that a client means by `name`, with or without `SIG` in front.
+/// The signal that a client calls `name`, with or without the prefix `SIG`.
 pub fn named(name: &str) -> Option<Signal> {
     let name = name.strip_prefix("SIG").unwrap_or(name);
     let found = NAMES.iter().find(|(_, known)| known.strip_prefix("SIG") == Some(name));
@@ -183,9 +183,9 @@ pub struct Ignored(
 );
 
 impl Ignored {
-    /// Asks the system.
+    /// Reads the present set from `/proc`.
     pub fn now() -> Self {
-        // One read is enough for what is there, and the system makes the text anew for each file opened.
+        // One read suffices for existing content, and the kernel generates the text anew for each open.
         let mut text = [0; 8192];
         let read = fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut text));
         let status = String::from_utf8_lossy(&text[..read.unwrap_or(0)]);
@@ -217,8 +217,8 @@ impl Ignored {
     }
 }
 
-/// Behind the signals with names, and two that the C library keeps to itself and ignores in what it starts,
-/// are those of the realtime extension.
+/// Signals from here on are real-time ones; below are the signals with names, and two that the C library
+/// reserves and ignores in the programs it starts.
 const NUMBERED: u32 = 33;
 
 const TAKEN_OVER: &[i32] = &[
@@ -282,7 +282,7 @@ mod tests {
         };
         assert_eq!(has(Some(0)), [true; 3]);
         assert_eq!(has(Some(1 | 1 << 12 | 3 << 31)), [false, true, true]);
-        // Signal 40 among them, and nothing known.
+        // Signal 40 in the set, and an unknown set.
         assert_eq!(has(Some(1 << 39)), [false, false, true]);
         assert_eq!(has(None), [false, false, true]);
     }

@@ -3,7 +3,7 @@
 //! `a:b:c` means a, a+c, a+2c, … as far as b; c is 1 if it is left out, and may be negative.
 //! Spec: MPI 4.1, section 11.8.4 (reserved keys).
 
-/// The largest number of the set that is not above `most`; `None` if there is none, or the text is no set.
+/// Largest number of the set that is not above `most`; `None` if there is none, or the text is malformed.
 pub(super) fn largest(set: &str, most: u32) -> Option<u32> {
     let mut best = None;
     for triple in set.split(',') {
@@ -12,9 +12,9 @@ pub(super) fn largest(set: &str, most: u32) -> Option<u32> {
     best.and_then(|best| u32::try_from(best).ok())
 }
 
-/// The outer `None` is for a text that is no triple.
+/// Largest number of one triple; the outer `None` is for malformed text.
 fn largest_of_triple(triple: &str, most: i64) -> Option<Option<i64>> {
-    // Beyond 32 bits nothing can be meant, and sums of such numbers fit 64.
+    // Larger numbers make no sense, and sums of 32-bit numbers fit 64 bits.
     let numbers = triple.split(':').map(|number| number.trim().parse::<i32>().map(i64::from));
     let numbers: Vec<i64> = numbers.collect::<Result<_, _>>().ok()?;
     let (first, last, step) = match numbers[..] {
@@ -27,7 +27,7 @@ fn largest_of_triple(triple: &str, most: i64) -> Option<Option<i64>> {
         let end = last.min(most);
         (first <= end).then(|| first + (end - first) / step * step)
     } else {
-        // Goes down: the first one that is not above.
+        // Descending: the first one that is not above.
         let steps = (first - most).max(0).unsigned_abs().div_ceil(step.unsigned_abs());
         let found = first + i64::try_from(steps).ok()? * step;
         (found >= last).then_some(found)

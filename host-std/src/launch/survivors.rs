@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// Is the guard: reads at standard input what becomes of the launcher.
+/// Runs the guard: reads the launcher's reports from standard input until the launcher is gone.
 pub fn run(words: Vec<OsString>) -> ExitCode {
     let mut words = words.iter().map(|word| word.to_str().unwrap_or_default());
     let Some(mark) = words.next() else { return ExitCode::FAILURE };
@@ -40,7 +40,7 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
         console::give_back(rustix::stdio::stdout(), modes);
     }
     for file in &run.files {
-        // Another one has removed it, or it was never made.
+        // Removed already, or never made.
         let _ = fs::remove_file(file);
     }
     run.terminate();
@@ -59,7 +59,7 @@ struct Run {
     /// Files that the launcher would have removed.
     files: Vec<PathBuf>,
     cgroup: Option<Cgroup>,
-    /// All that were found to belong to the run.
+    /// All processes found to belong to the run.
     known: BTreeSet<Identity>,
 }
 
@@ -71,12 +71,12 @@ impl Run {
         Self { mark: mark.to_owned(), inherited, launcher, ..Self::default() }
     }
 
-    /// Moves the launcher and what it has started into a control group, if one can be made. What is
-    /// started later is in it from its beginning.
+    /// Moves the launcher and its descendants into a control group, if one can be made. Processes
+    /// started later are in it from their start.
     fn gather(&mut self) {
         let Some(launcher) = self.launcher else { return };
         let Some(group) = Cgroup::create(&self.mark) else { return };
-        // Without the launcher in it, nothing that is started later would be.
+        // Without the launcher in it, later processes would not be in it either.
         if group.add(launcher).is_err() {
             return group.remove();
         }
@@ -113,7 +113,7 @@ impl Run {
         is_over
     }
 
-    /// Asks all to terminate, and kills those that have not after a moment.
+    /// Sends `SIGTERM` to all, and kills the remaining ones after the grace period.
     fn terminate(mut self) {
         let start = Instant::now();
         let mut is_first = true;
@@ -139,8 +139,8 @@ impl Run {
         self.cgroup.into_iter().for_each(Cgroup::remove);
     }
 
-    /// All processes of the run that are there. At the `first` look a rank may be known by its number, for
-    /// the launcher has not taken note of its end.
+    /// All present processes of the run. At the `first` look a rank may be identified by its pid alone,
+    /// since the launcher has not reaped it.
     fn look(&mut self, first: bool) -> Vec<Relations> {
         let all = processes::all();
         let entry = format!("{RUN}={}", self.mark);
@@ -170,12 +170,12 @@ impl Run {
     }
 }
 
-/// Signals a process, if it is still the one that was looked at.
+/// Signals a process, unless its pid was reused.
 fn send(id: Identity, signals: &[Signal]) {
     let handle = Pid::from_raw(id.pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     let Some(Ok(handle)) = handle else { return };
     if processes::relations(id.pid).is_some_and(|now| now.id == id) {
-        // It may have ended just now, which is what it is asked for.
+        // It may have terminated just now, which is the purpose of the signal.
         for signal in signals {
             let _ = pidfd_send_signal(&handle, *signal);
         }
@@ -193,7 +193,7 @@ fn own_pid() -> i32 {
     getpid().as_raw_nonzero().get()
 }
 
-/// Writes what the guard shall know of processes that the launcher has inherited.
+/// Encodes inherited processes of the launcher for the guard's command line.
 pub fn inherited_words(inherited: &[Identity]) -> String {
     inherited.iter().map(|one| format!("{}:{},", one.pid, one.start)).collect()
 }
@@ -207,7 +207,7 @@ fn identity(word: &str) -> Option<Identity> {
 /// their job, so there is not much to save.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A process that cannot be killed until then is held by the system.
+/// A process that cannot be killed until then is stuck in the kernel.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
 /// Interval of the checks; there is no event for the end of another process's child.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The processors that this process may use, in the order in which they lie in the machine.
+/// Processors that this process may use, in the order of the hardware topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     root: PathBuf,
@@ -46,7 +46,7 @@ impl Topology {
         Ok(units)
     }
 
-    /// The processors that may be used in the piece that `processor` is in, in ascending order.
+    /// Usable processors in the same unit as `processor`, in ascending order.
     fn around(&self, unit: Unit, processor: u32) -> io::Result<Vec<u32>> {
         let cpu = self.root.join(format!("cpu/cpu{processor}"));
         let all = match unit {
@@ -91,7 +91,7 @@ impl Topology {
     }
 }
 
-/// Newer and older systems call the same file differently.
+/// Newer and older kernels name the same file differently.
 fn either(folder: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
     list(&folder.join(newer)).or_else(|error| list(&folder.join(older)).map_err(|_| error))
 }
@@ -115,10 +115,10 @@ fn list(file: &Path) -> io::Result<Vec<u32>> {
 /// Directory of the system's description of its processors.
 pub const ROOT: &str = "/sys/devices/system";
 
-/// A processor has a handful of caches.
+/// Bound on the levels of caches of a processor.
 const CACHES_MAX: u32 = 16;
 
-/// Far more than any machine has.
+/// More than any machine has.
 const PROCESSORS_MAX: u32 = 1 << 16;
 
 #[cfg(test)]

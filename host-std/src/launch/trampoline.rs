@@ -27,18 +27,18 @@ use std::sync::Arc;
 /// The command word of the trampoline; only a launcher starts it.
 pub const TRAMPOLINE: &str = "trampoline";
 
-/// The program that it is: this one.
+/// Program to execute for the trampoline: this one.
 pub const PROGRAM: &CStr = c"/proc/self/exe";
 
-/// The signals that stop a process group and can be blocked.
+/// Signals that stop a process group and can be blocked.
 const STOPS: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
 
-/// The stop signals that `mask` does not block.
+/// Stop signals that `mask` does not block.
 pub fn stops_outside(mask: &SigSet) -> SigSet {
     STOPS.into_iter().filter(|one| !mask.contains(*one)).collect()
 }
 
-/// The words with which [`PROGRAM`] unblocks `stops` and becomes the program at `path` with its `words`.
+/// Arguments with which [`PROGRAM`] unblocks `stops` and executes the program at `path` with its `words`.
 pub fn words(stops: &SigSet, path: &CStr, words: &[CString]) -> Vec<CString> {
     let numbers: Vec<String> = stops.iter().map(|one| (one as i32).to_string()).collect();
     let own = ["pmi-host", TRAMPOLINE, &numbers.join(",")];
@@ -46,7 +46,7 @@ pub fn words(stops: &SigSet, path: &CStr, words: &[CString]) -> Vec<CString> {
     own.chain([path.to_owned()]).chain(words.iter().cloned()).collect()
 }
 
-/// Unblocks the signals that the first word lists and becomes the program that the others name.
+/// Unblocks the signals listed in the first word and executes the program named by the others.
 pub fn run(words: Vec<OsString>) -> ExitCode {
     let words = words.into_iter().map(|word| CString::new(word.into_vec()));
     let Ok(words) = words.collect::<Result<Vec<_>, _>>() else { return ExitCode::FAILURE };
@@ -59,7 +59,8 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 fn become_program(stops: &CStr, path: &CStr, words: &[CString]) -> io::Result<Infallible> {
     let numbers = stops.to_str().unwrap_or_default().split(',').filter_map(|one| one.parse().ok());
     let stops: SigSet = numbers.filter_map(|one: i32| Signal::try_from(one).ok()).collect();
-    // Rust programs ignore this signal, and an ignored one stays ignored; one with a handler does not.
+    // Rust programs ignore this signal, and an exec keeps ignored signals; it resets those with a
+    // handler.
     signal_hook::flag::register(SIGPIPE, Arc::default())?;
     stops.thread_unblock()?;
     let error = match execv(path, words) {

@@ -4,9 +4,9 @@
 /// A variable, or all with a common prefix, and the reason for its treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name; a star at the end stands for any ending.
+    /// Its name; a star at the end stands for any suffix.
     pub name: &'static str,
-    /// Why, in a line.
+    /// The reason, in a line.
     pub why: &'static str,
 }
 
@@ -168,7 +168,7 @@ pub const KEPT: &[Entry] = &[
     Entry::new("PMIX_MCA_*", "tunes PMIx libraries"),
 ];
 
-/// Why a variable of this name is set, if it is.
+/// Entry by which a variable of this name is set, if any.
 pub fn set(name: &[u8]) -> Option<Entry> {
     let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
     SET.iter().chain([&MPICH_SPEAKS]).chain(defaults).find(|entry| entry.means(name)).copied()
@@ -177,7 +177,7 @@ pub fn set(name: &[u8]) -> Option<Entry> {
 /// Entry by which an inherited variable of this name is removed, if any.
 pub fn removed(name: &[u8]) -> Option<Entry> {
     let found = REMOVED.iter().find(|entry| entry.means(name))?;
-    // A whole name counts more than the start of one.
+    // A full name takes precedence over a prefix.
     let is_named = || REMOVED.iter().any(|entry| entry.name.as_bytes() == name);
     let is_kept = KEPT.iter().any(|entry| entry.means(name)) && !is_named();
     Some(*found).filter(|_| !is_kept)

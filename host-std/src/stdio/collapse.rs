@@ -1,4 +1,4 @@
-//! Lines that several ranks write alike, written once.
+//! Merging of equal lines of several ranks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 /// Lines of the ranks of one job on the way to one place.
 ///
-/// Each rank has a queue. What is at the head of several queues and reads the same goes out together; a line
-/// goes out when no rank can join it any more, or when it has waited long enough for those that could. So
-/// lines of one rank never change places.
+/// Each rank has a queue. Equal lines at the heads of several queues go out together; a line goes out
+/// when no rank can join it any more, or when it has waited long enough for those that could. So lines
+/// of one rank never change places.
 #[derive(Debug)]
 pub struct Collapse {
     wait: Option<Duration>,
     queues: BTreeMap<u32, Queue>,
-    /// Every text that is in a queue.
+    /// Every text in a queue.
     texts: BTreeMap<Rc<[u8]>, Holders>,
-    /// Ranks that may still write and have nothing in their queue, those that are not there yet too.
+    /// Number of open ranks with an empty queue, including those not yet started.
     silent_count: u32,
     to_come_count: u32,
-    /// When the last one came: what is written before waits from then on, for starting many takes its time.
+    /// Start of the last rank: earlier lines wait from then on, since starting many ranks takes time.
     all_there_at: Option<Instant>,
     held_bytes: usize,
     /// Number of lines pushed so far.
@@ -26,12 +26,12 @@ pub struct Collapse {
     overdue_at: Option<Instant>,
 }
 
-/// Several ranks that have written one line.
+/// Ranks with an equal line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The ranks, in ascending order; one at least.
+    /// The ranks, in ascending order; at least one.
     pub ranks: Vec<u32>,
-    /// The line, with its end if it had one.
+    /// The line, including its end if it had one.
     pub line: Rc<[u8]>,
 }
 
@@ -53,13 +53,13 @@ struct Line {
 struct Holders {
     /// Number of copies in the queue of each rank.
     ranks: BTreeMap<u32, usize>,
-    /// Those with the text at the head.
+    /// Ranks with the text at the head.
     heads: BTreeSet<u32>,
 }
 
 impl Collapse {
-    /// For a job of `ranks`, none of which is there yet. A line waits for others like it as long as
-    /// `wait`, or as it takes.
+    /// For a job of `ranks`, none of which is started yet. A line waits for equal ones up to `wait`, or
+    /// indefinitely.
     pub fn new(ranks: u32, wait: Option<Duration>) -> Self {
         Self {
             wait,
@@ -74,7 +74,7 @@ impl Collapse {
         }
     }
 
-    /// A rank is there.
+    /// A rank was started.
     pub fn open(&mut self, rank: u32) {
         self.queues.insert(rank, Queue::default());
         self.to_come_count = self.to_come_count.saturating_sub(1);
@@ -92,7 +92,7 @@ impl Collapse {
         self.overdue_at = (!self.is_empty()).then(Instant::now);
     }
 
-    /// Takes a line of a rank.
+    /// Queues a line of a rank.
     pub fn push(&mut self, rank: u32, line: &[u8], now: Instant) {
         let Some(queue) = self.queues.get_mut(&rank) else { return };
         let text = match self.texts.get_key_value(line) {
@@ -113,7 +113,7 @@ impl Collapse {
         queue.lines.push_back(Line { text, number: self.line_count, since: now });
     }
 
-    /// A rank writes no more.
+    /// A rank writes no further lines.
     pub fn close(&mut self, rank: u32) {
         let Some(queue) = self.queues.get_mut(&rank) else { return };
         queue.is_closed = true;
@@ -123,7 +123,7 @@ impl Collapse {
         }
     }
 
-    /// Hands out what need not wait any longer.
+    /// Hands out lines that need not wait any longer.
     pub fn release(&mut self, now: Instant, mut out: impl FnMut(&Group)) {
         loop {
             let groups = match self.silent_count {
@@ -138,7 +138,7 @@ impl Collapse {
         self.overdue_at = self.oldest().and_then(|line| self.due_at(&line));
     }
 
-    /// Hands out everything that a rank has in its queue.
+    /// Hands out all lines in the queue of a rank.
     pub fn release_rank(&mut self, rank: u32, mut out: impl FnMut(&Group)) {
         while let Some(line) = self.queues.get(&rank).and_then(|queue| queue.lines.front()) {
             let text = Rc::clone(&line.text);
@@ -146,12 +146,12 @@ impl Collapse {
         }
     }
 
-    /// When to call [`release`](Self::release) although nothing has come.
+    /// Time of the next [`release`](Self::release) without new lines.
     pub fn deadline(&self) -> Option<Instant> {
         self.overdue_at
     }
 
-    /// True when nothing waits.
+    /// True if no line waits.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
@@ -168,7 +168,7 @@ impl Collapse {
         let complete = self.heads().filter(is_complete);
         let mut lines: Vec<Line> = complete.filter_map(|holders| self.first_of(holders)).collect();
         lines.sort_by_key(|line| line.number);
-        // All may wait for each other, as 'a, b' and 'b, a' do.
+        // All may wait for each other, as 'a, b' and 'b, a' do: then the oldest goes out.
         if lines.is_empty() { self.oldest().into_iter().collect() } else { lines }
     }
 
@@ -176,7 +176,7 @@ impl Collapse {
         self.heads().filter_map(|holders| self.first_of(holders)).min_by_key(|line| line.number)
     }
 
-    /// Every text at the head of a queue, once.
+    /// Holders of every text at the head of a queue, once.
     fn heads(&self) -> impl Iterator<Item = &Holders> {
         self.queues.iter().filter_map(|(rank, queue)| {
             let holders = self.texts.get(&queue.lines.front()?.text)?;
@@ -184,7 +184,7 @@ impl Collapse {
         })
     }
 
-    /// Of those with a text at the head, the one that wrote it first.
+    /// The oldest line among the queues with the text at the head.
     fn first_of(&self, holders: &Holders) -> Option<Line> {
         let lines = holders.heads.iter().filter_map(|rank| self.queues.get(rank)?.lines.front());
         lines.min_by_key(|line| line.number).cloned()
@@ -198,7 +198,7 @@ impl Collapse {
         self.due_at(line).is_some_and(|at| at <= now) || self.held_bytes > HELD_MAX
     }
 
-    /// Takes a line from the heads of all queues that have it there.
+    /// Removes a line from all queues with it at the head.
     fn take(&mut self, text: Rc<[u8]>) -> Group {
         let holders = self.texts.get_mut(&text);
         let heads = holders.map(|holders| std::mem::take(&mut holders.heads)).unwrap_or_default();
@@ -237,10 +237,10 @@ impl Collapse {
     }
 }
 
-/// With this much waiting, lines go out without the others that could join them.
+/// With this much waiting, lines go out without waiting for equal ones.
 const HELD_MAX: usize = 1 << 20;
 
-/// About what a line costs besides its text.
+/// Approximate overhead of a line besides its text.
 const LINE_COST: usize = 64;
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl Console {
             self.saved.is_ours() && tcsetattr(&self.saved.fd, OptionalActions::Now, &raw).is_ok();
     }
 
-    /// Gives the terminal its own modes back.
+    /// Restores the modes of the terminal.
     pub fn leave(&mut self) {
         if std::mem::take(&mut self.is_raw) {
             self.saved.restore();
@@ -94,7 +94,7 @@ impl Saved {
 
     fn restore(&self) {
         if self.is_ours() {
-            // Nothing can be done for a terminal that has gone.
+            // A failure means that the terminal is gone.
             let _ = tcsetattr(&self.fd, OptionalActions::Now, &self.modes);
         }
     }
@@ -133,7 +133,7 @@ pub fn give_back(terminal: BorrowedFd<'_>, kept: &str) {
     let mut stop = SigSet::empty();
     stop.add(Signal::SIGTTOU);
     if stop.thread_block().is_ok() {
-        // Nothing can be done for a terminal that has gone.
+        // A failure means that the terminal is gone.
         let _ = tcsetattr(terminal, OptionalActions::Now, &modes);
     }
 }

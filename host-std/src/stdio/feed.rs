@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Readers of one source, by the numbers of their processes.
 ///
-/// Each has a pipe that holds one piece: it takes something only when all that is in it was read.
+/// Each has a pipe that holds one piece: the next piece is written when the pipe is empty.
 #[derive(Debug)]
 pub struct Feed {
     source: Source,
@@ -19,7 +19,7 @@ pub struct Feed {
     readers: BTreeMap<u32, Reader>,
     /// Number of readers still to be added.
     to_come: usize,
-    /// Those that have read everything they were given.
+    /// Readers with empty pipes.
     hungry: BTreeSet<u32>,
     /// Number of readers at each position, including those still to be added.
     positions: BTreeMap<u64, usize>,
@@ -34,14 +34,14 @@ pub struct Feed {
 struct Reader {
     pipe: OwnedFd,
     is_watched: bool,
-    /// Everything before this was read.
+    /// Position up to which the reader has read.
     position: u64,
     /// Number of bytes written to the pipe since.
     given: u64,
 }
 
 impl Feed {
-    /// A feed of `count` readers.
+    /// Creates a feed for `count` readers.
     pub fn new(source: Source, count: usize) -> Self {
         Self {
             source,
@@ -103,7 +103,7 @@ impl Feed {
         hungry.into_iter().try_for_each(|process| self.serve(process, poller))
     }
 
-    /// When to call [`serve_all`](Self::serve_all) although nothing has happened.
+    /// Time of the next [`serve_all`](Self::serve_all) without an event.
     pub fn deadline(&self) -> Option<Instant> {
         self.retry_at
     }
@@ -120,7 +120,7 @@ impl Feed {
         }
     }
 
-    /// Gives the next piece to a reader that has read all it got.
+    /// Writes the next piece to a reader with an empty pipe.
     fn serve(&mut self, process: u32, poller: &Poller) -> io::Result<()> {
         let Some(reader) = self.readers.get_mut(&process) else { return Ok(()) };
         match self.source.look(reader.position, &mut self.chunk) {
@@ -146,7 +146,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Lets go of a reader. What it has not read of its last piece was not read.
+    /// Removes a reader. The unread part of its last piece is not taken.
     fn remove(&mut self, process: u32) {
         let Some(reader) = self.readers.remove(&process) else { return };
         self.hungry.remove(&process);
@@ -180,7 +180,7 @@ impl Feed {
             false => poller.remove(Token::Source, self.source.fd()),
         };
         match watched {
-            // A device that cannot be waited for.
+            // A device that the poller does not support.
             Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
                 self.retry_at = Some(Instant::now() + RETRY);
                 Ok(())

@@ -1,4 +1,4 @@
-//! Files that ranks write to, one for each or one for several.
+//! Output files of ranks, one for each or one for several.
 
 use crate::create;
 use rustix::fd::OwnedFd;
@@ -8,12 +8,12 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-/// A file cannot be written to. The text ends with the way out.
+/// Error: a file cannot be written. The text ends with the remedy.
 #[derive(Debug)]
 pub struct FileError {
     /// Its name.
     pub name: PathBuf,
-    /// Why not.
+    /// The error of the system.
     pub why: io::Error,
 }
 
@@ -32,7 +32,7 @@ pub fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
                 made.extend(is_new.then_some(name));
             }
             Err(why) => {
-                // Should one stay, it is empty.
+                // If one cannot be removed, it is empty.
                 made.iter().for_each(|name| drop(fs::remove_file(name)));
                 return Err(FileError { name: name.clone(), why });
             }
@@ -53,7 +53,7 @@ pub fn open_again(name: &Path) -> Result<OwnedFd, FileError> {
     open(name).map(OwnedFd::from).map_err(|why| FileError { name: name.to_owned(), why })
 }
 
-/// Behind what is there: another program may write to the same file.
+/// Opens for appending: another program may write to the same file.
 fn open(name: &Path) -> io::Result<File> {
     create::open_to_write(name, OFlags::APPEND, Mode::from_raw_mode(0o666)).map(File::from)
 }

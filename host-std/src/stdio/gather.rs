@@ -37,7 +37,7 @@ impl Gather {
         self.lines.insert((stream, group), Collapse::new(ranks, self.wait));
     }
 
-    /// A rank is there.
+    /// A rank was started.
     pub fn open(&mut self, stream: Stream, seat: Seat) {
         self.lines.entry((stream, seat.group)).and_modify(|lines| lines.open(seat.rank));
     }
@@ -50,7 +50,7 @@ impl Gather {
         }
     }
 
-    /// Takes lines of a rank; the last one may lack its end, if it will never come.
+    /// Takes lines of a rank; the last one may be unfinished if nothing follows.
     pub fn take(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
         let (writer, now) = (Writer::Rank(seat, stream), Instant::now());
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
@@ -63,7 +63,7 @@ impl Gather {
         lines.release(now, |group| put(outlet, &self.labels, (stream, seat.group), group));
     }
 
-    /// Shows the unfinished line of a rank, behind all that it wrote before.
+    /// Shows the unfinished line of a rank, after all its earlier lines.
     pub fn show(&mut self, stream: Stream, seat: Seat, text: &[u8], outlet: &mut Outlet) {
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
         lines.release_rank(seat.rank, |group| {
@@ -73,7 +73,7 @@ impl Gather {
         outlet.put(Writer::Rank(seat, stream), label.as_bytes(), text);
     }
 
-    /// A rank writes no more.
+    /// The stream of a rank has ended.
     pub fn close(&mut self, stream: Stream, seat: Seat, outlet: &mut Outlet) {
         let Some(lines) = self.lines.get_mut(&(stream, seat.group)) else { return };
         lines.close(seat.rank);
@@ -85,7 +85,7 @@ impl Gather {
         }
     }
 
-    /// Ranks of a job (of all, if none is named) that are not there yet will not come.
+    /// Further ranks of a job (of all, if `None`) will not be started.
     pub fn expect_nobody_else(&mut self, group: Option<u32>) {
         for (key, lines) in &mut self.lines {
             if group.is_none_or(|group| group == key.1) {
@@ -94,22 +94,22 @@ impl Gather {
         }
     }
 
-    /// Hands out everything that waits on behalf of a rank.
+    /// Hands out all waiting lines of a rank.
     pub fn hurry(&mut self, stream: Stream, seat: Seat, outlet: &mut Outlet) {
         self.show(stream, seat, b"", outlet);
     }
 
-    /// True when nothing waits.
+    /// True if no line waits.
     pub fn is_empty(&self) -> bool {
         self.lines.values().all(Collapse::is_empty)
     }
 
-    /// When to call [`tick`](Self::tick) next.
+    /// Time of the next [`tick`](Self::tick).
     pub fn deadline(&self) -> Option<Instant> {
         self.lines.values().filter_map(Collapse::deadline).min()
     }
 
-    /// True when something for `stream` has waited long enough.
+    /// True if a line for `stream` has waited long enough.
     pub fn is_due(&self, stream: Stream, now: Instant) -> bool {
         let mut lines = self.lines.iter().filter(|((of, _), _)| *of == stream);
         lines.any(|(_, lines)| lines.deadline().is_some_and(|at| at <= now))

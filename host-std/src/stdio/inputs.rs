@@ -24,9 +24,9 @@ use std::time::Instant;
 pub struct Inputs {
     /// Ranks of the first job, in ascending order.
     readers: Vec<u32>,
-    /// For the only one, until it is started.
+    /// For a single reader, until it is started.
     ours: Option<OwnedFd>,
-    /// For several.
+    /// For several readers.
     feed: Option<Feed>,
     terminal: Option<Terminal>,
     /// The launcher's end of the pipe of the rank that is being started.
@@ -39,7 +39,7 @@ struct Terminal {
     rank: u32,
     name: CString,
     pty: Pty,
-    /// The number of its process while it runs.
+    /// Number of its process while it runs.
     process: Option<u32>,
 }
 
@@ -121,7 +121,7 @@ impl Inputs {
             return Ok(Streams::Pipes(self.ours.take()));
         }
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        // One page is one piece.
+        // A capacity of one page, so that the pipe holds one piece.
         fcntl_setpipe_size(&write, CHUNK)?;
         ioctl_fionbio(&write, true)?;
         self.fresh = Some(write);
@@ -203,7 +203,7 @@ impl Inputs {
         self.turn(|feed| feed.serve_all(poller))
     }
 
-    /// When to call [`tick`](Self::tick) next.
+    /// Time of the next [`tick`](Self::tick).
     pub fn deadline(&self) -> Option<Instant> {
         self.feed.as_ref().and_then(Feed::deadline)
     }

@@ -49,7 +49,7 @@ impl Labels {
         pattern.filled_in(Facts { rank: &rank.to_string(), group, host: &self.host, secs })
     }
 
-    /// True when a label made once does not hold for later lines.
+    /// True if labels depend on the time, so that they must be made for each line.
     pub fn tell_time(&self) -> bool {
         self.timestamps || self.pattern.as_ref().is_some_and(Pattern::tells_time)
     }

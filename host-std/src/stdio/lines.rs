@@ -11,7 +11,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes what was read and hands every line that is whole to `out`, in one or two pieces.
+    /// Takes input and hands every whole line to `out`, in one or two pieces.
     pub fn take(&mut self, read: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = read;
         if let Some(last) = memchr::memrchr(b'\n', read) {
@@ -29,11 +29,11 @@ impl Lines {
         self.held.extend_from_slice(rest);
     }
 
-    /// Hands out what is held, whether its line has ended or not.
+    /// Hands out the held text, even if its line is unfinished.
     pub fn let_go(&mut self, mut out: impl FnMut(&[u8])) {
         if !self.held.is_empty() {
             out(&self.held);
-            // Most streams never hold a long line again, and there may be thousands.
+            // Freed, since most streams never hold a long line again, and there may be thousands.
             self.held = Vec::new();
         }
     }

@@ -32,12 +32,12 @@ pub mod pty;
 pub mod source;
 pub mod target;
 
-/// A number as a place in a table, which is smaller than the number of things in it.
+/// Converts a number to an index; beyond any table if it does not fit.
 pub fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// A place in a table of processes as their number.
+/// Converts an index in a table of processes to a number.
 fn number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
@@ -47,6 +47,6 @@ fn number(index: usize) -> u32 {
 pub struct Seat {
     /// The number of its job; 0 for the first.
     pub group: u32,
-    /// Its number there.
+    /// Its rank there.
     pub rank: u32,
 }

@@ -1,4 +1,4 @@
-//! One place where lines of many ranks go.
+//! Output of many ranks to one place.
 
 use super::Seat;
 use super::target::Target;
@@ -8,10 +8,10 @@ use crate::stream::Stream;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
-/// A place with what could not be written to it yet.
+/// A place with its queue of unwritten text.
 ///
-/// Text of two writers never stands on one line: when a line was begun and another writer comes, the line
-/// ends there, and its writer goes on in a line of its own.
+/// Texts of two writers never share a line: when another writer interrupts an unfinished line, the line
+/// is ended there, and its writer continues on a line of its own.
 #[derive(Debug)]
 pub struct Outlet {
     target: Target,
@@ -20,9 +20,9 @@ pub struct Outlet {
     state: State,
     /// Writer of the last line, if that is unfinished.
     begun_by: Option<Writer>,
-    /// It is a terminal that does nothing about line ends, because all of it belongs to this writer.
+    /// True for a terminal in raw mode on behalf of this writer: it does not translate line ends.
     raw_for: Option<Writer>,
-    /// The last line is only a sign of life, and goes before anything else comes.
+    /// The last line is only a status line, and is erased before other output.
     has_status: bool,
     /// Bytes written since the last call of [`take_written`](Self::take_written).
     newly_written: u64,
@@ -35,7 +35,7 @@ pub struct Outlet {
 pub enum Writer {
     /// The launcher itself.
     Launcher,
-    /// That of a rank, written to this stream.
+    /// A rank, on this stream.
     Rank(Seat, Stream),
 }
 
@@ -60,7 +60,7 @@ enum State {
 }
 
 impl Outlet {
-    /// A place to write to.
+    /// Creates an outlet with an empty queue.
     pub const fn new(target: Target) -> Self {
         Self {
             target,
@@ -89,20 +89,20 @@ impl Outlet {
         self.put(Writer::Launcher, b"", exit::line(what).as_bytes());
     }
 
-    /// Drops what waits and all that comes later, as if the reader had gone.
+    /// Drops waiting and later text, as if the reader had gone.
     pub fn discard(&mut self) {
         self.state = State::Closed;
         self.waiting = Vec::new();
         self.written = 0;
     }
 
-    /// Bytes that the reader has taken since the last call.
+    /// Number of bytes that the reader has taken since the last call.
     pub fn take_written(&mut self) -> u64 {
         std::mem::take(&mut self.newly_written)
     }
 
-    /// Adds `text` of `writer` to what is to be written, with `label` in front of each line. Nothing is
-    /// written before [`flush`](Self::flush), so that many lines make one call.
+    /// Queues `text` of `writer`, with `label` in front of each line. Nothing is written before
+    /// [`flush`](Self::flush), so that many lines need one system call.
     pub fn put(&mut self, writer: Writer, label: &[u8], text: &[u8]) {
         let Some(last) = text.last().filter(|_| self.state == State::Open) else { return };
         self.wipe();
@@ -130,7 +130,7 @@ impl Outlet {
         }
     }
 
-    /// From now on line ends need their own way back to the margin, but for those of `writer`; or not.
+    /// Adds a carriage return to line ends from now on, except for those of `writer`; `None` stops that.
     pub const fn set_raw(&mut self, writer: Option<Writer>) {
         self.raw_for = writer;
     }
@@ -149,17 +149,17 @@ impl Outlet {
 
     fn wipe(&mut self) {
         if std::mem::take(&mut self.has_status) {
-            // Back to the margin, and nothing from there on.
+            // Carriage return, and erase to the end of the line.
             self.waiting.extend_from_slice(b"\r\x1b[K");
         }
     }
 
-    /// True when the next text of `writer` goes on in a line that it has begun.
+    /// True if the next text of `writer` continues its unfinished line.
     pub fn goes_on(&self, writer: Writer) -> bool {
         self.begun_by == Some(writer)
     }
 
-    /// Writes as much as the reader takes now.
+    /// Writes as much as the reader takes.
     pub fn flush(&mut self) -> Flushed {
         while self.written < self.waiting.len() && self.state == State::Open {
             match self.target.write(&self.waiting[self.written..]) {
@@ -198,7 +198,7 @@ impl Outlet {
     }
 }
 
-/// With this much waiting, output of ranks stays in their pipes: what a pipe of the system holds.
+/// With this much waiting, output of ranks stays in their pipes: the default capacity of a pipe.
 const FULL: usize = 64 * 1024;
 
 /// With this much waiting, lines of the launcher are dropped: more than any sensible run reports.

@@ -1,4 +1,4 @@
-//! Output of all ranks, from their pipes to the places where it goes.
+//! Output of all ranks, from their pipes to its places.
 
 use super::files::FileError;
 use super::gather::Gather;
@@ -34,8 +34,7 @@ pub struct Outputs {
     held_bytes: usize,
     /// Unfinished lines on a terminal, with the moment at which they are shown.
     unfinished: BTreeSet<(Instant, u32, Stream)>,
-    /// One buffer to read into, lent to whichever pipe is read. Of its memory only what output has once
-    /// filled is ever touched.
+    /// Buffer shared by all reads. Only memory that output has once filled is ever touched.
     scratch: Vec<u8>,
 }
 
@@ -47,18 +46,18 @@ struct Pipe {
     seat: Seat,
     way: Way,
     lines: Lines,
-    /// When its unfinished line is shown, if it is to be.
+    /// Time at which its unfinished line is shown, if at all.
     shown_at: Option<Instant>,
 }
 
 /// Treatment of text between a pipe and its place.
 #[derive(Debug)]
 enum Way {
-    /// By lines, behind this label. It is empty if there is none, or if it has to be made anew each time.
+    /// By lines, after this label. It is empty if there is none, or if it is rendered anew each time.
     Labelled(Box<[u8]>),
     /// Together with lines of other ranks.
     Gathered,
-    /// As it comes: a person looks at it as on a terminal.
+    /// Unchanged, as on a terminal.
     Raw,
 }
 
@@ -158,7 +157,7 @@ impl Outputs {
         self.insert((process, Stream::Out), (place, seat), fd, Way::Raw, poller)
     }
 
-    /// Terminals are raw on behalf of this rank, or not.
+    /// Sets the rank for which terminals are raw, or none.
     pub fn set_raw(&mut self, seat: Option<Seat>) {
         self.places.set_raw(seat.map(|seat| Writer::Rank(seat, Stream::Out)));
     }
@@ -216,7 +215,7 @@ impl Outputs {
         self.places.set_status(status);
     }
 
-    /// When to call [`tick`](Self::tick) next.
+    /// Time of the next [`tick`](Self::tick).
     pub fn deadline(&self) -> Option<Instant> {
         let shown_at = self.unfinished.first().map(|(at, ..)| *at);
         shown_at.into_iter().chain(self.gather.as_ref().and_then(Gather::deadline)).min()
@@ -240,7 +239,7 @@ impl Outputs {
         }
     }
 
-    /// Ranks of a job (of all, if none is named) that were not started yet will not be.
+    /// Further ranks of a job (of all, if `None`) will not be started.
     pub fn expect_nobody_else(&mut self, group: Option<u32>) {
         if let Some(gather) = &mut self.gather {
             gather.expect_nobody_else(group);
@@ -263,23 +262,23 @@ impl Outputs {
         Ok(())
     }
 
-    /// True when nothing more can come and everything that came is written.
+    /// True if no output can follow and all of it is written.
     pub fn is_done(&self) -> bool {
         let waits = self.gather.as_ref().is_some_and(|gather| !gather.is_empty());
         self.open_count == 0 && !waits && self.is_flushed()
     }
 
-    /// True when everything that came so far is written.
+    /// True if all output so far is written.
     pub fn is_flushed(&self) -> bool {
         self.places.are_flushed()
     }
 
-    /// True when ranks still can write.
+    /// True if ranks can still write.
     pub fn is_open(&self) -> bool {
         self.open_count > 0
     }
 
-    /// True when writing to a place failed for another reason than that its reader has gone.
+    /// True if writing to a place failed for another reason than a reader that has gone.
     pub fn has_failed(&self) -> bool {
         self.places.has_failed()
     }
@@ -289,7 +288,7 @@ impl Outputs {
         self.places.has_closed()
     }
 
-    /// Bytes that all readers together have taken.
+    /// Number of bytes that all readers together have taken.
     pub fn written_bytes(&self) -> u64 {
         self.places.written_bytes()
     }
@@ -330,7 +329,7 @@ impl Outputs {
         }
     }
 
-    /// Stops reading everywhere. Unfinished lines go out as they are.
+    /// Closes all pipes. Unfinished lines are written unchanged.
     pub fn close_all(&mut self) {
         for process in 0..self.pipes.len() {
             Stream::BOTH.into_iter().for_each(|stream| self.end(stream, process));
@@ -367,7 +366,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Lets go of a pipe and of its unfinished line.
+    /// Closes a pipe and writes its unfinished line.
     fn end(&mut self, stream: Stream, process: usize) {
         self.let_go(stream, number(process), false);
         let Some(pipe) = self.pipes[process][stream.index()].take() else { return };
@@ -392,7 +391,7 @@ impl Outputs {
         match rustix::io::read(&pipe.fd, spare_capacity(scratch)) {
             Ok(count) if count > 0 => {}
             Err(Errno::INTR | Errno::AGAIN) => return Read::Later,
-            // A pipe has no other errors, and a terminal has one for its end; nothing more can come.
+            // A pipe has no other errors, and a terminal has one for its end: the stream has ended.
             Ok(_) | Err(_) => {
                 self.end(stream, index(process));
                 return Read::End;
@@ -425,7 +424,7 @@ impl Outputs {
         Read::Some
     }
 
-    /// Passes an unfinished line on as far as it has come; it may go on or not.
+    /// Writes an unfinished line as far as it has come; `goes_on` if more may follow.
     fn let_go(&mut self, stream: Stream, process: u32, goes_on: bool) {
         let Some(pipe) = &mut self.pipes[index(process)][stream.index()] else { return };
         if let Some(at) = pipe.shown_at.take() {
@@ -451,7 +450,7 @@ impl Outputs {
         }
     }
 
-    /// Passes on what waits for lines of other ranks.
+    /// Writes lines of a rank that wait for equal ones.
     fn hurry(&mut self, stream: Stream, process: u32) {
         let pipe = self.pipes.get(index(process)).and_then(|pipes| pipes[stream.index()].as_ref());
         if let (Some(Pipe { way: Way::Gathered, place, seat, .. }), Some(gather)) =
@@ -462,7 +461,7 @@ impl Outputs {
         }
     }
 
-    /// Stops or resumes reading what leads to a place.
+    /// Stops or resumes reading the pipes that lead to a place.
     fn hold_up(&mut self, place: u32, hold: bool, poller: &mut Poller) -> io::Result<()> {
         // Without files, all pipes of a stream lead to one place.
         let at_once = |stream| self.places.ours(stream) == place && self.places.is_ours(stream);
@@ -501,7 +500,7 @@ impl Outputs {
     }
 }
 
-/// The label of the next line of a rank.
+/// Label of the next line of a rank.
 fn label<'a>(labels: &Labels, Seat { group, rank }: Seat, way: &'a Way) -> Cow<'a, [u8]> {
     match way {
         Way::Labelled(_) if labels.tell_time() => {
@@ -519,7 +518,7 @@ const SCRATCH: usize = 64 * 1024;
 /// long as no other line is written meanwhile.
 const LINE_MAX: usize = 1 << 20;
 
-/// All unfinished lines together may hold this much; beyond it the next one goes out in pieces.
+/// Maximum size of all unfinished lines together; beyond it the next one goes out in pieces.
 const HELD_MAX: usize = 32 << 20;
 
 /// On a terminal, an unfinished line without further text for this long is shown. Short enough for a

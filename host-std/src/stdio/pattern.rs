@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-/// A text with places to fill in, which are written as Hydra writes them:
+/// A text with placeholders, in the notation of Hydra:
 ///
-/// | letters | what |
+/// | letters | value |
 /// |---|---|
 /// | `%r` | rank in its own job |
 /// | `%g` | number of the job: 0 for the first, spawned ones count on |
@@ -24,7 +24,7 @@ pub struct Facts<'a> {
     pub rank: &'a str,
     /// The number of the job.
     pub group: u32,
-    /// The name of the node. All ranks run on one, so its number is 0.
+    /// Name of the node. All ranks run on one, so its number is 0.
     pub host: &'a str,
     /// Whole seconds since the start.
     pub secs: u64,
@@ -35,7 +35,7 @@ pub struct Facts<'a> {
 pub struct PatternError {
     /// The pattern.
     pub pattern: String,
-    /// The letter behind the percent sign; none at the end.
+    /// The letter after the percent sign; `None` at the end of the text.
     pub letter: Option<char>,
 }
 
@@ -85,7 +85,7 @@ impl Pattern {
         Ok(Self { parts })
     }
 
-    /// The text with everything filled in.
+    /// The text with all placeholders replaced.
     pub fn filled_in(&self, facts: Facts<'_>) -> String {
         let mut text = String::new();
         for part in &self.parts {
@@ -97,13 +97,13 @@ impl Pattern {
                 Part::Host => text.write_str(facts.host),
                 Part::Seconds => write!(text, "{}", facts.secs),
             };
-            // A text takes everything.
+            // Writing to a string does not fail.
             debug_assert!(written.is_ok());
         }
         text
     }
 
-    /// True when the text changes as time goes by.
+    /// True if the text depends on the time.
     pub fn tells_time(&self) -> bool {
         self.parts.contains(&Part::Seconds)
     }

@@ -14,24 +14,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 
-/// All places, by numbers that are never used again.
+/// All places, by numbers that are never reused.
 #[derive(Debug)]
 pub struct Places {
     /// Names of files, by stream.
     patterns: [Option<Pattern>; 2],
-    /// Both streams of a rank are one pipe.
+    /// True if both streams of a rank share a pipe.
     are_one: bool,
     all: BTreeMap<u32, Place>,
-    /// The places of files; none for one that is complete and closed.
+    /// Places of files; `None` for one that is complete and closed.
     files: BTreeMap<PathBuf, Option<u32>>,
     /// Those of the launcher's own streams.
     ours: [u32; 2],
     next: u32,
-    /// Those with something to write.
+    /// Places with pending output.
     pending: BTreeSet<u32>,
     /// Output was lost, and that was reported.
     has_failed: bool,
-    /// Bytes that all readers together have taken.
+    /// Number of bytes that all readers together have taken.
     written_bytes: u64,
 }
 
@@ -40,13 +40,13 @@ pub struct Places {
 pub enum Change {
     /// Its reader is slow: nothing must be added.
     Full(u32),
-    /// It takes more again.
+    /// Its reader takes more again.
     Free(u32),
     /// Its reader has gone.
     Closed(u32),
 }
 
-/// An outlet and what became of it.
+/// An outlet with its state.
 #[derive(Debug)]
 struct Place {
     outlet: Outlet,
@@ -88,8 +88,8 @@ impl Places {
         })
     }
 
-    /// True when both streams of a rank lead to the same place. They must be one pipe then, which keeps what
-    /// the rank writes to both in order.
+    /// True if both streams of a rank lead to the same place. Then they must be one pipe, which keeps
+    /// the order of writes to both.
     pub fn are_one(settings: &Output) -> bool {
         match (&settings.out_files, &settings.error_files) {
             (None, None) => streams_are_one(),
@@ -97,7 +97,7 @@ impl Places {
         }
     }
 
-    /// The streams of a rank that have pipes of their own.
+    /// Streams of a rank with pipes of their own.
     pub fn streams(&self) -> impl Iterator<Item = Stream> + use<> {
         Stream::BOTH.into_iter().take(if self.are_one { 1 } else { 2 })
     }
@@ -159,7 +159,7 @@ impl Places {
         self.all.get_mut(&number).map(|place| &mut place.outlet)
     }
 
-    /// True when a person looks at a place.
+    /// True if a place is a terminal.
     pub fn is_terminal(&self, number: u32) -> bool {
         self.all.get(&number).is_some_and(|place| place.is_terminal)
     }
@@ -190,11 +190,11 @@ impl Places {
         }
     }
 
-    /// A pipe leads to a place no longer.
+    /// Releases a place from one pipe.
     pub fn leave(&mut self, number: u32) {
         if let Some(place) = self.all.get_mut(&number) {
             place.uses = place.uses.saturating_sub(1);
-            // Only what is flushed is looked at.
+            // Only a flush checks for complete files.
             self.pending.insert(number);
         }
     }
@@ -238,17 +238,17 @@ impl Places {
         Ok(changes)
     }
 
-    /// True when everything that came so far is written.
+    /// True if all output so far is written.
     pub fn are_flushed(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Bytes that all readers together have taken.
+    /// Number of bytes that all readers together have taken.
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
-    /// True when so much waits for the reader of a place that nothing must be added.
+    /// True if a place has so much waiting that nothing must be added.
     pub fn is_full(&self, number: u32) -> bool {
         self.all.get(&number).is_some_and(|place| place.outlet.is_full())
     }
@@ -262,7 +262,7 @@ impl Places {
         }
     }
 
-    /// True when writing to a place failed for another reason than that its reader has gone.
+    /// True if writing to a place failed for another reason than a reader that has gone.
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -287,7 +287,7 @@ impl Places {
         self.next += 1;
     }
 
-    /// The file for one stream of a rank.
+    /// File name for one stream of a rank.
     fn name(&self, labels: &Labels, stream: Stream, seat: Seat) -> Option<PathBuf> {
         let pattern = self.patterns[stream.index()].as_ref()?;
         Some(PathBuf::from(labels.fill_in(pattern, seat)))

@@ -1,4 +1,4 @@
-//! A terminal for one rank.
+//! Terminal for one rank.
 
 use super::console::{Console, size};
 use crate::poller::{Interest, Poller, Token};
@@ -24,22 +24,22 @@ pub struct Pty {
     /// The launcher's end, which does not block. `None` after the end of the rank: the poller reports a
     /// terminal without other users until its last descriptor is closed, even an unwatched one.
     master: Option<OwnedFd>,
-    /// The number of the process, once it is there.
+    /// Number of the process, once it is started.
     process: u32,
     /// Source of the input; `None` after its end, or if there is none.
     keys: Option<OwnedFd>,
     console: Option<Console>,
-    /// Typed and not yet taken.
+    /// Input that the terminal has not taken yet.
     typed: VecDeque<u8>,
     /// The input has ended.
     has_ended: bool,
     is_source_watched: bool,
     is_master_watched: bool,
-    /// A file can always be read, so the poller takes no interest in it.
+    /// Regular files are always readable and not supported by the poller.
     is_file: bool,
-    /// When Ctrl-C was typed, the last three times.
+    /// Times of the last three Ctrl-C.
     interrupts: VecDeque<Instant>,
-    /// The last byte that was typed.
+    /// Last typed byte.
     last: u8,
     chunk: Vec<u8>,
 }
@@ -58,7 +58,7 @@ impl Pty {
         ioctl_fionbio(&master, true)?;
         let console = keys.as_ref().map(|keys| Console::new(keys.as_fd())).transpose()?.flatten();
         if let Some(console) = &console {
-            // The rank finds the terminal that its user has set up.
+            // The rank gets the user's terminal modes.
             tcsetattr(&master, OptionalActions::Now, console.modes())?;
         }
         let size = console.as_ref().map_or_else(|| size(None), Console::size);
@@ -111,7 +111,7 @@ impl Pty {
         if let Some(console) = &mut self.console {
             console.enter();
             if let Some(master) = &self.master {
-                // A rank that has just ended needs no size.
+                // Harmless if the rank has just terminated.
                 let _ = tcsetwinsize(master, console.size());
             }
         }
@@ -189,7 +189,7 @@ impl Pty {
         true
     }
 
-    /// Types what ends the input of a terminal: once at the start of a line, twice within one.
+    /// Types the end of input of a terminal: once at the start of a line, twice within one.
     fn type_end(&mut self) {
         // The descriptor stays until the rank has terminated, for the poller may still know it.
         self.has_ended = true;
@@ -207,7 +207,7 @@ impl Pty {
         self.interrupts.retain(|at| now - *at < Duration::from_secs(1));
         if self.interrupts.len() >= INTERRUPTS {
             self.interrupts.clear();
-            // The same as Ctrl-C on any other terminal; it cannot fail for ourselves.
+            // The same as Ctrl-C on any other terminal; signalling the own process cannot fail.
             let _ = kill_process(getpid(), Signal::INT);
         }
     }

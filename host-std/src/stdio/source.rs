@@ -24,9 +24,9 @@ pub struct Source {
     kind: Kind,
     /// Bytes that a reader may still need.
     window: VecDeque<u8>,
-    /// The position of the first byte of the window.
+    /// Position of the first byte of the window.
     window_start: u64,
-    /// The position up to which it was taken.
+    /// Position up to which input was taken.
     taken: u64,
     /// The end was seen. A terminal reports it once, and there are several readers.
     has_ended: bool,
@@ -34,7 +34,7 @@ pub struct Source {
 
 #[derive(Debug)]
 enum Kind {
-    /// It began at this offset.
+    /// Regular file, with its initial offset.
     File(u64),
     /// With an internal pipe to copy into.
     Pipe {
@@ -42,22 +42,22 @@ enum Kind {
         write: OwnedFd,
     },
     Socket,
-    /// A terminal, or a device.
+    /// A terminal or another device.
     Other,
 }
 
 /// Result of a look at the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// There was something.
+    /// Input is available.
     Some,
-    /// There is nothing yet.
+    /// Nothing is available yet.
     Later,
-    /// There is something, and no room for it before the slowest reader has read more.
+    /// Input is available, but without room before the slowest reader has read more.
     Full,
     /// It is a terminal that another program uses now, and reading it would stop this process.
     Elsewhere,
-    /// There will be nothing more.
+    /// End of input.
     End,
 }
 
@@ -80,8 +80,8 @@ impl Source {
         Ok(Self { fd, kind, window: VecDeque::new(), window_start: 0, taken: 0, has_ended: false })
     }
 
-    /// Puts up to [`CHUNK`] bytes from `position` on into `chunk`. Everything before must have been
-    /// [`take`](Self::take)n.
+    /// Copies up to [`CHUNK`] bytes from `position` on into `chunk`. Everything before must have been
+    /// taken with [`take`](Self::take).
     pub fn look(&mut self, position: u64, chunk: &mut Vec<u8>) -> Look {
         chunk.clear();
         if let Kind::File(start) = self.kind {
@@ -149,7 +149,7 @@ impl Source {
         self.window.len() >= WINDOW
     }
 
-    /// Puts what comes next into `chunk`. Of a pipe or a socket it stays there.
+    /// Copies the next input into `chunk`. In a pipe or a socket it also stays.
     fn peek(&mut self, chunk: &mut Vec<u8>) -> Result<usize, Look> {
         let peeked = match &self.kind {
             Kind::Pipe { read, write } => {
@@ -179,14 +179,14 @@ impl Source {
         })
     }
 
-    /// Reads away what was looked at before.
+    /// Reads and drops input that was inspected before.
     fn discard(
         &self,
         mut count: u64,
         read: impl Fn(BorrowedFd<'_>, &mut [u8]) -> Result<usize, Errno>,
     ) {
         let mut room = [0; CHUNK];
-        // It is there unless another program reads from the same pipe; then it must not be waited for.
+        // The input may be missing if another program reads the same pipe; do not block for it then.
         while count > 0 && self.has_something() == Ok(true) {
             let wanted = usize::try_from(count).map_or(CHUNK, |count| count.min(CHUNK));
             match read(self.fd(), &mut room[..wanted]) {
@@ -217,7 +217,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
-    /// Looks at everything but takes `taken` bytes only; gives what was seen and what is left for others.
+    /// Looks at everything but takes `taken` bytes only; returns the inspected input and the rest left
+    /// for others.
     fn seen_and_left(fd: OwnedFd, taken: u64) -> (String, String) {
         let mut left = File::from(fd.try_clone().unwrap());
         let mut source = Source::new(fd).unwrap();

@@ -10,7 +10,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
-/// A descriptor, and how to write to it so that it cannot block.
+/// A descriptor, with a way to write to it without blocking.
 #[derive(Debug)]
 pub struct Target {
     place: Place,
@@ -33,7 +33,7 @@ enum Way {
     Straight,
     /// A socket, with `MSG_DONTWAIT` for each call.
     Socket,
-    /// Anything else: asked first, and then given no more than a pipe takes at once.
+    /// Anything else: polled first, then given at most the atomic size of a pipe write.
     Asked,
 }
 
@@ -55,7 +55,7 @@ impl Target {
         Self { place, way }
     }
 
-    /// A file that was opened for this with `O_NONBLOCK`.
+    /// A file opened with `O_NONBLOCK`.
     pub const fn file(file: OwnedFd) -> Self {
         Self { place: Place::Own(file), way: Way::Straight }
     }
@@ -80,7 +80,7 @@ impl Target {
         }
     }
 
-    /// True when a person looks at it.
+    /// True if it is a terminal.
     pub fn is_terminal(&self) -> bool {
         rustix::termios::isatty(self.fd())
     }
@@ -94,8 +94,8 @@ impl Target {
     }
 }
 
-/// Writes `text` to standard error when nothing but the exit is left to do. Waits for a slow reader, but not
-/// for long; what it does not take is dropped.
+/// Writes `text` to standard error, directly before the exit. Waits for a slow reader up to a time
+/// limit; the rest is dropped.
 pub fn write_last(mut text: &[u8]) {
     let (to, until) = (Target::ours(Stream::Err), Instant::now() + LAST_PATIENCE);
     while !text.is_empty() {
@@ -133,8 +133,8 @@ fn open_again(stream: Stream) -> Option<OwnedFd> {
     OpenOptions::new().write(true).custom_flags(flags).open(path).ok().map(OwnedFd::from)
 }
 
-/// True when both streams lead to the same place, as after `2>&1`. Two outlets would then cut each
-/// other's lines; one must do for both.
+/// True if both streams lead to the same place, as after `2>&1`. Two outlets would then cut each other's
+/// lines; one must serve both.
 pub fn streams_are_one() -> bool {
     let (Ok(out), Ok(err)) = (fstat(fd_of(Stream::Out)), fstat(fd_of(Stream::Err))) else {
         return false;

@@ -190,5 +190,5 @@ const FORMAT: &str = "format";
 const OUTPUT: &str = "output";
 const FORMATS: [&str; 5] = ["text", "json", "trace", "chrome", "svg"];
 
-/// Above what any job has.
+/// More ranks than any job has.
 const RANGE_MAX: u32 = 1 << 20;

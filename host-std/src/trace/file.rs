@@ -16,8 +16,8 @@ use std::time::Duration;
 
 /// A trace file that is being written.
 ///
-/// Records gather here, go to the thread at the end of a turn of the loop, and reach the file a few
-/// milliseconds later.
+/// Records are collected here, handed to the thread at the end of a turn of the event loop, and written
+/// a few milliseconds later.
 #[derive(Debug)]
 pub struct TraceFile {
     path: PathBuf,
@@ -38,11 +38,11 @@ struct Desk {
 #[derive(Debug, Default)]
 struct Tray {
     bytes: Vec<u8>,
-    /// The thread sleeps until it is woken.
+    /// True while the thread sleeps until it is notified.
     is_idle: bool,
-    /// No more will come.
+    /// True if no further records follow.
     is_closed: bool,
-    /// The thread has ended: everything is written, or this went wrong.
+    /// Set when the thread has exited: all is written, or writing failed.
     outcome: Option<Result<(), io::Error>>,
 }
 
@@ -86,8 +86,8 @@ impl TraceFile {
         self.gathered_count += 1;
     }
 
-    /// Hands over what has gathered. Never waits for the disk: what a slow one leaves no room for is
-    /// counted and left out, as of `now_ns`. Gives why nothing is written any more.
+    /// Hands collected records to the thread. Never waits for the disk: records without room are counted
+    /// and left out, as of `now_ns`. Returns the cause if writing has stopped.
     pub fn flush(&mut self, now_ns: u64) -> Option<String> {
         if self.gathered.is_empty() {
             return None;
@@ -144,7 +144,7 @@ impl Desk {
         self.tray.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The work of the thread.
+    /// Main function of the thread.
     fn write(&self, file: &mut File) {
         let outcome = self.write_until_closed(file);
         self.tray().outcome = Some(outcome);
@@ -225,7 +225,7 @@ mod tests {
         let path = folder.join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
-        // Opened for both, it can be opened without waiting for the other end.
+        // Opened for both directions, which does not wait for the other end.
         let mut pipe = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let mut start = Vec::new();
         pmi_trace::file::write_head(&pmi_trace::Head::default(), &mut start);
@@ -254,7 +254,7 @@ mod tests {
                 let len = pipe.read(&mut piece).unwrap();
                 all.extend(&piece[..len]);
             }
-            // The pipe lives on: a writer without a reader would fail.
+            // The pipe is kept open: a writer without a reader would fail.
             (all, pipe)
         });
         // Once the reader has made room, the loss is recorded at its place.

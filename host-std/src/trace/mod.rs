@@ -24,20 +24,20 @@ use pmi_trace::stream::Splitter;
 use pmi_trace::{Direction, Head, JobFacts, Record, What};
 use std::time::Instant;
 
-/// Records what happens.
+/// Recorder of messages and events.
 #[derive(Debug)]
 pub struct Tracer {
     zero: Instant,
     head: Head,
     ring: Ring,
     file: Option<TraceFile>,
-    /// By session, and behind those by connection of PMIx: the start of a message that is not whole yet.
+    /// By session, then by PMIx connection: the start of an incomplete message.
     streams: [Vec<Splitter>; 2],
     /// Records for observers; none if there is no observer.
     for_watchers: Option<Vec<u8>>,
     /// Messages to be shown to the user; `None` unless requested.
     shown: Option<Shown>,
-    /// The record that is being written.
+    /// The record being encoded.
     frame: Vec<u8>,
     /// True if messages may contain proofs, which are left out.
     hides_proofs: bool,
@@ -48,11 +48,11 @@ pub struct Tracer {
 /// Subject of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// The number of the job.
+    /// Number of the job.
     pub job: u32,
-    /// The rank, if it is known.
+    /// The rank, if known.
     pub rank: Option<u32>,
-    /// The number of the connection, if it is about one.
+    /// Number of the connection, if the record is about one.
     pub session: Option<u32>,
 }
 
@@ -62,7 +62,7 @@ impl Who {
         Self { job, rank: Some(rank), session: None }
     }
 
-    /// A connection of PMIx, which have numbers of their own.
+    /// A PMIx connection; these have numbers of their own.
     pub const fn pmix(job: u32, rank: Option<u32>, connection: u32) -> Self {
         Self { job, rank, session: Some(connection | PMIX_SESSION) }
     }
@@ -90,7 +90,8 @@ impl Tracer {
         }
     }
 
-    /// Leaves ids, nonces and proofs out of what is recorded, or does not: without a secret an id is a rank.
+    /// Sets whether ids, nonces and proofs are left out of records: without a secret an id is just a
+    /// rank.
     pub fn hide_proofs(&mut self, hides_proofs: bool) {
         self.hides_proofs = hides_proofs;
     }
@@ -111,7 +112,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// Takes note of a job. Its ranks are `spawned` by another's, or were there from the start.
+    /// Adds a job. Its ranks are `spawned` by another's, or present from the start.
     pub fn add_job(&mut self, facts: JobFacts, spawned: bool) {
         self.ring.add_job(facts.job, facts.ranks);
         if spawned {
@@ -119,34 +120,34 @@ impl Tracer {
         }
     }
 
-    /// Forgets the last messages of the ranks of a job.
+    /// Drops the last messages of the ranks of a job.
     pub fn remove_job(&mut self, job: u32) {
         self.ring.remove_job(job);
     }
 
-    /// Records anything but a message.
+    /// Records an event other than a message.
     pub fn event(&mut self, who: Who, what: What) {
         if let (What::Connected { .. }, Some(session)) = (&what, who.session) {
-            // The number may have been that of a connection which ended within a message.
+            // The number may be reused from a connection that closed within a message.
             *stream(&mut self.streams, session) = Splitter::default();
         }
         let time_ns = self.now_ns();
         self.record(who, time_ns, what);
     }
 
-    /// Lends a session that records what passes through it.
+    /// Wraps a machine so that its messages are recorded.
     pub fn tap<M>(&mut self, machine: M, who: Who) -> Tap<'_, M> {
         Tap::new(machine, self, who)
     }
 
-    /// Records what a client has sent, as far as it is whole.
+    /// Records the complete messages in input of a client.
     fn heard(&mut self, who: Who, bytes: &[u8]) {
         if let Some(session) = who.session {
             self.split(session, who, Direction::ToServer, bytes);
         }
     }
 
-    /// Records what the server has given out: one whole message, or a piece of one of PMIx.
+    /// Records output of the server: one whole message, or a piece of a PMIx message.
     fn said(&mut self, who: Who, bytes: &[u8]) {
         let Some(session) = who.session else { return };
         if session & PMIX_SESSION != 0 {
@@ -163,7 +164,7 @@ impl Tracer {
     }
 
     fn message(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
-        // A rank that is known has nothing left to prove, and most messages are of such.
+        // An identified rank sends no further proofs, and most messages come from such ranks.
         if self.hides_proofs && who.rank.is_none() {
             let mut room = std::mem::take(&mut self.shown_of);
             self.keep(who, direction, redacted(bytes, &mut room));

@@ -2,8 +2,8 @@
 
 use pmi_core::wire::binary::{HEAD_BYTES, MAGIC};
 
-/// Gives `message` with every byte of an id, a nonce or a proof as the digit 0, so that its length and all
-/// else stay; the message itself if it has none.
+/// `message` with every byte of an id, a nonce or a proof replaced by the digit 0, so that its length
+/// and the rest stay; the message itself if it has none.
 pub(crate) fn redacted<'a>(message: &'a [u8], room: &'a mut Vec<u8>) -> &'a [u8] {
     let is_join = message.first() == Some(&MAGIC);
     if !is_join && !FIELDS.iter().any(|field| contains(message, field)) {
@@ -48,7 +48,7 @@ fn position(message: &[u8], field: &[u8]) -> Option<usize> {
 /// Fields with identifiers and proofs as values.
 const FIELDS: [&[u8]; 2] = [b"pmiid=", b"authinfo="];
 
-/// Bytes that end a value in lines and in frames.
+/// Bytes that end a value in PMI-1 lines and PMI-2 frames.
 const ENDS: &[u8] = b" \n;";
 
 /// Number of the join request in the binary dialect.

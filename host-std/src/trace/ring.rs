@@ -21,7 +21,7 @@ pub struct Ring {
 /// The last message of a rank, or to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Last {
-    /// When.
+    /// Time of the message.
     ///
     /// Units: nanoseconds since the start of the run.
     pub time_ns: u64,
@@ -33,9 +33,9 @@ pub struct Last {
 }
 
 impl Ring {
-    /// Room for `frames_max` records of usual length; fewer if they are long.
+    /// Creates a ring for `frames_max` records of usual length; fewer if they are long.
     pub fn new(frames_max: usize) -> Self {
-        // All of it at once: the pages that no record has ever filled cost nothing.
+        // Allocated at once: untouched pages cost nothing.
         let bytes_max = frames_max.saturating_mul(FRAME_BYTES);
         Self {
             frames: VecDeque::with_capacity(bytes_max),
@@ -59,7 +59,7 @@ impl Ring {
         }
     }
 
-    /// Adds a record; the oldest make room for it. One that is longer than the ring is left out.
+    /// Adds a record, and drops the oldest ones for it. A record longer than the ring is left out.
     pub fn push(&mut self, frame: &[u8]) {
         let bytes_max = self.frames_max.saturating_mul(FRAME_BYTES);
         let Ok(len) = u32::try_from(frame.len()) else { return };
@@ -96,7 +96,7 @@ impl Ring {
 }
 
 impl Last {
-    /// Takes note of a message.
+    /// Copies the start of a message.
     pub fn new(time_ns: u64, direction: Direction, message: &[u8]) -> Self {
         let mut start = [0; START_BYTES];
         start.iter_mut().zip(message).for_each(|(to, byte)| *to = *byte);
@@ -117,7 +117,7 @@ fn index(number: u32) -> usize {
 /// Average size of a record; most are shorter, and values of keys are longer.
 const FRAME_BYTES: usize = 256;
 
-/// Longer than every command with what stands in front of it.
+/// Longer than every command with its prefix.
 const START_BYTES: usize = 40;
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
         }
         assert_eq!(ring.last(2, 1), Some(&last));
         assert_eq!((last.name().as_str(), last.len_bytes), ("barrier_in", 15));
-        // A rank that is not there has none, and a job that is gone neither.
+        // Absent for an unknown rank and for a removed job.
         ring.note((2, 3), last);
         ring.note((9, 0), last);
         assert_eq!((ring.last(2, 3), ring.last(9, 0)), (None, None));

@@ -15,7 +15,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Adds a message that has passed.
+    /// Adds a message.
     pub(super) fn push(&mut self, who: Who, direction: Direction, bytes: &[u8]) {
         if self.unread_count + self.lines.len() >= UNREAD_MAX {
             self.lost_count += 1;

@@ -1,4 +1,4 @@
-//! A session that records what passes through it.
+//! Recording wrapper around a session.
 
 use super::{Tracer, Who};
 use pmi_core::error::{Full, PeerError};

@@ -10,11 +10,11 @@ use smoltcp::socket::tcp::Socket;
 
 use crate::{SocketLink, close_socket};
 
-/// A few sockets that listen on one port and speak for a server.
+/// Sockets that listen on one port, and their connections to a server.
 ///
 /// Shape: one slot for each socket; `I` and `O` as for [`pmi_link::PumpState`]. The server, its events
-/// and its jobs stay with the owner, who polls [`Server::poll_event`] between two turns: a session
-/// that has on_event something takes nothing more before that.
+/// and its jobs stay with the owner, who polls [`Server::poll_event`] between two calls: a session
+/// with an event accepts no input before that.
 #[derive(Debug)]
 pub struct Acceptor<I, O, const SLOTS: usize> {
     port: u16,
@@ -35,7 +35,7 @@ pub enum AcceptorEvent {
         /// Why.
         error: PumpError,
     },
-    /// A caller was sent away: the server has no room for one more session, or the job is gone.
+    /// A connection was rejected: the server has no room for one more session, or the job no longer exists.
     NoRoom,
 }
 
@@ -50,14 +50,14 @@ struct Slot<I, O> {
 enum SlotState {
     Listening,
     Connected(SessionId),
-    /// Until when the caller may take to hang up.
+    /// Deadline of the peer's close.
     Closing(Instant),
 }
 
 impl<I: Buffer + Default, O: Buffer + Default, const SLOTS: usize> Acceptor<I, O, SLOTS> {
-    /// Makes a desk of these sockets, which are not in use.
+    /// Makes an acceptor of these sockets, which are not in use.
     ///
-    /// Shape: `port` is not 0; a caller that does not hang up within `close_timeout` after its
+    /// Shape: `port` is not 0; a connection that the peer does not close within `close_timeout` after its
     /// conversation is cut off, so that its socket can listen again.
     pub fn new(handles: [SocketHandle; SLOTS], port: u16, close_timeout: Duration) -> Self {
         let slot = |handle| Slot { handle, pump_state: empty_state(), state: SlotState::Listening };

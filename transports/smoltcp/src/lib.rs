@@ -4,14 +4,14 @@
 //!
 //! | type | what it is |
 //! |---|---|
-//! | [`TcpClient`] | a client that dials, talks and hangs up |
-//! | [`Acceptor`] | sockets that take calls for a [`Server`](pmi_core::server::Server): the node is a process manager |
+//! | [`TcpClient`] | a client with its connection: connects, exchanges messages, closes |
+//! | [`Acceptor`] | listening sockets and their connections, for a [`Server`](pmi_core::server::Server): the node is a process manager |
 //! | [`SocketLink`] | a socket as a [`Link`](pmi_link::Link), for [`pump`](pmi_link::pump()) |
 //!
-//! The owner polls the stack, then the call or the acceptor, and again. Nothing here waits, reads a
-//! clock, draws a random number or decides how long is too long: `smoltcp` has time-outs and
-//! keep-alive for each socket, a call can be [abandoned](TcpClient::abandon) and
-//! [dialled](TcpClient::dial) again at any time.
+//! The owner polls the stack, then the client or the acceptor, and again. Nothing here waits, reads a
+//! clock, draws a random number or chooses a time-out: `smoltcp` has time-outs and
+//! keep-alive for each socket, a client can be [aborted](TcpClient::abort) and
+//! [connected](TcpClient::connect) again at any time.
 //!
 //! # A client
 //!
@@ -33,22 +33,22 @@
 //! ) -> Result<(), ConnectionError> {
 //!     let mut client = TcpClient::<FixedBuffer, ConnBuffer<64>, ConnBuffer<512>>::new();
 //!     call.connect(sockets.get_mut::<tcp::Socket>(handle), iface.context(), server, 49152)?;
-//!     let mut turn = |client: &mut TcpClient<_, _, _>| {
+//!     let mut poll = |client: &mut TcpClient<_, _, _>| {
 //!         iface.poll(clock(), device, sockets);
 //!         let socket = sockets.get_mut::<tcp::Socket>(handle);
 //!         client.poll(core_time(clock()), socket, &mut [0; 1024])
 //!     };
 //!     let own = Place::Job(None);
-//!     client.request(&Request::InitAck { id }, &mut turn, |_| ())?;
-//!     client.request(&Request::Init { version: Version::V1_1 }, &mut turn, |_| ())?;
-//!     client.request(&Request::KvsName, &mut turn, |_| ())?;
+//!     client.request(&Request::InitAck { id }, &mut poll, |_| ())?;
+//!     client.request(&Request::Init { version: Version::V1_1 }, &mut poll, |_| ())?;
+//!     client.request(&Request::KvsName, &mut poll, |_| ())?;
 //!     let put = Request::Put { place: own, key: "card-0".into(), value: "10.0.0.1:4000".into() };
-//!     client.request(&put, &mut turn, |_| ())?;
-//!     client.request(&Request::Fence { group: FenceGroup::World, tag: None }, &mut turn, |_| ())?;
+//!     client.request(&put, &mut poll, |_| ())?;
+//!     client.request(&Request::Fence { group: FenceGroup::World, tag: None }, &mut poll, |_| ())?;
 //!     let get = Request::Get { place: own, key: "card-1".into(), wait: false };
-//!     let found = client.request(&get, &mut turn, |reply| matches!(reply.answer, Answer::Value(_)))?;
-//!     client.request(&Request::Finalize, &mut turn, |_| ())?;
-//!     while !turn(&mut client)?.is_closed() {}
+//!     let found = client.request(&get, &mut poll, |reply| matches!(reply.answer, Answer::Value(_)))?;
+//!     client.request(&Request::Finalize, &mut poll, |_| ())?;
+//!     while !poll(&mut client)?.is_closed() {}
 //!     assert!(found);
 //!     Ok(())
 //! }

@@ -5,7 +5,7 @@ use smoltcp::socket::tcp::{RecvError, Socket, State};
 
 /// A socket, lent for one turn.
 ///
-/// A socket that is still dialling or listening gives and takes nothing yet. Dropping the link
+/// A socket that is connecting or listening transfers no bytes yet. Dropping the link
 /// gives the socket back as it is; [`close_socket`] closes it.
 #[derive(Debug)]
 pub struct SocketLink<'s, 'b>(&'s mut Socket<'b>);

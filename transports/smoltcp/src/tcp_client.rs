@@ -1,4 +1,4 @@
-//! A client over a socket, from dialling to hanging up.
+//! A client over a socket, from connect to close.
 
 use core::fmt;
 
@@ -32,21 +32,21 @@ pub struct TcpClient<B, I, O, const SLOTS: usize = 1, const GENERATIONS: u16 = 2
 pub enum DialState {
     /// Never connected.
     Idle,
-    /// Waits for the server to pick up.
+    /// Waits for the server to accept.
     Connecting,
     /// Connected.
     Connected,
-    /// Waits for the server to hang up too.
+    /// Waits for the server to close too.
     Closing,
     /// The socket is free.
     Closed,
 }
 
-/// Why a call does not go on.
+/// Error of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// Cannot be dialled so: the address, or a call that is not over.
+    /// Cannot connect: the address, or a connection that is still open.
     Connect(ConnectError),
     /// The server has refused the connection, or not answered in the socket's time.
     Unreachable,
@@ -64,7 +64,7 @@ where
     I: Buffer + Default,
     O: Buffer + Default,
 {
-    /// Makes a call that was not dialled.
+    /// Makes a client without a connection.
     pub fn new() -> Self {
         Self {
             client: Client::new(B::default()),
@@ -73,7 +73,7 @@ where
         }
     }
 
-    /// Dials `server` from `local_port`, which was not used for this server just before.
+    /// Connects to `server` from `local_port`, which was not used for this server just before.
     ///
     /// # Errors
     ///
@@ -139,14 +139,14 @@ where
         Ok(self.state)
     }
 
-    /// Asks one question and waits for its answer, taking turns meanwhile.
+    /// Sends one request and waits for its reply, polling meanwhile.
     ///
-    /// Shape: `turn` polls the stack and calls [`turn`](Self::turn); it may sleep, and it ends the
-    /// waiting with an error of its own. `read` sees the answer, which may be a refusal.
+    /// Shape: `poll` polls the stack and calls [`poll`](Self::poll); it may sleep, and it ends the
+    /// waiting with an error of its own. `read` receives the reply, which may be a refusal.
     ///
     /// # Errors
     ///
-    /// Those of `turn`; [`ConnectionError::Misuse`] if the question cannot be asked.
+    /// Those of `poll`; [`ConnectionError::Misuse`] for an invalid request.
     pub fn request<T, E: From<ConnectionError>>(
         &mut self,
         request: &Request<'_>,
@@ -165,7 +165,7 @@ where
         }
     }
 
-    /// Ends the call at once: the server sees a reset.
+    /// Closes the connection at once: the server sees a reset.
     pub fn abort(&mut self, socket: &mut Socket<'_>) {
         socket.abort();
         self.state = DialState::Closing;

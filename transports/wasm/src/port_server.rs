@@ -33,7 +33,7 @@ impl Storage for HeapStorage {
 
 /// A server, and a link to each of those it speaks with.
 ///
-/// The owner turns it whenever something has [changed](Self::changed), and acts on what it is on_event.
+/// The owner [polls](Self::poll) it after every [change](Self::changed), and handles its events.
 #[derive(Debug)]
 pub struct PortServer<L> {
     server: Server<HeapStorage>,
@@ -150,7 +150,7 @@ impl<L: AsyncLink> PortServer<L> {
         }
     }
 
-    /// Waits until there is something to [turn](Self::turn) for.
+    /// Waits until [`poll`](Self::poll) has something to do.
     pub async fn changed(&mut self) {
         poll_fn(|context| {
             let mut changed = Poll::Pending;

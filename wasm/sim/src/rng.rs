@@ -3,7 +3,7 @@
 use oorandom::Rand64;
 use std::fmt;
 
-/// Draws numbers. Two rng with the same seed and stream draw the same.
+/// Draws numbers. Two sources with the same seed and stream draw the same.
 #[derive(Clone, Debug)]
 pub struct Rng(Rand64);
 

@@ -1,8 +1,8 @@
 //! Arguments of `pmi-host run`, independent of the system.
 //!
-//! Everything after the first word that is no option belongs to the program, dashes and all. A word that is
-//! only a colon ends it, and the options of the next program follow; where the program itself needs such a
-//! word, `--` in front of the program keeps all words behind it together.
+//! Everything from the first word that is no option belongs to the program, dashes included. A word that
+//! is only a colon ends it, and the options of the next program follow; if the program itself needs such
+//! a word, `--` before the program keeps all following words together.
 
 use super::explain::explain;
 use super::layers::Origin;
@@ -122,7 +122,7 @@ pub fn define() -> Command {
     define_with(&|_| true)
 }
 
-/// The same with the wanted options of the table.
+/// Definition of `run` with the wanted options of the table.
 fn define_with(is_wanted: &dyn Fn(&Opt) -> bool) -> Command {
     let command = Command::new("run").about("Start the ranks of a program and serve them PMI");
     let command = options::all().filter(|option| is_wanted(option)).fold(command, with);
@@ -412,7 +412,7 @@ mod tests {
         parse(line.split_whitespace().map(OsString::from).collect())
     }
 
-    /// Settings that hold for all, then for each program its settings and words.
+    /// Settings of the whole run, then the settings and words of each program.
     fn told(line: &str) -> (Settings, Vec<(Settings, Vec<String>)>) {
         let args = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         let applied = |said: &[Said]| {
@@ -476,7 +476,7 @@ mod tests {
         assert_eq!(ranks, [Some(2), Some(3), Some(1)]);
         assert_eq!(parts[1].0.environment.set, [("B".into(), "2".into())]);
         assert_eq!(parts[1].0.job.folder.as_deref(), Some("/tmp".as_ref()));
-        // Without a program in front of the first colon, what stands there is for all.
+        // Without a program before the first colon, the options there hold for all programs.
         let (common, parts) = told("-n 2 -l : a : --env A=1 b");
         assert_eq!((common.job.ranks, parts.len()), (Some(2), 2));
         for line in ["-n 2 a :", "a : -n 2", "a : -l b", "a : : b"] {

@@ -112,7 +112,7 @@ mod tests {
         System::of(Path::new("s.toml"), text).map_err(|error| error.to_string())
     }
 
-    /// Settings after `typed` and a maximum.
+    /// Result of applying `typed` and a maximum.
     fn held(maximum: &str, typed: &[(&str, &str)]) -> Result<Settings, String> {
         let system = system(&format!("[maximum]\n{maximum}\n")).unwrap();
         let mut settings = Settings::default();

@@ -21,7 +21,7 @@ pub(super) trait Space {
         if reply.is_good() { Ok(()) } else { Err(reply.judged(Verdict::Refused)) }
     }
 
-    /// Puts, fences, gets.
+    /// Puts a value, fences, and gets it.
     fn keep(&mut self, key: &str, value: &[u8]) -> Result<Kept, Finding> {
         let reply = self.put(key, value)?;
         if !reply.is_good() {

@@ -20,7 +20,7 @@ pub(super) struct Talk {
     patience: Duration,
     /// Last request, for reports.
     sent: String,
-    /// Set when a signal asks this process to end.
+    /// True once a signal has asked this process to terminate.
     is_asked_to_end: Arc<AtomicBool>,
 }
 
@@ -98,7 +98,7 @@ impl Talk {
         }
     }
 
-    /// Waits until this process is asked to end (true) or the time limit has passed (false).
+    /// Waits for a signal to terminate; false if the time limit passes first.
     pub(super) fn is_ended(&mut self) -> bool {
         let until = Instant::now() + self.patience;
         while self.more(until).is_ok() {
@@ -196,14 +196,16 @@ impl Reply {
         self.field("rc").is_none() || self.number("rc") == Some(0)
     }
 
-    /// This reply as the base of a verdict.
+    /// Finding with this verdict, and this reply as the observation.
     pub(super) fn judged(&self, verdict: Verdict) -> Finding {
         verdict.on(self.shown())
     }
 
+    /// Returns this reply if it is a `cmd`.
+    ///
     /// # Errors
     ///
-    /// The reply is not a `cmd`.
+    /// The reply is another message.
     pub(super) fn expect(self, cmd: &str) -> Result<Self, Finding> {
         if self.field("cmd") == Some(cmd.as_bytes()) {
             return Ok(self);

@@ -7,29 +7,29 @@ use std::fmt;
 pub enum Verdict {
     /// As specified, or as every known peer does if the documents are silent.
     AsSpecified,
-    /// Not so, but known peers live with it.
+    /// Not as specified, but tolerated by known peers.
     Tolerated,
     /// An error reply in a valid form.
     Refused,
-    /// Nothing came back in time.
+    /// No answer within the time limit.
     NoAnswer,
     /// The connection was closed, or the job ended.
     JobKilled,
-    /// An answer that would lead a correct peer astray.
+    /// An answer that misleads a correct peer.
     Wrong,
 }
 
-/// A verdict and what it rests on.
+/// A verdict and the observation that it rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The verdict.
+    /// Verdict.
     pub verdict: Verdict,
     /// Observation, printable and on one line.
     pub seen: String,
 }
 
 impl Verdict {
-    /// All of them, from best to worst.
+    /// All verdicts, from best to worst.
     pub const ALL: [Self; 6] = [
         Self::AsSpecified,
         Self::Tolerated,
@@ -39,7 +39,7 @@ impl Verdict {
         Self::Wrong,
     ];
 
-    /// As it is printed.
+    /// Printed form.
     pub const fn text(self) -> &'static str {
         match self {
             Self::AsSpecified => "as specified",
@@ -56,14 +56,14 @@ impl Verdict {
         Self::ALL.into_iter().find(|verdict| verdict.text() == text)
     }
 
-    /// This verdict, with what it rests on.
+    /// Finding with this verdict and the observation `seen`.
     pub fn on(self, seen: impl Into<String>) -> Finding {
         Finding { verdict: self, seen: seen.into() }
     }
 }
 
 impl Finding {
-    /// The worse of the two; of equals the first.
+    /// The finding with the worse verdict; of equals the first.
     pub fn worse(self, other: Self) -> Self {
         if other.verdict > self.verdict { other } else { self }
     }
@@ -75,7 +75,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Shows bytes on one line: escaped, long runs of one byte as `{v*1023}`, and not without end.
+/// Printable form of bytes on one line: escaped, long runs of one byte as `{v*1023}`, and bounded in
+/// length.
 pub(super) fn shown(bytes: &[u8]) -> String {
     let mut text = String::new();
     let mut rest = bytes;
@@ -86,7 +87,7 @@ pub(super) fn shown(bytes: &[u8]) -> String {
             text.push_str(&format!("{{{escaped}*{run}}}"));
             rest = &rest[run..];
         } else {
-            // A bar ends a field of what ranks print, so it never stands for itself.
+            // A bar separates the fields of a report, so it is always escaped.
             match first {
                 b'|' => text.push_str("\\x7c"),
                 b'\\' | b'\'' | b'"' => text.push(char::from(first)),
@@ -102,7 +103,7 @@ pub(super) fn shown(bytes: &[u8]) -> String {
     text
 }
 
-/// Shorter runs of one byte are shown as they are.
+/// Length from which runs of one byte are abbreviated.
 const RUN_MIN: usize = 16;
 
 /// Bound of the printable form: long enough for any answer if its long parts are runs of one byte.

@@ -195,7 +195,7 @@ fn start(
 ) -> io::Result<(std::process::Child, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
-    // This one end outlives the start of the program; nothing else is started meanwhile.
+    // The program must inherit this end; no other process is started meanwhile.
     rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
     let fd = theirs.as_raw_fd().unsigned_abs();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();

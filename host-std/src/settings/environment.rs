@@ -21,9 +21,9 @@ pub enum Offer {
     /// Protocols that the program can speak, from the libraries that it links; both if that is unknown.
     #[default]
     Auto,
-    /// PMI over an inherited socket. MPICH's library speaks PMI-1.
+    /// PMI over an inherited socket; MPICH's library uses PMI-1.
     Pmi1,
-    /// The same, with MPICH's library speaking PMI-2.
+    /// PMI over an inherited socket; MPICH's library uses PMI-2.
     Pmi2,
     /// PMIx over a loopback port.
     Pmix,

@@ -11,7 +11,7 @@ pub struct Job {
     pub folder: Option<PathBuf>,
     /// Number of processes that all jobs together may have (`--universe`, `-usize`).
     pub universe: Universe,
-    /// Attributes that ranks may ask for, as key and value (`--attribute`).
+    /// Job attributes that ranks may read, as key and value (`--attribute`).
     pub attributes: Vec<(String, String)>,
     /// Address of the listener for further ranks (`--listen`).
     pub listen: Option<String>,
@@ -58,7 +58,7 @@ pub enum Universe {
     /// Size of the first job.
     #[default]
     Job,
-    /// This number.
+    /// A fixed number.
     Of(u32),
     /// No limit: the server reports no number.
     Endless,

@@ -210,7 +210,7 @@ mod tests {
         for name in ["node1", "localhost", "127.0.0.1"] {
             assert!(is_here(name, "node1"), "{name}");
         }
-        // An address that is kept for documents.
+        // An address that is reserved for documentation.
         assert!(!is_here("192.0.2.7", "node1"));
     }
 }

@@ -334,5 +334,5 @@ const NEXT: &str = ":";
 /// Options that a program can have only once.
 const ONCE: [&str; 2] = ["ranks", "wdir"];
 
-/// Hydra's word for this node where a file is expected.
+/// Hydra's name of this node in place of a file of hosts.
 const USE_LOCALHOST: &str = "HYDRA_USE_LOCALHOST";

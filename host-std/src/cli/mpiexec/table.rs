@@ -18,7 +18,7 @@ pub struct HydraOption {
 /// Words that follow an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// Nothing.
+    /// No word.
     Nothing,
     /// One word.
     Word,

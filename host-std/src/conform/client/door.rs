@@ -11,13 +11,13 @@ use std::os::unix::net::UnixStream;
 /// Way by which a client finds the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
-    /// By a socket that it inherits: `PMI_FD`.
+    /// Inherited socket: `PMI_FD`.
     Socket,
-    /// By an address: `PMI_PORT` and `PMI_ID`.
+    /// Address: `PMI_PORT` and `PMI_ID`.
     Port,
-    /// By the number of a descriptor that is not open.
+    /// Number of a descriptor that is not open.
     Closed,
-    /// Not at all.
+    /// No server in the environment.
     Nowhere,
 }
 
@@ -67,7 +67,7 @@ impl Door {
             (Self::Socket | Self::Port, _) => {
                 let (ours, theirs) = UnixStream::pair()?;
                 ours.set_nonblocking(true)?;
-                // This one end outlives the start of the program; nothing else is started meanwhile.
+                // The program must inherit this end; no other process is started meanwhile.
                 rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
                 entry.variables.extend(named(theirs.as_raw_fd().unsigned_abs()));
                 (entry.link, entry.theirs) = (Some(ours.into()), Some(theirs.into()));

@@ -37,7 +37,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// The program of `words`, to be started `ranks` times.
+    /// Program with the command line `words`, to be started as `ranks` ranks.
     pub(crate) const fn new(words: Vec<String>, ranks: u32, limit: Duration) -> Self {
         Self { words, ranks, limit, usual: None }
     }
@@ -46,7 +46,7 @@ impl Subject {
     ///
     /// # Errors
     ///
-    /// It cannot be started.
+    /// The program cannot be started.
     pub(crate) fn check(&mut self, twist: &'static Twist) -> Result<Row, ConformError> {
         let usual = match self.usual.take() {
             Some(usual) => usual,

@@ -78,7 +78,7 @@ impl Rank {
     ///
     /// # Errors
     ///
-    /// It cannot be started.
+    /// The program cannot be started.
     pub(super) fn start(words: &[String], entry: Entry) -> Result<Self, ConformError> {
         let (name, args) = words.split_first().ok_or(ConformError::NoPlace("program"))?;
         let mut child = Command::new(name)

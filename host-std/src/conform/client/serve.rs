@@ -58,7 +58,7 @@ struct Run {
 ///
 /// # Errors
 ///
-/// It cannot be started, or the system refuses something.
+/// The program cannot be started, or another error of the system.
 pub(super) fn run(
     words: &[String],
     count: u32,

@@ -49,11 +49,11 @@ pub(super) enum Way {
 /// Expected behaviour of a correct client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hope {
-    /// It goes on as if nothing were changed.
+    /// The client continues as without the mutation.
     GoesOn,
-    /// It goes on, or reports that it cannot.
+    /// The client continues, or reports that it cannot.
     Either,
-    /// It exits with an error.
+    /// The client exits with an error.
     SaysSo,
 }
 

@@ -29,7 +29,7 @@ fn version(reply: &Reply) -> Option<(i64, i64)> {
     Some((reply.number("pmi_version")?, reply.number("pmi_subversion")?))
 }
 
-/// A client that asked for 1.`minor` must be answered with something of generation 1 that it knows.
+/// Judges an answer to a request for 1.`minor`, which must name a version 1 that the client knows.
 fn judged(reply: &Reply, minor: i64) -> Played {
     Ok(reply.judged(match version(reply) {
         _ if reply.number("rc").is_none() => Wrong,
@@ -97,7 +97,7 @@ fn before_init(lines: &mut Lines) -> Played {
     lines.talk.send(b"cmd=get_maxes\n")?;
     let reply = lines.talk.line()?;
     Ok(match reply.is_good() {
-        // It may be refused under another name: no answer is specified before `init`.
+        // A refusal may have another name: no answer is specified before `init`.
         false => reply.judged(Refused),
         true => reply.expect("maxes")?.judged(AsSpecified),
     })

@@ -48,7 +48,7 @@ fn put_get(lines: &mut Lines) -> Played {
 fn own_early(lines: &mut Lines) -> Played {
     lines.open()?;
     lines.put_well("early", b"v")?;
-    // Both are allowed: a portable program has a barrier between.
+    // Both are allowed: a portable program has a barrier between put and get.
     Ok(match lines.get("early")?.as_deref() {
         Some(b"v") => AsSpecified.on("visible at once"),
         None => AsSpecified.on("visible after the barrier"),
@@ -76,7 +76,7 @@ fn missing(lines: &mut Lines) -> Played {
     let reply = lines.ask(&line, "get_result")?;
     Ok(reply.judged(match value_of(&reply)? {
         Some(_) => Wrong,
-        // Success and an empty value: a client that looks at rc only takes it for a value.
+        // Success and an empty value: a client that checks only `rc` accepts it as a value.
         None if reply.is_good() => Tolerated,
         None => AsSpecified,
     }))
@@ -132,7 +132,7 @@ fn blank(lines: &mut Lines) -> Played {
     let reply = lines.ask(&line, "get_result")?;
     Ok(match reply.rest("value") {
         Some(b"a b") => AsSpecified.on("taken to the end of the line"),
-        // By the grammar of most, a value ends at the first blank.
+        // In the grammar of most servers, a value ends at the first blank.
         Some(value) if value.split(|b| *b == b' ').next() == Some(b"a") => {
             Tolerated.on("cut at the blank")
         }

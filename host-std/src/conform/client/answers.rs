@@ -42,7 +42,7 @@ pub(super) fn no_code(message: &mut Message) {
     }
 }
 
-/// Requests 1.2 of the server, whose answer then offers it.
+/// Changes the requested version to 1.2, so that the answer of the server offers it.
 pub(super) fn offer_1_2(request: &mut [u8]) -> bool {
     let asks = b"cmd=init pmi_version=1 pmi_subversion=1";
     let does = request.starts_with(asks);
@@ -52,7 +52,7 @@ pub(super) fn offer_1_2(request: &mut [u8]) -> bool {
     does
 }
 
-/// Requests 1.1 of the server, whose answer then offers it.
+/// Changes the requested version to 1.1, so that the answer of the server offers it.
 pub(super) fn offer_1_1(request: &mut [u8]) -> bool {
     let [asks, gets] =
         [b"cmd=init pmi_version=2 pmi_subversion=0", b"cmd=init pmi_version=1 pmi_subversion=1"];

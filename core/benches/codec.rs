@@ -1,7 +1,7 @@
-//! What reading and writing one message costs, in lines and in frames, and that it costs no memory.
+//! Time and memory of reading and writing one message, in lines and in frames.
 //!
 //! `cargo bench -p pmi-core --bench codec` prints the time of each. Allocations would be listed
-//! below the times; there are none, and `tests/no_alloc.rs` sees to it.
+//! below the times; there are none, and `tests/no_alloc.rs` checks it.
 
 use divan::{AllocProfiler, Bencher, black_box};
 use pmi_core::command::{Answer, FenceGroup, Place, Reply, Request, Text, Verb};
@@ -99,7 +99,7 @@ mod parse {
     }
 }
 
-/// The same in frames, as old clients say them: the length on the left, and `;` doubled.
+/// The same in the frames of old clients: the length on the left, and `;` doubled.
 mod frames {
     use super::*;
     use pmi_core::limits::REPLY_BYTES;
@@ -145,7 +145,7 @@ mod frames {
         });
     }
 
-    /// A reply, named by what it answers.
+    /// A reply, named by its request.
     #[derive(Clone, Copy)]
     struct Shown(Reply<'static>);
 

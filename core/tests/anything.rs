@@ -1,7 +1,7 @@
-//! Whatever is said to a server or a client, in whatever pieces, harms nobody else.
+//! Arbitrary input to a server or a client, in arbitrary pieces, harms no other session.
 //!
-//! What must hold is told by the functions that the fuzzers use: a server with sessions of which some
-//! are healthy, that must get their answers, and memory that has a bound. Here they are fed by a
+//! The functions that the fuzzers use define the checks: a server with sessions of which some are
+//! healthy, which must get their replies, and memory that has a bound. Here their input comes from a
 //! generator that knows the words of the protocol, on every test run.
 
 #[allow(unreachable_pub, unused_imports, dead_code, reason = "the library of the fuzzers")]
@@ -47,7 +47,7 @@ fn script(steps: &[Said]) -> Vec<u8> {
     script
 }
 
-/// Mostly somebody says something sensible, or a part of it.
+/// Mostly a peer sends a valid message, or a part of it.
 fn step() -> impl Strategy<Value = Said> {
     let what = prop_oneof![4 => Just(0u8), 1 => Just(12), 1 => Just(26), 1 => 0..32u8];
     let bytes = prop_oneof![
@@ -66,7 +66,7 @@ fn step() -> impl Strategy<Value = Said> {
     )
 }
 
-/// The body of a frame, as likely as not one that means something.
+/// The body of a frame, valid in many cases.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let word = proptest::sample::select(WORDS);
     let field = prop_oneof![
@@ -78,7 +78,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The length is on either side, and wrong now and then.
+/// Frame with the length on either side, which is wrong in some cases.
 fn framed(body: &[u8]) -> Vec<u8> {
     let sum: usize = body.iter().map(|byte| usize::from(*byte)).sum();
     let len = if sum.is_multiple_of(13) { body.len() + 6 } else { body.len() };
@@ -86,7 +86,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     [length.as_bytes(), body].concat()
 }
 
-/// Pieces of frames without any order.
+/// Pieces of frames in random order.
 fn soup() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         2 => body().prop_map(|body| framed(&body)),

@@ -1,4 +1,4 @@
-//! Our own frames: golden bytes, round trips, every cut, hostile bytes, and a whole conversation between
+//! The binary dialect: golden bytes, round trips, every cut, hostile bytes, and a whole session between
 //! both machines.
 
 mod desk;
@@ -21,7 +21,7 @@ fn client() -> Client<FixedBuffer, 2> {
     client
 }
 
-/// Asks one question and gives what `read` makes of the answer; bytes travel one by one.
+/// Performs one request and returns the result of `read` on the reply; bytes travel one by one.
 fn ask<T>(
     desk: &mut Desk,
     rank: usize,
@@ -62,7 +62,7 @@ fn two_ranks_exchange_any_bytes_and_ask_before_they_are_answered() {
     }
     let fence = Request::Fence { group: FenceGroup::World, tag: None };
     assert_eq!(ask(&mut desk, 0, &mut clients[0], &fence, code), None);
-    // While the fence is open there is room for another question.
+    // While the fence is open there is room for another request.
     let limits = ask(&mut desk, 0, &mut clients[0], &Request::Maxes, |r| {
         matches!(r.answer, Answer::Maxes(Maxes { value: 1024, .. }))
     });
@@ -171,7 +171,7 @@ proptest! {
         let mut all = vec![binary::MAGIC];
         all.extend(junk);
         let _ = desk.hand(0, &all);
-        // Whatever came of it, the other rank is served.
+        // The other rank is served in every case.
         let mut own = client();
         let open = Request::Init { version: Version::BINARY };
         prop_assert_eq!(ask(&mut desk, 1, &mut own, &open, code), Some(Code::SUCCESS));

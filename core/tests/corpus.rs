@@ -1,7 +1,7 @@
-//! Replays what the fuzzers have collected, on every test run and without a fuzzer.
+//! Replays the corpora of the fuzzers, on every test run and without a fuzzer.
 //!
-//! Each file of `core/fuzz/corpus` goes to the function of its folder's name, which says what must
-//! hold. What a fuzzer finds one day is added there.
+//! Each file of `core/fuzz/corpus` is passed to the function with the name of its directory, which
+//! defines the checks. Findings of a fuzzer are added there.
 
 #[allow(unreachable_pub, unused_imports, dead_code, reason = "the library of the fuzzers")]
 #[path = "../fuzz/src/lib.rs"]
@@ -33,7 +33,7 @@ fn every_corpus_has_its_target() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     for folder in fs::read_dir(corpus).expect("the corpora are part of the crate") {
         let name = folder.expect("the folder can be read").file_name();
-        // Without its feature nobody reads PMIx.
+        // Without its feature PMIx cannot be read.
         if !cfg!(feature = "pmix") && (name == "decode_pmix" || name == "session_pmix") {
             continue;
         }

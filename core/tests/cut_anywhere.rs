@@ -1,4 +1,4 @@
-//! A stream may be cut anywhere: no cut changes what its messages are.
+//! A stream may be cut anywhere: no cut changes its messages.
 
 mod meaning;
 mod transcript;
@@ -54,7 +54,7 @@ fn a_stream_in_single_bytes_says_the_same_as_in_one_piece() {
                 }
             }
         }
-        // What has no end is told apart by its first bytes; the test above looks at those.
+        // A message without an end is detected by its first bytes; the test above covers those.
         let wrong = |said: &[u8]| said.starts_with(b"malformed");
         let right = |all: Vec<(u32, Voice, Vec<u8>)>| {
             all.into_iter().filter(|(_, _, said)| !wrong(said)).collect::<Vec<_>>()

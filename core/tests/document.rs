@@ -1,5 +1,5 @@
-//! Holds `docs/pmi1.md` and `docs/pmi2.md` to the code: their examples are messages, and what they
-//! name is there.
+//! Checks `docs/pmi1.md` and `docs/pmi2.md` against the code: their examples are messages, and the
+//! files and quirks that they name exist.
 
 mod meaning;
 mod transcript;
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use transcript::{Voice, escaped};
 
-/// A page, and how the transcripts begin that it is about.
+/// A page, and the prefix of its transcripts' names.
 struct Page {
     file: &'static str,
     text: &'static str,
     transcripts: &'static str,
-    /// How many examples, names of files and quirks it has at least.
+    /// Least numbers of examples, names of files and quirks.
     counts: [usize; 3],
 }
 
@@ -110,7 +110,7 @@ fn every_transcript_is_in_the_table_of_coverage_or_named_for_its_kind() {
         for transcript in transcripts.iter().filter(|t| t.file.starts_with(prefix)) {
             let name = transcript.file.trim_end_matches(".pmi");
             let kind = name.trim_start_matches(prefix);
-            // Those of servers that were not recorded, and of quirks, have their own places.
+            // Transcripts of unrecorded servers and of quirks have other places.
             let has_place = matches!(kind, "others" | "quirks") || table.contains(name);
             assert!(has_place, "{name} is in no row of {file}");
         }
@@ -138,7 +138,7 @@ fn every_quirk_is_in_its_table_with_its_scenario() {
     }
 }
 
-/// What stands in backticks.
+/// Texts between backticks.
 fn quoted(text: &'static str) -> impl Iterator<Item = &'static str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }

@@ -91,7 +91,7 @@ fn the_longest_requests_fit_a_line_and_a_message() {
         let mut out = [0; limits::PMI1_LINE];
         longest = longest.max(pmi1::write_request(&request, &NAME, &mut out).unwrap());
     }
-    // The size follows from what it must hold, not from a guess that is far too large.
+    // The size follows from its content, not from a guess that is far too large.
     assert!(longest + 160 > limits::PMI1_LINE, "{longest} of {}", limits::PMI1_LINE);
     const { assert!(limits::PMI1_LINE <= limits::MESSAGE_BYTES) };
 }

@@ -9,7 +9,7 @@ use pmi_core::limits;
 use pmi_core::wire::pmi2::{self, Semicolons};
 use pmi_core::wire::{Framed, WriteError};
 
-// Nothing is longer on the wire than what is all `;`.
+// No text is longer on the wire than one of `;` only.
 const KEY: [u8; limits::KEY_BYTES] = [b';'; limits::KEY_BYTES];
 const VALUE: [u8; limits::VALUE_BYTES] = [b';'; limits::VALUE_BYTES];
 const NAME: [u8; limits::KVSNAME_BYTES] = [b'n'; limits::KVSNAME_BYTES];
@@ -42,7 +42,7 @@ fn the_longest_requests_fit_a_frame_and_a_message() {
         let mut out = [0; limits::PMI2_FRAME];
         longest = longest.max(pmi2::write_request(&request, &TAG, &NAME, &mut out).unwrap());
     }
-    // The size follows from what it must hold, not from a guess that is far too large.
+    // The size follows from its content, not from a guess that is far too large.
     assert!(longest + 2 * limits::KVSNAME_BYTES + 160 > limits::PMI2_FRAME, "{longest}");
     const { assert!(limits::PMI2_FRAME <= limits::MESSAGE_BYTES) };
 }

@@ -1,26 +1,26 @@
-//! Plays transcripts with our own machines in the roles.
+//! Replays transcripts with the crate's own machines in the roles.
 //!
-//! A scenario that has a line `@ client` is played with a client for each rank: it is asked to say
-//! what the transcript says, and must say it in the same bytes where a star says that these are our
-//! words; it is handed what the server said, whoever that was, and must hear what it means. With
-//! `@ client threads` it names what it asks. One that has a line `@ listener` is played with the client's end of
-//! a second connection, in the same way.
+//! A scenario with a line `@ client` is replayed with a client for each rank. The client receives the
+//! requests of the transcript, and must send the same bytes for messages with a star; it is given the
+//! server's bytes, from any server, and must read their meaning. With `@ client threads` it names its
+//! exchanges. A scenario with a line `@ listener` is replayed with the client's end of a second
+//! connection, in the same way.
 //!
-//! A scenario that has a line `@ job` is played with a server: what clients said goes in, and
-//! exactly what the transcript says comes out of it, no sooner and no later. There:
+//! A scenario with a line `@ job` is replayed with a server: the bytes of the clients are its input,
+//! and its output must be exactly that of the transcript, no sooner and no later. There:
 //!
 //! * `@ job NAME nodes=0,0,1` is the job: its name and the node of each rank. `universe=16` may
 //!   follow, `newer` for ranks that take a newer version than they request, and `callers` last, for
-//!   ranks that dial in.
+//!   ranks that connect by themselves.
 //! * `@ preset KEY VALUE` and `@ preput KEY VALUE`, `@ spawned NAME nodes=0,1` and `@ not-spawned
 //!   CODE`, `@ notify RANK checkpoint` and `@ notify RANK abort CODE`, and `@ end RANK` (the member's
-//!   stream ends) are what the owner does. The ranks of a spawned job, of `@ another NAME nodes=0`,
-//!   and of `@ caller` (somebody who dials in) have the numbers behind those that are taken.
-//! * `secret=TEXT` lets those who dial in prove that they know it; the nonce is all threes.
-//! * `!` lines are what the owner is told, in the words of `tests/stage/server.rs`;
-//!   `! rank=0: finished` says that the session is over as it should be.
+//!   stream ends) are actions of the owner. The ranks of a spawned job, of `@ another NAME nodes=0`,
+//!   and of `@ caller` (an unauthenticated connection) have the numbers behind those that are taken.
+//! * `secret=TEXT` lets unauthenticated connections prove that they know it; the nonce is all threes.
+//! * `!` lines are the events of the owner, in the words of `tests/stage/server.rs`;
+//!   `! rank=0: finished` means that the session has ended regularly.
 //!
-//! The rest of the form is told in `tests/vectors.rs`.
+//! The rest of the form is described in `tests/vectors.rs`.
 
 mod meaning;
 mod stage;

@@ -1,4 +1,4 @@
-//! Neither the codec nor the machines ask anybody for memory.
+//! Neither the codec nor the machines allocate memory.
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, violation_count};
 use pmi_core::client::{Client, ClientEvent, PMI2_BUFFER_BYTES};
@@ -161,7 +161,7 @@ fn they_do_the_same_in_frames_without_memory() {
     ]);
 }
 
-/// Asks one thing after the other, and hears these answers.
+/// Performs one request after the other, with these replies.
 fn converse(exchanges: &[(Request<'_>, Answer<'_>)]) {
     let mut server = Server::<Board>::new([const { None }; 1], [const { None }; 1], store());
     let name = KvsName::new(b"kvs_1").unwrap();
@@ -183,14 +183,14 @@ type Store = Arena<[Cell; 8], [u8; 2048]>;
 type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
 type Mirror = Client<heapless::Vec<u8, PMI2_BUFFER_BYTES>>;
 
-/// Arrays only: what a board lends.
+/// Storage of a board: arrays only.
 type Board = Arrays<Inbox, Store, [Member; 1], 1, 1, 1>;
 
 fn store() -> Store {
     Arena::new([Cell::FREE; 8], [0; 2048])
 }
 
-/// One question and its answer, from end to end.
+/// One request and its reply, from end to end.
 fn exchange(
     server: &mut Server<Board>,
     session: SessionId,
@@ -221,7 +221,7 @@ fn request(request: &Request<'_>) {
     }
 }
 
-/// How often `what` asks for memory or gives some back. Other threads do not count.
+/// Number of allocations and deallocations of `what`. Other threads do not count.
 fn asked(what: impl FnOnce()) -> u32 {
     let before = violation_count();
     assert_no_alloc(what);

@@ -1,6 +1,6 @@
-//! A build that leaves parts out: what is left works, and what is not there is refused like any word that
-//! nobody knows. `cargo test -p pmi-core --no-default-features --test parts` runs it; with all parts there
-//! is nothing to see here, and the test says so.
+//! A build that leaves parts out: the other parts work, and a request of a missing part is refused like
+//! any unknown command. `cargo test -p pmi-core --no-default-features --test parts` runs it; with all
+//! parts there is nothing to check, and the test reports so.
 
 mod desk;
 
@@ -14,9 +14,9 @@ use pmi_core::server::Peer;
 use pmi_core::time::Instant;
 use pmi_core::wire::names;
 
-/// What a rank hears when it says `line`.
+/// The reply to a rank's `line`.
 fn say(desk: &mut Desk, rank: usize, line: &str) -> String {
-    // A version that is not spoken ends the session, and even that is answered.
+    // An unsupported version ends the session, and is still answered.
     let taken = desk.hand(rank, line.as_bytes());
     assert!(taken == Ok(line.len()) || line.contains("pmi_version=2"), "{line}{taken:?}");
     hear(desk, rank)

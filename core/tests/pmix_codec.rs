@@ -1,4 +1,4 @@
-//! PMIx values and messages, as real peers wrote them, read and written again, whole and cut.
+//! PMIx values and messages, as recorded from real peers, read and written again, whole and cut.
 
 use pmi_core::error::{Full, Malformed};
 use pmi_core::wire::Framed;
@@ -19,7 +19,7 @@ const FORMATS: [Format; 4] = [
     Format { family: Family::Fixed, is_described: true },
 ];
 
-/// A vector: how it is written, and that what is read is what was written.
+/// A vector: a writer, and a check that reading gives the written value.
 type Check = (&'static str, fn(&mut Packer<'_>), fn(&mut Unpacker<'_>) -> Result<bool, Malformed>);
 
 const CHECKS: &[Check] = &[
@@ -510,7 +510,7 @@ proptest! {
         for format in FORMATS {
             let mut from = Unpacker::new(&bytes, format);
             let Ok(value) = from.skip(Type(of)) else { continue };
-            // What can be read can be written in every format, and read there.
+            // Every readable value can be written in every format, and read there.
             for to in FORMATS {
                 let copied = packed(to, &|packer| {
                     Unpacker::new(value, format).copy(Type(of), packer).unwrap();
@@ -577,7 +577,7 @@ fn packed(format: Format, write: &dyn Fn(&mut Packer<'_>)) -> Vec<u8> {
     }
 }
 
-/// Writes in exactly the room that is asked for.
+/// Writes into exactly the room that `write` requires.
 fn fits(write: impl Fn(&mut [u8]) -> Result<usize, Full>) -> Vec<u8> {
     let Err(Full { needed }) = write(&mut []) else { panic!("nothing is written into no room") };
     assert_eq!(write(&mut vec![0; needed - 1]), Err(Full { needed }));
@@ -586,7 +586,7 @@ fn fits(write: impl Fn(&mut [u8]) -> Result<usize, Full>) -> Vec<u8> {
     out
 }
 
-/// A name, and bytes in columns that have names.
+/// A name, and bytes in named columns.
 type Vector = (String, Vec<(String, Vec<u8>)>);
 
 /// Names at the start of a line, and under each, indented, bytes in columns.

@@ -1,4 +1,4 @@
-//! What is written is read again as what was meant, and no bytes do harm.
+//! A written message is read again with the same meaning, and no bytes do harm.
 
 mod meaning;
 mod starts;
@@ -19,11 +19,11 @@ use transcript::{Side, Voice};
 /// The name that the writing client owns.
 const OWN: &[u8] = b"kvs_1_0";
 
-/// A client and a server that speak lines.
+/// A client and a server that use lines.
 const LINES: [Voice; 2] =
     [Voice { side: Side::Client, generation: 1 }, Voice { side: Side::Server, generation: 1 }];
 
-/// What a client may say in a line.
+/// A request that a line can express.
 #[derive(Clone, Debug)]
 enum Says {
     Init(u16, u16),
@@ -44,7 +44,7 @@ enum Says {
     Finalize,
 }
 
-/// What a server may answer.
+/// A reply that a line can express.
 #[derive(Clone, Debug)]
 enum Answers {
     Version(u16, u16),
@@ -128,7 +128,7 @@ proptest! {
                 prop_assert!(0 < len && len <= bytes.len());
                 meaning::read(from, &bytes[..len]);
             }
-            // Nobody should read what was not framed; it is no harm either.
+            // Bytes that were not framed should not be read, but reading them does no harm.
             meaning::read(from, &bytes);
         }
     }
@@ -224,7 +224,7 @@ fn a_spawn_that_no_reader_would_understand_is_not_said() {
 
 #[test]
 fn a_message_of_a_server_is_one_word() {
-    // Clients up to MPICH 4.0 drop a message with bare words and go on with the fields of the last.
+    // Clients up to MPICH 4.0 drop a message with bare words and continue with the fields of the last.
     let told = Answer::Told(Text::from("no such\nkey"));
     let reply = Reply { to: Verb::Put, tag: b"", code: Code::FAIL, answer: told };
     let mut out = [0; 64];
@@ -327,7 +327,7 @@ impl Says {
         }
     }
 
-    /// The request as a server reads it, which always learns the name of the space.
+    /// The request as a server reads it, always with the name of the space.
     fn read_as<'a>(&self, request: Request<'a>) -> Request<'a> {
         let own = Place::Job(Some(Text::plain(OWN)));
         match request {
@@ -448,7 +448,7 @@ fn starts() -> impl Strategy<Value = Starts> {
     )
 }
 
-/// A request with any bytes in its fields, as a careless caller could make it.
+/// A request with any bytes in its fields, as from a careless caller.
 #[derive(Clone, Debug)]
 struct Careless {
     kind: u8,

@@ -1,4 +1,4 @@
-//! What is written in a frame is read again as what was meant, whichever way `;` is written.
+//! A message that is written as a frame is read again with the same meaning, in either form of `;`.
 
 mod starts;
 
@@ -32,7 +32,7 @@ enum Says {
     Bare(Verb),
 }
 
-/// An answer that owns its words.
+/// A reply that owns its words.
 #[derive(Clone, Debug)]
 enum Answers {
     Identity(u32, u32, i32, Option<Vec<u8>>),
@@ -173,7 +173,7 @@ fn what_a_frame_cannot_say_is_not_said() {
 
 #[test]
 fn an_exchange_is_not_called_what_would_be_misread() {
-    // The first is what clients call it that send old memory behind the last field.
+    // The first is a tag of clients that send old memory behind the last field.
     for (tag, is_said) in [(&b"0x7f"[..], false), (b"a;b", false), (b"x7f", true), (b"", true)] {
         let written = pmi2::write_request(&Request::KvsName, tag, OWN, &mut [0; 64]);
         assert_eq!(written.is_ok(), is_said, "{tag:?}");
@@ -206,19 +206,19 @@ fn a_frame_is_as_long_as_six_digits_can_say() {
     }
 }
 
-/// Bytes of any kind, and more often than chance has it those that are syntax.
+/// Bytes of any kind, with those of the syntax more often than by chance.
 fn text() -> impl Strategy<Value = Vec<u8>> + Clone {
     let byte = prop_oneof![4 => any::<u8>(), 1 => Just(b';'), 1 => Just(b'='), 1 => Just(0)];
     vec(byte, 1..200)
 }
 
-/// The same without `;`.
+/// Bytes without `;`.
 fn plain() -> impl Strategy<Value = Vec<u8>> + Clone {
     let byte = any::<u8>().prop_map(|byte| if byte == b';' { b'=' } else { byte });
     vec(byte, 1..200)
 }
 
-/// What a client calls an exchange; one that begins like an address has old memory behind it.
+/// Tag of an exchange; a tag that begins like an address implies old memory behind the frame.
 fn tag() -> impl Strategy<Value = Vec<u8>> + Clone {
     prop_oneof![
         Just(Vec::new()),
@@ -302,7 +302,7 @@ impl Says {
     }
 }
 
-/// The request as a server reads it, which always learns of a job.
+/// The request as a server reads it, always with a job.
 fn read_as(request: Request<'_>) -> Request<'_> {
     match request {
         Request::Get { place: Place::Job(None), key, wait } => {

@@ -1,9 +1,10 @@
-//! Plays every transcript in `core/vectors` through the codec.
+//! Replays every transcript in `core/vectors` through the codec.
 //!
-//! A transcript is text. Its first line is `# source: ` and says who was recorded, or which text
-//! the lines were taken from; other lines that begin with `#` are remarks. A scenario begins with
-//! `== NAME`; each has connections of its own. Then lines say who sent what, and lines
-//! below them, four blanks deep, say what it means, one for each message that ends there:
+//! A transcript is text. Its first line is `# source: ` and names the recorded peers, or the
+//! specification from which the lines are taken; other lines that begin with `#` are remarks. A
+//! scenario begins with `== NAME`; each has connections of its own. Each following line is a
+//! transmission of one side. The lines below it, four blanks deep, are the meanings of the messages
+//! that end there:
 //!
 //! ```text
 //! == two puts in one segment
@@ -15,16 +16,16 @@
 //! ```
 //!
 //! * A number in front is the rank; without one it is rank 0.
-//! * Bytes are written `\n`, `\r`, `\\`, `\xNN`; `{v*1023}` is 1023 times the letter v. What one
-//!   side sends need not be whole messages; they are joined and cut again.
-//! * A star says that we word the message exactly so: writing what was read gives the same bytes.
-//!   No star says that we would not; a star too few is an error like a star too many.
-//! * In a file whose name begins with `pmi2` messages are frames, unless they begin like a line. What
-//!   the client calls an exchange stands at the end of its meaning: `called=0x7ffe994a9a30`.
-//! * The words of the meaning are listed in `tests/meaning/mod.rs`. A meaning that takes several
-//!   lines goes on in deeper ones. `malformed` says that the bytes are refused, `nothing` that
-//!   they are taken and have no meaning.
-//! * A scenario ends with nothing left over on either side.
+//! * Bytes are written `\n`, `\r`, `\\`, `\xNN`; `{v*1023}` is 1023 times the letter v. A transmission
+//!   need not be a whole message; the bytes of a side are joined and cut again.
+//! * A star marks the codec's own form: writing the read message gives the same bytes. A message
+//!   without a star has another form. A missing star is an error like a superfluous one.
+//! * In a file with a name that begins with `pmi2` messages are frames, unless they begin like a line.
+//!   The tag of the client's exchange stands at the end of its meaning: `called=0x7ffe994a9a30`.
+//! * The words of the meaning are listed in `tests/meaning/mod.rs`. A meaning of several lines
+//!   continues in deeper ones. `malformed` means that the bytes are refused, `nothing` that
+//!   they are accepted and have no meaning.
+//! * A scenario ends with no bytes left over on either side.
 
 mod meaning;
 mod transcript;
@@ -88,7 +89,7 @@ fn every_exchange_in_frames_is_in_some_transcript() {
     let is_framed = |from, word: &[u8]| is_framed(&steps, from, word);
     for words in names::TABLE.iter().filter(|words| !words.frame.is_empty()) {
         assert!(is_framed(Side::Client, words.frame.as_bytes()), "nobody says {}", words.frame);
-        // These have no answer of their own.
+        // These have no reply of their own.
         if !matches!(words.verb, Verb::Proof | Verb::PutPair | Verb::Abort) {
             let answer = [words.frame.as_bytes(), names::RESPONSE].concat();
             assert!(is_framed(Side::Server, &answer), "nobody says {}", escaped(&answer));
@@ -106,7 +107,7 @@ fn steps() -> Vec<Step> {
     transcripts.iter().flat_map(|t| &t.scenarios).flat_map(|s| s.steps()).cloned().collect()
 }
 
-/// Whether somebody begins a line with this command.
+/// True if a line of this side begins with this command.
 fn is_said(steps: &[Step], from: Side, word: &str) -> bool {
     let starts = [format!("cmd={word}"), format!("mcmd={word}")];
     let ends_word = |bytes: &[u8]| matches!(bytes.first(), None | Some(b' ' | b'\n'));
@@ -116,12 +117,12 @@ fn is_said(steps: &[Step], from: Side, word: &str) -> bool {
     })
 }
 
-/// Whether somebody begins a frame with this command.
+/// True if a frame of this side begins with this command.
 fn is_framed(steps: &[Step], from: Side, word: &[u8]) -> bool {
     let start = [b"cmd=", word, b";"].concat();
     steps.iter().filter(|step| step.from.side == from).any(|step| {
         let body = step.bytes.get(PMI2_LENGTH_DIGITS..).unwrap_or(b"");
-        // What goes on stands behind what it goes on from.
+        // A continuation stands behind the frame that it continues.
         let goes_on = word == names::CONCAT.as_bytes();
         body.starts_with(&start) || goes_on && body.windows(start.len()).any(|part| part == start)
     })

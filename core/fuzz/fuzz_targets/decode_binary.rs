@@ -1,4 +1,4 @@
 #![no_main]
-//! Feeds what libFuzzer makes up to the function of the same name, which says what must hold.
+//! Feeds libFuzzer's input to the function of the same name, which defines the checks.
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pmi_fuzz::decode_binary(bytes));

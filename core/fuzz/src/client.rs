@@ -1,4 +1,4 @@
-//! A client whose caller asks anything at any time, and whose server says anything.
+//! A client with arbitrary requests of its caller and arbitrary bytes of its server.
 
 use super::script::{self, Step};
 
@@ -11,7 +11,7 @@ use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use pmi_core::wire::{Framed, WriteError, binary, pmi1, pmi2};
 
-/// Plays the script: who a step is from does not matter.
+/// Executes the script; the actor of a step does not matter.
 pub fn client_bytes(script: &[u8]) {
     listener_bytes(script);
     let mut caller = Caller::new();
@@ -28,7 +28,7 @@ pub fn client_bytes(script: &[u8]) {
     }
 }
 
-/// The second connection of a process, to whose opening the server says anything.
+/// The second connection of a process, with arbitrary bytes of the server after the opening.
 fn listener_bytes(script: &[u8]) {
     for version in [Version::V1_1, Version::V2_0] {
         let mut listener =
@@ -39,7 +39,7 @@ fn listener_bytes(script: &[u8]) {
         let answer =
             format!("cmd=response_to_init_oob rc=0 pmi_version={major} pmi_subversion={minor}\n");
         let said = script::steps(script).take(STEPS_MAX).map(|step| match step.what {
-            // So that more than the opening is reached.
+            // A valid reply, so that more than the opening is reached.
             0..4 => answer.as_bytes(),
             _ => step.bytes,
         });
@@ -59,13 +59,13 @@ fn listener_bytes(script: &[u8]) {
     }
 }
 
-/// A client and what its owner knows about it.
+/// A client and its owner's view of it.
 struct Caller {
     client: Client<Buffer, SLOTS>,
-    /// What was asked and has no answer.
+    /// Tickets of the requests in flight.
     open: Vec<Ticket>,
     failed: Option<PeerError>,
-    /// Whether nothing has happened.
+    /// True if nothing was sent or received yet.
     is_new: bool,
 }
 
@@ -90,16 +90,16 @@ impl Caller {
         }
     }
 
-    /// Takes an answer out, if there is one.
+    /// Polls a reply, if there is one.
     fn poll(&mut self) -> bool {
         let Some(ClientEvent::Reply { ticket, reply }) = self.client.poll_event() else {
             return false;
         };
-        // Lent from the buffer, and all of it can be looked at.
+        // The reply is lent from the buffer, and all of it can be read.
         std::hint::black_box(format!("{reply:?}"));
         let at = self.open.iter().position(|open| *open == ticket);
         let at = at.expect("an answer to a question that is open");
-        // Of a whole space, these are in front of the answer.
+        // For a whole space, these precede the final reply.
         if !matches!(reply.answer, Answer::Count(_) | Answer::Pair(_)) {
             self.open.remove(at);
         }
@@ -109,7 +109,7 @@ impl Caller {
     fn fail(&mut self, error: PeerError) {
         assert_eq!(*self.failed.get_or_insert(error), error, "the first error stays");
         assert!(self.client.is_finished());
-        // What came whole before the fault is still there, once.
+        // A reply that arrived whole before the fault can still be polled, once.
         self.poll();
         assert!(!self.poll());
     }
@@ -121,7 +121,7 @@ impl Caller {
         assert!(self.client.is_finished());
     }
 
-    /// What is said is one message, in exactly the room that it needs.
+    /// Transmits one message, in exactly the room that it needs.
     fn transmit(&mut self) {
         let needed = match self.client.poll_transmit(&mut []) {
             Ok(None) => return,
@@ -184,7 +184,7 @@ impl Caller {
             14 => Request::Abort { code: Some(i32::from(*first)), world: true, message: value },
             _ => Request::Finalize,
         };
-        // Some are said at once; of the others, only some transmit at once.
+        // Some requests are sent at once; of the others, only some are transmitted at once.
         if first % 8 == 5 {
             return self.say(&request);
         }
@@ -196,7 +196,7 @@ impl Caller {
         }
     }
 
-    /// Speaks our own frames, if nothing was said or heard yet in other words.
+    /// Switches to the binary dialect, if nothing was sent or received yet in another one.
     fn own_frames(&mut self) -> Version {
         if self.is_new {
             self.client.use_binary();
@@ -217,7 +217,7 @@ impl Caller {
         self.say(&Request::Spawn(spawn));
     }
 
-    /// Says something at once, in exactly the room that it needs.
+    /// Sends a request at once, in exactly the room that it needs.
     fn say(&mut self, request: &Request<'_>) {
         let needed = match self.client.send(request, &mut []) {
             Err(WriteError::Full(Full { needed })) => needed,
@@ -235,11 +235,11 @@ impl Caller {
         self.take_up(request, ticket);
     }
 
-    /// Notes what waits for an answer now.
+    /// Records the request that is now in flight.
     fn take_up(&mut self, request: &Request<'_>, ticket: Ticket) {
         match request {
             Request::Abort { .. } => self.open.clear(),
-            // It belongs to the exchange that announced it.
+            // A pair belongs to the exchange that announced it.
             Request::PutPair { .. } => assert!(self.open.contains(&ticket)),
             _ => self.note(ticket),
         }
@@ -253,7 +253,7 @@ impl Caller {
     }
 }
 
-/// As many bytes as a client needs, and no more.
+/// Buffer of the least size that a client needs.
 type Buffer = heapless::Vec<u8, BUFFER_BYTES>;
 
 fn place(number: u8) -> Place<'static> {

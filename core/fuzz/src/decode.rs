@@ -1,4 +1,4 @@
-//! The codecs: any bytes are framed and read without harm, and what was read can be written again.
+//! The codecs: any bytes are framed and read without harm, and every read message can be written again.
 
 use pmi_core::command::{Answer, Reply, Request, Text, Verb};
 use pmi_core::error::{Full, Malformed};
@@ -28,7 +28,7 @@ pub fn decode_pmi1(bytes: &[u8]) {
         let out = write(&reply);
         assert_eq!(pmi1::frame_reply(&out), Ok(Framed::Whole(out.len())), "{reply:?}");
         let again = pmi1::read_reply(&out).expect("we read what we write");
-        // A value need not come back whole: it may look as if a field stood behind it.
+        // A value need not be read back whole: its end may look like a field.
         assert_eq!((again.to, again.code), (reply.to, reply.code));
     }
 }
@@ -59,15 +59,16 @@ pub fn decode_pmi2(bytes: &[u8]) {
             // A missing key is success.
             let is_same = again.answer == reply.answer
                 && (again.code == reply.code || reply.answer == Answer::Missing);
-            // Where `;` is written once, some of it cannot be said and is refused, or changed in a sentence.
+            // If `;` is written once, some texts cannot be expressed and are refused, or changed in a
+            // message text.
             let is_told = !again.code.is_success() && semicolons == Semicolons::Single;
             assert!(is_same || is_told || reply.to == Verb::Unknown, "{again:?} for {reply:?}");
         }
     }
 }
 
-/// Our own frames. A number may be written longer than needed, so bytes need not come back as they were, but
-/// what they say does.
+/// The binary dialect. A number may be longer than needed, so the bytes need not be the same after
+/// writing, but their meaning is.
 pub fn decode_binary(bytes: &[u8]) {
     let Some(message) = front(bytes, binary::frame) else { return };
     if let Ok((tag, request)) = binary::read_request(message)
@@ -83,8 +84,7 @@ pub fn decode_binary(bytes: &[u8]) {
     }
 }
 
-/// Cuts the first message off; whatever stands behind it, and wherever the bytes were cut, it is the
-/// same one.
+/// Cuts off the first message; it is the same for any bytes behind it, and for any cut of the bytes.
 fn front(bytes: &[u8], frame: fn(&[u8]) -> Result<Framed, Malformed>) -> Option<&[u8]> {
     let Ok(Framed::Whole(len)) = frame(bytes) else { return None };
     assert!(0 < len && len <= bytes.len());
@@ -96,7 +96,7 @@ fn front(bytes: &[u8], frame: fn(&[u8]) -> Result<Framed, Malformed>) -> Option<
     Some(message)
 }
 
-/// Looks at every part of a request that is read only on demand.
+/// Reads every part of a request that is read only on demand.
 fn walk(request: &Request<'_>) {
     let Request::Spawn(spawn) = request else { return };
     let len = |text: Text<'_>| text.bytes().count();
@@ -110,7 +110,7 @@ fn walk(request: &Request<'_>) {
     std::hint::black_box(sum);
 }
 
-/// What is written in frames is read as it was meant. What has no room in one is what a line has.
+/// Checks that a written frame has the same meaning. Only content of lines has no place in a frame.
 fn assert_says_the_same(again: &Request<'_>, request: &Request<'_>) {
     match (*again, *request) {
         (Request::FullInit { rank: a, .. }, Request::FullInit { rank: b, .. }) => assert_eq!(a, b),
@@ -127,7 +127,7 @@ fn assert_says_the_same(again: &Request<'_>, request: &Request<'_>) {
     }
 }
 
-/// Writes a request in as much room as it needs; `None` if there are no words for it.
+/// Writes a request in as much room as it needs; `None` if the dialect cannot express it.
 fn written(write: impl Fn(&mut [u8]) -> Result<usize, WriteError>) -> Option<Vec<u8>> {
     match write(&mut []) {
         Err(WriteError::Full(_)) => {}
@@ -142,7 +142,7 @@ fn written(write: impl Fn(&mut [u8]) -> Result<usize, WriteError>) -> Option<Vec
     }))
 }
 
-/// Writes in exactly the room that is asked for.
+/// Writes into exactly the room that `write` requires.
 fn fits(write: impl Fn(&mut [u8]) -> Result<usize, Full>) -> Vec<u8> {
     let Err(Full { needed }) = write(&mut []) else { panic!("nothing is written into no room") };
     let mut tight = vec![0; needed - 1];

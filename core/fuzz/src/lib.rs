@@ -1,15 +1,16 @@
 #![forbid(unsafe_code)]
-//! What is done with bytes that somebody chose, and what must hold whatever they are.
+//! Targets of the fuzzers: handling of arbitrary bytes, and the checks that must hold for all of them.
 //!
 //! Each function here is one target: `fuzz_targets` hands it to libFuzzer, and `tests/corpus.rs` of
-//! the core feeds it every file of `corpus` on every test run. They panic if something is wrong, and
-//! are the only statement of what "wrong" is.
+//! the core feeds it every file of `corpus` on every test run. They panic on a violation, and
+//! are the only definition of a violation.
 //!
-//! * [`decode_pmi1`], [`decode_pmi2`] and [`decode_binary`]: framing, reading, and writing what was read.
+//! * [`decode_pmi1`], [`decode_pmi2`] and [`decode_binary`]: framing, reading, and writing the read
+//! message.
 //! * `decode_pmix`: greetings, requests and values of PMIx, in every format.
 //! * [`session_bytes`]: a server with several sessions, of which one must stay unharmed.
-//! * `session_pmix`: the same for PMIx, with two clients of our own.
-//! * [`client_bytes`]: a client, and a server that says anything.
+//! * `session_pmix`: the same for PMIx, with two clients of this crate.
+//! * [`client_bytes`]: a client, and a server that sends arbitrary bytes.
 
 mod client;
 mod decode;
@@ -29,10 +30,10 @@ pub use pmix_session::session_pmix;
 pub use script::{Step, write_step};
 pub use session::session_bytes;
 
-/// One function that bytes are fed to.
+/// A target: a function of bytes.
 pub type Target = fn(&[u8]);
 
-/// Every target, by the name of its binary and of its corpus.
+/// All targets, by the name of their binary and of their corpus.
 pub const TARGETS: &[(&str, Target)] = &[
     ("decode_pmi1", decode_pmi1),
     ("decode_pmi2", decode_pmi2),

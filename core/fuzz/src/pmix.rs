@@ -1,4 +1,4 @@
-//! PMIx: any bytes are read without harm in every format, and what was read can be written again.
+//! PMIx: any bytes are read without harm in every format, and every read message can be written again.
 
 use pmi_core::wire::Framed;
 use pmi_core::wire::pmix::greeting::Greeting;
@@ -12,7 +12,7 @@ const FORMATS: [Format; 4] = [
     Format { family: Family::Fixed, is_described: true },
 ];
 
-/// The first byte chooses a format and a kind of thing; the rest is it.
+/// Decodes bytes; the first one selects a format and a kind of data.
 pub fn decode_pmix(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
     let format = FORMATS[usize::from(choice % 4)];
@@ -43,7 +43,7 @@ fn request(bytes: &[u8], format: Format) {
         assert_eq!(Header::read(&header.bytes()), Some(header));
     }
     let Ok(request) = Request::read(Unpacker::new(bytes, format)) else { return };
-    // What is read only on demand ends, and there is no more of it than there are bytes.
+    // Parts that are read only on demand end, and have no more elements than bytes.
     let count = match request {
         Request::Commit(scopes) => {
             let buffers = scopes.map_while(Result::ok);
@@ -106,7 +106,7 @@ fn packed(format: Format, write: impl Fn(&mut Packer<'_>)) -> Vec<u8> {
     })
 }
 
-/// Writes in exactly the room that is asked for.
+/// Writes into exactly the room that `write` requires.
 fn written(write: impl Fn(&mut [u8]) -> Result<usize, usize>) -> Vec<u8> {
     let Err(needed) = write(&mut []) else { return Vec::new() };
     let mut out = vec![0; needed];

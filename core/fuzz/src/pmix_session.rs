@@ -1,13 +1,15 @@
-//! A server with several sessions of PMIx, fed by a script; a job of two healthy ranks must get its answers.
+//! A server with several sessions of PMIx, fed by a script; a job of two healthy ranks must get its
+//! replies.
 //!
-//! | who | is |
+//! | number | role |
 //! |---|---|
-//! | 0 to 6 | callers, who may claim to be anybody |
+//! | 0 to 6 | connecting peers, which may claim any identity |
 //! | 7 | the owner of the server |
 //!
-//! The owner lets in whoever claims to be a rank of the first job, until it is told not to. A session that is
-//! over is opened anew. The healthy ones are [`Client`](pmi_core::client::pmix::Client)s, one of either family of
-//! encodings; the name of their job follows from the script, so that no script can say it.
+//! The owner admits every peer that claims to be a rank of the first job, until the script forbids it.
+//! A session that has ended is opened anew. The healthy ranks are
+//! [`PmixClient`](pmi_core::client::pmix::PmixClient)s, one of either family of encodings; the name of
+//! their job follows from the script, so that no script can contain it.
 
 mod healthy;
 mod memory;
@@ -16,7 +18,7 @@ mod world;
 use super::script::{self, Step};
 use world::World;
 
-/// Plays the script.
+/// Executes the script.
 pub fn session_pmix(script: &[u8]) {
     let mut world = World::new(script);
     world.check_healthy();
@@ -25,9 +27,9 @@ pub fn session_pmix(script: &[u8]) {
         match (who, what) {
             (7, _) => world.own(what, bytes),
             (_, 0..6) => world.feed(who, bytes),
-            // Bytes as the body of a message, so that nobody has to guess how long it is.
+            // Bytes as the body of a message, so that the fuzzer need not guess its length.
             (_, 6..14) => world.feed_message(who, bytes),
-            // A greeting that is right as far as possible.
+            // A greeting that is as valid as possible.
             (_, 14..18) => world.greet(who, bytes),
             (_, 18..22) => world.feed_unread(who, bytes),
             (_, 22..26) => world.feed_one_by_one(who, bytes),
@@ -42,5 +44,5 @@ pub fn session_pmix(script: &[u8]) {
     world.check_healthy();
 }
 
-/// A script that is longer says nothing new, and takes its time.
+/// A longer script covers nothing new, and takes time.
 const STEPS_MAX: usize = 256;

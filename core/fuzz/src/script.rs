@@ -1,20 +1,21 @@
-//! A script is a row of steps: one byte for who and what, one for the length, and so many bytes.
+//! A script is a sequence of steps: one byte for the actor and the action, one for the length, and the
+//! bytes.
 //!
-//! It is made so that bytes of the wire stand in it as they are: whoever mutates it finds them, and
-//! pieces of one script go well with pieces of another.
+//! Bytes of the wire stand in it unchanged, so that a mutating fuzzer finds them and
+//! pieces of one script combine with pieces of another.
 
-/// One step: somebody does something with these bytes.
+/// One step: an actor performs an action with these bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Who, from 0 to 7.
+    /// Number of the actor, from 0 to 7.
     pub who: u8,
-    /// What, from 0 to 31.
+    /// Number of the action, from 0 to 31.
     pub what: u8,
-    /// With what.
+    /// Bytes of the action.
     pub bytes: &'a [u8],
 }
 
-/// Reads a script; what is cut off at its end is a shorter step.
+/// Reads a script; a step that is cut off at the end is shorter.
 pub fn steps(script: &[u8]) -> impl Iterator<Item = Step<'_>> {
     let mut rest = script;
     std::iter::from_fn(move || {

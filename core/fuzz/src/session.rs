@@ -1,17 +1,17 @@
-//! A server with several sessions, fed by a script; three healthy ones must get their answers.
+//! A server with several sessions, fed by a script; three healthy ones must get their replies.
 //!
-//! | who | is |
+//! | number | role |
 //! |---|---|
 //! | 0, 1 | ranks of the first job, on one node |
-//! | 2 | a caller of the first job |
+//! | 2 | an unauthenticated connection to the first job |
 //! | 3 | rank 2 of the first job, on another node |
-//! | 4 | the one rank of the second job |
-//! | 5 | a caller of the third job, which has a secret |
-//! | 6 | another caller of the first job |
+//! | 4 | the only rank of the second job |
+//! | 5 | an unauthenticated connection to the third job, which has a secret |
+//! | 6 | another unauthenticated connection to the first job |
 //! | 7 | the owner of the server |
 //!
-//! A session that is over is opened anew. The healthy ones are rank 3 of the first job and both
-//! ranks of a fourth, whose name and keys follow from the script, so that no script can say them.
+//! A session that has ended is opened anew. The healthy sessions are rank 3 of the first job and both
+//! ranks of a fourth. Its name and keys follow from the script, so that no script can contain them.
 
 mod healthy;
 mod link;
@@ -20,7 +20,7 @@ mod world;
 use super::script::{self, Step};
 use world::World;
 
-/// Plays the script.
+/// Executes the script.
 pub fn session_bytes(script: &[u8]) {
     let mut world = World::new(script);
     world.check_healthy();
@@ -29,7 +29,7 @@ pub fn session_bytes(script: &[u8]) {
         match (who, what) {
             (7, _) => world.own(what, bytes),
             (_, 0..12) => world.feed(who, bytes),
-            // Without serving anybody in between.
+            // Without serving any session in between.
             (_, 12..24) => world.link(who).send(bytes),
             (_, 24..26) => world.end(who),
             (_, 26..28) => world.feed_one_by_one(who, bytes),
@@ -42,5 +42,5 @@ pub fn session_bytes(script: &[u8]) {
     world.check_healthy();
 }
 
-/// A script that is longer says nothing new, and takes its time.
+/// A longer script covers nothing new, and takes time.
 const STEPS_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! The client against a scripted server, cut and bent in every way.
+//! The client against a scripted server, with every cut and deviation.
 
 mod listener;
 mod pmi2;
@@ -21,14 +21,14 @@ fn fresh() -> Client<Small> {
     Client::new(Small::new())
 }
 
-/// What is transmitted next, as text.
+/// The next transmitted message.
 fn sent<const N: usize>(client: &mut Client<Small, N>) -> Vec<u8> {
     let mut out = [0; PMI1_LINE];
     let len = client.poll_transmit(&mut out).unwrap().expect("something is owed");
     out[..len].to_vec()
 }
 
-/// Starts `request`, checks what goes on the wire for it, and answers it.
+/// Starts `request`, checks its bytes, and answers it.
 fn ask<const N: usize>(
     client: &mut Client<Small, N>,
     request: &Request<'_>,
@@ -86,7 +86,7 @@ fn open_many() -> Client<Small, 3> {
     client
 }
 
-/// Every question, how it stands on the wire, and an answer with what it means.
+/// Every request, its bytes, and a reply with its meaning.
 fn exchanges() -> Vec<(Request<'static>, &'static str, &'static str, Answer<'static>)> {
     let name = "cmd=my_kvsname rc=0 kvsname=kvs_1_0\n";
     std::vec![
@@ -275,7 +275,7 @@ fn a_lock_step_session_has_one_question_however_many_slots_there_are() {
     let mut client: Client<Small, 3> = Client::new(Small::new());
     let says = "cmd=init pmi_version=1 pmi_subversion=1\n";
     ask(&mut client, &INIT, says, "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n");
-    // What was asked for counts, since a server was seen that always answers with its newest.
+    // The requested version counts, since a server was seen that always answers with its newest.
     assert_eq!(client.version(), Some(Version::V1_1));
     let unsayable = client.start(&fence(Some(1)));
     assert!(matches!(unsayable, Err(Misuse::NotSayable { .. })));
@@ -307,7 +307,7 @@ fn half_an_answer_keeps_a_request_with_texts_out() {
     sent(&mut client);
     assert_eq!(client.handle_input(NOW, b"cmd=barrier"), Ok(11));
     assert_eq!(client.start(&put(b"k", b"v")), Err(Misuse::Busy));
-    // One without texts needs no room and may go.
+    // A request without texts needs no room and may be sent.
     client.start(&Request::AppNum).unwrap();
     assert_eq!(sent(&mut client), b"cmd=get_appnum\n");
     assert_eq!(client.handle_input(NOW, b"_out tag=1\n"), Ok(11));
@@ -330,7 +330,7 @@ fn an_abort_goes_before_everything_and_has_no_answer() {
     assert!(client.start(&abort(b"")).is_err());
     assert_eq!(client.handle_end(NOW), Ok(()));
 
-    // In the middle of an answer, and with a text that is too long to be kept.
+    // In the middle of a reply, and with a text that is too long for the buffer.
     let mut client = open();
     client.start(&Request::Maxes).unwrap();
     sent(&mut client);

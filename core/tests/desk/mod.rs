@@ -13,7 +13,7 @@ use pmi_core::time::Instant;
 pub(crate) type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
 type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
-/// Everything in arrays and vectors.
+/// Storage in arrays and vectors.
 pub(crate) type Small = Arrays<Inbox, Store, Vec<Member>, 4, 4, 1>;
 
 pub(crate) struct Desk {
@@ -36,13 +36,13 @@ impl Desk {
         Self { server, job, sessions }
     }
 
-    /// Hands in what a rank says.
+    /// Hands in bytes of a rank.
     pub(crate) fn hand(&mut self, rank: usize, bytes: &[u8]) -> Result<usize, PeerError> {
         let mut lent = self.server.session(self.sessions[rank]).expect("an open session");
         lent.handle_input(Instant::ZERO, bytes)
     }
 
-    /// What a rank is told.
+    /// Output for a rank.
     pub(crate) fn said(&mut self, rank: usize) -> Vec<u8> {
         let mut lent = self.server.session(self.sessions[rank]).expect("an open session");
         let (mut said, mut out) = (Vec::new(), [0; MESSAGE_BYTES]);

@@ -1,6 +1,6 @@
-//! Says what a message means in the words of the transcripts.
+//! Renders the meaning of a message in the words of the transcripts.
 //!
-//! The words are those of the model, not of any wire: a vector that passes has been understood.
+//! The words are those of the model, not of any dialect: a vector that passes has been understood.
 
 #![allow(dead_code, reason = "each test program uses its own part of this module")]
 
@@ -11,7 +11,7 @@ use pmi_core::command::{
 use pmi_core::error::Malformed;
 use pmi_core::wire::RequestMessage;
 
-/// What a message means, or why it means nothing.
+/// Meaning of a message, or the reason for which it has none.
 pub(crate) fn of(message: &Message) -> Vec<u8> {
     if let Some(bad) = message.unframed {
         return malformed(bad);
@@ -31,7 +31,7 @@ pub(crate) fn read(from: Voice, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Says what a client asks.
+/// Renders a request of a client.
 pub(crate) fn request(request: &Request<'_>) -> Vec<u8> {
     let mut says = Says::new(verb(request.verb()));
     match *request {
@@ -105,7 +105,7 @@ pub(crate) fn request(request: &Request<'_>) -> Vec<u8> {
     says.bytes
 }
 
-/// Says what a server answers.
+/// Renders a reply of a server.
 pub(crate) fn reply(reply: &Reply<'_>) -> Vec<u8> {
     let mut says = Says::new(verb(reply.to));
     says.pair("rc", reply.code.0.to_string());
@@ -165,7 +165,7 @@ pub(crate) fn reply(reply: &Reply<'_>) -> Vec<u8> {
     called(says.bytes, reply.tag)
 }
 
-/// Adds what the client calls the exchange, if it gives it a name.
+/// Adds the tag of the client's exchange, if there is one.
 fn called(mut means: Vec<u8>, tag: &[u8]) -> Vec<u8> {
     if !tag.is_empty() {
         // In front of the deeper lines of a spawn.
@@ -213,7 +213,7 @@ fn verb(verb: Verb) -> &'static str {
     }
 }
 
-/// A meaning while it is put together.
+/// A meaning under construction.
 struct Says {
     bytes: Vec<u8>,
 }
@@ -253,12 +253,12 @@ impl Says {
         }
     }
 
-    /// A word that is said only if it is true.
+    /// Appends a word if `is_so` is true.
     fn flag(&mut self, word: &str, is_so: bool) -> &mut Self {
         if is_so { self.word(word.as_bytes()) } else { self }
     }
 
-    /// The verb tells the other places.
+    /// The verb implies the other places.
     fn place(&mut self, place: Place<'_>) -> &mut Self {
         match place {
             Place::Job(name) => self.optional_text("kvsname", name),

@@ -1,5 +1,5 @@
-//! The client in the role of the clients: it is asked to say what they say, and is told what the
-//! server says, whoever that was.
+//! The client in the role of the clients of a transcript: it sends their requests and reads the bytes
+//! of the server, from any server.
 
 use crate::meaning;
 use crate::transcript::{Line, Scenario, Side, Step, escaped};
@@ -13,15 +13,15 @@ use std::collections::BTreeMap;
 
 type Member<const SLOTS: usize> = Client<heapless::Vec<u8, PMI2_BUFFER_BYTES>, SLOTS>;
 
-/// Plays a scenario that has a line `@ client`; what the server says comes in pieces of so many
-/// bytes. Says how many messages were said and heard.
+/// Replays a scenario with a line `@ client`; the server's bytes arrive in pieces of `piece_bytes`.
+/// Returns the number of sent and received messages.
 pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) -> usize {
     let has_threads = scenario.does("client").is_some_and(|how| how.ends_with(" threads"));
     let is_lines = scenario.label.starts_with("pmi1");
     if has_threads || is_lines {
         play_with::<4>(scenario, piece_bytes)
     } else {
-        // With one place it has no need to name what it asks.
+        // With one slot a client need not name its exchanges.
         play_with::<1>(scenario, piece_bytes)
     }
 }
@@ -45,8 +45,8 @@ fn play_with<const SLOTS: usize>(scenario: &Scenario, piece_bytes: usize) -> usi
     messages
 }
 
-/// Asks for every message of a step and looks at the bytes that come out: those of the transcript
-/// if it says that we word it so, else others that ask for the same.
+/// Starts the request of every message of a step and checks the output: the bytes of the transcript
+/// if a star marks them as the codec's own form, else other bytes of the same request.
 fn say<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step) -> usize {
     let mut rest = &step.bytes[..];
     let mut messages = 0;
@@ -55,7 +55,7 @@ fn say<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step) -> usize {
         let said = step.from.dialect(message).read_request(message).expect("a message");
         let request = said.request.expect("a request");
         let mut out = vec![0; message.len().max(MESSAGE_BYTES)];
-        // Some are said at once, others kept first; a spawn cannot be kept.
+        // Some requests are sent at once, others queued first; a spawn cannot be queued.
         let len = if message.len() % 2 == 0 || matches!(request, Request::Spawn(_)) {
             member.send(&request, &mut out).map(|(_, len)| len)
         } else {
@@ -82,7 +82,7 @@ fn say<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step) -> usize {
     messages
 }
 
-/// Hands bytes in and looks at the answers that come out.
+/// Hands bytes in and checks the replies.
 fn hear<const SLOTS: usize>(member: &mut Member<SLOTS>, step: &Step, piece_bytes: usize) -> usize {
     let mut means = step.means.iter().map(|means| escaped(means));
     for mut piece in step.bytes.chunks(piece_bytes) {

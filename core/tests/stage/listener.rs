@@ -11,8 +11,8 @@ use pmi_core::time::Instant;
 
 type Member = Listener<heapless::Vec<u8, LISTENER_BYTES>>;
 
-/// Plays a scenario that has a line `@ listener`; what the server says comes in pieces of so many bytes.
-/// Says how many messages were heard.
+/// Replays a scenario with a line `@ listener`; the server's bytes arrive in pieces of `piece_bytes`.
+/// Returns the number of received messages.
 pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) -> usize {
     let mut member = None;
     let mut heard = 0;
@@ -21,7 +21,7 @@ pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) -> usize {
         match (step.from.side, &mut member) {
             (Side::Client, None) => member = Some(open(step)),
             (Side::Server, Some(member)) => heard += hear(member, step, piece_bytes),
-            // It has no words for more than the opening.
+            // A listener sends nothing but the opening.
             (Side::Client, Some(_)) => {}
             (Side::Server, None) => panic!("{}: nobody listens", step.label),
         }
@@ -29,7 +29,7 @@ pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) -> usize {
     heard
 }
 
-/// Opens as the transcript does, in the same bytes.
+/// Opens with the bytes of the transcript.
 fn open(step: &Step) -> Member {
     let said = step.from.dialect(&step.bytes).read_request(&step.bytes).expect("a message");
     let Some(Request::OutOfBand { id, signal, version }) = said.request else {
@@ -45,7 +45,7 @@ fn open(step: &Step) -> Member {
     member
 }
 
-/// Hands bytes in and looks at what is told; a refusal ends it.
+/// Hands bytes in and checks the events; a refusal ends the connection.
 fn hear(member: &mut Member, step: &Step, piece_bytes: usize) -> usize {
     let mut means = step.means.iter().map(|means| escaped(means));
     for mut piece in step.bytes.chunks(piece_bytes) {

@@ -1,4 +1,4 @@
-//! Puts our own machines into the roles of a transcript.
+//! Puts the crate's own machines into the roles of a transcript.
 
 pub(crate) mod client;
 pub(crate) mod listener;

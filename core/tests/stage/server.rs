@@ -1,4 +1,5 @@
-//! The server in the role of the server: what clients say goes in, what it says must come out.
+//! The server in the role of a transcript's server: it is fed the clients' bytes and checked for the
+//! server's.
 
 use crate::transcript::{Line, Note, Scenario, Side, Step, escaped};
 use pmi_core::auth::{Challenge, NONCE_DIGITS, Nonce, Secret};
@@ -12,7 +13,7 @@ use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::Instant;
 use std::collections::VecDeque;
 
-/// Plays a scenario that has a line `@ job`; what clients say comes in pieces of so many bytes.
+/// Replays a scenario with a line `@ job`; the clients' bytes arrive in pieces of `piece_bytes`.
 pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) {
     let mut stage = Stage::new(scenario);
     for line in &scenario.lines {
@@ -36,7 +37,7 @@ pub(crate) fn play(scenario: &Scenario, piece_bytes: usize) {
     stage.nothing_is_left(&scenario.label);
 }
 
-/// A server, its connections, and what has come out and is not yet accounted for.
+/// A server, its connections, and its output that is not checked yet.
 struct Stage {
     server: Server<Vectors>,
     job: JobId,
@@ -45,19 +46,19 @@ struct Stage {
     spawn: Option<Wanted>,
 }
 
-/// A spawn that the owner was told of and has not answered.
+/// A spawn request that the owner has received and not answered.
 struct Wanted {
     session: SessionId,
     exchange: usize,
     preputs: Vec<[Vec<u8>; 2]>,
 }
 
-/// What lies between a member and the server.
+/// Connection between a member and the server.
 struct Connection {
     session: SessionId,
-    /// Sent by the member, not taken yet.
+    /// Bytes of the member that the server has not taken.
     pending: Vec<u8>,
-    /// Said by the server, not read yet.
+    /// Bytes of the server that are not checked yet.
     said: Vec<u8>,
     is_over: bool,
 }
@@ -65,12 +66,13 @@ struct Connection {
 type Inbox = heapless::Vec<u8, MESSAGE_BYTES>;
 type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
-/// Everything in plain vectors.
+/// Storage in plain vectors.
 type Vectors = Arrays<Inbox, Store, Vec<Member>, 8, 4, 4>;
 
 impl Stage {
-    /// `@ job NAME`, with `nodes=0,0,1` for where its ranks are, `universe=N`, `secret=TEXT`, and
-    /// `callers` for ranks that dial in, `newer` for ranks that take a newer version than they request.
+    /// `@ job NAME`, with `nodes=0,0,1` for the nodes of its ranks, `universe=N`, `secret=TEXT`, and
+    /// `callers` for ranks that connect by themselves, `newer` for ranks that take a newer version than
+    /// they request.
     fn new(scenario: &Scenario) -> Self {
         let spec = scenario.does("job ").expect("a job to serve");
         let server = Server::new([const { None }; 8], [const { None }; 4], store());
@@ -96,7 +98,7 @@ impl Stage {
         let job_spec = JobSpec { name, spawner, universe_size, has_uplink: false };
         let job = self.server.add_job(job_spec, members, store()).expect("room for a job");
         let secret = value("secret=").map(|text| Secret::new(text.as_bytes()).expect("a secret"));
-        // A number that nobody may guess, but everybody may read here.
+        // A fixed nonce instead of an unpredictable one.
         let nonce = Nonce::new([3; NONCE_DIGITS]);
         let challenge = secret.map(|secret| Challenge::new(&secret, nonce));
         for rank in ranks {
@@ -141,7 +143,7 @@ impl Stage {
         assert_eq!(told, note.text, "{}", note.label);
     }
 
-    /// What an owner does besides moving bytes.
+    /// Performs an action of the owner.
     fn act(&mut self, note: &Note) {
         let words: Vec<&str> = note.text.split(' ').collect();
         match words[..] {
@@ -193,7 +195,7 @@ impl Stage {
         self.server.answer_spawn(session, exchange, made, codes).expect("a spawn that waits");
     }
 
-    /// The stream of a member ends.
+    /// Ends the stream of a member.
     fn end(&mut self, rank: u32) {
         let id = self.members[rank as usize].session;
         let mut session = self.server.session(id).expect("a session");
@@ -204,7 +206,7 @@ impl Stage {
         self.server.close(id);
     }
 
-    /// The run loop, until nobody moves any more.
+    /// Runs the loop until no bytes move any more.
     fn settle(&mut self) {
         loop {
             let mut moved = false;
@@ -234,7 +236,7 @@ impl Stage {
         }
     }
 
-    /// Moves bytes between a member and its session; says whether any moved.
+    /// Moves bytes between a member and its session; returns true if any moved.
     fn serve(&mut self, rank: usize) -> bool {
         let member = &mut self.members[rank];
         let Some(mut session) = self.server.session(member.session) else { return false };
@@ -260,7 +262,7 @@ impl Stage {
         }
     }
 
-    /// An event in words.
+    /// Renders an event in words.
     fn words(&mut self, event: Event) -> String {
         match event {
             Event::Joined { rank, .. } => format!("joined rank={}", rank.0),
@@ -293,7 +295,7 @@ impl Stage {
         }
     }
 
-    /// Nothing was said or told that the transcript does not know of.
+    /// Checks that the transcript accounts for all output and events.
     fn nothing_is_left(&self, label: &str) {
         for (rank, member) in self.members.iter().enumerate() {
             let said = escaped(&member.said);
@@ -303,7 +305,7 @@ impl Stage {
     }
 }
 
-/// `2*/bin/a + 1*/bin/b`: how many of what.
+/// `2*/bin/a + 1*/bin/b`: counts of programs.
 fn programs(spawn: Spawn<'_>) -> String {
     let program = |program: pmi_core::command::Program<'_>| {
         let name: Vec<u8> = program.executable.bytes().collect();

@@ -1,4 +1,4 @@
-//! Spawns that own their words, to be made at random.
+//! Spawns that own their words, for random generation.
 
 use pmi_core::command::{Argument, InfoList, Pair, Program, Spawn, Text};
 
@@ -11,7 +11,7 @@ pub(crate) struct Starts {
     pub(crate) info: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Lends the spawn of these programs.
+/// Passes the spawn of these programs to a function.
 pub(crate) fn with_spawn<R>(
     starts: &[Starts],
     preputs: &[(Vec<u8>, Vec<u8>)],

@@ -1,4 +1,4 @@
-//! Reads the transcripts in `core/vectors`. Their form is told at the top of `tests/vectors.rs`.
+//! Reads the transcripts in `core/vectors`. `tests/vectors.rs` describes their form.
 
 #![allow(dead_code, reason = "each test program uses its own part of this module")]
 
@@ -13,16 +13,16 @@ pub(crate) use voice::{Side, Voice};
 
 /// One file.
 pub(crate) struct Transcript {
-    /// Its name, without the folder.
+    /// Name of the file, without the directory.
     pub(crate) file: String,
-    /// Where its lines come from.
+    /// Source of its lines.
     pub(crate) source: String,
     pub(crate) scenarios: Vec<Scenario>,
 }
 
-/// What is said between one job and its server, from the first word to the last.
+/// All messages between one job and its server.
 pub(crate) struct Scenario {
-    /// `file:line name`, to be found by a person.
+    /// `file:line name`, for failure messages.
     pub(crate) label: String,
     pub(crate) name: String,
     pub(crate) lines: Vec<Line>,
@@ -30,15 +30,15 @@ pub(crate) struct Scenario {
 
 /// One line of a scenario.
 pub(crate) enum Line {
-    /// Somebody sent something.
+    /// A transmission of one side.
     Said(Step),
-    /// `@`: what the owner of the machines does.
+    /// `@`: an action of the owner of the machines.
     Does(Note),
-    /// `!`: what the owner of the server is told.
+    /// `!`: an event for the owner of the server.
     Told(Note),
 }
 
-/// Words for the machines, which mean nothing to the codec.
+/// Words for the machines; they have no meaning for the codec.
 pub(crate) struct Note {
     /// `file:line`.
     pub(crate) label: String,
@@ -53,27 +53,27 @@ pub(crate) struct Step {
     pub(crate) rank: u32,
     pub(crate) from: Voice,
     pub(crate) bytes: Vec<u8>,
-    /// Whether the messages that end here are worded as we word them.
+    /// True if the messages that end here have the codec's own form.
     pub(crate) ours: bool,
-    /// What each message that ends here means.
+    /// Meaning of each message that ends here.
     pub(crate) means: Vec<Vec<u8>>,
 }
 
-/// One message, cut out of what its side sent.
+/// One message, cut from the bytes of its side.
 pub(crate) struct Message {
     /// `file:line` of its last byte.
     pub(crate) label: String,
     pub(crate) rank: u32,
     pub(crate) from: Voice,
     pub(crate) bytes: Vec<u8>,
-    /// Set when the bytes have no end that could be found.
+    /// Error of framing, if no end of the bytes was found.
     pub(crate) unframed: Option<Malformed>,
     pub(crate) ours: bool,
     pub(crate) means: Vec<u8>,
 }
 
 impl Scenario {
-    /// What was sent, in order.
+    /// Transmissions in order.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.lines.iter().filter_map(|line| match line {
             Line::Said(step) => Some(step),
@@ -81,7 +81,7 @@ impl Scenario {
         })
     }
 
-    /// What stands behind `@ WORD`, if the owner does that.
+    /// Text behind `@ WORD`, if the scenario has such a line.
     pub(crate) fn does(&self, word: &str) -> Option<&str> {
         self.lines.iter().find_map(|line| match line {
             Line::Does(Note { text, .. }) => text.strip_prefix(word),
@@ -122,7 +122,7 @@ impl Scenario {
     }
 }
 
-/// Takes the first message off the front of what one side sent.
+/// Cuts the first message off the bytes of one side.
 pub(crate) fn cut(from: Voice, stream: &mut Vec<u8>) -> Option<(Vec<u8>, Option<Malformed>)> {
     if stream.is_empty() {
         return None;
@@ -202,7 +202,7 @@ fn add_meaning(scenario: &mut Scenario, means: &str, label: &str) {
     };
     let bytes = unescaped(means, label);
     match step.means.last_mut() {
-        // Deeper lines go on with the meaning above them.
+        // Deeper lines continue the meaning above them.
         Some(above) if means.starts_with(' ') => {
             above.push(b'\n');
             above.extend(bytes);

@@ -1,17 +1,17 @@
-//! Who speaks, and how what is said is cut and read.
+//! Sender of a message, and the codec that cuts and reads it.
 
 use pmi_core::command::{Reply, Version};
 use pmi_core::error::Malformed;
 use pmi_core::wire::{Dialect, Framed, binary, pmi1, pmi2};
 
-/// Who sent it.
+/// Side that sent a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     Client,
     Server,
 }
 
-/// A side of a conversation that agreed, or will agree, on a generation of the protocol.
+/// A side of a session that agreed, or will agree, on a generation of the protocol.
 ///
 /// In the second generation a message that begins like a line is still one: the opening is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ pub(crate) struct Voice {
 }
 
 impl Voice {
-    /// Whoever speaks in the file of this name.
+    /// Sender in the file of this name.
     pub(crate) fn in_file(side: Side, file: &str) -> Self {
         Self { side, generation: if file.starts_with("pmi2") { 2 } else { 1 } }
     }
@@ -39,7 +39,7 @@ impl Voice {
         }
     }
 
-    /// Reads what a server said.
+    /// Reads the message of a server.
     pub(crate) fn read_reply(self, message: &[u8]) -> Result<Reply<'_>, Malformed> {
         match self.dialect(message) {
             Dialect::Lines => pmi1::read_reply(message),

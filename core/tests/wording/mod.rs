@@ -1,4 +1,4 @@
-//! Says a message again in our own words.
+//! Writes a message again in the codec's own form.
 
 #![allow(dead_code, reason = "each test program uses its own part of this module")]
 
@@ -8,7 +8,7 @@ use pmi_core::error::Full;
 use pmi_core::wire::pmi2::{self, Semicolons};
 use pmi_core::wire::{Dialect, RequestMessage, WriteError, binary, pmi1};
 
-/// Writes again what `bytes` were read to mean; `None` if we have no words for it.
+/// Writes the meaning of `bytes` again; `None` if the codec cannot express it.
 pub(crate) fn write(from: Voice, bytes: &[u8], out: &mut [u8]) -> Option<Result<usize, Full>> {
     let dialect = from.dialect(bytes);
     match from.side {
@@ -29,7 +29,7 @@ pub(crate) fn write(from: Voice, bytes: &[u8], out: &mut [u8]) -> Option<Result<
         Side::Server => {
             let reply = from.read_reply(bytes).ok()?;
             let word = if reply.to == Verb::Unknown { word(bytes) } else { b"" };
-            // Only clients that double `;` are told of one, so this is how all of it is written.
+            // Only clients that double `;` are sent one, so every reply is written in this form.
             let doubled = Dialect::Frames(Semicolons::Doubled);
             let dialect = if matches!(dialect, Dialect::Frames(_)) { doubled } else { dialect };
             Some(dialect.write_reply(&reply, word, out))
@@ -37,13 +37,13 @@ pub(crate) fn write(from: Voice, bytes: &[u8], out: &mut [u8]) -> Option<Result<
     }
 }
 
-/// Whether the message is worded as we word it.
+/// True if the message has the codec's own form.
 pub(crate) fn is_ours(from: Voice, bytes: &[u8]) -> bool {
     let mut out = vec![0; bytes.len()];
     write(from, bytes, &mut out) == Some(Ok(bytes.len())) && out == bytes
 }
 
-/// The name that a client would have to own to say this.
+/// Name of the space that a client would have to own for this request.
 fn own_space(request: &Request<'_>) -> Vec<u8> {
     match request {
         Request::Put { place: Place::Job(Some(name)), .. } => name.bytes().collect(),
@@ -51,7 +51,7 @@ fn own_space(request: &Request<'_>) -> Vec<u8> {
     }
 }
 
-/// The command that a server names in its answer because it does not know it.
+/// The command that a server names in its reply because it is unknown.
 fn word(bytes: &[u8]) -> &[u8] {
     let (_, message) = bytes.split_at(bytes.iter().position(|b| *b == b'c').unwrap_or(0));
     let message = message.strip_prefix(b"cmd=").unwrap_or(b"");

@@ -1,7 +1,6 @@
-//! Makes the first corpora out of the transcripts: `cargo run --example seeds -- FOLDER`.
+//! Generates the first corpora from the transcripts: `cargo run --example seeds -- DIRECTORY`.
 //!
-//! The files that are committed are what libFuzzer's `-merge=1` keeps of them, and of what was found
-//! since.
+//! The committed files are the ones that libFuzzer's `-merge=1` keeps of them and of later findings.
 
 mod pmix;
 #[path = "../../../tests/transcript/mod.rs"]
@@ -41,13 +40,13 @@ fn main() {
         write("session_pmix", &format!("asked-{way}"), &pmix::session(way, false));
         write("session_pmix", &format!("refused-{way}"), &pmix::session(way, true));
         for (number, body) in pmix::requests(way).into_iter().enumerate() {
-            // A kind of thing: a request, in this format.
+            // The kind of data: a request, in this format.
             write("decode_pmix", &format!("{way}-{number}"), &[&[4 + way][..], &body].concat());
         }
     }
 }
 
-/// The same in our own frames, if they have words for it.
+/// The message in the binary dialect, if it can be expressed.
 fn in_frames(from: Voice, message: &[u8]) -> Option<Vec<u8>> {
     let mut out = vec![0; 4096];
     let dialect = from.dialect(message);
@@ -72,8 +71,8 @@ fn in_frames(from: Voice, message: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// What the clients say, each by a link of its kind, and what the owner does; in their words or, as
-/// far as can be, in our own frames.
+/// Messages of the clients, each by a link of its dialect, and actions of the owner; in the bytes of
+/// the transcript or, as far as possible, in the binary dialect.
 fn session(scenario: &Scenario, ours: bool) -> Vec<u8> {
     let mut script = Vec::new();
     let dials_in = scenario.does("job ").is_some_and(|spec| spec.ends_with(" callers"));
@@ -107,7 +106,7 @@ fn session(scenario: &Scenario, ours: bool) -> Vec<u8> {
     script
 }
 
-/// A client that asks what rank 0 asks, and hears what rank 0 hears.
+/// A client with the requests and replies of rank 0.
 fn client(scenario: &Scenario) -> Vec<u8> {
     let mut script = Vec::new();
     for step in scenario.steps().filter(|step| step.rank == 0) {
@@ -125,7 +124,7 @@ fn client(scenario: &Scenario) -> Vec<u8> {
     script
 }
 
-/// The number under which the target knows a request, and what goes into it.
+/// Number of a request in the target, and its bytes.
 fn ask(from: Voice, message: &[u8]) -> (u8, Vec<u8>) {
     use pmi_core::command::Verb;
     let Ok(said) = from.dialect(message).read_request(message) else { return (15, Vec::new()) };

@@ -1,10 +1,10 @@
-//! Scripts of PMIx clients that ask everything once, in every encoding.
+//! Scripts of PMIx clients that send every request once, in every encoding.
 
 use pmi_core::wire::pmix::names::{Command, keys, scope};
 use pmi_core::wire::pmix::{Family, Format, Packer, Proc, Type, WILDCARD, ranks};
 use pmi_fuzz::{Step, write_step};
 
-/// Two clients, both of which ask everything. What only the owner can do is answered well or not.
+/// Two clients that both send every request. The owner grants or refuses those that it must answer.
 pub(crate) fn session(way: u8, is_refused: bool) -> Vec<u8> {
     let mut script = Vec::new();
     let mut step = |who, what, bytes: &[u8]| write_step(&mut script, Step { who, what, bytes });

@@ -1,4 +1,4 @@
-//! The two that must hear what they ask for, whatever the others do.
+//! The two healthy clients, which must get their replies regardless of the others.
 
 use super::memory::Inbox;
 use super::world::World;
@@ -13,11 +13,11 @@ use pmi_core::wire::pmix::greeting::Credential;
 use pmi_core::wire::pmix::names::Status;
 use pmi_core::wire::pmix::{Family, Format, Proc};
 
-/// One of them.
+/// One healthy client.
 pub(super) struct Healthy {
     pub(super) id: ConnectionId,
     client: PmixClient<Inbox>,
-    /// Not taken by the server yet.
+    /// Bytes that the server has not taken yet.
     said: Vec<u8>,
 }
 
@@ -34,7 +34,7 @@ impl Healthy {
 }
 
 impl World {
-    /// Lets both say something, and looks at the answers.
+    /// Performs requests of both clients, and checks the replies.
     pub(super) fn check_healthy(&mut self) {
         self.check_rest();
         if self.round == 0 {
@@ -60,12 +60,12 @@ impl World {
         self.round += 1;
     }
 
-    /// Both ask, and are answered with success; and what they get has these values.
+    /// Performs requests of both clients; they must succeed, and reads must return these values.
     fn ask(&mut self, requests: &[&PmixRequest<'_>], expected: &[(&String, &String)]) {
         for (healthy, request) in self.healthy.iter_mut().zip(requests) {
             healthy.client.start(request).expect("nothing else is asked");
         }
-        // One of them after the other, and once more for what the first waits for.
+        // One after the other, and once more for the data that the first waits for.
         for _ in 0..3 {
             for at in 0..self.healthy.len() {
                 self.serve_healthy(at);
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// Moves the bytes of one of them, as long as any move.
+    /// Moves the bytes of one client, as long as any move.
     pub(super) fn serve_healthy(&mut self, at: usize) {
         let now = self.now;
         loop {

@@ -1,4 +1,4 @@
-//! Memory that counts what is made of it.
+//! Storage that counts its allocated bytes.
 
 use pmi_core::server::pmix::{PmixStorage, SharedBytes};
 use pmi_core::server::{Arrays, Member};
@@ -10,12 +10,12 @@ thread_local! {
     static LIVE_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How many bytes there are in blocks.
+/// Number of bytes in live blocks.
 pub(super) fn live_bytes() -> usize {
     LIVE_BYTES.get()
 }
 
-/// Bytes that several have, and that are counted once.
+/// Shared bytes, counted once.
 #[derive(Clone, Debug)]
 pub(super) struct Counted(Rc<Bytes>);
 
@@ -43,10 +43,10 @@ impl Drop for Bytes {
     }
 }
 
-/// Bytes of one message, of which nobody can make more than the owner wants to hold.
+/// Input buffer of one message, limited by the owner.
 pub(super) type Inbox = heapless::Vec<u8, INBOX_BYTES>;
 
-/// What the sessions of PMIx are made of.
+/// Storage of the PMIx sessions.
 #[derive(Debug)]
 pub(super) struct Lent;
 
@@ -65,11 +65,11 @@ impl PmixStorage for Lent {
 
 pub(super) type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
-/// What the server behind them is made of.
+/// Storage of the underlying server.
 pub(super) type Vectors = Arrays<Inbox, Store, Vec<Member>, 1, 1, 2>;
 
-/// Seven callers, and two that are healthy.
+/// Seven arbitrary connections and two healthy clients.
 pub(super) const CONNECTIONS: usize = 9;
 pub(super) const PENDINGS: usize = 4;
-/// Less than some messages are long.
+/// Less than the length of some messages.
 pub(super) const INBOX_BYTES: usize = 1024;

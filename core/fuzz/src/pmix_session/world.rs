@@ -1,4 +1,4 @@
-//! The server, who is connected to it, and who owns it.
+//! The server, its connections, and its owner.
 
 use super::healthy::Healthy;
 use super::memory::{
@@ -23,24 +23,24 @@ pub(super) struct World {
     pub(super) healthy: Vec<Healthy>,
     pub(super) now: Instant,
     pub(super) round: u32,
-    /// What the owner was asked and has not answered.
+    /// Requests that the owner has not answered.
     asked: Vec<(ConnectionId, usize)>,
-    /// Whom the owner sends away.
+    /// Rank that the owner rejects.
     unwanted: Option<Rank>,
-    /// How many bytes were ever sent.
+    /// Number of bytes that were ever sent.
     heard_bytes: usize,
     info_bytes: usize,
 }
 
-/// One connection of somebody who says anything.
+/// One connection with arbitrary bytes of its peer.
 struct Caller {
     id: ConnectionId,
-    /// Sent and not taken yet.
+    /// Bytes that are sent and not taken yet.
     pending: Vec<u8>,
     tag: u32,
-    /// Has sent something, and not looked for an answer since.
+    /// True if the peer has sent bytes and not read any since.
     is_away: bool,
-    /// Once a session has failed it stays so.
+    /// First error of the session, which must stay the same.
     failed: Option<PeerError>,
 }
 
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// Sends bytes and serves everybody.
+    /// Sends bytes and serves all connections.
     pub(super) fn feed(&mut self, who: u8, bytes: &[u8]) {
         self.send(who, bytes);
         self.serve(usize::from(who), true);
@@ -127,14 +127,14 @@ impl World {
         self.feed(who, &out[..len]);
     }
 
-    /// Sends bytes, and reads nothing of what is answered for now.
+    /// Sends bytes, and reads no replies for now.
     pub(super) fn feed_unread(&mut self, who: u8, bytes: &[u8]) {
         self.send(who, bytes);
         self.serve(usize::from(who), false);
         self.callers[usize::from(who)].is_away = true;
     }
 
-    /// Sends bytes in the smallest pieces there are.
+    /// Sends bytes one by one.
     pub(super) fn feed_one_by_one(&mut self, who: u8, bytes: &[u8]) {
         for byte in bytes {
             self.send(who, &[*byte]);
@@ -143,25 +143,25 @@ impl World {
         self.settle();
     }
 
-    /// The stream of somebody ends.
+    /// Ends the stream of a connection.
     pub(super) fn end(&mut self, who: u8) {
         let id = self.callers[usize::from(who)].id;
         if let Some(mut connection) = self.pmix.connection(id, &mut self.server) {
-            // Leaving early is what this is about.
+            // An early end is the subject of this step.
             let _ = connection.handle_end(self.now);
         }
         self.reopen(usize::from(who));
         self.settle();
     }
 
-    /// The owner does something.
+    /// Performs an action of the owner.
     pub(super) fn own(&mut self, what: u8, bytes: &[u8]) {
         let [a, b] = [0, 1].map(|at| bytes.get(at).copied().unwrap_or(0));
         match what % 8 {
             0..3 => {
                 if let Some((id, pending)) = self.asked.pop() {
                     let status = Status(-i32::from(a));
-                    // Who has asked may be gone.
+                    // The requesting connection may have ended.
                     let _ = self.pmix.answer(id, pending, status, |to| {
                         if b > 0 {
                             to.one(Type::STRING).text(Some(b"more"));
@@ -184,7 +184,7 @@ impl World {
         self.settle();
     }
 
-    /// The run loop: those who have sent something, those whom the server names, then what the owner must know.
+    /// Runs the loop: connections with new input, those that the server names, then the owner's events.
     pub(super) fn settle(&mut self) {
         for who in 0..self.callers.len() {
             if std::mem::take(&mut self.callers[who].is_away) {
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// Nobody could hear more than they did: the server has named all whom it should.
+    /// Checks that no connection has unserved output: the server has named all it should.
     pub(super) fn check_rest(&mut self) {
         self.settle();
         for who in 0..self.callers.len() {
@@ -218,15 +218,15 @@ impl World {
         }
     }
 
-    /// Nobody can make the server keep more than a few times what was sent.
+    /// Checks that the server keeps no more than a few times the bytes that were sent.
     pub(super) fn check_memory(&self) {
-        // In the longest encoding a value is so many times longer than in the shortest one.
+        // `LONGER` is the factor between the longest and the shortest encoding of a value.
         let once = LONGER * (self.heard_bytes + self.info_bytes) + INBOX_BYTES;
         let bound = once * (2 + CONNECTIONS * PENDINGS);
         assert!(live_bytes() <= bound, "{} bytes of {} sent", live_bytes(), self.heard_bytes);
     }
 
-    /// Takes what the owner is told; says whether there was any.
+    /// Handles the events of the owner; returns true if there were any.
     pub(super) fn hear_owner(&mut self) -> bool {
         let mut any = false;
         while let Some(event) = self.pmix.poll_event() {
@@ -311,7 +311,7 @@ impl Caller {
     }
 }
 
-/// What clients are told about a job.
+/// Job-level information for clients.
 fn info(size: usize) -> Counted {
     let size = u32::try_from(size).expect("a small job");
     let write = |to: &mut Packer<'_>| {
@@ -339,5 +339,5 @@ fn store() -> Store {
     Arena::new(vec![ArenaCell::FREE; 8], vec![0; 512])
 }
 
-/// How much longer values are in the longest encoding.
+/// Factor between the longest and the shortest encoding of a value.
 const LONGER: usize = 12;

@@ -1,21 +1,21 @@
-//! What the healthy ones say, and what they must hear whatever the others do.
+//! Requests of the healthy sessions, and the replies that they must get regardless of the others.
 
 use super::world::World;
 
-/// Where the healthy ones are among the links.
+/// Index of the first healthy session among the links.
 pub(super) const AMONG_OTHERS: usize = 7;
 pub(super) const ALONE: [usize; 2] = [8, 9];
 
-/// What they remember from one round to the next.
+/// State of the healthy sessions between rounds.
 #[derive(Default)]
 pub(super) struct Healthy {
     round: u32,
-    /// What rank 3 of the first job has stored, if there was room.
+    /// Value that rank 3 of the first job has stored, if there was room.
     stored: Option<u32>,
 }
 
 impl World {
-    /// Lets every healthy one say something, and looks at the answers.
+    /// Performs requests of every healthy session, and checks the replies.
     pub(super) fn check_healthy(&mut self) {
         self.check_rest();
         let round = self.healthy.round;
@@ -29,7 +29,7 @@ impl World {
             self.expect(ALONE[1], "cmd=init pmi_version=2 pmi_subversion=0\n", opened);
         }
         self.check_among_others(&key);
-        // One speaks lines and one speaks frames, and each hears the other.
+        // One session uses lines and one uses frames, and each reads the values of the other.
         let [lines, frames] = ALONE;
         let put = format!("cmd=put kvsname={key} key=a value={round}\n");
         self.expect(lines, &put, "cmd=put_result rc=0\n");
@@ -44,7 +44,7 @@ impl World {
         self.healthy.round += 1;
     }
 
-    /// The space is shared with those who say anything, so it may be full; no more than that.
+    /// The space is shared with the arbitrary sessions, so it may be full, but has no other fault.
     fn check_among_others(&mut self, key: &str) {
         let round = self.healthy.round;
         self.say(AMONG_OTHERS, &format!("cmd=put kvsname=kvs_a key={key} value={round}\n"));

@@ -1,4 +1,4 @@
-//! What lies between a session and who is behind it.
+//! Link between a session and its peer.
 
 use pmi_core::error::{Full, PeerError};
 use pmi_core::machine::Machine;
@@ -10,13 +10,13 @@ use pmi_core::wire::{Framed, binary, pmi1, pmi2};
 pub(super) struct Link {
     pub(super) peer: Peer,
     pub(super) id: Option<pmi_core::ids::SessionId>,
-    /// Sent and not taken yet.
+    /// Bytes that are sent and not taken yet.
     pending: Vec<u8>,
-    /// Whether something was sent since the session was served.
+    /// True if bytes were sent since the session was served.
     pub(super) has_news: bool,
-    /// Said by the server and not looked at yet.
+    /// Bytes of the server that are not checked yet.
     pub(super) said: Vec<u8>,
-    /// Once a session has failed it stays so.
+    /// First error of the session, which must stay the same.
     failed: Option<PeerError>,
 }
 
@@ -34,12 +34,12 @@ impl Link {
         }
     }
 
-    /// The session was closed.
+    /// Resets the link after its session was closed.
     pub(super) fn reset(&mut self) {
         *self = Self { said: std::mem::take(&mut self.said), ..Self::new(self.peer) };
     }
 
-    /// Moves bytes in both directions, as long as any move; says whether any did.
+    /// Moves bytes in both directions, as long as any move; returns true if any did.
     pub(super) fn serve<S: Storage>(
         &mut self,
         mut session: SessionMut<'_, S>,
@@ -50,7 +50,7 @@ impl Link {
         for round in 0.. {
             assert!(round < 10_000, "a session does not come to rest");
             let taken = self.hand_in(&mut session, now);
-            // Also after an error: the explanation is owed.
+            // Also after an error, since the explanation is due.
             let out = self.hear(&mut session);
             if !out && !taken {
                 break;
@@ -86,7 +86,7 @@ impl Link {
     }
 }
 
-/// Takes one message out, in exactly the room that it needs.
+/// Polls one message, in exactly the room that it needs.
 fn transmitted<S: Storage>(session: &mut SessionMut<'_, S>) -> Option<Vec<u8>> {
     let needed = match session.poll_transmit(&mut []) {
         Ok(None) => return None,
@@ -94,14 +94,14 @@ fn transmitted<S: Storage>(session: &mut SessionMut<'_, S>) -> Option<Vec<u8>> {
         Err(Full { needed }) => needed,
     };
     assert!(needed <= pmi_core::limits::REPLY_BYTES, "{needed} bytes for one answer");
-    // Nothing has changed by asking with too little room.
+    // A poll with too little room changes nothing.
     assert_eq!(session.poll_transmit(&mut vec![0; needed - 1]), Err(Full { needed }));
     let mut out = vec![0; needed];
     assert_eq!(session.poll_transmit(&mut out), Ok(Some(needed)));
     Some(out)
 }
 
-/// What a server says is one message, and means something.
+/// Checks that the server's output is one message with a meaning.
 fn assert_reads_well(message: &[u8]) {
     let text = String::from_utf8_lossy(message);
     let whole = Ok(Framed::Whole(message.len()));

@@ -1,4 +1,4 @@
-//! The server, who is connected to it, and who owns it.
+//! The server, its connections, and its owner.
 
 use super::healthy::{ALONE, AMONG_OTHERS, Healthy};
 use super::link::Link;
@@ -12,7 +12,7 @@ use pmi_core::server::{Arrays, Event, JobSpec, Member, Peer, Server};
 use pmi_core::store::{Arena, ArenaCell};
 use pmi_core::time::{Duration, Instant};
 
-/// What a session may hold of messages that have not ended: less than some messages are long.
+/// Room for incomplete messages of a session: less than the length of some messages.
 const INBOX_BYTES: usize = 700;
 const EXCHANGES: usize = 3;
 
@@ -22,7 +22,7 @@ pub(super) struct World {
     now: Instant,
     spawns: Vec<(SessionId, usize)>,
     pub(super) healthy: Healthy,
-    /// Follows from the script, so no script holds it.
+    /// A word that follows from the script, so that no script contains it.
     pub(super) secret_word: String,
 }
 
@@ -76,13 +76,13 @@ impl World {
         &mut self.links[usize::from(who)]
     }
 
-    /// Sends bytes and serves everybody.
+    /// Sends bytes and serves all sessions.
     pub(super) fn feed(&mut self, who: u8, bytes: &[u8]) {
         self.link(who).send(bytes);
         self.settle();
     }
 
-    /// The same in the smallest pieces there are.
+    /// Sends bytes one by one.
     pub(super) fn feed_one_by_one(&mut self, who: u8, bytes: &[u8]) {
         for byte in bytes {
             self.link(who).send(&[*byte]);
@@ -91,29 +91,29 @@ impl World {
         self.settle();
     }
 
-    /// One of the healthy says something.
+    /// Sends a text of a healthy session.
     pub(super) fn say(&mut self, who: usize, text: &str) {
         self.links[who].send(text.as_bytes());
         self.settle();
     }
 
-    /// What it has heard since.
+    /// Text that a healthy session has received since the last call.
     pub(super) fn heard(&mut self, who: usize) -> String {
         String::from_utf8(std::mem::take(&mut self.links[who].said)).expect("plain text")
     }
 
-    /// The stream of somebody ends.
+    /// Ends the stream of a connection.
     pub(super) fn end(&mut self, who: u8) {
         let Some(id) = self.links[usize::from(who)].id else { return };
         if let Some(mut session) = self.server.session(id) {
-            // Leaving early is what this is about.
+            // An early end is the subject of this step.
             let _ = session.handle_end(self.now);
         }
         self.close(usize::from(who));
         self.settle();
     }
 
-    /// The owner does something.
+    /// Performs an action of the owner.
     pub(super) fn own(&mut self, what: u8, bytes: &[u8]) {
         let [a, b] = [0, 1].map(|at| bytes.get(at).copied().unwrap_or(0));
         match what % 8 {
@@ -121,7 +121,7 @@ impl World {
             1 => self.answer_spawn(Err(Code(i32::from(a))), b),
             2 => {
                 let notice = if b == 0 { Notice::Checkpoint } else { Notice::Abort(b.into()) };
-                // Mostly nobody listens.
+                // Mostly there is no listener.
                 let _ = self.server.notify(JobId(0), Rank(u32::from(a % 4)), notice);
             }
             3 => {
@@ -130,7 +130,7 @@ impl World {
             }
             4 => self.server.member_gone(JobId(u32::from(a % 3)), Rank(u32::from(b % 3))),
             5 => {
-                // Space may be used up, and keys may be none.
+                // The space may be full, and keys may be invalid.
                 let _ = self.server.preput(JobId(u32::from(a % 3)), bytes, b"value");
             }
             _ => {}
@@ -140,13 +140,13 @@ impl World {
 
     fn answer_spawn(&mut self, made: Result<JobId, Code>, count: u8) {
         if let Some((session, exchange)) = self.spawns.pop() {
-            // Who asked may be gone.
+            // The requesting session may have ended.
             let codes = [CodeRun { count: u32::from(count), code: Code::FAIL }];
             let _ = self.server.answer_spawn(session, exchange, made, &codes);
         }
     }
 
-    /// The run loop: those who have sent something, then those whom the server names.
+    /// Runs the loop: sessions with new input first, then those that the server names.
     pub(super) fn settle(&mut self) {
         for who in 0..self.links.len() {
             if self.links[who].has_news {
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Nobody could say or hear more than they did: the server has named all whom it should.
+    /// Checks that no session has unserved input or output: the server has named all it should.
     pub(super) fn check_rest(&mut self) {
         self.settle();
         for who in 0..self.links.len() {
@@ -195,7 +195,7 @@ impl World {
         self.open_all();
     }
 
-    /// Opens what is closed; the rank of a caller may be in use, and then it waits.
+    /// Opens closed sessions; one for a rank that is in use has to wait.
     fn open_all(&mut self) {
         for link in self.links.iter_mut().filter(|link| link.id.is_none()) {
             let opened = self.server.open(link.peer, Inbox::new(), [const { None }; EXCHANGES]);

@@ -1,4 +1,4 @@
-//! The client of PMIx against a scripted server, cut and bent in every way.
+//! The PMIx client against a scripted server, with every cut and deviation.
 
 mod services;
 
@@ -45,7 +45,7 @@ fn fresh(format: Format) -> PmixClient<Lent> {
     )
 }
 
-/// A client that was let in and knows its job.
+/// An admitted client with job-level information.
 fn open(format: Format) -> PmixClient<Lent> {
     let mut client = fresh(format);
     client.start(&PmixRequest::Init).unwrap();
@@ -59,7 +59,7 @@ fn open(format: Format) -> PmixClient<Lent> {
     client
 }
 
-/// What is transmitted next.
+/// The next transmitted message.
 fn sent(client: &mut PmixClient<Lent>) -> Vec<u8> {
     let mut out = [0; 2048];
     let Err(Full { needed }) = client.poll_transmit(&mut []) else { panic!("nothing is owed") };
@@ -72,7 +72,7 @@ fn hear(client: &mut PmixClient<Lent>, bytes: &[u8]) {
     assert_eq!(client.handle_input(NOW, bytes), Ok(bytes.len()));
 }
 
-/// What the owner is told.
+/// The reply that the owner polls.
 fn reply(client: &mut PmixClient<Lent>) -> (PmixTicket, Status, Found) {
     let Some(PmixClientEvent::Reply { ticket, status, answer, .. }) = client.poll_event() else {
         panic!("nothing to tell")
@@ -131,7 +131,7 @@ fn described(format: Format) -> Vec<u8> {
     })
 }
 
-/// The messages of a recorded conversation, and whether the client has said them.
+/// Messages of a recorded session; true for those of the client.
 fn recorded() -> Vec<(bool, Vec<u8>)> {
     let text = include_str!("../../../vectors/pmix/conversation.txt");
     let mut messages: Vec<(bool, Vec<u8>)> = Vec::new();
@@ -148,7 +148,7 @@ fn recorded() -> Vec<(bool, Vec<u8>)> {
     messages
 }
 
-/// Has the recorded conversation; `cut` says in which pieces each message of the server comes.
+/// Replays the recorded session; `cut` divides each message of the server into pieces.
 fn converse(cut: impl Fn(usize, &[u8]) -> Vec<Vec<u8>>) {
     let mut client = fresh(Format::PLAIN);
     let fence = PmixRequest::Fence { procs: &[], collect: true, timeout_s: None };
@@ -170,7 +170,7 @@ fn converse(cut: impl Fn(usize, &[u8]) -> Vec<Vec<u8>>) {
                 assert_eq!(said, bytes, "message {at}");
                 continue;
             }
-            // The library says its own version, and a byte more than it has fields.
+            // The library writes its own version, and a byte more than it has fields.
             let recorded = Greeting::read(&bytes).unwrap();
             let expected = Greeting { version: VERSION, ..recorded };
             assert_eq!(Greeting::read(&said).unwrap(), expected);
@@ -216,7 +216,7 @@ fn what_the_launcher_has_said_is_known_of_every_rank_without_asking() {
         assert_eq!(client.job_info().size(), Some(4));
         assert_eq!(number(3, keys::GLOBAL_RANK), Some(3));
         assert_eq!(number(WILDCARD, keys::UNIV_SIZE), Some(16));
-        // The node is that of the rank, and for the job one's own.
+        // The node is that of the rank, and for the job the own one.
         assert_eq!((name(1), name(2)), (Some(&b"left"[..]), Some(&b"rght"[..])));
         assert_eq!(
             (number(2, keys::LOCAL_SIZE), number(0, keys::LOCAL_SIZE)),
@@ -245,7 +245,7 @@ fn whoever_is_not_let_in_is_told_the_status() {
         assert_eq!(client.handle_end(NOW), Err(error));
         assert_eq!(client.poll_transmit(&mut [0; 64]), Ok(None));
     }
-    // The description of the job may be refused as well, or be that of another one.
+    // The job-level information may be refused as well, or be that of another job.
     for format in FORMATS {
         let other = packed(format, |to| {
             to.one(Type::STRING).text(Some(b"other"));
@@ -397,7 +397,7 @@ fn what_cannot_be_put_changes_nothing() {
     let wrong = unsayable("bytes that are no value of their type");
     assert_eq!(put(&mut client, b"k", Datum::Packed(Type::UINT32, b"\x01\x02")), wrong);
     assert_eq!(put(&mut client, b"k", Datum::Packed(Type(9999), b"")), wrong);
-    // What is full stays as it was, to the last byte.
+    // A full buffer stays unchanged, to the last byte.
     let before = client.puts.len();
     let room = 1024 - before;
     let front = packed(Format::PLAIN, |to| {
@@ -435,7 +435,7 @@ fn what_nobody_asked_for_is_passed_over_or_ends_the_conversation() {
     assert_eq!(client.handle_input(NOW, &[0; 8]), unasked("the greeting to be sent"));
     for tag in [100, 102, 103, u32::MAX] {
         let mut client = open(Format::PLAIN);
-        // It is kept, and not sent, so that it cannot have an answer either.
+        // It is queued and not sent, so that it cannot have a reply.
         client.start(&PmixRequest::Commit).unwrap();
         let answer = status(Format::PLAIN, tag, Status::SUCCESS);
         assert_eq!(client.handle_input(NOW, &answer), unasked("the answer to a question"));
@@ -461,7 +461,7 @@ fn an_answer_that_is_none_or_has_no_room_ends_the_conversation() {
         let mut client = open(Format::PLAIN);
         let ticket = client.start(&PmixRequest::Commit).unwrap();
         sent(&mut client);
-        // As soon as the length is known, not when all of it has come.
+        // As soon as the length is known, not after the whole message.
         let mut long = message(ticket.0, &std::vec![0; len]);
         long[Header::BYTES] = 2;
         let heard = client.handle_input(NOW, if fits { &long } else { &long[..Header::BYTES] });
@@ -491,7 +491,7 @@ fn an_abort_forgets_everything_else() {
     hear(&mut client, &status(Format::PLAIN, abort.0, Status::SUCCESS));
     assert_eq!(reply(&mut client), (abort, Status::SUCCESS, Vec::new()));
     assert!(client.is_finished());
-    // The server may as well end the process before it answers.
+    // The server may terminate the process before it answers.
     let mut client = open(Format::PLAIN);
     client.start(&PmixRequest::Abort { code: 1, message: b"" }).unwrap();
     sent(&mut client);

@@ -1,4 +1,4 @@
-//! The second connection, where the server does what it should not.
+//! The second connection, with a server that violates the protocol.
 
 use super::NOW;
 use crate::client::{LISTENER_BYTES, Listener, ListenerEvent};
@@ -71,7 +71,7 @@ fn a_server_that_does_not_open_is_told_as_what_it_is() {
     }
     let mut listener = opening(Version::V1_1);
     assert_eq!(listener.handle_end(NOW), Err(PeerError::LeftEarly));
-    // Nothing may come before anything was asked.
+    // No input may arrive before the opening was sent.
     let mut fresh = Listener::new(Small::new(), 3, None, Version::V1_1).unwrap();
     let answer = b"cmd=response_to_init_oob rc=0 pmi_version=1 pmi_subversion=1\n";
     assert!(matches!(fresh.handle_input(NOW, answer), Err(PeerError::OutOfOrder { .. })));

@@ -21,7 +21,7 @@ const JOIN: Request<'_> =
 const IDENTITY: &str = "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=3;size=8;\
     appnum=1;debugged=FALSE;pmiverbose=FALSE;";
 
-/// A frame as we write it.
+/// A frame in the codec's own form.
 fn left(body: &str) -> String {
     format!("{:<6}{body}", body.len())
 }
@@ -38,7 +38,7 @@ fn said<const N: usize>(client: &mut Framed<N>) -> String {
     String::from_utf8(out[..len].to_vec()).unwrap()
 }
 
-/// Hands in a whole answer; gives the ticket and what was meant.
+/// Hands in a whole reply; returns the ticket and the code.
 fn hears<const N: usize>(client: &mut Framed<N>, answer: &str) -> (Ticket, Code) {
     assert_eq!(client.handle_input(NOW, answer.as_bytes()), Ok(answer.len()), "{answer}");
     let Some(ClientEvent::Reply { ticket, reply }) = client.poll_event() else {
@@ -70,7 +70,7 @@ fn node_get(wait: bool) -> Request<'static> {
     Request::Get { place: Place::Node, key: "k".into(), wait }
 }
 
-/// Every question, how it stands in a frame, and the answers that were seen, with what they mean.
+/// Every request, its frame, and the observed replies with their meanings.
 #[rustfmt::skip]
 fn exchanges() -> Vec<(Request<'static>, &'static str, &'static str, Answer<'static>)> {
     let value = Answer::Value("a b=c".into());
@@ -123,7 +123,7 @@ fn every_answer_in_a_frame_is_understood_at_every_split() {
                 let (first, second) = answer.as_bytes().split_at(cut);
                 assert_eq!(client.handle_input(NOW, first), Ok(first.len()));
                 assert!(client.poll_event().is_none());
-                // What comes behind is not of this answer.
+                // The bytes behind do not belong to this reply.
                 let behind = [second, b"     9cmd=more;"].concat();
                 assert_eq!(client.handle_input(NOW, &behind), Ok(second.len()));
                 let Some(ClientEvent::Reply { ticket: back, reply }) = client.poll_event() else {
@@ -253,7 +253,8 @@ fn a_challenge_is_answered_with_the_proof_of_the_secret() {
         assert!(client.start(&JOIN).is_err());
         assert!(client.start(&Request::KvsName).is_err());
         client.start(&Request::Proof { digits: proof.as_bytes().into() }).unwrap();
-        // printf 'pmi-challenge\000100000000000000000' | openssl dgst -sha256 -hmac 'correct horse battery staple'
+        // printf 'pmi-challenge\000100000000000000000' | openssl dgst -sha256 -hmac 'correct horse
+        // battery staple'
         let digits = "861649bd28d9005c353ac82fa788665d8388764a10a4dbd97fa795bda62f2d19";
         let asked = left(&format!("cmd=auth-response-complete;authinfo={digits};"));
         assert_eq!(said(&mut client), asked);
@@ -291,7 +292,7 @@ fn exchanges_of_several_threads_are_named_and_answered_in_any_order() {
     for (at, answer) in [
         (3, "kvs-get-response;thrid=#;rc=0;found=TRUE;value=v;"),
         (1, "kvs-put-response;rc=0;thrid=#;"),
-        // The server knows no fences, and names its answer as it likes.
+        // The server does not support fences, and chooses any name for its reply.
         (2, "what-response;thrid=#;rc=-1;"),
         (0, "info-getnodeattr-response;thrid=#;rc=0;found=TRUE;value=v;"),
     ] {
@@ -400,8 +401,8 @@ fn announced_pairs_are_said_one_by_one_and_answered_once() {
     let answer = right(&format!("cmd=kvs-putall-response;thrid={};rc=0;", ticket.0));
     assert_eq!(hears(&mut client, &answer).0, ticket);
 
-    // Refused before the pairs were out: those that were are refused one by one, and that is
-    // nobody's business any more.
+    // Refused before all pairs were sent: the server refuses the sent ones one by one, and the client
+    // discards those replies.
     let mut client = ready::<1>();
     client.start(&all).unwrap();
     said(&mut client);
@@ -455,13 +456,13 @@ fn the_last_words_are_frames_too() {
     client.start(&abort(b"a;b")).unwrap();
     assert_eq!(said(&mut client), left("cmd=abort;isworld=TRUE;exitcode=7;msg=a;;b;"));
     assert!(client.is_finished());
-    // Before anything was agreed on they are a line.
+    // Before a version is agreed on they are a line.
     let mut client: Framed<1> = Client::new(Pmi2Buffer::new());
     client.start(&INIT_2).unwrap();
     client.start(&abort(b"")).unwrap();
     assert_eq!(said(&mut client), "cmd=abort exitcode=7\n");
 
-    // An answer that came whole is read as what it is, whatever comes behind.
+    // A reply that arrived whole is read, regardless of the bytes behind it.
     let mut client = ready::<1>();
     client.start(&get(b"k")).unwrap();
     said(&mut client);

@@ -1,4 +1,4 @@
-//! What a client refuses to say, and what it refuses to hear.
+//! Requests and replies that a client refuses.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -110,13 +110,13 @@ fn garbage_ends_the_session() {
         let said = client.handle_input(NOW, garbage.as_bytes());
         assert!(matches!(said, Err(PeerError::Malformed(_))), "{garbage:?}: {said:?}");
     }
-    // The fields of an answer are part of it.
+    // The fields of a reply are part of it.
     let mut client = open();
     client.start(&Request::Maxes).unwrap();
     sent(&mut client);
     let said = client.handle_input(NOW, b"cmd=maxes rc=0 keylen_max=64\n");
     assert!(matches!(said, Err(PeerError::Malformed(_))));
-    // A name that no dialect could say back.
+    // A name that no dialect could write back.
     let mut client = open();
     client.start(&Request::KvsName).unwrap();
     sent(&mut client);
@@ -263,7 +263,7 @@ fn the_end_of_the_stream_is_early_in_every_state_but_the_last() {
     assert_eq!(client.poll_transmit(&mut []), Ok(None));
     assert!(client.is_finished());
 
-    // An answer that came whole is not lost with the stream.
+    // A reply that arrived whole is not lost with the stream.
     let mut client = open();
     client.start(&get(b"k")).unwrap();
     sent(&mut client);
@@ -272,7 +272,7 @@ fn the_end_of_the_stream_is_early_in_every_state_but_the_last() {
     assert!(client.poll_event().is_some());
     assert!(client.poll_event().is_none());
 
-    // The last answer came together with the end, and is still there to be read.
+    // The last reply arrived together with the end, and can still be polled.
     let mut client = open();
     client.start(&Request::Finalize).unwrap();
     sent(&mut client);
@@ -305,7 +305,7 @@ fn a_failed_question_is_an_answer_and_not_an_end() {
     }
 }
 
-/// Feeds `bytes` in pieces while asking `request`, and checks what every machine promises.
+/// Feeds `bytes` in pieces while `request` is in flight, and checks the guarantees of every machine.
 fn offer(client: &mut Client<Small>, request: &Request<'_>, bytes: &[u8], piece_bytes: usize) {
     let mut first_error = None;
     for piece in bytes.chunks(piece_bytes) {

@@ -1,11 +1,12 @@
-//! Names, programs, other jobs and events: what a server reads of the questions, and the client of the answers.
+//! Names, programs, other jobs and events: the server's reading of requests, and the client's of
+//! replies.
 
 use super::*;
 use crate::error::Misuse;
 use crate::wire::pmix::names::range;
 use crate::wire::pmix::{App, List};
 
-/// Asks, and gives the tag and the body of the message.
+/// Starts a request; returns the tag and the body of the message.
 fn asked(client: &mut PmixClient<Lent>, request: &PmixRequest<'_>) -> (u32, Vec<u8>) {
     let ticket = client.start(request).unwrap();
     let message = sent(client);
@@ -14,7 +15,7 @@ fn asked(client: &mut PmixClient<Lent>, request: &PmixRequest<'_>) -> (u32, Vec<
     (header.tag, message[Header::BYTES..].to_vec())
 }
 
-/// Hears an answer of status 0 with this behind it, and looks at it.
+/// Receives a reply of status 0 with this content, and passes it to a check.
 fn answered<T>(
     client: &mut PmixClient<Lent>,
     tag: u32,
@@ -35,7 +36,7 @@ fn yes(format: Format, more: impl Fn(&mut Packer<'_>)) -> Vec<u8> {
     })
 }
 
-/// However the answer to `request` is cut, it is a status alone or none at all.
+/// Checks that every cut of the reply to `request` is a status alone or no reply.
 fn is_nothing_when_cut(format: Format, request: &PmixRequest<'_>, body: &[u8]) {
     let status_bytes = yes(format, |_| {}).len();
     for len in (0..body.len()).filter(|len| *len != status_bytes) {
@@ -151,7 +152,7 @@ fn a_program_is_spawned_and_jobs_are_connected() {
     }
 }
 
-/// What a server says when something has happened.
+/// Event notification of a server.
 fn event(format: Format, code: i32, text: &[u8]) -> Vec<u8> {
     message(
         TAG_EVENT,
@@ -169,7 +170,7 @@ fn event(format: Format, code: i32, text: &[u8]) -> Vec<u8> {
 fn whoever_wants_to_be_told_of_events_finds_them_between_answers() {
     for format in FORMATS {
         let mut client = open(format);
-        // Nobody has asked for it, so it is not kept.
+        // The client has not registered for it, so it is not kept.
         hear(&mut client, &event(format, -101, b"early"));
         assert!(client.poll_event().is_none());
         let (tag, body) = asked(&mut client, &PmixRequest::Register { code: Some(Status(-101)) });
@@ -178,7 +179,7 @@ fn whoever_wants_to_be_told_of_events_finds_them_between_answers() {
             panic!("a registration")
         };
         assert!(codes.codes().eq([-101]) && infos.is_empty());
-        // Two events, one of them longer than what is lent, and the answer behind them.
+        // Two events, one of them longer than the lent buffer, and the reply behind them.
         let all = [
             event(format, -101, b"now"),
             event(format, -102, &[b'x'; 1500]),

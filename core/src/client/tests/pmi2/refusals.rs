@@ -1,4 +1,4 @@
-//! What a client refuses to say in frames, and what it refuses to hear.
+//! Requests and replies that a client refuses in frames.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn texts_at_their_longest_fit_and_one_byte_more_does_not() {
             }
         }
     }
-    // A request that does not fit the buffer says so, and an answer too.
+    // A request that does not fit the buffer fails with an error, and a reply too.
     let mut small: Client<heapless::Vec<u8, 64>> = Client::new(heapless::Vec::new());
     let open = |client: &mut Client<heapless::Vec<u8, 64>>, request, answer: &str| {
         client.start(&request).unwrap();
@@ -103,7 +103,7 @@ fn what_is_no_frame_ends_the_session() {
         let heard = client.handle_input(NOW, garbage.as_bytes());
         assert!(matches!(heard, Err(PeerError::Malformed(_))), "{garbage:?}: {heard:?}");
     }
-    // Half a frame may go on.
+    // Half a frame may continue.
     let mut client = ready::<1>();
     client.start(&Request::KvsName).unwrap();
     said(&mut client);
@@ -139,11 +139,11 @@ fn what_frames_do_not_have_is_refused_before_anything_is_kept() {
     assert_eq!(client.poll_transmit(&mut []), Ok(None));
     let needed = Misuse::WrongState { needed: "the name of the space was asked for" };
     assert_eq!(joined::<1>().start(&get(b"k")), Err(needed));
-    // A put says nothing of the space.
+    // A put does not name the space.
     assert!(joined::<1>().start(&put(b"k", b"v")).is_ok());
 }
 
-/// Feeds `bytes` in pieces while asking `request`, and checks what every machine promises.
+/// Feeds `bytes` in pieces while `request` is in flight, and checks the guarantees of every machine.
 fn offer(request: &Request<'_>, bytes: &[u8], piece_bytes: usize) {
     let mut client = ready::<2>();
     let mut first_error = None;
@@ -180,7 +180,7 @@ proptest! {
     ) {
         let request = exchanges()[which].0;
         offer(&request, &bytes, piece_bytes);
-        // Behind a length that reads, more of it is looked at.
+        // Behind a valid length, more bytes are checked.
         offer(&request, &[format!("{len:>6}cmd=").as_bytes(), &bytes].concat(), piece_bytes);
     }
 

@@ -113,7 +113,7 @@ impl Control {
         self.pause(now + PATIENCE, poller)
     }
 
-    /// Goes on answering the asker with this number.
+    /// Continues the answer to the client with this number.
     ///
     /// # Errors
     ///

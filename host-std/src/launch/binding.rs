@@ -104,7 +104,7 @@ impl Binding {
         ))
     }
 
-    /// Calls `start` while this process is where the rank with this number shall be.
+    /// Calls `start` while this process is bound to the processors of the rank with this number.
     ///
     /// # Errors
     ///

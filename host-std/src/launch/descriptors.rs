@@ -60,8 +60,8 @@ impl DescriptorLimit {
         current.map_or(u64::MAX, |current| current.saturating_sub(self.needed))
     }
 
-    /// Makes room for so many ranks at once, and for more connections of those that may speak PMIx as
-    /// far as the hard limit allows. Room that was made stays.
+    /// Raises the limit for this number of simultaneous ranks, and for further connections of those with
+    /// PMIx as far as the hard limit allows. The limit is never lowered again.
     ///
     /// # Errors
     ///

@@ -139,7 +139,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Forks the guard, and returns the writing end of the pipe that it waits at.
+/// Forks the guard, and returns the writing end of the pipe that it reads.
 #[allow(unsafe_code, reason = "a copy of a process can be had in no other way")]
 fn spawn(mark: &str, modes: Option<&str>, inherited: &str) -> io::Result<(OwnedFd, Pid)> {
     let (read, switch) = pipe_with(PipeFlags::CLOEXEC)?;

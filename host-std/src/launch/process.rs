@@ -152,9 +152,9 @@ pub enum Ending {
 }
 
 impl Launcher {
-    /// Prepares all that is the same for every rank. With `one_pipe`, standard output and standard error
+    /// Prepares everything common to all ranks. With `one_pipe`, standard output and standard error
     /// of a rank are one pipe, which keeps what it writes to both in order; a rank `has_terminal` if one
-    /// of them gets a terminal of its own. What is `ignored` stays so for them.
+    /// of them gets a terminal of its own. `ignored` signals stay so for them.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Launcher {
         })
     }
 
-    /// Prepares what part `number` of `plan` runs.
+    /// Prepares the program of part `number` of `plan`.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ impl Topology {
         Ok(this)
     }
 
-    /// All pieces of one kind: the processors of each that may be used, piece after piece.
+    /// Usable processors of every unit of one kind, by unit.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ struct Saved {
 }
 
 impl Console {
-    /// Takes `fd` over; none if it is no terminal.
+    /// Takes over `fd`; `None` if it is not a terminal.
     ///
     /// # Errors
     ///

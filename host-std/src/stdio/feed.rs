@@ -91,7 +91,7 @@ impl Feed {
         if self.is_full { self.serve_all(poller) } else { Ok(()) }
     }
 
-    /// There is something in the source, or it is time to look.
+    /// The source is readable, or an attempt is due.
     ///
     /// # Errors
     ///

@@ -17,11 +17,11 @@ pub struct FileError {
     pub why: io::Error,
 }
 
-/// Opens all of `names`, which are different, and empties those that hold something: either all or none.
+/// Opens and truncates all of `names`, which are distinct: either all or none.
 ///
 /// # Errors
 ///
-/// [`FileError`]; no file is there then that was not there before, and none was changed.
+/// [`FileError`]; then no file was created or changed.
 pub fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
     let (mut files, mut made) = (Vec::with_capacity(names.len()), Vec::new());
     for name in names {
@@ -44,7 +44,7 @@ pub fn open_all(names: &[PathBuf]) -> Result<Vec<OwnedFd>, FileError> {
     Ok(files.into_iter().map(OwnedFd::from).collect())
 }
 
-/// Opens a file that ranks wrote to before, to write on behind that.
+/// Opens a file that ranks wrote to before, for appending.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Nothing yet.
+    /// Creates it without lines.
     ///
     /// # Errors
     ///

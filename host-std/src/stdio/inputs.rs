@@ -140,7 +140,7 @@ impl Inputs {
         }
     }
 
-    /// The rank with a terminal was started, as this process. Gives what it writes there.
+    /// The rank with a terminal was started, as this process. Returns a descriptor for its output.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Inputs {
         terminal.pty.output().map(Some)
     }
 
-    /// A process has ended.
+    /// A process has terminated.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl Inputs {
         terminal.map(|terminal| Seat { group: 0, rank: terminal.rank })
     }
 
-    /// A reader has read what it was given, or reads no more; or a terminal takes more.
+    /// The pipe of a reader is empty or closed, or a terminal takes more.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Labels as `settings` want them, for ranks on `host`. Time counts from now.
+    /// Creates the labels of `settings` for ranks on `host`. Time counts from now.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ pub struct Outlet {
     state: State,
     /// Writer of the last line, if that is unfinished.
     begun_by: Option<Writer>,
-    /// True for a terminal in raw mode on behalf of this writer: it does not translate line ends.
+    /// Writer that the terminal is in raw mode for: the terminal does not translate line ends then.
     raw_for: Option<Writer>,
     /// The last line is only a status line, and is erased before other output.
     has_status: bool,
@@ -130,7 +130,7 @@ impl Outlet {
         }
     }
 
-    /// Adds a carriage return to line ends from now on, except for those of `writer`; `None` stops that.
+    /// Adds a carriage return to later line ends, except for those of `writer`; `None` stops that.
     pub const fn set_raw(&mut self, writer: Option<Writer>) {
         self.raw_for = writer;
     }

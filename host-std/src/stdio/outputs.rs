@@ -88,7 +88,7 @@ impl Outputs {
         })
     }
 
-    /// Makes room for the ranks of a job, with files if they write to files.
+    /// Prepares for the ranks of a job, and opens their files, if any.
     ///
     /// # Errors
     ///

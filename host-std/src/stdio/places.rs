@@ -164,7 +164,7 @@ impl Places {
         self.all.get(&number).is_some_and(|place| place.is_terminal)
     }
 
-    /// Makes raw terminals get a carriage return at every line end, except in text of `writer`.
+    /// Sets the writer that terminals are raw for; other text then gets a carriage return at line ends.
     pub fn set_raw(&mut self, writer: Option<Writer>) {
         for place in self.all.values_mut().filter(|place| place.is_terminal) {
             place.outlet.set_raw(writer);

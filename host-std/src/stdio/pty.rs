@@ -89,7 +89,7 @@ impl Pty {
         self.master.as_ref().ok_or(io::ErrorKind::NotFound)?.try_clone()
     }
 
-    /// The rank was started: keys are its own from now on.
+    /// The rank was started: it gets all keys from now on.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Pty {
         self.pump(poller)
     }
 
-    /// Types what there is, as far as the terminal takes it.
+    /// Types available input, as far as the terminal takes it.
     ///
     /// # Errors
     ///

@@ -62,7 +62,7 @@ pub enum Look {
 }
 
 impl Source {
-    /// Finds out what `fd` is.
+    /// Determines the kind of `fd`.
     ///
     /// # Errors
     ///

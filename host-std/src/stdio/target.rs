@@ -60,11 +60,11 @@ impl Target {
         Self { place: Place::Own(file), way: Way::Straight }
     }
 
-    /// Writes as much of `bytes` as is taken now.
+    /// Writes as much of `bytes` as possible without blocking.
     ///
     /// # Errors
     ///
-    /// Those of the system; `AGAIN` when nothing is taken now.
+    /// Those of the system; `AGAIN` if nothing is taken now.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let fd = self.fd();
         match self.way {

@@ -140,11 +140,11 @@ fn export(trace: &Trace, format: &str, ranks: Vec<u32>) -> Vec<u8> {
     }
 }
 
-/// Reads a trace of any form; what a person should know about it goes to standard error.
+/// Reads a trace of any form; remarks on it for the user go to standard error.
 ///
 /// # Errors
 ///
-/// A sentence about why there is none.
+/// A message for the user.
 pub(crate) fn load(path: &PathBuf) -> Result<Trace, String> {
     let shown = path.display();
     let mut bytes = Vec::new();

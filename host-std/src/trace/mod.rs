@@ -96,12 +96,12 @@ impl Tracer {
         self.hides_proofs = hides_proofs;
     }
 
-    /// Takes the facts about the run, and opens the file if there shall be one. What is recorded from now
-    /// on goes into it.
+    /// Sets the facts about the run, and opens the file if one is requested. Later records are written to
+    /// it.
     ///
     /// # Errors
     ///
-    /// The file cannot be written; a sentence with the way out.
+    /// The file cannot be written; a message for the user, with the remedy.
     pub fn start(&mut self, settings: &settings::Tracing, head: Head) -> Result<(), String> {
         let mut start = Vec::new();
         write_head(&head, &mut start);

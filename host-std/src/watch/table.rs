@@ -116,7 +116,7 @@ pub enum What {
 /// A rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rank {
-    /// Its number.
+    /// Its rank.
     pub rank: u32,
     /// Its process, if it was started here.
     pub pid: Option<i32>,
@@ -159,11 +159,11 @@ pub enum Phase {
 }
 
 impl Table {
-    /// Keeps only the job with this name, or with this place among the jobs.
+    /// Keeps only the job with this name or index.
     ///
     /// # Errors
     ///
-    /// There is none; the table is as it was.
+    /// No such job; the table is unchanged.
     pub fn keep(&mut self, job: &str) -> Result<(), NoSuchJob> {
         let place = job.parse().ok();
         let is = |(at, found): (usize, &Job)| found.name == job || Some(at) == place;

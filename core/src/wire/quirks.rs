@@ -32,7 +32,7 @@ pub const BEHIND_PORT: [&str; 4] = ["service", "info", "rc", "msg"];
 /// Test: `vectors/pmi1-quirks.pmi`, "status behind the message".
 pub const BEHIND_MSG: [&str; 2] = ["rc", "info"];
 
-/// Names under which an abort carries its text; it goes on to the end of the line.
+/// Names under which an abort carries its text; it extends to the end of the line.
 ///
 /// Seen: `message=` from MPICH 4.1 on (with blanks, even line feeds), `error_msg=` from Flux.
 /// Test: `vectors/pmi1-quirks.pmi`, "text of an abort".
@@ -57,15 +57,15 @@ pub const INFO: &str = "info";
 /// Test: `vectors/pmi1-quirks.pmi`, "missing, but with success".
 pub const NOT_FOUND: &str = "_not_found";
 
-/// The version that a client requests although it speaks a newer one, and that newer version.
+/// Version that a client requests although it supports a newer one, and that newer version.
 ///
-/// Seen: MPICH from 4.1 on requests 1.1 and speaks 1.2 if the answer names it, as hydra 5 does. Flux's
-/// client requests 1.1 in the same bytes and rejects every other answer. The owner of a server
+/// Seen: MPICH from 4.1 on requests 1.1 and uses 1.2 if the reply names it, as hydra 5 does. Flux's
+/// client requests 1.1 in the same bytes and rejects every other reply. The owner of a server
 /// declares ranks of the first kind; see `Member::accepting_newer`.
 /// Test: `vectors/pmi1-quirks.pmi`, "a newer version than the one requested".
 pub const NEWER_THAN_REQUESTED: [Version; 2] = [Version::V1_1, Version::V1_2];
 
-/// The code that answers a missing key in a line.
+/// Code of the reply for a missing key in a line.
 ///
 /// Seen: Flux's library returns the number to its caller, which compares it with
 /// `PMI_ERR_INVALID_KEY`; Flux's server answers 4, and every other client distinguishes 0 from all
@@ -81,15 +81,15 @@ pub const MISSING_IN_LINES: Code = Code::INVALID_KEY;
 /// Test: `vectors/pmi1-quirks.pmi`, "a key of one node".
 pub const NODE_LOCAL: &[u8] = b"local::";
 
-/// A put with an empty key carries nothing and is answered with success.
+/// A put with an empty key has no effect and is answered with success.
 ///
 /// Seen: MPICH up to 4.0 replays one cached put after a singleton start, even if it is empty.
 /// Test: `vectors/pmi1-quirks.pmi`, "empty put of a singleton".
 pub const EMPTY_PUT_IS_NOTHING: bool = true;
 
-/// The name of the reply to bytes that are no message.
+/// Name of the reply to bytes that are no message.
 ///
-/// Seen: MPD. Clients that do not know it fail the call at once, which is what should happen.
+/// Seen: MPD. Clients that do not support it fail the call at once, as intended.
 /// Test: `vectors/pmi1-errors.pmi`.
 pub const UNREADABLE: &[u8] = b"unparseable_msg";
 
@@ -141,9 +141,9 @@ pub const NO_JOB: &str = "0";
 /// Test: `vectors/pmi2-quirks.pmi`, "a port by two names".
 pub const PORT: [&str; 2] = ["value", "port"];
 
-/// The code that goes with `found=FALSE`.
+/// Code of a reply with `found=FALSE`.
 ///
-/// Seen: clients up to MPICH 4.0 and Slurm's take any other for a failure of the call.
+/// Seen: clients up to MPICH 4.0 and Slurm's treat any other as a failure of the call.
 /// Test: `vectors/pmi2-quirks.pmi`, "missing, with success or without".
 pub const MISSING: Code = Code::SUCCESS;
 
@@ -154,7 +154,7 @@ pub const MISSING: Code = Code::SUCCESS;
 pub const MISSING_BY_CODE: [Verb; 3] = [Verb::Get, Verb::NodeGet, Verb::JobGet];
 
 /// Fields that may stand beside a value. In a frame that does not double `;`, any other is the rest
-/// of a value with one, and the value is refused: what is left of it is not what was meant.
+/// of a value with one, and the request is refused: the part in front is not the intended value.
 ///
 /// Seen: MPICH from 4.1 on sends `value=a;b;` for `a;b`; known servers store `a`.
 /// Test: `vectors/pmi2-quirks.pmi`, "a torn value".
@@ -186,7 +186,7 @@ pub const YES: [&str; 3] = ["TRUE", "true", "1"];
 /// Test: `vectors/pmi2-quirks.pmi`, "text of an abort".
 pub const FRAME_ABORT_TEXT: [&str; 2] = ["msg", "message"];
 
-/// A `jobid` without a value stands for the caller's own job.
+/// A `jobid` without a value denotes the caller's own job.
 ///
 /// Seen: MPICH from 4.1 on, after a spawn reply without a job.
 /// Test: `vectors/pmi2-quirks.pmi`, "a job without a name".

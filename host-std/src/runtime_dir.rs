@@ -25,7 +25,9 @@ pub fn candidates() -> Vec<PathBuf> {
 
 /// Makes `folder` unless it is there, and makes sure that it is ours alone.
 ///
-/// Errors: those of the system; `PermissionDenied` for a folder that somebody else could change.
+/// # Errors
+///
+/// Those of the system; `PermissionDenied` for a folder that somebody else could change.
 pub fn prepare(folder: &Path) -> io::Result<()> {
     match mkdir(folder, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => check(folder),
@@ -35,7 +37,9 @@ pub fn prepare(folder: &Path) -> io::Result<()> {
 
 /// Makes sure that `folder` is a folder of ours that nobody else may enter.
 ///
-/// Errors: as for [`prepare`].
+/// # Errors
+///
+/// As for [`prepare`].
 pub fn check(folder: &Path) -> io::Result<()> {
     // Of a link it is the link that is looked at, and that is no folder.
     let found = fs::symlink_metadata(folder)?;
@@ -48,7 +52,9 @@ pub fn check(folder: &Path) -> io::Result<()> {
 
 /// The sockets in `folder`, in the order of their names.
 ///
-/// Errors: those of the system.
+/// # Errors
+///
+/// Those of the system.
 pub fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
     check(folder)?;
     let is_socket = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
@@ -98,7 +104,9 @@ pub fn sweep(folder: &Path) {
 
 /// Opens a socket to whoever listens at `path`, without waiting for it.
 ///
-/// Errors: those of the system; `ConnectionRefused` if nobody listens, `WouldBlock` if more wait than
+/// # Errors
+///
+/// Those of the system; `ConnectionRefused` if nobody listens, `WouldBlock` if more wait than
 /// are let in.
 pub fn dial(path: &Path) -> io::Result<rustix::fd::OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -1,4 +1,4 @@
-//! Others ask how the run goes, and the loop answers between two turns.
+//! Status requests of other processes, answered by the event loop between two turns.
 
 use super::Run;
 use super::watching::Which;
@@ -7,9 +7,9 @@ use crate::settings::Watching;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The socket at which we are asked, if there is one.
+/// Control socket on which status requests arrive, if there is one.
 pub(super) struct Asking {
-    /// When to open it.
+    /// Time at which the socket is opened.
     open_at: Option<Instant>,
     control: Option<Control>,
 }
@@ -25,15 +25,17 @@ impl Asking {
 }
 
 impl Run {
-    /// Opens the socket when it is time to, and hangs up on askers that take too long.
+    /// Opens the socket when it is due, and closes connections that take too long.
     ///
-    /// Errors: those of the readiness calls.
+    /// # Errors
+    ///
+    /// Those of the readiness calls.
     pub(super) fn look_at_askers(&mut self, now: Instant) -> io::Result<()> {
         let Asking { open_at, control } = &mut self.watch.asking;
         if open_at.is_some_and(|at| now >= at) {
             *open_at = None;
-            // Where no folder can be had nobody can ask us. The run is no worse for it, and whoever asks
-            // is told where was looked.
+            // Without a directory for the socket the run is unaffected but cannot be queried; `ps` names
+            // the directories it searched.
             *control = Control::open(&self.poller).ok();
             if let (Some(guard), Some(control)) = (&self.launcher.guard, control.as_ref()) {
                 guard.report_file(control.path());
@@ -42,14 +44,16 @@ impl Run {
         control.as_mut().map_or(Ok(()), |control| control.tick(now, &self.poller))
     }
 
-    /// Answers whoever asks.
+    /// Accepts status requests and prepares the answer.
     ///
-    /// Errors: those of the readiness calls.
+    /// # Errors
+    ///
+    /// Those of the readiness calls.
     pub(super) fn take_askers(&mut self) -> io::Result<()> {
         let now = Instant::now();
         if self.watch.asking.control.as_ref().is_some_and(|control| control.wants_answer(now)) {
             let table = self.table(Which::All);
-            // All keys are names of fields, so there is nothing that cannot be written.
+            // All keys are field names, so serialization cannot fail.
             let mut answer = serde_json::to_vec(&table).unwrap_or_default();
             answer.push(b'\n');
             if let Some(control) = &mut self.watch.asking.control {
@@ -60,14 +64,16 @@ impl Run {
         control.map_or(Ok(()), |control| control.accept(now, &self.poller))
     }
 
-    /// Goes on answering an asker.
+    /// Continues answering one connection.
     ///
-    /// Errors: those of the readiness calls.
+    /// # Errors
+    ///
+    /// Those of the readiness calls.
     pub(super) fn ready_asker(&mut self, number: u32) -> io::Result<()> {
         let control = self.watch.asking.control.as_mut();
         control.map_or(Ok(()), |control| control.ready(number, &self.poller))
     }
 }
 
-/// A run that is over by then was asked about by nobody, and has made no file.
+/// Delay before the socket is opened: a shorter run creates no file.
 const OPEN_AFTER: Duration = Duration::from_millis(100);

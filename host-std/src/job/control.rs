@@ -1,4 +1,4 @@
-//! What ranks want done with processes of theirs.
+//! Job control: signals, termination and cleanup that ranks request for processes.
 
 use super::Run;
 use crate::server::pmix::control::{Act, Control};
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 impl Run {
-    /// Does what a rank of `own` wants done.
+    /// Executes a job control request of a rank of `own`.
     pub(super) fn take_control(&mut self, own: JobId, wanted: Control) -> Status {
         let Control { targets, cleanup, acts } = wanted;
         if let Some(cleanup) = cleanup {
@@ -30,7 +30,7 @@ impl Run {
     fn act_on(&mut self, (job, rank): (JobId, Option<u32>), own: JobId, act: Act) {
         let Some(about) = self.jobs.get_mut(&job.0) else { return };
         if matches!(act, Act::Terminate | Act::Kill) && rank.is_none() && job != own {
-            // Whoever ends a job that it has spawned wants that, so it is no failure of anything.
+            // A rank that terminates a job it has spawned does so on purpose; it is no failure.
             about.is_unwanted = true;
         }
         let started = about.started_count;
@@ -44,7 +44,7 @@ impl Run {
                 Act::Kill => process.signal(Signal::KILL),
                 Act::Terminate => {
                     process.signal(Signal::TERM);
-                    // Who is stopped can take it only when it goes on.
+                    // A stopped process handles SIGTERM only after SIGCONT.
                     process.signal(Signal::CONT);
                     self.condemned.push_back((until, number));
                 }
@@ -52,7 +52,7 @@ impl Run {
         }
     }
 
-    /// Ends processes that were asked to end and have not.
+    /// Kills processes that were asked to terminate and still run at their deadline.
     pub(super) fn look_at_condemned(&mut self, now: Instant) {
         while let Some(&(at, number)) = self.condemned.front()
             && at <= now
@@ -65,8 +65,8 @@ impl Run {
     }
 }
 
-/// As long as ranks get when the run ends.
+/// Grace period between SIGTERM and SIGKILL, the same as in the shutdown of a run.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Far more than ranks ask for, and little enough to keep.
+/// Maximum number of registered cleanups: far more than ranks ask for, and little enough to keep.
 const CLEANUPS_MAX: usize = 1 << 16;

@@ -8,15 +8,15 @@ use super::Run;
 use crate::report;
 use std::time::{Duration, Instant};
 
-/// How long output waits for readers.
+/// Deadlines for output that waits for its readers.
 pub(super) struct Delivery {
-    /// What readers had taken at the last look.
+    /// Number of bytes that readers had taken at the last check.
     written_bytes: u64,
-    /// They have taken something since the wait began.
+    /// True if readers have taken anything since the wait began.
     has_read: bool,
-    /// When to stop if they take nothing more.
+    /// Time to stop unless readers take more.
     stalled_at: Instant,
-    /// When to stop in any case.
+    /// Time to stop in any case.
     stop_at: Instant,
 }
 
@@ -26,7 +26,7 @@ impl Delivery {
         Self { written_bytes, has_read: false, stalled_at, stop_at }
     }
 
-    /// When to look next.
+    /// Time of the next check.
     pub(super) fn deadline(&self) -> Instant {
         self.stalled_at.min(self.stop_at)
     }
@@ -59,13 +59,14 @@ impl Run {
         };
         self.outputs.discard();
         self.outputs.say(said);
-        // It goes out at the end of this turn if standard error takes it, which is not waited for.
+        // The report is written at the end of this turn if standard error takes it; nothing waits for that.
         self.is_abandoned = true;
     }
 }
 
-/// How long readers may take nothing: long enough for a busy machine, short enough not to look like a hang.
+/// Longest wait without progress of a reader: long enough for a busy machine, short enough not to look
+/// like a hang.
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long readers may take for everything that ranks had written before they exited.
+/// Longest wait for delivery of everything that ranks had written before they exited.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(60);

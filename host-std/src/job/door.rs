@@ -1,4 +1,4 @@
-//! Ranks that dial in: who has, who has not, and what is said about it.
+//! Ranks that connect by themselves: admission, attendance, disconnects and notices.
 
 use super::Run;
 use crate::admission::{Admission, Policy, secret};
@@ -19,30 +19,32 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Where ranks of the first job dial in.
+/// Dial-in of the first job: listener, identities and attendance.
 pub(super) struct Door {
-    /// None if they come through web sockets only.
+    /// `None` if ranks connect through web sockets only.
     pub(super) listener: Option<Listener>,
     pub(super) gate: Gate,
-    /// By which ranks know us, if they speak TLS.
+    /// Certificate by which ranks authenticate the server under TLS.
     pub(super) certificate: Option<Certificate>,
     pub(super) opened_at: Instant,
-    /// When to say who has dialled in; not any more when all have.
+    /// Time of the next attendance report; `None` once all expected ranks are connected.
     pub(super) table_at: Option<Instant>,
-    /// How many have not dialled in.
+    /// Number of expected ranks that are not connected.
     pub(super) absent_count: u32,
-    /// How many have not ended.
+    /// Number of expected ranks that have not finalized.
     pub(super) left_count: u32,
-    /// The numbers by which ranks say who they are, of all jobs.
+    /// Identities assigned to ranks of all jobs.
     given: BTreeSet<u64>,
-    /// How many ranks were given one, or passed over.
+    /// Number of identities assigned or skipped.
     given_count: u32,
 }
 
 impl Door {
-    /// Opens it.
+    /// Opens the listener.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A message for the user.
     pub(super) fn open(gate: Gate, poller: &Poller) -> Result<Self, String> {
         let open = |address| {
             let policy = Policy::of(gate.secret.is_some());
@@ -70,22 +72,25 @@ impl Door {
         })
     }
 
-    /// Whether anybody is to dial in who was not started here.
+    /// True if ranks are expected that this launcher does not start.
     pub(super) fn has_callers(&self) -> bool {
         self.gate.expected > 0
     }
 
-    /// How ranks of the first job dial in.
+    /// Connection parameters for the ranks of the first job.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A message for the user.
     pub(super) fn dial(&mut self, config: &Config, web: Option<&Web>) -> Result<Dial, String> {
         let ranks = config.ranks + self.gate.expected;
         let ids = self.identities(ranks);
-        // Whoever starts a rank elsewhere computes its number from the secret and the rank.
+        // The starter of a remote rank computes its identity from the secret and the rank, so none may be
+        // skipped.
         if self.given_count != ranks {
             return Err("with this secret two ranks would have the same number; use another".into());
         }
-        // Where the number is the rank, nobody has to be told.
+        // Without a secret the identity is the rank, which needs no distribution.
         let ids = self.gate.secret.is_some().then_some(ids);
         let pin = self.certificate.as_ref().map(|certificate| certificate.pin());
         let port = match (&self.listener, web) {
@@ -97,12 +102,12 @@ impl Door {
         Ok(Dial { port, ids, pin, requires_challenge })
     }
 
-    /// How ranks of a spawned job open a second connection, where those of `parent` do.
+    /// Parameters of the second connection for ranks of a spawned job, at the listener of `parent`.
     pub(super) fn dial_again(&mut self, parent: &Dial, ranks: u32) -> Dial {
         Dial { ids: Some(self.identities(ranks)), ..parent.clone() }
     }
 
-    /// Numbers for so many ranks, which nobody has.
+    /// Unused identities for `ranks` ranks.
     fn identities(&mut self, ranks: u32) -> Vec<u64> {
         let mut ids = Vec::new();
         for _ in 0..ranks {
@@ -125,9 +130,9 @@ impl Door {
 }
 
 impl Run {
-    /// Takes connections of ranks, as far as they are admitted.
+    /// Accepts connections of ranks, as far as they are admitted.
     pub(super) fn take_callers(&mut self) -> io::Result<()> {
-        // Those that are left are announced again, after others had their turn.
+        // Connections that are left are reported again, after other descriptors had their turn.
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(door) = &mut self.door else { return Ok(()) };
             let Some(listener) = &mut door.listener else { return Ok(()) };
@@ -147,12 +152,12 @@ impl Run {
         Ok(())
     }
 
-    /// True while somebody who dials in has not come, or has not ended.
+    /// True while an expected rank is not connected or has not finalized.
     pub(super) fn awaits_callers(&self) -> bool {
         self.failure.is_none() && self.door.as_ref().is_some_and(|door| door.left_count > 0)
     }
 
-    /// True while somebody has not dialled in, which is told at the door.
+    /// True while an expected rank is not connected; attendance reports cover that state.
     pub(super) fn awaits_absent(&self) -> bool {
         self.door.as_ref().is_some_and(|door| door.absent_count > 0)
     }
@@ -165,7 +170,7 @@ impl Run {
         }
     }
 
-    /// The connection of a rank that has dialled in is closed, by either side.
+    /// Handles the end of a rank's connection to the listener, closed by either side.
     pub(super) fn take_caller_closed(&mut self, job: JobId, rank: u32) {
         let Some(from) = self.service.from(job, rank) else { return };
         match self.service.phase(job, rank) {
@@ -173,7 +178,7 @@ impl Run {
                 self.service.set_gone(job, rank);
                 self.fail(job, Failure::Vanished { rank, from });
             }
-            // It has not begun, so another one may.
+            // The rank has not started the protocol, so another connection may take its place.
             Phase::Silent => {
                 self.service.set_absent(job, rank);
                 if let Some(door) = &mut self.door {
@@ -191,7 +196,7 @@ impl Run {
         }
     }
 
-    /// Does what the clock says about callers.
+    /// Handles the deadlines of connections: timeouts, deferred reports, paused listeners, attendance.
     pub(super) fn look_at_the_door(&mut self, now: Instant) -> io::Result<()> {
         if self.service.tick(&self.poller)? {
             self.settle()?;
@@ -211,7 +216,7 @@ impl Run {
         Ok(())
     }
 
-    /// Says who has dialled in, if anybody has not.
+    /// Reports which expected ranks are connected, unless all are.
     pub(super) fn say_who_is_there(&mut self) {
         let Some(door) = self.door.as_ref().filter(|door| door.absent_count > 0) else { return };
         let secs = door.opened_at.elapsed().as_secs();
@@ -221,8 +226,9 @@ impl Run {
         }
     }
 
-    /// Tells ranks that listen on a second connection, before anything else happens to them, and says who
-    /// was told.
+    /// Sends a notice to ranks that listen on a second connection, and flushes it before anything else
+    /// affects
+    /// them. Returns the notified ranks.
     pub(super) fn notify(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
         let told = self.service.notify_all(notice);
         if !told.is_empty() && self.service.flush(&self.poller).is_ok() {
@@ -231,7 +237,7 @@ impl Run {
         told
     }
 
-    /// Sends a process of ours the signal it wants after a notice.
+    /// Sends a local process the signal it requested to follow a notice.
     pub(super) fn take_wanted_signal(&mut self, job: JobId, rank: u32, signal: Option<Signal>) {
         let process = self.process_of(job, rank).map(|number| &self.processes[index(number)]);
         if let (Some(started), Some(signal)) = (process, signal)
@@ -242,8 +248,9 @@ impl Run {
     }
 }
 
-/// By then whoever was started together with us has dialled in.
+/// Time of the first attendance report: ranks that were started together with the launcher are connected
+/// by then.
 const FIRST_TABLE: Duration = Duration::from_secs(10);
 
-/// Whoever waits this long has read the first one.
+/// Interval of further attendance reports: the user has read the first one.
 const NEXT_TABLE: Duration = Duration::from_secs(60);

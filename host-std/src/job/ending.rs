@@ -1,4 +1,4 @@
-//! Ends of ranks, failures, and the way down. All in terms of [`Run`], which keeps the state.
+//! Exits of ranks, failures and shutdown, as methods of [`Run`], which keeps the state.
 
 use super::{Job, Run, Started};
 use crate::launch::ladder::Step;
@@ -17,14 +17,14 @@ use std::io;
 use std::time::{Duration, Instant};
 
 impl Run {
-    /// Takes note of how a process ended.
+    /// Handles the exit of a process, if it has exited.
     pub(super) fn take_end(&mut self, number: u32) -> io::Result<()> {
         let Some(running) = &self.processes[index(number)].process else { return Ok(()) };
         let Some(ending) = running.ending()? else { return Ok(()) };
         self.note_end(number, ending)
     }
 
-    /// Judges how a process ended, and what follows.
+    /// Evaluates the exit of a process, and executes the consequences.
     fn note_end(&mut self, number: u32, ending: Ending) -> io::Result<()> {
         let Started { job, rank, process, .. } = &mut self.processes[index(number)];
         let (job, rank) = (*job, *rank);
@@ -33,15 +33,15 @@ impl Run {
         }
         self.running_count -= 1;
         if self.inputs.raw_for().is_some_and(|seat| job == self.first && seat.rank == rank) {
-            // What it wrote last is meant for a terminal that is still its own.
+            // Its last output is meant for a terminal that is still its own.
             self.outputs.drain(number);
             self.outputs.flush(&mut self.poller)?;
         }
         self.inputs.end(number, &self.poller)?;
         self.outputs.set_raw(self.inputs.raw_for());
 
-        // What it said last may still be on its way: an abort, or the finalize that makes its end a
-        // good one.
+        // Its last messages may still be in transit: an abort, or the finalize that makes its exit a
+        // success.
         self.service.drain(job, rank, &self.poller)?;
         self.take_news();
         let ending = self.ends.cause(ending);
@@ -55,11 +55,11 @@ impl Run {
             Some(failure) if self.tolerate(job, &failure) => self.outputs.drain(number),
             Some(failure) => {
                 self.outputs.drain(number);
-                // Whoever waits for it or wants to know of it hears so before any signal.
+                // Ranks that wait for it or registered for its exit are notified before any signal.
                 self.service.set_gone(job, rank);
                 self.service.flush(&self.poller)?;
                 self.fail(job, failure);
-                // Unless it was a signal to us that ended it: then the others get the usual time.
+                // Except after an interrupt, where the other ranks get the usual grace period.
                 self.step_down();
             }
             None if self.service.is_closed(job, rank) => self.service.set_gone(job, rank),
@@ -73,13 +73,13 @@ impl Run {
         Ok(())
     }
 
-    /// Takes note of a failure in `job`: the first one of all jobs decides the exit code and is reported.
+    /// Records a failure in `job`: the first one of all jobs decides the exit code and is reported.
     pub(super) fn fail(&mut self, job: JobId, failure: Failure) {
         if self.failure.is_some() || !self.is_wanted(job) {
             return;
         }
         let is_interrupted = matches!(failure, Failure::Interrupted { .. });
-        // Whoever reads our output has gone on purpose, and knows what that does to writers.
+        // The reader of the output closed it on purpose, and knows the effect on writers.
         if !(failure.is_closed_pipe() && self.outputs.has_closed())
             && let Some(Job { plan, .. }) = self.jobs.get(&job.0)
         {
@@ -96,7 +96,7 @@ impl Run {
         self.say_who_is_there();
         let code = i32::from(failure.exit_code());
         self.failure = Some(failure);
-        // Whoever listens may have something to save before the signal comes.
+        // Ranks with a listener may have something to save before the signal comes.
         self.notify(Notice::Abort(code));
         if !is_interrupted {
             self.step_down();
@@ -104,7 +104,7 @@ impl Run {
         self.look_whether_all_have_ended();
     }
 
-    /// Keeps the books of a spawned job until it is among those that ended long ago.
+    /// Keeps a spawned job that has ended known for a while, and forgets the oldest such job.
     pub(super) fn look_whether_job_has_ended(&mut self, id: JobId) {
         let has_ended = self.jobs.get(&id.0).is_some_and(|job| {
             job.running_count == 0 && (job.is_unwanted || job.started_count == job.plan.local())
@@ -115,7 +115,7 @@ impl Run {
         if self.pmix.is_some() {
             self.service.tell_job_end(id);
         }
-        // Not at once: the answer to its spawner may not be written yet, and names it.
+        // Not at once: the response to its spawner may not be written yet, and names it.
         self.ended.push_back(id);
         if self.ended.len() > ENDED_KEPT
             && let Some(old) = self.ended.pop_front()
@@ -129,7 +129,7 @@ impl Run {
         self.jobs.get(&job.0).is_some_and(|job| !job.is_unwanted)
     }
 
-    /// Does what signals ask for.
+    /// Handles signals that have arrived.
     pub(super) fn take_signals(&mut self) -> io::Result<()> {
         let now = Instant::now();
         let mut all: VecDeque<Arrived> = self.signals.arrived().collect();
@@ -144,7 +144,7 @@ impl Run {
                 Meaning::Crash => signal::crash(arrived.signal)?,
                 Meaning::Resized => {}
             }
-            // Whoever wants to know of these signals, our terminal may have changed.
+            // These signals may mean a change of the terminal, whatever else they mean.
             if [Signal::CONT, Signal::WINCH].contains(&arrived.signal) {
                 self.inputs.take_changes(&self.poller)?;
                 self.outputs.set_raw(self.inputs.raw_for());
@@ -153,20 +153,21 @@ impl Run {
         Ok(())
     }
 
-    /// Passes a signal on that asks for the end. A second one within a short time kills.
+    /// Forwards a signal that requests the end. A second one within a short time kills.
     fn take_interrupt(&mut self, now: Instant, arrived: Arrived) {
         let Arrived { signal: one, .. } = arrived;
         let last = self.interrupted.replace((now, one));
         if let Some((at, signal)) = last.filter(|(at, _)| now - *at < ONE_ACT) {
-            // The first one of an act counts, else a key that repeats itself would never be heard twice.
+            // The first signal of an act counts, else a repeating key would never count as a second
+            // request.
             self.interrupted = Some((at, signal));
             if signal != one {
                 self.signal_all(arrived);
             }
             return;
         }
-        // With no rank left, what is waited for is a reader of our output or a process that a rank
-        // left behind; the sender wants neither.
+        // With no rank left, the launcher waits for a reader of its output or a process that a rank left
+        // behind; the sender of the signal wants neither.
         self.is_abandoned |= self.running_count == 0;
         self.fail(self.first, Failure::Interrupted { signal: one.as_raw() });
         if last.is_some_and(|(at, _)| now - at < AGAIN) {
@@ -176,7 +177,7 @@ impl Run {
         self.remind_later(now);
     }
 
-    /// Does what the clock says.
+    /// Handles all deadlines that have passed.
     pub(super) fn look_at_the_clock(&mut self, now: Instant) -> io::Result<()> {
         self.look_at_the_door(now)?;
         self.look_at_pages(now)?;
@@ -195,7 +196,8 @@ impl Run {
             if self.outputs.close_held(false) > 0 {
                 self.outputs.say(report::output_left_open(LINGER.as_secs()));
             }
-            // What is open now waits for a slow reader of ours, behind which a process may stand again.
+            // Pipes that are open now wait for a slow reader of the launcher's output, which may hide such
+            // a process.
             self.linger_until = self.outputs.is_open().then(|| now + LINGER);
         }
         self.check_delivery(now);
@@ -208,27 +210,27 @@ impl Run {
         self.look_at_the_watch(now)
     }
 
-    /// Kills everybody who runs, at once.
+    /// Kills all running processes at once.
     pub(super) fn kill_everybody(&mut self) {
         if let Some(step) = self.ladder.kill(Instant::now()) {
             self.take_step(step);
         }
     }
 
-    /// A process closed its connection some time ago and still runs.
+    /// Handles a process that closed its connection some time ago and still runs.
     fn take_disconnected(&mut self, number: u32) -> io::Result<()> {
-        // Its end may be ready but not yet told.
+        // Its exit may be ready but not reported yet.
         self.take_end(number)?;
         let Started { job, rank, process, .. } = &self.processes[index(number)];
         let (job, rank) = (*job, *rank);
         let Some(process) = process else { return Ok(()) };
         if !process.is_ours() {
-            // What it does from now on is no job of ours.
+            // The launcher is not the parent of a singleton, so its further course is unknown.
             return self.note_end(number, Ending::Unseen);
         }
         match self.service.phase(job, rank) {
             Phase::Open => self.fail(job, Failure::Disconnected { rank }),
-            // It may do without PMI; only others that wait for it could mind.
+            // It may continue without PMI; only ranks that wait for it are affected.
             Phase::Silent | Phase::Finalized => self.service.set_gone(job, rank),
         }
         Ok(())
@@ -257,7 +259,8 @@ impl Run {
                     self.outputs.say(report::given_up(self.running_count));
                 }
                 if self.running_count > 0 || self.sweep_at.is_some() {
-                    // They hold their pipes. Those of other ranks may only wait for a slow reader of ours.
+                    // These processes hold their pipes. Pipes of other ranks may only wait for a slow
+                    // reader.
                     self.outputs.close_held(true);
                 }
                 self.running_count = 0;
@@ -266,7 +269,8 @@ impl Run {
         }
     }
 
-    /// Passes a signal on that ends nothing. Those that listen get a message instead of the second one.
+    /// Forwards a signal that does not request the end. Ranks with a listener get a notice instead of
+    /// SIGUSR2.
     fn pass_on(&mut self, arrived: Arrived) {
         let told = match arrived.signal == Signal::USR2 {
             true => self.notify(Notice::Checkpoint),
@@ -275,14 +279,16 @@ impl Run {
         self.signal_but(arrived, |one| told.contains(&(one.job, one.rank)));
     }
 
-    /// Passes a signal on that asks for the end. Who is stopped can take it only when it goes on.
+    /// Forwards a signal that requests the end. A stopped process handles it only after SIGCONT.
     fn signal_all(&self, arrived: Arrived) {
         self.signal_but(arrived, |_| false);
         self.signal_running(Signal::CONT);
     }
 
-    /// Passes a signal on to all who run and are not left out. A key reaches all of our process group by
-    /// itself, and nobody shall get it twice; it is meant for those too whom ranks have started.
+    /// Forwards a signal to all running processes but those left out. A signal typed at the terminal
+    /// reaches
+    /// the launcher's process group by itself, and must arrive only once; it is also meant for descendants
+    /// of ranks.
     fn signal_but(&self, arrived: Arrived, leave_out: impl Fn(&Started) -> bool) {
         for started in self.processes.iter().filter(|started| !leave_out(started)) {
             match &started.process {
@@ -293,14 +299,14 @@ impl Run {
         }
     }
 
-    /// Stops the ranks, and us with them until we are continued, as a shell expects of a job. Adds to
-    /// `later` what arrives meanwhile.
+    /// Stops the ranks, and the launcher with them until it is continued, as a shell expects of a job. Adds
+    /// signals that arrive meanwhile to `later`.
     fn stand_still(&mut self, arrived: Arrived, later: &mut VecDeque<Arrived>) -> io::Result<()> {
         let processes = self.processes.iter().filter_map(|one| one.process.as_ref());
         let ranks: Vec<&Process> = processes.filter(|process| process.is_ours()).collect();
         let others = ranks.iter().filter(|process| !has_it(arrived, process));
         process::stop(&others.copied().collect::<Vec<_>>());
-        // To stop ourselves now would discard a signal to continue, and no other would come.
+        // Stopping the launcher now would discard a pending SIGCONT, and no other would come.
         later.extend(self.signals.arrived());
         if !later.iter().any(|one| one.signal == Signal::CONT) {
             signal::stand_still()?;
@@ -315,8 +321,8 @@ impl Run {
         }
     }
 
-    /// With no rank left, output may still be on its way, and a job that was ended by force may have left
-    /// processes behind.
+    /// Starts the last phase once no rank is left: output may still be in transit, and a job terminated by
+    /// force may have left processes behind.
     pub(super) fn look_whether_all_have_ended(&mut self) {
         if self.running_count > 0
             || self.starts_more()
@@ -329,7 +335,8 @@ impl Run {
         self.say_singletons();
         let now = Instant::now();
         if self.failure.is_some() && self.any_orphan_left() {
-            // They were asked only now, so they get the time that ranks got, counted from the failure.
+            // They were asked only now, so they get the same grace period as ranks, counted from the
+            // failure.
             let _ = self.ladder.ask(now);
             self.signal_orphans(Signal::TERM);
             self.sweep_at = Some(now + SWEEP);
@@ -338,7 +345,7 @@ impl Run {
         }
     }
 
-    /// Looks whether processes that ranks left behind have ended.
+    /// Checks whether processes that ranks left behind have exited.
     fn sweep(&mut self, now: Instant) {
         if !self.any_orphan_left() {
             self.sweep_at = None;
@@ -347,18 +354,18 @@ impl Run {
         }
         self.sweep_at = Some(now + SWEEP);
         if self.ladder.is_killing() {
-            // Those that ended may have left others.
+            // Processes that exited may have left others.
             self.signal_orphans(Signal::KILL);
         }
     }
 }
 
-/// Whether a process has got a signal by itself, as all of our process group have.
+/// True if a process received a signal by itself, as all processes of the launcher's process group do.
 fn has_it(arrived: Arrived, process: &Process) -> bool {
     arrived.is_for_group && process.is_in_our_group()
 }
 
-/// How a process ended, for the trace.
+/// Exit of a process as a trace event.
 fn ended(ending: Ending) -> Option<What> {
     match ending {
         Ending::Exited(code) => Some(What::Exited { code: code.into() }),
@@ -368,19 +375,19 @@ fn ended(ending: Ending) -> Option<What> {
     }
 }
 
-/// As [`report::AGAIN_SECS`] tells the user.
+/// Longest interval between two interrupts that kill, as [`report::AGAIN_SECS`] documents it.
 const AGAIN: Duration = Duration::from_secs(report::AGAIN_SECS);
 
-/// Whoever ends us may do so twice in one act: `timeout` signals its child, and then the group of it.
-/// People take longer to press a key again.
+/// Signals within this time count as one act: `timeout` signals its child, and then the child's process
+/// group. A person takes longer to press a key again.
 const ONE_ACT: Duration = Duration::from_millis(100);
 
-/// How long output is waited for when no rank is left to write any: a process that a rank left behind holds
-/// it then.
+/// Longest wait for output once no rank is left to write any: then a process that a rank left behind
+/// holds the pipe.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How often those processes are looked at; there is no event for their end.
+/// Interval of checks for those processes; their exit causes no event.
 const SWEEP: Duration = Duration::from_millis(20);
 
-/// How many spawned jobs that ended are still known. A program may spawn one after the other for days.
+/// Number of ended spawned jobs that stay known. A program may spawn one after the other for days.
 const ENDED_KEPT: usize = 16;

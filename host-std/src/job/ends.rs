@@ -1,4 +1,4 @@
-//! The books of how every rank began and ended, and what the failure of one does to the others.
+//! Records of the start and end of every rank, and the effect of one rank's failure on the others.
 
 use super::{Job, Run};
 use crate::ends::json::ResultFile;
@@ -17,26 +17,28 @@ use rustix::process::Signal;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
-/// How the ranks of all jobs began and ended.
+/// Start and end of the ranks of all jobs.
 pub(super) struct Ends {
     settings: settings::Ending,
     file: Option<ResultFile>,
     memory: OutOfMemory,
     times: Times,
-    /// By number of the process.
+    /// Indexed by process number.
     rows: Vec<Row>,
-    /// The first failure that ended nobody else.
+    /// First failure that did not terminate the other ranks.
     tolerated: Option<Failure>,
-    /// What was told of the first failure.
+    /// Report of the first failure.
     told: Option<String>,
-    /// When ranks that still run have had time enough since another one ended well.
+    /// Deadline of ranks that still run after another rank ended well.
     overdue_at: Option<Instant>,
 }
 
 impl Ends {
-    /// Opens the books, and the file that the report goes to.
+    /// Starts the records, and creates the result file.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A message for the user.
     pub(super) fn new(settings: &settings::Ending) -> Result<Self, String> {
         let times = Times {
             began_at: SystemTime::now(),
@@ -65,12 +67,12 @@ impl Ends {
         self.rows.push(Row { plan, rank, pid, started, end: None });
     }
 
-    /// What is told of a failure; the first one counts.
+    /// Records the report of a failure; only the first one is kept.
     pub(super) fn note_told(&mut self, what: &str) {
         self.told.get_or_insert_with(|| what.to_owned());
     }
 
-    /// Finds out whether it was the system that killed a process because there was no memory left.
+    /// Detects processes that the system killed because it had run out of memory.
     pub(super) fn cause(&mut self, ending: Ending) -> Ending {
         let is_kill = |signal| signal == Signal::KILL.as_raw();
         match ending {
@@ -81,7 +83,7 @@ impl Ends {
         }
     }
 
-    /// The exit code of a run whose failures ended nobody else.
+    /// Exit code of a run whose failures terminated no other rank.
     pub(super) fn tolerated_code(&self) -> Option<u8> {
         self.tolerated.as_ref().map(Failure::exit_code)
     }
@@ -92,7 +94,7 @@ impl Ends {
 }
 
 impl Run {
-    /// Enters the end of a process.
+    /// Records the end of a process.
     pub(super) fn enter_end(&mut self, number: u32, ending: Ending, phase: Phase) {
         let at = Instant::now();
         let Some(started) = self.processes.get(index(number)) else { return };
@@ -109,8 +111,8 @@ impl Run {
         }
     }
 
-    /// Lets the others go on after a failure, if that is wanted and it is one that they can go on after.
-    /// Says whether it is.
+    /// Lets the other ranks continue after a failure if the user wants that and the failure allows it.
+    /// Returns true if they continue.
     pub(super) fn tolerate(&mut self, job: JobId, failure: &Failure) -> bool {
         let is_wanted = self.ends.settings.on_exit_error == OnExitError::Ignore;
         let (Failure::Ended { rank, .. } | Failure::LeftEarly { rank }) = failure else {
@@ -130,8 +132,9 @@ impl Run {
         true
     }
 
-    /// Puts the ranks of a job that have failed where MPI libraries look for them, and wakes those that
-    /// wait for such news. Who does not catch the signal would die of it.
+    /// Publishes the failed ranks of a job where MPI libraries look for them, and signals the processes
+    /// that wait for such news. Only processes that catch SIGUSR1 are signalled, since it would kill
+    /// others.
     fn tell_of_the_dead(&mut self, job: JobId) {
         let Some(Job { plan, .. }) = self.jobs.get(&job.0) else { return };
         let is_dead = |row: &&Row| {
@@ -147,7 +150,7 @@ impl Run {
         }
     }
 
-    /// Ends the run if ranks run on for too long after the first one has ended well.
+    /// Terminates the run if ranks still run too long after the first one ended well.
     pub(super) fn look_for_overdue(&mut self, now: Instant) {
         if self.ends.overdue_at.is_none_or(|at| now < at) {
             return;
@@ -158,8 +161,8 @@ impl Run {
         }
     }
 
-    /// Says, and writes, how all ranks ended, when nothing but the exit with `code` is left to do. Gives the
-    /// code to exit with: a report that is not whole is no success.
+    /// Prints and writes the end of every rank, the last step before the exit with `code`. Returns the
+    /// exit code: a run whose result file is incomplete does not succeed.
     pub(super) fn close_the_books(&mut self, code: u8) -> u8 {
         let Ends { settings, file, times, rows, told, .. } = &mut self.ends;
         if settings.print_all_codes {

@@ -1,16 +1,17 @@
-//! All jobs of one launcher, from the first rank to the exit code, in one loop.
+//! All jobs of one launcher, from the first rank to the exit code, in one event loop.
 //!
-//! 1. Start the next rank, if there is one. Ranks that run are served between two starts.
-//! 2. Wait until something is ready, or until a deadline.
-//! 3. Take what came: signals, messages of ranks, output of ranks, and last the ends of ranks, so that
-//!    what a rank said before it ended counts.
-//! 4. Answer everybody who is owed something, and act on what the server wants done.
-//! 5. Look at the clock: ranks that were asked to end, connections that were closed.
-//! 6. Write our own output as far as its reader takes it.
+//! 1. Start the next rank, if there is one. Running ranks are served between two starts.
+//! 2. Wait for readiness or a deadline.
+//! 3. Handle what is ready: signals, messages of ranks, output of ranks, and last the exits of ranks, so
+//! that
+//!    messages sent before an exit count.
+//! 4. Send the responses that are due, and execute the events of the server.
+//! 5. Handle deadlines: ranks that were asked to terminate, connections that were closed.
+//! 6. Write the launcher's own output as far as its reader takes it.
 //!
 //! There is one job at first; ranks may spawn more. All jobs come from the first one, and MPI counts
-//! jobs that come from each other as connected: a failure in one of them ends all. The first failure
-//! decides the exit code and starts the way down; see [`Ladder`].
+//! jobs that come from each other as connected: a failure in one of them terminates all. The first failure
+//! decides the exit code and starts the shutdown; see [`Ladder`].
 
 mod asking;
 mod control;
@@ -65,16 +66,17 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 use watching::Watch;
 
-/// Runs the first job, and all that come from it, and gives the exit code. Everything there is to say has
-/// been said then.
+/// Runs the first job and all jobs spawned from it, and returns the exit code. All reports are written by
+/// then.
 pub fn run(config: Config) -> u8 {
     let mut limit = DescriptorLimit::new(config.settings.output.files_per_rank());
     let expected = config.gate.as_ref().map_or(0, |gate| gate.expected);
     let callers = config.gate.as_ref().map_or(0, |_| expected + PENDING);
-    // A page that is a rank takes a place, and both ends of a pair; one that watches takes a place.
+    // A page that is a rank needs an open file and both ends of a pair; one that watches needs an open
+    // file.
     let pages = config.web.as_ref().map_or(0, |_| 3 * PENDING + 2 * expected + WATCHING);
     let others = callers + pages;
-    // Ranks are counted first: the plan of more than there can be is not worth making.
+    // The number of ranks is checked first: a plan with more than the limit allows is not worth making.
     let prepared = limit.raise_for(Crowd { ranks: config.ranks + others, pmix: 0 });
     let prepared = prepared.map_err(|error| error.to_string());
     match prepared.and_then(|()| Run::new(config, limit, others)) {
@@ -86,74 +88,75 @@ pub fn run(config: Config) -> u8 {
     }
 }
 
-/// One run of the launcher.
+/// State of the event loop: one run of the launcher.
 struct Run {
     launcher: Launcher,
-    /// Jobs with ranks that were not started yet; the first one is being started.
+    /// Jobs with ranks that are not started yet; the first one is being started.
     starts: VecDeque<Start>,
     poller: Poller,
     signals: Signals,
     service: Service,
     inputs: Inputs,
     outputs: Outputs,
-    /// The job everything comes from.
+    /// The job from which all others come.
     first: JobId,
-    /// Where ranks of it dial in, if any do.
+    /// Dial-in of the first job, if its ranks may connect by themselves.
     door: Option<Door>,
-    /// Where PMIx clients dial in, if there may be any.
+    /// Listener for PMIx clients, if there may be any.
     pmix: Option<Listener>,
-    /// Which connections were rejected, as far as it was reported.
+    /// Reports of rejected connections, with a limit on their number.
     rejections: RejectionLog,
-    /// The secret that was made for the run; its file goes with it.
+    /// Secret generated for this run; dropping it removes its file.
     secret: Option<GeneratedSecret>,
-    /// What goes when a rank has ended, or all have.
+    /// Files to remove when a rank has exited, or all have.
     cleanups: Vec<(JobId, Option<u32>, Cleanup)>,
-    /// Processes that a rank has asked to end, with the moment at which they are ended.
+    /// Processes that a rank asked to terminate, with the time at which they are killed.
     condemned: VecDeque<(Instant, u32)>,
-    /// Where pages dial in, if they may, and what they must know.
+    /// Listener for pages, if they may connect, and the configuration they must match.
     web: Option<Web>,
     web_gate: Option<WebGate>,
-    /// By number of the job.
+    /// By job number.
     jobs: BTreeMap<u32, Job>,
-    /// How many jobs were spawned; their names count on.
+    /// Number of spawned jobs; names of new ones continue from it.
     spawned_count: u32,
-    /// Spawned jobs that have ended and are still known, the oldest first.
+    /// Spawned jobs that have ended and are still known, oldest first.
     ended: VecDeque<JobId>,
-    /// All processes ever started, in this order. Their numbers are places here.
+    /// All processes ever started, in this order. Process numbers are indices into it.
     processes: Vec<Started>,
     running_count: usize,
     failure: Option<Failure>,
     ladder: Ladder,
-    /// The last signal that asked for the end, and when it came.
+    /// Last signal that requested the end, with its time.
     interrupted: Option<(Instant, Signal)>,
     watch: Watch,
-    /// Processes whose connection ended while they ran, with the moment from which that counts.
+    /// Processes whose connection closed while they ran, with the time at which that counts.
     closed_early: Vec<(Instant, u32)>,
-    /// How every rank ended.
+    /// Start and end of every rank.
     ends: Ends,
-    /// When to stop waiting for output of processes that ranks left behind.
+    /// Time to stop waiting for output of processes that ranks left behind.
     linger_until: Option<Instant>,
-    /// Since the run is over by failure: how long its output waits for readers.
+    /// Delivery of remaining output, once the run is over by failure.
     delivery: Option<Delivery>,
-    /// When to look next for processes that ranks left behind.
+    /// Time of the next check for processes that ranks left behind.
     sweep_at: Option<Instant>,
-    /// When to forget processes that were taken in and have ended.
+    /// Time to reap orphans that were adopted and have exited.
     reap_at: Option<Instant>,
     all_have_ended: bool,
-    /// Somebody who did not want to wait any longer said so by a signal.
+    /// True if a signal asked not to wait any longer.
     is_abandoned: bool,
 }
 
-/// A job as the loop knows it.
+/// State of one job in the event loop.
 struct Job {
     plan: Rc<Plan>,
-    /// The number of the process of rank 0; the others follow.
+    /// Process number of rank 0; the other ranks follow.
     first_process: u32,
     started_count: u32,
     running_count: u32,
-    /// It could not be started as a whole: what runs of it is ended, and that is no failure.
+    /// True if the job was not started completely, or a rank terminated it: its processes are killed, which
+    /// is no failure.
     is_unwanted: bool,
-    /// Somebody put a key twice, and that was said.
+    /// True if two puts of one key by different ranks were reported.
     put_twice_said: bool,
 }
 
@@ -162,15 +165,17 @@ struct Started {
     job: JobId,
     rank: u32,
     pid: i32,
-    /// Until its end was seen.
+    /// `None` once its exit was seen.
     process: Option<Process>,
 }
 
 impl Run {
-    /// Prepares the first job; `others` have open files here as ranks do, and are none of it.
+    /// Prepares the first job. `others` counts connections that need open files as ranks do but belong to
+    /// no
+    /// rank of it.
     fn new(mut config: Config, limit: DescriptorLimit, others: u32) -> Result<Self, String> {
         let prepare = |error: io::Error| format!("the job cannot be prepared: {error}");
-        // Before all else, so that ranks find their socket at a number of one digit: a shell can name no
+        // First of all, so that the sockets of ranks get a descriptor of one digit: a shell can name no
         // other.
         let streams = &config.settings.output;
         let (one_pipe, has_terminal) = (Places::are_one(streams), streams.pty.is_some());
@@ -253,8 +258,9 @@ impl Run {
 
     fn run(mut self) -> u8 {
         if let Err(error) = self.turn_until_done() {
-            // Only the system's own calls fail here (no memory, no descriptors left), and there is no
-            // loop to wait in any more: nobody may be left running, and what is said must get out.
+            // Only system calls fail here (no memory, no descriptors left), and there is no loop left to
+            // wait
+            // in: all processes must be killed, and pending reports must be written.
             self.kill_everybody();
             let what = format!("the launcher cannot go on: {error}");
             target::write_last(exit::line(&what).as_bytes());
@@ -285,7 +291,7 @@ impl Run {
 
     fn turn_until_done(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
-        // Who reads where to dial in does so before anything else happens.
+        // A user who waits for the listening address reads it before anything else happens.
         self.outputs.flush(&mut self.poller)?;
         while !self.is_done() {
             let has_started = self.start_next()?;
@@ -321,12 +327,12 @@ impl Run {
                 Token::Asker(number) => self.ready_asker(number)?,
                 Token::Pmix(connection) => self.service.pmix_ready(connection, &self.poller)?,
                 Token::PmixListen => self.take_pmix_callers()?,
-                // Written to at the end of every turn.
+                // Written at the end of every turn.
                 Token::Outlet(_) | Token::Exit(_) => {}
             }
         }
         self.take_news();
-        // Of several that ended since the last look, the one that was started first counts as first.
+        // Of several processes that exited since the last turn, the one started first counts as first.
         let ends = ready.iter().filter_map(|token| match token {
             Token::Exit(process) => Some(*process),
             _ => None,
@@ -336,7 +342,7 @@ impl Run {
         ends.into_iter().try_for_each(|process| self.take_end(process))
     }
 
-    /// Lets the trace be written, and messages be shown.
+    /// Writes the trace, and prints the messages it shows.
     fn flush_trace(&mut self) {
         for message in self.service.tracer.take_shown(self.outputs.is_flushed()) {
             self.outputs.say(message);
@@ -346,7 +352,8 @@ impl Run {
         }
     }
 
-    /// Answers who is owed. News may free a session to go on, so it takes turns until all is quiet.
+    /// Sends the responses that are due. Server events may unblock a session, so it repeats until all is
+    /// quiet.
     fn settle(&mut self) -> io::Result<()> {
         self.service.flush(&self.poller)?;
         while self.take_news() {
@@ -361,7 +368,7 @@ impl Run {
         Ok(())
     }
 
-    /// Acts on what the server wants done, and says whether there was anything.
+    /// Executes server events; true if there were any.
     fn take_news(&mut self) -> bool {
         let mut any = false;
         while let Some(news) = self.service.next_news() {
@@ -395,7 +402,7 @@ impl Run {
         any
     }
 
-    /// A connection ended. Mostly its process is ending too, and how it ends says more.
+    /// Handles the end of a connection. Usually its process is exiting too, and the exit status tells more.
     fn take_closed(&mut self, job: JobId, rank: u32) {
         let number = self.process_of(job, rank);
         let running = number.and_then(|number| self.processes[index(number)].process.as_ref());
@@ -403,7 +410,7 @@ impl Run {
             (Some(number), Some(process)) if process.is_ours() => {
                 self.closed_early.push((Instant::now() + ENDING, number));
             }
-            // For us it ends with its connection.
+            // A singleton counts as exited when its connection closes.
             (Some(number), Some(_)) => self.closed_early.insert(0, (Instant::now(), number)),
             (None, _) if self.service.from(job, rank).is_some() => {
                 self.take_caller_closed(job, rank);
@@ -412,7 +419,7 @@ impl Run {
         }
     }
 
-    /// The later value holds, as with every known server; but whoever reads it may have meant the other.
+    /// The later value holds, as with every known server; but its reader may have meant the other.
     fn take_put_twice(&mut self, job: JobId, key: &str, ranks: [u32; 2]) {
         if let Some(Job { plan, put_twice_said, .. }) = self.jobs.get_mut(&job.0)
             && !std::mem::replace(put_twice_said, true)
@@ -447,7 +454,7 @@ impl Run {
         ends.into_iter().chain(streams).chain(others).flatten().min()
     }
 
-    /// The number of the process of a rank, if it was started.
+    /// Process number of a rank, if it was started.
     fn process_of(&self, job: JobId, rank: u32) -> Option<u32> {
         let job = self.jobs.get(&job.0).filter(|job| rank < job.started_count)?;
         Some(job.first_process + rank)
@@ -470,17 +477,17 @@ fn head(plan: &Plan, facts: JobFacts) -> Head {
     }
 }
 
-/// How long the end of a process may come after the end of its connection. The system closes files
-/// first and tells the parent last; on a loaded machine with a large process there is time between.
+/// Longest delay between the end of a connection and the exit of its process. The kernel closes files
+/// first and notifies the parent last; on a loaded machine with a large process there is time between.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// The number of the first job; spawned ones count on.
+/// Number of the first job; spawned jobs continue from it.
 const FIRST_GROUP: u32 = 0;
 
-/// Room for connections that have not proved anything.
+/// Number of unauthenticated connections that have room.
 const PENDING: u32 = 64;
 const _: () = assert!(PENDING as usize == PENDING_MAX);
 
-/// Room for pages that watch.
+/// Number of watching pages that have room.
 const WATCHING: u32 = 64;
 const _: () = assert!(WATCHING as usize == WATCHING_MAX);

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Instant;
 
 impl Run {
-    /// Takes connections of pages, as far as they are admitted.
+    /// Accepts connections of pages, as far as they are admitted.
     pub(super) fn take_pages(&mut self) -> io::Result<()> {
         let (Some(web), Some(gate)) = (&mut self.web, &self.web_gate) else { return Ok(()) };
         let rejected =
@@ -19,7 +19,7 @@ impl Run {
         Ok(())
     }
 
-    /// Goes on with the page of this number.
+    /// Continues the connection of the page with this number.
     pub(super) fn take_page(&mut self, number: u32) -> io::Result<()> {
         let Some(web) = &mut self.web else { return Ok(()) };
         match web.ready(number, &self.poller)? {
@@ -33,7 +33,7 @@ impl Run {
                 self.say_refused(from, socket, &why);
             }
             Some(Visit::Rank(stream, from)) => {
-                // Whoever is not let in finds its end of the pair closed.
+                // A rejected page finds its end of the pair closed.
                 match &self.door {
                     Some(door) => {
                         let challenge = secret::challenge(door.gate.secret.as_ref())?;
@@ -48,14 +48,14 @@ impl Run {
                     }
                     None => self.say_refused(from, None, NO_RANKS),
                 }
-                // It may have said something behind the opening, of which no event will tell.
+                // The page may have sent data behind its opening message, which causes no further event.
                 return self.take_page(number);
             }
         }
         Ok(())
     }
 
-    /// Shows pages what was recorded since the last turn.
+    /// Sends pages the records since the last turn.
     pub(super) fn feed_pages(&mut self) -> io::Result<()> {
         let Some(web) = &mut self.web else { return Ok(()) };
         if let Some(records) = self.service.tracer.take_for_watchers() {
@@ -69,7 +69,7 @@ impl Run {
         Ok(())
     }
 
-    /// Does what the clock says about pages.
+    /// Handles the deadlines of page connections.
     pub(super) fn look_at_pages(&mut self, now: Instant) -> io::Result<()> {
         match &mut self.web {
             Some(web) => web.tick(now, &self.poller),
@@ -77,9 +77,9 @@ impl Run {
         }
     }
 
-    /// Shows pages the end, and says goodbye to them.
+    /// Sends pages the last records, and closes their connections.
     pub(super) fn dismiss_pages(&mut self) {
-        // The code of the run is known, so trouble with a page matters to nobody.
+        // The exit code is decided, so an error of a page connection has no effect.
         let _ = self.feed_pages();
         if let Some(web) = &mut self.web {
             Web::finish(web, &mut self.poller);

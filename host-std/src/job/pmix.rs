@@ -1,4 +1,4 @@
-//! PMIx clients: where they dial in, whether they are who they say, and what they want done.
+//! PMIx clients: their listener, authentication, requests to the launcher, and cleanup.
 
 use super::{Job, Run, index};
 use crate::admission::{Admission, Policy, peer};
@@ -22,10 +22,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 
 impl Run {
-    /// Opens the place where PMIx clients dial in, if a rank of `plan` may be one and it is not open, and
-    /// writes into the plan where that is.
+    /// Opens the listener for PMIx clients, if a rank of `plan` may be one and it is not open yet, and
+    /// writes its address into the plan.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub(super) fn open_for(
         pmix: &mut Option<Listener>,
         plan: &mut Plan,
@@ -45,11 +47,11 @@ impl Run {
         Ok(())
     }
 
-    /// Takes connections of our user; which rank each is for is checked when it claims one.
+    /// Accepts connections of the launcher's user; the rank is checked when the connection claims one.
     pub(super) fn take_pmix_callers(&mut self) -> io::Result<()> {
         let most = self.running_count
             + STRANGERS_MAX.min(self.more_connections(self.service.pmix_links()));
-        // Those who are left are told again, after others had their turn.
+        // Connections that are left are reported again, after other descriptors had their turn.
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(listener) = &mut self.pmix else { return Ok(()) };
             let Some(arrival) = listener.accept(&self.poller)? else { return Ok(()) };
@@ -59,7 +61,7 @@ impl Run {
                     self.service.add_pmix_caller((stream, from), socket, most, &self.poller)?;
                 }
                 Admission::Rejected { socket, why } => {
-                    // It need not be told; what it cannot take at once it is not.
+                    // The status is a courtesy; it is dropped if it cannot be written at once.
                     let _ = stream.write(&Status::NO_PERMISSIONS.0.to_be_bytes());
                     self.say_refused(from, socket, &why);
                 }
@@ -69,8 +71,8 @@ impl Run {
         Ok(())
     }
 
-    /// Somebody claims to be a rank. It is, if its socket is held by the process of the rank or one that
-    /// comes from it.
+    /// Authenticates a connection that claims to be a rank: its socket must be held by the process of the
+    /// rank or a descendant of it.
     pub(super) fn take_pmix_dialled(
         &mut self,
         connection: ConnectionId,
@@ -91,7 +93,7 @@ impl Run {
                 );
                 (Status::OUT_OF_RESOURCE, why)
             }
-            // The first one of each rank has its place.
+            // The first connection of each rank has a reserved place.
             (true, _)
                 if self.service.pmix_count(job, rank) > 0
                     && self.more_connections(self.service.pmix_links() - 1) == 0 =>
@@ -112,8 +114,8 @@ impl Run {
         self.say_refused(from, Some(socket), &why);
     }
 
-    /// How many connections there may be besides so many `links`, without taking from a rank the open files
-    /// that it needs.
+    /// Number of connections that may be added to `links` existing ones without taking open files that a
+    /// rank needs.
     fn more_connections(&self, links: usize) -> usize {
         let spare = usize::try_from(self.launcher.limit.spare()).unwrap_or(usize::MAX);
         let jobs = self.jobs.values();
@@ -121,7 +123,7 @@ impl Run {
         spare.saturating_add(index(ranks)).saturating_sub(links)
     }
 
-    /// A PMIx client asks for what only we can do.
+    /// Executes a request of a PMIx client that only the launcher can serve.
     pub(super) fn take_pmix_asked(&mut self, connection: ConnectionId, pending: usize) {
         let asked = (connection, pending);
         let status = match self.service.pmix_wish(connection) {
@@ -143,7 +145,7 @@ impl Run {
         self.service.answer_pmix(asked, status);
     }
 
-    /// A rank has something to be written down, behind what it has written itself.
+    /// Appends a log entry of a rank to the output it has written itself.
     fn take_log(&mut self, (job, rank): (JobId, u32), entry: &Entry) -> Status {
         let Some(process) = self.process_of(job, rank) else { return Status::NOT_SUPPORTED };
         for (stream, text) in &entry.texts {
@@ -154,13 +156,14 @@ impl Run {
         entry.status()
     }
 
-    /// Whom a rank runs as: only our user is ever let in, and its group is that of its process.
+    /// User and group of a rank: only the launcher's user is ever admitted, and the group is that of its
+    /// process.
     fn identity(&self, job: JobId, rank: u32) -> Option<Identity> {
         let process = std::fs::metadata(format!("/proc/{}", self.pid(job, rank)?)).ok()?;
         Some(Identity { user: getuid().as_raw(), group: process.gid() })
     }
 
-    /// A rank that wanted to be watched has not said that it lives.
+    /// Reports a monitored rank that missed its heartbeat.
     pub(super) fn take_pmix_silent(
         &mut self,
         (job, rank): (JobId, u32),
@@ -173,27 +176,27 @@ impl Run {
         self.service.tell_silent(job, rank, code);
     }
 
-    /// Tells PMIx clients how a process has ended, before anything that follows from it.
+    /// Notifies PMIx clients of the exit of a process, before any consequence of it.
     pub(super) fn tell_pmix_of_end(&mut self, (job, rank): (JobId, u32), ending: Ending) {
         if self.pmix.is_some() {
             self.service.tell_end(job, rank, ending, self.service.phase(job, rank));
         }
     }
 
-    /// Removes what a rank that has ended has left behind.
+    /// Runs the cleanups registered for a rank that has exited.
     pub(super) fn clean_up_after(&mut self, job: JobId, rank: u32) {
         let of_rank = self.cleanups.extract_if(.., |(of, who, _)| (*of, *who) == (job, Some(rank)));
         of_rank.for_each(|(_, _, cleanup)| cleanup.run());
     }
 
-    /// Removes what is left behind when all have ended.
+    /// Runs the remaining cleanups when all ranks have exited.
     pub(super) fn clean_up(&mut self) {
         self.cleanups.drain(..).for_each(|(_, _, cleanup)| cleanup.run());
     }
 }
 
-/// How many may call, besides all ranks, who have not said who they are.
+/// Maximum number of unauthenticated connections, besides those of all ranks.
 const STRANGERS_MAX: usize = CALLERS_MAX as usize;
 
-/// How many processes may speak for one rank at once. Each may have much on its way.
+/// Maximum number of connections per rank. Each may have much in transit.
 const CONNECTIONS_MAX: usize = 1 + MORE_PER_RANK as usize;

@@ -1,4 +1,4 @@
-//! What only the launcher knows of what PMIx clients ask: processes, their memory, how jobs go.
+//! Answers to PMIx queries that only the launcher knows: processes, their memory, states of jobs.
 
 use super::{Job, Run, Started};
 use crate::launch::apps;
@@ -11,21 +11,21 @@ use pmi_core::wire::pmix::{Packer, Proc, Type, WILDCARD};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What is known at the moment of a question. It is gathered once, as an answer is packed more than once.
+/// Snapshot for one query. It is gathered once, as an answer is packed more than once.
 struct Known<'a> {
     jobs: &'a BTreeMap<u32, Job>,
-    /// All processes that were started, in that order.
+    /// All started processes, in that order.
     processes: Vec<Seen>,
-    /// Our own memory.
+    /// Memory of the launcher.
     memory_bytes: u64,
     seconds_left: Option<u32>,
 }
 
-/// A process as it is now.
+/// State of a process at the time of the query.
 struct Seen {
     pid: i32,
     state: u8,
-    /// Nothing for one that has ended.
+    /// `None` if it has exited.
     memory_bytes: Option<u64>,
 }
 
@@ -49,11 +49,13 @@ impl Run {
 impl Known<'_> {
     /// Writes the type of a value and the value.
     ///
-    /// Errors: the status of a question that has no answer.
+    /// # Errors
+    ///
+    /// The status of a query that has no answer.
     fn answer(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         let job = self.jobs.get(&question.job.0).ok_or(Status::NOT_FOUND)?;
         match question.key {
-            // All processes that are started here are on this node.
+            // All processes that this launcher starts are on this node.
             keys::QUERY_PROC_TABLE | keys::QUERY_LOCAL_PROC_TABLE => self.table(job, to),
             keys::QUERY_JOB_STATUS => {
                 to.of(Type::JOB_STATE).u8(self.state(job));
@@ -82,7 +84,7 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// The processes of a job that were started here.
+    /// Table of the processes of a job that this launcher started.
     fn table(&self, job: &Job, to: &mut Packer<'_>) {
         to.of(Type::DATA_ARRAY).of(Type::PROC_INFO).size(u64::from(job.started_count));
         let (nspace, host) = (job.plan.kvsname.as_bytes(), job.plan.host.as_bytes());
@@ -109,7 +111,7 @@ impl Known<'_> {
         }
     }
 
-    /// The memory of the launcher, and that of the processes of a job, or of one, on average.
+    /// Memory of the launcher, and the average memory of the processes of a job, or of one process.
     fn memory(&self, job: &Job, rank: u32, to: &mut Packer<'_>) -> Result<(), Status> {
         let ranks = if rank == WILDCARD { 0..job.started_count } else { rank..rank + 1 };
         let processes = ranks.filter_map(|rank| self.process(job, rank)?.memory_bytes);
@@ -146,11 +148,11 @@ fn see(one: &Started, service: &Service, wants_memory: bool) -> Seen {
     Seen { pid: *pid, state, memory_bytes }
 }
 
-/// What of a process is in memory.
+/// Resident memory of a process.
 fn memory_bytes(pid: i32) -> Option<u64> {
     let pages = procfs::process::Process::new(pid).ok()?.statm().ok()?.resident;
     Some(pages.saturating_mul(procfs::page_size()))
 }
 
-/// What a key of PMIx calls MB.
+/// Number of bytes of a megabyte in PMIx keys.
 const MEGA: u64 = 1_000_000;

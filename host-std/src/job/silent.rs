@@ -1,4 +1,4 @@
-//! Ranks that took themselves for singletons: many copies of "rank 0 of 1" and not one job.
+//! Detection of ranks that ran as singletons: many copies of "rank 0 of 1" instead of one job.
 
 use super::{Job, Run};
 use crate::launch::library::Libraries;
@@ -9,8 +9,8 @@ use crate::verdict::Phase;
 use pmi_core::ids::JobId;
 
 impl Run {
-    /// Says it if ranks that are linked with MPI have ended well and never spoke to us. Each was a job of its
-    /// own then, which nobody would have started on purpose.
+    /// Reports ranks that are linked with MPI, have exited well and never connected. Each was a job of its
+    /// own then, which is never intended.
     pub(super) fn say_singletons(&mut self) {
         if self.failure.is_some() {
             return;
@@ -22,7 +22,7 @@ impl Run {
 
     fn singletons(&self, id: JobId, job: &Job) -> Vec<String> {
         let plan = &job.plan;
-        // One rank alone is what it takes itself for.
+        // A singleton is correct for a job of one rank.
         if plan.ranks < 2 {
             return Vec::new();
         }
@@ -39,7 +39,7 @@ impl Run {
                 return None;
             }
             let Program { path, folder, .. } = &part.program;
-            // A relative path is meant from the folder it starts in.
+            // A relative path is relative to the directory the program starts in.
             let path = folder.as_ref().map_or(path.clone(), |folder| folder.join(path));
             let libraries = Libraries::of(&path)?;
             let (mpi, family) = (libraries.mpi()?, libraries.family()?);

@@ -1,4 +1,4 @@
-//! A job whose one rank was there before us.
+//! Singleton job: its one rank exists before the launcher and has started it.
 
 use super::Run;
 use crate::cli::config::Config;
@@ -20,8 +20,9 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// Serves a program that has started us, and all that it starts, and gives the exit code. Everything there
-/// is to say has been said then.
+/// Serves the program that has started this launcher, and all processes it spawns, and returns the exit
+/// code.
+/// All reports are written by then.
 pub fn serve(caller: Caller) -> u8 {
     let served = config(caller).and_then(|config| {
         let limit = DescriptorLimit::new(config.settings.output.files_per_rank());
@@ -35,23 +36,23 @@ pub fn serve(caller: Caller) -> u8 {
     })
 }
 
-/// The job as it would be if we had started it.
+/// Configuration of the job as if the launcher had started it.
 fn config(caller: Caller) -> Result<Config, String> {
     let mut settings = Settings::default();
     let System { defaults, maxima } = System::read().map_err(|error| error.to_string())?;
     for said in defaults.iter().chain(&maxima) {
         said.apply(&mut settings).map_err(|error| error.to_string())?;
     }
-    // What comes there is the program's, and none that it starts shall take it away.
+    // Standard input belongs to the program, and no process it spawns may read from it.
     settings.output.stdin = StdinTo::Nobody;
-    // Nobody said how many there may be, and one is not what a program that spawns wants to hear.
+    // The size of the universe is unknown, and 1 would keep a program from spawning.
     settings.job.universe = Universe::Endless;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let parts = vec![Part { program: program(caller.pid), ranks: 1 }];
     Ok(Config { ranks: 1, parts, host, gate: None, web: None, binding: None, settings })
 }
 
-/// What the process runs, for messages; its number is enough where the system does not tell.
+/// Program of the process, for messages; its pid if the system does not reveal the program.
 fn program(pid: i32) -> Program {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let first = words.split(|byte| *byte == 0).next().filter(|word| !word.is_empty());
@@ -61,7 +62,7 @@ fn program(pid: i32) -> Program {
 }
 
 impl Run {
-    /// Takes the program for the rank that would be started first.
+    /// Adopts the calling program as the rank that would be started first.
     fn adopt(&mut self, caller: Caller) -> Result<(), String> {
         self.starts.clear();
         let Some(plan) = self.jobs.get(&self.first.0).map(|job| job.plan.clone()) else {
@@ -73,7 +74,7 @@ impl Run {
                 caller.pid
             )
         };
-        // First, so that it can be no other with the same number.
+        // The process is opened first, so that its pid cannot be reused by another.
         let process = Process::of_others(caller.pid).map_err(cannot)?;
         let link = caller.meet(&plan.kvsname)?;
         let rank = (self.first, 0);

@@ -1,4 +1,4 @@
-//! Ranks are started one at a time, job after job; ranks that run may ask for more of them.
+//! Start of ranks, one at a time, job after job, and spawn requests of running ranks.
 
 use super::{Job, Run, Started};
 use crate::launch::codes::Commands;
@@ -22,38 +22,38 @@ use std::fmt::Display;
 use std::io;
 use std::rc::Rc;
 
-/// A job with ranks that were not started yet.
+/// A job with ranks that are not started yet.
 pub(super) struct Start {
     job: JobId,
-    /// The number of the job, as labels and names of files have it.
+    /// Number of the job, as labels and file names have it.
     group: u32,
     plan: Rc<Plan>,
     /// The next rank.
     rank: u32,
-    /// What the rank before it ran, and the number of that.
+    /// Executable of the previous rank, with the number of its part.
     exec: Option<(usize, Exec)>,
-    /// Who waits for it to be started; nobody for the first job.
+    /// Rank that waits for the start; `None` for the first job.
     spawner: Option<Spawner>,
 }
 
-/// A rank that waits for the job it has asked for.
+/// A rank that waits for the job it has requested.
 pub(super) struct Spawner {
     job: JobId,
     rank: u32,
     asked: Asked,
-    /// What it has asked for, and what it gets.
+    /// Requested commands, and the codes returned for them.
     commands: Commands,
 }
 
 impl Start {
-    /// How many ranks were not started yet.
+    /// Number of ranks that are not started yet.
     pub(super) fn left(&self) -> u64 {
         u64::from(self.plan.local().saturating_sub(self.rank))
     }
 }
 
 impl Run {
-    /// Lines a job up whose ranks are to be started.
+    /// Adds a job whose ranks are to be started.
     pub(super) fn enqueue(
         &mut self,
         (id, group): (JobId, u32),
@@ -63,7 +63,7 @@ impl Run {
         let plan = Rc::new(plan);
         let job = Job {
             plan: Rc::clone(&plan),
-            // Set right when its turn comes.
+            // Set when the first rank starts.
             first_process: 0,
             started_count: 0,
             running_count: 0,
@@ -77,7 +77,8 @@ impl Run {
         self.starts.push_back(Start { job: id, group, plan, rank: 0, exec: None, spawner });
     }
 
-    /// Starts one rank, if there is one. Then others may be owed something, so there is no time to wait.
+    /// Starts the next rank, if there is one. Returns true if it did: responses may be due then, so the
+    /// loop must not wait.
     pub(super) fn start_next(&mut self) -> io::Result<bool> {
         if self.failure.is_some() {
             self.starts.clear();
@@ -107,7 +108,7 @@ impl Run {
         Ok(true)
     }
 
-    /// Takes an order of a rank up, or refuses it; the rank learns either way, and its job goes on.
+    /// Accepts or rejects a spawn request; the rank gets a response either way, and its job continues.
     pub(super) fn take_spawn(&mut self, (job, rank): (JobId, u32), order: Order, asked: Asked) {
         let Some(Job { plan, .. }) = self.jobs.get(&job.0).filter(|_| self.failure.is_none())
         else {
@@ -136,7 +137,7 @@ impl Run {
         if let Err(error) = Self::open_for(&mut self.pmix, &mut plan, &self.poller) {
             return self.refuse(who, (Code::FAIL, &[]), error);
         }
-        // Of those that run already any may speak PMIx if some may.
+        // If some ranks may speak PMIx, so may any that run already.
         let pmix = plan.pmix_ranks() + self.pmix.as_ref().map_or(0, |_| busy);
         let crowd = Crowd { ranks: busy + plan.ranks, pmix };
         if let Err(error) = self.launcher.limit.raise_for(crowd) {
@@ -188,7 +189,7 @@ impl Run {
         self.service.add_member((job, rank), link.into(), &self.poller)
     }
 
-    /// Notes that a process runs as a rank, and gives its number.
+    /// Registers a process as a rank, and returns its number.
     pub(super) fn watch(
         &mut self,
         (id, rank): (JobId, u32),
@@ -218,7 +219,7 @@ impl Run {
         Ok(number)
     }
 
-    /// A rank could not be started. The first job has then failed; one that was asked for is taken back.
+    /// Handles a rank that could not be started: the first job fails, a spawned one is undone.
     fn take_start_failure(&mut self, start: Start, error: &io::Error) {
         let Start { job: id, group, rank, spawner, .. } = start;
         let failure = Failure::Start { rank, code: start_code(error), why: error.to_string() };
@@ -240,7 +241,7 @@ impl Run {
         self.look_whether_all_have_ended();
     }
 
-    /// Tells whoever reads, and whoever has asked, why nothing was spawned.
+    /// Reports to the user, and answers to the requesting rank, why nothing was spawned.
     fn refuse(
         &mut self,
         (job, rank, asked): (JobId, u32, Asked),

@@ -1,4 +1,4 @@
-//! What the loop tells about a run that goes on: standstills, limits of time, and answers to whoever asks.
+//! Reports on a running job: no progress, time limits and status tables.
 
 use super::asking::Asking;
 use super::start::Start;
@@ -19,36 +19,36 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What there is to remember between two reports.
+/// State kept between two reports.
 pub(super) struct Watch {
     pub(super) stall: Stall,
     proc: Proc,
     began: Instant,
-    /// When the run has taken too long, and how long that is.
+    /// Time limit of the run: deadline and duration.
     limit: Option<(Instant, Duration)>,
-    /// When to say who still runs although a signal was passed on.
+    /// Time to report ranks that still run although a signal was forwarded.
     remind_at: Option<Instant>,
-    /// By number of the process: how long it had run on a processor when that was last told.
+    /// Processor time of each process at its last report, by process number.
     cpu: BTreeMap<u32, Duration>,
-    /// How many tables were said since our reader last had everything.
+    /// Number of tables printed since the reader last had taken all output.
     unread_count: usize,
     pub(super) asking: Asking,
-    /// For a person at a terminal; nobody else has one.
+    /// Progress display, only if output goes to a person at a terminal.
     progress: Option<Progress>,
 }
 
-/// Which ranks a table has.
+/// Ranks that a table lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     All,
-    /// Those that others wait for.
+    /// Ranks that others wait for.
     Missing,
-    /// Those whose processes run.
+    /// Ranks whose processes run.
     Running,
 }
 
 impl Watch {
-    /// When the run will have taken too long.
+    /// End of the run's time limit.
     pub(super) fn ends_at(&self) -> Option<Instant> {
         self.limit.map(|(at, _)| at)
     }
@@ -79,9 +79,11 @@ impl Watch {
 }
 
 impl Run {
-    /// Does what the clock says about a run that goes on.
+    /// Handles the deadlines of reports on a running job.
     ///
-    /// Errors: those of the readiness calls.
+    /// # Errors
+    ///
+    /// Those of the readiness calls.
     pub(super) fn look_at_the_watch(&mut self, now: Instant) -> io::Result<()> {
         self.look_at_askers(now)?;
         if self.watch.stall.deadline().is_some_and(|at| now >= at) {
@@ -108,7 +110,7 @@ impl Run {
         Ok(())
     }
 
-    /// Shows how a long start or a long end goes.
+    /// Shows the progress of a long start or a long shutdown.
     fn show_progress(&mut self, now: Instant) {
         let Some(progress) = &mut self.watch.progress else { return };
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
@@ -124,18 +126,19 @@ impl Run {
         }
     }
 
-    /// Whoever has asked for the end wants to know a moment later what is in the way.
+    /// Schedules a report of ranks that still run: the user who has requested the end wants to know the cause
+    /// of a delay.
     pub(super) fn remind_later(&mut self, now: Instant) {
         self.watch.remind_at = Some(now + REMINDER);
     }
 
-    /// Says how all ranks are doing.
+    /// Reports the state of all ranks.
     pub(super) fn say_table(&mut self) {
         let table = self.table(Which::All);
         self.tell(&text::table(&table, Rows::Few));
     }
 
-    /// Who still runs, and who waits for whom: further lines of a sentence about the end of all.
+    /// Running ranks and their waits, as further lines of the report of an interrupt.
     pub(super) fn who_runs(&self) -> String {
         let mut lines = String::new();
         for (id, job) in self.jobs.iter().filter(|(_, job)| job.running_count > 0) {
@@ -146,8 +149,8 @@ impl Run {
     }
 
     fn look_for_standstill(&mut self, now: Instant) {
-        // Whoever has not dialled in is told of by the door, and waiting for ranks that are being started
-        // is no standstill.
+        // Ranks that are not connected are covered by the attendance report, and waiting for ranks that are
+        // being started is no lack of progress.
         if self.starts_more() || self.awaits_absent() {
             self.watch.stall.forgive(now);
         }
@@ -167,7 +170,7 @@ impl Run {
         }
     }
 
-    /// Ends the run for a reason that is no rank's, and shows what is known.
+    /// Terminates the run for a reason outside its ranks, and reports the state.
     pub(super) fn end_by_clock(&mut self, failure: Failure, which: Which) {
         if self.failure.is_some() {
             return;
@@ -177,7 +180,7 @@ impl Run {
         self.tell(&text::table(&table, Rows::Few));
     }
 
-    /// Says a table, unless our reader has not read several that were said before.
+    /// Prints a table, unless the reader has not taken several earlier ones.
     fn tell(&mut self, what: &str) {
         if self.outputs.is_flushed() {
             self.watch.unread_count = 0;
@@ -188,7 +191,7 @@ impl Run {
         }
     }
 
-    /// How the run goes.
+    /// State of the run.
     pub(super) fn table(&mut self, which: Which) -> Table {
         let ids = Vec::from_iter(self.jobs.keys().copied());
         let mut jobs = Vec::new();
@@ -228,7 +231,7 @@ impl Run {
         }
     }
 
-    /// A job without its ranks.
+    /// Row of a job, without its ranks.
     fn job_row(&self, id: JobId, job: &Job) -> table::Job {
         let plan = &job.plan;
         let (waits, more_waits) = self.service.waits(id);
@@ -291,8 +294,8 @@ impl Run {
     }
 }
 
-/// Long enough for ranks that end when they are asked to.
+/// Delay of the reminder, long enough for ranks that terminate on request.
 const REMINDER: Duration = Duration::from_secs(1);
 
-/// So many tables nobody has read tell as much as more would.
+/// Maximum number of unread tables; more would add nothing.
 const UNREAD_MAX: usize = 4;

@@ -48,7 +48,9 @@ impl Service {
 
     /// Takes over the connection of a rank that we have dialled.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn add_singleton(
         &mut self,
         (job, rank): (JobId, u32),

@@ -79,7 +79,9 @@ pub enum Served {
 impl Connection {
     /// Takes over `stream`, which never waits, and watches it.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn new(
         stream: Stream,
         from: Option<SocketAddr>,
@@ -92,7 +94,9 @@ impl Connection {
     /// The same for a connection of long messages: `carry_max` bytes may wait in each direction, and no
     /// more are written at once.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn carrying(
         carry_max: usize,
         (stream, from): (Stream, Option<SocketAddr>),
@@ -172,7 +176,10 @@ impl Connection {
     /// Moves bytes between the socket and `session`, and watches for what can happen next.
     ///
     /// Shape: a connection that is over has closed our end.
-    /// Errors: those of the system's readiness calls.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls.
     pub fn serve(
         &mut self,
         session: &mut impl Machine,

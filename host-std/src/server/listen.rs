@@ -96,7 +96,9 @@ impl Listener {
 
     /// Takes callers again if it is time to.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         if self.paused_until.is_some_and(|until| now >= until) {
             self.paused_until = None;

@@ -34,7 +34,10 @@ impl Certificate {
     /// A peer that speaks in the clear would read an alert of TLS as nonsense, so it is found out
     /// before TLS says anything.
     /// Shape: `out` holds what was looked at.
-    /// Errors: those of the system.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn hello(&self, socket: &TcpStream, out: &mut [u8]) -> io::Result<Hello> {
         match socket.peek(out) {
             Ok(0) => Ok(Hello::Secured),
@@ -50,7 +53,9 @@ impl Certificate {
 impl Certificate {
     /// Makes one, in memory.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A sentence for people.
     pub fn for_job() -> Result<Self, String> {
         let made = pmi_std::tls::Identity::for_job();
         made.map(Self).map_err(|error| format!("no certificate can be made for the job ({error})"))
@@ -63,7 +68,9 @@ impl Certificate {
 
     /// Puts TLS over a connection that has begun with it. The handshake is done by what is read and written.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn accept(&self, socket: TcpStream) -> io::Result<Stream> {
         Ok(Stream::Served(Box::new(self.0.accept(socket)?)))
     }
@@ -73,7 +80,9 @@ impl Certificate {
 impl Certificate {
     /// Says that there is none.
     ///
-    /// Errors: a sentence for people, always.
+    /// # Errors
+    ///
+    /// A sentence for people, always.
     pub fn for_job() -> Result<Self, String> {
         Err("this pmi-host was built without TLS; leave '--tls' out, or build it with the feature 'tls'"
             .to_owned())
@@ -86,7 +95,9 @@ impl Certificate {
 
     /// Puts TLS over a connection.
     ///
-    /// Errors: none, since there is no such certificate.
+    /// # Errors
+    ///
+    /// None, since there is no such certificate.
     pub fn accept(&self, _socket: TcpStream) -> io::Result<Stream> {
         match *self {}
     }

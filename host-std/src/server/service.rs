@@ -97,7 +97,9 @@ impl Service {
 
     /// Sets up the job of `plan`.
     ///
-    /// Errors: those of a plan that cannot be served, which name what is wrong.
+    /// # Errors
+    ///
+    /// Those of a plan that cannot be served, which name what is wrong.
     pub fn add_job(&mut self, plan: &Plan) -> io::Result<JobId> {
         let name = |name: &str| KvsName::new(name.as_bytes()).map_err(io::Error::other);
         let spec = JobSpec {
@@ -179,7 +181,9 @@ impl Service {
 
     /// Takes over our end of the socket of a rank that was started.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn add_member(
         &mut self,
         (job, rank): (JobId, u32),
@@ -216,14 +220,18 @@ impl Service {
 
     /// Serves the connection with this number, whose socket has something or takes something.
     ///
-    /// Errors: those of the system's readiness calls; trouble with the peer is news.
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls; trouble with the peer is news.
     pub fn ready(&mut self, session: u32, poller: &Poller) -> io::Result<()> {
         self.serve(SessionId(session), poller, Occasion::Ready)
     }
 
     /// Takes up everything that a rank said before it ended.
     ///
-    /// Errors: as for [`ready`](Self::ready).
+    /// # Errors
+    ///
+    /// As for [`ready`](Self::ready).
     pub fn drain(&mut self, job: JobId, rank: u32, poller: &Poller) -> io::Result<()> {
         self.drain_pmix(job, rank, poller)?;
         match self.seat(job, rank).and_then(|seat| seat.session) {
@@ -234,7 +242,9 @@ impl Service {
 
     /// Serves everybody who is owed something or was held up by others.
     ///
-    /// Errors: as for [`ready`](Self::ready).
+    /// # Errors
+    ///
+    /// As for [`ready`](Self::ready).
     pub fn flush(&mut self, poller: &Poller) -> io::Result<()> {
         loop {
             while let Some(id) = self.server.next_ready() {

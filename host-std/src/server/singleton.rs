@@ -30,7 +30,9 @@ impl Caller {
 
     /// Finds it among `words`; programs may put switches of their own in front.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A sentence for people.
     pub fn among(words: &[OsString]) -> Option<Result<Self, String>> {
         let is_switch = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
         let at = words.iter().take_while(is_switch).position(|word| word == Self::OPTION)?;
@@ -49,7 +51,9 @@ impl Caller {
 
     /// Connects and tells the program that its job is called `kvsname`. The connection never waits then.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A sentence for people.
     pub fn meet(self, kvsname: &str) -> Result<(Stream, SocketAddr), String> {
         let Self { port, pid } = self;
         let talk = || -> io::Result<(Stream, SocketAddr)> {

@@ -66,7 +66,9 @@ impl Line {
 
     /// Says something, after what was said before has gone out.
     ///
-    /// Errors: the other end is gone.
+    /// # Errors
+    ///
+    /// The other end is gone.
     pub(super) fn say(&mut self, message: Message) -> io::Result<()> {
         match self.socket.send(message) {
             Ok(()) => Ok(()),

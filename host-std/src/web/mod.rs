@@ -78,7 +78,9 @@ pub struct Rejected {
 impl Web {
     /// Opens the door.
     ///
-    /// Errors: a sentence for people.
+    /// # Errors
+    ///
+    /// A sentence for people.
     pub fn open(gate: &WebGate, poller: &Poller) -> Result<Self, String> {
         let policy = Policy::of(gate.secret.is_some());
         let opened = Listener::open(gate.address, Token::WebListen, policy, poller);
@@ -156,7 +158,9 @@ impl Web {
 
     /// Goes on with the visitor of this number.
     ///
-    /// Errors: those of the system's readiness calls.
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls.
     pub fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<Option<Visit>> {
         let watching = self.visitors.iter().flatten().filter(|visitor| visitor.watches()).count();
         let Some(place) = self.visitors.get_mut(index(number)) else { return Ok(None) };
@@ -193,7 +197,9 @@ impl Web {
 
     /// Shows one visitor what there was so far.
     ///
-    /// Errors: those of the system's readiness calls.
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls.
     pub fn show(&mut self, number: u32, trace: &[u8], poller: &Poller) -> io::Result<()> {
         if let Some(Some(visitor)) = self.visitors.get_mut(index(number)) {
             visitor.begin(trace);
@@ -231,7 +237,9 @@ impl Web {
 
     /// Sends away who takes too long.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         for (number, place) in (0..).zip(&mut self.visitors) {
             if place.as_ref().and_then(|v| v.deadline).is_some_and(|deadline| deadline <= now) {

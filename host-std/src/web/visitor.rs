@@ -103,7 +103,9 @@ impl Visitor {
 
     /// Goes on as far as possible without waiting.
     ///
-    /// Errors: those of the system's readiness calls.
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls.
     pub(super) fn turn(&mut self, poller: &Poller) -> io::Result<Turn> {
         let turn = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Fresh(stream, hello) => {

@@ -44,7 +44,9 @@ pub enum Act {
 impl Service {
     /// Reads what is wanted of `targets` by a rank of `own`.
     ///
-    /// Errors: the status of a request that is refused as a whole.
+    /// # Errors
+    ///
+    /// The status of a request that is refused as a whole.
     pub(super) fn control(
         &self,
         own: JobId,
@@ -128,7 +130,9 @@ fn take_cleanup(cleanup: &mut Cleanup, info: &Info<'_>) -> bool {
 
 /// Takes up what is about signals, and says whether it is.
 ///
-/// Errors: the status for a signal that does not exist.
+/// # Errors
+///
+/// The status for a signal that does not exist.
 fn take_act(acts: &mut Vec<Act>, info: &Info<'_>) -> Result<bool, Status> {
     let act = match info.key {
         keys::CONTROL_SIGNAL => {

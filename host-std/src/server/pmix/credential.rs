@@ -28,7 +28,9 @@ pub struct Identity {
 impl Credentials {
     /// A credential for `identity`.
     ///
-    /// Errors: there are no random numbers to be had.
+    /// # Errors
+    ///
+    /// There are no random numbers to be had.
     pub fn make(&mut self, identity: Identity, now: Instant) -> io::Result<Vec<u8>> {
         let secret = match &self.secret {
             Some(secret) => secret,

@@ -78,7 +78,9 @@ impl Default for Desk {
 impl Service {
     /// Lets PMIx clients into the job of `plan`.
     ///
-    /// Errors: no room.
+    /// # Errors
+    ///
+    /// No room.
     pub fn add_pmix_job(&mut self, job: JobId, plan: &Plan) -> io::Result<()> {
         let info = facts::describe(plan, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
         let posts = (0..plan.ranks).map(|_| RankData::default()).collect();
@@ -88,7 +90,9 @@ impl Service {
     /// Takes over the connection of somebody who has to say who it is, with the socket at its end. If more
     /// than `most` have not been let in, whoever has waited longest goes: ranks say at once who they are.
     ///
-    /// Errors: those of the system.
+    /// # Errors
+    ///
+    /// Those of the system.
     pub fn add_pmix_caller(
         &mut self,
         (link, from): (Stream, SocketAddr),
@@ -124,14 +128,18 @@ impl Service {
 
     /// Serves the PMIx connection with this number, whose socket has something or takes something.
     ///
-    /// Errors: those of the system's readiness calls; trouble with the peer is news.
+    /// # Errors
+    ///
+    /// Those of the system's readiness calls; trouble with the peer is news.
     pub fn pmix_ready(&mut self, connection: u32, poller: &Poller) -> io::Result<()> {
         self.serve_pmix(ConnectionId(connection), poller, Occasion::Ready)
     }
 
     /// Serves every PMIx client that is owed something.
     ///
-    /// Errors: as for [`pmix_ready`](Self::pmix_ready).
+    /// # Errors
+    ///
+    /// As for [`pmix_ready`](Self::pmix_ready).
     pub(in crate::server) fn flush_pmix(&mut self, poller: &Poller) -> io::Result<bool> {
         let mut any = false;
         while let Some(id) = self.desk.pmix.next_ready(&mut self.server) {
@@ -143,7 +151,9 @@ impl Service {
 
     /// Takes up everything that a rank said before it ended.
     ///
-    /// Errors: as for [`pmix_ready`](Self::pmix_ready).
+    /// # Errors
+    ///
+    /// As for [`pmix_ready`](Self::pmix_ready).
     pub(in crate::server) fn drain_pmix(
         &mut self,
         job: JobId,

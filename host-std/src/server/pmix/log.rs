@@ -21,7 +21,9 @@ pub struct Entry {
 impl Entry {
     /// Reads what shall be written down, and how.
     ///
-    /// Errors: the status of a request nothing of which can be done.
+    /// # Errors
+    ///
+    /// The status of a request nothing of which can be done.
     pub(super) fn read(data: &List<'_>, directives: &List<'_>) -> Result<Self, Status> {
         let is_strange =
             |info: &Info<'_>| info.flags & flags::REQUIRED != 0 && !HEEDED.contains(&info.key);

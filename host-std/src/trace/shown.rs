@@ -28,7 +28,7 @@ impl Shown {
         self.lines.push(format!("{rank}{job} {arrow} {}", meaning.line(VALUE_MAX)));
     }
 
-    /// Returns the waiting lines. While the reader has not taken everything, up to [`UNREAD_MAX`] lines
+    /// Returns the waiting lines. While the reader has not taken everything, up to `UNREAD_MAX` lines
     /// are kept for it; the number of dropped ones follows when it has.
     pub(super) fn take(&mut self, is_read: bool) -> Vec<String> {
         let mut lines = std::mem::take(&mut self.lines);

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// Selection of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// At most [`ROWS_MAX`], to be read between other output.
+    /// At most `ROWS_MAX`, to be read between other output.
     Few,
     /// All rows.
     All,

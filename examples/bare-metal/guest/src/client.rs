@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
 
     let (rank, size) = match args.speaks {
         Speaks::Pmi1 => net_client.join(&mut client, args.id, Version::V1_1)?,
-        Speaks::Frames => {
+        Speaks::Binary => {
             client.client().use_binary();
             net_client.join(&mut client, args.id, Version::BINARY)?
         }

@@ -1,4 +1,4 @@
-//! Connections of ranks that dial in, and second connections on which ranks listen.
+//! Connections of ranks that connect by themselves, and second connections on which ranks listen.
 
 use super::news::News;
 use super::secure::Certificate;
@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 impl Service {
-    /// Takes over a connection whose peer has to identify itself. If too many have not, one of them makes
-    /// room.
+    /// Adds a connection whose peer has to identify itself. If too many are unauthenticated, one of them
+    /// is closed.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Service {
         Ok(())
     }
 
-    /// Takes over the connection of a rank that we have dialled.
+    /// Adds the connection to a singleton, opened by the launcher.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Service {
         Ok(())
     }
 
-    /// A caller has said who it is.
+    /// Assigns a connection to the rank as which it has identified itself.
     pub(super) fn take_joined(&mut self, job: JobId, rank: Rank) -> Option<News> {
         let member = self.server.job(job)?.member(rank)?;
         let session = member.session()?;
@@ -76,7 +76,7 @@ impl Service {
         self.suspects.retain(|suspect| *suspect != (job, rank));
         let seat = self.seat_mut(job, rank.0)?;
         if seat.is_local || seat.last_phase.is_some() {
-            // It was started here, or has been here and gone: nobody can take its place.
+            // A rank that was started by the launcher, or has been given up, cannot be replaced.
             self.close(session);
             return Some(News::Refused { from, why: TAKEN.to_owned() });
         }
@@ -84,30 +84,31 @@ impl Service {
         Some(News::Joined { rank: rank.0, from })
     }
 
-    /// Forgets that a rank has dialled in: it has not begun, and may dial in again.
+    /// Resets a rank to unconnected: it has not started the protocol, and may connect again.
     pub fn set_absent(&mut self, job: JobId, rank: u32) {
         let session = self.seat_mut(job, rank).and_then(|seat| seat.session.take());
         session.into_iter().for_each(|session| self.close(session));
     }
 
-    /// Where a rank has dialled in from.
+    /// Address from which a rank has connected.
     pub fn from(&self, job: JobId, rank: u32) -> Option<SocketAddr> {
         self.seat(job, rank)?.from
     }
 
-    /// Tells everybody who listens on a second connection, and says who that is.
+    /// Sends a notice to all ranks that listen on a second connection. Returns the notified ranks.
     pub fn notify_all(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
         let mut told = Vec::new();
         for job in Vec::from_iter(self.server.jobs()) {
             let ranks = 0..self.server.job(job).map_or(0, Job::size);
-            // Who does not listen, or has not read the last one, gets none.
+            // A rank that does not listen, or has not read the last notice, gets none.
             let listens = ranks.filter(|rank| self.server.notify(job, Rank(*rank), notice).is_ok());
             told.extend(listens.map(|rank| (job, rank)));
         }
         told
     }
 
-    /// When to call [`tick`](Self::tick). Callers wait for time, and PMIx clients that said how long.
+    /// Time of the next [`tick`](Self::tick): unauthenticated connections and timed PMIx requests have
+    /// deadlines.
     pub fn deadline(&self) -> Option<Instant> {
         let callers = if self.pending.is_empty() { None } else { self.server.poll_timeout() };
         let later = callers.into_iter().chain(self.desk.pmix.poll_timeout()).min();
@@ -116,9 +117,9 @@ impl Service {
         later.into_iter().chain(judged).min()
     }
 
-    /// Breaks off with callers that have not said in time who they are, and answers PMIx clients that have
-    /// waited as long as they wanted; then serves connections that were held after a wrong guess. If there
-    /// are any, somebody may be owed something then.
+    /// Closes connections that have not identified themselves in time, and answers PMIx requests that
+    /// have timed out; then serves connections that were held after a wrong guess. Returns true if
+    /// responses may be due then.
     ///
     /// # Errors
     ///
@@ -146,5 +147,5 @@ impl Service {
 const TAKEN: &str = "asked for a rank that is not to be had: it was started here, or has been here and \
                      gone; each rank that dials in needs a PMI_ID of its own";
 
-/// Whoever dials in to be a rank says so at once.
+/// Longest time until a new connection must have identified itself; a rank does so at once.
 const SAY_WITHIN: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! One connection: a rank's socket, what is on its way through it, and what is waited for.
+//! One connection: the socket of a rank, bytes in transit, and the readiness it waits for.
 
 use crate::poller::{Interest, Poller, Token};
 use crate::server::secure::{Certificate, Hello};
@@ -12,35 +12,35 @@ use pmi_std::{BoundedBuf, NonBlocking, Stream};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
-/// Our end of a rank's socket.
+/// The server's end of a rank's connection.
 #[derive(Debug)]
 pub struct Connection {
-    /// Where its peer has dialled in from; nowhere if it is a process of ours.
+    /// Address of a peer that connected; `None` for a process started by the launcher.
     pub from: Option<SocketAddr>,
-    /// Its peer has not said who it is.
+    /// True until the peer has identified itself.
     pub is_stranger: bool,
-    /// By which its peer shall know us. It goes when the handshake begins.
+    /// Certificate by which the peer authenticates the server; taken when the handshake begins.
     pub certificate: Option<Certificate>,
-    /// What has gone through it.
+    /// Traffic of the connection.
     pub traffic: Traffic,
     link: Option<NonBlocking<Stream>>,
     carry: PumpState<BoundedBuf>,
     watched_for: Option<Interest>,
 }
 
-/// What has gone through the connections of a rank.
+/// Traffic of the connections of a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// How many messages the rank has sent.
+    /// Number of messages sent by the rank.
     pub requests: u32,
-    /// How many bytes came from it.
+    /// Number of bytes received from it.
     pub received_bytes: u64,
-    /// How many bytes went to it.
+    /// Number of bytes sent to it.
     pub said_bytes: u64,
 }
 
 impl Traffic {
-    /// Adds what has gone through another connection of the same rank.
+    /// Adds the traffic of another connection of the same rank.
     pub fn add(&mut self, other: Self) {
         self.requests = self.requests.saturating_add(other.requests);
         self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
@@ -48,36 +48,36 @@ impl Traffic {
     }
 }
 
-/// Why a connection is served.
+/// Reason for which a connection is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occasion {
-    /// Its socket has something or takes something.
+    /// Its socket is readable or writable.
     Ready,
-    /// Its rank has ended, so that all it said can be read at once.
+    /// Its rank has exited, so all it sent can be read at once.
     Ended,
-    /// Its session is owed something.
+    /// Its session has a response due.
     Owed,
 }
 
-/// What came of serving a connection.
+/// Result of serving a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Served {
-    /// All there was to do for now.
+    /// Nothing is left to do for now.
     Waiting,
-    /// Everything was said and sent, by both sides.
+    /// Both sides have sent their last message.
     Finished,
     /// The peer has closed its end.
     Closed,
-    /// The peer should speak TLS and does not; it was told.
+    /// The peer must speak TLS but does not; an error reply was sent.
     Plain,
-    /// The peer has not come through the handshake of TLS.
+    /// The peer did not complete the TLS handshake.
     Untrusted,
-    /// The peer did this; the number says how many bytes of the scratch show it.
+    /// The peer violated the protocol; the number is that of bytes in the scratch buffer that show it.
     Broken(PeerError, usize),
 }
 
 impl Connection {
-    /// Takes over `stream`, which never waits, and watches it.
+    /// Takes over `stream`, which must be non-blocking, and registers it with the poller.
     ///
     /// # Errors
     ///
@@ -91,8 +91,8 @@ impl Connection {
         Self::carrying(CARRY_MAX, (stream, from), token, poller)
     }
 
-    /// The same for a connection of long messages: `carry_max` bytes may wait in each direction, and no
-    /// more are written at once.
+    /// The same for a connection of long messages: `carry_max` bytes may be buffered in each direction,
+    /// and no more are written at once.
     ///
     /// # Errors
     ///
@@ -115,17 +115,17 @@ impl Connection {
         })
     }
 
-    /// True when our end is closed.
+    /// True if the server's end is closed.
     pub const fn is_closed(&self) -> bool {
         self.link.is_none()
     }
 
-    /// Closes our end. The poller forgets it by itself.
+    /// Closes the server's end. The poller drops the descriptor by itself.
     pub fn close(&mut self) {
         self.link = None;
     }
 
-    /// Leaves what comes from the peer where it is, until the connection is served again.
+    /// Leaves input in the socket until the connection is served again.
     ///
     /// # Errors
     ///
@@ -134,13 +134,14 @@ impl Connection {
         self.watch(None, token, poller)
     }
 
-    /// True when what is said arrives: there is no handshake under way, or to be begun.
+    /// True if messages reach the peer: no handshake is under way or still to begin.
     pub fn is_ready(&self) -> bool {
         let is_handshaking = |link: &NonBlocking<Stream>| link.get_ref().is_handshaking();
         self.certificate.is_none() && !self.link.as_ref().is_some_and(is_handshaking)
     }
 
-    /// Puts TLS over a connection that has begun with it. Says what came of it if there is nothing to serve.
+    /// Starts TLS on a connection whose peer has begun a handshake. Returns the result if there is
+    /// nothing to serve.
     fn greet(&mut self, token: Token, poller: &Poller) -> io::Result<Option<Served>> {
         let Some(certificate) = &self.certificate else { return Ok(None) };
         let Some(Stream::Tcp(socket)) = self.link.as_ref().map(NonBlocking::get_ref) else {
@@ -173,9 +174,9 @@ impl Connection {
         Ok(None)
     }
 
-    /// Moves bytes between the socket and `session`, and watches for what can happen next.
+    /// Moves bytes between the socket and `session`, and registers for the next readiness.
     ///
-    /// Shape: a connection that is over has closed our end.
+    /// Shape: a connection that is over has its server end closed.
     ///
     /// # Errors
     ///
@@ -203,7 +204,7 @@ impl Connection {
                 self.traffic.received_bytes += wide(read_bytes);
                 self.traffic.said_bytes += wide(sent_bytes);
             }
-            // Nothing new can come from a rank that has ended, so there is an end to reading it.
+            // Nothing new can come from a rank that has exited, so reading it terminates.
             let goes_on = moved.is_ok_and(|progress| progress.read_bytes > 0 && !progress.ended);
             if occasion != Occasion::Ended || !goes_on {
                 break moved;
@@ -214,7 +215,8 @@ impl Connection {
             Ok(Progress { ended: true, .. }) | Err(PumpError::Link(_)) => Served::Closed,
             Ok(Progress { finished: true, .. }) => Served::Finished,
             Ok(progress) => {
-                // What TLS has read ahead shows in no event, but a socket that takes something does.
+                // Data that TLS has read ahead causes no readable event, but a writable socket causes
+                // one.
                 let wants_write =
                     progress.wants_write || (progress.wants_read && link.get_mut().is_pending());
                 self.watch(Interest::of(progress.wants_read, wants_write), token, poller)?;
@@ -222,7 +224,7 @@ impl Connection {
             }
             Err(PumpError::Peer { error: PeerError::LeftEarly, .. }) => Served::Closed,
             Err(PumpError::Peer { error, received_bytes }) => Served::Broken(error, received_bytes),
-            // No buffer of ours is that small; what does not fit them is no message.
+            // No buffer is that small; data that does not fit is no message.
             Err(PumpError::TooSmall(full)) => {
                 Served::Broken(PeerError::MessageTooLong { limit_bytes: full.needed }, 0)
             }
@@ -240,7 +242,7 @@ impl Connection {
             (was, is) if was == is => return Ok(()),
             (Some(_), Some(interest)) => poller.change(token, link, interest)?,
             (None, Some(interest)) => poller.add(token, link, interest)?,
-            // The session has to go on first, which is not for the peer to say.
+            // The session has to progress first, which does not depend on the peer.
             (_, None) => poller.remove(token, link)?,
         }
         self.watched_for = wanted;
@@ -252,7 +254,7 @@ fn wide(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// What a client that speaks in the clear is answered, to the question it has opened with.
+/// Error reply to a client that speaks in the clear, in the form of its first request.
 fn refuse_plain(heard: &[u8], out: &mut [u8]) -> usize {
     let to = match heard.get(..13).unwrap_or(heard) {
         b"cmd=init_oob " => Verb::OutOfBand,
@@ -264,9 +266,9 @@ fn refuse_plain(heard: &[u8], out: &mut [u8]) -> usize {
     Dialect::Lines.write_reply(&reply, b"", out).unwrap_or(0)
 }
 
-/// Enough of the first line to tell an opening from another.
+/// Number of bytes that tell one first request from another.
 const HELLO: usize = 16;
 
-/// What may wait in each direction between two turns; nothing nearly always. More than the longest
-/// reply, and as much as is read at once.
+/// Buffered bytes in each direction between two turns; nearly always none. More than the longest reply,
+/// and as much as is read at once.
 const CARRY_MAX: usize = super::service::SCRATCH / 2;

@@ -1,9 +1,9 @@
-//! Where ranks that are not our children connect, and what they must know to be admitted.
+//! Listen configuration for ranks that are not children of the launcher, and their authentication.
 //!
-//! The launcher listens only where it was asked to. Without a secret a listener is on loopback, and a peer
-//! must be of the launcher's own user ([`Policy::Owner`](crate::admission::Policy)). With one, a PMI-2
-//! client answers a challenge, and a PMI-1 client, which has no words for that, says a number that follows
-//! from the secret.
+//! The launcher listens only on request. Without a secret a listener is on loopback, and a peer must be
+//! of the launcher's own user ([`Policy::Owner`](crate::admission::Policy)). With one, a PMI-2 client
+//! answers a challenge, and a PMI-1 client, whose protocol has no challenge, sends an identity that is
+//! derived from the secret.
 
 use super::secure::Certificate;
 use crate::admission::secret::{IdWidth, identity};
@@ -12,29 +12,29 @@ use crate::web::WebGate;
 use pmi_core::auth::Secret;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// An address to listen on, for how many, and the secret.
+/// Listen configuration: address, number of expected ranks and secret.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    /// The address; none if ranks connect through web sockets only.
+    /// Address; `None` if ranks connect through web sockets only.
     pub address: Option<SocketAddr>,
-    /// How many ranks are to connect.
+    /// Number of ranks that are expected to connect.
     pub expected: u32,
-    /// What they must know.
+    /// Secret that ranks must know.
     pub secret: Option<Secret>,
-    /// Whether they speak TLS.
+    /// True if connections use TLS.
     pub is_secured: bool,
-    /// Whether they prove by the challenge that they know the secret, since a number is not enough.
+    /// True if ranks must prove knowledge of the secret by the challenge; an identity is not enough then.
     pub requires_challenge: bool,
-    /// How long the numbers of ranks are that follow from the secret.
+    /// Width of identities derived from the secret.
     pub id_width: IdWidth,
 }
 
 impl Gate {
-    /// Finds the address.
+    /// Resolves the address.
     ///
     /// # Errors
     ///
-    /// A sentence for people, with the remedy.
+    /// A message for the user, with the remedy.
     pub fn resolve(
         job: &settings::Job,
         expected: u32,
@@ -51,35 +51,34 @@ impl Gate {
         })
     }
 
-    /// The number by which rank `number` of those that may connect identifies itself, counted through all
-    /// jobs.
+    /// Identity of rank `number` of those that may connect, counted through all jobs.
     pub fn identity(&self, number: u32) -> u64 {
         let of_secret = |secret| identity(secret, number, self.id_width);
         self.secret.as_ref().map_or(u64::from(number), of_secret)
     }
 
-    /// Whether a secret has to be made.
+    /// True if a secret must be generated.
     pub fn lacks_secret(&self) -> bool {
         let is_open = self.address.is_some_and(|address| !address.ip().is_loopback());
         self.secret.is_none() && (is_open || self.requires_challenge)
     }
 
-    /// The certificate by which ranks know us, if they speak TLS: a new one for each job.
+    /// Certificate by which ranks authenticate the server under TLS: a new one for each job.
     ///
     /// # Errors
     ///
-    /// A sentence for people.
+    /// A message for the user.
     pub fn certificate(&self) -> Result<Option<Certificate>, String> {
         self.is_secured.then(Certificate::for_job).transpose()
     }
 }
 
 impl WebGate {
-    /// Finds the address, which may be a port of this machine.
+    /// Resolves the address, which may be a port of the local machine.
     ///
     /// # Errors
     ///
-    /// A sentence for people, with the remedy.
+    /// A message for the user, with the remedy.
     pub fn resolve(
         address: &str,
         job: &settings::Job,
@@ -98,7 +97,7 @@ impl WebGate {
         Ok(Self { address, secret, origins: job.origins.clone() })
     }
 
-    /// Whether a secret has to be made.
+    /// True if a secret must be generated.
     pub fn lacks_secret(&self) -> bool {
         self.secret.is_none() && !self.address.ip().is_loopback()
     }

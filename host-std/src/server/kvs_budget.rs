@@ -1,4 +1,4 @@
-//! The memory that pairs of keys and values of one run may take, in all spaces of all its jobs.
+//! Memory budget for the key-value pairs of one run, in all spaces of all its jobs.
 
 use crate::settings::job::KvsLimits;
 use pmi_core::ids::Rank;
@@ -6,7 +6,7 @@ use pmi_core::store::Visibility;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-/// What the spaces of one run share.
+/// Budget shared by the spaces of one run.
 #[derive(Debug, Default)]
 pub struct KvsBudget {
     limits: KvsLimits,
@@ -15,16 +15,16 @@ pub struct KvsBudget {
     refused: RefCell<Refusal>,
 }
 
-/// The first put that did not fit.
+/// The first put that exceeded the budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedPut {
-    /// The space that it was meant for.
+    /// Space of the put.
     pub space: String,
-    /// The rank that has put.
+    /// Rank that sent the put.
     pub rank: Rank,
-    /// Its key.
+    /// Key of the put.
     pub key: Vec<u8>,
-    /// What is exhausted.
+    /// Limits that are exhausted.
     pub limits: KvsLimits,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for RefusedPut {
     }
 }
 
-/// How far the user knows of it.
+/// State of the report to the user.
 #[derive(Debug, Default)]
 enum Refusal {
     #[default]
@@ -54,12 +54,12 @@ enum Refusal {
 }
 
 impl KvsBudget {
-    /// A budget of which nothing is used.
+    /// Unused budget.
     pub fn new(limits: KvsLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Takes so many pairs and bytes; false, and nothing is taken, if that is more than is left.
+    /// Takes pairs and bytes from the budget. False, with nothing taken, if that exceeds the rest.
     pub fn take(&self, pairs: u64, bytes: u64) -> bool {
         let (pairs, bytes) = (self.pairs.get() + pairs, self.bytes.get() + bytes);
         let fits = pairs <= self.limits.pairs && bytes <= self.limits.bytes;
@@ -70,13 +70,13 @@ impl KvsBudget {
         fits
     }
 
-    /// Gives back what was taken.
+    /// Returns pairs and bytes to the budget.
     pub fn give_back(&self, pairs: u64, bytes: u64) {
         self.pairs.set(self.pairs.get().saturating_sub(pairs));
         self.bytes.set(self.bytes.get().saturating_sub(bytes));
     }
 
-    /// Notes a put that did not fit; the first one is worth a message.
+    /// Records a put that exceeded the budget; the first one is worth a message.
     pub fn refuse(&self, space: &str, rank: Rank, key: &[u8]) {
         let mut refused = self.refused.borrow_mut();
         if matches!(*refused, Refusal::None) {
@@ -85,7 +85,7 @@ impl KvsBudget {
         }
     }
 
-    /// The first put that did not fit, once.
+    /// The first put that exceeded the budget, once.
     pub fn take_refused(&self) -> Option<RefusedPut> {
         let mut refused = self.refused.borrow_mut();
         let Refusal::Untold(_) = *refused else { return None };

@@ -1,4 +1,4 @@
-//! The socket that ranks dial in at.
+//! Listening socket for ranks that connect by themselves.
 
 use crate::admission::{Admission, Policy};
 use crate::poller::{Interest, Poller, Token};
@@ -10,31 +10,32 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-/// A connection that was accepted and judged.
+/// An accepted connection, with the decision on its admission.
 #[derive(Debug)]
 pub struct Arrival {
-    /// Our end.
+    /// The server's end.
     pub stream: Stream,
-    /// The address of the other end.
+    /// Address of the other end.
     pub from: SocketAddr,
-    /// Whether anything of it may be read.
+    /// Decision whether any of its input may be read.
     pub admission: Admission,
 }
 
-/// A listening socket that can be closed for a moment.
+/// A listening socket that can pause.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     token: Token,
     policy: Policy,
-    /// Where it listens; with the port that was given if any would do.
+    /// Bound address, with the port that the system chose if any was acceptable.
     pub address: SocketAddr,
-    /// When to take callers again.
+    /// Time to resume accepting, while paused.
     pub paused_until: Option<Instant>,
 }
 
 impl Listener {
-    /// Opens it and watches it; connections are announced by `token` and judged by `policy`.
+    /// Opens the socket and registers it: connections are reported under `token` and admitted by
+    /// `policy`.
     ///
     /// # Errors
     ///
@@ -51,7 +52,7 @@ impl Listener {
         Ok(Self { token, policy, address: socket.local_addr()?, socket, paused_until: None })
     }
 
-    /// The next connection, if there is one. Its end is noticed, and it never waits.
+    /// Accepts the next connection, if there is one. It is non-blocking and has keep-alive enabled.
     ///
     /// # Errors
     ///
@@ -73,7 +74,7 @@ impl Listener {
                         error.kind(),
                         ErrorKind::Interrupted | ErrorKind::ConnectionAborted
                     ) => {}
-                // No open files left, or the like: it may be better later, and callers wait in line.
+                // Probably no open files are left: that may improve, and connections wait in the backlog.
                 Err(_) => {
                     self.pause(poller)?;
                     return Ok(None);
@@ -82,7 +83,7 @@ impl Listener {
         }
     }
 
-    /// Accepts nothing for a moment.
+    /// Stops accepting for a moment.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Takes callers again if it is time to.
+    /// Resumes accepting when it is due.
     ///
     /// # Errors
     ///
@@ -108,7 +109,7 @@ impl Listener {
     }
 }
 
-/// A machine that loses its power says no goodbye; the system asks for it.
+/// Enables keep-alive: a machine that loses its power closes no connection, so the system has to probe.
 fn keep_alive(stream: &std::net::TcpStream) -> io::Result<()> {
     set_socket_keepalive(stream, true)?;
     set_tcp_keepidle(stream, KEEP_IDLE)?;
@@ -116,14 +117,14 @@ fn keep_alive(stream: &std::net::TcpStream) -> io::Result<()> {
     Ok(set_tcp_keepcnt(stream, KEEP_COUNT)?)
 }
 
-/// Connections that are accepted before others have their turn.
+/// Number of connections accepted before other descriptors have their turn.
 pub const ACCEPTED_AT_ONCE: usize = 64;
 
-/// Long enough for something to be closed.
+/// Length of a pause, long enough for a descriptor to be closed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A rank that computes says nothing for hours, so it is the system that asks: after half a minute, every
-/// ten seconds, and at the third question without an answer it is gone.
+/// Keep-alive parameters. A computing rank sends nothing for hours, so the system probes: after half a
+/// minute, every ten seconds, and after three unanswered probes the connection is closed.
 const KEEP_IDLE: Duration = Duration::from_secs(30);
 const KEEP_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_COUNT: u32 = 3;

@@ -1,4 +1,4 @@
-//! The key-value space of a host: a list that grows, and an index by key.
+//! Key-value space of a host: a list that grows, and an index by key.
 
 use super::kvs_budget::KvsBudget;
 use pmi_core::store::{Entry, EntryId, Keyspace, Kvs, NoRoom, Visibility};
@@ -12,16 +12,16 @@ use std::rc::Rc;
 #[derive(Debug, Default)]
 pub struct MapKvs {
     records: BTreeMap<u32, Record>,
-    /// The next number. None is given twice: an answer may be owed by number.
+    /// Number of the next entry. Numbers are not reused, since a pending answer may refer to one.
     following: u32,
-    /// Numbers by key, for each shelf. Only ever looked up and never walked, so that it has no order
-    /// does not show. Few shelves, many keys: looking up needs no copy of the key this way.
+    /// Entry numbers by key, for each keyspace. Only ever looked up and never iterated, so the lack of an
+    /// order does not show. Few keyspaces, many keys: a lookup needs no copy of the key this way.
     numbers: BTreeMap<Keyspace, HashMap<Rc<[u8]>, u32>>,
-    /// Shared with the other spaces of the run.
+    /// Budget shared with the other spaces of the run.
     budget: Rc<KvsBudget>,
-    /// Bytes of all keys and values here.
+    /// Number of bytes of all keys and values in this space.
     bytes: u64,
-    /// Its name, for messages.
+    /// Name, for messages.
     name: Box<str>,
 }
 
@@ -91,7 +91,7 @@ impl Kvs for MapKvs {
 }
 
 impl MapKvs {
-    /// An empty space, called `name` in messages, which shares a budget with others.
+    /// Creates an empty space, called `name` in messages, which shares a budget with others.
     pub fn new(budget: &Rc<KvsBudget>, name: &str) -> Self {
         Self {
             records: BTreeMap::new(),
@@ -103,7 +103,7 @@ impl MapKvs {
         }
     }
 
-    /// Takes so much of the budget, if there is as much.
+    /// Takes pairs and bytes from the budget, if enough is left.
     fn reserve(&mut self, pairs: u64, bytes: u64) -> Option<()> {
         self.budget.take(pairs, bytes).then(|| self.bytes += bytes)
     }
@@ -206,7 +206,7 @@ mod tests {
         let refused = budget.take_refused().unwrap();
         assert_eq!((&*refused.space, refused.rank, &*refused.key), ("other", Rank(3), &b"d"[..]));
         assert_eq!(budget.take_refused(), None);
-        // Six bytes are left, and a value that is replaced counts no longer.
+        // Six bytes are left, and a value that is replaced does not count any more.
         assert_eq!(one.put(Keyspace::Space, b"a", b"12345678", BY), Err(NoRoom));
         assert_eq!(value(&one, Keyspace::Space, "a").unwrap(), b"1");
         one.put(Keyspace::Space, b"a", b"1234567", BY).unwrap();

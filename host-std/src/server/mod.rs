@@ -1,7 +1,7 @@
-//! Serving the ranks of all jobs: the protocol server ([`service`], with
-//! [`callers`] who dial in) and what it wants done ([`news`]), bytes between it and the ranks ([`flush`]),
-//! who may dial in ([`gate`]), where ([`listen`]) and what lies over it ([`secure`]), whom we dial
-//! ([`singleton`]), and what the server is made of ([`storage`], [`map_kvs`]).
+//! Server of the ranks of all jobs: the protocol server ([`service`]) with connections that ranks open
+//! ([`callers`]), its events ([`news`]), byte transfer ([`flush`]), listen configuration ([`gate`]),
+//! listener ([`listen`]), TLS ([`secure`]), connections to singletons ([`singleton`]), and storage
+//! ([`storage`], [`map_kvs`]).
 
 pub mod callers;
 pub mod flush;

@@ -1,4 +1,4 @@
-//! What the protocol server tells, as far as the rest of the launcher must know it.
+//! Events of the protocol server for the rest of the launcher.
 
 use super::service::Service;
 use crate::admission::Socket;
@@ -12,126 +12,126 @@ use pmi_core::time::Duration;
 use pmi_core::wire::pmix::names::Status;
 use std::net::SocketAddr;
 
-/// What the rest of the launcher must know.
+/// Event of the protocol server for the rest of the launcher.
 #[derive(Debug)]
 pub enum News {
-    /// A rank did, or wants, what ends everything.
+    /// A rank caused or requested the end of the run.
     Failed {
-        /// Its job.
+        /// Job of the rank.
         job: JobId,
-        /// What it did.
+        /// Cause.
         failure: Failure,
     },
     /// A rank has closed its connection.
     Closed {
-        /// Its job.
+        /// Job of the rank.
         job: JobId,
-        /// The rank.
+        /// Rank of the closed connection.
         rank: u32,
     },
-    /// A rank wants new processes.
+    /// A rank requests new processes.
     Spawn {
-        /// Its job.
+        /// Job of the requesting rank.
         job: JobId,
-        /// The rank.
+        /// Requesting rank.
         rank: u32,
-        /// What it wants.
+        /// Requested processes.
         order: Order,
-        /// To answer with.
+        /// Request to answer.
         asked: Asked,
     },
     /// Two ranks have put the same key.
     PutTwice {
-        /// Their job.
+        /// Job of both ranks.
         job: JobId,
-        /// The key.
+        /// Key of both puts.
         key: String,
-        /// Who put it first, and who put the value that holds.
+        /// Rank of the first put, and rank of the one that holds.
         ranks: [u32; 2],
     },
-    /// A rank has dialled in.
+    /// An expected rank has connected.
     Joined {
-        /// The rank.
+        /// Rank as which it has identified itself.
         rank: u32,
-        /// Where from.
+        /// Address of its connection.
         from: SocketAddr,
     },
-    /// Somebody dialled in and was sent away; it is no rank, so no job suffers.
+    /// A connection was rejected; it belongs to no rank, so no job is affected.
     Refused {
-        /// Where from.
+        /// Address of the connection.
         from: SocketAddr,
-        /// What it did, as the rest of a sentence about it.
+        /// Cause, as the predicate of a message.
         why: String,
     },
-    /// Somebody has dialled in as PMIx clients do, and was sent away before it was anybody.
+    /// A PMIx connection was rejected before it was authenticated.
     PmixRefused {
-        /// Where from.
+        /// Address of the connection.
         from: SocketAddr,
-        /// The socket there.
+        /// Socket at its other end.
         socket: Socket,
-        /// What it did, as the rest of a sentence about it.
+        /// Cause, as the predicate of a message.
         why: String,
     },
-    /// Somebody claims to be a rank, and waits.
+    /// A PMIx connection claims to be a rank, and waits for the decision.
     PmixDialled {
-        /// The connection.
+        /// Connection that waits.
         connection: ConnectionId,
-        /// The job it claims to be of.
+        /// Job it claims to belong to.
         job: JobId,
-        /// The rank it claims to be.
+        /// Rank it claims to be.
         rank: u32,
-        /// The user it claims to run as, if it says so.
+        /// User it claims to run as, if its greeting names one.
         user: Option<u32>,
     },
-    /// A PMIx client was not heard for as long as it wanted to be watched for.
+    /// A monitored PMIx client missed its heartbeat.
     PmixSilent {
-        /// Its job.
+        /// Job of the client.
         job: JobId,
-        /// The rank.
+        /// Rank of the client.
         rank: u32,
-        /// What others shall be told.
+        /// Status code for the notification of others.
         code: Status,
-        /// How long it was not heard.
+        /// Time since its last heartbeat.
         after: Duration,
     },
-    /// A PMIx client asks for what only the launcher can do.
+    /// A PMIx client sent a request that only the launcher can serve.
     PmixAsked {
-        /// Who asks.
+        /// Connection of the client.
         connection: ConnectionId,
-        /// To answer with.
+        /// Pending reply to complete.
         pending: usize,
     },
-    /// A rank was told something on its second connection, and wants this signal after it.
+    /// A rank received a notice on its second connection, and wants this signal after it.
     Signal {
-        /// Its job.
+        /// Job of the rank.
         job: JobId,
-        /// The rank.
+        /// Rank that wants the signal.
         rank: u32,
-        /// The name of the signal.
+        /// Name of the signal.
         name: String,
     },
 }
 
-/// A spawn that waits for its answer.
+/// A spawn request that waits for its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// A PMI client.
+    /// Request of a PMI client.
     Pmi {
-        /// Who waits.
+        /// Session of the client.
         session: SessionId,
-        /// Where.
+        /// Pending reply of the session.
         exchange: usize,
     },
-    /// A PMIx client.
+    /// Request of a PMIx client.
     Pmix {
-        /// Who waits.
+        /// Connection of the client.
         connection: ConnectionId,
-        /// Where.
+        /// Pending reply of the connection.
         pending: usize,
     },
 }
 
-/// Reads one event of the server.
+/// Converts an event of the server.
 pub(super) fn event_news(service: &mut Service, event: Event) -> Option<News> {
     match event {
         Event::Aborted { job, rank, code, message, .. } => {
@@ -166,9 +166,9 @@ pub(super) fn event_news(service: &mut Service, event: Event) -> Option<News> {
     }
 }
 
-/// What a peer did, as the rest of a sentence about it.
+/// Describes a protocol violation of a peer, as the predicate of a message.
 pub(super) fn nonsense(error: PeerError, heard: &[u8]) -> String {
-    // The first record of a handshake, whose version bytes have not changed for decades.
+    // First record of a TLS handshake, whose version bytes have not changed for decades.
     if heard.starts_with(b"\x16\x03") {
         return SPEAKS_TLS.to_owned();
     }
@@ -184,7 +184,7 @@ pub(super) fn nonsense(error: PeerError, heard: &[u8]) -> String {
     why
 }
 
-/// The next fence that cannot end because of a rank that certainly will not come.
+/// The next fence that cannot complete because a rank will certainly not enter it.
 pub(super) fn stuck_news(service: &mut Service) -> Option<News> {
     let suspects = service.suspects.iter();
     let at = { suspects }.position(|(job, rank)| service.has_left(*job, rank.0))?;
@@ -196,7 +196,8 @@ pub(super) fn stuck_news(service: &mut Service) -> Option<News> {
         _ => job.missing().filter(has_left).map(|rank| rank.0).collect(),
     };
     if gone.is_empty() {
-        // Nobody can be asked who waits in the fence of a group; the one who is known has to do.
+        // The server does not report the members of a group fence that are missing; the known one has to
+        // do.
         gone.push(rank.0);
     }
     let failure = Failure::Missing {
@@ -207,7 +208,7 @@ pub(super) fn stuck_news(service: &mut Service) -> Option<News> {
     Some(News::Failed { job: id, failure })
 }
 
-/// What a rank says, safe to show on a terminal.
+/// Text of a rank, safe to print on a terminal.
 pub(super) fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -216,10 +217,10 @@ pub(super) fn printable(bytes: &[u8]) -> String {
 const SPEAKS_TLS: &str = "speaks TLS, which this job does not; leave its PMI_SOCKTYPE unset, or start the \
                           job with '--tls'";
 
-/// The exit code of an abort that names none.
+/// Exit code of an abort that names none.
 const ABORT_CODE: i32 = 1;
 
-/// How many missing ranks are named; more would not be read.
+/// Maximum number of missing ranks in a message; more would not be read.
 const NAMED_MAX: usize = 8;
 
 #[cfg(test)]

@@ -1,39 +1,40 @@
-//! TLS over the connections of ranks that dial in, as far as it is built in.
+//! TLS on the connections of ranks, as far as it is built in.
 
 use pmi_std::Stream;
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 
-/// What somebody who has dialled in begins with.
+/// First bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hello {
-    /// Nothing has come.
+    /// Nothing has arrived.
     Silent,
     /// A handshake, or the end of the stream.
     Secured,
-    /// Something else; so many bytes of it were looked at.
+    /// Anything else.
     Plain {
-        /// How many.
+        /// Number of bytes that were examined.
         len_bytes: usize,
     },
 }
 
-/// The certificate of a job, by which its ranks know us.
+/// Certificate of a job, by which its ranks authenticate the server.
 #[cfg(feature = "tls")]
 #[derive(Clone, Debug)]
 pub struct Certificate(pmi_std::tls::Identity);
 
-/// The certificate of a job. There is none, since TLS is not built in.
+/// Certificate of a job. None can be made, since TLS is not built in.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone, Debug)]
 pub enum Certificate {}
 
 impl Certificate {
-    /// Looks at the first bytes of a connection, and leaves them there.
+    /// Examines the first bytes of a connection without consuming them.
     ///
-    /// A peer that speaks in the clear would read an alert of TLS as nonsense, so it is found out
-    /// before TLS says anything.
-    /// Shape: `out` holds what was looked at.
+    /// A peer that speaks in the clear could not parse a TLS alert, so it is detected before TLS sends
+    /// anything.
+    ///
+    /// Shape: `out` holds the examined bytes.
     ///
     /// # Errors
     ///
@@ -51,22 +52,23 @@ impl Certificate {
 
 #[cfg(feature = "tls")]
 impl Certificate {
-    /// Makes one, in memory.
+    /// Generates a certificate in memory.
     ///
     /// # Errors
     ///
-    /// A sentence for people.
+    /// A message for the user.
     pub fn for_job() -> Result<Self, String> {
         let made = pmi_std::tls::Identity::for_job();
         made.map(Self).map_err(|error| format!("no certificate can be made for the job ({error})"))
     }
 
-    /// What ranks must be told to believe it.
+    /// Pin by which ranks trust the certificate.
     pub fn pin(&self) -> String {
         self.0.pin().to_string()
     }
 
-    /// Puts TLS over a connection that has begun with it. The handshake is done by what is read and written.
+    /// Starts TLS on a connection whose peer has begun a handshake. Reads and writes complete the
+    /// handshake.
     ///
     /// # Errors
     ///
@@ -78,30 +80,30 @@ impl Certificate {
 
 #[cfg(not(feature = "tls"))]
 impl Certificate {
-    /// Says that there is none.
+    /// Reports that TLS is not built in.
     ///
     /// # Errors
     ///
-    /// A sentence for people, always.
+    /// A message for the user, always.
     pub fn for_job() -> Result<Self, String> {
         Err("this pmi-host was built without TLS; leave '--tls' out, or build it with the feature 'tls'"
             .to_owned())
     }
 
-    /// What ranks must be told to believe it.
+    /// Pin by which ranks trust the certificate.
     pub fn pin(&self) -> String {
         match *self {}
     }
 
-    /// Puts TLS over a connection.
+    /// Starts TLS on a connection.
     ///
     /// # Errors
     ///
-    /// None, since there is no such certificate.
+    /// None, since no such certificate exists.
     pub fn accept(&self, _socket: TcpStream) -> io::Result<Stream> {
         match *self {}
     }
 }
 
-/// How the first record of a handshake begins. No message of PMI does.
+/// First byte of a handshake record. No PMI message begins with it.
 const HANDSHAKE: u8 = 0x16;

@@ -1,4 +1,4 @@
-//! The protocol server of all jobs, and its connections.
+//! Protocol server of all jobs, and its connections.
 
 use crate::admission::limits::GuessLimit;
 use crate::admission::pending::Pending;
@@ -29,51 +29,52 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Serves the ranks of all jobs.
+/// Server of the ranks of all jobs.
 #[derive(Debug)]
 pub struct Service {
     pub(super) server: Server<Heap>,
-    /// What the spaces of all jobs may hold.
+    /// Memory budget of the spaces of all jobs.
     kvs_budget: Rc<KvsBudget>,
     /// By job, then by rank.
     seats: Vec<Vec<Seat>>,
     /// By session.
     pub(super) connections: Vec<Option<Connection>>,
-    /// What sessions had not told when they were closed.
+    /// Events of sessions that were left when they were closed.
     events: VecDeque<Event>,
     pub(super) news: VecDeque<News>,
-    /// Ranks whose connection keeps a fence from ending. How their processes end will say more, and soon.
+    /// Ranks whose closed connection blocks a fence. Their exit status, which follows soon, tells more.
     pub(super) suspects: Vec<(JobId, Rank)>,
     /// Sessions whose peers have not identified themselves.
     pub(super) pending: Pending<SessionId>,
-    /// Holds them all up after a wrong guess.
+    /// Delay of all unauthenticated sessions after a wrong guess.
     pub(super) guesses: GuessLimit,
     pub(super) clock: Clock,
-    /// The same for PMIx.
+    /// PMIx part of the service.
     pub(super) desk: Desk,
-    /// One buffer for whichever connection is served.
+    /// Buffer for the connection that is being served.
     scratch: Box<[u8]>,
-    /// Records what is said, and whatever else the launcher sees.
+    /// Recorder of messages and other events that the launcher observes.
     pub tracer: Tracer,
 }
 
-/// A rank, as far as it has to do with connections.
+/// Per-rank connection bookkeeping.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seat {
     pub(super) session: Option<SessionId>,
-    /// Where it has dialled in from.
+    /// Address from which the rank has connected.
     pub(super) from: Option<SocketAddr>,
-    /// It was started here.
+    /// True if the launcher started the rank.
     pub(super) is_local: bool,
-    /// How far it had come when it was given up.
+    /// Phase of the rank when it was given up.
     pub(super) last_phase: Option<Phase>,
-    /// What has gone through connections of it that are closed: until it was given up those of PMIx, of which
-    /// it may have several.
+    /// Traffic of its closed connections: until it was given up those of PMIx, of which it may have
+    /// several.
     pub(super) last_traffic: Traffic,
 }
 
 impl Service {
-    /// A server without jobs, which remembers about `recent` messages and as many pairs as `limits` say.
+    /// Creates a server without jobs, which remembers about `recent` messages and as many pairs as
+    /// `limits` allow.
     pub fn new(recent: usize, limits: KvsLimits) -> Self {
         let kvs_budget = Rc::new(KvsBudget::new(limits));
         let names = MapKvs::new(&kvs_budget, "of published names");
@@ -95,11 +96,11 @@ impl Service {
         }
     }
 
-    /// Sets up the job of `plan`.
+    /// Adds the job of `plan`.
     ///
     /// # Errors
     ///
-    /// Those of a plan that cannot be served, which name what is wrong.
+    /// Those of a plan that cannot be served, with the cause.
     pub fn add_job(&mut self, plan: &Plan) -> io::Result<JobId> {
         let name = |name: &str| KvsName::new(name.as_bytes()).map_err(io::Error::other);
         let spec = JobSpec {
@@ -136,12 +137,12 @@ impl Service {
         self.kvs_budget.take_refused()
     }
 
-    /// The limit that PMIx clients have exceeded with what they post, publish and wait for, once.
+    /// The limit that the modex, published data and pending requests of PMIx clients exceeded, once.
     pub fn take_refused_block(&mut self) -> Option<u64> {
         heap::take_refused()
     }
 
-    /// What a trace says of a job.
+    /// Description of a job in a trace.
     pub fn facts(&self, job: JobId, plan: &Plan) -> JobFacts {
         let is_spawner = |job: &JobId| {
             let name = self.server.job(*job).map(|job| job.name().as_bytes());
@@ -151,7 +152,7 @@ impl Service {
         JobFacts { job: job.0, name: plan.kvsname.clone(), ranks: plan.ranks, spawner }
     }
 
-    /// What the ranks of a job can read from the start.
+    /// Fills the key-value space of a job with the pairs its ranks can read from the start.
     fn fill(&mut self, job: JobId, plan: &Plan) -> Result<(), Misuse> {
         let mut mapping = [0; 64];
         let nodes = (0..plan.ranks).map(|rank| node(plan, rank));
@@ -168,9 +169,10 @@ impl Service {
         plan.preputs.iter().try_for_each(|(key, value)| self.server.preput(job, key, value))
     }
 
-    /// Forgets a job whose ranks have all been given up.
+    /// Removes a job whose ranks have all been given up.
     pub fn remove_job(&mut self, job: JobId) {
-        // It is refused only while a rank may still speak; the job then stays, which costs memory only.
+        // Removal fails only while a rank may still send requests; the job then stays, at the cost of
+        // memory only.
         if self.desk.pmix.remove_job(job, &mut self.server).is_ok()
             && let Some(seats) = self.seats.get_mut(index(job.0))
         {
@@ -179,7 +181,7 @@ impl Service {
         }
     }
 
-    /// Takes over our end of the socket of a rank that was started.
+    /// Adds the server's end of the socket of a rank that was started.
     ///
     /// # Errors
     ///
@@ -218,16 +220,16 @@ impl Service {
         Ok(session)
     }
 
-    /// Serves the connection with this number, whose socket has something or takes something.
+    /// Serves the connection with this number, whose socket is readable or writable.
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls; trouble with the peer is news.
+    /// Those of the system's readiness calls; errors of the peer become events.
     pub fn ready(&mut self, session: u32, poller: &Poller) -> io::Result<()> {
         self.serve(SessionId(session), poller, Occasion::Ready)
     }
 
-    /// Takes up everything that a rank said before it ended.
+    /// Reads everything that a rank sent before it exited.
     ///
     /// # Errors
     ///
@@ -240,7 +242,7 @@ impl Service {
         }
     }
 
-    /// Serves everybody who is owed something or was held up by others.
+    /// Serves every session that has a response due or was blocked by others.
     ///
     /// # Errors
     ///
@@ -256,7 +258,7 @@ impl Service {
         }
     }
 
-    /// The next thing the rest of the launcher must know. After each, there may be somebody to
+    /// The next event for the rest of the launcher. Each may make responses due, which requires a
     /// [`flush`](Self::flush).
     pub fn next_news(&mut self) -> Option<News> {
         while let Some(event) = self.events.pop_front().or_else(|| self.server.poll_event()) {
@@ -271,9 +273,9 @@ impl Service {
         self.news.pop_front()
     }
 
-    /// Answers a spawn: with the job that runs now, or with why there is none.
+    /// Answers a spawn request: with the job that runs now, or with the code of its failure.
     pub fn answer_spawn(&mut self, asked: Asked, made: Result<JobId, Code>, codes: &[CodeRun]) {
-        // Whoever asked may be gone; then nobody waits.
+        // The requesting client may be gone; then the answer is dropped.
         match asked {
             Asked::Pmi { session, exchange } => {
                 let _ = self.server.answer_spawn(session, exchange, made, codes);
@@ -284,11 +286,11 @@ impl Service {
         }
     }
 
-    /// Notes that a rank will never be heard again, so that nobody waits for it.
+    /// Records that a rank will send nothing more, so that no other waits for it.
     pub fn set_gone(&mut self, job: JobId, rank: u32) {
         let phase = self.phase(job, rank);
         let Some(seat) = self.seat_mut(job, rank) else { return };
-        // For the server a rank that is gone is gone; for judging its end it matters how it left.
+        // The server does not distinguish how a rank left; the evaluation of its exit does.
         seat.last_phase = Some(phase);
         let session = seat.session.take();
         if let Some(connection) = session.and_then(|session| self.connection(session)) {
@@ -300,7 +302,7 @@ impl Service {
         self.set_pmix_gone(job, rank);
     }
 
-    /// What has gone through the connections of a rank.
+    /// Traffic of all connections of a rank.
     pub fn traffic(&self, job: JobId, rank: u32) -> Traffic {
         let seat = self.seat(job, rank).copied().unwrap_or_default();
         let mut traffic = seat.last_traffic;
@@ -311,22 +313,22 @@ impl Service {
         Traffic { requests: member.map_or(0, Member::request_count), ..traffic }
     }
 
-    /// Says which ranks of a job have failed, where MPI libraries look for it.
+    /// Publishes the failed ranks of a job where MPI libraries look for them.
     pub fn set_dead(&mut self, job: JobId, ranks: &[u32]) {
         let mut list = String::new();
         for rank in ranks {
             let next = format!("{}{rank}", if list.is_empty() { "" } else { "," });
-            // A list that is too long says as many as it can.
+            // A list that is too long is truncated.
             if list.len() + next.len() >= PMI1_MAX_VALLEN {
                 break;
             }
             list.push_str(&next);
         }
-        // There is the job, the key is one, and the value fits.
+        // The job exists, the key is valid, and the value fits.
         let _ = self.server.preset(job, DEAD, list.as_bytes());
     }
 
-    /// How far a rank has come.
+    /// Progress of a rank through the protocol.
     pub fn phase(&self, job: JobId, rank: u32) -> Phase {
         if let Some(phase) = self.seat(job, rank).and_then(|seat| seat.last_phase) {
             return phase;
@@ -338,13 +340,13 @@ impl Service {
         }
     }
 
-    /// True when the connection of a rank has ended.
+    /// True if the connection of a rank is closed.
     pub fn is_closed(&self, job: JobId, rank: u32) -> bool {
         let session = self.seat(job, rank).and_then(|seat| seat.session);
         session.and_then(|id| self.connection(id)).is_none_or(Connection::is_closed)
     }
 
-    /// True when a rank has said goodbye or was given up.
+    /// True if a rank has finalized or was given up.
     pub(super) fn has_left(&self, job: JobId, rank: u32) -> bool {
         self.phase(job, rank) == Phase::Finalized
             || self.seat(job, rank).is_some_and(|seat| seat.last_phase.is_some())
@@ -363,13 +365,13 @@ impl Service {
         let mut session = self.tracer.tap(session, who);
         let wire = (Token::Link(id.0), poller);
         let mut served = connection.serve(&mut session, now, &mut self.scratch, occasion, wire)?;
-        // Whoever has said who it is may take its time from now on.
+        // A peer that has identified itself has no deadline any more.
         if connection.is_stranger
             && self.server.session(id).is_none_or(|s| s.poll_timeout().is_none())
         {
             connection.is_stranger = false;
             self.pending.remove(id);
-            // Nobody can be told anything through a handshake that does not end.
+            // Nothing can be sent through a handshake that does not complete.
             if served == Served::Waiting && !connection.is_ready() {
                 connection.close();
                 served = Served::Broken(PeerError::TimedOut, 0);
@@ -384,7 +386,7 @@ impl Service {
         };
         match served {
             Served::Waiting => {}
-            // A rank has come through its handshake, so the last two are the end of a connection.
+            // A rank has completed its handshake, so the last two mean the end of a connection.
             Served::Closed | Served::Plain | Served::Untrusted => {
                 self.news.push_back(News::Closed { job, rank });
             }
@@ -393,14 +395,15 @@ impl Service {
                 let failure = Failure::Nonsense { rank, why: nonsense(error, heard) };
                 self.news.push_back(News::Failed { job, failure });
             }
-            // Only after a goodbye: some clients crash when the stream ends at any other moment.
+            // Only after finalize: some clients crash when the stream ends at any other moment.
             Served::Finished => {
                 if self.phase(job, rank) == Phase::Finalized
                     && let Some(Some(connection)) = self.connections.get_mut(index(id.0))
                 {
                     connection.close();
                     self.tracer.event(who, What::Closed);
-                    // A process of ours is heard of when it ends, but who has dialled in only here.
+                    // The exit of a local process is reported separately; a remote rank has only its
+                    // connection.
                     if connection.from.is_some() {
                         self.news.push_back(News::Closed { job, rank });
                     }
@@ -410,7 +413,7 @@ impl Service {
         Ok(())
     }
 
-    /// A connection without a rank: somebody who has not said who it is, or who listens.
+    /// Handles a connection without a rank: unauthenticated, or a second connection.
     fn serve_stranger(&mut self, id: SessionId, served: Served) {
         if let Served::Broken(error, received_bytes) = served
             && let Some(from) = self.connection(id).and_then(|connection| connection.from)
@@ -460,14 +463,14 @@ impl Service {
     }
 }
 
-/// Whose connection it is, for records.
+/// Job, rank and session of a connection, for records.
 fn who(server: &Server<Heap>, session: SessionId) -> Who {
     let peer = server.peer(session);
     let rank = peer.and_then(|(_, rank)| rank).map(|rank| rank.0);
     Who { job: peer.map_or(0, |(job, _)| job.0), rank, session: Some(session.0) }
 }
 
-/// A rank of `plan` that has not said anything.
+/// Member for a rank of `plan` that has not connected.
 fn member(plan: &Plan, rank: u32) -> Member {
     let appnum = plan.appnum(rank).min(plan.parts.len().saturating_sub(1));
     let member = Member::new(i32::try_from(appnum).unwrap_or(-1), node(plan, rank));
@@ -477,14 +480,15 @@ fn member(plan: &Plan, rank: u32) -> Member {
         }
         _ => member,
     };
-    // A rank that connects from elsewhere runs a program of which nothing is known.
+    // The program of a rank that connects from elsewhere is unknown.
     match rank < plan.local() && plan.families(appnum).takes_newer_pmi1 {
         true => member.accepting_newer(),
         false => member,
     }
 }
 
-/// The label of the node of a rank: 0 is here. Who has dialled in may be anywhere, so each is for itself.
+/// Node label of a rank: 0 is the local node. A rank that connects may be anywhere, so each has its own
+/// label.
 fn node(plan: &Plan, rank: u32) -> u32 {
     (rank + 1).saturating_sub(plan.local())
 }
@@ -498,25 +502,25 @@ const PLAIN: &str =
 
 const UNTRUSTED: &str = "broke its handshake of TLS off; PMI_TLS_PIN must be that of this job";
 
-/// The key under which hydra tells of ranks that have failed.
+/// Key under which Hydra publishes failed ranks.
 const DEAD: &[u8] = b"PMI_dead_processes";
 
-/// How many answers one client may wait for at once: as many as threads of it call PMI.
+/// Maximum number of pending replies per client: one for each thread that calls PMI.
 const THREADS_MAX: usize = 256;
 
-/// Above what one process may have open files for.
+/// Maximum number of sessions, above the number of files that one process may open.
 const SESSIONS_MAX: usize = 1 << 21;
 
-/// A bound on jobs that run at once; each has a process at least.
+/// Maximum number of jobs that run at once; each has at least one process.
 const JOBS_MAX: usize = 1 << 20;
 
-/// How much of what a peer sent is shown when it was nonsense.
+/// Number of bytes of an invalid message that are shown.
 const EXCERPT_MAX: usize = 40;
 
-/// Longer than what the system lets a program have as arguments is no use in a spawn, and other messages
-/// are far shorter; a bound on what one client can make us hold.
+/// Longest message of a client, and so the memory that one client can occupy. A spawn with more arguments
+/// than the system accepts is useless, and other messages are far shorter.
 const INBOX_MAX: usize = 1 << 20;
 
-/// One half is for reading and one for writing, where the longest reply fits.
+/// Size of the buffer: one half for reading and one for writing, where the longest reply fits.
 pub(super) const SCRATCH: usize = 16 * 1024;
 const _: () = assert!(SCRATCH / 2 > pmi_core::limits::REPLY_BYTES);

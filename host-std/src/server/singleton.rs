@@ -1,7 +1,7 @@
-//! Serving a program that was started by itself and has started us.
+//! Connection to a singleton: a program that was started without a launcher and has started this one.
 //!
-//! It waits at a port of this machine until we connect, and says who it is. All of this happens before
-//! anything else: nobody is kept waiting by it but the program that asked for it.
+//! It listens at a local port until the launcher connects, and identifies itself. All of this happens
+//! before anything else, since only the requesting program waits for it.
 
 use pmi_core::command::{Text, Version};
 use pmi_core::wire::pmi1::SingletonGreeting;
@@ -11,28 +11,28 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The words by which a program starts its launcher: `-pmi_args PORT INTERFACE KEY PID`.
+/// Arguments with which a singleton starts its launcher: `-pmi_args PORT INTERFACE KEY PID`.
 ///
-/// Interface and key were meant for more than was ever done: every program says `default_interface` and
-/// `default_key`. MPICH takes the number of the process after it has split off the one that becomes the
-/// launcher, so it is our own.
+/// Interface and key were meant for more than was ever implemented: every program passes
+/// `default_interface` and `default_key`. MPICH determines the pid after the fork of the process that
+/// becomes the launcher, so it is the launcher's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Where it waits.
+    /// Port on which the program listens.
     pub port: u16,
-    /// Its process.
+    /// Pid of the program.
     pub pid: i32,
 }
 
 impl Caller {
-    /// The option that says so.
+    /// Option that carries the arguments.
     pub const OPTION: &str = "-pmi_args";
 
-    /// Finds it among `words`; programs may put switches of their own in front.
+    /// Finds the arguments among `words`; programs may put options of their own in front.
     ///
     /// # Errors
     ///
-    /// A sentence for people.
+    /// A message for the user.
     pub fn among(words: &[OsString]) -> Option<Result<Self, String>> {
         let is_switch = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
         let at = words.iter().take_while(is_switch).position(|word| word == Self::OPTION)?;
@@ -49,11 +49,12 @@ impl Caller {
         }))
     }
 
-    /// Connects and tells the program that its job is called `kvsname`. The connection never waits then.
+    /// Connects and sends the program the name of its job, `kvsname`. The connection is non-blocking
+    /// then.
     ///
     /// # Errors
     ///
-    /// A sentence for people.
+    /// A message for the user.
     pub fn meet(self, kvsname: &str) -> Result<(Stream, SocketAddr), String> {
         let Self { port, pid } = self;
         let talk = || -> io::Result<(Stream, SocketAddr)> {
@@ -63,7 +64,7 @@ impl Caller {
             stream.set_read_timeout(Some(WITHIN))?;
             say(&mut stream, SingletonGreeting::Hello { version: None, has_streams: false })?;
             let (mut line, mut byte) = (Vec::new(), [0]);
-            // Byte by byte, so that nothing of what comes next is taken away.
+            // Byte by byte, so that nothing of the following messages is consumed.
             while line.last() != Some(&b'\n') && line.len() < LINE_BYTES {
                 stream.read_exact(&mut byte)?;
                 line.push(byte[0]);
@@ -109,10 +110,10 @@ fn say(stream: &mut TcpStream, greeting: SingletonGreeting<'_>) -> io::Result<()
     stream.write_all(&out[..len])
 }
 
-/// It waits for nothing else.
+/// Longest wait for the program, which waits for nothing else.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// The longest line is the one with the name of a job.
+/// Maximum length of a line; the longest one carries the name of a job.
 const LINE_BYTES: usize = 512;
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! The memory of the server on a host: vectors that grow with the job and are bounded only against
-//! peers that misbehave.
+//! Storage of the server on a host: vectors that grow with the job and are bounded only against
+//! misbehaving peers.
 
 use super::map_kvs::MapKvs;
 use pmi_core::server::{Member, Storage};
 pub use pmi_link::heap::Slab;
 use pmi_std::BoundedBuf;
 
-/// What a host's [`Server`](pmi_core::server::Server) is made of.
+/// Storage types of a host's [`Server`](pmi_core::server::Server).
 #[derive(Debug)]
 pub struct Heap;
 

@@ -1,4 +1,4 @@
-//! Who waits for whom, as the protocol server knows it.
+//! Waits between ranks, as the protocol server knows them.
 
 use super::news::printable;
 use super::service::{Service, index};
@@ -11,16 +11,16 @@ use pmi_core::server::{self, GroupFence, Member};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// What was said between a rank and us.
+/// Messages exchanged between a rank and the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spoken {
-    /// How many messages it has sent.
+    /// Number of messages sent by the rank.
     pub messages: u32,
-    /// The last message that came from it or went to it, and how long ago that was.
+    /// Last message in either direction, and the time since.
     pub last: Option<(Last, Duration)>,
 }
 
-/// Those who wait for the same thing, with what tells that thing from others.
+/// Ranks that wait for the same thing, with its identity.
 struct Found {
     is: Is,
     inside: BTreeSet<u32>,
@@ -39,7 +39,7 @@ enum Is {
     Published(String),
 }
 
-/// Who is waited for: ranks of the job itself, and of others.
+/// Ranks that are waited for: of the job itself, and of others.
 #[derive(Default)]
 struct Whom {
     missing: Ranks,
@@ -47,23 +47,23 @@ struct Whom {
 }
 
 impl Service {
-    /// All jobs there are.
+    /// All known jobs.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> {
         self.server.jobs()
     }
 
-    /// How many fences of the whole job have ended.
+    /// Number of completed fences of the whole job.
     pub fn fences(&self, job: JobId) -> u32 {
         self.server.job(job).map_or(0, |job| job.fence().generation())
     }
 
-    /// How many messages came from all ranks of a job.
+    /// Number of messages sent by all ranks of a job.
     pub fn messages(&self, job: JobId) -> u64 {
         let members = self.server.job(job).map_or(&[][..], server::Job::members);
         members.iter().map(|member| u64::from(member.request_count())).sum()
     }
 
-    /// What a rank has said.
+    /// Messages exchanged with a rank.
     pub fn spoken(&self, job: JobId, rank: u32) -> Spoken {
         let member = self.server.job(job).and_then(|job| job.member(Rank(rank)));
         let Some(member) = member else { return Spoken::default() };
@@ -75,7 +75,7 @@ impl Service {
         Spoken { messages: member.request_count(), last }
     }
 
-    /// Who waits for whom in a job, and how many waits are not told apart because there are so many.
+    /// Waits in a job, and the number of waits that exceed the maximum and are only counted.
     pub fn waits(&self, job: JobId) -> (Vec<Wait>, u64) {
         let (found, more) = self.find_waits(job);
         let now = self.clock.now();
@@ -91,9 +91,9 @@ impl Service {
         (found.into_iter().map(wait).collect(), more)
     }
 
-    /// Since when somebody waits for others who do nothing about it; nobody waits if never. A rank that
-    /// waits for a job it has asked for waits for us, and one that waits for a name may offer a service until
-    /// somebody wants it; those are other matters.
+    /// Time since which a rank waits for others that make no progress; `None` if no rank does. A rank
+    /// that waits for a spawned job waits for the launcher, and one that waits for a published name may
+    /// offer a service until a client wants it; those do not count.
     pub fn standstill(&self) -> Option<Instant> {
         let moved = |id: JobId| self.server.job(id).and_then(server::Job::last_progress);
         let pmix = Vec::from_iter(self.desk.pmix.waits().filter_map(|(peer, wait)| {
@@ -119,10 +119,10 @@ impl Service {
             let of_job = pmix.iter().filter(|(of, _)| of.job == id);
             let heard_pmix =
                 of_job.clone().filter_map(|(of, _)| job.member(of.rank)?.last_message_at());
-            // Whoever waits for what others may never have started to do waits since it asked. A fence
+            // A rank waits since its request, even if others may never have begun the operation. A fence
             // is the same one for clients of all protocols.
             let first = heard.chain(heard_pmix).chain(job.fence().since()).min()?;
-            // Whoever is waited for may be of another job, and do something there.
+            // The missing rank may be of another job, and make progress there.
             let others = of_job.filter_map(|(_, others)| *others);
             Some(others.chain(job.last_progress()).fold(first, Ord::max))
         });
@@ -159,7 +159,7 @@ impl Service {
         (found, more)
     }
 
-    /// Those who are in the fence of the whole job, if anybody is.
+    /// Ranks in the fence of the whole job, if there are any.
     fn fence_wait(&self, job: JobId) -> Option<Found> {
         let job = self.server.job(job).filter(|job| job.fence().inside() > 0)?;
         let outside: Ranks = job.missing().map(|rank| rank.0).collect();
@@ -170,7 +170,7 @@ impl Service {
         })
     }
 
-    /// What it is for people, and who is missing.
+    /// Description of a wait for the user, and the missing ranks.
     fn describe(&self, id: JobId, is: Is) -> (What, Whom) {
         let here = |ranks: &mut dyn Iterator<Item = Rank>| Whom {
             missing: ranks.map(|rank| rank.0).collect(),
@@ -219,19 +219,19 @@ impl Service {
         }
     }
 
-    /// What a group is called that is made or ended.
+    /// Name of a group that is being constructed or destructed.
     fn group(&self, at: usize) -> String {
         self.desk.pmix.group_name(at).map(printable).unwrap_or_default()
     }
 
-    /// What a job is called for people: as its key-value space.
+    /// Name of a job for the user: that of its key-value space.
     fn name(&self, job: JobId) -> String {
         self.server.job(job).map_or_else(String::new, |job| printable(job.name().as_bytes()))
     }
 }
 
 impl Is {
-    /// What a PMI client waits for; nothing for the fence of all, which has its place already.
+    /// Wait of a PMI client; `None` for the fence of the whole job, which is recorded separately.
     fn of(wait: server::Wait<'_>) -> Option<Self> {
         Some(match wait {
             server::Wait::Fence(_) => return None,
@@ -255,7 +255,7 @@ impl Is {
 }
 
 impl Whom {
-    /// These processes, as job `home` sees them.
+    /// Converts processes to the view of job `home`.
     fn of(home: JobId, processes: impl Iterator<Item = (JobId, Rank)>) -> Self {
         let mut by_job: BTreeMap<JobId, BTreeSet<u32>> = BTreeMap::new();
         for (job, rank) in processes {

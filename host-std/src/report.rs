@@ -332,17 +332,6 @@ pub fn output_unread(secs: u64, has_read: bool) -> String {
     )
 }
 
-/// Message if lines of the launcher itself were dropped.
-pub fn sentences_dropped(count: u64) -> String {
-    format!("{count} lines of the launcher were dropped here because standard error was not read")
-}
-
-/// Message if output cannot be written, to the launcher's own streams or to a file.
-pub fn output_lost(file: Option<&Path>, why: impl Display) -> String {
-    let place = file.map(|name| format!(" to '{}'", name.display())).unwrap_or_default();
-    format!("output of the ranks cannot be written{place} ({why}) and is lost from here on")
-}
-
 /// A longer table would not be read.
 const ROWS_MAX: usize = 64;
 

@@ -8,7 +8,6 @@
 use super::secure::Certificate;
 use crate::admission::secret::{IdWidth, identity};
 use crate::settings;
-use crate::web::WebGate;
 use pmi_core::auth::Secret;
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -71,6 +70,17 @@ impl Gate {
     pub fn certificate(&self) -> Result<Option<Certificate>, String> {
         self.is_secured.then(Certificate::for_job).transpose()
     }
+}
+
+/// Where pages dial in, and who may.
+#[derive(Clone, Debug)]
+pub struct WebGate {
+    /// The address.
+    pub address: SocketAddr,
+    /// What whoever watches must know.
+    pub secret: Option<Secret>,
+    /// Pages that may, besides those of this machine: `https://host:port`.
+    pub origins: Vec<String>,
 }
 
 impl WebGate {

@@ -3,7 +3,6 @@
 use super::Seat;
 use super::target::Target;
 use crate::exit;
-use crate::report;
 use crate::stream::Stream;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
@@ -83,7 +82,7 @@ impl Outlet {
             return;
         }
         if let count @ 1.. = std::mem::take(&mut self.dropped_count) {
-            let dropped = exit::line(report::sentences_dropped(count));
+            let dropped = exit::line(sentences_dropped(count));
             self.put(Writer::Launcher, b"", dropped.as_bytes());
         }
         self.put(Writer::Launcher, b"", exit::line(what).as_bytes());
@@ -203,6 +202,11 @@ const FULL: usize = 64 * 1024;
 
 /// With this much waiting, lines of the launcher are dropped: more than any sensible run reports.
 const OWN_MAX: usize = 1 << 20;
+
+/// Message if lines of the launcher itself were dropped.
+fn sentences_dropped(count: u64) -> String {
+    format!("{count} lines of the launcher were dropped here because standard error was not read")
+}
 
 #[cfg(test)]
 mod tests {

@@ -7,11 +7,12 @@ use super::outlet::{Flushed, Outlet, Writer};
 use super::pattern::{Pattern, PatternError};
 use super::target::{Target, streams_are_one};
 use crate::poller::{Interest, Poller, Token};
-use crate::report;
 use crate::settings::Output;
 use crate::stream::Stream;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::io;
+use std::path::Path;
 use std::path::PathBuf;
 
 /// All places, by numbers that are never reused.
@@ -172,7 +173,7 @@ impl Places {
     }
 
     /// Adds a line of the launcher to standard error.
-    pub fn say(&mut self, what: impl std::fmt::Display) {
+    pub fn say(&mut self, what: impl Display) {
         if let Some(outlet) = self.outlet(self.ours(Stream::Err)) {
             outlet.say(what);
         }
@@ -224,7 +225,7 @@ impl Places {
                     changes.push(Change::Closed(number));
                 }
                 Flushed::Failed(why) if !std::mem::replace(&mut place.failure_said, true) => {
-                    let sentence = report::output_lost(place.file.as_deref(), why);
+                    let sentence = output_lost(place.file.as_deref(), why);
                     self.has_failed = true;
                     self.say(sentence);
                 }
@@ -318,4 +319,10 @@ impl Place {
             false => poller.remove(Token::Outlet(number), self.outlet.source()),
         }
     }
+}
+
+/// Message if output cannot be written, to the launcher's own streams or to a file.
+fn output_lost(file: Option<&Path>, why: impl Display) -> String {
+    let place = file.map(|name| format!(" to '{}'", name.display())).unwrap_or_default();
+    format!("output of the ranks cannot be written{place} ({why}) and is lost from here on")
 }

@@ -19,26 +19,16 @@ mod visitor;
 use crate::admission::pending::Pending;
 use crate::admission::{Admission, EVICTED, PENDING_MAX, Policy, Socket, secret};
 use crate::poller::{Interest, Poller, Token};
+use crate::server::gate::WebGate;
 use crate::server::listen::{ACCEPTED_AT_ONCE, Arrival, Listener};
 use hello::{Hello, TOKEN};
-use pmi_core::auth::{Challenge, Secret};
+use pmi_core::auth::Challenge;
 use pmi_std::Stream;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use visitor::{Turn, Visitor};
-
-/// Where pages dial in, and who may.
-#[derive(Clone, Debug)]
-pub struct WebGate {
-    /// The address.
-    pub address: SocketAddr,
-    /// What whoever watches must know.
-    pub secret: Option<Secret>,
-    /// Pages that may, besides those of this machine: `https://host:port`.
-    pub origins: Vec<String>,
-}
 
 /// The web sockets of a run.
 #[derive(Debug)]

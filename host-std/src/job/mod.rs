@@ -3,8 +3,7 @@
 //! 1. Start the next rank, if there is one. Running ranks are served between two starts.
 //! 2. Wait for readiness or a deadline.
 //! 3. Handle what is ready: signals, messages of ranks, output of ranks, and last the exits of ranks, so
-//! that
-//!    messages sent before an exit count.
+//!    that messages sent before an exit count.
 //! 4. Send the responses that are due, and execute the events of the server.
 //! 5. Handle deadlines: ranks that were asked to terminate, connections that were closed.
 //! 6. Write the launcher's own output as far as its reader takes it.

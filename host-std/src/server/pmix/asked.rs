@@ -1,4 +1,4 @@
-//! What PMIx clients ask of the launcher, read where it lies.
+//! Requests of PMIx clients that only the launcher can serve.
 
 use super::control::Control;
 use super::credential::{self, Identity};
@@ -11,27 +11,27 @@ use pmi_core::server::pmix::{ConnectionId, QueryItem};
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{List, Packer, Query, Request, Type};
 
-/// A request that only the launcher can fulfil. It owns its words, so the message it came in can go.
+/// A request that only the launcher can serve. It owns its data, so its message can be dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Something done with processes, by a rank of this job.
+    /// Job control, by a rank of this job.
     Control(JobId, Control),
-    /// New processes.
+    /// Spawn of new processes.
     Spawn(JobId, u32, Order),
-    /// What the process manager knows: read with [`Service::answer_pmix_query`].
+    /// Query of the process manager: read with [`Service::answer_pmix_query`].
     Query,
-    /// Something written down, by a rank.
+    /// Log entry of a rank.
     Log(JobId, u32, Entry),
-    /// A proof of whom a rank runs as.
+    /// Credential for a rank.
     Credential(JobId, u32),
-    /// Whose proof this is; `None` if it is none.
+    /// Identity of a validated credential; `None` if it is invalid.
     Validated(Option<Identity>),
-    /// Nothing: it is refused with this status.
+    /// Rejected request, with this status.
     Refused(Status),
 }
 
 impl Service {
-    /// Reads what a client asks of the launcher, and lets it go on with other requests.
+    /// Reads the pending request of a client to the launcher, and lets the client continue.
     pub fn pmix_wish(&mut self, connection: ConnectionId) -> Wish {
         let request = self.desk.pmix.request(connection).zip(self.desk.pmix.peer(connection));
         let Some((request, ProcId { job, rank: Rank(rank) })) = request else {
@@ -59,7 +59,7 @@ impl Service {
         wish.unwrap_or_else(Wish::Refused)
     }
 
-    /// Whether a query that waits has this key.
+    /// True if a pending query contains this key.
     pub fn pmix_query_names(&self, connection: ConnectionId, wanted: &[u8]) -> bool {
         let Some(Request::Query(queries)) = self.desk.pmix.request(connection) else {
             return false;
@@ -68,18 +68,18 @@ impl Service {
         queries.any(|query| query.keys.iter().any(|key| key == wanted))
     }
 
-    /// Answers a query, `own` what only the launcher knows, and lets the client go on with other requests.
+    /// Answers a query and lets the client continue. `own` provides values that only the launcher knows.
     pub fn answer_pmix_query(
         &mut self,
         (connection, pending): (ConnectionId, usize),
         own: impl Fn(&QueryItem<'_>, &mut Packer<'_>) -> Result<(), Status>,
     ) {
-        // It may have hung up meanwhile.
+        // The connection may be closed meanwhile.
         let _ = self.desk.pmix.answer_query(connection, pending, &self.server, own);
         self.desk.pmix.request_read(connection);
     }
 
-    /// Answers a client with a proof of whom it runs as.
+    /// Answers a client with a credential for its identity.
     pub fn answer_pmix_credential(
         &mut self,
         (connection, pending): (ConnectionId, usize),
@@ -89,7 +89,7 @@ impl Service {
         let Ok(made) = made else {
             return self.answer_pmix((connection, pending), Status::NOT_SUPPORTED);
         };
-        // It may have hung up meanwhile.
+        // The connection may be closed meanwhile.
         let _ = self.desk.pmix.answer(connection, pending, Status::SUCCESS, |to| {
             to.one(Type::BYTE_OBJECT).blob(&made).one(Type::SIZE).size(1).one(Type::INFO);
             to.text(Some(keys::CREDENTIAL_TYPE)).u32(0).of(Type::STRING);
@@ -97,7 +97,7 @@ impl Service {
         });
     }
 
-    /// Answers a client with whose proof it has shown.
+    /// Answers a client with the identity of a validated credential.
     pub fn answer_pmix_validated(
         &mut self,
         (connection, pending): (ConnectionId, usize),
@@ -106,7 +106,7 @@ impl Service {
         let Some(Identity { user, group }) = identity else {
             return self.answer_pmix((connection, pending), Status::INVALID_CRED);
         };
-        // It may have hung up meanwhile.
+        // The connection may be closed meanwhile.
         let _ = self.desk.pmix.answer(connection, pending, Status::SUCCESS, |to| {
             to.one(Type::SIZE).size(3).op(Type::INFO, 3);
             to.text(Some(keys::CREDENTIAL_TYPE)).u32(0).of(Type::STRING);
@@ -118,11 +118,11 @@ impl Service {
 
     /// Answers a client with a status.
     pub fn answer_pmix(&mut self, (connection, pending): (ConnectionId, usize), status: Status) {
-        // It may have hung up meanwhile.
+        // The connection may be closed meanwhile.
         let _ = self.desk.pmix.answer(connection, pending, status, |_| {});
     }
 
-    /// Answers a spawn: the new job, or why there is none.
+    /// Answers a spawn request with the new job, or the cause of its failure.
     pub(in crate::server) fn answer_pmix_spawn(
         &mut self,
         (connection, pending): (ConnectionId, usize),
@@ -136,14 +136,14 @@ impl Service {
             Err(_) => Status::JOB_FAILED_TO_LAUNCH,
         };
         let name = name.as_ref().map(KvsName::as_bytes);
-        // It may have hung up meanwhile.
+        // The connection may be closed meanwhile.
         let _ = self.desk.pmix.answer(connection, pending, status, |to| {
             to.one(Type::STRING).text(name);
         });
     }
 }
 
-/// Whether credentials may be of our kind.
+/// Checks that a request accepts this launcher's type of credentials.
 fn is_ours(infos: &List<'_>) -> Result<(), Status> {
     let wanted = infos.find(keys::CREDENTIAL_TYPE).and_then(|value| value.text());
     let mut wanted =

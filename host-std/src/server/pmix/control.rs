@@ -1,15 +1,15 @@
-//! What a PMIx client wants done with processes: files removed when they end, signals sent.
+//! Job control requests of PMIx clients: cleanup of files, signals.
 //!
-//! | directive | what is done |
+//! | directive | action |
 //! |---|---|
-//! | `pmix.reg.cleanup`, `.cleanupdir` | noted; see [`crate::launch::cleanup`] |
+//! | `pmix.reg.cleanup`, `.cleanupdir` | registered; see [`crate::launch::cleanup`] |
 //! | `pmix.jctrl.kill` | SIGKILL |
 //! | `pmix.jctrl.term` | SIGTERM, and SIGKILL for those that still run a while later |
 //! | `pmix.jctrl.sig` | this signal |
 //! | `pmix.jctrl.pause`, `.resume` | SIGSTOP, SIGCONT |
 //! | `pmix.jctrl.preempt`, `.ckptev`, `.ckptsig`, `.ckmethod` | accepted and ignored, unless required |
 //!
-//! A rank may do so with ranks of its own job, and with jobs that it has spawned, or that these have.
+//! A rank may control ranks of its own job, and jobs spawned from it, directly or not.
 
 use crate::launch::cleanup::Cleanup;
 use crate::server::service::Service;
@@ -19,34 +19,34 @@ use pmi_core::wire::pmix::{Info, List, Proc, WILDCARD};
 use rustix::process::Signal;
 use std::ffi::CString;
 
-/// What shall be done, and with whom.
+/// A job control request with its targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// Whom it is meant for: jobs, each with a rank or as a whole.
+    /// Targets: jobs, each with one rank or as a whole.
     pub targets: Vec<(JobId, Option<u32>)>,
-    /// What goes when they have ended.
+    /// Files to remove when the targets have exited.
     pub cleanup: Option<Cleanup>,
-    /// What is done now, in this order.
+    /// Actions to execute now, in this order.
     pub acts: Vec<Act>,
 }
 
-/// Something that is done with a process.
+/// Action on a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// It is sent this signal.
+    /// Sends this signal.
     Signal(Signal),
-    /// It is asked to end, and ended if it does not.
+    /// Sends SIGTERM, and SIGKILL if the process does not exit in time.
     Terminate,
-    /// It is ended.
+    /// Sends SIGKILL.
     Kill,
 }
 
 impl Service {
-    /// Reads what is wanted of `targets` by a rank of `own`.
+    /// Reads the request of a rank of `own` about `targets`.
     ///
     /// # Errors
     ///
-    /// The status of a request that is refused as a whole.
+    /// The status of a request that is rejected as a whole.
     pub(super) fn control(
         &self,
         own: JobId,
@@ -71,14 +71,14 @@ impl Service {
         if named.is_empty() && acts.is_empty() {
             named.push((own, None));
         } else if named.is_empty() {
-            // Nobody in particular: all with whom the rank may do something.
+            // A request without targets means all that the rank may control.
             let all = self.server.jobs().filter(|job| self.comes_from(*job, own));
             named.extend(all.map(|job| (job, None)));
         }
         Ok(Control { targets: named, cleanup, acts })
     }
 
-    /// The job, and the rank if it is only one, that a target names.
+    /// Job of a target, with its rank unless the whole job is meant.
     fn target(&self, own: JobId, target: &Proc<'_>) -> Result<(JobId, Option<u32>), Status> {
         let is_it = |id: &JobId| {
             self.server.job(*id).is_some_and(|job| job.name().as_bytes() == target.nspace)
@@ -93,10 +93,10 @@ impl Service {
         }
     }
 
-    /// Whether a job is `root`, or one that `root` has spawned, or that such a job has.
+    /// True if a job is `root`, or was spawned from it, directly or not.
     fn comes_from(&self, job: JobId, root: JobId) -> bool {
         let mut next = Some(job);
-        // A chain longer than there are jobs goes round.
+        // A chain longer than the number of jobs is a cycle.
         for _ in 0..=self.server.jobs().count() {
             let Some(job) = next else { return false };
             if job == root {
@@ -112,7 +112,7 @@ impl Service {
     }
 }
 
-/// Takes up what is about files, and says whether it is.
+/// Reads a directive about files; false if it is none.
 fn take_cleanup(cleanup: &mut Cleanup, info: &Info<'_>) -> bool {
     let Info { key, value, .. } = info;
     let list = || value.text().map(paths).unwrap_or_default();
@@ -128,7 +128,7 @@ fn take_cleanup(cleanup: &mut Cleanup, info: &Info<'_>) -> bool {
     true
 }
 
-/// Takes up what is about signals, and says whether it is.
+/// Reads a directive about signals; false if it is none.
 ///
 /// # Errors
 ///
@@ -145,7 +145,7 @@ fn take_act(acts: &mut Vec<Act>, info: &Info<'_>) -> Result<bool, Status> {
         keys::CONTROL_TERMINATE => Act::Terminate,
         keys::CONTROL_PAUSE => Act::Signal(Signal::STOP),
         keys::CONTROL_RESUME => Act::Signal(Signal::CONT),
-        // What a request is called matters only to who could cancel it.
+        // The identifier of a request serves only to cancel it, which is not supported.
         keys::CONTROL_ID => return Ok(true),
         _ => return Ok(false),
     };
@@ -153,7 +153,8 @@ fn take_act(acts: &mut Vec<Act>, info: &Info<'_>) -> Result<bool, Status> {
     Ok(true)
 }
 
-/// Directives that say what a job can stand and demand nothing: here no job is preempted or checkpointed.
+/// Directives that describe the abilities of a job and demand nothing: jobs are never preempted or
+/// checkpointed.
 const HINTS: [&[u8]; 4] = [
     keys::CONTROL_PREEMPTIBLE,
     keys::CONTROL_CHECKPOINT_EVENT,
@@ -161,7 +162,7 @@ const HINTS: [&[u8]; 4] = [
     keys::CONTROL_CHECKPOINT_METHOD,
 ];
 
-/// A comma list of paths.
+/// Paths of a comma-separated list.
 fn paths(list: &[u8]) -> Vec<CString> {
     let paths = list.split(|byte| *byte == b',').filter(|path| !path.is_empty());
     paths.filter_map(|path| CString::new(path).ok()).collect()

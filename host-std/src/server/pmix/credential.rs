@@ -1,36 +1,37 @@
-//! Credentials: texts by which one process can prove to another whom it runs as.
+//! Credentials: texts by which one process proves its identity to another.
 //!
-//! Wire: BYTE_OBJECT of `UID:GID:SECONDS:PROOF`. The first three are decimal numbers, the last of them the
-//! age of the run at which it ends to be good. The proof is the HMAC-SHA-256, under a label, of all that
-//! stands before it, in 64 hexadecimal digits. Its key is random, made when the first credential is, and
-//! known to this launcher only, so that a credential is good for the processes of one run.
+//! Wire: BYTE_OBJECT of `UID:GID:SECONDS:PROOF`. The first three are decimal numbers, the last of them
+//! the age of the run at which the credential expires. The proof is the HMAC-SHA-256, under a label, of
+//! all that precedes it, in 64 hexadecimal digits. Its key is random, generated with the first
+//! credential, and known to this launcher only, so that a credential is valid for the processes of one
+//! run.
 
 use pmi_core::auth::{Label, PROOF_DIGITS, Secret};
 use pmi_core::time::{Duration, Instant};
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Makes credentials and knows them again.
+/// Issuer and validator of credentials.
 #[derive(Debug, Default)]
 pub struct Credentials {
     secret: Option<Secret>,
 }
 
-/// Whom a process runs as.
+/// Identity under which a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its user.
+    /// User id.
     pub user: u32,
-    /// Its group.
+    /// Group id.
     pub group: u32,
 }
 
 impl Credentials {
-    /// A credential for `identity`.
+    /// Issues a credential for `identity`.
     ///
     /// # Errors
     ///
-    /// There are no random numbers to be had.
+    /// Random numbers are not available.
     pub fn make(&mut self, identity: Identity, now: Instant) -> io::Result<Vec<u8>> {
         let secret = match &self.secret {
             Some(secret) => secret,
@@ -47,7 +48,7 @@ impl Credentials {
         Ok(text)
     }
 
-    /// Whose credential this is; `None` if it is none of ours, or was one.
+    /// Identity of a credential; `None` if it is invalid or has expired.
     pub fn check(&self, credential: &[u8], now: Instant) -> Option<Identity> {
         let (claimed, proof) = credential.split_last_chunk::<PROOF_DIGITS>()?;
         let text = str::from_utf8(claimed).ok()?;
@@ -56,7 +57,7 @@ impl Credentials {
         let group = fields.next()?.parse().ok()?;
         let until = Instant::from_micros(fields.next()?.parse::<u64>().ok()?.checked_mul(MICROS)?);
         let identity = Identity { user, group };
-        // What is proved is the one way to write it, so that nothing can be added to it.
+        // The proof covers the only spelling of the claim, so that nothing can be added to it.
         let is_ours = text == claim(identity, until)
             && self
                 .secret
@@ -72,10 +73,10 @@ fn claim(Identity { user, group }: Identity, until: Instant) -> String {
 
 const MICROS: u64 = 1_000_000;
 
-/// As long as those of munge are.
+/// Lifetime of a credential, the same as in munge.
 const GOOD_FOR: Duration = Duration::from_secs(300);
 
-/// What they are called.
+/// Type name of these credentials.
 pub const TYPE: &[u8] = b"pmi-host";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Connections of PMIx clients, and what is wanted of the rest of the launcher there.
+//! Connections of PMIx clients, and their events for the rest of the launcher.
 
 use super::credential::Credentials;
 use super::facts;
@@ -26,25 +26,25 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
-/// The PMIx part of a [`Service`]. It is empty, and costs nothing, while nobody dials in.
+/// The PMIx part of a [`Service`]. It is empty, and costs nothing, until a client connects.
 #[derive(Debug)]
 pub struct Desk {
     pub(in crate::server) pmix: Pmix<Heap>,
-    /// By number of the connection.
+    /// By connection number.
     connections: Vec<Option<Connection>>,
-    /// How many of them are open.
+    /// Number of open connections.
     links: usize,
-    /// What connections had not told when they were closed.
+    /// Events that were left when their connection was closed.
     events: VecDeque<PmixEvent>,
     pub(super) credentials: Credentials,
-    /// Connections that were not admitted, with the sockets at their ends.
+    /// Unauthenticated connections, with the sockets at their other ends.
     pending: Pending<ConnectionId, Socket>,
-    /// One buffer for whichever connection is served. Answers are long here.
+    /// Buffer for the connection that is being served. PMIx replies are long.
     scratch: Box<[u8]>,
 }
 
 impl Desk {
-    /// A desk without connections.
+    /// Creates the PMIx part without connections.
     pub fn new() -> Self {
         let tables = PmixTables {
             connections: Slab::new(CONNECTIONS_MAX),
@@ -76,19 +76,19 @@ impl Default for Desk {
 }
 
 impl Service {
-    /// Lets PMIx clients into the job of `plan`.
+    /// Admits PMIx clients to the job of `plan`.
     ///
     /// # Errors
     ///
-    /// No room.
+    /// The tables or the memory are exhausted.
     pub fn add_pmix_job(&mut self, job: JobId, plan: &Plan) -> io::Result<()> {
         let info = facts::describe(plan, std::process::id()).ok_or(io::ErrorKind::OutOfMemory)?;
         let posts = (0..plan.ranks).map(|_| RankData::default()).collect();
         self.desk.pmix.add_job(job, info, posts).map_err(io::Error::other)
     }
 
-    /// Takes over the connection of somebody who has to say who it is, with the socket at its end. If more
-    /// than `most` have not been let in, whoever has waited longest goes: ranks say at once who they are.
+    /// Adds an unauthenticated connection, with the socket at its other end. If more than `most` are
+    /// unauthenticated, the one that has waited longest is closed: ranks identify themselves at once.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Service {
         let deadline = self.clock.now().plus(SAY_WITHIN);
         let opened =
             desk.pmix.open(BoundedBuf::new(INBOX_MAX), Slab::new(PENDINGS_MAX), Some(deadline));
-        // Too many are sent away.
+        // A connection beyond the maximum is closed.
         let Ok(id) = opened else { return Ok(()) };
         let token = Token::Pmix(id.0);
         let connection = Connection::carrying(SCRATCH / 2, (link, Some(from)), token, poller)?;
@@ -126,16 +126,16 @@ impl Service {
         Ok(())
     }
 
-    /// Serves the PMIx connection with this number, whose socket has something or takes something.
+    /// Serves the PMIx connection with this number, whose socket is readable or writable.
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls; trouble with the peer is news.
+    /// Those of the system's readiness calls; errors of the peer become events.
     pub fn pmix_ready(&mut self, connection: u32, poller: &Poller) -> io::Result<()> {
         self.serve_pmix(ConnectionId(connection), poller, Occasion::Ready)
     }
 
-    /// Serves every PMIx client that is owed something.
+    /// Serves every PMIx client that has a response due. True if there was any.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Service {
         Ok(any)
     }
 
-    /// Takes up everything that a rank said before it ended.
+    /// Reads everything that a rank sent before it exited.
     ///
     /// # Errors
     ///
@@ -166,40 +166,40 @@ impl Service {
         Ok(())
     }
 
-    /// Lets a caller in, who is who it says.
+    /// Admits a connection as the rank it claims to be.
     pub fn admit_pmix(&mut self, connection: ConnectionId) {
         self.desk.pending.remove(connection);
-        // It may have hung up meanwhile.
+        // The connection may be closed meanwhile.
         let _ = self.desk.pmix.admit(connection, &mut self.server);
     }
 
-    /// Sends a caller away.
+    /// Rejects a connection.
     pub fn refuse_pmix(&mut self, connection: ConnectionId, status: Status) {
         self.desk.pmix.refuse(connection, status);
     }
 
-    /// Where a caller dials in from, and the socket at its end.
+    /// Address of an unauthenticated connection, and the socket at its other end.
     pub fn pmix_caller(&self, connection: ConnectionId) -> Option<(SocketAddr, Socket)> {
         let from = self.desk.connections.get(index(connection.0))?.as_ref()?.from?;
         Some((from, *self.desk.pending.get(connection)?))
     }
 
-    /// How many connections speak for a rank.
+    /// Number of connections of a rank.
     pub fn pmix_count(&self, job: JobId, rank: u32) -> usize {
         self.pmix_connections(job, rank).len()
     }
 
-    /// How many connections there are, of ranks and of callers.
+    /// Number of connections, of ranks and unauthenticated.
     pub fn pmix_links(&self) -> usize {
         self.desk.links
     }
 
-    /// True when a rank has spoken PMIx.
+    /// True if a rank has used PMIx.
     pub fn is_pmix(&self, job: JobId, rank: u32) -> bool {
         self.desk.pmix.has_spoken(job, Rank(rank))
     }
 
-    /// Closes what is left of the connections of a rank that is gone, and lets nobody wait for it.
+    /// Closes the remaining connections of a rank that is gone, and fails requests that wait for it.
     pub(in crate::server) fn set_pmix_gone(&mut self, job: JobId, rank: u32) {
         for id in self.pmix_connections(job, rank) {
             self.close_pmix(id);
@@ -207,7 +207,7 @@ impl Service {
         self.desk.pmix.member_gone(job, Rank(rank), &mut self.server);
     }
 
-    /// The next thing that the rest of the launcher must know.
+    /// The next event for the rest of the launcher.
     pub(in crate::server) fn next_pmix_news(&mut self) -> Option<News> {
         let event = self.desk.events.pop_front().or_else(|| self.desk.pmix.poll_event())?;
         Some(match event {
@@ -255,7 +255,7 @@ impl Service {
                 let failure = Failure::Nonsense { rank, why: nonsense(error, b"") };
                 self.news.push_back(News::Failed { job, failure });
             }
-            // Whoever the launcher has refused was told of already.
+            // A connection that the launcher rejected was reported already.
             (Served::Broken(PeerError::Unproven, _), None) => {}
             (Served::Broken(error, _), None) => {
                 let refused = self.refused(id, nonsense(error, b""));
@@ -272,7 +272,7 @@ impl Service {
         Ok(())
     }
 
-    /// Tells that somebody was sent away who has not said who it is.
+    /// Event that reports the rejection of an unauthenticated connection.
     fn refused(&self, id: ConnectionId, why: String) -> Option<News> {
         let (from, socket) = self.pmix_caller(id)?;
         Some(News::PmixRefused { from, socket, why })
@@ -292,7 +292,7 @@ impl Service {
         self.desk.events.extend(self.desk.pmix.close(id, &mut self.server));
     }
 
-    /// What has gone through each of the connections that a rank has open.
+    /// Traffic of each open connection of a rank.
     pub(in crate::server) fn pmix_traffic(
         &self,
         job: JobId,
@@ -311,7 +311,7 @@ impl Service {
     }
 }
 
-/// Whose connection it is, for records.
+/// Job, rank and number of a connection, for records.
 fn who(pmix: &Pmix<Heap>, id: ConnectionId) -> Who {
     let peer = pmix.peer(id);
     Who::pmix(peer.map_or(0, |of| of.job.0), peer.map(|of| of.rank.0), id.0)
@@ -321,36 +321,36 @@ fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Above what one process may have open files for.
+/// Maximum number of connections, above the number of files that one process may open.
 const CONNECTIONS_MAX: usize = 1 << 21;
 
-/// As many as the server has.
+/// Maximum number of jobs, the same as in the server.
 const JOBS_MAX: usize = 1 << 20;
 
-/// A bound on fences of some processes and the like that are open at once.
+/// Maximum number of open collectives of listed processes.
 const COLLECTIVES_MAX: usize = 1 << 16;
 
-/// A bound on what is published at once.
+/// Maximum number of published keys.
 const NAMES_MAX: usize = 1 << 16;
 
-/// How much of what has happened is kept for those that ask later.
+/// Maximum number of events cached for processes that register later.
 const EVENTS_MAX: usize = 512;
 
-/// A bound on groups that there are at once.
+/// Maximum number of groups.
 const GROUPS_MAX: usize = 1 << 16;
 
-/// How many answers one client may wait for at once.
+/// Maximum number of pending replies per client.
 const PENDINGS_MAX: usize = 1024;
 
-/// What one client may send at once, and one rank over all its connections. A commit of large values is
-/// as long as they are.
+/// Maximum length of a message, and of the unfinished messages of one rank over all its connections. A
+/// commit of large values is as long as they are.
 const INBOX_MAX: usize = 64 << 20;
 
-/// What all clients may send at once: eight ranks at their limit, or 64 KiB of each of 8192.
+/// Maximum length of all unfinished messages: eight ranks at their limit, or 64 KiB for each of 8192.
 const UNFINISHED_MAX: usize = 512 << 20;
 
-/// Whoever dials in says who it is at once.
+/// Longest time until a new connection must have identified itself; clients do so at once.
 const SAY_WITHIN: Duration = Duration::from_secs(5);
 
-/// One half is for reading and one for writing.
+/// Size of the buffer: one half for reading and one for writing.
 const SCRATCH: usize = 128 * 1024;

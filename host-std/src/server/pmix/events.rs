@@ -1,4 +1,5 @@
-//! What the launcher itself tells PMIx clients of: how processes and spawned jobs come and go.
+//! Events that the launcher itself publishes to PMIx clients: exits of processes, start and end of
+//! spawned jobs.
 
 use crate::launch::pmix::server_nspace;
 use crate::launch::process::Ending;
@@ -10,12 +11,12 @@ use pmi_core::wire::pmix::names::{Status, keys, range};
 use pmi_core::wire::pmix::{Packer, Proc, Type};
 
 impl Service {
-    /// Tells those who have asked for it how a process has ended that had come as far as `phase`.
+    /// Publishes the exit of a process that had reached `phase`.
     pub fn tell_end(&mut self, job: JobId, rank: u32, ending: Ending, phase: Phase) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let source = Proc { nspace: name.as_bytes(), rank };
         let (code, exit_code) = match (ending, phase) {
-            // Nobody knows how it ended.
+            // The exit status is unknown.
             (Ending::Unseen, _) => return,
             (Ending::Killed { .. } | Ending::OutOfMemory, _) => (Status::PROC_ABORTED_BY_SIG, None),
             (Ending::Exited(code), Phase::Open) => (Status::PROC_TERM_WO_SYNC, Some(code)),
@@ -23,7 +24,8 @@ impl Service {
             (Ending::Exited(code), _) => (Status::EXIT_NONZERO_TERM, Some(code)),
         };
         let infos = 3 + u32::from(exit_code.is_some());
-        // Libraries of a job that begins later have nothing to do with it.
+        // Only the own namespace receives it later: it does not concern libraries of a job that begins
+        // later.
         let (range, later) = (range::SESSION, Some(range::NAMESPACE));
         let news = Notification { code, source, range, later, infos };
         self.desk.pmix.notify_clients(&news, &self.server, |to| {
@@ -36,19 +38,19 @@ impl Service {
         });
     }
 
-    /// Tells those who have asked for it that all processes of a job run.
+    /// Publishes that all processes of a job run.
     pub fn tell_job_start(&mut self, job: JobId) {
         for code in [Status::JOB_START, Status::LAUNCH_COMPLETE] {
             self.tell_of_job(job, code);
         }
     }
 
-    /// Tells those who have asked for it that a job has ended.
+    /// Publishes the end of a job.
     pub fn tell_job_end(&mut self, job: JobId) {
         self.tell_of_job(job, Status::JOB_END);
     }
 
-    /// Tells those who have asked for it that a rank was not heard, with the code it has chosen for that.
+    /// Publishes a missed heartbeat, with the status code that the rank has chosen.
     pub fn tell_silent(&mut self, job: JobId, rank: u32, code: Status) {
         let Some(name) = self.server.job(job).map(|job| job.name().clone()) else { return };
         let source = Proc { nspace: name.as_bytes(), rank };
@@ -73,13 +75,13 @@ impl Service {
     }
 }
 
-/// It is for those that have asked for this code. Handlers of all codes are mostly there for what is
-/// fatal: those of MPI libraries end the job.
+/// Marks an event for handlers of its code only. Default handlers mostly treat events as fatal: those of
+/// MPI libraries end the job.
 fn special(to: &mut Packer<'_>) {
     info(keys::EVENT_NON_DEFAULT, Type::BOOL, to).u8(1);
 }
 
-/// Writes what stands in front of the value of an info.
+/// Writes the key, flags and type that precede the value of an info.
 fn info<'a, 'b>(key: &[u8], of: Type, to: &'a mut Packer<'b>) -> &'a mut Packer<'b> {
     to.text(Some(key)).u32(0).of(of)
 }

@@ -1,4 +1,4 @@
-//! What PMIx clients are told about their job.
+//! Job-level information for PMIx clients.
 
 use super::heap::Shared;
 use crate::launch::plan::Plan;
@@ -10,7 +10,7 @@ use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
 use std::thread::available_parallelism;
 
-/// Packs the description of the job of `plan`; `pid` is ours.
+/// Packs the job-level information of `plan`; `pid` is that of the launcher.
 pub fn describe(plan: &Plan, pid: u32) -> Option<Shared> {
     let facts = Facts::new(plan, pid);
     let mut counted = Packer::new(&mut [], Format::PLAIN);
@@ -31,7 +31,7 @@ enum Fact<'a> {
     Procs(&'a [u8], u32),
 }
 
-/// One thing that is known, by its key.
+/// A key with its value.
 type Known<'a> = (&'static [u8], Fact<'a>);
 
 struct Facts<'a> {
@@ -101,7 +101,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The first one is what clients look for.
+    /// The session id comes first, since clients look for it there.
     fn session(&self) -> [Known<'_>; 2] {
         [
             (keys::SESSION_ID, Fact::U32(0)),
@@ -154,7 +154,7 @@ impl<'a> Facts<'a> {
         known.into_iter().chain(parent).collect()
     }
 
-    /// Who has asked for the job.
+    /// Rank that spawned the job.
     fn parent(&self) -> Option<Fact<'_>> {
         Some(Fact::Proc(self.plan.spawner.as_ref()?.as_bytes(), self.plan.spawner_rank))
     }

@@ -1,4 +1,4 @@
-//! The memory of PMIx sessions on a host.
+//! Storage of PMIx sessions on a host.
 
 use crate::server::storage::Slab;
 use pmi_core::server::pmix::{PmixStorage, SharedBytes};
@@ -6,33 +6,34 @@ use pmi_std::BoundedBuf;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What a host's [`Pmix`](pmi_core::server::pmix::Pmix) is made of.
+/// Storage types of a host's [`Pmix`](pmi_core::server::pmix::Pmix).
 #[derive(Debug)]
 pub struct Heap;
 
-/// Bytes with a counter of those that have them.
+/// Reference-counted bytes.
 #[derive(Clone, Debug)]
 pub struct Shared(Rc<Counted>);
 
-/// Bytes that count for the limit of all blocks while they are there.
+/// Bytes that count towards the limit of all blocks until they are dropped.
 #[derive(Debug)]
 struct Counted(Box<[u8]>);
 
 thread_local! {
-    /// Blocks are made where nothing else is at hand. A launcher serves its clients in one thread.
+    /// Accounting of blocks, thread-local since blocks are made without access to any state. A launcher
+    /// serves its clients in one thread.
     static BLOCKS: Blocks = const {
         Blocks { bytes: Cell::new(0), limit_bytes: Cell::new(u64::MAX), refusal: Cell::new(Refusal::None) }
     };
 }
 
-/// All blocks that there are.
+/// Total size of all blocks, with its limit.
 struct Blocks {
     bytes: Cell<u64>,
     limit_bytes: Cell<u64>,
     refusal: Cell<Refusal>,
 }
 
-/// How far the user knows that a block was refused.
+/// State of the report that a block was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
     None,
@@ -87,7 +88,7 @@ impl SharedBytes for Shared {
         })?;
         let mut bytes = vec![0; len].into_boxed_slice();
         fill(&mut bytes);
-        // What fills it makes no blocks.
+        // `fill` makes no blocks, so the total is still right.
         BLOCKS.with(|blocks| blocks.bytes.set(all));
         Some(Self(Rc::new(Counted(bytes))))
     }
@@ -95,7 +96,7 @@ impl SharedBytes for Shared {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        // Where a thread ends, its count may have gone before.
+        // At the end of a thread its total may be destroyed before.
         let _ = BLOCKS.try_with(|blocks| {
             blocks.bytes.set(blocks.bytes.get().saturating_sub(count(self.0.len())));
         });
@@ -106,9 +107,8 @@ fn count(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
 
-/// Blocks up to this length can be made beyond the limit, as far as the reserve goes: a rank that posts
-/// too much
-/// takes no answer away from the others.
+/// Maximum length of a block that may exceed the limit, as far as the reserve goes: a rank whose modex is
+/// too large deprives no other rank of its replies.
 const SMALL_BYTES: usize = 4096;
 
 /// See [`SMALL_BYTES`].

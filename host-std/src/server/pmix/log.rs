@@ -1,29 +1,29 @@
-//! What PMIx clients want written down.
+//! Log requests of PMIx clients.
 //!
-//! | what | where it goes |
+//! | key | destination |
 //! |---|---|
-//! | `pmix.log.stdout`, `pmix.log.stderr` | behind what the rank itself has written there, as a line of its own |
-//! | anything else: system logs, mail, a store of all jobs | nowhere: a launcher has none of these |
+//! | `pmix.log.stdout`, `pmix.log.stderr` | behind the output that the rank itself has written there, as a line of its own |
+//! | anything else: system logs, mail, a store of all jobs | none: a launcher has none of these |
 
 use crate::stream::Stream;
 use pmi_core::wire::pmix::names::{Status, flags, keys};
 use pmi_core::wire::pmix::{Info, List};
 
-/// What a rank wants written down.
+/// Log request of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Texts, in their order.
     pub texts: Vec<(Stream, Vec<u8>)>,
-    /// There was more that cannot be written here.
+    /// True if the request has data that cannot be logged.
     pub is_partial: bool,
 }
 
 impl Entry {
-    /// Reads what shall be written down, and how.
+    /// Reads the data and directives of a log request.
     ///
     /// # Errors
     ///
-    /// The status of a request nothing of which can be done.
+    /// The status of a request none of which can be executed.
     pub(super) fn read(data: &List<'_>, directives: &List<'_>) -> Result<Self, Status> {
         let is_strange =
             |info: &Info<'_>| info.flags & flags::REQUIRED != 0 && !HEEDED.contains(&info.key);
@@ -56,7 +56,7 @@ impl Entry {
         }
     }
 
-    /// How it went, if all of it was written that can be.
+    /// Status of the request, if all of its supported data was written.
     pub const fn status(&self) -> Status {
         match self.is_partial {
             true => Status::PARTIAL_SUCCESS,
@@ -65,6 +65,6 @@ impl Entry {
     }
 }
 
-/// What a line needs no more for: it is written at once, and its writer is known.
+/// Directives that need no action: a line is written at once, and its writer is known.
 const HEEDED: &[&[u8]] =
     &[keys::LOG_ONCE, keys::LOG_SOURCE, keys::LOG_TIMESTAMP, keys::LOG_GENERATE_TIMESTAMP];

@@ -1,7 +1,6 @@
-//! Serving PMIx clients: what their part of the server is made of ([`heap`]), what they are told about
-//! their job ([`facts`]), their connections ([`desk`]), what they ask of the launcher ([`asked`]: about
-//! processes, [`control`]; to be written down, [`log`]; to prove who they are, [`credential`]), what it tells
-//! them unasked ([`events`]), and whether they are who they say ([`who`]).
+//! PMIx clients: storage ([`heap`]), job-level information ([`facts`]), connections ([`desk`]), requests
+//! to the launcher ([`asked`]: job control in [`control`], log entries in [`log`], credentials in
+//! [`credential`]) and events ([`events`]). Authentication is in [`crate::admission::peer`].
 
 pub mod asked;
 pub mod control;

@@ -1,5 +1,5 @@
-//! What recording costs: one request and its reply through a session that is listened to, less the same
-//! without. `cargo bench -p pmi-host --bench trace`
+//! Cost of recording: one request and its reply through a session that is recorded, less the same without.
+//! `cargo bench -p pmi-host --bench trace`
 
 use divan::Bencher;
 use pmi_core::error::{Full, PeerError};
@@ -16,7 +16,7 @@ fn main() {
 const REQUEST: &[u8] = b"cmd=put kvsname=kvs_4711_0 key=card-17 value=tcp://10.0.0.7:40711#17\n";
 const REPLY: &[u8] = b"cmd=put_result rc=0\n";
 
-/// Takes whatever comes and always gives the same answer: what is measured is around it.
+/// Takes any input and always gives the same answer: the measure is the code around it.
 struct Answers;
 
 impl Machine for Answers {
@@ -75,7 +75,7 @@ fn ranks() -> impl FnMut() -> Who {
     }
 }
 
-/// One exchange that nobody listens to.
+/// One exchange without a recorder.
 #[divan::bench]
 fn exchange_alone(bencher: Bencher<'_, '_>) {
     let mut out = [0; 1024];

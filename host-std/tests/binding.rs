@@ -1,9 +1,9 @@
-//! Ranks and processors: who is bound to what, and what is said about it.
+//! Ranks and processors: the binding of each rank, and its report.
 
 mod common;
 use common::{host, job, run};
 
-/// What a rank may run on, as the system tells it.
+/// Prints the processors that a rank may run on, as the system reports them.
 const TELL: [&str; 3] = ["sh", "-c", "grep Cpus_allowed_list: /proc/self/status | cut -f 2"];
 
 #[test]

@@ -54,7 +54,7 @@ impl Board {
         answer
     }
 
-    /// Says who it is and opens the conversation.
+    /// Identifies the client and opens the session.
     fn join(&mut self, id: u32) {
         assert!(self.ask(&format!("cmd=initack pmiid={id}\n")).starts_with("cmd=initack rc=0"));
         (0..3).for_each(|_| assert!(self.hear().starts_with("cmd=set ")));

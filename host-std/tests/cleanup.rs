@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How many processes there are whose environment has `entry`.
+/// Number of processes with `entry` in their environment.
 fn marked(entry: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let environments = processes.filter_map(|one| fs::read(one.path().join("environ")).ok());
@@ -18,7 +18,7 @@ fn marked(entry: &str) -> usize {
         .count()
 }
 
-/// Waits until `count` processes have `entry`, and says whether that has come.
+/// Waits until `count` processes have `entry`; false after a timeout.
 fn come_to(count: usize, entry: &str) -> bool {
     let until = Instant::now() + Duration::from_secs(20);
     while Instant::now() < until {
@@ -35,7 +35,7 @@ fn mark(name: &str) -> (String, String) {
     ("PROBE".to_owned(), format!("{name}-{}", std::process::id()))
 }
 
-/// Starts a job whose processes can be found, and kills its launcher when `when` says so.
+/// Starts a job with marked processes, and kills its launcher when `when` returns.
 fn killed(name: &str, mut command: Command, when: impl FnOnce(&str)) -> Running {
     let (variable, value) = mark(name);
     let entry = format!("{variable}={value}");
@@ -167,7 +167,7 @@ fn too_few_open_files_are_told_before_anything_starts() {
 fn a_thousand_ranks_come_and_go() {
     let ran = run(&mut job(1000, ["true"]));
     if ran.err.contains("open files") || ran.err.contains("could not be started") {
-        // The machine does not have room for them, and says so.
+        // The machine does not have room for them, and the launcher reports that.
         eprintln!("skipped: {}", ran.err.trim());
         return;
     }

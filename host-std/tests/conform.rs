@@ -1,9 +1,9 @@
-//! The conformance check, run as a user runs it: against our own launcher and client, against those of
-//! others, and against some that are none.
+//! The conformance check, run as a user runs it: against the launcher and client of this project, against
+//! those of others, and against some that are none.
 //!
-//! What is expected of a launcher is a matrix that was recorded with the tool itself and lies in
-//! `tests/conform`. When a verdict changes for a good reason, record it again:
-//! `pmi-host conform --launcher '...' >host-std/tests/conform/NAME.txt`.
+//! The expectation of a launcher is a matrix that was recorded with the tool itself and lies in
+//! `tests/conform`. When a verdict changes for a good reason, record it again: `pmi-host conform --launcher
+//! '...' >host-std/tests/conform/NAME.txt`.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn check(launcher: &str, words: &[&str]) -> Ran {
     run(host(["conform", "--timeout", "40", "--launcher", launcher]).args(words))
 }
 
-/// Whether a command can be started, and says `part` about itself.
+/// True if a command can be started and prints `part`.
 fn says(words: &[&str], part: &str) -> bool {
     let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
     output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(part))
@@ -54,7 +54,7 @@ fn hydra_of_mpich_4_is_as_recorded() {
     let file = recorded("hydra-4.0.2.txt");
     let launcher = "mpiexec.hydra -n {n} {prog}";
     check(launcher, &["--expect", file.to_str().unwrap()]).exits_with(0);
-    // The same server, dialled: the address, and who one is, come by other variables.
+    // The same server over TCP: address and identity come by other variables.
     let launcher = "mpiexec.hydra -pmi-port -n {n} {prog}";
     let words = ["--only", "pmi1-put-get", "--only", "pmi1-maxes", "--only", "pmi1-mapping"];
     // A second connection is none that it knows.
@@ -155,7 +155,7 @@ fn our_own_client_does_what_can_be_hoped_for_in_both_generations() {
         }
         let found = |case: &str| rows.iter().find(|row| row.0 == case).unwrap().1;
         assert!(found("client-plain").contains(asks), "{}", ran.out);
-        // What breaks is said in words, and what can be lived with is lived with.
+        // A fatal deviation is reported in words, and a harmless one is tolerated.
         for case in
             ["gone-init", "gone-half", "gone-fence", "endless", "nonsense", "no-put", "no-init"]
         {
@@ -230,7 +230,7 @@ fn each_fault_of_a_client_is_told_by_what_it_does() {
         assert!(rest.is_some_and(|rest| rest.starts_with(does)), "{fault} {only}: {found}");
         assert_eq!(ran.code, i32::from(verdict == "wrong"), "{fault} {only}");
     }
-    // It is waited for no longer than was said.
+    // The wait ends at the given timeout.
     let words =
         ["conform", "--timeout", "12", "--client", &client("patient"), "--only", "gone-fence"];
     let ran = run(&mut host(words)).exits_with(0);

@@ -1,4 +1,4 @@
-//! Our own client core, under our launcher and, as in a mirror, under MPICH's.
+//! The client core of this project under its own launcher and, mirrored, under that of MPICH.
 
 mod common;
 use common::{Ran, host, run};

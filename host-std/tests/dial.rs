@@ -1,5 +1,5 @@
-//! Ranks that are not started here and dial in over TCP: who is let in, as whom, and what happens when
-//! somebody does not come, goes away, or is not who it says it is.
+//! Ranks that are not started here and connect over TCP: admission and identity, and the outcome when a
+//! rank does not connect, disconnects, or presents a false identity.
 
 mod common;
 use common::listening::{Host, ask, rest};
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const SECRET: &str = "a secret of more than sixteen bytes";
 
-/// A PMI-1 client of ours in a thread: puts, waits for all, reads the next rank's value.
+/// A PMI-1 client of this project in a thread: puts, waits for all, reads the next rank's value.
 fn client(port: &str, id: u64) -> JoinHandle<(u32, String)> {
     let variables = [("PMI_PORT".to_owned(), port.to_owned()), ("PMI_ID".into(), id.to_string())];
     thread::spawn(move || {
@@ -258,11 +258,11 @@ fn without_being_asked_the_launcher_listens_nowhere() {
     assert_eq!(sockets(&["--pmi", "1"], 0), "0");
     // A shell may start a PMIx client, which has no other way.
     assert_eq!(sockets(&[], 0), "1");
-    // Nobody comes, so it is the failure that ends it.
+    // No rank connects, so the failure ends the run.
     assert_eq!(sockets(&["--pmi", "1", "--listen", "127.0.0.1:0", "--expect", "1"], 7), "1");
 }
 
-/// What a member that opened a second connection hears, and what its process is sent.
+/// Notices for a member that opened a second connection, and signals for its process.
 mod out_of_band {
     use super::*;
     use pmi_core::command::{Notice, Version};
@@ -308,7 +308,7 @@ mod out_of_band {
         signal(&host, "USR2");
         assert_eq!(line(&mut second), "cmd=checkpoint\n");
         assert_eq!(line(&mut out), "got USR1\n");
-        // Rank 1 dials in, begins, and goes.
+        // Rank 1 connects, opens its session, and disconnects.
         let mut other = host.dial();
         ask(&mut other, "cmd=initack pmiid=1\ncmd=init pmi_version=1 pmi_subversion=1\n");
         drop(other);
@@ -320,7 +320,7 @@ mod out_of_band {
         assert_eq!(host.child.wait().unwrap().code(), Some(1));
     }
 
-    /// The second connection of whoever was told to dial in at `port` as `id`, by our own client.
+    /// The second connection of the rank that connects to `port` as `id`, by the client of this project.
     fn listen(port: &str, id: &str, version: Version) -> Notices {
         let (host, port) = port.rsplit_once(':').unwrap();
         let (port, id) = (port.parse().unwrap(), id.parse().unwrap());
@@ -340,7 +340,7 @@ mod out_of_band {
 
     #[test]
     fn ranks_of_spawned_jobs_listen_as_well_with_numbers_of_their_own() {
-        // Rank 0 spawns two who say where they could dial in; all wait for their end.
+        // Rank 0 spawns two ranks that print the address for a connection; all wait for their end.
         let child = "trap 'exit 0' TERM; echo child $PMI_RANK $PMI_PORT $PMI_ID; \
                      while :; do sleep 0.01; done";
         let parent = format!(
@@ -378,7 +378,7 @@ mod out_of_band {
         }
         assert_eq!(host.child.wait().unwrap().code(), Some(1));
         for notices in &mut notices {
-            // The launcher is gone, with a goodbye or without.
+            // The launcher is gone, with a finalize or without.
             assert!(!matches!(notices.wait(), Ok(Some(_))));
         }
     }

@@ -1,4 +1,4 @@
-//! What a rank is told about its launcher, under several and under none.
+//! Report of a rank's environment and launcher, under several launchers and under none.
 
 mod common;
 use common::{Ran, host, host_path, job, mpi_program, run, shell};

@@ -1,5 +1,5 @@
-//! How ranks ended, as it is told: to people in one line for all that ended alike, to programs as JSON; and
-//! what the failure of one does to the others.
+//! Reports of ends of ranks: one line for users for all ranks that ended alike, JSON for programs; and the
+//! effect of one failure on the other ranks.
 
 mod common;
 use common::{Ran, host, mpi_program, openmpi_program, run, shell, start};
@@ -188,7 +188,7 @@ fn a_rank_of_a_real_mpi_program_is_in_the_report() {
 
 #[test]
 fn who_ran_out_of_memory_is_told_so_where_the_control_group_says_it() {
-    // A group of our own with little memory: only where somebody lets us make one.
+    // A control group with little memory, if the system permits one.
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
     let v1 = groups.lines().find_map(|line| line.split_once(":memory:")).map(|(_, path)| path);
     let (folder, limit) = match v1 {

@@ -1,4 +1,4 @@
-//! What the launcher exits with, and the one sentence it says about it.
+//! Exit codes of the launcher, and the one sentence that explains them.
 
 mod common;
 use common::{host, job, run, shell};
@@ -31,7 +31,7 @@ fn death_by_a_signal_is_128_and_the_signal() {
 
 #[test]
 fn ranks_that_ignore_the_request_to_end_are_killed() {
-    // The second rank tells the first through a file that it cannot be asked any more.
+    // The second rank signals the first through a file that it ignores requests to terminate.
     let flag = std::env::temp_dir().join(format!("pmi-host-test-{}", std::process::id()));
     let script = "if [ $PMI_RANK = 1 ]; then trap '' TERM; : > $FLAG; while :; do sleep 1; done; fi
                   while [ ! -e $FLAG ]; do sleep 0.01; done; exit 4";

@@ -1,4 +1,5 @@
-//! Our standard input, read by one rank, by several or by none, and by those who come after us.
+//! Standard input of the launcher: read by one rank, by several or by none, and by commands that follow the
+//! launcher.
 
 mod common;
 use common::{Ran, job, run, run_with_input, shell};
@@ -79,7 +80,7 @@ fn a_loop_around_us_reads_the_lines_that_no_rank_has_read() {
         {
             let rank = "if [ $PMI_RANK != 1 ]; then read line; echo got $line; fi";
             let seen = match ranks {
-                // The others read nothing, and say so.
+                // The other ranks read nothing and print that.
                 "0" => seen
                     .replace("got 2", "got 2 got")
                     .replace("got 4", "got 4 got")

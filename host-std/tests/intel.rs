@@ -1,5 +1,5 @@
-//! Programs built with Intel MPI's own compiler and library, unmodified; by default it speaks PMI-1, and what
-//! a PMI library says that it is told to load.
+//! Programs built with Intel MPI's own compiler and library, unmodified; by default it speaks PMI-1,
+//! otherwise the protocol of the PMI library that it is configured to load.
 
 mod common;
 use common::wheel::{intel_program, on_loopback};
@@ -83,5 +83,5 @@ fn slurm_s_library_for_pmi_1_ends_its_own_rank_only_and_that_is_told() {
     ran.says(&["of 2 (pid ", "was killed by signal 9 (SIGKILL)"]);
 }
 
-/// Where Debian's libraries are.
+/// Directory of Debian's libraries.
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";

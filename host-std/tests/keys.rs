@@ -40,7 +40,7 @@ fn a_key_pressed_twice_kills() {
 
 #[test]
 fn a_run_can_be_stopped_and_go_on_as_any_job_of_a_shell() {
-    // Who waits for a child to begin cannot be stopped, so these have none.
+    // A shell that waits for a child to begin cannot be stopped, so these have no children.
     let ranks = "sh -c 'echo pid $$ is ready; until [ -e $0 ]; do :; done'";
     let flag = std::env::temp_dir().join(format!("pmi-host-go-{}", std::process::id()));
     let flag = flag.to_str().unwrap();
@@ -189,7 +189,7 @@ fn a_long_end_is_shown_to_a_person_and_to_nobody_else() {
     assert!(shown.contains("exited with code 3") && !shown.contains(line), "{shown:?}");
 }
 
-/// What the system says a process does, as one letter.
+/// State of a process as the system shows it, one letter.
 fn state(pid: &str) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()

@@ -6,7 +6,7 @@ use common::{host_path, job, run, shell};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Puts 40 pairs in PMI-1 and says what the last answer was.
+/// Puts 40 pairs in PMI-1 and prints the last reply.
 const PUTS: &str = "say() { echo cmd=$@ >&$PMI_FD; read l <&$PMI_FD; }; \
                     say init pmi_version=1 pmi_subversion=1; say get_my_kvsname; name=${l##*=}; i=0; \
                     while [ $i -lt 40 ]; do say put kvsname=$name key=k$i value=some-value; \
@@ -25,7 +25,7 @@ fn more_pairs_than_the_limit_are_refused_to_the_rank_and_reported_once() {
         ]);
         let lines: Vec<&str> = ran.out.lines().collect();
         assert!(lines[0].starts_with("cmd=put_result rc=2 msg=no_room"), "{lines:?}");
-        // What was there before stays.
+        // Earlier values stay.
         assert!(lines[1].contains("value=some-value"), "{lines:?}");
     }
     let ran = run(job(1, ["--kvs-pairs", "60"]).args(shell(PUTS))).exits_with(0).says_nothing();
@@ -39,8 +39,8 @@ fn a_job_that_exceeds_the_limit_from_the_start_is_not_started() {
     ran.says(&["--kvs-pairs"]);
 }
 
-/// A launcher that sees `text` as the settings file of the administrator, in a mount namespace of its own; says
-/// that it cannot be made.
+/// A launcher that sees `text` as the settings file of the administrator, in a mount namespace of its own;
+/// prints a note if that namespace cannot be made.
 fn with_system_file(text: &str, words: &str) -> Option<Command> {
     let can =
         Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "tmpfs", "/etc"]).status();

@@ -1,4 +1,5 @@
-//! What a run leaves behind belongs to it or not, and is found by more than its environment.
+//! Processes that a run leaves behind: they belong to the run or not, and are found by more than their
+//! environment.
 
 mod common;
 use common::{Running, host_path, job, run, shell, start};
@@ -25,7 +26,7 @@ fn running(words: &str) -> Vec<i32> {
     found.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Waits until `is_so`, and says whether that has come.
+/// Waits until `is_so`; false after a timeout.
 fn comes(is_so: impl Fn() -> bool) -> bool {
     let until = Instant::now() + Duration::from_secs(30);
     while Instant::now() < until {
@@ -237,7 +238,7 @@ fn daemons_that_end_while_a_rank_runs_are_forgotten() {
     launcher.end().exits_with(143);
 }
 
-/// Whether a control group is made for the run of a launcher within a moment.
+/// True if a control group is made for the run of a launcher within a few seconds.
 fn comes_to_group(launcher: &Running) -> bool {
     let until = Instant::now() + Duration::from_secs(5);
     while groups(launcher.pid()).is_empty() && Instant::now() < until && !launcher.has_ended() {

@@ -135,7 +135,7 @@ fn a_frame_of_no_length_ends_its_sender_only_by_the_rules_of_failure() {
 
 #[test]
 fn a_frame_of_the_greatest_length_is_read_to_its_end() {
-    // What follows the last field is ignored, as in the frames of old clients; then comes nonsense.
+    // Bytes after the last field are ignored, as in the frames of old clients; then comes nonsense.
     let fill = "head -c 999985 /dev/zero | tr '\\0' x >&$PMI_FD;";
     let script = format!(
         "{INIT_2} printf '999999cmd=job-getid;' >&$PMI_FD; {fill} printf '    13cmd=finalize;' >&$PMI_FD; \

@@ -143,7 +143,7 @@ fn one_job_has_ranks_of_both_generations() {
 fn whoever_claims_to_be_a_rank_and_is_not_is_sent_away_and_hurts_nobody() {
     let Some(pmix) = pmix_program("pmix_fence") else { return };
     let claim = pmix_program("pmix_claim").expect("the other one was built");
-    // Rank 1 passes on what it finds to a process that does not come from rank 0, and says so.
+    // Rank 1 passes its environment on to a process that does not come from rank 0, and prints the outcome.
     let script = format!(
         "if [ $PMIX_RANK = 1 ]; then {} 0; echo claim $?; fi; exec {}",
         claim.display(),

@@ -1,4 +1,4 @@
-//! What ranks write: whole lines, behind labels, in files, or once for many.
+//! Output of ranks: whole lines, behind labels, in files, or once for many.
 
 mod common;
 use common::{c_program, job, run, shell};
@@ -40,7 +40,7 @@ fn a_long_line_comes_whole() {
     assert_eq!(next, (0..4).map(|rank| (rank, count - 1)).collect());
 }
 
-/// Who wrote a line and the how many-th it is, after a look whether all of it belongs together.
+/// Rank and number of a line, after a check that all of it belongs together.
 fn tag(line: &[u8], bytes: usize) -> (usize, usize) {
     let text = || String::from_utf8_lossy(&line[..line.len().min(80)]);
     assert_eq!((line.len(), line.last()), (bytes, Some(&b'\n')), "{}", text());
@@ -128,7 +128,7 @@ fn files_that_cannot_be_written_are_told_before_the_start() {
         ("no/such/out.%r".to_owned(), "mkdir -p no/such"),
         ("old.%r".to_owned(), "it is a folder"),
         ("100%".to_owned(), "lone '%'"),
-        // Nobody may make a file there.
+        // No file can be created there.
         ("/sys/out.%r".to_owned(), "choose a place where you may write"),
         ("pipe".to_owned(), "start the reader"),
     ] {
@@ -166,7 +166,7 @@ fn lines_that_ranks_write_alike_come_once() {
     assert_eq!(ran.err, "[0-7] oops\n");
     let ran = run(job(3, options).args(["--label-format", "%r> "]).args(["printf", "end"]));
     assert_eq!(ran.exits_with(0).out, "0-2> end");
-    // Whoever fails is waited for by nobody.
+    // Held lines do not wait for a rank that failed.
     let ran =
         run(job(4, options).args(shell("echo hello; [ $PMI_RANK != 0 ] || exit 3; exec sleep 60")));
     assert!(ran.exits_with(3).out.starts_with("[0"));
@@ -189,7 +189,7 @@ fn a_rank_that_is_silent_holds_lines_for_a_while_only() {
 #[test]
 fn a_slow_reader_costs_ranks_time_and_us_no_memory() {
     for options in [vec![], vec!["-l"], vec!["--collapse"]] {
-        // Each has far more to say than may be kept.
+        // Each rank has far more output than the launcher may keep.
         let mut command = job(32, &options);
         command.args(shell(
             "yes 'a line of $PMI_RANK that is neither short nor long' | head -n 400000",
@@ -221,7 +221,7 @@ fn a_reader_that_goes_away_ends_every_kind_of_output() {
             "{options}"
         );
     }
-    // Nobody who writes to files is touched by it.
+    // Output to files is not affected.
     let line =
         format!("{HOST} run -n 2 --stdout-to %r sh -c 'sleep 0.2; echo out; echo err >&2' | true");
     let ran = run(Command::new("sh").args(["-c", &line]).current_dir(&folder)).exits_with(0);
@@ -230,7 +230,7 @@ fn a_reader_that_goes_away_ends_every_kind_of_output() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// A folder of its own for the test `name`.
+/// A separate directory for the test `name`.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("output-{name}-{}", std::process::id()));

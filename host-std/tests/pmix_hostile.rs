@@ -1,5 +1,5 @@
-//! Callers at the place of PMIx clients that are not what they say, or say too much. They are sent away and told
-//! of; the ranks of the job notice nothing.
+//! Hostile connections in place of PMIx clients: a false identity, or too much data. They are rejected and
+//! reported; the ranks of the job notice nothing.
 
 mod common;
 use common::{job, pmix_program, run};
@@ -28,7 +28,7 @@ fn beside_a_job(script: &str) -> Option<(Vec<String>, String)> {
     Some((lines, ran.err))
 }
 
-/// A copy that other users can run, whatever the folder of the tests is.
+/// A copy that other users can run, independent of the directory of the tests.
 fn for_everybody(program: &Path) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("pmi-host-tests-{}", std::process::id()));
     let _ = fs::create_dir(&folder);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A folder for the sockets of one test.
+/// A directory for the sockets of one test.
 struct Runtime(PathBuf);
 
 impl Runtime {
@@ -123,7 +123,8 @@ fn people_read_it_as_a_table() {
     running.end().exits_with(143);
 }
 
-/// Nothing is shown, and that is said; but whoever runs the tests may have launchers of his own.
+/// Checks that no launcher is shown and that this is reported. The user of the tests may have other
+/// launchers.
 fn nobody_but_others(ran: Ran) {
     let ran = ran.exits_with(0);
     match ran.out.is_empty() {
@@ -160,7 +161,7 @@ fn what_a_killed_launcher_leaves_is_removed_by_the_next() {
     running.signal("KILL");
     running.end().exits_with(137);
     assert_eq!(runtime.sockets().len(), 1);
-    // Nobody is there, and that is no trouble.
+    // No launcher runs, and that is no error.
     nobody_but_others(runtime.ps(&[]));
     run(&mut runtime.job(1, "sleep 0.5")).exits_with(0);
     assert_eq!(runtime.sockets(), [""; 0].map(PathBuf::from));
@@ -178,7 +179,7 @@ fn a_folder_that_is_not_ours_alone_is_not_used() {
     std::fs::create_dir(&trap).unwrap();
     symlink(&trap, &folder).unwrap();
     let running = start(&mut runtime.job(1, "sleep 2"));
-    // It is found in the folder that stands in for it.
+    // The launcher is found in the directory that replaces it.
     runtime.table(running.pid());
     assert_eq!(list(&trap), [""; 0].map(PathBuf::from));
     running.end().exits_with(0);

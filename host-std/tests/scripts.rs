@@ -29,7 +29,7 @@ fn a_script_without_a_first_line_is_run_by_the_shell_as_under_hydra() {
             run(Command::new("mpiexec.hydra").args(["-n", "1"]).args(words).stdin(Stdio::null()));
         assert_eq!((theirs.out.as_str(), theirs.code), (&*ours.out, 3));
     }
-    // Every rank, beside another program, by its name alone, and from another folder.
+    // Every rank, beside another program, by its name alone, and from another directory.
     let folder = plain.parent().unwrap();
     let mut several = host([
         "run",

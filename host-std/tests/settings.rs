@@ -1,4 +1,4 @@
-//! Where settings come from, what is said of them, and several programs in one job.
+//! Sources of settings, their report, and several programs in one job.
 
 mod common;
 use common::{host, job, run, shell};
@@ -157,7 +157,7 @@ fn completions_are_made_for_every_shell_and_bash_reads_them() {
         let ran = run(&mut host(["completions", shell, "mpiexec"])).exits_with(0);
         assert!(ran.out.contains("genvlist"), "{shell}");
     }
-    // The function that bash would call is the one that the script has told it of.
+    // The function that bash would call is the one that the script registered.
     let script = "source <(\"$0\" completions bash) && COMP_WORDS=(pmi-host run --bi) COMP_CWORD=2 && \
                   words=($(complete -p pmi-host)) && for word in \"${words[@]}\"; do case $word in _*) \
                   $word pmi-host --bi run;; esac; done && echo \"${COMPREPLY[@]}\"";
@@ -183,7 +183,7 @@ fn pages_for_man_are_made() {
     run(&mut host(["man", "nothing"])).exits_with(2).says(&["'nothing'"]);
 }
 
-/// A file of this text, with the folders it needs.
+/// A file of this text, with the directories it needs.
 fn file(name: &str, text: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("settings").join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Programs that are started by themselves and start us: what is said, what real MPI does with it, and what
-//! becomes of everybody when one fails.
+//! Programs that are started without a launcher and start one: the exchanged messages, the behaviour of a
+//! real MPI library, and the end of all processes when one fails.
 
 mod common;
 use common::wheel::{on_loopback, wheel_program};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A folder with nothing but us, under the name that programs call.
+/// A directory with nothing but this launcher, under the name that programs call.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).unwrap();
@@ -52,7 +52,7 @@ impl Singleton {
         self.stream.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
-    /// Says hello, and gives the name of the space.
+    /// Performs the handshake and gives the name of the space.
     fn meets(&mut self) -> String {
         assert_eq!(self.hears(), "cmd=singinit authtype=none\n");
         self.says("cmd=singinit pmi_version=1 pmi_subversion=1 stdio=yes authtype=none\n");
@@ -76,7 +76,7 @@ fn a_program_that_starts_us_is_rank_0_of_1_and_can_spawn() {
     program.says("cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_my_kvsname\n");
     assert!(program.hears().starts_with("cmd=response_to_init rc=0 pmi_version=1"));
     assert_eq!(program.hears(), format!("cmd=my_kvsname rc=0 kvsname={name}\n"));
-    // What MPICH up to 4.0 has kept, which was nothing.
+    // The put that MPICH up to 4.0 has queued, which is empty.
     program.says(&format!("cmd=put kvsname={name} key= value=\n"));
     assert_eq!(program.hears(), "cmd=put_result rc=0\n");
     program.says(

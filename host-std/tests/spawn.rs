@@ -1,5 +1,5 @@
-//! Ranks that start further ranks, spoken by hand: what is asked for, what the new ranks find, and what
-//! becomes of everybody when one of them fails.
+//! Ranks that spawn further ranks, with requests written by hand: the request, the environment of the new
+//! ranks, and the end of all ranks when one of them fails.
 
 mod common;
 use common::{Ran, host, job, run, shell};
@@ -7,10 +7,10 @@ use common::{Ran, host, job, run, shell};
 /// Asks for the version as all clients do and reads the answer.
 const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";
 
-/// Says goodbye and waits until it was heard.
+/// Finalizes and waits for the reply.
 const FINALIZE: &str = "echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD;";
 
-/// What a spawner says it was told when all has gone well.
+/// Output of a spawning rank after a success.
 const SPAWNED: &str = "parent: cmd=spawn_result rc=0 jobid=kvs_";
 
 /// One program of a spawn in PMI-1.
@@ -20,7 +20,7 @@ struct Block<'a> {
     hints: &'a [(&'a str, &'a str)],
 }
 
-/// A rank that spawns `blocks` and says what it was told.
+/// A rank that spawns `blocks` and prints the reply.
 fn spawner(blocks: &[Block<'_>]) -> String {
     let mut lines = Vec::new();
     for (number, block) in (1..).zip(blocks) {
@@ -96,7 +96,7 @@ fn what_new_ranks_write_is_told_apart_by_the_number_of_their_job() {
     let mut command = job(1, ["--stdout-to", "%g.%r"]);
     run(command.args(shell(&script)).current_dir(&folder)).exits_with(0).says_nothing();
     assert_eq!(std::fs::read_to_string(folder.join("1.1")).unwrap(), "child\n");
-    // The first job has a folder and the second one has none.
+    // The first job has a directory and the second one has none.
     let mut command = job(1, ["--stdout-to", "%g/%r"]);
     let ran = run(command.args(shell(&script)).current_dir(&folder)).exits_with(0);
     ran.says(&["the spawn of rank 0", "output of ranks cannot go to '1/0'", "mkdir -p 1"]);
@@ -222,7 +222,7 @@ fn abort_of_either_side_ends_both() {
 
 #[test]
 fn spawned_ranks_spawn_in_their_turn() {
-    // Every generation starts the next one with one word less, and the last one says so.
+    // Each generation starts the next one with one word less, and the last one prints that it is the last.
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let script = folder.join("generations.sh");
     let text = format!(

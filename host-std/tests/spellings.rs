@@ -1,9 +1,9 @@
-//! What other launchers call things, as `docs/switching.md` says it: a row holds the words of the other launcher,
-//! those of ours, and what both must write and exit with.
+//! Spellings of other launchers, as `docs/switching.md` lists them: a row holds the words of the other
+//! launcher, those of `pmi-host`, and the output and exit code of both.
 //!
-//! Ours is held to the rows in every run of the tests. The other launchers depend on what else the machine has
-//! and does (its interfaces, its load), so statements about them are ignored here; `cargo xtask peers` checks
-//! them, trying each three times.
+//! `pmi-host` is held to the rows in every run of the tests. The other launchers depend on what else the
+//! machine has and does (its interfaces, its load), so statements about them are ignored here; `cargo xtask
+//! peers` checks them, trying each three times.
 
 mod common;
 use common::slurm::Slurm;
@@ -66,7 +66,7 @@ fn one_of_three(mut once: impl FnMut() -> Ran, is_right: impl Fn(&Ran) -> bool) 
     panic!("not as written in any of three runs");
 }
 
-/// Whether a run has the outcome of its row.
+/// True if a run has the outcome of its row.
 fn is_as_written(ran: &Ran, row: &Row<'_>) -> bool {
     // A label is written in the manner of the house: the rank is the last number in it.
     let unlabelled = |line: &str| match line.split_once(": ").or_else(|| line.split_once("] ")) {
@@ -82,7 +82,7 @@ fn is_as_written(ran: &Ran, row: &Row<'_>) -> bool {
     lines == row.lines && ran.code == row.code
 }
 
-/// Runs the rows under ours.
+/// Runs the rows under `pmi-host`.
 #[track_caller]
 fn ours_does(rows: &[Row<'_>]) {
     for row in rows {
@@ -120,7 +120,7 @@ const ONE_FAILS: [&str; 3] = [
     "if [ ${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}} = 0 ]; then exit 3; fi; sleep 1; echo on",
 ];
 
-/// The line of `/proc/self/status` that says where this process may run.
+/// The line of `/proc/self/status` with the processors of this process.
 fn own_processors() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     { status.lines() }.find(|line| line.starts_with("Cpus_allowed_list")).unwrap().to_owned()
@@ -224,11 +224,11 @@ fn prterun_does_what_the_table_says() {
     one_of_three(|| theirs(launcher().args(words), None), is_map);
 }
 
-/// Reads one line, if it can, and says so.
+/// Reads one line, if it can, and prints it.
 const READS: [&str; 3] =
     ["sh", "-c", "read a && echo ${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}} has $a; exit 0"];
 
-/// Gives standard input to each of the readers under ours.
+/// Gives standard input to each of the readers under `pmi-host`.
 #[track_caller]
 fn ours_reads_at<const N: usize>(readers: [(&str, &str); N]) {
     for (reader, out) in readers {
@@ -273,7 +273,7 @@ fn prterun_writes_reads_and_is_set_up_as_the_table_says() {
     let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
     one_of_three(once, |ran| ran.code == 0 && written() == expected);
 
-    // Its file in the home folder is read: without this one there are more ranks than places.
+    // Its file in the home directory is read: without this one there are more ranks than places.
     let home = file("prterun-home");
     fs::create_dir_all(home.join(".prte")).unwrap();
     let settings = "rmaps_default_mapping_policy = :OVERSUBSCRIBE\n";

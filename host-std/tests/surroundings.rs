@@ -1,4 +1,4 @@
-//! What a rank finds around itself: output that is forwarded, input, environment, descriptors, signals.
+//! Environment of a rank: forwarded output, input, variables, descriptors, signals.
 
 mod common;
 use common::{c_program, host, job, run, run_with_input, shell, start};
@@ -67,7 +67,8 @@ fn a_slow_reader_loses_nothing_and_stops_nobody_for_good() {
     let mut out = BufReader::with_capacity(500, child.stdout.take().unwrap());
     let mut first = String::new();
     out.read_line(&mut first).unwrap();
-    // By now everything in between is full: pipes of the ranks, the launcher, our pipe.
+    // By now every buffer is full: the pipes of the ranks, those of the launcher, and the pipe of this
+    // test.
     std::thread::sleep(std::time::Duration::from_millis(300));
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
@@ -127,7 +128,7 @@ fn a_rank_inherits_its_own_socket_and_nothing_else_of_ours() {
     let ran = run(&mut job(8, list)).exits_with(0);
     let links = |out: &str, what: &str| out.lines().filter(|line| line.contains(what)).count();
     assert_eq!(links(&ran.out, "-> socket:"), 8, "{}", ran.out);
-    // Whoever starts the tests may leave descriptors open for everybody.
+    // The program that starts the tests may leave descriptors open for all its children.
     let alone = run(Command::new(list[0]).args(&list[1..]).stdin(Stdio::null())).exits_with(0);
     assert_eq!(links(&ran.out, "->"), 8 * (links(&alone.out, "->") + 1), "{}", ran.out);
     let mut sockets: Vec<&str> =
@@ -169,7 +170,7 @@ fn a_user_signal_is_passed_on_and_ends_nothing() {
     assert_eq!(ran.lines(), ["ready", "ready", "seen", "seen"]);
 }
 
-/// Runs a job of two ranks and sends `name` to the launcher once both have said that they are ready.
+/// Runs a job of two ranks and sends `name` to the launcher once both have printed that they are ready.
 fn signalled(mut command: Command, name: &str) -> common::Ran {
     let (mut running, mut out) = started(&mut command);
     let mut all = wait_for(&mut out, "ready", 2);

@@ -1,5 +1,5 @@
-//! What a user of Hydra finds here, option by option: the rows of `docs/switching.md`, each tried, and where
-//! Hydra is installed tried with it side by side.
+//! Options of Hydra, one by one: the rows of `docs/switching.md`, each run under this launcher and, if
+//! Hydra is installed, side by side under Hydra.
 
 mod common;
 use common::{Ran, host, run, run_with_input, shell};
@@ -26,7 +26,7 @@ fn link(name: &str) -> PathBuf {
     link
 }
 
-/// A place for a file, in a folder that is there.
+/// A path for a file, in an existing directory.
 fn scratch(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("switching").join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -117,7 +117,7 @@ fn variables_can_be_set_for_one_program() {
 
 #[test]
 fn only_variables_that_may_be_inherited_are() {
-    // Hydra 4.0.2 passes everything on to ranks of the first node whatever these say.
+    // Hydra 4.0.2 passes the whole environment to ranks of the first node, regardless of these options.
     for words in [&["-genvlist", "KEPT,PATH", "env"][..], &["-envlist", "KEPT,PATH", "env"]] {
         let ran = run(mpiexec(words).env("KEPT", "1").env("LOST", "1")).exits_with(0);
         let lines = ran.lines();

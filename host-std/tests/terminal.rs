@@ -102,14 +102,14 @@ fn our_terminal_is_as_it_was_on_every_way_out() {
             assert!(!is_plain(&person.modes()), "{script}");
         }
         match act {
-            // Twice as much as means us: whoever ignores the signal is killed.
+            // Two interrupts mean the launcher itself: a rank that ignores the signal is killed.
             Some("keys") => interrupt(&mut person),
             Some(signal) => person.signal(signal),
             None => {}
         }
         let (ended_with, seen) = person.ends();
         assert_eq!(ended_with, code, "{script}: {seen}");
-        // Whoever is killed has nobody but a guard, which takes its time.
+        // After a kill only the guard restores the terminal, which takes some time.
         let since = Instant::now();
         while !is_plain(&person.modes()) && act == Some("KILL") {
             assert!(since.elapsed() < Duration::from_secs(30), "{script}");

@@ -1,4 +1,5 @@
-//! Ranks that dial in under TLS: both kinds of client get in, and whoever speaks otherwise is told so.
+//! Ranks that connect under TLS: both kinds of client are admitted, and other connections are rejected with
+//! a reason.
 #![cfg(feature = "tls")]
 
 mod common;
@@ -9,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 
-/// What a rank must know to dial in, as the launcher has said it.
+/// Environment that a rank needs to connect, from the output of the launcher.
 fn environment(host: &Host, id: u32, version: &str) -> Environment {
     let words = host.listens.split([' ', ';', '\n']).filter_map(|word| word.split_once('='));
     let id = id.to_string();
@@ -131,7 +132,7 @@ fn a_certificate_of_another_job_is_not_believed() {
 #[test]
 fn a_handshake_that_does_not_end_is_bounded_in_time_and_keeps_nobody_out() {
     let mut host = secured(&["--expect", "1"]);
-    // As many as may be deciding who they are, silent or stuck in the middle of a record.
+    // As many as may be unauthenticated at once, silent or stuck in the middle of a record.
     let mut hostile: Vec<TcpStream> = (0..64).map(|_| host.dial()).collect();
     for stream in hostile.iter_mut().step_by(2) {
         stream.write_all(b"\x16\x03\x01\x40\x00").unwrap();

@@ -33,7 +33,7 @@ fn with<'a>(words: &[&str], files: impl IntoIterator<Item = &'a Path>) -> Ran {
     run(host(words).args(files))
 }
 
-/// How often ranks asked for this.
+/// Number of requests with this command.
 fn asked(trace: &Trace, word: &[u8]) -> usize {
     let is_asked = |(_, _, direction, bytes): &(usize, &pmi_trace::Record, Direction, &[u8])| {
         *direction == Direction::ToServer && pmi_trace::message::word(bytes) == word
@@ -111,11 +111,11 @@ fn a_program_that_leaves_its_record_is_told_where() {
     let talks = "echo cmd=get_maxes >&$PMI_FD; sleep 60";
     let ran = run(host(["replay"]).arg(&demo).args(shell(talks))).exits_with(1);
     assert!(ran.out.contains("now:      → get_maxes"), "{}", ran.out);
-    // Who says nothing is not waited for without end.
+    // The wait for a silent rank is bounded.
     let ran =
         run(host(["replay", "--timeout", "1"]).arg(&demo).args(["sleep", "60"])).exits_with(1);
     assert!(ran.out.contains("rank 1 has not asked 'init version=1.1'"), "{}", ran.out);
-    // Nor does it keep anybody who wants it to end.
+    // A silent rank does not prevent a termination by signal either.
     let running = start(host(["replay"]).arg(&demo).args(["sh", "-c", "echo started; sleep 60"]));
     running.signal("TERM");
     let code = running.end().code;
@@ -185,7 +185,7 @@ fn a_full_disk_is_told_once_and_the_run_goes_on() {
     );
     let ran = run(Command::new("sh").args(["-c", &script])).exits_with(0);
     assert_eq!(ran.lines().len(), 16);
-    // Ranks that say nothing leave few records; their starts alone fill it.
+    // Ranks that send nothing leave few records; their starts alone fill the file.
     let ran = ran.says(&["the trace in", "ends here", "File too large", "the run goes on"]);
     assert!(!ran.err.is_empty());
     let notes = read(&path).notes;
@@ -227,7 +227,7 @@ fn logs_of_others_are_shown_and_nothing_at_all_is_refused() {
     let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transports/trace/tests/logs");
     let shown = with(&["trace", "show"], [logs.join("flux-0.88.0-hello.log").as_path()]);
     assert!(shown.exits_with(0).out.contains(" 1 ← barrier_in"));
-    // Our server answers as Hydra did.
+    // The server of this project answers as Hydra did.
     let ran = with(&["replay"], [logs.join("hydra-4.0.2-hello.log").as_path()]).exits_with(0);
     assert!(ran.out.contains("every answer is as recorded"), "{}", ran.out);
     let nothing = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");

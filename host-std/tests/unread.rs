@@ -9,7 +9,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A launcher whose standard output is a pipe that stays open and unread.
+/// A launcher with a pipe as standard output that stays open and unread.
 struct Unread {
     child: Child,
     out: std::process::ChildStdout,
@@ -172,7 +172,7 @@ fn a_run_that_went_well_waits_for_its_reader_and_says_nothing() {
     assert_eq!((unread.code(), &*unread.errors()), (0, ""));
 }
 
-/// What a pipe holds.
+/// Capacity of a pipe.
 const PIPE: u64 = 64 * 1024;
 
 const NOT_READ: &str = "the reader of its output";

@@ -1,4 +1,4 @@
-//! A run that hangs says so, and tells on request how it goes.
+//! A run that hangs reports it, and shows its progress on request.
 
 mod common;
 use common::{Ran, host, mpi_program, run, shell, start};
@@ -73,7 +73,7 @@ fn ranks_that_look_for_something_again_and_again_move_nothing() {
 
 #[test]
 fn a_program_that_computes_is_left_in_peace() {
-    // Nobody waits for long at a time, though nobody says anything for longer.
+    // No single wait is long, though there are no messages for longer.
     let script = format!(
         "fence() {{ echo cmd=barrier_in >&$PMI_FD; read answer <&$PMI_FD; }}
          {INIT} fence; sleep 1.2; fence; sleep 1.2; echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD"
@@ -135,7 +135,7 @@ fn a_first_signal_tells_who_still_runs_and_waits() {
     );
     let running = start(&mut watched(3, &[], &script));
     running.wait_for_output("ready\nready\nready\n");
-    // Whoever said so enters the fence at once.
+    // A rank enters the fence right after that output.
     std::thread::sleep(Duration::from_millis(300));
     running.signal("INT");
     running.wait_for_errors("these still run:");

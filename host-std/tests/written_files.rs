@@ -63,7 +63,7 @@ fn a_link_of_another_user_in_a_shared_directory_is_refused() {
         let ran = ran.says(&["link'", "user 65534", "symbolic link"]);
         assert_eq!(fs::read(&victim).unwrap(), b"kept", "{option}: {}", ran.err);
     }
-    // Our own link, and one of the owner of the directory, may be followed.
+    // A link of the user, or of the owner of the directory, may be followed.
     lchown(&link, Some(0), Some(0)).unwrap();
     run(job(1, ["--trace"]).arg(&link).arg("true")).exits_with(0).says_nothing();
     assert_ne!(fs::read(&victim).unwrap(), b"kept");
@@ -187,7 +187,7 @@ fn a_limit_on_the_size_of_files_leads_to_a_message_and_a_code() {
         assert!(ran.err.contains(part), "{options}: {} {}", ran.code, ran.err);
         assert_eq!(ran.code, i32::from(!options.contains("--trace")), "{options}: {}", ran.err);
     }
-    // What is said before the ranks start, and by other commands.
+    // Output before the ranks start, and output of other commands.
     for words in ["run -n 900 --dry-run true", "run -n 9000 --display map true"] {
         let line = format!("ulimit -f 1; {} {words} > file 2> errors", host_path());
         let ran = run(Command::new("sh").args(["-c", &line]).current_dir(&directory));

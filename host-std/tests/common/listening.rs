@@ -11,9 +11,9 @@ pub struct Host {
     pub child: Child,
     pub port: String,
     pub err: BufReader<std::process::ChildStderr>,
-    /// Where, as it was said first.
+    /// Address report of the launcher, its first lines.
     pub listens: String,
-    /// What was said since the start.
+    /// Standard error since the start.
     pub said: String,
 }
 
@@ -48,14 +48,14 @@ impl Host {
         stream
     }
 
-    /// Reads on until something was said.
+    /// Reads on until standard error contains `part`.
     pub fn says(&mut self, part: &str) {
         while !self.said.contains(part) {
             assert_ne!(self.err.read_line(&mut self.said).unwrap(), 0, "{}", self.said);
         }
     }
 
-    /// Waits for the end, and gives code, output and what was said.
+    /// Waits for the end, and gives code, output and standard error.
     pub fn end(mut self) -> (i32, String, String) {
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();

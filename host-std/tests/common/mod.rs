@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What became of a command.
+/// Outcome of a command.
 #[derive(Debug)]
 pub struct Ran {
     /// Exit code, or 128 + signal.
@@ -44,7 +44,8 @@ pub fn job<S: AsRef<OsStr>>(ranks: u32, words: impl IntoIterator<Item = S>) -> C
 pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
     let launcher = env!("CARGO_BIN_EXE_pmi-host");
     let mut command = match interrupts_are_ignored() {
-        // What is ignored at the start stays so, and tests that were started in the background have it so.
+        // A signal that is ignored at the start stays ignored, as in tests that were started in the
+        // background.
         true => {
             let mut command = Command::new("env");
             command.args(["--default-signal", launcher]);
@@ -53,19 +54,19 @@ pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
         false => Command::new(launcher),
     };
     command.args(words).stdin(Stdio::null());
-    // Whoever runs the tests may have settings of their own.
+    // The user of the tests may have personal settings.
     command.env("XDG_CONFIG_HOME", "/nowhere");
     // Keeps MPI off the network.
     command.env("UCX_TLS", "self,sm");
     command
 }
 
-/// Where the launcher is, for a shell.
+/// Path of the launcher, for a shell.
 pub fn host_path() -> &'static str {
     env!("CARGO_BIN_EXE_pmi-host")
 }
 
-/// Whether SIGINT does nothing to us.
+/// True if this process ignores SIGINT.
 fn interrupts_are_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -88,7 +89,7 @@ pub fn run(command: &mut Command) -> Ran {
 pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
     let mut running = start(command.stdin(Stdio::piped()));
     let mut stdin = running.child.stdin.take().expect("was asked for");
-    // Whoever does not read it all is free to.
+    // The command may leave input unread.
     let _ = stdin.write_all(input);
     drop(stdin);
     running.end()
@@ -133,7 +134,7 @@ impl Running {
         }
     }
 
-    /// Whether it has ended, as its process shows.
+    /// True if the process has terminated, by its state.
     pub fn has_ended(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
         stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
@@ -187,7 +188,7 @@ impl Ran {
         self
     }
 
-    /// Checks that the launcher itself said nothing.
+    /// Checks that the launcher itself printed nothing.
     #[track_caller]
     pub fn says_nothing(self) -> Self {
         assert!(!self.err.contains("pmi-host: "), "{:?}", self.err);
@@ -202,20 +203,22 @@ impl Ran {
     }
 }
 
-/// Builds `tests/programs/NAME.c` with MPICH's compiler, or says why it cannot: then a test has nothing to
-/// run. In CI that is a failure.
+/// Builds `tests/programs/NAME.c` with MPICH's compiler. Without that compiler it prints the reason and the
+/// test has nothing to run; in CI that is a failure.
 pub fn mpi_program(name: &str) -> Option<PathBuf> {
     let built = build_as(OsStr::new("mpicc.mpich"), name, name);
     or_skip(built, "Debian's packages mpich and libmpich-dev bring what is missing")
 }
 
-/// Builds `tests/programs/NAME.c` with Open MPI's compiler, or says why it cannot, as [`mpi_program`] does.
+/// Builds `tests/programs/NAME.c` with Open MPI's compiler, or prints the reason for a failure as
+/// [`mpi_program`].
 pub fn openmpi_program(name: &str) -> Option<PathBuf> {
     let built = build_as(OsStr::new("mpicc.openmpi"), name, &format!("openmpi-{name}"));
     or_skip(built, "Debian's packages openmpi-bin and libopenmpi-dev bring what is missing")
 }
 
-/// Debian's Open MPI as a launcher, ready to be told how many ranks of what; or says that it is not there.
+/// Debian's Open MPI as a launcher, without number and program of its ranks; prints a note if it is
+/// missing.
 pub fn openmpi_launcher() -> Option<Command> {
     let found = Command::new("orterun").arg("--version").output();
     let there = found.map(|_| PathBuf::from("orterun"));
@@ -223,23 +226,23 @@ pub fn openmpi_launcher() -> Option<Command> {
     or_skip(there, "Debian's package openmpi-bin brings what is missing").map(quiet_launcher)
 }
 
-/// A launcher of Open MPI that starts as many ranks as it is told, whoever tells it.
+/// A launcher of Open MPI that starts any requested number of ranks, for any user.
 fn quiet_launcher(program: PathBuf) -> Command {
     let mut command = Command::new(program);
     command.args(["--allow-run-as-root", "--oversubscribe"]).stdin(Stdio::null());
     command
 }
 
-/// Builds `tests/programs/NAME.c` against Debian's PMIx library, or says why it cannot, as [`mpi_program`]
-/// does.
+/// Builds `tests/programs/NAME.c` against Debian's PMIx library, or prints the reason for a failure as
+/// [`mpi_program`].
 pub fn pmix_program(name: &str) -> Option<PathBuf> {
     let flags = ["-I/usr/lib/x86_64-linux-gnu/pmix2/include", "-l:libpmix.so.2"];
     let built = build_with(OsStr::new("cc"), name, name, &flags);
     or_skip(built, "Debian's package libpmix-dev brings what is missing")
 }
 
-/// Builds `tests/programs/NAME.c` against Slurm's client library for PMI-2, or says why it cannot, as
-/// [`mpi_program`] does.
+/// Builds `tests/programs/NAME.c` against Slurm's client library for PMI-2, or prints the reason for a
+/// failure as [`mpi_program`].
 pub fn slurm_program(name: &str) -> Option<PathBuf> {
     let built = build_with(OsStr::new("cc"), name, name, &["-pthread", "-lpmi2"]);
     or_skip(built, "Debian's packages libpmi2-0 and libpmi2-0-dev bring what is missing")
@@ -296,7 +299,7 @@ fn code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
-/// What was read, and is still being read, by a thread of its own.
+/// Output read so far; a thread of its own goes on reading.
 struct Collected {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,

@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 /// A controller and a node of Slurm, until it goes out of scope.
 pub struct Slurm {
     folder: PathBuf,
-    /// Who sets up its processes.
+    /// Task plugin, which sets up the processes of a rank.
     tasks: &'static str,
 }
 
 impl Slurm {
-    /// Whether it can be started: as root, where Debian's packages are.
+    /// True if Slurm can be started: as root, with Debian's packages.
     pub fn is_there() -> bool {
         let says = |words: [&str; 2], part: &str| {
             let output = Command::new(words[0]).arg(words[1]).stdin(Stdio::null()).output();
@@ -20,7 +20,7 @@ impl Slurm {
         says(["/usr/sbin/slurmctld", "-V"], "22.05") && says(["id", "-u"], "0\n")
     }
 
-    /// Starts it in a folder of that name.
+    /// Starts Slurm in a directory of that name.
     pub fn start(name: &str) -> Self {
         Self::start_with(name, "task/none")
     }
@@ -47,7 +47,7 @@ impl Slurm {
         script.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
     }
 
-    /// What `SLURM_CONF` is for its clients.
+    /// Value of `SLURM_CONF` for its clients.
     pub fn conf(&self) -> PathBuf {
         self.folder.join("slurm.conf")
     }

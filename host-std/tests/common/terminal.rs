@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// A command that runs on a terminal of its own, which it controls.
 pub struct Terminal {
     master: File,
-    // While somebody has it open, it stays as it is when the command has ended.
+    // An open descriptor keeps the terminal as it is after the command has terminated.
     _slave: OwnedFd,
     child: Child,
     seen: Arc<Mutex<Vec<u8>>>,
@@ -106,7 +106,7 @@ impl Terminal {
     pub fn ends(&mut self) -> (i32, String) {
         while self.since.elapsed() < LIMIT {
             if let Some(status) = self.child.try_wait().unwrap() {
-                // What was written last is on its way through the terminal.
+                // The last output is on its way through the terminal.
                 thread::sleep(Duration::from_millis(50));
                 let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
                 return (code.unwrap(), self.seen());

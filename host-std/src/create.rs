@@ -1,8 +1,9 @@
-//! Files that the launcher creates where users name them, opened without following a trap.
+//! Files that the launcher creates where users name them, opened safely against links of other users.
 //!
-//! In a directory where every user may create files, as `/tmp`, another user may have put a symbolic link,
-//! a file or a pipe under the name. The kernel refuses them where `fs.protected_symlinks`,
-//! `fs.protected_regular` and `fs.protected_fifos` are set; the same rules hold here whatever is set.
+//! In a directory where every user may create files, such as `/tmp`, another user may have put a symbolic
+//! link, a file or a pipe under the name. The kernel rejects them where `fs.protected_symlinks`,
+//! `fs.protected_regular` and `fs.protected_fifos` are set; the same rules hold here regardless of these
+//! settings.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
@@ -13,18 +14,19 @@ use rustix::process::geteuid;
 use std::io;
 use std::path::Path;
 
-/// Opens `path` for writing, with `flags` besides; makes it if there is none, with `mode`. What is in it
-/// stays, and no reader of a pipe is waited for: a pipe without one is an error (`ENXIO`).
+/// Opens `path` for writing, with `flags` besides; creates it if there is none, with `mode`. Its contents
+/// stay, and opening a pipe does not wait for a reader: a pipe without one is an error (`ENXIO`).
 ///
 /// # Errors
 ///
-/// Those of the system, and one of kind [`PermissionDenied`](io::ErrorKind::PermissionDenied) whose text says
-/// which other user has put something there. Nothing is changed then.
+/// Those of the system, and one of kind [`PermissionDenied`](io::ErrorKind::PermissionDenied) whose text
+/// names the other user who has put something there. Nothing is changed then.
 pub fn open_to_write(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     let usual =
         OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = match open(path, usual | flags | OFlags::NOFOLLOW, mode) {
-        // The second one is what the kernel says of a trap; who has set it is worth more.
+        // The second one is the kernel's error for such an object; its owner is more useful in the
+        // message.
         Err(refused @ (Errno::LOOP | Errno::ACCESS)) => {
             let there = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| refused)?;
             check_owner(path, &there)?;
@@ -40,12 +42,12 @@ pub fn open_to_write(path: &Path, flags: OFlags, mode: Mode) -> io::Result<Owned
     Ok(opened)
 }
 
-/// Empties the file, and leaves no right to it but its owner's; a pipe and a device stay as they are.
+/// Empties the file, and revokes all permissions but the owner's; a pipe and a device stay as they are.
 ///
 /// # Errors
 ///
 /// Those of the system; one of kind [`PermissionDenied`](io::ErrorKind::PermissionDenied) for a file of
-/// another user, who could read it whatever its mode.
+/// another user, who could read it despite its mode.
 pub fn empty_and_close_to_others(file: impl AsFd) -> io::Result<()> {
     let stat = fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -58,13 +60,13 @@ pub fn empty_and_close_to_others(file: impl AsFd) -> io::Result<()> {
     Ok(ftruncate(&file, 0)?)
 }
 
-/// Refuses what another user has put into a directory where every user may create files.
+/// Rejects an object that another user has put into a directory where every user may create files.
 fn check_owner(path: &Path, stat: &Stat) -> io::Result<()> {
     let what = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => "symbolic link",
         FileType::RegularFile => "file",
         FileType::Fifo => "pipe",
-        // Devices are made by the administrator.
+        // Devices are created by the administrator.
         _ => return Ok(()),
     };
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

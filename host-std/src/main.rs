@@ -1,4 +1,4 @@
-//! The command: hands over its words and gives back the exit code.
+//! Executable: passes its arguments to the library and returns the exit code.
 
 use std::process::ExitCode;
 

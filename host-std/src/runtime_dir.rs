@@ -1,8 +1,8 @@
-//! Where launchers of one user have their sockets.
+//! Directory for the sockets and secrets of launchers of one user.
 //!
-//! In `$XDG_RUNTIME_DIR`, which the system makes for one user alone and takes away with the last session;
-//! where there is none, in a folder below `/tmp`. Nobody but its owner may enter either, and one that
-//! somebody else has made is not used.
+//! It is `$XDG_RUNTIME_DIR`, which the system creates for one user and removes with the last session, or
+//! else a directory below `/tmp`. Only its owner may enter either, and one that another user has created
+//! is not used.
 
 use rustix::fs::{FlockOperation, Mode, flock, mkdir};
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// All folders where launchers of this user may have their sockets, the best first.
+/// All directories in which launchers of this user may have their sockets, the best first.
 pub fn candidates() -> Vec<PathBuf> {
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|path| path.is_absolute()).map(|path| path.join("pmi-host"));
@@ -23,11 +23,11 @@ pub fn candidates() -> Vec<PathBuf> {
     runtime.into_iter().chain([shared]).collect()
 }
 
-/// Makes `folder` unless it is there, and makes sure that it is ours alone.
+/// Creates the directory unless it exists, and checks that only this user can change it.
 ///
 /// # Errors
 ///
-/// Those of the system; `PermissionDenied` for a folder that somebody else could change.
+/// Those of the system; `PermissionDenied` for a directory that another user could change.
 pub fn prepare(folder: &Path) -> io::Result<()> {
     match mkdir(folder, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => check(folder),
@@ -35,13 +35,13 @@ pub fn prepare(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes sure that `folder` is a folder of ours that nobody else may enter.
+/// Checks that `folder` is a directory of this user which no other user may enter.
 ///
 /// # Errors
 ///
 /// As for [`prepare`].
 pub fn check(folder: &Path) -> io::Result<()> {
-    // Of a link it is the link that is looked at, and that is no folder.
+    // A symbolic link is examined itself, and is no directory.
     let found = fs::symlink_metadata(folder)?;
     let is_ours = found.is_dir() && found.uid() == geteuid().as_raw();
     match is_ours && found.mode() & OTHERS == 0 {
@@ -50,7 +50,7 @@ pub fn check(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The sockets in `folder`, in the order of their names.
+/// Sockets in the directory, sorted by name.
 ///
 /// # Errors
 ///
@@ -65,26 +65,26 @@ pub fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The name of a socket of process `pid`. The time keeps those apart that have the same number, as in
-/// two containers with one `/tmp`.
+/// Name of a socket of process `pid`. The time distinguishes processes with the same pid, as in two
+/// containers with one `/tmp`.
 pub fn name(pid: u32) -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{pid}-{:x}.{SOCKET}", since.as_nanos())
 }
 
-/// The process that a socket is named for.
+/// Pid in the name of a socket.
 pub fn pid(socket: &Path) -> Option<i32> {
     socket.file_stem()?.to_str()?.split('-').next()?.parse().ok()
 }
 
-/// Removes the sockets of launchers that are gone without having been able to do so.
+/// Removes the sockets of launchers that are gone and could not remove them.
 pub fn sweep(folder: &Path) {
     for path in sockets(folder).unwrap_or_default().into_iter().take(SWEPT_MAX) {
         if is_abandoned(&path) {
             let _ = fs::remove_file(path);
         }
     }
-    // One that was killed has left its secret, or what it made its socket under.
+    // A launcher that was killed may leave its secret, or the temporary name of its socket.
     let is_old = |entry: &DirEntry| {
         let changed = entry.metadata().and_then(|found| found.modified());
         changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > UNFINISHED))
@@ -102,12 +102,11 @@ pub fn sweep(folder: &Path) {
     }
 }
 
-/// Opens a socket to whoever listens at `path`, without waiting for it.
+/// Connects to the listener at `path`, without waiting for it.
 ///
 /// # Errors
 ///
-/// Those of the system; `ConnectionRefused` if nobody listens, `WouldBlock` if more wait than
-/// are let in.
+/// Those of the system; `ConnectionRefused` if there is no listener, `WouldBlock` if its backlog is full.
 pub fn dial(path: &Path) -> io::Result<rustix::fd::OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -115,35 +114,36 @@ pub fn dial(path: &Path) -> io::Result<rustix::fd::OwnedFd> {
     Ok(socket)
 }
 
-/// True when nobody will ever listen there again. One that lives is not bothered: its process is looked
-/// for first, and only where that is not to be seen, as from another container, it is called.
+/// True if no launcher will ever listen there again. A live launcher is not disturbed: its process is
+/// looked up first, and a connection is attempted only where that is not visible, as from another
+/// container.
 fn is_abandoned(path: &Path) -> bool {
     let lives = pid(path).and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid).is_ok());
     !lives && dial(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Whether no launcher uses a secret, which it keeps locked.
+/// True if no launcher uses a secret, which it keeps locked.
 fn is_unlocked(path: &Path) -> bool {
     let lock = |file| flock(&file, FlockOperation::NonBlockingLockExclusive);
     fs::File::open(path).is_ok_and(|file| lock(file).is_ok())
 }
 
-/// How the name of a socket ends.
+/// Suffix of a socket's name.
 const SOCKET: &str = "sock";
 
-/// How the name of a socket ends before it can be connected to.
+/// Suffix of a socket's name until it can be connected to.
 pub const FRESH: &str = "new";
 
-/// How the name of a secret ends.
+/// Suffix of a secret's name.
 pub const SECRET: &str = "secret";
 
-/// Everybody but the owner.
+/// Permission bits of all users but the owner.
 const OTHERS: u32 = 0o077;
 
-/// How many a launcher looks at when it starts; the next one does the rest.
+/// Maximum number of entries that a launcher checks when it starts; the next one checks the rest.
 const SWEPT_MAX: usize = 64;
 
-/// Making a socket takes no longer than this.
+/// Longest time that creating a socket takes.
 const UNFINISHED: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
     fn only_sockets_nobody_listens_at_are_swept() {
         let folder = scratch("sweep");
         prepare(&folder).unwrap();
-        // Process numbers end far below this one.
+        // Pids end far below this one.
         let [alive, elsewhere, dead] = ["1-1", "2000000000-1", "2000000001-1"]
             .map(|name| folder.join(name).with_extension(SOCKET));
         let _listeners = [&alive, &elsewhere].map(|path| UnixListener::bind(path).unwrap());

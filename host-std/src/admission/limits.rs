@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-/// Reports of rejected connections: so many in a second, and the number of the others. A flood fills
-/// neither a log nor the time of the launcher.
+/// Rate limit for reports of rejected connections: a number in each second, and the count of the others.
+/// A flood fills neither a log nor the time of the launcher.
 #[derive(Debug, Default)]
 pub struct RejectionLog {
     since: Option<Instant>,
     reported: u32,
-    /// Rejections since the last one that was reported.
+    /// Number of rejections since the last one that was reported.
     unreported: u64,
 }
 
@@ -19,7 +19,8 @@ pub struct GuessLimit {
 }
 
 impl RejectionLog {
-    /// Whether a rejection may be reported, and how many before it were not.
+    /// Decides whether a rejection may be reported; if so, returns the number of earlier ones that were
+    /// not.
     pub fn next(&mut self, now: Instant) -> Option<u64> {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= SPAN) {
             (self.since, self.reported) = (Some(now), 0);
@@ -32,46 +33,46 @@ impl RejectionLog {
         Some(std::mem::take(&mut self.unreported))
     }
 
-    /// When to call [`take_unreported`](Self::take_unreported).
+    /// Time of the next [`take_unreported`](Self::take_unreported).
     pub fn deadline(&self) -> Option<Instant> {
         self.since.filter(|_| self.unreported > 0).map(|since| since + SPAN)
     }
 
-    /// The number of rejections that no later one will report, once the second is over.
+    /// Number of rejections that no later report will include, once the second is over.
     pub fn take_unreported(&mut self, now: Instant) -> Option<u64> {
         self.deadline().filter(|at| now >= *at)?;
         self.next(now)
     }
 
-    /// The number of rejections that were never reported, at the end of the run.
+    /// Number of rejections that were never reported, at the end of the run.
     pub fn finish(&mut self) -> Option<u64> {
         Some(std::mem::take(&mut self.unreported)).filter(|count| *count > 0)
     }
 }
 
 impl GuessLimit {
-    /// Notes a wrong guess.
+    /// Records a wrong guess.
     pub fn note_wrong(&mut self, now: Instant) {
         self.until = Some(now + PAUSE);
     }
 
-    /// Whether nothing may be judged yet.
+    /// True if no identity may be checked yet.
     pub fn is_paused(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
-    /// The end of the pause.
+    /// End of the pause.
     pub const fn until(&self) -> Option<Instant> {
         self.until
     }
 }
 
-/// Reports in each span.
+/// Number of reports in each span.
 const REPORTED_MAX: u32 = 8;
 const SPAN: Duration = Duration::from_secs(1);
 
-/// Ten wrong guesses in a second: one who has mistyped does not notice it, and 2^31 numbers, the fewest
-/// there are, last for years.
+/// Pause after a wrong guess. Ten guesses in a second: a user who has mistyped does not notice it, and
+/// 2^31 identities, the fewest there are, last for years.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -33,16 +33,16 @@ pub enum Policy {
     Secret,
 }
 
-/// Outcome of the judgement of a new connection.
+/// Decision on a new connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// The protocol may begin. The socket at the other end is known where its user was asked for.
+    /// The protocol may begin. The socket at the other end is known where its user was looked up.
     Admitted(Option<Socket>),
     /// The connection is to be closed.
     Rejected {
-        /// The socket at the other end, if the kernel knows it.
+        /// Socket at the other end, if the kernel knows it.
         socket: Option<Socket>,
-        /// The reason, as the rest of a sentence about the peer.
+        /// Reason, as the predicate of a message.
         why: String,
     },
     /// The peer has closed its socket, so that nothing can be known about it.
@@ -50,7 +50,7 @@ pub enum Admission {
 }
 
 impl Policy {
-    /// The policy of a listener with a secret or without one. Without one it listens on loopback only.
+    /// Policy of a listener with a secret or without one. Without one it listens on loopback only.
     pub const fn of(has_secret: bool) -> Self {
         match has_secret {
             true => Self::Secret,
@@ -58,13 +58,13 @@ impl Policy {
         }
     }
 
-    /// Judges the connection `stream`, which was accepted at `to` and comes from `from`.
+    /// Decides on the connection `stream`, which was accepted at `to` and comes from `from`.
     pub fn judge(self, stream: &Stream, (from, to): (SocketAddr, SocketAddr)) -> Admission {
         if self == Self::Secret {
             return Admission::Admitted(None);
         }
         let found = peer::socket(from, to);
-        // Once our end was reset, its addresses may be those of another connection.
+        // After a reset of the server's end its addresses may be those of another connection.
         let is_whole = match stream {
             Stream::Tcp(stream) => stream.peer_addr().is_ok_and(|peer| peer == from),
             _ => false,
@@ -86,7 +86,7 @@ impl Policy {
     }
 }
 
-/// Whether a program at the control socket runs as the user of the launcher, or as root.
+/// True if a program at the control socket runs as the user of the launcher, or as root.
 pub fn admits(program: &UnixStream) -> bool {
     socket_peercred(program).is_ok_and(|peer| is_owner(peer.uid.as_raw()))
 }
@@ -97,7 +97,7 @@ fn is_owner(user: u32) -> bool {
 
 const ROOT: u32 = 0;
 
-/// Number of connections at a listener that may be without a proof at once.
+/// Maximum number of unauthenticated connections of a listener.
 pub const PENDING_MAX: usize = 64;
 
 /// Reason for the end of a connection that made room for another one.

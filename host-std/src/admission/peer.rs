@@ -1,7 +1,8 @@
-//! The socket at the other end of a connection on this machine: its user, and the processes that hold it.
+//! Socket at the other end of a local connection: its user, and the processes that hold it.
 //!
 //! Over TCP a client can claim anything, and knows nothing that others do not. The socket from which it
-//! calls is no claim: the kernel names its user and its number, and `/proc` the processes that hold it.
+//! connects is no claim: the kernel reports its user and its inode, and `/proc` the processes that hold
+//! it.
 
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
@@ -13,16 +14,16 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// The socket at the other end, as the kernel knows it.
+/// Socket at the other end, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Socket {
-    /// The user it belongs to.
+    /// User that owns it.
     pub user: u32,
-    /// Its number.
+    /// Inode number of the socket.
     pub inode: u64,
 }
 
-/// Finds the socket that calls from `from` to `to`, on this machine; none if no process holds it any more.
+/// Finds the local socket that is connected from `from` to `to`; `None` if no process holds it any more.
 ///
 /// A socket that was closed by its process stays in the kernel's tables for a while, as one of root. Its
 /// user is unknown.
@@ -35,16 +36,16 @@ pub fn socket(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Socket>> {
     if ends[0].is_ipv4() != ends[1].is_ipv4() {
         return Ok(None);
     }
-    // The one question costs the same however many sockets there are; the table, which has to be written
-    // and read whole, is for systems that take no such questions.
+    // One query costs the same however many sockets there are; the table, which has to be written and
+    // read whole, is for systems that do not support the query.
     let found = ask(ends).or_else(|_| read(ends))?;
     Ok(found.filter(|socket| socket.inode != 0))
 }
 
-/// Asks the system for one socket.
+/// Queries the kernel for one socket.
 ///
-/// Wire: a netlink header (`u32` length, `u16` type, `u16` flags, `u32` number, `u32` zero) and the question
-/// of `sock_diag(7)`, all in the order of the machine but ports and addresses.
+/// Wire: a netlink header (`u32` length, `u16` type, `u16` flags, `u32` number, `u32` zero) and the
+/// request of `sock_diag(7)`, in native byte order except for ports and addresses.
 fn ask(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
     let socket = socket_with(
         AddressFamily::NETLINK,
@@ -57,7 +58,7 @@ fn ask(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
     question.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     question.extend(NLM_F_REQUEST.to_ne_bytes());
     question.extend([0; 8]);
-    // TCP, nothing more about it, in any state.
+    // TCP, no extensions, in any state.
     let family = if ends[0].is_ipv4() { AF_INET } else { AF_INET6 };
     question.extend([family, IPPROTO_TCP, 0, 0, 0xff, 0xff, 0xff, 0xff]);
     ends.iter().for_each(|end| question.extend(end.port().to_be_bytes()));
@@ -69,12 +70,12 @@ fn ask(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
         }
         question.extend(address);
     }
-    // On any interface, whatever the system calls the socket.
+    // On any interface, with any cookie.
     question.extend([0; 4]);
     question.extend([0xff; 8]);
     sendto(&socket, &question, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let mut answer = [0; 4096];
-    // The answer is there when the question was taken.
+    // The reply is available as soon as the request was accepted.
     let (len, _) = recv(&socket, &mut answer, RecvFlags::DONTWAIT)?;
     let answer = answer.get(..len).unwrap_or_default();
     let number = |at: usize| {
@@ -82,7 +83,7 @@ fn ask(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
         bytes.map(u32::from_ne_bytes).ok_or(io::ErrorKind::InvalidData)
     };
     match answer.get(4..6) {
-        // Where there is no such socket, the system gives one that listens at its near end.
+        // If there is no such socket, the kernel reports the listening one at the near end.
         Some(kind) if kind == SOCK_DIAG_BY_FAMILY.to_ne_bytes() => {
             if answer.get(ENDS_AT..ENDS_AT + ENDS_BYTES)
                 != question.get(ASKED_ENDS_AT..ASKED_ENDS_AT + ENDS_BYTES)
@@ -104,14 +105,14 @@ fn ask(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
     }
 }
 
-/// Looks for a socket in the table of all.
+/// Searches the table of all sockets.
 fn read(ends: [SocketAddr; 2]) -> io::Result<Option<Socket>> {
     let table = if ends[0].is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
     let [from, to] = ends.map(shown);
     Ok(find(&fs::read_to_string(table)?, &from, &to))
 }
 
-/// An end as a row of the table has it: words of the address in the order of the machine, and the port.
+/// Spelling of an address in a row of the table: words in native byte order, and the port.
 fn shown(end: SocketAddr) -> String {
     let words = |octets: &[u8]| -> String {
         let words = octets.chunks_exact(4).filter_map(|word| word.try_into().ok());
@@ -124,7 +125,7 @@ fn shown(end: SocketAddr) -> String {
     format!("{address}:{:04X}", end.port())
 }
 
-/// The row of the table with these two ends.
+/// Row of the table with these two ends.
 fn find(table: &str, local: &str, remote: &str) -> Option<Socket> {
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
@@ -140,7 +141,7 @@ fn find(table: &str, local: &str, remote: &str) -> Option<Socket> {
     })
 }
 
-/// A process that holds this socket, as far as the system lets us look.
+/// A process that holds this socket, as far as the launcher may inspect processes.
 pub fn holder(socket: Socket) -> Option<i32> {
     let name = format!("socket:[{}]", socket.inode);
     let processes = fs::read_dir("/proc").ok()?;
@@ -148,7 +149,7 @@ pub fn holder(socket: Socket) -> Option<i32> {
     { pids }.find(|pid| holds(*pid, &name))
 }
 
-/// Whether the process `pid`, or one that comes from it, holds this socket.
+/// True if the process `pid` or a descendant of it holds this socket.
 pub fn is_held_below(pid: i32, socket: Socket) -> bool {
     let name = format!("socket:[{}]", socket.inode);
     let mut processes = VecDeque::from([pid]);
@@ -181,7 +182,7 @@ fn children(pid: i32) -> Vec<i32> {
     tasks.filter_map(of_task).flatten().collect()
 }
 
-/// Numbers of the system: what is asked, and what an answer is.
+/// Constants of the kernel: type of the request, and types of the reply.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
@@ -189,26 +190,27 @@ const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 const IPPROTO_TCP: u8 = 6;
 
-/// A socket that was not accepted yet. Its addresses may have been those of another one.
+/// State of a socket that was not accepted yet. Its addresses may have been those of another one.
 const SYN_SENT: u8 = 2;
 
-/// Lengths of a netlink header, and of a question with it.
+/// Lengths of a netlink header, and of a request with it.
 const HEADER_BYTES: usize = 16;
 const QUESTION_BYTES: u32 = 16 + 56;
 
-/// Where the state stands in an answer.
+/// Offset of the state in a reply.
 const STATE_AT: usize = HEADER_BYTES + 1;
 
-/// Where ports and addresses of both ends stand in an answer and in a question, and how long they are.
+/// Offset of the ports and addresses of both ends in a reply and in a request, and their length.
 const ENDS_AT: usize = HEADER_BYTES + 4;
 const ASKED_ENDS_AT: usize = HEADER_BYTES + 8;
 const ENDS_BYTES: usize = 36;
 
-/// Where the user and the number of the socket stand in an answer.
+/// Offset of the user and the inode in a reply.
 const USER_AT: usize = HEADER_BYTES + 64;
 const INODE_AT: usize = HEADER_BYTES + 68;
 
-/// A rank that starts this many processes and then one that dials in for it is none.
+/// Maximum number of descendants examined; no genuine rank starts this many processes before one that
+/// connects.
 const PROCESSES_MAX: usize = 1 << 12;
 
 #[cfg(test)]
@@ -232,7 +234,7 @@ mod tests {
             assert!(is_held_below(own, found));
             assert!(is_held_below(std::os::unix::process::parent_id().cast_signed(), found));
             assert!(!is_held_below(own, Socket { inode: 1, ..found }));
-            // A socket that its process has closed is one of root for the kernel.
+            // The kernel reports a socket that its process has closed as one of root.
             drop(caller);
             assert_eq!(socket(from, to).unwrap(), None);
             drop(accepted);

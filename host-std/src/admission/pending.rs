@@ -1,11 +1,11 @@
-//! Connections without a proof: few at once, and none keeps another one out.
+//! Unauthenticated connections: few at once, and none keeps another one out.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Connections that were accepted and have not proved anything, the oldest first.
+/// Accepted connections that are not authenticated, oldest first.
 ///
-/// Where there are too many, the source with the most of them loses one, so that a flood from one address
+/// If there are too many, the source with the most of them loses one, so that a flood from one address
 /// keeps out nothing that comes from another.
 #[derive(Debug)]
 pub struct Pending<K, V = ()> {
@@ -17,7 +17,7 @@ struct Entry<K, V> {
     key: K,
     source: IpAddr,
     value: V,
-    /// Something came that is not taken up yet.
+    /// True if it has input that is not processed yet.
     is_held: bool,
 }
 
@@ -33,13 +33,13 @@ impl<K: Copy + PartialEq, V> Pending<K, V> {
         at.is_some_and(|at| self.entries.remove(at).is_some())
     }
 
-    /// Notes that the connection has to wait until [`next_held`](Self::next_held) gives it.
+    /// Marks a connection as waiting until [`next_held`](Self::next_held) returns it.
     pub fn hold(&mut self, key: K) {
         let entry = self.entries.iter_mut().find(|entry| entry.key == key);
         entry.into_iter().for_each(|entry| entry.is_held = true);
     }
 
-    /// The next connection that was held: of the source with the fewest connections the oldest.
+    /// The next held connection: the oldest one of the source with the fewest connections.
     pub fn next_held(&mut self) -> Option<K> {
         let held = (0..self.entries.len()).filter(|at| self.entries[*at].is_held);
         let at = { held }.min_by_key(|at| self.of_source(self.entries[*at].source))?;
@@ -48,23 +48,23 @@ impl<K: Copy + PartialEq, V> Pending<K, V> {
         Some(entry.key)
     }
 
-    /// Whether any connection is held.
+    /// True if any connection is held.
     pub fn has_held(&self) -> bool {
         self.entries.iter().any(|entry| entry.is_held)
     }
 
-    /// The connection to be closed before another one fits, if there are `most` already: of the source
-    /// with the most connections the oldest, and one that has sent nothing before one that is held.
+    /// The connection to close before another one fits, if there are `most` already: the oldest one of
+    /// the source with the most connections, and one that has sent nothing before one that is held.
     pub fn surplus(&self, most: usize) -> Option<K> {
         if self.entries.len() < most {
             return None;
         }
-        // Of equals the last one is the maximum, and the first one is wanted.
+        // Among equals the last one is the maximum, but the first one is wanted.
         let rank = |entry: &&Entry<K, V>| (self.of_source(entry.source), !entry.is_held);
         self.entries.iter().rev().max_by_key(rank).map(|entry| entry.key)
     }
 
-    /// The value of a connection.
+    /// Value of a connection.
     pub fn get(&self, key: K) -> Option<&V> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }

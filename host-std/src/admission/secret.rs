@@ -1,4 +1,4 @@
-//! Secrets: read from a file, or made for the run, and what follows from them.
+//! Secrets: read from a file or generated for the run, and the identities derived from them.
 
 use crate::runtime_dir;
 use pmi_core::auth::{Challenge, Label, NONCE_DIGITS, Nonce, Secret};
@@ -9,34 +9,34 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bits of the number by which a client of PMI-1 identifies itself with a secret.
+/// Width of the identity that a PMI-1 client with a secret sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdWidth {
-    /// As many as the field of the wire holds that our clients read.
+    /// As many bits as the project's own clients read from the field of the wire.
     #[default]
     Bits63,
-    /// As many as fit an `int`, into which the clients of MPICH and Flux read it.
+    /// As many bits as fit an `int`, into which the clients of MPICH and Flux read it.
     Bits31,
 }
 
-/// A secret that was made for the run, in a file of mode 0600 that is removed with it.
+/// A secret generated for the run, in a file of mode 0600 that is removed with it.
 #[derive(Debug)]
 pub struct GeneratedSecret {
-    /// The secret.
+    /// Generated secret.
     pub secret: Secret,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The secret as the file has it.
+    /// Secret as the file has it.
     pub text: String,
     /// Open and locked as long as the run lasts.
     _file: File,
 }
 
-/// Reads a secret from a file that its owner alone may read. A line end behind it does not count.
+/// Reads a secret from a file that only its owner may read. A trailing line end does not count.
 ///
 /// # Errors
 ///
-/// A sentence for people, with the remedy.
+/// A message for the user, with the remedy.
 pub fn read_secret(file: &OsStr) -> Result<Secret, String> {
     let shown = file.display();
     let cannot = |error: io::Error| format!("the secret in '{shown}' cannot be read ({error})");
@@ -56,9 +56,9 @@ pub fn read_secret(file: &OsStr) -> Result<Secret, String> {
     })
 }
 
-/// The number by which `rank` identifies itself: the first bits of the proof of its decimal digits.
+/// Identity of `rank`: the first bits of the proof of its decimal digits.
 ///
-/// Wire: `pmiid=`, a number without a sign. A client of ours reads 63 bits, one that reads it into an
+/// Wire: `pmiid=`, an unsigned number. The project's own clients read 63 bits, those that read it into an
 /// `int` 31.
 pub fn identity(secret: &Secret, rank: u32, width: IdWidth) -> u64 {
     let proof = secret.prove(Label::Identity, rank.to_string().as_bytes());
@@ -93,11 +93,11 @@ pub fn token() -> io::Result<String> {
 }
 
 impl GeneratedSecret {
-    /// Makes a secret, and its file in the directory where launchers of this user have their sockets.
+    /// Generates a secret, and its file in the directory where launchers of this user have their sockets.
     ///
     /// # Errors
     ///
-    /// A sentence for people, with the remedy.
+    /// A message for the user, with the remedy.
     pub fn create() -> Result<Self, String> {
         let mut last = io::ErrorKind::NotFound.into();
         for directory in runtime_dir::candidates() {
@@ -122,7 +122,7 @@ impl GeneratedSecret {
             .with_extension(runtime_dir::SECRET);
         let mut file =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        // By this others see that it is in use, be it from another container.
+        // The lock shows other launchers that it is in use, even from another container.
         let made = flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(io::Error::from)
             .and_then(|()| writeln!(file, "{text}"));
@@ -136,7 +136,7 @@ impl GeneratedSecret {
 
 impl Drop for GeneratedSecret {
     fn drop(&mut self) {
-        // Should it stay, the next launcher removes it.
+        // If that fails, the next launcher removes it.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -151,7 +151,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Everybody but the owner.
+/// Permission bits of all users but the owner.
 const OTHERS: u32 = 0o077;
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
         let read = read_secret(one.path.as_os_str()).unwrap();
         let id = |secret| identity(secret, 0, IdWidth::Bits63);
         assert_eq!(id(&read), id(&one.secret));
-        // A launcher that was killed has left one.
+        // Left by a launcher that was killed.
         let [left, young] =
             ["1-1", "1-2"].map(|name| directory.join(name).with_extension(runtime_dir::SECRET));
         [&left, &young].into_iter().for_each(|path| fs::write(path, "x").unwrap());

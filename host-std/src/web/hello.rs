@@ -1,33 +1,33 @@
-//! What somebody says who wants to speak through a web socket, and whether he may.
+//! Opening requests of web sockets, and their admission.
 //!
 //! Every page that a browser has open can reach the ports of its machine, with the user of the browser. A
-//! page of another origin than this machine or those that were named is rejected: the browser states the
-//! origin, and no page can change it. The origin alone proves little, since another user may serve pages
-//! of this machine, too; so the URL has to carry the token that was made for the run. A peer that is no
-//! browser states no origin, and needs the token as well.
+//! page of an origin other than this machine or those named is rejected: the browser sends the origin,
+//! and no page can change it. The origin alone proves little, since another user may serve pages of this
+//! machine, too; so the URL has to carry the token that was generated for the run. A peer that is no
+//! browser sends no origin, and needs the token as well.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tungstenite::http::{HeaderMap, HeaderValue, StatusCode, header};
 
-/// What somebody came for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To be a rank: `Sec-WebSocket-Protocol: pmi`.
+    /// A rank of the job: `Sec-WebSocket-Protocol: pmi`.
     Rank,
-    /// To see what is recorded: `Sec-WebSocket-Protocol: pmi-trace`.
+    /// An observer of the run: `Sec-WebSocket-Protocol: pmi-trace`.
     Watch,
 }
 
-/// Judges one opening.
+/// Admission of one opening request.
 #[derive(Clone, Debug)]
 pub(super) struct Hello {
-    /// Pages that may come, besides those of this machine.
+    /// Permitted origins, besides those of this machine.
     pub(super) origins: Rc<[String]>,
-    /// The token of the run.
+    /// Token of the run.
     pub(super) token: Rc<str>,
-    /// What was wanted, or why that was refused, once it is known.
+    /// Purpose of the connection, or the cause of its rejection, once that is decided.
     pub(super) verdict: Rc<RefCell<Option<Result<Purpose, String>>>>,
 }
 
@@ -56,14 +56,14 @@ impl Callback for Hello {
     }
 }
 
-/// Whether the query of the URL is the token of the run. Takes as long for a wrong one as for a right one.
+/// True if the query of the URL is the token of the run. The comparison takes constant time.
 fn is_token(query: Option<&str>, token: &str) -> bool {
     let Some(given) = query.and_then(|query| query.strip_prefix(TOKEN)) else { return false };
     let differs = given.bytes().zip(token.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
     given.len() == token.len() && std::hint::black_box(differs) == 0
 }
 
-/// The first of the protocols offered that there is.
+/// The first offered protocol that is supported.
 fn wanted(headers: &HeaderMap) -> Option<(Purpose, &'static str)> {
     let offers = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     let mut offers = offers.filter_map(|offer| offer.to_str().ok()).flat_map(|o| o.split(','));
@@ -74,7 +74,7 @@ fn wanted(headers: &HeaderMap) -> Option<(Purpose, &'static str)> {
     })
 }
 
-/// Whether a page from `origin` may come: one that was named, or one that this machine serves itself.
+/// True if `origin` is permitted: one that was named, or one that this machine serves itself.
 fn is_allowed(origin: &HeaderValue, named: &[String]) -> bool {
     let Ok(origin) = origin.to_str() else { return false };
     let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
@@ -98,13 +98,13 @@ impl Hello {
     }
 }
 
-/// What stands before the token in the query of a URL.
+/// Prefix of the token in the query of a URL.
 pub(super) const TOKEN: &str = "token=";
 
 const RANK: &str = "pmi";
 const WATCH: &str = "pmi-trace";
 
-/// The names of this machine that nobody else can have.
+/// Names that always mean the local machine.
 const OWN: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
 
 #[cfg(test)]

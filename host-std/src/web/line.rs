@@ -1,4 +1,4 @@
-//! One open web socket that never waits.
+//! An open web socket, non-blocking.
 
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
@@ -6,24 +6,24 @@ use tungstenite::protocol::CloseFrame;
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Error, Message, WebSocket};
 
-/// A web socket, and whether something waits to be written.
+/// A web socket with its send and receive state.
 pub(super) struct Line {
     socket: WebSocket<TcpStream>,
-    /// What was said has not all gone out.
+    /// True if sent messages wait to be written.
     pub(super) is_full: bool,
-    /// Much was heard in this turn, and there may be more of which no event will tell.
+    /// True if the limit of a turn was reached: there may be more input, which causes no event.
     pub(super) is_held: bool,
     heard_count: u32,
 }
 
-/// What has come.
+/// Received input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     Bytes(Vec<u8>),
     Text(String),
     /// Nothing for now.
     Nothing,
-    /// The other end is gone, or broke the protocol.
+    /// The peer is gone, or violated the protocol.
     End,
 }
 
@@ -36,16 +36,16 @@ impl Line {
         &self.socket
     }
 
-    /// Begins a turn: what was said goes out, and there is patience for some messages again.
+    /// Begins a turn: flushes sent messages, and resets the limit of received ones.
     pub(super) fn begin(&mut self) {
         (self.is_held, self.heard_count) = (false, 0);
         self.flush();
     }
 
-    /// The next message.
+    /// Receives the next message.
     pub(super) fn hear(&mut self) -> Heard {
         loop {
-            // Whoever sends without end, be it pings, does not keep all others waiting.
+            // A peer that sends without end, even pings, must not block the others.
             if self.heard_count >= HEARD_MAX {
                 self.is_held = true;
                 return Heard::Nothing;
@@ -54,7 +54,7 @@ impl Line {
             match self.socket.read() {
                 Ok(Message::Binary(bytes)) => return Heard::Bytes(bytes.into()),
                 Ok(Message::Text(text)) => return Heard::Text(text.as_str().to_owned()),
-                // The answer to a ping is written with the next flush, and a close ends in an error.
+                // The reply to a ping is written with the next flush, and a close ends in an error.
                 Ok(_) => self.flush(),
                 Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
                     return Heard::Nothing;
@@ -64,11 +64,11 @@ impl Line {
         }
     }
 
-    /// Says something, after what was said before has gone out.
+    /// Sends a message behind the earlier ones.
     ///
     /// # Errors
     ///
-    /// The other end is gone.
+    /// The peer is gone.
     pub(super) fn say(&mut self, message: Message) -> io::Result<()> {
         match self.socket.send(message) {
             Ok(()) => Ok(()),
@@ -80,16 +80,16 @@ impl Line {
         }
     }
 
-    /// Lets go out what was said.
+    /// Writes sent messages.
     fn flush(&mut self) {
-        // An end shows when the socket is read.
+        // The end of the connection shows when the socket is read.
         self.is_full = matches!(
             self.socket.flush(),
             Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock
         );
     }
 
-    /// Says goodbye, and why.
+    /// Sends a close message with its reason.
     pub(super) fn close(&mut self, code: CloseCode, why: &str) {
         let frame = CloseFrame { code, reason: why.to_owned().into() };
         let _ = self.socket.close(Some(frame));
@@ -103,5 +103,5 @@ impl std::fmt::Debug for Line {
     }
 }
 
-/// How much is heard in one turn.
+/// Maximum number of messages received in one turn.
 const HEARD_MAX: u32 = 256;

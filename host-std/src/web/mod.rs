@@ -1,16 +1,16 @@
-//! Web sockets: a page can be a rank of a job, or watch it live.
+//! Web sockets: a page can be a rank of a job, or observe the run.
 //!
-//! Wire: the URL is `ws://ADDRESS/?token=TOKEN`, with the token that was made for the run. With the protocol
-//! `pmi`, binary messages whose borders mean nothing carry what a rank sends that connects over TCP; what it
-//! has to know is the same. With `pmi-trace`: if there is a secret, the text
+//! Wire: the URL is `ws://ADDRESS/?token=TOKEN`, with the token that was generated for the run. With the
+//! protocol `pmi`, binary messages, whose boundaries have no meaning, carry the bytes of a rank's TCP
+//! connection; the rank must know the same secret. With `pmi-trace`: if there is a secret, the text
 //! `challenge NONCE` comes first and is answered with the text of the proof, as in PMI-2
-//! ([`pmi_core::auth`]). Then binary messages, one behind the other, are a trace as [`pmi_trace::file`]
-//! has it: what is remembered of the run so far, and everything from then on. Whoever does not read
-//! fast enough misses some, and is told how much.
+//! ([`pmi_core::auth`]). Then binary messages, one behind the other, are a trace in the format of
+//! [`pmi_trace::file`]: the recorded part of the run so far, and everything from then on. An observer
+//! that does not read fast enough is disconnected.
 //!
-//! A rank speaks through a pair of sockets with the part of the launcher that serves all who dial in, so
-//! a page is a caller like any other: it has as long to say who it is, is challenged and recorded as
-//! they are, and cannot make anybody hold more.
+//! A rank exchanges bytes with the server through a socket pair, so a page is treated as any rank that
+//! connects by itself: it has the same time to identify itself, is challenged and recorded alike, and
+//! cannot occupy more memory.
 
 mod hello;
 mod line;
@@ -30,47 +30,47 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use visitor::{Turn, Visitor};
 
-/// The web sockets of a run.
+/// Web sockets of a run.
 #[derive(Debug)]
 pub struct Web {
-    /// Where they dial in.
+    /// Listener of the web sockets.
     pub listener: Listener,
     origins: Rc<[String]>,
-    /// Made for the run, and part of its URL.
+    /// Token generated for the run, and part of its URL.
     token: Rc<str>,
     visitors: Vec<Option<Visitor>>,
-    /// Those that are neither ranks nor watch yet.
+    /// Connections that are neither ranks nor observers yet.
     pending: Pending<u32>,
 }
 
-/// What came of a visit.
+/// Result of serving a connection.
 #[derive(Debug)]
 pub enum Visit {
-    /// Somebody wants to be a rank, and speaks through this stream.
+    /// A page is to be a rank, and uses this stream.
     Rank(Stream, SocketAddr),
-    /// Somebody wants to watch: show him what there is so far.
+    /// A page is to observe the run, and needs the trace so far.
     Watches(u32),
-    /// It was rejected.
+    /// The connection was rejected.
     Refused(Rejected),
 }
 
 /// A connection that was rejected.
 #[derive(Debug)]
 pub struct Rejected {
-    /// The address of the other end.
+    /// Address of the other end.
     pub from: SocketAddr,
-    /// The socket there, if it was asked for.
+    /// Socket at the other end, if it was looked up.
     pub socket: Option<Socket>,
-    /// The reason, as the rest of a sentence about the peer.
+    /// Reason, as the predicate of a message.
     pub why: String,
 }
 
 impl Web {
-    /// Opens the door.
+    /// Opens the listener.
     ///
     /// # Errors
     ///
-    /// A sentence for people.
+    /// A message for the user.
     pub fn open(gate: &WebGate, poller: &Poller) -> Result<Self, String> {
         let policy = Policy::of(gate.secret.is_some());
         let opened = Listener::open(gate.address, Token::WebListen, policy, poller);
@@ -91,13 +91,13 @@ impl Web {
         })
     }
 
-    /// Where pages dial in, with the token that they need.
+    /// URL for pages, with the token that they need.
     pub fn url(&self) -> String {
         format!("ws://{}/?{TOKEN}{}", self.listener.address, self.token)
     }
 
-    /// Takes connections, as far as they are admitted, and gives those that were rejected. If too many are
-    /// neither ranks nor watch, one of them makes room.
+    /// Accepts connections, as far as they are admitted, and returns those that were rejected. If too
+    /// many are neither ranks nor observers, one of them is closed.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Web {
         poller: &Poller,
     ) -> io::Result<Vec<Rejected>> {
         let mut rejected = Vec::new();
-        // Those that are left are announced again, after others had their turn.
+        // Connections that are left are reported again, after other descriptors had their turn.
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(Arrival { stream, from, admission }) = self.listener.accept(poller)? else {
                 break;
@@ -146,7 +146,7 @@ impl Web {
         Some(Rejected { from: visitor.from, socket: None, why: EVICTED.to_owned() })
     }
 
-    /// Goes on with the visitor of this number.
+    /// Serves the connection with this number.
     ///
     /// # Errors
     ///
@@ -180,12 +180,12 @@ impl Web {
         })
     }
 
-    /// Whether anybody watches, so that what is recorded has to be kept for them.
+    /// True if there are observers, for which records have to be kept.
     pub fn is_watched(&self) -> bool {
         self.visitors.iter().flatten().any(Visitor::watches)
     }
 
-    /// Shows one visitor what there was so far.
+    /// Sends one observer the trace so far.
     ///
     /// # Errors
     ///
@@ -198,8 +198,8 @@ impl Web {
         Ok(())
     }
 
-    /// Shows all observers further `records`, and gives the addresses of those that were too slow and are
-    /// being disconnected.
+    /// Sends all observers further `records`, and returns the addresses of those that were too slow and
+    /// are being disconnected.
     ///
     /// # Errors
     ///
@@ -219,13 +219,13 @@ impl Web {
         Ok(slow)
     }
 
-    /// When to call [`tick`](Self::tick).
+    /// Time of the next [`tick`](Self::tick).
     pub fn deadline(&self) -> Option<Instant> {
         let visitors = self.visitors.iter().flatten().filter_map(|visitor| visitor.deadline);
         visitors.chain(self.listener.paused_until).min()
     }
 
-    /// Sends away who takes too long.
+    /// Closes connections that have exceeded their deadline.
     ///
     /// # Errors
     ///
@@ -240,7 +240,7 @@ impl Web {
         self.listener.tick(now, poller)
     }
 
-    /// Says goodbye to all, and waits a moment until they have heard it.
+    /// Closes all connections, and waits a moment for the peers to confirm.
     pub fn finish(&mut self, poller: &mut Poller) {
         for visitor in self.visitors.iter_mut().flatten() {
             visitor.finish();
@@ -250,7 +250,7 @@ impl Web {
         for number in 0..self.len() {
             let _ = self.ready(number, poller);
         }
-        // The run is over and its code is known, so trouble with a page matters to nobody.
+        // The exit code is decided, so an error of a page connection has no effect.
         while self.visitors.iter().any(Option::is_some) && Instant::now() < until {
             if poller.wait(Some(until), &mut ready).is_err() {
                 return;
@@ -268,7 +268,7 @@ impl Web {
     }
 }
 
-/// What to be told about a descriptor, if it has changed.
+/// Changes the readiness for which a descriptor is registered, if necessary.
 fn watch(
     descriptor: &impl rustix::fd::AsFd,
     token: Token,
@@ -289,8 +289,8 @@ fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// A page has a few tabs, and a class a few dozen pages.
+/// Maximum number of observers: a page has a few tabs, and a class a few dozen pages.
 pub const WATCHING_MAX: usize = 64;
 
-/// How long the end of the run waits for pages.
+/// Longest time that the end of the run waits for pages.
 const GOODBYE: Duration = Duration::from_secs(1);

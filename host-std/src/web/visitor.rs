@@ -1,4 +1,4 @@
-//! Somebody at the other end of a web socket, from the first byte to the last.
+//! Server side of one web socket, from the first byte to the last.
 
 use super::hello::{Hello, Purpose};
 use super::line::{Heard, Line};
@@ -19,62 +19,62 @@ use tungstenite::protocol::WebSocketConfig;
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Message, accept_hdr_with_config};
 
-/// One visitor.
+/// One web socket connection.
 #[derive(Debug)]
 pub(super) struct Visitor {
     pub(super) from: SocketAddr,
-    /// When he is sent away if he does not go on.
+    /// Time at which it is closed unless it progresses.
     pub(super) deadline: Option<Instant>,
     number: u32,
     stage: Stage,
     challenge: Option<Challenge>,
-    /// What he came for, or why he was refused, once that is known.
+    /// Purpose of the connection, or the cause of its rejection, once that is decided.
     verdict: Rc<RefCell<Option<Result<Purpose, String>>>>,
     watched: Option<Interest>,
     pair_watched: Option<Interest>,
 }
 
-/// What came of going on.
+/// Result of one turn.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// All there was to do for now.
+    /// Nothing is left to do for now.
     Waits,
-    /// He is gone.
+    /// The peer is gone.
     Over,
-    /// He was sent away.
+    /// The connection was rejected.
     Refused { why: String },
-    /// He wants to be a rank, and speaks through this.
+    /// The peer is to be a rank, and uses this stream.
     Rank(Stream),
-    /// He may watch.
+    /// The peer may observe the run.
     Watches,
 }
 
-/// How far a visit has come.
+/// State of a connection.
 enum Stage {
-    /// Nothing was heard yet.
+    /// Nothing was received yet.
     Fresh(TcpStream, Hello),
-    /// The opening is under way.
+    /// The opening handshake is under way.
     Opening(MidHandshake<ServerHandshake<TcpStream, Hello>>),
-    /// He must prove that he knows the secret.
+    /// The peer must prove knowledge of the secret.
     Proving(Line),
-    /// He is a rank.
+    /// The peer is a rank.
     Rank {
         line: Line,
         pair: UnixStream,
         inward: Vec<u8>,
     },
-    /// He sees what is recorded.
+    /// The peer observes the run.
     Watching(Line, Tape),
-    /// He was told that it is over.
+    /// A close message was sent.
     Leaving(Line),
     Over,
 }
 
-/// What somebody who watches has not been shown yet.
+/// Records that were not sent to an observer yet.
 #[derive(Debug, Default)]
 struct Tape {
     bytes: VecDeque<u8>,
-    /// The largest backlog, in bytes.
+    /// Maximum size of the backlog, in bytes.
     limit_bytes: usize,
     has_begun: bool,
     ends: bool,
@@ -101,7 +101,7 @@ impl Visitor {
         })
     }
 
-    /// Goes on as far as possible without waiting.
+    /// Progresses as far as possible without blocking.
     ///
     /// # Errors
     ///
@@ -127,12 +127,12 @@ impl Visitor {
         Ok(turn)
     }
 
-    /// Whether he sees what is recorded.
+    /// True if the peer receives records.
     pub(super) const fn watches(&self) -> bool {
         matches!(&self.stage, Stage::Watching(_, tape) if tape.has_begun)
     }
 
-    /// Shows what there was so far.
+    /// Begins with the trace so far.
     pub(super) fn begin(&mut self, trace: &[u8]) {
         if let Stage::Watching(_, tape) = &mut self.stage {
             tape.bytes.extend(trace);
@@ -141,8 +141,8 @@ impl Visitor {
         }
     }
 
-    /// Shows further records. An observer with too large a backlog is disconnected, and the message that
-    /// closes the connection says why; false then.
+    /// Adds further records. An observer with too large a backlog is disconnected, with the reason in the
+    /// close message; false then.
     pub(super) fn feed(&mut self, records: &[u8]) -> bool {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Watching(mut line, tape) if tape.bytes.len() > tape.limit_bytes => {
@@ -163,11 +163,11 @@ impl Visitor {
         }
     }
 
-    /// Nothing more will be shown or said.
+    /// Ends the connection: nothing more will be added.
     pub(super) fn finish(&mut self) {
         match &mut self.stage {
             Stage::Watching(_, tape) => tape.ends = true,
-            // What a rank was told last is still in the pair, whose other end is closed.
+            // The last messages to a rank are still in the pair, whose other end is closed.
             Stage::Rank { .. } | Stage::Leaving(_) => {}
             _ => self.stage = Stage::Over,
         }
@@ -196,7 +196,7 @@ impl Visitor {
                     Ok((near, far))
                 });
                 let Ok((near, far)) = pair else { return Turn::Over };
-                // The server waits for whoever has not said who he is, and not for ever.
+                // The server has a deadline of its own for unauthenticated ranks.
                 self.deadline = None;
                 self.stage = Stage::Rank { line, pair: near, inward: Vec::new() };
                 Turn::Rank(Stream::Unix(far))
@@ -247,7 +247,7 @@ impl Visitor {
     /// Moves bytes between the web socket of a rank and the server.
     fn carry(&mut self, mut line: Line, mut pair: UnixStream, mut inward: Vec<u8>) -> Turn {
         line.begin();
-        // From the rank to the server; as long as the server holds back, so do we.
+        // From the rank to the server, with the back-pressure of the server.
         loop {
             match write_some(&mut pair, &mut inward) {
                 Ok(()) if inward.is_empty() => {}
@@ -257,7 +257,7 @@ impl Visitor {
             match line.hear() {
                 Heard::Bytes(bytes) => inward = bytes,
                 Heard::Nothing => break,
-                // Its end of the pair closes, and the server hears that.
+                // Its end of the pair closes, which the server detects.
                 Heard::End => return Turn::Over,
                 Heard::Text(_) => {
                     line.close(CloseCode::Unsupported, "PMI is bytes, so send binary messages");
@@ -272,7 +272,8 @@ impl Visitor {
         Turn::Waits
     }
 
-    /// Tells the rank what the server says, as far as it takes it; true if that was all there will be.
+    /// Forwards bytes of the server to the rank, as far as it takes them; true if the server has closed
+    /// its end.
     fn tell(&self, line: &mut Line, pair: &mut UnixStream) -> bool {
         let mut bytes = [0; PIECE_BYTES];
         while !line.is_full {
@@ -286,7 +287,7 @@ impl Visitor {
         false
     }
 
-    /// The server has closed its end: what it has said goes out, and then a goodbye.
+    /// Handles the end of the server's stream: forwards the rest, and sends a close message.
     fn dismiss(&mut self, mut line: Line, pair: &mut UnixStream) -> Turn {
         self.tell(&mut line, pair);
         line.close(CloseCode::Normal, "");
@@ -307,7 +308,7 @@ impl Visitor {
         Turn::Waits
     }
 
-    /// Shows what was recorded, as far as he takes it.
+    /// Sends records, as far as the observer takes them.
     fn play(&mut self, mut line: Line, mut tape: Tape) -> Turn {
         line.begin();
         match line.hear() {
@@ -333,11 +334,11 @@ impl Visitor {
         Turn::Waits
     }
 
-    /// Watches for what can happen next.
+    /// Registers for the next readiness.
     fn rewatch(&mut self, poller: &Poller) -> io::Result<()> {
         let (token, watched) = (Token::Web(self.number), &mut self.watched);
         match &self.stage {
-            // Closing a descriptor takes it out. An answer to an opening is short, and finds room.
+            // Closing a descriptor unregisters it. The reply to an opening is short, and finds room.
             Stage::Fresh(..) | Stage::Opening(_) | Stage::Over => Ok(()),
             Stage::Proving(line) | Stage::Watching(line, _) | Stage::Leaving(line) => {
                 let wanted = Interest::of(true, line.is_full || line.is_held);
@@ -354,7 +355,7 @@ impl Visitor {
     }
 }
 
-/// Writes what fits, and forgets it.
+/// Writes as much as fits, and removes it from `bytes`.
 fn write_some(pair: &mut UnixStream, bytes: &mut Vec<u8>) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
@@ -385,19 +386,19 @@ impl std::fmt::Debug for Stage {
 type Opened =
     Result<tungstenite::WebSocket<TcpStream>, HandshakeError<ServerHandshake<TcpStream, Hello>>>;
 
-/// Whoever dials in says what for at once, and whoever is told goodbye answers.
+/// Deadline of the opening and of the reply to a close message; both are sent at once.
 const SAY_WITHIN: Duration = Duration::from_secs(5);
 
-/// What is read or written at once.
+/// Number of bytes read or written at once.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// As much as the server holds of one message; whoever sends more at once is cut off.
+/// Maximum length of a message, the same as in the server; a peer that exceeds it is disconnected.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// The backlog of an observer besides what it gets first, in bytes: some seconds of a busy run, and bearable
-/// 64 times.
+/// Backlog of an observer besides the trace it gets first, in bytes: some seconds of a busy run, and
+/// bearable 64 times.
 const BACKLOG_BYTES_MAX: usize = 1 << 20;
 
-/// Said to an observer that does not keep up.
+/// Reason in the close message to an observer that is too slow.
 const TOO_SLOW: &str =
     "too slow: the records of the run have piled up; connect again for the latest";

@@ -4,8 +4,7 @@
 //!
 //! A parallel program asks its process manager for its rank, the number of ranks and the addresses of the
 //! others. This crate implements that protocol for client and server, and deliberately does not know how
-//! bytes
-//! travel: no socket, no clock, no file, no environment, no random number, no allocator, no thread.
+//! bytes travel: no socket, no clock, no file, no environment, no random number, no allocator, no thread.
 //!
 //! ```text
 //!   server   sessions, jobs, name service         client   one session, requests in flight
@@ -36,8 +35,7 @@
 //!
 //! The owner of a machine lends its memory: arrays on a board and vectors on a host implement the traits in
 //! [`storage`]. All sizes are derived in [`limits`]. The features that [`parts`] lists leave unused parts
-//! of
-//! the protocols out of an image.
+//! of the protocols out of an image.
 
 pub mod auth;
 pub mod client;

@@ -6,7 +6,7 @@
 //! are the only definition of a violation.
 //!
 //! * [`decode_pmi1`], [`decode_pmi2`] and [`decode_binary`]: framing, reading, and writing the read
-//! message.
+//!   message.
 //! * `decode_pmix`: greetings, requests and values of PMIx, in every format.
 //! * [`session_bytes`]: a server with several sessions, of which one must stay unharmed.
 //! * `session_pmix`: the same for PMIx, with two clients of this crate.

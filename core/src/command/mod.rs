@@ -2,8 +2,7 @@
 //!
 //! A codec in [`wire`](crate::wire) converts bytes into a [`Request`] or a [`Reply`] and back; server and
 //! client know only these. A request that several generations express in different words is one variant
-//! here;
-//! where they differ a little, the variant carries a field for the difference.
+//! here; where they differ a little, the variant carries a field for the difference.
 
 mod reason;
 mod spawn;

@@ -227,8 +227,7 @@ impl Run {
     }
 
     /// Sends a notice to ranks that listen on a second connection, and flushes it before anything else
-    /// affects
-    /// them. Returns the notified ranks.
+    /// affects them. Returns the notified ranks.
     pub(super) fn notify(&mut self, notice: Notice) -> Vec<(JobId, u32)> {
         let told = self.service.notify_all(notice);
         if !told.is_empty() && self.service.flush(&self.poller).is_ok() {

@@ -286,9 +286,8 @@ impl Run {
     }
 
     /// Forwards a signal to all running processes but those left out. A signal typed at the terminal
-    /// reaches
-    /// the launcher's process group by itself, and must arrive only once; it is also meant for descendants
-    /// of ranks.
+    /// reaches the launcher's process group by itself, and must arrive only once; it is also meant for
+    /// descendants of ranks.
     fn signal_but(&self, arrived: Arrived, leave_out: impl Fn(&Started) -> bool) {
         for started in self.processes.iter().filter(|started| !leave_out(started)) {
             match &started.process {

@@ -171,8 +171,7 @@ struct Started {
 
 impl Run {
     /// Prepares the first job. `others` counts connections that need open files as ranks do but belong to
-    /// no
-    /// rank of it.
+    /// no rank of it.
     fn new(mut config: Config, limit: DescriptorLimit, others: u32) -> Result<Self, String> {
         let prepare = |error: io::Error| format!("the job cannot be prepared: {error}");
         // First of all, so that the sockets of ranks get a descriptor of one digit: a shell can name no
@@ -259,8 +258,7 @@ impl Run {
     fn run(mut self) -> u8 {
         if let Err(error) = self.turn_until_done() {
             // Only system calls fail here (no memory, no descriptors left), and there is no loop left to
-            // wait
-            // in: all processes must be killed, and pending reports must be written.
+            // wait in: all processes must be killed, and pending reports must be written.
             self.kill_everybody();
             let what = format!("the launcher cannot go on: {error}");
             target::write_last(exit::line(&what).as_bytes());

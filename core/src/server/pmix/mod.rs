@@ -97,8 +97,7 @@ pub struct Pmix<P: PmixStorage> {
 /// Limits of what inboxes hold together; each inbox has its own besides.
 ///
 /// A rank may have several connections, as its threads and children do, so that the limit of one inbox
-/// does not
-/// bound what a rank makes the server hold.
+/// does not bound what a rank makes the server hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnfinishedLimits {
     /// In all connections of one rank.

@@ -75,7 +75,7 @@ impl Outlet {
     }
 
     /// Adds a line of the launcher. Ranks wait for a slow reader and the launcher does not, so beyond
-    /// [`OWN_MAX`] its lines are dropped, and the next one that finds room includes their number.
+    /// `OWN_MAX` its lines are dropped, and the next one that finds room includes their number.
     pub fn say(&mut self, what: impl std::fmt::Display) {
         if self.waiting.len() - self.written > OWN_MAX {
             self.dropped_count += 1;

@@ -19,7 +19,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// Those of the system, and one of kind [`PermissionDenied`](io::ErrorKind::PermissionDenied) whose text
+/// Errors of the system, and one of kind [`PermissionDenied`](io::ErrorKind::PermissionDenied) whose text
 /// names the other user who has put something there. Nothing is changed then.
 pub fn open_to_write(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     let usual =
@@ -46,7 +46,7 @@ pub fn open_to_write(path: &Path, flags: OFlags, mode: Mode) -> io::Result<Owned
 ///
 /// # Errors
 ///
-/// Those of the system; one of kind [`PermissionDenied`](io::ErrorKind::PermissionDenied) for a file of
+/// Errors of the system; one of kind [`PermissionDenied`](io::ErrorKind::PermissionDenied) for a file of
 /// another user, who could read it despite its mode.
 pub fn empty_and_close_to_others(file: impl AsFd) -> io::Result<()> {
     let stat = fstat(&file)?;

@@ -27,7 +27,7 @@ pub fn candidates() -> Vec<PathBuf> {
 ///
 /// # Errors
 ///
-/// Those of the system; `PermissionDenied` for a directory that another user could change.
+/// Errors of the system; `PermissionDenied` for a directory that another user could change.
 pub fn prepare(folder: &Path) -> io::Result<()> {
     match mkdir(folder, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => check(folder),
@@ -54,7 +54,7 @@ pub fn check(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of the system.
+/// Errors of the system.
 pub fn sockets(folder: &Path) -> io::Result<Vec<PathBuf>> {
     check(folder)?;
     let is_socket = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
@@ -106,7 +106,7 @@ pub fn sweep(folder: &Path) {
 ///
 /// # Errors
 ///
-/// Those of the system; `ConnectionRefused` if there is no listener, `WouldBlock` if its backlog is full.
+/// Errors of the system; `ConnectionRefused` if there is no listener, `WouldBlock` if its backlog is full.
 pub fn dial(path: &Path) -> io::Result<rustix::fd::OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

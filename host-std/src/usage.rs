@@ -8,33 +8,33 @@ use std::fmt;
 pub enum UsageError {
     /// The first word is no command of this program.
     UnknownCommand {
-        /// The word.
+        /// First word as typed.
         got: String,
-        /// The most similar command.
+        /// Most similar command.
         nearest: String,
     },
     /// There is no such option.
     UnknownOption {
-        /// The option as typed, without its value.
+        /// Option as typed, without its value.
         got: String,
-        /// The most similar option.
+        /// Most similar option.
         nearest: String,
     },
     /// An option of the whole run precedes one of several programs.
     NotOfPart {
-        /// The option as typed.
+        /// Option as typed.
         got: String,
     },
     /// An option lacks its value.
     MissingValue {
-        /// The option.
+        /// Option that lacks it.
         option: String,
         /// Placeholder of the missing value.
         value: String,
     },
     /// A value was given to an option that takes none.
     NeedlessValue {
-        /// The option.
+        /// Option without a value.
         option: String,
     },
     /// A value is invalid.
@@ -53,9 +53,9 @@ pub enum UsageError {
     },
     /// An option requires another one, which is missing.
     Alone {
-        /// The option.
+        /// Option that was given.
         option: &'static str,
-        /// The missing option.
+        /// Option that it requires.
         other: &'static str,
     },
     /// `pmiid` without a secret, or without a rank.
@@ -69,7 +69,7 @@ pub enum UsageError {
     },
     /// Another error of the parser.
     Other {
-        /// The message.
+        /// Message of the parser.
         what: String,
     },
 }

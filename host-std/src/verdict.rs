@@ -22,7 +22,7 @@ pub enum Phase {
 pub enum Failure {
     /// A rank could not be started.
     Start {
-        /// The rank.
+        /// Rank that did not start.
         rank: u32,
         /// Exit code by the convention of shells.
         code: u8,
@@ -31,49 +31,49 @@ pub enum Failure {
     },
     /// A rank exited with a code, or a signal terminated it.
     Ended {
-        /// The rank.
+        /// Rank that exited.
         rank: u32,
-        /// Its exit code or signal.
+        /// Exit code or signal of the rank.
         ending: Ending,
-        /// Its PMI phase.
+        /// PMI phase of the rank at its exit.
         phase: Phase,
     },
     /// A rank exited with 0 between init and finalize.
     LeftEarly {
-        /// The rank.
+        /// Rank that exited.
         rank: u32,
     },
     /// A rank closed its connection between init and finalize and continues to run.
     Disconnected {
-        /// The rank.
+        /// Rank that closed its connection.
         rank: u32,
     },
     /// A rank that connected by itself is gone, between init and finalize.
     Vanished {
-        /// The rank.
+        /// Rank that is gone.
         rank: u32,
         /// Remote address of its connection.
         from: SocketAddr,
     },
     /// A protocol error of a rank ended its session.
     Nonsense {
-        /// The rank.
+        /// Rank that violated the protocol.
         rank: u32,
         /// Cause, as the predicate of a sentence about the rank.
         why: String,
     },
     /// A rank requested an abort of the job.
     Abort {
-        /// The rank.
+        /// Rank that requested it.
         rank: u32,
-        /// The requested exit code.
+        /// Requested exit code.
         code: i32,
-        /// Its message.
+        /// Message of the rank.
         message: String,
     },
     /// Ranks wait for others that have terminated or finalized.
     Missing {
-        /// The ones that have left without taking part; the first few of them.
+        /// Ranks that have left without taking part; the first few of them.
         gone: Vec<u32>,
         /// Number of ranks that have left.
         gone_count: usize,
@@ -82,27 +82,27 @@ pub enum Failure {
     },
     /// A signal to the launcher ended the job.
     Interrupted {
-        /// The signal.
+        /// Signal that arrived.
         signal: i32,
     },
     /// The run has exceeded its time limit.
     TimedOut {
-        /// The time limit.
+        /// Limit of the run.
         limit: Duration,
     },
     /// Ranks have waited for others beyond the time limit.
     Stalled {
-        /// The time limit.
+        /// Limit of a wait without progress.
         limit: Duration,
     },
     /// Ranks have run beyond the time limit after the first one ended well.
     Overdue {
-        /// The time limit.
+        /// Limit after the first good exit.
         limit: Duration,
     },
     /// The launcher itself has failed.
     Launcher {
-        /// The failed action, and the cause.
+        /// Failed action, and its cause.
         what: String,
     },
 }

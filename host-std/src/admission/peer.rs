@@ -30,7 +30,7 @@ pub struct Socket {
 ///
 /// # Errors
 ///
-/// Those of the system.
+/// Errors of the system.
 pub fn socket(from: SocketAddr, to: SocketAddr) -> io::Result<Option<Socket>> {
     let ends = [from, to].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
     if ends[0].is_ipv4() != ends[1].is_ipv4() {

@@ -77,7 +77,7 @@ pub fn identity(secret: &Secret, rank: u32, width: IdWidth) -> u64 {
 ///
 /// # Errors
 ///
-/// Those of the system's random source.
+/// Errors of the system's random source.
 pub fn challenge(secret: Option<&Secret>) -> io::Result<Option<Challenge>> {
     let Some(secret) = secret else { return Ok(None) };
     Ok(Some(Challenge::new(secret, Nonce::new(random::<NONCE_DIGITS>()?))))
@@ -87,7 +87,7 @@ pub fn challenge(secret: Option<&Secret>) -> io::Result<Option<Challenge>> {
 ///
 /// # Errors
 ///
-/// Those of the system's random source.
+/// Errors of the system's random source.
 pub fn token() -> io::Result<String> {
     Ok(hexadecimal(&random::<16>()?))
 }

@@ -29,7 +29,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Those of the readiness calls.
+    /// Errors of the readiness calls.
     pub(super) fn look_at_askers(&mut self, now: Instant) -> io::Result<()> {
         let Asking { open_at, control } = &mut self.watch.asking;
         if open_at.is_some_and(|at| now >= at) {
@@ -48,7 +48,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Those of the readiness calls.
+    /// Errors of the readiness calls.
     pub(super) fn take_askers(&mut self) -> io::Result<()> {
         let now = Instant::now();
         if self.watch.asking.control.as_ref().is_some_and(|control| control.wants_answer(now)) {
@@ -68,7 +68,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Those of the readiness calls.
+    /// Errors of the readiness calls.
     pub(super) fn ready_asker(&mut self, number: u32) -> io::Result<()> {
         let control = self.watch.asking.control.as_mut();
         control.map_or(Ok(()), |control| control.ready(number, &self.poller))

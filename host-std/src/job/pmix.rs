@@ -27,7 +27,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub(super) fn open_for(
         pmix: &mut Option<Listener>,
         plan: &mut Plan,

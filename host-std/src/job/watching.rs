@@ -83,7 +83,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Those of the readiness calls.
+    /// Errors of the readiness calls.
     pub(super) fn look_at_the_watch(&mut self, now: Instant) -> io::Result<()> {
         self.look_at_askers(now)?;
         if self.watch.stall.deadline().is_some_and(|at| now >= at) {

@@ -21,7 +21,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn add_caller(
         &mut self,
         job: JobId,
@@ -50,7 +50,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn add_singleton(
         &mut self,
         (job, rank): (JobId, u32),
@@ -123,7 +123,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls.
+    /// Errors of the system's readiness calls.
     pub fn tick(&mut self, poller: &Poller) -> io::Result<bool> {
         let has_strangers = !self.pending.is_empty();
         if has_strangers {

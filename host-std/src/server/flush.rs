@@ -81,7 +81,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn new(
         stream: Stream,
         from: Option<SocketAddr>,
@@ -96,7 +96,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn carrying(
         carry_max: usize,
         (stream, from): (Stream, Option<SocketAddr>),
@@ -129,7 +129,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls.
+    /// Errors of the system's readiness calls.
     pub fn hold(&mut self, token: Token, poller: &Poller) -> io::Result<()> {
         self.watch(None, token, poller)
     }
@@ -180,7 +180,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls.
+    /// Errors of the system's readiness calls.
     pub fn serve(
         &mut self,
         session: &mut impl Machine,

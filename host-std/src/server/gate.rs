@@ -72,14 +72,14 @@ impl Gate {
     }
 }
 
-/// Where pages dial in, and who may.
+/// Listen configuration for pages.
 #[derive(Clone, Debug)]
 pub struct WebGate {
-    /// The address.
+    /// Address of the listener.
     pub address: SocketAddr,
-    /// What whoever watches must know.
+    /// Secret that observers must know.
     pub secret: Option<Secret>,
-    /// Pages that may, besides those of this machine: `https://host:port`.
+    /// Permitted origins of pages, besides those of this machine: `https://host:port`.
     pub origins: Vec<String>,
 }
 

@@ -39,7 +39,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn open(
         address: SocketAddr,
         token: Token,
@@ -56,7 +56,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// Those of the readiness calls; a connection that is closed at once is none.
+    /// Errors of the readiness calls; a connection that is closed at once is none.
     pub fn accept(&mut self, poller: &Poller) -> io::Result<Option<Arrival>> {
         loop {
             match self.socket.accept() {
@@ -87,7 +87,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     fn pause(&mut self, poller: &Poller) -> io::Result<()> {
         if self.paused_until.replace(Instant::now() + PAUSE).is_none() {
             poller.remove(self.token, &self.socket)?;
@@ -99,7 +99,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         if self.paused_until.is_some_and(|until| now >= until) {
             self.paused_until = None;

@@ -38,7 +38,7 @@ impl Certificate {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn hello(&self, socket: &TcpStream, out: &mut [u8]) -> io::Result<Hello> {
         match socket.peek(out) {
             Ok(0) => Ok(Hello::Secured),
@@ -72,7 +72,7 @@ impl Certificate {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn accept(&self, socket: TcpStream) -> io::Result<Stream> {
         Ok(Stream::Served(Box::new(self.0.accept(socket)?)))
     }

@@ -100,7 +100,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Those of a plan that cannot be served, with the cause.
+    /// Errors of a plan that cannot be served, with the cause.
     pub fn add_job(&mut self, plan: &Plan) -> io::Result<JobId> {
         let name = |name: &str| KvsName::new(name.as_bytes()).map_err(io::Error::other);
         let spec = JobSpec {
@@ -185,7 +185,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn add_member(
         &mut self,
         (job, rank): (JobId, u32),
@@ -224,7 +224,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls; errors of the peer become events.
+    /// Errors of the system's readiness calls; errors of the peer become events.
     pub fn ready(&mut self, session: u32, poller: &Poller) -> io::Result<()> {
         self.serve(SessionId(session), poller, Occasion::Ready)
     }

@@ -101,7 +101,7 @@ impl Web {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn take_visitors(
         &mut self,
         mut challenge: impl FnMut() -> io::Result<Option<Challenge>>,
@@ -150,7 +150,7 @@ impl Web {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls.
+    /// Errors of the system's readiness calls.
     pub fn ready(&mut self, number: u32, poller: &Poller) -> io::Result<Option<Visit>> {
         let watching = self.visitors.iter().flatten().filter(|visitor| visitor.watches()).count();
         let Some(place) = self.visitors.get_mut(index(number)) else { return Ok(None) };
@@ -189,7 +189,7 @@ impl Web {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls.
+    /// Errors of the system's readiness calls.
     pub fn show(&mut self, number: u32, trace: &[u8], poller: &Poller) -> io::Result<()> {
         if let Some(Some(visitor)) = self.visitors.get_mut(index(number)) {
             visitor.begin(trace);
@@ -203,7 +203,7 @@ impl Web {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls.
+    /// Errors of the system's readiness calls.
     pub fn feed(&mut self, records: &[u8], poller: &Poller) -> io::Result<Vec<SocketAddr>> {
         let mut slow = Vec::new();
         for number in 0..self.len() {
@@ -229,7 +229,7 @@ impl Web {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn tick(&mut self, now: Instant, poller: &Poller) -> io::Result<()> {
         for (number, place) in (0..).zip(&mut self.visitors) {
             if place.as_ref().and_then(|v| v.deadline).is_some_and(|deadline| deadline <= now) {

@@ -105,7 +105,7 @@ impl Visitor {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls.
+    /// Errors of the system's readiness calls.
     pub(super) fn turn(&mut self, poller: &Poller) -> io::Result<Turn> {
         let turn = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Fresh(stream, hello) => {

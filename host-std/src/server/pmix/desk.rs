@@ -92,7 +92,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn add_pmix_caller(
         &mut self,
         (link, from): (Stream, SocketAddr),
@@ -130,7 +130,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Those of the system's readiness calls; errors of the peer become events.
+    /// Errors of the system's readiness calls; errors of the peer become events.
     pub fn pmix_ready(&mut self, connection: u32, poller: &Poller) -> io::Result<()> {
         self.serve_pmix(ConnectionId(connection), poller, Occasion::Ready)
     }

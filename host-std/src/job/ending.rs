@@ -59,7 +59,8 @@ impl Run {
                 self.service.set_gone(job, rank);
                 self.service.flush(&self.poller)?;
                 self.fail(job, failure);
-                // Except after an interrupt, where the other ranks get the usual grace period.
+                // Started by `fail` already, except after an interrupt: the other ranks then get the
+                // usual grace period from here.
                 self.step_down();
             }
             None if self.service.is_closed(job, rank) => self.service.set_gone(job, rank),
@@ -144,7 +145,7 @@ impl Run {
                 Meaning::Crash => signal::crash(arrived.signal)?,
                 Meaning::Resized => {}
             }
-            // These signals may mean a change of the terminal, whatever else they mean.
+            // Besides their own meaning, these signals may indicate a change of the terminal.
             if [Signal::CONT, Signal::WINCH].contains(&arrived.signal) {
                 self.inputs.take_changes(&self.poller)?;
                 self.outputs.set_raw(self.inputs.raw_for());
@@ -225,7 +226,7 @@ impl Run {
         let (job, rank) = (*job, *rank);
         let Some(process) = process else { return Ok(()) };
         if !process.is_ours() {
-            // The launcher is not the parent of a singleton, so its further course is unknown.
+            // The launcher serves a singleton only as long as its connection is open.
             return self.note_end(number, Ending::Unseen);
         }
         match self.service.phase(job, rank) {

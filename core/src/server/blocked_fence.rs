@@ -29,7 +29,7 @@ impl<S: Storage> Server<S> {
         };
         let mut seen = None;
         for group in job.members().iter().filter_map(session).flat_map(groups) {
-            // Nearly always all who wait are in the same one.
+            // The waiting members are mostly in the same fence.
             if seen.replace(group) == Some(group) {
                 continue;
             }

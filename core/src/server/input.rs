@@ -160,7 +160,7 @@ impl<S: Storage> Server<S> {
         }
     }
 
-    /// Wakes the sessions that wait for an attribute of this node which is there by now.
+    /// Wakes the sessions that wait for an attribute of this node that has been put.
     fn wake_attribute_waiters(&mut self, id: JobId, node: u32) {
         let Some(job) = self.jobs.get(id.0 as usize) else { return };
         for member in job.members().iter().filter(|member| member.node == node) {

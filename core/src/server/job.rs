@@ -540,7 +540,7 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         self.members.as_ref().get(rank.index())
     }
 
-    /// The member that dials in with `id`.
+    /// The member that connects with `id`.
     pub(super) fn find_token(&self, id: u64) -> Option<Rank> {
         let is = |(rank, member): &(u32, &Member)| member.token.unwrap_or(u64::from(*rank)) == id;
         (0..).zip(self.members()).find(is).map(|(rank, _)| Rank(rank))

@@ -1,4 +1,4 @@
-//! From what is owed to the bytes of the answer.
+//! Encoding of due responses.
 
 use super::job::Job;
 use super::member::Member;
@@ -18,7 +18,7 @@ pub(super) struct ReplyContext<'a, K, M> {
     pub(super) rank: Rank,
     pub(super) nonce: &'a [u8],
     pub(super) has_tags: bool,
-    /// The job that the answer is about besides the asker's own.
+    /// Job that the answer is about, if not that of the peer.
     pub(super) other: Option<&'a Job<K, M>>,
 }
 

@@ -36,7 +36,7 @@ pub enum Response {
     Version(Version),
     /// Rank, size and application of the client.
     Identity,
-    /// The nonce that a caller must answer.
+    /// The nonce that the peer must answer.
     Challenge,
     /// The longest name, key and value.
     Maxes,
@@ -83,7 +83,7 @@ pub struct SpawnCodes([CodeRun; SPAWN_RUNS]);
 /// Progress of a listing of a keyspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvsListing {
-    /// Whose space.
+    /// Job of the listed keyspace.
     pub job: JobId,
     /// Rank whose view of the keyspace is listed.
     pub rank: Rank,
@@ -118,17 +118,17 @@ impl RequestHeader {
 }
 
 impl Response {
-    /// A refusal whose reason needs no word of the peer's.
+    /// A refusal whose reason quotes nothing of the request.
     pub fn refused(reason: Reason<'static>) -> Self {
         Self::Refused(reason, Word::default())
     }
 
-    /// Turns what is owed into a refusal whose reason needs no word of the peer's.
+    /// Replaces the response with a refusal whose reason quotes nothing of the request.
     pub(super) fn refuse(&mut self, reason: &Reason<'static>) {
         self.refuse_about(reason, b"");
     }
 
-    /// Turns what is owed into a refusal, and keeps what of the peer's own word the reason is about.
+    /// Replaces the response with a refusal whose reason quotes a word of the request.
     #[inline(never)]
     pub(super) fn refuse_about(&mut self, reason: &Reason<'static>, own: &[u8]) {
         *self = Self::Refused(*reason, Word::new(own));

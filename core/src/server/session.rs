@@ -59,7 +59,7 @@ pub(super) enum SessionPhase {
     Listening,
     /// `finalize` has arrived; the reply is pending.
     Leaving,
-    /// The peer did something that ends the session; the explanation may be owed.
+    /// Protocol error of the peer; the explanation may still be pending.
     Broken(PeerError),
     /// No further input or output.
     Ended,
@@ -157,7 +157,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         }
     }
 
-    /// Notes what is owed, and where.
+    /// Queues a reply, and returns its place.
     pub(super) fn push_reply(&mut self, exchange: PendingReply) -> usize {
         // Only an explanation can find no place, since `read_state` waits for one before it takes a
         // question up; the peer then learns from the end of the stream.

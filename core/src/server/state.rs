@@ -40,7 +40,7 @@ pub(super) struct Context<'a, J, K> {
     pub(super) now: Instant,
 }
 
-/// The newest version that is spoken here.
+/// Newest supported version.
 const NEWEST: Version = match (parts::PMI2, parts::GROUPS) {
     (true, _) => Version::V2_0,
     (false, true) => Version::V1_2,
@@ -70,7 +70,7 @@ where
     let Some(request) = request else { return Wake::None };
     let verb = request.verb();
     let Ok(tag) = Tag::new(if HAS_TAGS { tag } else { b"" }) else {
-        // An answer with another name would be taken for another's.
+        // An answer with another tag would be taken for that of another request.
         let error = PeerError::MessageTooLong { limit_bytes: crate::limits::TAG_BYTES };
         return state.fail(RequestHeader::unread(verb, dialect), error);
     };
@@ -126,7 +126,7 @@ where
         (_, Request::Abort { code, world, message }) => {
             let (code, world, message) = (*code, *world, excerpt(*message));
             state.event = Some(Event::Aborted { job: own, rank, code, world, message });
-            // There is no answer, and some clients go on sending in the same breath.
+            // There is no answer, and some clients send further requests at once.
             state.phase = SessionPhase::Ended;
             job.advance(rank, Phase::Lost);
             return Wake::None;
@@ -139,7 +139,7 @@ where
                 state.push_reply(PendingReply { header, response });
                 let number = *context.spawns as usize;
                 state.event = Some(Event::Spawn { session: context.id, exchange: number });
-                // It stays in the inbox until the owner has seen it.
+                // The request stays in the inbox until the owner has read it.
                 state.held_len = Some(bytes.len());
                 return Wake::None;
             }
@@ -215,7 +215,7 @@ pub(super) fn handle_end<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>, X: Slots<
 }
 
 impl<X: Slots<PendingReply>> SessionState<X> {
-    /// Ends the session by the peer's fault, with an explanation owed.
+    /// Fails the session because of a protocol error, and queues the explanation.
     pub(super) fn fail(&mut self, header: RequestHeader, error: PeerError) -> Wake {
         let reason = match error {
             PeerError::Malformed(bad) => Reason::Malformed { at: bad.at, expected: bad.expected },
@@ -251,8 +251,8 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         self.fail(RequestHeader::unread(Verb::Unknown, dialect), error)
     }
 
-    /// A caller must say who it is: in PMI-1 with `initack`, in PMI-2 with `fullinit`, before
-    /// which only the versions are agreed on.
+    /// Identifies the peer: in PMI-1 by `initack`, in PMI-2 by `fullinit`, before which only the
+    /// versions are negotiated.
     fn identify_peer<K, M, J>(
         &mut self,
         context: &mut Context<'_, J, K>,
@@ -268,7 +268,8 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         let claimed = match *request {
             Request::InitAck { id } => {
                 let rank = job.find_token(id);
-                // Without a secret of its own, a number that anybody can guess proves nothing.
+                // Rank numbers are guessable: without a token of its own, the number of a rank
+                // proves nothing.
                 if self.challenge.is_some() && !rank.is_some_and(|rank| job.has_token(rank)) {
                     return self.fail(header, PeerError::Unproven);
                 }
@@ -291,7 +292,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
                 return self.fail(header, PeerError::OutOfOrder { got, expected });
             }
             Request::Proof { digits } => {
-                // Taken, not lent: a nonce is good for one answer.
+                // Taken, not borrowed: a nonce is valid for one answer.
                 let (challenge, claimed) = (self.challenge.take(), self.claimed.take());
                 let digits = digits.as_plain().unwrap_or(b"");
                 match (challenge, claimed) {
@@ -359,11 +360,12 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         Wake::None
     }
 
-    /// A client asks for a version: it gets the highest that both ends speak, if there is one.
+    /// Negotiates a version: the highest that both ends support, if any.
     fn agree(&mut self, asked: Version, dialect: Dialect) -> Option<Version> {
         let is_own = parts::BINARY && dialect == Dialect::Binary;
         let agreed = match asked {
-            // Whoever speaks our frames speaks nothing else, and nobody else may ask for them.
+            // Clients of the binary dialect support no other version, and other clients cannot
+            // request it.
             Version::BINARY if is_own => Version::BINARY,
             _ if is_own || asked == Version::BINARY => return None,
             // The version requested, capped: Flux's client rejects 1.2.
@@ -378,7 +380,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         Some(agreed)
     }
 
-    /// Pairs for a space are announced; one answer comes after the last.
+    /// Starts a put of several pairs, which is answered after the last one.
     fn start_put_all<K: Kvs, M: AsRef<[Member]>>(
         &mut self,
         jobs: &impl Slots<Job<K, M>>,
@@ -386,7 +388,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         name: Text<'_>,
         pairs: u32,
     ) -> Wake {
-        // A job that cannot be reached is told after the last pair, like every other refusal.
+        // An unreachable job is reported after the last pair, like every other refusal.
         let (job, response) = match reachable(jobs, self.job, name) {
             Some(job) => (job, Response::Done),
             None => (self.job, Response::refused(Reason::NoSuch { what: "connected job" })),
@@ -399,7 +401,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
         Wake::None
     }
 
-    /// One of the pairs that were announced.
+    /// Puts one of the announced pairs.
     fn put_pair<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
         &mut self,
         jobs: &mut impl Slots<Job<K, M>>,
@@ -432,7 +434,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
     }
 }
 
-/// What a peer has done that asks for a version that nobody speaks.
+/// Error of a peer that requests an unsupported version.
 const fn unsupported_version(asked: Version) -> PeerError {
     PeerError::Version { major: asked.major, minor: asked.minor }
 }
@@ -442,8 +444,8 @@ fn in_job<K, M: AsRef<[Member]>>(job: &Job<K, M>, rank: u32) -> Result<Rank, u64
     if rank < job.size() { Ok(Rank(rank)) } else { Err(u64::from(rank)) }
 }
 
-/// Whose identity this is: somebody's of the job at whose address it was said, or of another job whose
-/// members have numbers of their own.
+/// Finds the member with this token: of the job whose address the peer used, or of another job
+/// whose members have tokens of their own.
 fn find_by_token<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     jobs: &impl Slots<Job<K, M>>,
     home: JobId,
@@ -457,7 +459,7 @@ fn find_by_token<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     of(home).or_else(|| ids.map(JobId).filter_map(of).find(has_token))
 }
 
-/// The start of what a member says. Only frames double bytes.
+/// Excerpt of a message of a member. Only PMI-2 frames double bytes.
 fn excerpt(text: Text<'_>) -> Excerpt {
     match text.as_plain() {
         None if parts::PMI2 => Excerpt::new(text.bytes()),
@@ -465,7 +467,7 @@ fn excerpt(text: Text<'_>) -> Excerpt {
     }
 }
 
-/// Known servers answer these before `init`, and some clients ask.
+/// True for requests that known servers answer before `init` and some clients send then.
 const fn may_precede_init(request: &Request<'_>) -> bool {
     use Request::{Abort, AppNum, KvsName, Maxes, UniverseSize};
     matches!(request, Maxes | AppNum | UniverseSize | KvsName | Abort { .. })

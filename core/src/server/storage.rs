@@ -1,11 +1,11 @@
-//! What the memory of a server is made of.
+//! Storage of a server, lent by the owner.
 
 use super::{Job, Member, PendingReply, Session};
 use crate::storage::{Buffer, Slots};
 use crate::store::Kvs;
 use core::marker::PhantomData;
 
-/// What the memory of a server is made of. An owner names its kinds once.
+/// Storage of a server. The owner chooses the kinds of slots and buffers once.
 pub trait Storage {
     /// Holds the input of one session: a message that has not ended, or that the session does not read
     /// yet.

@@ -1,4 +1,4 @@
-//! Who waits for whom: read by an owner that wants to tell people why nothing goes on.
+//! Pending operations of members, from which an owner can explain missing progress.
 
 use super::blocked_fence::groups;
 use super::member::Member;
@@ -8,7 +8,7 @@ use super::{Server, Storage};
 use crate::ids::{JobId, Key, Rank, SessionId};
 use crate::storage::Slots;
 
-/// What a member waits for. Others have to bring it about.
+/// Condition that a member waits for and that other processes have to fulfil.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait<'a> {
     /// The end of the job's fence with this number.
@@ -17,15 +17,15 @@ pub enum Wait<'a> {
     Group(GroupFence),
     /// The end of the job's ring with this number.
     Ring(u32),
-    /// That somebody on its node puts this attribute.
+    /// A node attribute, put by a process of the same node.
     Attribute(&'a Key),
     /// The job it has asked for.
     Spawn,
 }
 
 impl<S: Storage> Server<S> {
-    /// What the peer of a session waits for, thread by thread; nothing if all it is owed can be given
-    /// now.
+    /// Pending operations of the peer of a session: one for each waiting request, none if all of
+    /// its responses are due.
     ///
     /// Changes after: any call on any session of the job, [`end_fence`](Self::end_fence),
     /// [`answer_spawn`](Self::answer_spawn).

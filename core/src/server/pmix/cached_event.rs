@@ -9,7 +9,7 @@ use crate::storage::Slots;
 use crate::wire::pmix::names::{Command, Status, keys, range};
 use crate::wire::pmix::{Format, List, Packer, Proc, Type, WILDCARD};
 
-/// Something that has happened.
+/// A published event, cached for processes that register later.
 #[derive(Clone, Debug)]
 pub struct CachedEvent<B> {
     pub(super) code: i32,
@@ -21,17 +21,17 @@ pub struct CachedEvent<B> {
     pub(super) range: u8,
     /// Range for processes that register later; `None` disables caching for them.
     pub(super) later: Option<u8>,
-    /// It is not for handlers of all codes.
+    /// True if handlers of all codes do not receive it.
     pub(super) is_non_default: bool,
-    /// More about it, as it was packed.
+    /// Infos of the event, as packed by its source.
     pub(super) infos: B,
     pub(super) count: u32,
     pub(super) format: Format,
-    /// Counts up, so that the oldest is found.
+    /// Serial number, by which the oldest event is found.
     pub(super) serial: u64,
 }
 
-/// Something that the owner of a [`Pmix`](super::Pmix) wants clients to know.
+/// Notification of clients by the owner of a [`Pmix`](super::Pmix).
 #[derive(Clone, Copy, Debug)]
 pub struct Notification<'a> {
     /// Event code.
@@ -42,7 +42,7 @@ pub struct Notification<'a> {
     pub range: u8,
     /// Range for processes that register later; `None` disables caching for them.
     pub later: Option<u8>,
-    /// The number of infos.
+    /// Number of infos.
     pub infos: u32,
 }
 
@@ -114,7 +114,7 @@ pub(super) fn cache_notification<P: PmixStorage, S: Storage>(
     cache_event::<P>(events, event)
 }
 
-/// Keeps something that has happened, in place of the oldest if there is no room.
+/// Caches an event, in place of the oldest if the cache is full.
 pub(super) fn cache_event<P: PmixStorage>(
     events: &mut EventsOf<P>,
     event: CachedEvent<P::Bytes>,
@@ -141,7 +141,7 @@ pub(super) fn affected<'a>(infos: &List<'a>) -> impl Iterator<Item = Proc<'a>> {
     procs(infos, keys::EVENT_AFFECTED_PROC).chain(procs(infos, keys::EVENT_AFFECTED_PROCS))
 }
 
-/// The processes that stand under a key: one, or an array.
+/// Processes under a key: one, or an array.
 fn procs<'a>(infos: &List<'a>, key: &[u8]) -> impl Iterator<Item = Proc<'a>> + use<'a> {
     let value = infos.find(key);
     let one = value.and_then(|value| value.proc());

@@ -1,8 +1,8 @@
-//! What several processes do together, of one job or of several.
+//! Collectives: operations of several processes, of one job or of several.
 //!
-//! Two requests belong together if they are of the same kind, for the same group if it is about one, and
-//! name the same processes, in whatever order and whether one by one or as a whole job. The processes
-//! are kept as the first one has listed them, and as a sum over all of them by which lists are compared.
+//! Two requests belong to the same collective if kind, group name and processes match, regardless
+//! of the order of the processes and of wildcards for whole jobs. The processes are stored as the
+//! first participant listed them, and as a digest that lists are compared by.
 
 use super::collective_request::MembershipDigest;
 use super::connection::{Connection, PmixResponse};
@@ -16,7 +16,7 @@ use crate::storage::Slots;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Type, WILDCARD};
 
-/// Something that several processes do together, and who has come to it.
+/// An open collective, and the number of its participants that have joined.
 #[derive(Clone, Debug)]
 pub struct OpenCollective<B> {
     pub(super) kind: CollectiveKind,
@@ -38,16 +38,16 @@ pub enum CollectiveKind {
     Connect,
     /// A fence, after which they do not.
     Disconnect,
-    /// A group that all its processes list is made.
+    /// Construction of a group that all its processes list.
     Construct,
-    /// A group is made of leaders and those that they add.
+    /// Construction of a group from leaders and the members they add.
     Bootstrap,
-    /// A group ends.
+    /// Destruction of a group.
     Destruct,
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Ends what all have come to, or all but those that are gone.
+    /// Completes a collective if all participants have joined or are gone.
     pub(super) fn check_collective<S: Storage>(&mut self, at: usize, server: &Server<S>) {
         let Some(open) = self.collectives.get(at) else { return };
         if open.kind == CollectiveKind::Bootstrap {
@@ -89,7 +89,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Answers all who are in it, and forgets it.
+    /// Answers the participants that have joined, and removes the collective.
     pub(super) fn end_collective<S: Storage>(
         &mut self,
         at: usize,
@@ -232,7 +232,7 @@ impl<B: SharedBytes> OpenCollective<B> {
         let meets = |(one, other): ((JobId, u32), (JobId, u32))| {
             one.0 == other.0 && (one.1 == other.1 || [one.1, other.1].contains(&WILDCARD))
         };
-        // Nearly always they are in order, where two of a kind are neighbours.
+        // The list is mostly in order, where duplicates are neighbours.
         let next = || self.listed().zip(self.listed().skip(1));
         if next().all(|(one, other)| one < other) {
             return next().any(meets);
@@ -247,7 +247,7 @@ impl<B: SharedBytes> OpenCollective<B> {
     }
 }
 
-/// Jobs and ranks that are kept in a block.
+/// Jobs and ranks in packed form.
 pub(super) fn pairs(block: &[u8]) -> impl Iterator<Item = (JobId, u32)> + Clone {
     let (pairs, _) = block.as_chunks::<PROC_BYTES>();
     pairs.iter().map(|pair| {
@@ -256,10 +256,10 @@ pub(super) fn pairs(block: &[u8]) -> impl Iterator<Item = (JobId, u32)> + Clone 
     })
 }
 
-/// Keeps a job and a rank in a block.
+/// Packs a job and a rank.
 pub(super) fn write_pair(place: &mut [u8; PROC_BYTES], (job, rank): (JobId, u32)) {
     *place = (u64::from(job.0) << 32 | u64::from(rank)).to_be_bytes();
 }
 
-/// Bytes of one process in a block.
+/// Packed size of one process.
 pub(super) const PROC_BYTES: usize = 8;

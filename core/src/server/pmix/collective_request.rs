@@ -1,5 +1,4 @@
-//! How a process comes to something that several do together: which processes that are, and whether others
-//! wait for it already.
+//! Joining a collective: matching a request to an open one by kind, name and members.
 
 use super::PmixStorage;
 use super::collective::{CollectiveKind, OpenCollective, PROC_BYTES, pairs, write_pair};
@@ -15,25 +14,25 @@ use crate::time::Instant;
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{List, Proc, WILDCARD};
 
-/// What a process asks to take part in.
+/// Request of a process to join a collective.
 pub(super) struct CollectiveRequest<'a, B> {
     pub(super) kind: CollectiveKind,
     /// The group that it is about.
     pub(super) name: Option<&'a [u8]>,
     pub(super) participants: Participants<'a>,
-    /// Until when it waits.
+    /// Deadline of the request.
     pub(super) deadline: Option<Instant>,
-    /// What it has asked, if that matters to the others.
+    /// Body of the request, if the other participants need it.
     pub(super) contributed: Option<B>,
 }
 
-/// Who takes part.
+/// Participants of a collective.
 #[derive(Clone, Copy)]
 pub(super) enum Participants<'a> {
     Listed(&'a List<'a>),
     /// The members of a group.
     Members(&'a [u8]),
-    /// That is found out when they have come.
+    /// Unknown until the leaders of a bootstrap have joined.
     Anybody,
 }
 
@@ -45,7 +44,7 @@ pub(super) struct MembershipDigest {
 }
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    /// Whether these are all processes of one job.
+    /// True if these are all processes of one job.
     pub(super) fn is_world(&self, job: JobId, participants: Participants<'_>) -> bool {
         let Some((name, size)) = self.server.job(job).map(|job| (job.name(), job.size())) else {
             return false;
@@ -60,7 +59,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         procs.procs().any(is_all) || self.digest(participants) == Some(whole(job, size))
     }
 
-    /// A process takes part in something with others.
+    /// Joins an open collective that matches, or opens one.
     pub(super) fn join(
         &mut self,
         state: &mut ConnStateOf<P>,
@@ -79,7 +78,8 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
                 |(_, p)| matches!(p.response, PmixResponse::Collective { at: of, .. } if of == at),
             )
         };
-        // Whoever is in one of them already begins, or joins, the next.
+        // A participant that has already joined a matching collective starts, or joins, the next
+        // one.
         let open = (0..self.collectives.end()).find(|at| {
             let open = self.collectives.get(*at);
             open.is_some_and(|open| open.is(purpose, name) && open.digest == sum) && !is_in(*at)
@@ -124,7 +124,8 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         PmixEffect::Entered(at)
     }
 
-    /// Somebody has left a group of these `members`: those that end it do not wait for it.
+    /// Removes a departed process from pending destructs of a group of these `members`, which do
+    /// not wait for it.
     pub(super) fn shrink_collectives(&mut self, name: &[u8], members: &P::Bytes, rest: &P::Bytes) {
         let sum = self.digest(Participants::Members(rest.as_ref())).unwrap_or_default();
         for at in 0..self.collectives.end() {
@@ -137,7 +138,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         }
     }
 
-    /// The sum over all processes that a list names; `None` if there is one that does not exist.
+    /// Digest of the participants; `None` if one does not exist.
     fn digest(&self, participants: Participants<'_>) -> Option<MembershipDigest> {
         let procs = match participants {
             Participants::Listed(procs) => procs,
@@ -178,7 +179,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 }
 
 impl<'a, B> CollectiveRequest<'a, B> {
-    /// Something that is about no group.
+    /// Request for a collective without a group.
     pub(super) const fn of(
         purpose: CollectiveKind,
         procs: &'a List<'a>,

@@ -1,4 +1,4 @@
-//! A connection: the bytes of one peer, who it is, and what it is owed.
+//! A connection: the bytes of one peer, its identity, and its pending responses.
 
 use super::events::EventRegistrations;
 use super::heartbeat::HeartbeatMonitor;
@@ -16,7 +16,7 @@ use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Format, Release, Type};
 use core::marker::PhantomData;
 
-/// One conversation with one peer.
+/// Connection of one peer: its input and its state.
 #[derive(Debug)]
 pub struct Connection<B, I, X> {
     /// Input of a message that has not ended, or that is not handled yet.
@@ -24,13 +24,13 @@ pub struct Connection<B, I, X> {
     pub(super) state: ConnState<B, X>,
 }
 
-/// A connection without its bytes.
+/// State of a connection, without its input.
 #[derive(Debug)]
 pub(super) struct ConnState<B, X> {
     pub(super) phase: ConnPhase,
     /// The process that the peer claims to be.
     pub(super) peer: Option<ProcId>,
-    /// The owner has found that to be true.
+    /// True if the owner has admitted the peer.
     pub(super) is_admitted: bool,
     pub(super) format: Format,
     pub(super) release: Release,
@@ -68,7 +68,7 @@ pub(super) enum ConnPhase {
     Open,
     /// FINALIZE has arrived.
     Leaving,
-    /// The peer did something that ends the connection; the answer may be owed.
+    /// Protocol error of the peer; its answer may still be pending.
     Broken(PeerError),
     /// No further input or output.
     Ended,
@@ -79,9 +79,9 @@ pub(super) enum ConnPhase {
 pub(super) enum ConnReadState {
     /// Handle the next message.
     Accept,
-    /// Hold bytes; an answer or a note has to go first.
+    /// Hold bytes; an answer or an event has to be taken first.
     Paused,
-    /// Throw bytes away.
+    /// Discard bytes.
     Discard,
 }
 
@@ -100,9 +100,9 @@ pub struct PendingRequest<B> {
 pub(super) enum PmixResponse<B> {
     /// A status, and nothing more.
     Status(Status),
-    /// This body.
+    /// A body.
     Body(B),
-    /// A body of two pieces: the first is the same for many.
+    /// A body in two pieces, of which the first is shared by many connections.
     Bodies(B, B),
     /// The answer to a greeting, which has no header.
     Bare(heapless::Vec<u8, 8>),
@@ -181,7 +181,7 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         }
     }
 
-    /// Lets the peer in. The index it is given names its connection.
+    /// Sends the answer that admits the peer, with the index of its connection.
     pub(super) fn push_welcome(&mut self, id: ConnectionId) {
         let mut bytes = [0; 8];
         if write_welcome(id.0, &mut bytes).is_ok() {
@@ -196,7 +196,7 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         PmixEffect::Doubted { status, why }
     }
 
-    /// Sends a peer away that was not let in, with a status.
+    /// Rejects a peer that was not admitted, with a status.
     pub(super) fn reject(&mut self, status: Status, error: PeerError) -> PeerError {
         let mut bytes = [0; 4];
         if write_refusal(status.0, &mut bytes).is_ok() {
@@ -205,7 +205,7 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         self.fail(error)
     }
 
-    /// Ends the conversation by the peer's fault. There are no words for why, once it was let in.
+    /// Fails the connection. The protocol has no message for the reason after admission.
     pub(super) fn fail(&mut self, error: PeerError) -> PeerError {
         self.deadline = None;
         self.phase = ConnPhase::Broken(error);
@@ -246,14 +246,14 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
         self.pending_requests().any(|(_, pending)| pending.response.is_due())
     }
 
-    /// When something here has waited long enough.
+    /// Earliest deadline of the connection, its requests and its monitors.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let waiting = self.pending_requests().filter_map(|(_, pending)| pending.response.until());
         let monitor = self.heartbeat_deadline().filter(|_| self.phase == ConnPhase::Open);
         self.deadline.into_iter().chain(waiting).chain(monitor).min()
     }
 
-    /// Sends as much of what is due as there is room for, one answer after the other.
+    /// Sends due responses one after the other, as far as there is room.
     pub(super) fn transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
         let (at, sent) = match self.sending {
             Some(sending) => sending,
@@ -286,7 +286,7 @@ impl<B: SharedBytes, X: Slots<PendingRequest<B>>> ConnState<B, X> {
     }
 
     fn next_due(&self) -> Option<usize> {
-        // The distance to the next turn does not mind that the numbers wrap.
+        // Order numbers wrap, so the distance to the next turn is compared.
         let due = self.pending_requests().filter(|(_, pending)| pending.response.is_due());
         due.max_by_key(|(_, pending)| self.turn.wrapping_sub(pending.order)).map(|(at, _)| at)
     }

@@ -1,12 +1,13 @@
-//! Directives that must be heeded: a request with one that nobody here knows is refused.
+//! Required directives: requests with an unsupported `PMIX_INFO_REQD` key fail with
+//! `NOT_SUPPORTED`.
 //!
-//! Those of requests that the owner fulfils are its own affair, and so are those of events and of groups,
-//! which are heeded where they are read.
+//! Directives of requests that the owner answers are left to the owner; those of events and groups
+//! are checked by their handlers.
 
 use crate::wire::pmix::names::{flags, keys};
 use crate::wire::pmix::{List, Request};
 
-/// Whether a request demands what is not done here.
+/// True if a request requires a directive that the server does not support.
 pub(super) fn has_unsupported_directive(request: &Request<'_>) -> bool {
     let (infos, heeded) = match request {
         Request::Fence(with) => (&with.infos, FENCE),
@@ -16,13 +17,14 @@ pub(super) fn has_unsupported_directive(request: &Request<'_>) -> bool {
         Request::Monitor { infos, .. } => (infos, MONITOR),
         _ => return false,
     };
-    // No collective algorithm is known by name, so that whoever must have one of several gets none.
+    // The server knows no collective algorithm by name, so a request that requires one of several
+    // is rejected.
     let wants_algorithm =
         infos.is_set(keys::ALGORITHM_REQUIRED) && infos.find(keys::ALGORITHM).is_some();
     wants_algorithm || has_unknown_required(infos, heeded)
 }
 
-/// Whether there is a directive that must be heeded and is not among `heeded`.
+/// True if a required directive is not among `heeded`.
 fn has_unknown_required(infos: &List<'_>, heeded: &[&[u8]]) -> bool {
     let must = |flags: u32| flags & flags::REQUIRED != 0 && flags & flags::QUALIFIER == 0;
     infos.infos().any(|info| must(info.flags) && !heeded.contains(&info.key))
@@ -46,7 +48,7 @@ const GET: &[&[u8]] = &[
     keys::NODEID,
     keys::APPNUM,
     keys::SESSION_ID,
-    // How the client keeps the value, and hints on what it will want next.
+    // Form of the value in the client, and hints on its next gets.
     keys::GET_STATIC,
     keys::GET_POINTER,
     keys::COLLECT,

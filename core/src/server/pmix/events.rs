@@ -1,9 +1,9 @@
-//! Events: who wants to be told of what, what has happened, and who was told.
+//! Events: registrations, the cache, and deliveries.
 //!
-//! What has happened is kept, the last of it, for those that want to know of it later. From there it is
-//! also told to a connection that takes no more just now, as soon as it does. So what waits for
-//! connections that read slowly, or never, is bounded by what is kept and by what one connection may
-//! be owed at once; what is too old by then is not told any more.
+//! The latest events are cached for connections that register later. A connection without free
+//! places also receives its events from the cache, as soon as places become free. Connections that
+//! read slowly, or never, are thereby bounded by the size of the cache and by the number of
+//! notifications pending at once; events that have dropped out of the cache by then are lost.
 
 use super::cached_event::{
     CACHED_MAX, CachedEvent, Notification, affected, cache_event, cache_notification,
@@ -35,9 +35,9 @@ pub(super) struct EventRegistrations {
 /// One code that a connection registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EventRegistration {
-    /// Any, if there is none.
+    /// Event code; `None` for all.
     code: Option<i32>,
-    /// Only when it affects this process, or all of this job.
+    /// Restriction to events that affect this process, or any of this job.
     about: Option<(JobId, u32)>,
 }
 

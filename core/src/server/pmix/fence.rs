@@ -20,7 +20,7 @@ use crate::wire::pmix::names::Status;
 use crate::wire::pmix::request::Collective;
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    /// A process enters a fence.
+    /// Handles a fence request.
     pub(super) fn fence(
         &mut self,
         state: &mut ConnStateOf<P>,
@@ -54,8 +54,8 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Answers the ranks whose fence has ended, and ends a fence that only ranks outside that are
-    /// gone keep from completing.
+    /// Answers the ranks whose fence has completed, and completes a fence that waits only for ranks
+    /// that are gone.
     pub(super) fn check_fence<S: Storage>(&mut self, job: JobId, server: &mut Server<S>) {
         loop {
             let Some(of) = server.job(job) else { return };
@@ -85,7 +85,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// The same for every job whose fence has ended without us.
+    /// Does the same for each job whose fence was completed by its PMI-1 or PMI-2 ranks.
     pub(super) fn check_ended_fences<S: Storage>(&mut self, server: &mut Server<S>) {
         for at in 0..self.jobs.end() {
             let Some(namespace) = self.jobs.get(at) else { continue };

@@ -1,4 +1,4 @@
-//! What a process asks to know of another, or of a job: at once, or when it is there.
+//! Gets: data of a process or of a job, answered at once or when it is committed.
 
 use super::connection::{Connection, PmixResponse};
 use super::modex::RankData;
@@ -15,7 +15,7 @@ use crate::wire::pmix::names::{Status, keys, scope};
 use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{Format, Kval, List, Proc, Type, ranks};
 
-/// Who wants to know, and how it is written.
+/// Process that sends a get, and its wire format.
 #[derive(Clone, Copy)]
 pub(super) struct Requester {
     job: JobId,
@@ -23,7 +23,7 @@ pub(super) struct Requester {
     format: Format,
 }
 
-/// What is wanted of whom.
+/// Data that a get asks for.
 #[derive(Clone, Copy)]
 struct GetTarget<'a> {
     job: JobId,
@@ -34,7 +34,7 @@ struct GetTarget<'a> {
 }
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    /// Answers a get, or notes what it waits for.
+    /// Answers a get, or keeps it pending until its data is committed.
     pub(super) fn get(
         &mut self,
         state: &ConnStateOf<P>,
@@ -73,7 +73,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// A process has posted something: whoever waits for it may have it.
+    /// Answers the gets that wait for data which a process has committed.
     pub(super) fn answer_gets<S: Storage>(
         &mut self,
         ProcId { job, rank }: ProcId,
@@ -82,7 +82,7 @@ impl<P: PmixStorage> Pmix<P> {
         self.each_get(job, rank, |jobs, requester, target| find(jobs, server, requester, target));
     }
 
-    /// A process is gone: whoever waits for it waits in vain.
+    /// Fails the gets that wait for a process that is gone.
     pub(super) fn fail_gets(&mut self, job: JobId, rank: Rank) {
         self.each_get(job, rank, |_, _, target| {
             (target.rank == rank.0).then_some(PmixResponse::Status(Status::NOT_FOUND))
@@ -97,7 +97,7 @@ impl<P: PmixStorage> Pmix<P> {
     ) {
         for at in 0..self.connections.end() {
             let mut next = 0;
-            // What is answered is no get any more, so that the next one is looked for behind it.
+            // An answered get is no longer pending, so the search continues behind it.
             while let Some((place, response)) = self.connections.get(at).and_then(|connection| {
                 let Connection { state, .. } = connection;
                 let ProcId { job: own, rank: own_rank } = state.peer?;
@@ -122,7 +122,7 @@ impl<P: PmixStorage> Pmix<P> {
     }
 }
 
-/// The answer, if there is one now.
+/// Answers a get from present data; `None` if the get has to wait.
 fn find<B, M, S>(
     jobs: &impl Slots<Namespace<B, M>>,
     server: &Server<S>,
@@ -157,13 +157,13 @@ where
         let known = (target.rank < job.size()).then(|| namespace.find(target.rank, key)).flatten();
         let Some(value) = known else { return not_found };
         let owner = Proc { nspace, rank: target.rank };
-        // All that is known of the process, so that it is asked about once.
+        // All values of the process, so that the client sends one request.
         let of_rank =
             namespace.of_rank(target.rank).filter(|kvals| kvals.clone().find(key).is_some());
         let answer = pack(requester.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
                 owner.write(to.one(Type::PROC));
-                // Every value of a description is ours, so none is of an unknown type.
+                // The server packed the description, so no value has an unknown type.
                 match &of_rank {
                     Some(kvals) => kvals.clone().map_while(Result::ok).for_each(|kval| {
                         let _ = kval.write(to);
@@ -197,7 +197,7 @@ where
             let owner = Proc { nspace, rank: rank.0 };
             let answer = match requester.job == target.job {
                 true => blob.answer_in(requester.format, owner),
-                // Whoever is of another job has to be told about the job as well.
+                // A requester of another job needs the job description as well.
                 false => pack(requester.format, |to| {
                     to.one(Type::STATUS).i32(Status::SUCCESS.0);
                     namespace.write_object(nspace, to);
@@ -218,7 +218,8 @@ fn body<B>(answer: Option<B>) -> PmixResponse<B> {
     answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
 }
 
-/// When nobody waits any more: after as many seconds as a directive says, where 0 means never.
+/// Deadline of a request: after the seconds of its timeout directive, of which 0 means none, or
+/// after `usual`.
 pub(super) fn deadline(infos: &List<'_>, now: Instant, usual: Option<Duration>) -> Option<Instant> {
     let said = infos.find(keys::TIMEOUT).and_then(|value| value.number());
     match said {
@@ -228,5 +229,5 @@ pub(super) fn deadline(infos: &List<'_>, now: Instant, usual: Option<Duration>) 
     }
 }
 
-/// How long a get waits when it says nothing about that.
+/// Timeout of gets without a timeout directive.
 const GET_WITHIN: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
-//! How a group is made: by those that each of its processes lists, or (a bootstrap) by a number of
-//! leaders and those that they add. What each process brings is kept for all as values that the number
-//! of the group tells apart.
+//! Group construction: of the processes that each participant lists or, for a bootstrap, of a
+//! number of leaders and the members they add. Contributions of the participants are stored as
+//! values qualified by the context id of the group.
 
 use super::collective::{CollectiveKind, OpenCollective, PROC_BYTES, pairs, write_pair};
 use super::connection::{Connection, PmixResponse};
@@ -16,18 +16,17 @@ use crate::wire::pmix::names::{Status, flags, keys};
 use crate::wire::pmix::request::{self, Request};
 use crate::wire::pmix::{Format, Info, List, Packer, Proc, Release, Type, Unpacker, WILDCARD};
 
-/// What a group is when all have come.
+/// A group whose participants have all joined.
 pub(super) struct ConstructedGroup<B> {
     members: B,
-    /// Its number, if somebody wants one.
+    /// Context id, if a participant requests one.
     context: Option<u32>,
-    /// What members have brought: as many pack operations of one INFO as there are, in
-    /// [`Format::PLAIN`].
+    /// Contributions of the members: one pack operation of an INFO for each, in [`Format::PLAIN`].
     contributed: B,
     contributed_count: u32,
 }
 
-/// How the answer is laid out, which differs by the release of the client.
+/// Layout of the answer, which differs by the release of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConstructLayout {
     /// SIZE number.
@@ -36,12 +35,13 @@ enum ConstructLayout {
     MembersAndNumber,
     /// SIZE, PROCs, BOOL whether there is a number, and then SIZE number.
     MembersAndAnyNumber,
-    /// The same, then SIZE, and as many pack operations of one INFO: what members have brought.
+    /// Like `MembersAndAnyNumber`, then SIZE, and as many pack operations of one INFO: the
+    /// contributions.
     All,
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Ends a bootstrap if all have come that its leaders name, or all but those that are gone.
+    /// Completes a bootstrap if all processes that its leaders name have joined or are gone.
     pub(super) fn check_bootstrap<S: Storage>(&mut self, at: usize, server: &Server<S>) {
         let needed = self.construct_requests(at).filter_map(|(_, group)| leaders(&group)).max();
         let have =
@@ -67,11 +67,11 @@ impl<P: PmixStorage> Pmix<P> {
         self.end_collective(at, status, server);
     }
 
-    /// Makes the group for which all have come, or all but those that are gone.
+    /// Constructs the group whose participants have all joined or are gone.
     ///
     /// # Errors
     ///
-    /// The status that all are answered with.
+    /// Status for the answers to all participants.
     pub(super) fn make_group<S: Storage>(
         &mut self,
         at: usize,
@@ -91,7 +91,7 @@ impl<P: PmixStorage> Pmix<P> {
             _ => sorted(|| ended.members(server).map(|member| (member.job, member.rank.0))),
         };
         let members = members.ok_or(Status::NOMEM)?;
-        // Whoever is gone and has not come is no member.
+        // A process that exited without joining is no member.
         let is_here =
             |(job, rank): &(JobId, u32)| self.is_in(at, ProcId { job: *job, rank: Rank(*rank) });
         let members = sorted::<P::Bytes, _>(|| pairs(members.as_ref()).filter(is_here));
@@ -115,7 +115,7 @@ impl<P: PmixStorage> Pmix<P> {
         Ok(ConstructedGroup { members, context, contributed, contributed_count: brought_count })
     }
 
-    /// The answer to one that has asked for the group.
+    /// Answer to a participant that requested the group.
     pub(super) fn construct_response<S: Storage>(
         constructed: &ConstructedGroup<P::Bytes>,
         state: &ConnStateOf<P>,
@@ -132,7 +132,7 @@ impl<P: PmixStorage> Pmix<P> {
         answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
     }
 
-    /// Who has come, and what each has asked for.
+    /// Participants that have joined, with their requests.
     fn construct_requests(
         &self,
         at: usize,
@@ -150,8 +150,8 @@ impl<P: PmixStorage> Pmix<P> {
         })
     }
 
-    /// All whom leaders name: themselves, those they list, and those they add; `None` if there is one
-    /// that does not exist.
+    /// Processes that leaders name: themselves, those they list, and those they add; `None` if one
+    /// does not exist.
     pub(super) fn named_by_leaders<S: Storage>(
         &self,
         at: usize,
@@ -180,7 +180,7 @@ impl<P: PmixStorage> Pmix<P> {
         sorted(|| expanded(named().flatten(), server))
     }
 
-    /// Writes what each has brought, with its name in front.
+    /// Writes the contributions, each with the name of its process in front.
     fn write_contributions<S: Storage>(&self, at: usize, server: &Server<S>, to: &mut Packer<'_>) {
         for (ProcId { job, rank }, group) in self.construct_requests(at) {
             let Some(list) = contribution(&group) else { continue };
@@ -194,7 +194,8 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Keeps what each has brought with what it posts, told apart by the number of the group.
+    /// Stores the contributions with the committed data of their ranks, qualified by the context id
+    /// of the group.
     fn store_contributions(&mut self, at: usize, context: u32) {
         for number in 0..self.connections.end() {
             let Some(Connection { state, .. }) = self.connections.get(number) else { continue };
@@ -250,7 +251,7 @@ impl<B: SharedBytes> ConstructedGroup<B> {
             to.one(Type::SIZE).size(self.contributed_count.into());
             let mut from = Unpacker::new(self.contributed.as_ref(), Format::PLAIN);
             for _ in 0..self.contributed_count {
-                // They are ours, and each is of a type that was read before.
+                // The server packed them itself, of types that were read before.
                 let Ok(info) = from.one(Type::INFO).and_then(Info::read) else { return };
                 write_info(&info, info.flags, to.one(Type::INFO));
             }
@@ -272,13 +273,13 @@ impl ConstructLayout {
     }
 }
 
-/// How many leaders there are, if this is one of them.
+/// Number of leaders, if the request is of a leader.
 pub(super) fn leaders(group: &request::Collective<'_>) -> Option<u64> {
     let number = group.infos.find(keys::GROUP_BOOTSTRAP)?.number()?;
     u64::try_from(number).ok().filter(|number| *number > 0)
 }
 
-/// What a process brings, if it brings something.
+/// Contribution of a process, if any.
 fn contribution<'a>(group: &request::Collective<'a>) -> Option<List<'a>> {
     group.infos.find(keys::GROUP_INFO)?.array().filter(|list| list.of == Type::INFO)
 }
@@ -286,11 +287,11 @@ fn contribution<'a>(group: &request::Collective<'a>) -> Option<List<'a>> {
 /// Writes an info as it stands inside other values.
 fn write_info(info: &Info<'_>, flags: u32, to: &mut Packer<'_>) {
     to.text(Some(info.key)).u32(flags).of(info.value.of);
-    // It was read as such a value.
+    // It was read as a value of this type, so writing succeeds.
     let _ = info.value.write(to);
 }
 
-/// Every process by itself, where some are listed as all of a job.
+/// Processes of a list one by one, with wildcards for whole jobs resolved.
 fn expanded<S: Storage>(
     listed: impl Iterator<Item = (JobId, u32)>,
     server: &Server<S>,
@@ -302,7 +303,7 @@ fn expanded<S: Storage>(
     })
 }
 
-/// A block of processes in order, each once.
+/// Packs processes in ascending order, without duplicates.
 fn sorted<B: SharedBytes, I: Iterator<Item = (JobId, u32)>>(procs: impl Fn() -> I) -> Option<B> {
     let all = B::make(procs().count() * PROC_BYTES, |bytes| {
         let (places, _) = bytes.as_chunks_mut::<PROC_BYTES>();

@@ -22,18 +22,18 @@ use crate::wire::pmix::names::{Status, keys, range};
 use crate::wire::pmix::request;
 use crate::wire::pmix::{List, Packer, Proc, Release, Type, Unpacker, WILDCARD};
 
-/// Processes that have a name together.
+/// A named group of processes.
 #[derive(Clone, Debug)]
 pub struct ProcessGroup<B> {
     pub(super) name: B,
-    /// Numbers of jobs and ranks.
+    /// Job and rank of each member, as packed pairs.
     pub(super) members: B,
-    /// Members learn when one of them ends.
+    /// True if members are notified when one of them exits.
     pub(super) is_watched: bool,
 }
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    /// A process wants to be in a group that is to be made.
+    /// Handles a request to construct a group.
     pub(super) fn construct(
         &mut self,
         state: &mut ConnStateOf<P>,
@@ -67,7 +67,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         PmixEffect::Nothing
     }
 
-    /// A process wants a group to end that it is in.
+    /// Handles a request of a member to destruct its group.
     pub(super) fn destruct(
         &mut self,
         state: &mut ConnStateOf<P>,
@@ -92,9 +92,9 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         self.join(state, tag, ProcId { job, rank }, request)
     }
 
-    /// The processes of a list in which some are named as members of a group, by its name and their place
-    /// in it, or all of them as a whole job is; `None` if no group is named, or one that the asker is not
-    /// in. Newer libraries name the processes themselves.
+    /// Resolves a list in which some processes are named as members of a group, by the group name
+    /// and their place in it, or by the group name and a wildcard; `None` if no group is named, or
+    /// one without the requester. Newer libraries name the processes themselves.
     pub(super) fn by_groups(&self, requester: ProcId, procs: &List<'_>) -> Option<P::Bytes> {
         let job_of = |proc: &Proc<'_>| namespace::named(self.jobs, self.server, proc.nspace);
         if procs.count > NAMED_MAX || procs.procs().all(|proc| job_of(&proc).is_some()) {
@@ -123,7 +123,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         })
     }
 
-    /// A process goes out of a group, which the others are told of.
+    /// Removes a process from a group at its request, and notifies the remaining members.
     pub(super) fn leave_group(
         &mut self,
         ProcId { job, rank }: ProcId,
@@ -136,7 +136,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         let (old, rest) =
             (group.members.clone(), without(&group.members, |pair| pair == ProcId { job, rank }));
         let Some(rest) = rest else { return (Status::NOMEM, PmixEffect::Nothing) };
-        // Those that end it already do not wait for whoever has left.
+        // A pending destruct of the group does not wait for the process that has left.
         self.shrink_collectives(name, &old, &rest);
         let happened = cache_departure::<P, S>(
             self.events,
@@ -152,8 +152,8 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// A member is gone: those that want to know of it are told, and a group of which all are gone is
-    /// forgotten.
+    /// Removes a member that has exited: notifies the members of groups with notification, and
+    /// removes a group without live members.
     pub(super) fn remove_exited_member<S: Storage>(&mut self, gone: ProcId, server: &Server<S>) {
         for at in 0..self.groups.end() {
             let Some(group) = self.groups.get(at).filter(|group| group.has(gone)) else { continue };
@@ -186,7 +186,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// A group has ended.
+    /// Removes a group whose destruct is complete.
     pub(super) fn remove_group(&mut self, ended: &OpenCollective<P::Bytes>) {
         let name = ended.name.as_ref().map(AsRef::as_ref);
         let member = ended.listed().next().map(|(job, rank)| ProcId { job, rank: Rank(rank) });
@@ -197,7 +197,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Nobody of this job is in any group any more.
+    /// Removes the processes of this job from all groups.
     pub(super) fn remove_members(&mut self, job: JobId) {
         for at in 0..self.groups.end() {
             let Some(group) = self.groups.get(at) else { continue };
@@ -221,7 +221,7 @@ impl<B: SharedBytes> ProcessGroup<B> {
     }
 }
 
-/// Answers what is asked about groups: writes the type of a value and the value.
+/// Answers a query about groups: writes the type of a value and the value.
 pub(super) fn answer<B: SharedBytes, S: Storage>(
     groups: &impl Slots<ProcessGroup<B>>,
     server: &Server<S>,
@@ -252,7 +252,7 @@ pub(super) fn answer<B: SharedBytes, S: Storage>(
     Ok(())
 }
 
-/// How much is kept of what a connection has asked to take part in.
+/// Number of bytes of pending group requests of a connection.
 fn contributed_bytes<B: SharedBytes, X: Slots<PendingRequest<B>>>(
     state: &ConnState<B, X>,
 ) -> usize {
@@ -263,7 +263,7 @@ fn contributed_bytes<B: SharedBytes, X: Slots<PendingRequest<B>>>(
     contributed.map(|contributed| contributed.as_ref().len()).sum()
 }
 
-/// Where the group of this name is that a process is in.
+/// Place of the group with this name that a process is a member of.
 fn group_of<B: SharedBytes>(
     groups: &impl Slots<ProcessGroup<B>>,
     member: ProcId,
@@ -274,7 +274,7 @@ fn group_of<B: SharedBytes>(
     })
 }
 
-/// Tells those that are left of a group who is not in it any more. Gives where that is kept.
+/// Caches an event about a departed member for the remaining ones, and returns its place.
 fn cache_departure<P: PmixStorage, S: Storage>(
     events: &mut EventsOf<P>,
     jobs: &NamespacesOf<P>,
@@ -316,7 +316,7 @@ fn without<B: SharedBytes>(members: &B, is_out: impl Fn(ProcId) -> bool) -> Opti
     })
 }
 
-/// Changes the members of a group, which is none without any.
+/// Replaces the members of a group, and removes a group without members.
 fn replace<B: SharedBytes>(groups: &mut impl Slots<ProcessGroup<B>>, at: usize, members: B) {
     match groups.get_mut(at) {
         Some(group) if !members.as_ref().is_empty() => group.members = members,
@@ -324,7 +324,7 @@ fn replace<B: SharedBytes>(groups: &mut impl Slots<ProcessGroup<B>>, at: usize, 
     }
 }
 
-/// How a group is to end. Clients before 4.2.4 do not list its members in front.
+/// Directives of a destruct request. Clients before 4.2.4 do not list the members before them.
 fn directives(release: Release, mut rest: Unpacker<'_>) -> Option<List<'_>> {
     if release >= LISTS_MEMBERS {
         List::read(&mut rest, Type::PROC).ok()?;
@@ -332,14 +332,16 @@ fn directives(release: Release, mut rest: Unpacker<'_>) -> Option<List<'_>> {
     List::read(&mut rest, Type::INFO).ok()
 }
 
-/// The oldest one whose clients list the members of a group that they want to end.
+/// First release whose clients list the members of a group in destruct requests.
 const LISTS_MEMBERS: Release = Release::new(4, 2, 4);
 
-/// How long the name of a group may be; that of a job may not be longer either.
+/// Upper bound of the length of group names, which is also that of job names.
 const NAME_BYTES: usize = 255;
 
-/// How long all requests of one connection may be to make groups: they are kept until all have come.
+/// Upper bound of the bytes of construct requests of one connection, which are stored until all
+/// participants have joined.
 const REQUESTS_BYTES: usize = 4 << 20;
 
-/// How many entries a list may have that names groups. Each may stand for as many processes as there are.
+/// Upper bound of the entries of a list that names groups. Each may stand for any number of
+/// processes.
 const NAMED_MAX: u32 = 64;

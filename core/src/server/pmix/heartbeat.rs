@@ -1,4 +1,4 @@
-//! Processes that say from time to time that they live, and who is told when they do not.
+//! Heartbeat monitors: processes that send heartbeats, and the event when one is overdue.
 
 use super::connection::{ConnState, Connection, PmixResponse};
 use super::{ConnectionId, Pmix, PmixEvent, PmixStorage, event_link};
@@ -8,22 +8,22 @@ use crate::time::{Duration, Instant};
 use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{Info, List};
 
-/// A process that shall be heard every so often.
+/// A heartbeat monitor requested with `PMIX_MONITOR_HEARTBEAT`.
 #[derive(Clone, Debug)]
 pub(super) struct HeartbeatMonitor {
     /// Its name, by which it is cancelled.
     id: heapless::Vec<u8, ID_BYTES>,
-    /// What to tell when it is not heard.
+    /// Event code for an overdue heartbeat.
     code: i32,
-    /// After how long.
+    /// Interval without a heartbeat after which it is overdue.
     after: Duration,
     last_heartbeat: Instant,
-    /// That it is not heard was told, and it was not heard since.
+    /// True if the missing heartbeat was reported, and none has arrived since.
     is_reported: bool,
 }
 
 impl<B: super::SharedBytes, X: Slots<super::PendingRequest<B>>> ConnState<B, X> {
-    /// Expects heartbeats of the peer, or expects them no more.
+    /// Handles a monitoring request: starts or cancels a heartbeat monitor.
     pub(super) fn monitor(
         &mut self,
         now: Instant,
@@ -52,7 +52,7 @@ impl<B: super::SharedBytes, X: Slots<super::PendingRequest<B>>> ConnState<B, X> 
         };
         let after = Duration::from_secs(u64::from(every) * u64::from(drops.max(1)));
         let monitor = HeartbeatMonitor { id, code, after, last_heartbeat: now, is_reported: false };
-        // One of the same name is another wish about the same thing.
+        // A monitor with the same id is replaced.
         self.heartbeats.retain(|known| known.id != monitor.id);
         match self.heartbeats.push(monitor) {
             Ok(()) => PmixResponse::Status(Status::SUCCESS),
@@ -60,14 +60,14 @@ impl<B: super::SharedBytes, X: Slots<super::PendingRequest<B>>> ConnState<B, X> 
         }
     }
 
-    /// The peer has said that it lives.
+    /// Records a heartbeat of the peer.
     pub(super) fn heartbeat(&mut self, now: Instant) {
         for monitor in &mut self.heartbeats {
             (monitor.last_heartbeat, monitor.is_reported) = (now, false);
         }
     }
 
-    /// The first moment at which something is missing.
+    /// Earliest time at which a heartbeat is overdue.
     pub(super) fn heartbeat_deadline(&self) -> Option<Instant> {
         self.heartbeats
             .iter()
@@ -78,12 +78,12 @@ impl<B: super::SharedBytes, X: Slots<super::PendingRequest<B>>> ConnState<B, X> 
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Tells the owner of a peer that was not heard for as long as it was to be.
+    /// Reports an overdue heartbeat of the peer to the owner.
     pub(super) fn check_heartbeats(&mut self, id: ConnectionId, now: Instant) {
         let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) else {
             return;
         };
-        // One thing at a time; the owner is about to take the other.
+        // One event at a time; the owner has not polled the previous one.
         let (Some(ProcId { job, rank }), None) = (state.peer, &state.event) else { return };
         let late = state
             .heartbeats
@@ -103,5 +103,5 @@ impl HeartbeatMonitor {
     }
 }
 
-/// Longer than anybody names such a thing.
+/// Upper bound of the length of monitor ids, longer than those in use.
 const ID_BYTES: usize = 64;

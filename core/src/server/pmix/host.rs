@@ -23,9 +23,9 @@ pub enum PmixEvent {
     AdmissionRequested {
         /// The connection.
         connection: ConnectionId,
-        /// The job it claims to be of.
+        /// Job of the claimed rank.
         job: JobId,
-        /// The rank it claims to be.
+        /// Claimed rank.
         rank: Rank,
         /// The user that the peer claims to run as, if any.
         user: Option<u32>,
@@ -39,13 +39,13 @@ pub enum PmixEvent {
         /// Cause of the rejection.
         why: PeerError,
     },
-    /// A rank wants processes to end. The answer is on its way.
+    /// A rank aborts its job. Its request is already answered.
     Aborted {
         /// Its job.
         job: JobId,
         /// The rank.
         rank: Rank,
-        /// The exit code it wants the job to have.
+        /// Exit code requested for the job.
         code: i32,
         /// Message of the rank.
         message: Excerpt,
@@ -66,13 +66,13 @@ pub enum PmixEvent {
     HostRequest {
         /// The connection.
         connection: ConnectionId,
-        /// Numbers the requests that only the owner can answer; to be given back with the answer.
+        /// Number of the request, to be passed back with the answer.
         pending: usize,
     },
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Lets a caller in.
+    /// Admits a peer as the rank that it claims.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl<P: PmixStorage> Pmix<P> {
         Ok(())
     }
 
-    /// Sends a caller away with a status.
+    /// Rejects a peer with a status.
     pub fn refuse(&mut self, id: ConnectionId, status: Status) {
         if let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) {
             state.reject(status, PeerError::Unproven);
@@ -155,7 +155,7 @@ impl<P: PmixStorage> Pmix<P> {
         Some(self.connections.get(id.0 as usize)?.state.format)
     }
 
-    /// Lets a connection go on with other requests.
+    /// Resumes a connection after the owner has read its request.
     pub fn request_read(&mut self, id: ConnectionId) {
         let Some(Connection { inbox, state }) = self.connections.get_mut(id.0 as usize) else {
             return;

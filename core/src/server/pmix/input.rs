@@ -1,4 +1,4 @@
-//! How bytes go in, what they set off, and what becomes of a connection that ends.
+//! Input of connections, its effects, and their end.
 
 use super::UnfinishedLimits;
 use super::connection::{ConnPhase, ConnReadState, Connection, PendingRequest, PmixResponse};
@@ -15,9 +15,9 @@ use crate::wire::pmix::greeting::Greeting;
 use crate::wire::pmix::header::Header;
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Takes up as many messages as it may, and holds the beginning of the next one if that is all there is.
-    /// What it may not take up yet it leaves to whoever reads, who then reads no more: nothing is held that
-    /// could as well wait in the peer.
+    /// Handles as many messages as the connection accepts, and holds an incomplete next one. Bytes
+    /// that it does not accept yet are left to the caller, which stops reading: the server holds
+    /// nothing that could as well wait in the peer.
     pub(super) fn receive<S: Storage>(
         &mut self,
         id: ConnectionId,
@@ -54,7 +54,7 @@ impl<P: PmixStorage> Pmix<P> {
                 }
                 Ok(Framed::Partial) if rest.is_empty() => return Ok(bytes.len()),
                 Ok(Framed::Partial) => {
-                    // No more than it lacks: what stands behind it would have to be moved again and again.
+                    // Only the missing bytes: further ones would have to be moved repeatedly.
                     let lacks = connection.missing_bytes().min(rest.len());
                     let len = connection.hold(rest.get(..lacks).unwrap_or(b""));
                     rest = rest.get(len..).unwrap_or(b"");
@@ -102,7 +102,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Takes up the message of `len` bytes at the front of the inbox, or of `rest`.
+    /// Handles the message of `len` bytes at the front of the inbox, or of `rest`.
     fn handle_message<S: Storage>(
         &mut self,
         id: ConnectionId,
@@ -132,7 +132,7 @@ impl<P: PmixStorage> Pmix<P> {
         effect
     }
 
-    /// Does for others, and for the owner, what a message means for them.
+    /// Applies the effect of a message to other connections and to the owner.
     fn apply_effect<S: Storage>(
         &mut self,
         id: ConnectionId,
@@ -183,7 +183,8 @@ impl<P: PmixStorage> Pmix<P> {
         self.events_queue.push(&mut self.connections, id.0, event_link::<P>);
     }
 
-    /// Numbers a request. The number of its connection and its place in it are soon somebody else's.
+    /// Numbers a request for the owner. Connection ids and places are reused, so they do not
+    /// identify it.
     fn number(&mut self, id: ConnectionId, place: usize) -> usize {
         self.asked = self.asked.wrapping_add(1);
         let connection = self.connections.get_mut(id.0 as usize);
@@ -193,7 +194,8 @@ impl<P: PmixStorage> Pmix<P> {
         self.asked as usize
     }
 
-    /// The stream of a connection has ended; says whether that was too early.
+    /// Handles the end of the input of a connection. True if the last connection of the rank ended
+    /// without FINALIZE.
     pub(super) fn leave<S: Storage>(&mut self, id: ConnectionId, server: &mut Server<S>) -> bool {
         let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize) else {
             return false;
@@ -202,7 +204,7 @@ impl<P: PmixStorage> Pmix<P> {
         let (Some(ProcId { job, rank }), true) = (state.peer, state.is_admitted) else {
             return false;
         };
-        // Nothing it waits for matters any more, and nobody shall count it in.
+        // Pending requests are dropped, and collectives do not count the peer any more.
         let mut next = 0;
         while let Some(Connection { state, .. }) = self.connections.get_mut(id.0 as usize)
             && next < state.pending.end()
@@ -218,7 +220,7 @@ impl<P: PmixStorage> Pmix<P> {
         is_early && self.unlink(job, rank, Phase::Lost, server)
     }
 
-    /// One connection less of a rank. If it was the last one, the rank has come as far as `phase`.
+    /// Removes one connection of a rank. If it was the last, the rank advances to `phase`.
     fn unlink<S: Storage>(
         &mut self,
         job: JobId,
@@ -239,8 +241,8 @@ impl<P: PmixStorage> Pmix<P> {
 }
 
 impl<B, I: Buffer, X> Connection<B, I, X> {
-    /// How many bytes are missing to the end of the message that is held, or of its header. A greeting is
-    /// held with whatever comes with it.
+    /// Number of bytes missing to the end of the held message, or of its header. A greeting is held
+    /// with all bytes that arrive with it.
     fn missing_bytes(&self) -> usize {
         let held = self.inbox.as_slice();
         let whole = match (self.state.phase, Header::read(held)) {
@@ -251,7 +253,7 @@ impl<B, I: Buffer, X> Connection<B, I, X> {
         whole.saturating_sub(held.len())
     }
 
-    /// Whether the message at the front says that it is longer than what can be held.
+    /// True if the message at the front announces more bytes than the inbox can hold.
     fn is_beyond_inbox(&self) -> bool {
         let held = self.inbox.as_slice();
         let whole = Header::read(held).map_or(0, |header| header.body_bytes as usize);

@@ -8,7 +8,7 @@ use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::time::Instant;
 
-/// One connection, lent with what it may touch, as a [`Machine`].
+/// One connection as a [`Machine`], lent together with the state that its messages modify.
 pub struct ConnectionMut<'a, P: PmixStorage, S: Storage> {
     pub(super) pmix: &'a mut Pmix<P>,
     pub(super) server: &'a mut Server<S>,
@@ -40,7 +40,7 @@ impl<P: PmixStorage, S: Storage> Machine for ConnectionMut<'_, P, S> {
         }
     }
 
-    /// Writes a piece of a message: as much of it as there is room for.
+    /// Writes the next part of a message, as far as there is room.
     fn poll_transmit(&mut self, out: &mut [u8]) -> Result<Option<usize>, Full> {
         let pmix = &mut *self.pmix;
         if pmix
@@ -73,9 +73,10 @@ impl<P: PmixStorage, S: Storage> Machine for ConnectionMut<'_, P, S> {
             let state = &connection.state;
             match state.phase {
                 ConnPhase::Ended => true,
-                // Whoever was sent away reads why, and hangs up; it must not be left to.
+                // The client of a rejected peer reads the reason and closes the connection; the
+                // server does not wait for that.
                 ConnPhase::Broken(_) => !state.has_due(),
-                // A client closes when it has read the answer to its goodbye.
+                // A client closes when it has read the answer to FINALIZE.
                 ConnPhase::Greeting | ConnPhase::Claimed | ConnPhase::Open | ConnPhase::Leaving => {
                     false
                 }

@@ -1,23 +1,23 @@
 //! Sessions of PMIx clients, beside those of PMI-1 and PMI-2.
 //!
 //! ```text
-//!   bytes ── Connection (bytes, who it is, what is owed) ── state ── a request
+//!   bytes ── Connection (bytes, identity, responses) ── state ── a request
 //!                       │                                             │
 //!             Pmix: jobs as PMIx clients see them           Server: members, fences, names
 //! ```
 //!
-//! A PMIx client asks for much more than a PMI client: what processes post is kept apart by process
-//! and by who may see it, fences are of any processes, and values have types. All that is here. What
-//! the clients of all generations share is not: who the members of a job are and how far each has
-//! come, the fence of a whole job, and the names. A [`Pmix`] is lent the [`Server`] for every call,
-//! so that one job may have ranks of every generation.
+//! A PMIx client asks for much more than a PMI client: committed data is kept by process and scope,
+//! fences are of any processes, and values have types. This module holds all of that. The
+//! [`Server`] holds the state common to the clients of all generations: the members of a job and
+//! their phases, the fence of a whole job, and the names. A [`Pmix`] is lent the [`Server`] for
+//! every call, so that one job may have ranks of every generation.
 //!
-//! Answers may be long: the description of a job, or all that a process has posted. They are made
-//! once, as a [`SharedBytes`] that can be shared, and sent piece by piece as there is room. What was posted
-//! later never changes an answer that is on its way.
+//! Answers may be long: the description of a job, or all committed data of a process. They are
+//! packed once, into a [`SharedBytes`], and sent piece by piece as there is room. Later commits
+//! never change an answer that is being sent.
 //!
-//! What only an owner can do (start processes, signal them, remove files) is a [`PmixEvent`], by which
-//! it learns of a request; it reads the request where it lies, and says how to answer.
+//! Requests that only the owner can fulfil (start processes, signal them, remove files) are
+//! reported as a [`PmixEvent`]; the owner reads the request in place, and answers it.
 
 mod cached_event;
 mod collective;
@@ -83,13 +83,13 @@ pub struct Pmix<P: PmixStorage> {
     names: NamesOf<P>,
     events: EventsOf<P>,
     groups: GroupsOf<P>,
-    /// The number that was given to a group last.
+    /// Last context id given to a group.
     contexts: u32,
     /// Connections with output, or with held input to handle.
     ready: Queue,
     /// Connections with an event for the owner.
     events_queue: Queue,
-    /// The number of requests handed to the owner.
+    /// Number of requests handed to the owner.
     asked: u32,
     unfinished: UnfinishedLimits,
 }
@@ -100,14 +100,14 @@ pub struct Pmix<P: PmixStorage> {
 /// does not bound what a rank makes the server hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnfinishedLimits {
-    /// In all connections of one rank.
+    /// Number of bytes in all connections of one rank.
     pub rank_bytes: usize,
-    /// In all connections.
+    /// Number of bytes in all connections.
     pub all_bytes: usize,
 }
 
 impl UnfinishedLimits {
-    /// Inboxes alone bound what is held.
+    /// No limits besides those of the inboxes.
     pub const NONE: Self = Self { rank_bytes: usize::MAX, all_bytes: usize::MAX };
 }
 
@@ -118,7 +118,7 @@ impl<P: PmixStorage> core::fmt::Debug for Pmix<P> {
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Makes it without connections and jobs.
+    /// Creates the sessions without connections and jobs.
     pub fn new(tables: PmixTables<P>) -> Self {
         let PmixTables { connections, jobs, collectives, names, events, groups } = tables;
         let (ready, noted) = (Queue::new(), Queue::new());
@@ -143,26 +143,26 @@ impl<P: PmixStorage> Pmix<P> {
         self.unfinished = limits;
     }
 
-    /// Lets PMIx clients into a job of the server. `namespace` is what they are told about it: KVALs as
-    /// they stand in the answer to REQ behind the name space, in
+    /// Lets PMIx clients into a job of the server. `info` is the job description: KVALs as they
+    /// stand behind the namespace in the answer to REQ, in
     /// [`Format::PLAIN`](crate::wire::pmix::Format::PLAIN). `posts` has an element for each rank.
     ///
     /// # Errors
     ///
-    /// [`Misuse::NoRoom`].
+    /// [`Misuse::NoRoom`] if there is no slot for the job.
     pub fn add_job(&mut self, job: JobId, info: P::Bytes, posts: RanksOf<P>) -> Result<(), Misuse> {
         let namespace = Namespace::new(job, info, posts);
         self.jobs.insert(namespace).map(drop).ok_or(Misuse::NoRoom { what: "job" })
     }
 
-    /// Forgets a job, here and in the server: what its ranks have posted, and what they have published for no
-    /// longer.
+    /// Removes a job, here and in the server, with the committed data of its ranks and their
+    /// published data that does not outlive the job.
     ///
     /// # Errors
     ///
-    /// [`Misuse::WrongState`] while a session or a connection of the job is open, or somebody claims
-    /// to be a rank of it: the next job may get its number. Nothing has changed then. Otherwise those of
-    /// [`Server::remove_job`].
+    /// [`Misuse::WrongState`] while a session or a connection of the job is open, or a peer claims
+    /// one of its ranks, since the next job may get its number. Nothing has changed then. Otherwise
+    /// those of [`Server::remove_job`].
     pub fn remove_job<S: Storage>(
         &mut self,
         job: JobId,
@@ -183,11 +183,11 @@ impl<P: PmixStorage> Pmix<P> {
         Ok(())
     }
 
-    /// Opens a connection to a caller that has until `deadline` to say who it is.
+    /// Opens a connection to a peer, which must identify itself until `deadline`.
     ///
     /// # Errors
     ///
-    /// [`Misuse::NoRoom`].
+    /// [`Misuse::NoRoom`] if there is no slot for the connection.
     pub fn open(
         &mut self,
         inbox: P::Inbox,
@@ -247,7 +247,7 @@ impl<P: PmixStorage> Pmix<P> {
         while let Some(id) = self.events_queue.pop(&mut self.connections, event_link::<P>) {
             let connection = self.connections.get_mut(id as usize);
             if let Some(event) = connection.and_then(|connection| connection.state.event.take()) {
-                // The connection held its bytes back until now.
+                // The connection has paused its input until now.
                 self.ready.push(&mut self.connections, id, ready_link::<P>);
                 return Some(event);
             }
@@ -299,7 +299,7 @@ impl<P: PmixStorage> Pmix<P> {
                 }
                 _ => {}
             }
-            // Also for requests whose collective is gone.
+            // This includes requests whose collective is gone.
             self.resolve(id, place, PmixResponse::Status(Status::TIMEOUT));
         }
         // A fence queued behind one that has timed out is entered now.

@@ -1,4 +1,4 @@
-//! What a process has posted, and who may see it.
+//! Modex: data committed by ranks, and its visibility by scope.
 
 use super::PmixStorage;
 use super::connection::PmixResponse;
@@ -11,18 +11,18 @@ use crate::wire::pmix::names::{Status, flags, scope};
 use crate::wire::pmix::request::Get;
 use crate::wire::pmix::{Format, Kval, Kvals, Packer, Proc, Scopes, Type, Unpacker};
 
-/// What a rank has posted, by who may see it, and how many connections it has.
+/// Data of a rank by scope, and the number of its connections.
 ///
-/// What it has put for everybody stands in both.
+/// Values of scope `GLOBAL` are in both blobs.
 #[derive(Clone, Debug)]
 pub struct RankData<B> {
     pub(super) local: Option<ModexBlob<B>>,
     pub(super) remote: Option<ModexBlob<B>>,
-    /// What it has brought into groups: KVALs in [`Format::PLAIN`], the latest last.
+    /// Group contributions of the rank: KVALs in [`Format::PLAIN`], the latest last.
     pub(super) contributed: Option<B>,
-    /// How many connections speak for the rank.
+    /// Number of connections admitted as this rank.
     pub(super) connections: u32,
-    /// Some connection has.
+    /// True if a connection was ever admitted as this rank.
     pub(super) has_spoken: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct RankData<B> {
 #[derive(Clone, Debug)]
 pub struct ModexBlob<B> {
     pub(super) answer: B,
-    /// How it is written: as its process writes.
+    /// Wire format of the blob: that of its process.
     pub(super) format: Format,
 }
 
@@ -42,12 +42,12 @@ impl<B> Default for RankData<B> {
 }
 
 impl<B: SharedBytes> RankData<B> {
-    /// What is seen on the rank's own node, or on others.
+    /// Blob that is visible on the node of the rank, or on other nodes.
     pub(super) const fn seen(&self, is_local: bool) -> Option<&ModexBlob<B>> {
         if is_local { self.local.as_ref() } else { self.remote.as_ref() }
     }
 
-    /// Keeps what it brings into a group, instead of the oldest if it is too much.
+    /// Stores a group contribution, and drops the oldest ones beyond the limit.
     pub(super) fn contribute(&mut self, write: impl Fn(&mut Packer<'_>)) {
         let Some(fresh) = pack::<B>(Format::PLAIN, write) else { return };
         let room = CONTRIBUTED_BYTES.saturating_sub(fresh.as_ref().len());
@@ -60,7 +60,7 @@ impl<B: SharedBytes> RankData<B> {
         self.contributed = both.or(Some(fresh));
     }
 
-    /// The values under a key that it has brought into groups.
+    /// Group contributions of the rank under a key.
     pub(super) fn contributed(&self, key: &[u8]) -> impl Iterator<Item = Kval<'_>> {
         let all = Kvals::new(self.contributed.as_ref().map_or(b"", AsRef::as_ref), Format::PLAIN);
         all.map_while(Result::ok).filter(move |kval| {
@@ -87,7 +87,7 @@ impl<B: SharedBytes> ModexBlob<B> {
         }
     }
 
-    /// Whether there is a value under this key; under any, if none is wanted.
+    /// True if the blob has a value under this key, or if no key is given.
     pub(super) fn has(&self, key: Option<&[u8]>) -> bool {
         match key {
             None => true,
@@ -131,8 +131,8 @@ impl<B: SharedBytes> ModexBlob<B> {
 }
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    /// What a process has brought into groups, if that is what a get asks for: of one group, if the get
-    /// says of which.
+    /// Finds group contributions of a process for a get; a qualifier of the get restricts them to
+    /// one group. `None` if there are none.
     pub(super) fn find_contributed(
         &self,
         format: Format,
@@ -157,7 +157,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
             to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
                 owner.write(to.one(Type::PROC));
                 for kval in found() {
-                    // It was written by us.
+                    // The server packed it itself, so writing succeeds.
                     let _ = kval.write(to);
                 }
             });
@@ -165,7 +165,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         Some(answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body))
     }
 
-    /// Takes up what a rank has put since the last time.
+    /// Merges the values of a commit into the data of the rank.
     pub(super) fn commit(
         &mut self,
         ProcId { job, rank }: ProcId,
@@ -180,7 +180,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         if scopes.clone().any(|scope| scope.is_err()) {
             return Status::BAD_PARAM;
         }
-        // What is put for everybody comes twice, and is made once.
+        // Data of scope `GLOBAL` goes into both blobs, and is merged once.
         let mut constructed: Option<MergedScope<'_, P::Bytes>> = None;
         for (scope, fresh) in scopes.map_while(Result::ok) {
             let Some(rank_data) = namespace::rank_data_mut(self.jobs, job, rank) else {
@@ -209,7 +209,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
-/// What has become of one scope.
+/// Result of merging one scope, which is reused if the other scope has equal input.
 struct MergedScope<'a, B> {
     old: Option<ModexBlob<B>>,
     fresh: &'a [u8],
@@ -217,7 +217,7 @@ struct MergedScope<'a, B> {
 }
 
 impl<B: SharedBytes> MergedScope<'_, B> {
-    /// Whether these two make the same.
+    /// True if these inputs give the same blob.
     fn is_of(&self, old: Option<&ModexBlob<B>>, fresh: &[u8]) -> bool {
         let same_old = match (&self.old, old) {
             (None, None) => true,
@@ -230,7 +230,7 @@ impl<B: SharedBytes> MergedScope<'_, B> {
     }
 }
 
-/// What was posted before, without what is replaced, and what is new.
+/// Merges the previous blob, without replaced values, with the new values.
 fn merge<B: SharedBytes>(
     old: Option<&ModexBlob<B>>,
     owner: Proc<'_>,
@@ -264,7 +264,7 @@ fn merge<B: SharedBytes>(
                     }
                 }
                 to.raw(fresh);
-                // A value whose type is not known, and all that stands behind it.
+                // A value of unknown type, and all bytes after it.
                 if old.format == format {
                     to.raw(kvals.rest());
                 }
@@ -276,8 +276,8 @@ fn merge<B: SharedBytes>(
     Some(ModexBlob { answer, format })
 }
 
-/// How much of what a rank brings into groups is kept: that of a thousand groups and more.
+/// Upper bound of the stored group contributions of a rank: enough for more than a thousand groups.
 const CONTRIBUTED_BYTES: usize = 64 << 10;
 
-/// How many pairs of keys are compared at most.
+/// Upper bound of the number of key pairs that are compared.
 const REPLACED_MAX: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! What PMIx clients are told about their job, and about others.
+//! Job-level information of PMIx clients: their own job and, on request, others.
 
 use super::PmixStorage;
 use super::connection::PmixResponse;
@@ -21,11 +21,12 @@ pub struct Namespace<B, M> {
     /// KVALs, in [`Format::PLAIN`].
     pub(super) info: B,
     pub(super) ranks: M,
-    /// The fence of the whole job that was looked at last.
+    /// Generation of the last fence of the whole job that was handled.
     pub(super) generation: u32,
-    /// How that fence ends, if not for all that should have come.
+    /// True if that fence completes without some of its participants.
     pub(super) is_partial: bool,
-    /// What stands first in answers to REQ, one for each way to write it.
+    /// Encoded job descriptions, which begin each answer to REQ: one per wire format and library
+    /// generation.
     descriptions: heapless::Vec<(DescriptionFormat, B), DESCRIPTIONS_MAX>,
 }
 
@@ -36,15 +37,16 @@ struct DescriptionFormat {
     library: LibraryGeneration,
 }
 
-/// What libraries make of a description.
+/// Treatment of a job description by the client library, which differs by release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LibraryGeneration {
-    /// Before 4.2: data of the session stands by itself and not in an array, and nothing is asked for that
-    /// the description lacks.
+    /// Before 4.2: session data stands by itself and not in an array, and the library requests
+    /// nothing that the description lacks.
     Old,
-    /// 4.2: what the description lacks of other ranks is asked for.
+    /// 4.2: the library requests values of other ranks that the description lacks.
     Asking,
-    /// From 5.0 on: the same, but for what tells the node and the application of a rank.
+    /// From 5.0 on: like 4.2, except for the keys that locate the node and the application of a
+    /// rank.
     New,
 }
 
@@ -54,12 +56,14 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
         Self { job, info, ranks: posts, generation: 0, is_partial: false, descriptions: answers }
     }
 
-    /// The description of the job as it is given to `rank` of this `release` in `format`. All ranks of a job
-    /// mostly have the same library, so that what is for all is made once for all of them.
+    /// Packs the description of the job for `rank`, whose library has this `release` and reads
+    /// `format`. Ranks of a job mostly share a library, so the part common to all of them is packed
+    /// once and cached.
     ///
-    /// A library keeps what it is told value by value, which costs every rank more time for others than for
-    /// all else in the description. So of others it gets what is looked for without asking, or by
-    /// everybody, and the rest when it asks.
+    /// A library stores a description value by value, so data about the other ranks costs each rank
+    /// more time than the rest of the description. About other ranks it therefore contains only the
+    /// values that libraries read without a request, or that every rank reads; the others are sent
+    /// on request.
     fn describe(
         &mut self,
         nspace: &[u8],
@@ -76,7 +80,7 @@ impl<B: SharedBytes, M: AsMut<[RankData<B>]>> Namespace<B, M> {
                     to.one(Type::STRING).text(Some(nspace));
                     write_info(self.info.as_ref(), format_key.library, only, to);
                 })?;
-                // With no place left it is made anew each time.
+                // Without a free place it is packed for each request.
                 let _ = self.descriptions.push((format_key, answer.clone()));
                 answer
             }
@@ -103,8 +107,8 @@ where
         self.ranks.as_ref().get(rank.index())
     }
 
-    /// What the job's description says about one rank under a key, or about the job, node or
-    /// application: the value of the process comes first.
+    /// Finds the value of a key for a rank in the job description. The value of the process
+    /// precedes those of the job, its node and its application.
     pub(super) fn find(&self, rank: u32, key: &[u8]) -> Option<crate::wire::pmix::Value<'_>> {
         let kvals = || Kvals::new(self.info.as_ref(), Format::PLAIN).map_while(Result::ok);
         let of_rank = self.of_rank(rank).and_then(|kvals| kvals.find(key));
@@ -118,7 +122,7 @@ where
                     _ => return None,
                 };
                 let array = kval.value.array()?;
-                // The node or application of somebody else has other values.
+                // The node or application of another process has other values.
                 let own = name.and_then(|name| self.of_rank(rank)?.find(name));
                 let its = name.and_then(|name| array.find(name));
                 let is_others = own.is_some() && its.is_some() && own != its;
@@ -129,12 +133,13 @@ where
         of_rank.or_else(of_job).or_else(in_array)
     }
 
-    /// All that the job's description says about one rank.
+    /// Values of one rank in the job description.
     pub(super) fn of_rank(&self, rank: u32) -> Option<Kvals<'_>> {
         blobs(self.info.as_ref()).find(|(of, _)| *of == rank).map(|(_, kvals)| kvals)
     }
 
-    /// Writes the description of the job behind its name space, as those of other jobs are told it.
+    /// Writes the namespace and its job description, in the form used for descriptions of other
+    /// jobs.
     pub(super) fn write_description(&self, nspace: &[u8], release: Release, to: &mut Packer<'_>) {
         to.one(Type::STRING).text(Some(nspace));
         write_info(self.info.as_ref(), LibraryGeneration::of(release), None, to);
@@ -145,7 +150,7 @@ where
         write_info(self.info.as_ref(), LibraryGeneration::New, None, to);
     }
 
-    /// Writes what is known of the job as one object of an answer.
+    /// Writes the job description as one object of an answer.
     pub(super) fn write_object(&self, nspace: &[u8], to: &mut Packer<'_>) {
         to.one(Type::BYTE_OBJECT).nested(|to| {
             Proc { nspace, rank: WILDCARD }.write(to.one(Type::PROC));
@@ -181,13 +186,13 @@ impl LibraryGeneration {
         }
     }
 
-    /// Under which keys the description `namespace` is told about other ranks; `None` for all.
+    /// Keys about other ranks that the description `info` contains; `None` for all.
     fn peer_keys(self, info: &[u8]) -> Option<&'static [&'static [u8]]> {
         let kvals = Kvals::new(info, Format::PLAIN).map_while(Result::ok);
         let applications = kvals.filter(|kval| kval.key == keys::APP_ARRAY).count();
         let count = match self {
             Self::Old => return None,
-            // Where there is one application, it is that of every rank.
+            // A single application is that of every rank.
             Self::Asking if applications < 2 => 2,
             Self::Asking => 3,
             Self::New => PEER_KEYS.len(),
@@ -233,21 +238,21 @@ pub(super) fn place<B, M>(jobs: &impl Slots<Namespace<B, M>>, job: JobId) -> Opt
     (0..jobs.end()).find(|at| jobs.get(*at).is_some_and(|namespace| namespace.job == job))
 }
 
-/// What a description, which is in [`Format::PLAIN`], says about each rank.
+/// Values of each rank in a description, which is in [`Format::PLAIN`].
 fn blobs(info: &[u8]) -> impl Iterator<Item = (u32, Kvals<'_>)> {
     let kvals = Kvals::new(info, Format::PLAIN).map_while(Result::ok);
     kvals.filter(|kval| kval.key == keys::PROC_BLOB).filter_map(|kval| blob(&kval))
 }
 
-/// The rank that a value is about, and what it says.
+/// Rank of a process blob, and its values.
 fn blob<'a>(kval: &Kval<'a>) -> Option<(u32, Kvals<'a>)> {
     let mut from = Unpacker::new(kval.value.blob()?, Format::PLAIN);
     let rank = from.one(Type::PROC_RANK).and_then(|from| from.u32()).ok()?;
     Some((rank, Kvals::after(from)))
 }
 
-/// Writes the description of a job, which is in [`Format::PLAIN`], as `to` is written; `only` these keys of
-/// ranks, if not all. Every value of it is ours, so that none is of an unknown type.
+/// Writes a job description, which is in [`Format::PLAIN`], in the format of `to`. `only` restricts
+/// the keys of ranks. The server packed the description itself, so no value has an unknown type.
 fn write_info(info: &[u8], era: LibraryGeneration, only: Option<&[&[u8]]>, to: &mut Packer<'_>) {
     if to.format() == Format::PLAIN && era != LibraryGeneration::Old && only.is_none() {
         to.raw(info);
@@ -271,7 +276,7 @@ fn write_info(info: &[u8], era: LibraryGeneration, only: Option<&[&[u8]]>, to: &
     }
 }
 
-/// What holds for a process is packed once more inside, in the format of the connection.
+/// Writes the values of a process, packed once more inside, in the format of the connection.
 fn write_blob(rank: u32, kvals: Kvals<'_>, only: Option<&[&[u8]]>, to: &mut Packer<'_>) {
     to.one(Type::KVAL).text(Some(keys::PROC_BLOB)).of(Type::BYTE_OBJECT).nested(|to| {
         to.one(Type::PROC_RANK).u32(rank);
@@ -282,9 +287,10 @@ fn write_blob(rank: u32, kvals: Kvals<'_>, only: Option<&[&[u8]]>, to: &mut Pack
     });
 }
 
-/// What is told of other ranks. Open MPI 4.1 and 5.0 take the name of a peer's node only if it is known
-/// without asking, and 5.0 asks each peer's local rank to share memory with it. By its application and its
-/// node a library finds what is said about these.
+/// Keys about other ranks in a description. Open MPI 4.1 and 5.0 use the host name of a peer only
+/// if it is known without a request, and 5.0 reads the local rank of each peer to share memory with
+/// it. The application number and the node id of a rank lead the library to the values of its
+/// application and its node.
 const PEER_KEYS: [&[u8]; 4] = [keys::HOSTNAME, keys::LOCAL_RANK, keys::APPNUM, keys::NODEID];
 
 /// Two families, described or not, for old libraries and for new ones.

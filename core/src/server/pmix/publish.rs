@@ -1,7 +1,8 @@
-//! Published data: who may look up what, and until when.
+//! Published data: its access range and persistence.
 //!
-//! A text that is published here is a name of the server as well, so that PMI-1 and PMI-2 clients find
-//! it, and theirs are found here as texts. Whoever takes it back there has taken it back here.
+//! A published text is a name of the server as well, so that PMI-1 and PMI-2 clients find it, and
+//! their names are found here as texts. A name that a PMI client unpublishes is unpublished here
+//! too.
 
 use super::connection::{Connection, PmixResponse};
 use super::get::deadline;
@@ -18,7 +19,7 @@ use crate::wire::pmix::names::{Status, keys, persistence, range};
 use crate::wire::pmix::request::Names;
 use crate::wire::pmix::{Format, List, Packer, Proc, Request, Type, Unpacker, Value};
 
-/// Something that was published.
+/// A published value.
 #[derive(Clone, Debug)]
 pub struct PublishedValue<B> {
     key: B,
@@ -31,11 +32,11 @@ pub struct PublishedValue<B> {
     owner: ProcId,
     range: u8,
     persistence: u8,
-    /// It is a name of the server too.
+    /// True if it is a name of the server as well.
     is_name: bool,
 }
 
-/// Who asks, and how it is written.
+/// Process that sends a lookup, and its wire format.
 #[derive(Clone, Copy)]
 struct LookupRequester {
     job: JobId,
@@ -97,7 +98,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         Status::SUCCESS
     }
 
-    /// Answers a lookup, or notes what it waits for.
+    /// Answers a lookup, or keeps it pending until enough is published.
     pub(super) fn look_up(
         &mut self,
         state: &ConnStateOf<P>,
@@ -117,7 +118,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         }
     }
 
-    /// Takes back what its publisher no longer offers.
+    /// Unpublishes data of the requesting process.
     pub(super) fn unpublish(&mut self, owner: ProcId, target: &Names<'_>) -> Status {
         let range = directive(&target.infos, keys::RANGE);
         let persistence = directive(&target.infos, keys::PERSIST);
@@ -136,7 +137,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         Status::SUCCESS
     }
 
-    /// Forgets what PMI clients have taken back.
+    /// Removes data that PMI clients have unpublished as names.
     fn remove_unpublished(&mut self) {
         for at in 0..self.names.end() {
             if self.names.get(at).is_some_and(|own| own.is_name && own.name(self.server).is_none())
@@ -152,7 +153,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// Something was published: whoever waits for it may have it.
+    /// Answers the pending lookups that published data now satisfies.
     pub(super) fn answer_lookups<S: Storage>(&mut self, server: &mut Server<S>) {
         for at in 0..self.connections.end() {
             let id = ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
@@ -168,7 +169,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// A process has ended, and with it what it has published for no longer.
+    /// Removes data that does not outlive a terminated process, or a removed job.
     pub(super) fn remove_published<S: Storage>(
         &mut self,
         job: JobId,
@@ -204,15 +205,15 @@ impl<P: PmixStorage> Pmix<P> {
     }
 }
 
-/// Where something that was published is.
+/// Place of published data.
 #[derive(Clone, Copy)]
 enum FoundName {
     Published(usize),
-    /// A PMI client has published it.
+    /// Published by a PMI client.
     Name(EntryId),
 }
 
-/// What is found, if it is enough; what was to be read once is gone then.
+/// Answers a lookup if enough is found, and removes data that is read once.
 fn find<P: PmixStorage, S: Storage>(
     names: &mut NamesOf<P>,
     server: &mut Server<S>,
@@ -250,7 +251,7 @@ fn find<P: PmixStorage, S: Storage>(
     Some(answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body))
 }
 
-/// Where a key is that `asker` may read.
+/// Place of a key that the requester may read.
 fn known<B: SharedBytes, S: Storage>(
     names: &impl Slots<PublishedValue<B>>,
     server: &Server<S>,
@@ -278,7 +279,7 @@ fn is_in_range<B, S: Storage>(
         range::LOCAL => {
             node(own.owner) == node(ProcId { job: requester.job, rank: requester.rank })
         }
-        // Nobody says for whom it was chosen.
+        // No processes are named for `CUSTOM`.
         range::NAMESPACE | range::CUSTOM => own.owner.job == requester.job,
         range::PROC_LOCAL => own.owner == ProcId { job: requester.job, rank: requester.rank },
         _ => true,
@@ -310,7 +311,7 @@ fn write<B: SharedBytes, S: Storage>(
     }
 }
 
-/// Makes a text a name of the server, if it can be one.
+/// Publishes a text as a name of the server, if its key and length allow.
 fn publish_name<S: Storage>(
     server: &mut Server<S>,
     key: &[u8],
@@ -335,8 +336,8 @@ fn remove<B: SharedBytes, S: Storage>(
 }
 
 impl<B: SharedBytes> PublishedValue<B> {
-    /// Where it is among the names of the server; nowhere once it was taken back there, whoever has taken
-    /// the name since.
+    /// Entry of the data among the names of the server; `None` once it was unpublished there, even
+    /// if the name was published again.
     fn name<S: Storage>(&self, server: &Server<S>) -> Option<EntryId> {
         let id = server.names.find(Keyspace::Names, self.key.as_ref())?;
         let Visibility { writer: by, fence: epoch } = server.names.entry(id)?.visibility;
@@ -344,7 +345,7 @@ impl<B: SharedBytes> PublishedValue<B> {
     }
 }
 
-/// PMI knows no ranges: what it finds everybody does.
+/// True if PMI clients may find the data: PMI has no ranges, so its names are visible to all jobs.
 const fn is_for_all(range: u8) -> bool {
     matches!(range, range::SESSION | range::GLOBAL)
 }
@@ -354,7 +355,7 @@ fn directive(infos: &List<'_>, key: &[u8]) -> Option<u8> {
     u8::try_from(infos.find(key)?.number()?).ok()
 }
 
-/// What of a request is no data.
+/// Keys of a request that are directives, and not data.
 const DIRECTIVES: &[&[u8]] = &[
     keys::RANGE,
     keys::PERSIST,
@@ -364,5 +365,5 @@ const DIRECTIVES: &[&[u8]] = &[
     keys::ACCESS_GROUPS,
 ];
 
-/// What stays when the job of its publisher has gone.
+/// Persistence of data that outlives the job of its publisher.
 const OUTLIVES_JOB: &[u8] = &[persistence::INDEFINITE, persistence::SESSION];

@@ -1,7 +1,8 @@
-//! What the process manager is asked: jobs, their descriptions, what processes have posted.
+//! Queries: jobs, their descriptions, committed data.
 //!
-//! Each key of a query has one entry in the answer, or none. What is told to processes about their jobs
-//! is known here; what only the owner knows (process ids, how a process does) it says when it answers.
+//! Each key of a query has one entry in the answer, or none. The server answers from job
+//! descriptions and committed data; the owner adds the rest (process ids, process states) when it
+//! answers.
 
 use super::connection::{Connection, PmixResponse};
 use super::groups;
@@ -23,19 +24,19 @@ use crate::wire::pmix::{
 /// One thing that is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryItem<'a> {
-    /// What.
+    /// Key of the query.
     pub key: &'a [u8],
-    /// Of which job; the asker's own if it does not say.
+    /// Job that the query is about; that of the requester if no qualifier names one.
     pub job: JobId,
     /// Of which rank of it; of no certain one if this is [`WILDCARD`].
     pub rank: u32,
-    /// What restricts it further.
+    /// Qualifiers of the query.
     pub qualifiers: List<'a>,
-    /// Who asks.
+    /// Process that sent the query.
     requester: ProcId,
 }
 
-/// Where answers are looked for.
+/// Tables that answer queries.
 struct QueryContext<'a, P: PmixStorage, S: Storage> {
     jobs: &'a NamespacesOf<P>,
     groups: &'a GroupsOf<P>,
@@ -236,14 +237,14 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
                 to.text(Some(keys::RANK)).u32(0).of(Type::PROC_RANK).u32(rank);
                 for (key, value) in known() {
                     to.text(Some(key)).u32(0).of(value.of);
-                    // Every value of a description is ours, so none is of an unknown type.
+                    // The server packed the description, so no value has an unknown type.
                     let _ = value.write(to);
                 }
             }
         }
     }
 
-    /// What a job's description says.
+    /// Answers from the job description.
     fn described(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         let namespace = namespace::get(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
         let nodes = || question.nodes();
@@ -268,7 +269,7 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
         }
     }
 
-    /// What a process has posted.
+    /// Answers from the committed data of a process.
     fn posted(&self, question: &QueryItem<'_>, to: &mut Packer<'_>) -> Result<(), Status> {
         let node = |ProcId { job, rank }: ProcId| Some(self.server.job(job)?.member(rank)?.node);
         let namespace = namespace::get(self.jobs, question.job).ok_or(Status::NOT_FOUND)?;
@@ -283,7 +284,7 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
 }
 
 impl<'a> QueryItem<'a> {
-    /// What it says about nodes.
+    /// Qualifiers that name nodes.
     pub fn nodes(&self) -> impl Iterator<Item = Info<'a>> + use<'a> {
         let is_node = |info: &Info<'_>| [keys::HOSTNAME, keys::NODEID].contains(&info.key);
         self.qualifiers.infos().filter(move |info| is_node(info))
@@ -291,13 +292,13 @@ impl<'a> QueryItem<'a> {
 }
 
 impl<B: SharedBytes, M> Namespace<B, M> {
-    /// What the description of the job is made of.
+    /// Values of the job description.
     pub(super) fn kvals(&self) -> impl Iterator<Item = Kval<'_>> + Clone {
         Kvals::new(self.info.as_ref(), Format::PLAIN).map_while(Result::ok)
     }
 }
 
-/// Whether the array of a node is that of the node that an info names or numbers.
+/// True if the array describes the node that an info names or numbers.
 pub(super) fn is_node(array: &List<'_>, node: &Info<'_>) -> bool {
     if node.key == keys::NODEID {
         let number = |value: Value<'_>| value.number();
@@ -307,7 +308,7 @@ pub(super) fn is_node(array: &List<'_>, node: &Info<'_>) -> bool {
     node.value.text().is_some_and(|name| is_named(array, name))
 }
 
-/// Whether the array of a node is that of the node with this name, or other name.
+/// True if the array describes the node with this name or alias.
 pub(super) fn is_named(array: &List<'_>, name: &[u8]) -> bool {
     let aliases = array.find(keys::HOSTNAME_ALIASES).and_then(|value| value.text());
     let mut aliases = aliases.into_iter().flat_map(|list| list.split(|byte| *byte == b','));
@@ -315,7 +316,8 @@ pub(super) fn is_named(array: &List<'_>, name: &[u8]) -> bool {
         || aliases.any(|alias| alias == name)
 }
 
-/// Writes the values of several nodes as one: lists one behind the other, numbers of processes as their sum.
+/// Writes the values of several nodes as one: lists are concatenated, numbers of processes are
+/// added.
 fn write_all<'a, F, I>(
     key: &[u8],
     first: Value<'a>,
@@ -352,12 +354,12 @@ where
             to.of(Type::UINT32).u32(u32::try_from(sum).unwrap_or(u32::MAX));
             Ok(())
         }
-        // What else there is of several nodes is no one thing.
+        // Other values of several nodes have no common form.
         _ => Err(Status::NOT_SUPPORTED),
     }
 }
 
-/// Whether a request asks something, and not too much.
+/// Rejects requests without keys or with too many.
 fn check(queries: &List<'_>) -> Result<(), Status> {
     let asked = queries.each(Type::QUERY, Query::read).map(|query| query.keys.iter().count());
     match asked.sum::<usize>() {
@@ -371,7 +373,7 @@ const fn unknown() -> Result<(), Status> {
     Err(Status::NOT_SUPPORTED)
 }
 
-/// What may restrict a question.
+/// Supported qualifiers.
 const QUALIFIERS: &[&[u8]] = &[
     keys::GROUP_NAME,
     keys::NSPACE,

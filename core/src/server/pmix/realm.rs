@@ -1,4 +1,4 @@
-//! Gets about a node, an application or the session, and what is known of a process by now.
+//! Gets about a realm (node, application, session), and refreshed data of a process.
 
 use super::PmixStorage;
 use super::connection::PmixResponse;
@@ -17,8 +17,8 @@ use crate::wire::pmix::{Kval, List, Proc, Type, WILDCARD};
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     /// Answers a get that asks about a realm; `None` if it asks about processes or jobs.
     ///
-    /// The realm is the one that the get names. If it names none, it is that of the process it asks about,
-    /// or else of the asker.
+    /// The realm is the one that the get names, else that of the process it asks about, else that
+    /// of the requester.
     pub(super) fn get_realm(
         &self,
         state: &ConnStateOf<P>,
@@ -49,14 +49,14 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         let answer = pack(state.format, |to| {
             to.one(Type::STATUS).i32(Status::SUCCESS.0).one(Type::BYTE_OBJECT).nested(|to| {
                 Proc { nspace: get.nspace, rank: WILDCARD }.write(to.one(Type::PROC));
-                // Every value of a description is ours, so none is of an unknown type.
+                // The server packed the description, so no value has an unknown type.
                 let _ = kval.write(to);
             });
         });
         Some(answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body))
     }
 
-    /// Says what is known of a process, or of a job, by now.
+    /// Answers with the current data of a process or of a job.
     pub(super) fn refresh(
         &self,
         state: &ConnStateOf<P>,
@@ -85,8 +85,8 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
-/// Whether an array describes the realm that is asked about. `own` is the process whose realm it is if none
-/// is named.
+/// True if the array describes the requested realm. `own` is the process whose realm applies if
+/// none is named.
 fn is_realm<B, M>(
     array: &List<'_>,
     realm: &[u8],

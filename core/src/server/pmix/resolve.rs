@@ -1,4 +1,4 @@
-//! Which processes of a job are on a node, and which nodes a job is on.
+//! Resolving nodes: the processes of a job on a node, and the nodes of a job.
 
 use super::connection::PmixResponse;
 use super::namespace;
@@ -14,7 +14,7 @@ use crate::wire::pmix::names::{Status, keys};
 use crate::wire::pmix::{List, Packer, Proc, Type};
 
 impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
-    /// The processes on a node; on the asker's own if none is named. Of one job, or of all.
+    /// The processes on a node, by default that of the requester; of one job, or of all.
     pub(super) fn resolve_peers(
         &self,
         state: &ConnStateOf<P>,
@@ -84,7 +84,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         })
     }
 
-    /// Everybody on the node of this name.
+    /// Calls `with` for each process on the node of this name.
     fn each_on(&self, node: &[u8], nspace: Option<&[u8]>, with: &mut dyn FnMut(Proc<'_>)) {
         for (_, array) in self.arrays(nspace).filter(|(_, array)| is_named(array, node)) {
             let procs = array.find(keys::LOCAL_PROCS).and_then(|value| value.array());
@@ -92,7 +92,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
         }
     }
 
-    /// Everybody on the asker's node.
+    /// Calls `with` for each process on the node of the requester.
     fn each_beside(
         &self,
         ProcId { job: own, rank }: ProcId,

@@ -1,12 +1,12 @@
-//! Bytes that are made once and shared.
+//! Immutable bytes shared by several responses.
 
 use crate::wire::pmix::{Format, Packer};
 
-/// Bytes that do not change, and that several may have at once.
+/// Immutable bytes with cheap clones.
 ///
 /// On a host a clone is a counter; on a board it is a copy, which costs what the bytes cost.
 pub trait SharedBytes: Clone + AsRef<[u8]> + 'static {
-    /// Makes one of `len` bytes, which `fill` writes; `None` if there is no room for it.
+    /// Allocates `len` bytes and fills them; `None` without memory.
     fn make(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Self>;
 }
 
@@ -19,7 +19,7 @@ impl<const N: usize> SharedBytes for heapless::Vec<u8, N> {
     }
 }
 
-/// A block of what `write` packs. It is called twice: to count, and to write.
+/// Packs values into new shared bytes. `write` is called twice: to count, and to write.
 pub(super) fn pack<B: SharedBytes>(format: Format, write: impl Fn(&mut Packer<'_>)) -> Option<B> {
     let mut counted = Packer::new(&mut [], format);
     write(&mut counted);
@@ -27,7 +27,7 @@ pub(super) fn pack<B: SharedBytes>(format: Format, write: impl Fn(&mut Packer<'_
     B::make(len, |bytes| write(&mut Packer::new(bytes, format)))
 }
 
-/// A block of these bytes.
+/// Copies bytes into new shared bytes.
 pub(super) fn copy_bytes<B: SharedBytes>(bytes: &[u8]) -> Option<B> {
     B::make(bytes.len(), |to| crate::storage::copy(to, bytes))
 }

@@ -1,16 +1,16 @@
-//! What each message leads to, and when it may come.
+//! Transitions of a connection: the messages accepted in each phase, and their effects.
 //!
-//! | stage | message | answer | next |
+//! | phase | message | answer | next |
 //! |---|---|---|---|
 //! | Greeting | a greeting that names a rank of a job | none yet | Claimed |
 //! | Greeting | any other | a status, and the end | Broken |
-//! | Claimed | nothing is taken up | | |
-//! | – | the owner lets it in | status 0 and an index | Open |
-//! | – | the owner sends it away | a status, and the end | Broken |
+//! | Claimed | none is handled | | |
+//! | – | the owner admits the peer | status 0 and an index | Open |
+//! | – | the owner rejects the peer | a status, and the end | Broken |
 //! | Open | FINALIZE | status 0 | Leaving |
 //! | Open | any other request | its answer | Open |
 //! | Open | a body that is no request | status -27 | Open |
-//! | Leaving, Broken, Ended | anything | thrown away | |
+//! | Leaving, Broken, Ended | any | discarded | |
 
 use super::collective::CollectiveKind;
 use super::collective_request::CollectiveRequest;
@@ -29,7 +29,7 @@ use crate::wire::pmix::header::{Header, TAG_HEARTBEAT, TAG_REQUESTS};
 use crate::wire::pmix::names::Status;
 use crate::wire::pmix::{Request, Unpacker};
 
-/// What a message may touch besides its connection.
+/// Server state that request handlers may modify.
 pub(super) struct PmixContext<'a, P: PmixStorage, S: Storage> {
     pub(super) jobs: &'a mut NamespacesOf<P>,
     pub(super) collectives: &'a mut CollectivesOf<P>,
@@ -40,48 +40,48 @@ pub(super) struct PmixContext<'a, P: PmixStorage, S: Storage> {
     pub(super) now: Instant,
 }
 
-/// What a message leads to outside its connection.
+/// Effect of a message outside its connection.
 pub(super) enum PmixEffect {
     Nothing,
-    /// A caller has said who it is.
+    /// The peer has claimed a rank.
     Claimed {
         user: Option<u32>,
     },
-    /// A caller cannot be what it says.
+    /// The greeting is invalid, and the owner has to reject the peer.
     Doubted {
         status: Status,
         why: PeerError,
     },
-    /// Its rank has posted something.
+    /// The rank has committed data.
     Committed,
-    /// Its rank has published something.
+    /// The rank has published data.
     Published,
-    /// It wants to be told of more than before.
+    /// The registrations of the connection were extended.
     Registered,
-    /// It has said that something has happened, which is kept here.
+    /// The peer has published an event; its place in the cache.
     Happened(usize),
-    /// Its rank has left a group, and where it is kept that it has.
+    /// The rank has left a group; place of the cached event, if any.
     LeftGroup(Option<usize>),
-    /// Its rank is in the fence of its job.
+    /// The rank has entered the fence of its job.
     Fenced,
-    /// Its rank takes part in something with others.
+    /// The rank has joined the collective at this place.
     Entered(usize),
-    /// It has said goodbye.
+    /// The peer has finalized.
     Left,
-    /// The owner has to act; the message stays in the inbox until it has seen it.
+    /// The owner has to answer; the message stays in the inbox until the owner has read it.
     Asked(usize),
-    /// The job shall end.
+    /// The rank aborts its job.
     Aborted {
         code: i32,
         message: Excerpt,
     },
 }
 
-/// Takes up one whole message.
+/// Handles one complete message.
 ///
 /// # Errors
 ///
-/// What the peer did that ends the connection; its stage says so too.
+/// Protocol error of the peer that terminates the connection, whose phase records it too.
 pub(super) fn handle_message<P: PmixStorage, S: Storage>(
     state: &mut ConnStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
@@ -94,7 +94,7 @@ pub(super) fn handle_message<P: PmixStorage, S: Storage>(
         return Ok(PmixEffect::Nothing);
     };
     if header.tag < TAG_REQUESTS {
-        // A sign of life, or something that only servers say.
+        // A heartbeat, or a message that only servers send.
         context.record_message(ProcId { job, rank }, Verb::Unknown);
         if header.tag == TAG_HEARTBEAT {
             state.heartbeat(context.now);
@@ -109,7 +109,7 @@ pub(super) fn handle_message<P: PmixStorage, S: Storage>(
             return Ok(PmixEffect::Nothing);
         }
     };
-    // What the other generations do not know moves no job.
+    // Only requests that the other protocols know as well have a verb.
     context.record_message(ProcId { job, rank }, request.command().verb().unwrap_or(Verb::Unknown));
     Ok(answer(state, context, (header.tag, body), ProcId { job, rank }, &request))
 }
@@ -210,7 +210,7 @@ fn answer<P: PmixStorage, S: Storage>(
         | Request::Log { .. }
         | Request::GetCredential(_)
         | Request::ValidateCredential { .. } => {
-            // It gets its number when the owner is told.
+            // The request is numbered when the owner receives its event.
             return PmixEffect::Asked(state.push_response(tag, PmixResponse::Host(0)));
         }
         _ => (PmixResponse::Status(Status::NOT_SUPPORTED), PmixEffect::Nothing),
@@ -227,7 +227,7 @@ impl<P: PmixStorage, S: Storage> PmixContext<'_, P, S> {
     }
 }
 
-/// A caller says who it is. Whether that is so is for the owner to find out.
+/// Handles a greeting. The owner has to verify the identity it claims.
 fn handle_greeting<P: PmixStorage, S: Storage>(
     state: &mut ConnStateOf<P>,
     context: &mut PmixContext<'_, P, S>,
@@ -266,5 +266,6 @@ fn handle_greeting<P: PmixStorage, S: Storage>(
     Ok(PmixEffect::Claimed { user })
 }
 
-/// Where clients keep what they are told by messages. The others are memory in private forms.
+/// The supported client store, which is filled by messages. The others are shared memory in private
+/// formats.
 const STORE: &[u8] = b"hash";

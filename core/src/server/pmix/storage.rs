@@ -6,7 +6,7 @@ use super::{
 };
 use crate::storage::{Buffer, Slots};
 
-/// Memory of PMIx sessions. An owner names its kinds of slots once; what stands in them is no concern of it.
+/// Storage of PMIx sessions. The owner chooses the kinds of slots; their contents are internal.
 pub trait PmixStorage {
     /// Bytes of responses and of committed values.
     type Bytes: SharedBytes;
@@ -17,7 +17,7 @@ pub trait PmixStorage {
     type Pending<T: 'static>: Slots<T> + 'static;
     /// Slots for the connections.
     type Connections<T: 'static>: Slots<T>;
-    /// One place for each rank of a job.
+    /// Slots for the ranks of a job.
     type Ranks<T: 'static>: AsRef<[T]> + AsMut<[T]> + 'static;
     /// Slots for the jobs as PMIx clients see them.
     type Namespaces<T: 'static>: Slots<T>;
@@ -44,7 +44,7 @@ pub(super) type NamesOf<P> = <P as PmixStorage>::Names<PublishedValue<Bytes<P>>>
 pub(super) type EventsOf<P> = <P as PmixStorage>::Events<CachedEvent<Bytes<P>>>;
 pub(super) type GroupsOf<P> = <P as PmixStorage>::Groups<ProcessGroup<Bytes<P>>>;
 
-/// The memory of a [`Pmix`](super::Pmix), empty at first.
+/// Tables of a [`Pmix`](super::Pmix), initially empty.
 pub struct PmixTables<P: PmixStorage> {
     /// See [`PmixStorage::Connections`].
     pub connections: ConnectionsOf<P>,

@@ -1,4 +1,4 @@
-//! Who waits for whom, as [`Server::waits`] tells it of the other generations.
+//! Pending operations of PMIx clients, like [`Server::waits`] for the other generations.
 
 use super::collective::{CollectiveKind, PROC_BYTES, pairs};
 use super::connection::{Connection, PmixResponse};
@@ -8,18 +8,18 @@ use crate::server::{Server, Storage};
 use crate::storage::Slots;
 use crate::wire::pmix::{Format, Request, Unpacker, ranks};
 
-/// What a client waits for. Others have to bring it about; the fence of its job is not here, since that is
-/// the same one for clients of all generations.
+/// Condition that a client waits for and that other processes have to fulfil. The fence of the job
+/// is not included, since clients of all generations share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PmixWait<'a> {
-    /// What several processes do together.
+    /// Completion of a collective.
     Together {
-        /// What that is.
+        /// Kind of the collective.
         purpose: CollectiveKind,
-        /// Which of them, for [`Pmix::taking_part`].
+        /// Place of the collective, for [`Pmix::taking_part`].
         at: usize,
     },
-    /// What a process posts.
+    /// Committed data of a process.
     Post {
         /// Its job.
         job: JobId,
@@ -28,14 +28,14 @@ pub enum PmixWait<'a> {
         /// Under which key; none is any.
         key: Option<&'a [u8]>,
     },
-    /// That somebody publishes something; the first key that it looks for.
+    /// Published data; the first key of the lookup.
     Lookup(&'a [u8]),
-    /// What the owner was asked to do: to start processes, mostly.
+    /// Answer of the owner, mostly to a spawn request.
     Owner,
 }
 
 impl<P: PmixStorage> Pmix<P> {
-    /// What each client that was let in waits for, thread by thread, with who it is.
+    /// Pending operations of each admitted client, with its process: one for each waiting request.
     ///
     /// Changes after: any call on any connection or on any session of the server.
     pub fn waits(&self) -> impl Iterator<Item = (ProcId, PmixWait<'_>)> {
@@ -75,7 +75,7 @@ impl<P: PmixStorage> Pmix<P> {
         }
     }
 
-    /// Who takes part in what several processes do together, and whether each has come.
+    /// Participants of a collective, and whether each has joined.
     pub fn taking_part<S: Storage>(
         &self,
         at: usize,
@@ -83,7 +83,7 @@ impl<P: PmixStorage> Pmix<P> {
     ) -> impl Iterator<Item = (ProcId, bool)> {
         let open = self.collectives.get(at);
         let is_bootstrap = open.is_some_and(|open| open.kind() == CollectiveKind::Bootstrap);
-        // Who that is, those say that have come.
+        // The leaders that have joined name the participants of a bootstrap.
         let named = is_bootstrap.then(|| self.named_by_leaders(at, server)).flatten();
         let count = named.as_ref().map_or(0, |named| named.as_ref().len() / PROC_BYTES);
         let named = (0..count).filter_map(move |place| pairs(named.as_ref()?.as_ref()).nth(place));

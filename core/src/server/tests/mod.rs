@@ -56,7 +56,7 @@ impl World {
         Self { server, job, sessions: Vec::new() }
     }
 
-    /// What `rank` hears when it says `line`.
+    /// Sends `line` as `rank`, and returns the answers.
     fn say(&mut self, rank: usize, line: &str) -> String {
         self.tell(rank, line).unwrap();
         self.hear(rank)
@@ -67,7 +67,7 @@ impl World {
         session.handle_input(NOW, line.as_bytes())
     }
 
-    /// Everything `rank` is owed now, as the run loop would fetch it.
+    /// Output that is due for `rank`, read as the run loop would.
     fn hear(&mut self, rank: usize) -> String {
         let mut session = self.server.session(self.sessions[rank]).unwrap();
         let mut heard = String::new();

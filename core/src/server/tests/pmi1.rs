@@ -126,7 +126,7 @@ fn an_abort_is_told_at_once_and_nothing_after_it_is_heard() {
     assert_eq!(world.server.poll_event(), Some(told.clone()));
     assert_eq!(world.server.poll_event(), None);
     assert_eq!(world.phase(1), Phase::Lost);
-    // The same from somebody who is gone before it was heard.
+    // The abort counts even if its sender has closed before the event is polled.
     let mut world = World::new(2);
     world.init_all();
     world.tell(1, "cmd=abort exitcode=42 message=bye bye\n").unwrap();
@@ -250,7 +250,7 @@ fn one_who_closes_its_end_before_init_is_named_to_those_who_wait() {
     world.tell(0, "cmd=barrier_in\n").unwrap();
     let mut session = world.server.session(world.sessions[1]).unwrap();
     assert_eq!(session.handle_end(NOW), Ok(()));
-    // Its process may live on for ever.
+    // The process may continue to run indefinitely.
     let stuck = Event::FenceStuck { job: world.job, gone: Rank(1) };
     assert_eq!(world.server.poll_event(), Some(stuck.clone()));
     // The same if the link breaks, which only the owner sees.
@@ -295,7 +295,7 @@ fn in_a_large_job_only_those_are_named_who_are_surely_missing() {
     assert_eq!(job.gone_from(group(&all), inside), Some(Rank(70)));
     assert_eq!(job.gone_from(group(&[0, 1, 128]), inside), Some(Rank(128)));
     assert_eq!(job.gone_from(group(&[0, 1, 64]), inside), None);
-    // Two are missing, and nothing says that one of them is 70 and not 6.
+    // Two ranks are missing, and the sum does not tell 70 from 6.
     assert_eq!(job.gone_from(group(&[0, 1, 6, 71]), inside), None);
 }
 
@@ -324,7 +324,7 @@ fn a_value_that_is_seen_stays_to_be_seen_when_it_is_replaced() {
     world.say(0, "cmd=put key=a value=2\n");
     // Either value would do; no value would break what the fence has promised.
     assert_eq!(world.say(1, "cmd=get key=a\n"), "cmd=get_result rc=0 value=2\n");
-    // What is new still waits for the next fence.
+    // A new value still waits for the next fence.
     world.say(0, "cmd=put key=b value=1\n");
     world.say(0, "cmd=put key=b value=2\n");
     assert_eq!(world.say(1, "cmd=get key=b\n"), "cmd=get_result rc=4\n");
@@ -439,7 +439,7 @@ fn one_who_has_failed_is_not_late_as_well() {
     let error = world.tell(0, "GET / HTTP/1.1\n").unwrap_err();
     assert_eq!(world.server.poll_timeout(), None);
     world.server.handle_timeout(deadline);
-    // The first error stays, and is told once.
+    // The first error stays, and is sent once.
     assert_eq!(world.tell(0, ""), Err(error));
     assert_eq!(world.hear(0), "cmd=unparseable_msg rc=-1 msg=expected_cmd=_at_byte_0\n");
 }

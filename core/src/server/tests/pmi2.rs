@@ -65,7 +65,8 @@ fn a_semicolon_is_stored_as_one_and_told_in_the_habit_of_the_reader() {
     let get = "cmd=kvs-get;key=a;";
     let doubled = right("cmd=kvs-get-response;rc=0;found=TRUE;value=x;;y;;;");
     assert_eq!(world.say(0, &left(get)), doubled);
-    // A client that does not double has no way to read it, and is told so instead of half of it.
+    // A client that does not double cannot read the value, and gets a refusal instead of half of
+    // it.
     assert!(world.say(0, &right(get)).contains("rc=14;errmsg=the value holds a semicolon"));
 }
 
@@ -90,7 +91,7 @@ fn what_a_client_has_no_way_to_read_is_refused_wherever_it_stands() {
         space.say(0, &left(&format!("cmd=kvs-put;{pair};")));
     }
     let heard = space.say(0, &right("cmd=kvs-getall;jobid=kvs_1;"));
-    // The list ends there: a pair left out would be taken for one that nobody put.
+    // The list ends there: an omitted pair would look like one that was never put.
     let listed = right("cmd=kvs-getall-paircount-response;npair=3;")
         + &right("cmd=kvs-getall-pair-response;key=a;val=1;")
         + &refusal("kvs-getall");
@@ -208,7 +209,7 @@ fn a_fullinit_with_a_rank_that_is_none_is_refused_with_the_reason() {
         assert!(heard.contains("cmd=fullinit-response;rc="), "{heard}");
         assert!(heard.ends_with(&format!("errmsg={why};")), "{heard}");
     }
-    // Whoever is known is not somebody else because it says so, and may say it again.
+    // An identified peer keeps its rank, whatever it claims later, and may identify itself again.
     let mut world = World::new(2);
     world.say(1, "cmd=init pmi_version=2 pmi_subversion=0\n");
     assert_eq!(
@@ -256,7 +257,7 @@ fn an_attribute_that_nobody_is_left_to_put_is_not_waited_for() {
         world.ready();
         world.hear(rank)
     };
-    // The last neighbour says goodbye; who is on another node does not matter.
+    // The last neighbour finalizes; ranks of other nodes do not matter.
     let mut world = open("FALSE");
     world.say(0, &wait("a"));
     assert_eq!(hear(&mut world, 0), "");
@@ -470,7 +471,7 @@ fn a_ring_gives_everybody_the_values_of_both_neighbours() {
             let ring = format!("cmd=ring;ring-count=1;ring-left={to_left};ring-right={to_right};");
             world.tell(rank, &left(&ring)).unwrap();
         }
-        // The first one asks again before the others have heard.
+        // The first rank requests again before the others have received their answers.
         for rank in [0, 2, 1] {
             let (before, behind) = ((rank + 2) % 3, (rank + 1) % 3);
             let heard = format!(

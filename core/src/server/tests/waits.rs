@@ -1,4 +1,4 @@
-//! What an owner can read about who waits for whom.
+//! Pending operations that an owner can read.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn whoever_is_in_a_fence_waits_until_it_has_ended() {
     assert_eq!(world.waits(0), [Wait::Fence(0)]);
     assert_eq!(world.waits(1), []);
     assert_eq!(ranks(world.server.job(world.job).unwrap().missing()), [1]);
-    // Not read yet by anybody, and nobody waits for others any more.
+    // The answers are not read yet, but no rank waits for others any more.
     world.tell(1, "cmd=barrier_in\n").unwrap();
     assert!((0..3).all(|rank| world.waits(rank).is_empty()));
 }

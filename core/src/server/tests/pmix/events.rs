@@ -1,4 +1,4 @@
-//! Events: who is told of what, now and later.
+//! Events: registrations, immediate delivery, and delivery from the cache.
 
 use super::*;
 use crate::server::pmix::Notification;
@@ -36,7 +36,7 @@ impl Hall {
         self.status(client)
     }
 
-    /// The events that a client was told of: code, rank of the source, and keys of the infos.
+    /// Events delivered to a client: code, rank of the source, and keys of the infos.
     pub(super) fn told(&mut self, client: usize) -> Vec<(i32, u32, Vec<String>)> {
         let mut all = Vec::new();
         self.heard.retain(|(of, heard)| {
@@ -198,7 +198,7 @@ fn a_handler_that_has_gone_is_told_nothing() {
         }
         assert_eq!(hall.codes(1), told);
     }
-    // It may come back, and is told what it has missed.
+    // A client that registers again receives the events that it has missed.
     hall.register(1, &[-6], &[]);
     assert_eq!(hall.codes(1), [-6; 3]);
 }
@@ -212,7 +212,7 @@ fn who_reads_slowly_is_told_in_turn_and_holds_nobody_up() {
         assert_eq!(hall.notify(0, -code, range::SESSION, &[]), Status::SUCCESS);
         assert_eq!(hall.codes(2), [-code]);
     }
-    // Its requests are answered as ever, before what it was not told yet.
+    // Its requests are answered as before, ahead of the events that are still in the cache.
     let tag = hall.get(1, 0, Some("k"), true);
     let answers = hall.answers(1);
     let place = answers.iter().position(|(of, _)| *of == tag).unwrap();

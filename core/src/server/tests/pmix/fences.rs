@@ -111,7 +111,7 @@ fn a_fence_that_waits_too_long_lets_all_out_who_are_in_it() {
         hall.late(5);
         assert_eq!(hall.status(0), Status::TIMEOUT);
         assert_eq!(hall.world.missing(), [0, 1, 2]);
-        // It is as if nobody had been in it.
+        // The state is as if no rank had entered.
         for client in 0..procs.len().max(2) + usize::from(procs == [WILDCARD]) {
             hall.fence(client, procs, 5);
         }
@@ -130,7 +130,7 @@ fn a_fence_of_some_is_told_apart_by_who_takes_part() {
     hall.fence(1, &[1, 0], 0);
     assert_eq!(hall.status(1), Status::SUCCESS);
     assert_eq!(hall.answers(0).len(), 1);
-    // Whoever is not in it has no business there, and a rank that there is not keeps nobody waiting.
+    // A rank outside the list cannot enter, and a rank that does not exist keeps no other waiting.
     hall.fence(2, &[0, 1], 0);
     assert_eq!(hall.status(2), Status::BAD_PARAM);
     hall.fence(2, &[2, 3], 0);
@@ -206,7 +206,7 @@ fn whoever_lists_a_process_twice_is_told_so_and_waits_for_nobody() {
         to.one(Type::SIZE).size(0);
     });
     assert_eq!(hall.status(0), Status::BAD_PARAM);
-    // All of a job are meant, however that is said.
+    // All ranks of a job are meant, however they are listed.
     for client in 0..3 {
         hall.fence(client, &[WILDCARD, 1], 0);
     }
@@ -216,7 +216,7 @@ fn whoever_lists_a_process_twice_is_told_so_and_waits_for_nobody() {
 #[test]
 fn nobody_waits_for_a_job_that_is_forgotten() {
     let (mut hall, other) = Hall::with_another_job();
-    // It has said goodbye, and might begin anew.
+    // It has finalized, and might begin again.
     hall.ask(1, Command::FINALIZE, &|_| {});
     assert_eq!(hall.status(1), Status::SUCCESS);
     hall.meet(0, Command::CONNECT);

@@ -5,17 +5,17 @@ use super::*;
 use crate::server::pmix::{CollectiveKind, PmixWait};
 use crate::wire::pmix::{Info, List};
 
-/// What a client reads in the answer to a construct.
+/// Content of the answer to a construct request.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     members: Vec<u32>,
     number: Option<u64>,
-    /// Rank, and the number that it has brought.
+    /// Contributions: rank and number.
     brought: Vec<(u32, i64)>,
 }
 
 impl Hall {
-    /// One client for each release whose answers are laid out in another way, and an old one more.
+    /// One client for each release with another layout of the answer, and one of an older release.
     fn of_all_releases() -> Self {
         let mut hall = Self::empty(5);
         for (rank, version) in (0..).zip(["4.2.2rc2", "4.2.4", "5.0.11", "6.0.0", "6.1.0"]) {
@@ -78,7 +78,7 @@ impl Hall {
         Ok(answer)
     }
 
-    /// What is known of what a rank has brought: numbers, and the groups that they are for.
+    /// Stored contributions of a rank: numbers, and the groups that they belong to.
     fn brought(&mut self, client: usize, rank: u32, group: Option<u64>) -> Vec<(i64, i64)> {
         self.ask(client, Command::GET, &|to| {
             to.one(Type::STRING).text(Some(NSPACE)).one(Type::PROC_RANK).u32(rank);
@@ -118,7 +118,7 @@ fn write_procs(ranks: &[u32], to: &mut Packer<'_>) {
     ranks.iter().for_each(|rank| Proc { nspace: NSPACE, rank: *rank }.write(to));
 }
 
-/// What a client brings: a number, and, if it is a new one, its name in front.
+/// Contribution of a client: a number and, in newer releases, the name of the process in front.
 fn bring(number: u64, rank: Option<u32>, to: &mut Packer<'_>) {
     to.of(Type::DATA_ARRAY).of(Type::INFO).size(1 + u64::from(rank.is_some()));
     if let Some(rank) = rank {
@@ -159,7 +159,7 @@ fn a_group_is_made_when_all_have_come_and_each_is_told_as_it_reads_it() {
         hall.destruct(0, None);
         assert_eq!(hall.status(0), Status::NOT_FOUND);
     }
-    // What each has brought stays, and is told apart by the group.
+    // The contributions stay, qualified by the group.
     assert_eq!(hall.brought(0, 3, Some(1)), [(13, 1)]);
     assert_eq!(hall.brought(1, 4, Some(2)), [(24, 2)]);
     assert_eq!(hall.brought(0, 3, None), [(13, 1), (23, 2)]);
@@ -192,7 +192,7 @@ fn a_group_is_made_of_leaders_and_of_those_that_they_add() {
     hall.construct(4, &[], &[]);
     hall.construct(0, &[0], &[(keys::GROUP_BOOTSTRAP, &two), (keys::GROUP_ADD_MEMBERS, &third)]);
     hall.construct(1, &[1], &[(keys::GROUP_BOOTSTRAP, &two), (keys::GROUP_ADD_MEMBERS, &fourth)]);
-    // Whom nobody has added does not come in.
+    // A process that no leader has added does not join.
     hall.construct(2, &[], &[]);
     (0..5).for_each(|client| assert_eq!(hall.answers(client), []));
     let Some((_, PmixWait::Together { purpose: CollectiveKind::Bootstrap, at })) =
@@ -344,7 +344,7 @@ fn a_fence_names_members_by_their_group_and_nobody_who_is_outside() {
     by_name(&mut hall, 3, &[WILDCARD]);
     hall.fence(1, &[3, 1], 0);
     all_end_well(&mut hall, [1, 3]);
-    // There is no third place, and a list does not go on for ever.
+    // There is no third place, and the length of a list is bounded.
     for places in [vec![0, 2], vec![WILDCARD; 65]] {
         by_name(&mut hall, 1, &places);
         assert_eq!(hall.status(1), Status::NOT_FOUND);

@@ -1,4 +1,4 @@
-//! What only the owner of a server can do.
+//! Requests that only the owner of a server can answer.
 
 use super::*;
 

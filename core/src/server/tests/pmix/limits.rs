@@ -1,4 +1,4 @@
-//! What is no request, too much, or cut off.
+//! Malformed, oversized and truncated input.
 
 use super::*;
 
@@ -16,13 +16,13 @@ fn what_is_no_request_is_answered_so_and_hurts_nobody() {
         hall.hand_in(id, &message).unwrap();
         assert_eq!(hall.status(0), status, "{body:?}");
     }
-    // A sign of life has no answer, and neither has the goodbye of a handler.
+    // A heartbeat has no answer, and neither has the deregistration of a handler.
     hall.hand_in(id, &message(id.0, 1, b"")).unwrap();
     hall.ask(0, Command::DEREGISTER_EVENTS, &|to| {
         to.one(Type::STATUS).i32(-147);
     });
     assert_eq!(hall.answers(0), []);
-    // A message that can never be held is the end, as soon as it says how long it is.
+    // A message that can never be held terminates the connection as soon as its length is known.
     let endless = Header { index: 0, tag: 101, body_bytes: 1 << 30 }.bytes();
     let error = hall.hand_in(id, &endless).unwrap_err();
     assert_eq!(error, PeerError::MessageTooLong { limit_bytes: 2048 });
@@ -39,7 +39,7 @@ fn a_client_that_reads_nothing_is_taken_no_more_from() {
     });
     let flood: Vec<u8> = (101..1000).flat_map(|tag| message(id.0, tag, &body)).collect();
     let taken = hall.hand_in(id, &flood).unwrap();
-    // Eight answers are owed; what stands behind waits in the peer.
+    // Eight answers are pending; further requests wait in the peer.
     assert_eq!(taken, 8 * 18);
     let mut sent = taken;
     let mut answered = 0;

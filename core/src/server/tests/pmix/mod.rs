@@ -52,7 +52,7 @@ struct Hall {
     tag: u32,
     /// The time of the messages that clients send.
     now: Instant,
-    /// What clients were told behind an answer, and nobody has looked at yet.
+    /// Messages that clients received behind an answer, and that no test has read yet.
     heard: Vec<(usize, Answers)>,
 }
 
@@ -63,7 +63,7 @@ const FIXED: Format = Format { family: Family::Fixed, is_described: true };
 const NSPACE: &[u8] = b"kvs_1";
 
 impl Hall {
-    /// A job of `size` ranks, two to a node, each with a client that was let in.
+    /// A job of `size` ranks, two to a node, each with an admitted client.
     fn new(size: u32) -> Self {
         let mut hall = Self::empty(size);
         for rank in 0..size {
@@ -76,7 +76,7 @@ impl Hall {
         Self::described(size, &packed(Format::PLAIN, &|to| describe(size, to)))
     }
 
-    /// Nobody is in yet; `info` is what clients are told about the job.
+    /// A server without connections; `info` is the job description for clients.
     fn described(size: u32, info: &[u8]) -> Self {
         Self::in_world(World::without_sessions(size, false), size, info)
     }
@@ -105,7 +105,7 @@ impl Hall {
         Self { world, pmix, clients: Vec::new(), tag: 100, now: NOW, heard: Vec::new() }
     }
 
-    /// Opens a connection that has not said anything.
+    /// Opens a connection that has sent nothing.
     fn open(&mut self) -> ConnectionId {
         let deadline = NOW.plus(Duration::from_secs(5));
         self.pmix.open(Letters::new(), [const { None }; 8], Some(deadline)).unwrap()
@@ -139,7 +139,7 @@ impl Hall {
         connection.handle_input(self.now, bytes)
     }
 
-    /// What a connection is owed now, fetched in pieces of a size that fits nothing.
+    /// Output that is due on a connection, read in pieces of an odd size.
     fn bytes(&mut self, id: ConnectionId) -> Vec<u8> {
         while self.pmix.next_ready(&mut self.world.server).is_some() {}
         let mut connection = self.pmix.connection(id, &mut self.world.server).unwrap();
@@ -150,7 +150,7 @@ impl Hall {
         all
     }
 
-    /// Asks something, and gives the tag it was asked with.
+    /// Sends a request, and returns its tag.
     fn ask(&mut self, client: usize, command: Command, write: &dyn Fn(&mut Packer<'_>)) -> u32 {
         let (id, format) = self.clients[client];
         self.tag += 1;

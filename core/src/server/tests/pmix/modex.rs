@@ -1,4 +1,4 @@
-//! What ranks put and get, and what they are told about their job.
+//! Puts and gets of ranks, and their job description.
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn what_is_put_for_one_side_never_shows_on_the_other() {
         assert_eq!(hall.object(client), Ok((0, vec![own.into(), "both".into()])));
         hall.get(client, 0, None, false);
         assert_eq!(hall.object(client), Ok((0, vec![own.into(), "both".into()])));
-        // What the other side sees is no reason to wait.
+        // Data that is visible only to the other side is no reason to wait.
         hall.get(client, 0, Some(other), false);
         assert_eq!(hall.object(client), Err(Status::NOT_FOUND));
     }
@@ -101,7 +101,7 @@ fn a_get_waits_for_the_value_or_for_its_time_or_for_the_end_of_its_owner() {
     assert_eq!(hall.object(1), Err(Status::NOT_FOUND));
 }
 
-/// Whoever comes from PMI does not say whose value it wants.
+/// A get that came from PMI names no rank.
 #[test]
 fn a_get_of_any_rank_finds_whoever_has_put_the_key() {
     // Ranks 0 and 1 share a node, 2 is elsewhere.
@@ -113,13 +113,14 @@ fn a_get_of_any_rank_finds_whoever_has_put_the_key() {
     assert_eq!(any(&mut hall, 0, "k", true), Err(Status::NOT_FOUND));
     assert_eq!(hall.commit(2, "k", &[scope::GLOBAL]), Status::SUCCESS);
     assert_eq!(any(&mut hall, 0, "k", false), Ok((2, vec!["k".into()])));
-    // Whoever has put it finds it, too.
+    // The rank that has put the value finds it, too.
     assert_eq!(any(&mut hall, 2, "k", false), Ok((2, vec!["k".into()])));
-    // Of several the answer is one, and only one that is for who asks.
+    // Of several values one is returned, and only one that is visible to the requester.
     assert_eq!(hall.commit(1, "k", &[scope::LOCAL]), Status::SUCCESS);
     assert_eq!(any(&mut hall, 0, "k", false), Ok((1, vec!["k".into()])));
     assert_eq!(any(&mut hall, 2, "k", false), Ok((2, vec!["k".into()])));
-    // What nobody has put yet may come from anybody who is left, and is waited for as long as any other value.
+    // A value that is not put yet may come from any remaining rank, and the get waits as long as
+    // for any other value.
     hall.get(1, ranks::UNDEF, Some("later"), false);
     hall.end(0);
     assert_eq!(hall.answers(1), []);
@@ -129,7 +130,7 @@ fn a_get_of_any_rank_finds_whoever_has_put_the_key() {
     hall.get(2, ranks::UNDEF, Some("never"), false);
     hall.late(2);
     assert_eq!(hall.object(2), Err(Status::TIMEOUT));
-    // Without a key nothing says what is wanted; what there is will do.
+    // Without a key any data of the ranks is an answer.
     hall.get(1, ranks::UNDEF, None, false);
     assert!(hall.object(1).is_ok());
 }
@@ -142,7 +143,7 @@ fn what_the_launcher_says_is_found_for_ranks_and_jobs() {
         hall.object(0)
     };
     let name = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
-    // All that is known of a process, so that nobody asks twice.
+    // All known values of a process, so that one request is enough.
     for key in [keys::LOCAL_RANK, keys::GLOBAL_RANK] {
         let all = [keys::LOCAL_RANK, keys::GLOBAL_RANK, keys::APPNUM].map(name).to_vec();
         assert_eq!(of(&mut hall, 1, key), Ok((1, all)));

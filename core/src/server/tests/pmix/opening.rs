@@ -1,4 +1,4 @@
-//! Who is let in, and how a rank comes and goes.
+//! Admission of peers, and the connections of a rank.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn a_greeting_may_come_in_pieces_and_with_requests_behind_it() {
     for byte in said {
         assert_eq!(hall.hand_in(id, &[*byte]), Ok(1));
     }
-    // What stands behind waits in the peer.
+    // Bytes behind the greeting wait in the peer.
     assert_eq!(hall.hand_in(id, asked), Ok(0));
     assert!(matches!(hall.pmix.poll_event(), Some(PmixEvent::AdmissionRequested { .. })));
     hall.pmix.admit(id, &mut hall.world.server).unwrap();

@@ -39,7 +39,7 @@ impl Hall {
         });
     }
 
-    /// Status, and who has published what under which key.
+    /// Status of a lookup, and the publisher, key and value of each result.
     fn found(&mut self, client: usize) -> (Status, Vec<(u32, String, String)>) {
         let mut answers = self.answers(client);
         assert_eq!(answers.len(), 1);
@@ -105,7 +105,7 @@ fn a_lookup_waits_for_what_is_read_once() {
     assert_eq!(hall.answers(2), []);
     hall.late(9);
     assert_eq!(hall.found(2), (Status::TIMEOUT, vec![]));
-    // What is published until its publisher ends goes with it.
+    // Data with the persistence of its publisher is removed with it.
     let own = (keys::PERSIST, Type::PERSIST, persistence::PROC);
     assert_eq!(hall.publish(0, "k", &[own]), Status::SUCCESS);
     hall.end(0);
@@ -132,7 +132,7 @@ fn names_are_the_same_for_clients_of_every_generation() {
     assert_eq!(hall.status(client), Status::SUCCESS);
     let heard = hall.world.say(1, "cmd=lookup_name service=mine\n");
     assert!(!heard.contains("port=port"), "{heard}");
-    // A lookup waits for whoever publishes.
+    // A lookup waits until the data is published.
     hall.look_up(client, &["later"], true);
     assert_eq!(hall.answers(client), []);
     hall.world.say(1, "cmd=publish_name service=later port=port\n");
@@ -149,7 +149,8 @@ fn what_another_generation_has_taken_back_is_free_for_everybody() {
     hall.world.say(1, "cmd=init pmi_version=1 pmi_subversion=1\n");
     assert_eq!(hall.publish(client, "k", &[]), Status::SUCCESS);
     hall.world.say(1, "cmd=unpublish_name service=k\n");
-    // Somebody else takes the name: it is theirs, and stays when its former owner gives up all it has.
+    // Another client takes the name: it is the owner, and the name stays when its former owner
+    // unpublishes everything.
     hall.world.say(1, "cmd=publish_name service=k port=port\n");
     hall.look_up(client, &["k"], false);
     assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "k")]));

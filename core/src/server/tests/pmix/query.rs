@@ -1,14 +1,14 @@
-//! What clients ask of the process manager, and about nodes.
+//! Queries to the process manager, and about nodes.
 
 use super::*;
 use crate::wire::pmix::names::flags;
 use crate::wire::pmix::{Info, List};
 
-/// What restricts a question: a key and a text.
+/// Qualifiers of a query: a key and a text each.
 type Texts<'a> = &'a [(&'a [u8], &'a str)];
 
 impl Hall {
-    /// Four ranks on two nodes, `near` and `far`, which the description of the job tells of.
+    /// Four ranks on two nodes, `near` and `far`, as in the job description.
     fn on_two_nodes() -> Self {
         let info = packed(Format::PLAIN, &|to| {
             describe(4, to);
@@ -172,7 +172,7 @@ fn each_key_of_a_query_has_an_answer_or_none() {
     let job = "pmix.qry.nsinfo=(pmix.job.arr=(pmix.nspace=kvs_1)(pmix.cmd.line=)(pmix.job.size=2)\
                (pmix.pdata=(pmix.rank=0)(pmix.lrank=0))(pmix.pdata=(pmix.rank=1)(pmix.lrank=1)))";
     assert_eq!(hall.entries(0), (Status::SUCCESS, [job.into()].to_vec()));
-    // What a rank has posted is found where it may be seen.
+    // Committed data of a rank is found where it is visible.
     hall.ask(0, Command::QUERY, &|to| {
         to.one(Type::SIZE).size(1).one(Type::QUERY).i32(1).text(Some(b"card")).size(1);
         to.text(Some(keys::RANK)).u32(0).of(Type::PROC_RANK).u32(1);
@@ -314,7 +314,8 @@ fn what_must_be_heeded_and_is_not_known_is_refused() {
         to.one(Type::STRING).text(Some(keys::JOB_SIZE));
     });
     assert_eq!(hall.status(0), Status::NOT_SUPPORTED);
-    // Whoever must have one of several ways to spread data gets none, as none has a name here.
+    // A request that requires one of several algorithms is rejected, as the server has no names for
+    // them.
     hall.ask(0, Command::FENCE, &|to| {
         to.one(Type::SIZE).size(1).one(Type::PROC);
         Proc { nspace: NSPACE, rank: 0 }.write(to);
@@ -346,7 +347,7 @@ fn whoever_wants_to_be_watched_is_told_of_when_it_falls_silent() {
     assert_eq!(hall.pmix.poll_timeout(), Some(NOW.plus(after)));
     hall.late(6);
     assert_eq!(hall.pmix.poll_event(), Some(silent.clone()));
-    // It is told once, until there is a heartbeat again.
+    // The event is reported once, until there is a heartbeat again.
     assert_eq!(hall.pmix.poll_timeout(), None);
     let id = hall.clients[1].0;
     let beat = Header { index: id.0, tag: 1, body_bytes: 0 }.bytes();

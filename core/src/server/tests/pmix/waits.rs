@@ -1,4 +1,4 @@
-//! Who waits for whom, as an owner can tell people.
+//! Pending operations of PMIx clients that an owner can read.
 
 use super::*;
 use crate::ids::ProcId;
@@ -30,7 +30,7 @@ fn a_get_that_waits_names_the_key_and_the_process() {
 fn a_fence_of_some_names_who_is_in_it() {
     let mut hall = Hall::new(4);
     let job = hall.world.job;
-    // The fence of all is told by the job itself.
+    // The fence of all ranks is reported by the job itself.
     hall.fence(3, &[WILDCARD], 0);
     assert_eq!(hall.pmix.waits().count(), 0);
     hall.fence(0, &[0, 1, 2], 0);

@@ -2,8 +2,8 @@
 //! those of others, and against some that are none.
 //!
 //! The expectation of a launcher is a matrix that was recorded with the tool itself and lies in
-//! `tests/conform`. When a verdict changes for a good reason, record it again: `pmi-host conform --launcher
-//! '...' >host-std/tests/conform/NAME.txt`.
+//! `tests/conform`. When a verdict changes for a good reason, record it again:
+//! `pmi-host conform --launcher '...' >host-std/tests/conform/NAME.txt`.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The same with futures, on the smallest executor there is: nothing here blocks but `block_on`.
+//! The same with futures, on the smallest possible executor: only `block_on` blocks.
 
 use crate::{ALONE, card_of, key_of, print};
 use async_io::Async;
@@ -11,7 +11,7 @@ use pmi_std::Stream;
 use pmi_std::env::{Environment, Way};
 use std::error::Error;
 
-/// Takes part in the job once.
+/// Participates in the job once.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let environment = Environment::of_this_process()?;
     if environment.way == Way::Singleton {

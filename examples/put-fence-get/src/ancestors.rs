@@ -1,9 +1,9 @@
-//! Peak memory of the processes this one descends from.
+//! Peak memory of the ancestors of this process.
 
 use std::fs;
 use std::io;
 
-/// Prints pid, name and peak resident memory of all ancestors that may be looked at, nearest first.
+/// Prints pid, name and peak resident memory of all ancestors whose status is readable, nearest first.
 pub(crate) fn report() -> io::Result<()> {
     let mut pid = parent(&fs::read_to_string("/proc/self/status")?);
     while let Some(this) = pid.filter(|pid| *pid != "0") {

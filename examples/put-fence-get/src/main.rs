@@ -80,8 +80,8 @@ struct Counts {
 
 impl Job {
     fn time(self, wire: &mut Wire, value_len: u32, counts: Counts) -> io::Result<()> {
-        // Ranks are started one after the other; time only what happens when all are there and the system
-        // has found a place for each.
+        // Ranks are started one after the other; measure only once all are present and the system has
+        // placed each on a processor.
         for _ in 0..WARMING {
             wire.fence()?;
         }
@@ -191,7 +191,7 @@ fn dialect(word: &str) -> io::Result<WireDialect> {
     }
 }
 
-/// Fences that are not timed.
+/// Number of fences before the measurement.
 const WARMING: u32 = 10;
 /// The last argument when standard input is the socket.
 const ON_STDIN: &str = "on-stdin";

@@ -1,7 +1,7 @@
-//! The bytes of PMI-1 and PMI-2, as few as a client can do with, written and read by hand.
+//! Smallest subset of PMI-1 and PMI-2 that a client needs, written and read by hand.
 //!
-//! Deliberately not the project's own client: what is timed is the server, so the client does next to
-//! nothing, and the same nothing under every launcher.
+//! Deliberately not the project's own client: the measurement is of the server, so the client does as
+//! little as possible, and the same under every launcher.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ pub(crate) enum WireDialect {
     Pmi2,
 }
 
-/// An open conversation, one request at a time.
+/// An open session, one request at a time.
 pub(crate) struct Wire {
     stream: UnixStream,
     dialect: WireDialect,
@@ -27,7 +27,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Opens the conversation as `rank`.
+    /// Opens the session as `rank`.
     pub(crate) fn open(stream: UnixStream, dialect: WireDialect, rank: u32) -> io::Result<Self> {
         let reply = vec![0; REPLY_MAX].into();
         let mut wire =
@@ -54,7 +54,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Stores `value`; the answer is for [`expect`](Self::expect).
+    /// Stores `value`; [`expect`](Self::expect) checks the reply.
     pub(crate) fn put(&mut self, key: &str, value: &[u8]) -> io::Result<()> {
         match self.dialect {
             WireDialect::Pmi1 => {
@@ -67,7 +67,7 @@ impl Wire {
         }
     }
 
-    /// Asks for the value of `key`; the answer is for [`expect_value`](Self::expect_value).
+    /// Requests the value of `key`; [`expect_value`](Self::expect_value) checks the reply.
     pub(crate) fn get(&mut self, key: &str) -> io::Result<()> {
         let space = std::mem::take(&mut self.space);
         let sent = match self.dialect {
@@ -80,7 +80,7 @@ impl Wire {
         sent
     }
 
-    /// Enters the fence of the whole job and waits until it opens.
+    /// Enters the fence of the whole job and waits for its reply.
     pub(crate) fn fence(&mut self) -> io::Result<()> {
         match self.dialect {
             WireDialect::Pmi1 => self.line("cmd=barrier_in", b""),
@@ -88,7 +88,7 @@ impl Wire {
         }
     }
 
-    /// Finalizes the session and waits for the answer.
+    /// Finalizes the session and waits for the reply.
     pub(crate) fn finalize(&mut self) -> io::Result<()> {
         match self.dialect {
             WireDialect::Pmi1 => self.line("cmd=finalize", b""),
@@ -96,7 +96,7 @@ impl Wire {
         }
     }
 
-    /// Checks that the last answer has `pair` in it.
+    /// Checks that the last reply has `pair` in it.
     pub(crate) fn expect(&self, pair: &str) -> io::Result<()> {
         match find(self.answer(), pair.as_bytes()) {
             Some(_) => Ok(()),
@@ -104,7 +104,7 @@ impl Wire {
         }
     }
 
-    /// Checks that the last answer brings `value`.
+    /// Checks that the last reply contains `value`.
     pub(crate) fn expect_value(&self, value: &[u8]) -> io::Result<()> {
         let brought = find(self.answer(), b"value=").map(|at| &self.answer()[at..]);
         match brought {
@@ -184,7 +184,7 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 
 /// Characters in front of every frame.
 const LENGTH: usize = 6;
-/// Room for the longest answer: a value of 1023 bytes and what is around it.
+/// Room for the longest reply: a value of 1023 bytes and the fields around it.
 const REPLY_MAX: usize = 4096;
 /// Largest part of an unexpected reply that is shown.
 const EXCERPT: usize = 100;

@@ -1,4 +1,4 @@
-//! The client calls, blocking and awaited, against a peer that says what a test wants.
+//! The client calls, blocking and awaited, against a peer with scripted replies.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,13 +14,13 @@ use pmi_core::command::{
 use pmi_core::error::{Code, Full, Misuse, PeerError};
 use pmi_link::{CallError, SpawnError, blocking, task};
 
-/// A peer that waits for a line and says the next answer of its list, cut into pieces.
+/// A peer that waits for a line and sends the next reply of its list, cut into pieces.
 struct Script {
     answers: VecDeque<&'static str>,
     piece_bytes: usize,
     asked: Vec<u8>,
     says: VecDeque<u8>,
-    /// Every second call of the awaited kind waits once.
+    /// Every second awaited call is pending once.
     turn: bool,
 }
 
@@ -140,7 +140,7 @@ const ASKED: &str = "cmd=initack pmiid=2\n\
     cmd=lookup_name service=s\ncmd=lookup_name service=t\ncmd=unpublish_name service=s\n\
     cmd=finalize\n";
 
-/// Every call in turn; the two kinds differ by what stands behind a call.
+/// Every call in turn; the two kinds differ by the suffix of a call.
 macro_rules! every_call {
     ($pmi:ident $(, $wait:tt)*) => {{
         let identity = $pmi.greet(2)$(.$wait)*.unwrap();
@@ -185,7 +185,7 @@ fn every_call_can_be_awaited_however_it_is_cut() {
     }
 }
 
-/// A blocking client that has opened, and what its peer says then.
+/// A blocking client after its handshake, and the later replies of its peer.
 fn open(answers: &[&'static str]) -> blocking::Pmi<Waits> {
     let mut all = vec![INIT, NAME];
     all.extend(answers);
@@ -280,7 +280,7 @@ fn a_spawn_uses_the_room_that_is_lent_for_it() {
         info: InfoList::Given(&[]),
     };
     let spawn = Spawn::Given { programs: &[program], preputs: &[] };
-    // The block has nine lines, and the peer answers the last one.
+    // The block has nine lines, and the peer replies to the last one.
     let mut answers = [""; 9];
     for (answer, job, codes) in [
         ("cmd=spawn_result rc=0\n", None, &[][..]),
@@ -375,7 +375,7 @@ fn calls_of_two_tasks_take_turns() {
 
 #[test]
 fn a_future_of_a_call_waits_without_spinning() {
-    // The peer never answers; the future says so once for every poll and does not come back.
+    // The peer never answers; the future is pending once for every poll and does not return.
     struct Silent;
     impl embedded_io::ErrorType for Silent {
         type Error = Infallible;
@@ -459,7 +459,7 @@ fn calls_of_the_other_version_are_not_sent() {
     ] {
         assert!(matches!(said, Err(CallError::Misuse(Misuse::NotSayable { .. }))), "{said:?}");
     }
-    // What a manager says lies in the space of the job.
+    // Values of a process manager lie in the space of the job.
     assert_eq!(pmi.job_attribute(b"PMI_process_mapping", &mut out), Ok(Some(16)));
     let asked = pmi.into_inner().0;
     assert!(asked.asked().ends_with("kvsname\ncmd=get kvsname=kvs_0 key=PMI_process_mapping\n"));

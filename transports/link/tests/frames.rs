@@ -1,4 +1,4 @@
-//! The client calls in PMI-2, against our own server, cut in every way.
+//! The client calls in PMI-2, against the server of this project, cut in every way.
 
 #[path = "common/desk.rs"]
 mod desk;
@@ -75,7 +75,7 @@ fn two_ranks_exchange_what_they_put_in_either_size_of_client() {
     }
 }
 
-/// What a board would use that knows its values.
+/// A client for a board that knows the size of its values.
 type SmallPmi = AsyncPmi<Stream, FixedBuffer, PMI1_LINE>;
 
 fn small(stream: Stream) -> SmallPmi {
@@ -254,7 +254,7 @@ fn a_message_that_a_small_client_has_no_room_for_is_not_sent() {
         let needed = "123456cmd=kvs-put;key=k;value=;".len() + 2 * 1023;
         assert_eq!(pmi.put(b"k", &long).await, Err(CallError::Full(Full { needed })));
         assert_eq!(pmi.put(b"k", &long[..700]).await, Ok(()));
-        // An abort goes out, whatever it says.
+        // An abort is sent, regardless of its message.
         pmi.abort(3, &[b';'; 3000]).await.unwrap();
         while let Some(event) = server.borrow_mut().poll_event() {
             if let Event::Aborted { code, message, .. } = event {
@@ -335,7 +335,7 @@ fn a_client_proves_its_secret_or_is_rejected() {
         for (proves_with, expected) in [
             (Some(&secret), Ok(3)),
             (Some(&wrong), refused),
-            // Without a method nothing is asked.
+            // Without a method nothing is requested.
             (None, refused),
         ] {
             let server = server();

@@ -1,4 +1,4 @@
-//! Real clients and a real server through the driver loop, over pipes and a clock that stands.
+//! Real clients and a real server through the driver loop, over pipes and a clock that does not advance.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn store() -> Store {
     Arena::new(vec![Cell::FREE; 64], vec![0; 16384])
 }
 
-/// One end: a link and what is carried over from call to call.
+/// One end: a link and the state that is carried over from call to call.
 struct End {
     link: Pipe,
     carry: PumpState<Message>,
@@ -39,7 +39,7 @@ impl End {
     }
 }
 
-/// A member of the job: asks one request after the other and notes what it hears.
+/// A member of the job: sends one request after the other and records the replies.
 struct Asker {
     end: End,
     client: Client<FixedBuffer>,
@@ -84,7 +84,7 @@ impl World {
         Self { server, job, sessions, askers, faults: Vec::new(), events: Vec::new() }
     }
 
-    /// Serves one session, after its link or another session has called for it. True if it moved.
+    /// Serves one session, after its link or another session has woken it. True if bytes moved.
     fn serve(&mut self, at: usize, reads: bool) -> bool {
         let (id, end) = &mut self.sessions[at];
         let (Some(End { link, carry }), Some(mut session)) = (end, self.server.session(*id)) else {
@@ -99,7 +99,7 @@ impl World {
             }
             Err(error) => panic!("{error}"),
         };
-        // Before the session is closed, which forgets what it has to tell.
+        // Before the session is closed, which discards its events.
         self.events.extend(std::iter::from_fn(|| self.server.poll_event()));
         if gone {
             self.sessions[at].1 = None;
@@ -108,10 +108,10 @@ impl World {
         moved || gone
     }
 
-    /// Goes round until nothing moves any more.
+    /// Repeats until nothing moves any more.
     fn run(&mut self) {
         let mut quiet_rounds = 0;
-        // More than one, since a link that stutters may say nothing for a while.
+        // More than one round, since a link that stutters may be silent for a while.
         while quiet_rounds < 20 {
             let mut moved = false;
             for asker in &mut self.askers {
@@ -130,7 +130,7 @@ impl World {
 }
 
 impl Asker {
-    /// Asks the next question if the last one is answered, and moves bytes. True if any moved.
+    /// Sends the next request if the last one has its reply, and moves bytes. True if any moved.
     fn step(&mut self) -> bool {
         if self.client.outstanding() == 0
             && let Some(request) = self.requests.next()
@@ -169,7 +169,7 @@ fn get(key: String) -> Request<'static> {
     Request::Get { place: Place::Job(None), key: leak(key), wait: false }
 }
 
-/// What everybody does to find the others: put a card, fence, get all cards.
+/// The requests with which all ranks find each other: put a card, fence, get all cards.
 fn cards(rank: u32) -> Vec<Request<'static>> {
     let mut requests = vec![
         INIT,
@@ -213,7 +213,7 @@ fn a_job_exchanges_its_cards_over_every_kind_of_link() {
     }
 }
 
-/// The same in frames, and what only frames have.
+/// The same in frames, and the requests that only frames have.
 fn frames(rank: u32) -> Vec<Request<'static>> {
     let key = |text: &str| leak(text.into());
     let node = |text: &str, wait| Request::Get { place: Place::Node, key: key(text), wait };
@@ -225,7 +225,7 @@ fn frames(rank: u32) -> Vec<Request<'static>> {
         FENCE,
     ];
     requests.extend((0..SIZE).map(|other| get(format!("card-{other}"))));
-    // The last rank puts what all others wait for.
+    // The last rank puts the value that all others wait for.
     if rank + 1 == SIZE {
         let (key, value) = (key("leader"), leak("here".into()));
         requests.push(Request::Put { place: Place::Node, key, value });
@@ -267,7 +267,7 @@ fn ranks_of_both_generations_meet_in_one_job() {
             0 => cards(rank),
             _ => {
                 let mut requests = cards(rank);
-                // There is nothing to ask about sizes in frames.
+                // In frames there are no requests for sizes.
                 requests[0] = Request::Init { version: Version::V2_0 };
                 let rank = Some(rank);
                 requests[1] = Request::FullInit { rank, job: None, threaded: false, method: None };
@@ -291,7 +291,7 @@ fn a_member_that_disconnects_in_a_fence_is_reported_and_the_others_wait() {
         _ => vec![INIT, FENCE],
     });
     world.run();
-    // The first rank goes without a word.
+    // The first rank disconnects without a finalize.
     let gone = world.askers.remove(0);
     drop(gone);
     world.run();

@@ -1,4 +1,4 @@
-//! The driver loop with a machine that shows what was asked of it.
+//! The driver loop with a machine that records its calls.
 
 mod common;
 
@@ -13,13 +13,13 @@ use pmi_link::{LinkError, Progress, PumpError, PumpState, flush, pump};
 const NOW: Instant = Instant::ZERO;
 const BROKEN: PeerError = PeerError::TimedOut;
 
-/// Answers every line with itself in capitals. It holds back while it owes, and until its owner
-/// has acted on a `?`; a `!` breaks it, with an explanation.
+/// Replies to every line with itself in capitals. It pauses while replies are due, and until its owner has
+/// acted on a `?`; a `!` breaks it, with an explanation.
 #[derive(Default)]
 struct Echo {
     line: Vec<u8>,
     owed: VecDeque<Vec<u8>>,
-    /// How many answers it owes before it holds back.
+    /// Number of due replies at which it pauses.
     patience: usize,
     asks: bool,
     broken: bool,
@@ -117,7 +117,7 @@ fn requests_of_one_segment_are_answered_in_one() {
     let (mut near, mut far) = pipe(GOOD);
     far.say(b"one\ntwo\nthree\n");
     let progress = turn(&mut echo, &mut near, &mut carry()).unwrap();
-    // The machine holds back after every line, and all the same nothing is sent twice.
+    // The machine pauses after every line, and all the same nothing is sent twice.
     assert_eq!((near.reads, near.writes), (1, 1), "a short read has emptied the link");
     assert_eq!(far.hear(), "ONE\nTWO\nTHREE\n");
     let expected = Progress { read_bytes: 14, sent_bytes: 14, wants_read: true, ..progress };

@@ -10,7 +10,7 @@ use pmi_link::{Link, LinkError, Read, Wrote};
 use pmi_smoltcp::{SocketLink, close_socket};
 use smoltcp::iface::SocketHandle;
 
-/// The stack, and the sockets whose owners are gone and that still have to hang up.
+/// The stack, and the sockets without an owner that still have to close.
 struct World {
     net: Net,
     leaving: Vec<SocketHandle>,

@@ -1,4 +1,5 @@
-//! What a client and a acceptor say when the other end misbehaves, and that both can be used again.
+//! Errors of a client and an acceptor when the other end misbehaves, and a check that both can be used
+//! again.
 
 mod net;
 
@@ -16,7 +17,7 @@ use smoltcp::iface::SocketHandle;
 
 type Client = TcpClient<FixedBuffer, ConnBuffer<64>, ConnBuffer<2048>>;
 
-/// A caller with its socket, and a server's socket that the test speaks through.
+/// A client with its socket, and a server's socket that the test writes to.
 struct Scene {
     net: Net,
     client: Client,
@@ -43,7 +44,7 @@ impl Scene {
         self.client.poll(now, socket, &mut [0; 4096])
     }
 
-    /// Opens a conversation and lets the server say `answers`, one to each question.
+    /// Opens a session and lets the server send `answers`, one to each request.
     fn talk(&mut self, answers: &[&[u8]]) -> Result<(), ConnectionError> {
         self.net.socket(self.server).listen(PORT).unwrap();
         self.connect();
@@ -65,7 +66,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Ends both sides, and shows that the same client can have a whole conversation afterwards.
+    /// Ends both sides, and shows that the same client can have a whole session afterwards.
     fn can_be_used_again(mut self) {
         for _ in 0..100_000 {
             let _still_hanging_up = self.turn();
@@ -150,7 +151,7 @@ fn a_call_can_be_abandoned_and_asks_nothing_before_it_is_dialled() {
     scene.can_be_used_again();
 }
 
-/// A rank that has said who it is and opened the conversation with an office.
+/// A rank that has identified itself and opened its session with an office.
 fn joined(
     net: &mut Net,
     office: &mut Office,
@@ -193,7 +194,7 @@ fn a_node_that_vanishes_is_a_lost_rank() {
     }
     let (_, own, told) = joined(&mut net, &mut office, 1);
     assert_eq!(told, Ok(()));
-    // No last segment: only the stack is left to say that nobody is there any more.
+    // Without a last segment only the stack detects that the peer is gone.
     net.sockets.remove(own);
     let limit = net.now().plus(Duration::from_secs(10));
     while office.notices.is_empty() {

@@ -1,4 +1,4 @@
-//! Whole jobs over a network that fails, by seed: every rank sees every card, and everybody hangs up.
+//! Whole jobs over a network that fails, by seed: every rank sees every card, and all ranks disconnect.
 
 mod net;
 
@@ -10,7 +10,7 @@ use pmi_core::time::{Duration, Instant};
 use pmi_smoltcp::{ConnBuffer, DialState, TcpClient};
 use smoltcp::iface::SocketHandle;
 
-/// A rank that goes through its life one question at a time.
+/// A rank that runs its session one request at a time.
 struct Rank {
     client: TcpClient<FixedBuffer, ConnBuffer<64>, ConnBuffer<2048>>,
     handle: SocketHandle,
@@ -29,7 +29,7 @@ impl Rank {
         Self { client, handle, id, asked: 0, answered: 0 }
     }
 
-    /// Asks the next question, if the last one was answered.
+    /// Sends the next request, if the last one has its reply.
     fn ask(&mut self, size: u32) {
         if self.asked > self.answered || self.client.state() != DialState::Connected {
             return;
@@ -72,7 +72,7 @@ impl Rank {
     }
 }
 
-/// A value that takes more than one turn of the smallest buffer.
+/// A value that needs more than one turn of the smallest buffer.
 fn card(rank: u32) -> String {
     format!("rank {rank} is at 10.0.0.{rank}:4000 ").repeat(20).trim_end().replace(' ', "_")
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pmi_link::conformance;
 use pmi_std::{NonBlocking, Stream};
 
-/// Lets the system deliver; how long it takes does not matter to anything that is checked.
+/// Lets the system deliver; no check depends on the time this takes.
 fn pause() {
     std::thread::sleep(Duration::from_micros(200));
 }

@@ -1,4 +1,4 @@
-//! From an environment to a conversation, with a real server behind real sockets.
+//! From an environment to a session, with a real server behind real sockets.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 type Heap = Arrays<BoundedBuf, Store, Vec<Member>, 4, 1, 1>;
 
-/// Serves one peer until it has said goodbye, with a job of one, or of four if it dials in.
+/// Serves one peer until it has finalized, with a job of one, or of four if it connects by TCP.
 fn serve(stream: Stream, dials: bool) {
     serve_over(NonBlocking::stream(stream).unwrap(), dials, None);
 }
@@ -132,7 +132,7 @@ fn frames_are_spoken_where_they_are_asked_for_and_dialling_needs_no_greeting() {
             let (stream, _) = listener.accept().unwrap();
             serve(stream.into(), true);
         });
-        // The identity is a number that only this rank was told; it joins with its rank.
+        // The identity is a number that only this rank received; it joins with its rank.
         let asked = Environment { speaks, rank: 3, ..environment(dial(port, 77)) };
         let mut member = connect_shared_by(asked, None).unwrap().unwrap();
         assert_eq!((member.rank, member.size), (3, 4));
@@ -174,7 +174,7 @@ fn a_server_of_the_first_generation_is_spoken_to_in_lines_if_anything_will_do() 
     assert_eq!(text, "the server speaks PMI 1.1 and not what it was asked for");
     server.join().unwrap();
 
-    // Over TCP such a server waits for a greeting, and hangs up on anything else.
+    // Over TCP such a server waits for a greeting, and closes the connection on anything else.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = thread::spawn(move || {
@@ -202,11 +202,11 @@ fn an_unreachable_address_is_reported_in_words() {
     let text = error.to_string();
     assert!(text.starts_with("PMI_FD names descriptor 2147483647, which is not"), "{text}");
 
-    // A port that belongs to a service nobody runs any more.
+    // A port without a listener.
     let text = connect_by(environment(dial(1, 0))).unwrap_err().to_string();
     assert!(text.starts_with("PMI_PORT names 127.0.0.1:1, where nobody answers: "), "{text}");
 
-    // What is not built in is told before anybody is dialled.
+    // A protocol that is not built in is reported before any connection is attempted.
     let secured = Environment { sockets: Sockets::Ssl, ..environment(dial(1, 0)) };
     let text = connect_by(secured).unwrap_err().to_string();
     let expected = if cfg!(feature = "tls") {
@@ -239,7 +239,7 @@ mod under_tls {
     use pmi_std::connect_proving;
     use pmi_std::tls::Identity;
 
-    /// A server for one caller under TLS: its port, and what a caller must be told.
+    /// A server for one client under TLS: its port, and the pin that a client needs.
     fn listen(challenge: Option<Challenge>) -> (u16, String, thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

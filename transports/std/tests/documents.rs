@@ -26,7 +26,7 @@ use pmi_std::{BoundedBuf, Clock, NonBlocking, Stream};
 type Store = Arena<Vec<ArenaCell>, Vec<u8>>;
 type Heap = Arrays<BoundedBuf, Store, Vec<Member>, 4, 1, 1>;
 
-/// Serves a job whose ranks dial in, until all of them have finalized.
+/// Serves a job of ranks that connect, until all of them have finalized.
 fn serve(streams: Vec<Stream>) {
     let store = || Arena::new(vec![ArenaCell::FREE; 16], vec![0; 4096]);
     let mut server = Server::<Heap>::new([const { None }; 4], [const { None }; 1], store());
@@ -106,7 +106,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// A line that has nothing to say.
+/// A program around the example, with a line that is always at its end.
 const MAIN: &str = "fn main() {
     let line = embedded_io::Empty;
     std::process::exit(board::exchange_cards(line, 0, |_, _| {}).is_err() as i32);

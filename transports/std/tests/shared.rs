@@ -1,4 +1,4 @@
-//! One conversation and several threads, with a real server behind a socket pair.
+//! One session and several threads, with a real server behind a socket pair.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -33,8 +33,8 @@ fn spec(name: &str) -> JobSpec {
     JobSpec { name, spawner: None, universe_size: None, has_uplink: false }
 }
 
-/// Serves one rank for each stream until all have left; spawns are answered once `may_spawn`, all but the first
-/// with a refusal.
+/// Serves one rank for each stream until all have disconnected; spawns are answered once `may_spawn`, all
+/// but the first with a refusal.
 fn serve(streams: Vec<UnixStream>, asks: Option<Challenge>, may_spawn: Arc<AtomicBool>) {
     let mut server = Server::<Heap>::new([const { None }; 4], [const { None }; 4], store());
     let job = server.add_job(spec("kvs_1"), vec![Member::new(0, 0); streams.len()], store());
@@ -151,7 +151,7 @@ fn a_spawn_that_is_pending_keeps_no_other_thread_from_its_calls() {
     world.may_spawn.store(true, Ordering::SeqCst);
     let spawned = spawns.join().unwrap().unwrap();
     assert_eq!((spawned.job, spawned.codes), (Some(b"kvs_2".to_vec()), Vec::new()));
-    // The next one is refused, and says which process it was.
+    // The next one is refused, with the code of each process.
     let spawn = Spawn::Given { programs: &[child(&[])], preputs: &[] };
     let Err(SpawnError::Refused { code, codes }) = pmi.spawn(spawn) else { panic!("spawned") };
     assert_eq!((code, codes), (Code(12), vec![Code(0), Code(12)]));
@@ -284,7 +284,7 @@ fn an_error_of_the_server_reaches_every_thread() {
             theirs.write_all(says.as_bytes()).unwrap();
         }
         let mut asked = Vec::new();
-        // Goes once both threads have asked.
+        // Disconnects once both threads have sent their requests.
         while asked.windows(10).filter(|window| window == b"wait=TRUE;").count() < 2 {
             let mut bytes = [0; 100];
             let len = theirs.read(&mut bytes).unwrap();

@@ -1,4 +1,4 @@
-//! TLS between real sockets: the suite for links, and what happens with the wrong peer.
+//! TLS between real sockets: the suite for links, and the errors with a wrong peer.
 #![cfg(feature = "tls")]
 
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use pmi_std::tls::{Client, Identity, Server};
 fn sockets() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    // A test that hangs says so.
+    // A test that hangs fails with a timeout.
     near.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let far = listener.accept().unwrap().0;
     far.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -9,7 +9,7 @@ use pmi_core::command::{
 use pmi_core::wire::{Dialect, binary, names, pmi1, pmi2};
 use std::fmt::Write;
 
-/// A message in words: what it is about, and its fields.
+/// A message in words: its subject and its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meaning {
     /// The subject, by its common name.
@@ -85,7 +85,7 @@ impl Meaning {
         line
     }
 
-    /// The same without what the reader knows: that an answer is good, and the name of the own space.
+    /// The same without the obvious: the success of a reply, and the name of the own space.
     pub fn brief(mut self, space: Option<&str>) -> Self {
         self.fields.retain(|(name, value)| match *name {
             "rc" => value != "0",
@@ -220,7 +220,7 @@ fn unreadable(message: &[u8]) -> Meaning {
     Meaning { is_good: false, ..Meaning::named(&name).with("bytes", shown(message)) }
 }
 
-/// Bytes as text that harms no terminal: what is no printable text is escaped.
+/// Bytes as text that is safe on a terminal: unprintable text is escaped.
 pub fn shown(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {

@@ -5,12 +5,12 @@ use crate::record::{Direction, Record, Trace, What};
 use pmi_core::command::Verb;
 use std::collections::BTreeMap;
 
-/// A question and, once it came, its answer.
+/// A request and, once received, its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The refused operation.
+    /// The operation.
     pub verb: Verb,
-    /// The name by which people know it.
+    /// Common name of the operation.
     pub name: &'static str,
     /// Index of the request among the records.
     pub asked: usize,
@@ -28,13 +28,13 @@ impl Exchange {
     }
 }
 
-/// All exchanges, in the order of their questions.
+/// All exchanges, in the order of their requests.
 ///
-/// In lines a question is answered by the next answer of its kind; in frames the name that the client gave
-/// counts too, and in PMIx it alone. Whatever is open when a connection ends stays without answer.
+/// In lines, the next reply of its kind completes a request; in frames the name from the client counts too,
+/// and in PMIx that name alone. Requests that are open when a connection closes stay without a reply.
 pub fn exchanges(trace: &Trace) -> Vec<Exchange> {
     let mut all: Vec<Exchange> = Vec::new();
-    // By connection, the places of exchanges without answer.
+    // By connection, the places of exchanges without a reply.
     let mut open: BTreeMap<Line, Vec<usize>> = BTreeMap::new();
     for (at, record) in trace.records.iter().enumerate() {
         let line = Line::of(record);
@@ -81,7 +81,7 @@ impl Line {
     }
 }
 
-/// True if an answer bears the name that the client gave its question.
+/// True if a reply bears the name that the client gave its request.
 fn is_named(trace: &Trace, asked: usize, answer: &[u8]) -> bool {
     match trace.records.get(asked).map(|record| &record.what) {
         Some(What::Message { direction: Direction::ToServer, bytes }) => {

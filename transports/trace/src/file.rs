@@ -41,7 +41,7 @@ pub fn write(trace: &Trace) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// [`NotATrace`] if not even the head can be had. What is wrong behind it is part of the result.
+/// [`NotATrace`] if not even the head can be read. Later damage is part of the result.
 pub fn read(bytes: &[u8]) -> Result<Read, NotATrace> {
     let mut reader = Reader::new(bytes)?;
     let records = reader.by_ref().collect();
@@ -52,11 +52,11 @@ pub fn read(bytes: &[u8]) -> Result<Read, NotATrace> {
 /// A file that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// Everything up to the damage, if there is some.
+    /// Everything up to the damage, if there is any.
     pub trace: Trace,
-    /// Why the file could not be read to its end.
+    /// Reason that the file could not be read to its end.
     pub damage: Option<Damage>,
-    /// Number of records were passed over because a later version has made them.
+    /// Number of skipped records, which a later version has made.
     pub unknown_count: u64,
 }
 
@@ -71,21 +71,21 @@ pub struct Reader<'a> {
     unknown_count: u64,
 }
 
-/// Why a file cannot be read at all.
+/// Reason that a file cannot be read at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotATrace {
-    /// It does not begin as a trace does.
+    /// It does not begin like a trace.
     Magic,
     /// It was written by a later version.
     Version {
         /// That version.
         found: u16,
     },
-    /// It ends before the facts about the run do, or they are none.
+    /// It ends before the facts about the run, or they are malformed.
     Head,
 }
 
-/// Why a file cannot be read to its end.
+/// Reason that a file cannot be read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// It ends within a frame.
@@ -124,12 +124,12 @@ impl<'a> Reader<'a> {
         &self.head
     }
 
-    /// Why there are no more records, if that is not the end of the file.
+    /// The reason that there are no more records, if that is not the end of the file.
     pub const fn damage(&self) -> Option<Damage> {
         self.damage
     }
 
-    /// Number of records were passed over because a later version has made them.
+    /// Number of skipped records, which a later version has made.
     pub const fn unknown_count(&self) -> u64 {
         self.unknown_count
     }
@@ -157,13 +157,13 @@ impl Iterator for Reader<'_> {
     }
 }
 
-/// True if everything in front of the kind can be read, and the kind is none of ours.
+/// True if all fields before the kind can be read, and the kind is unknown.
 fn is_of_later_kind(frame: &[u8]) -> bool {
     let front = postcard::take_from_bytes::<(u64, u32, Option<u32>, Option<u32>, u32)>(frame);
     front.is_ok_and(|((.., kind), _)| kind >= KINDS)
 }
 
-/// Takes the first frame off.
+/// Splits off the first frame.
 fn cut(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)
@@ -172,7 +172,7 @@ fn cut(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 fn write_frame(content: &impl serde::Serialize, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend([0; LENGTH_BYTES]);
-    // Neither a vector nor a slice of ours refuses to be written.
+    // Writing to a vector or a slice does not fail.
     let written = postcard::serialize_with_flavor(content, Append(out)).is_ok();
     let len = out.len() - start - LENGTH_BYTES;
     match u32::try_from(len) {
@@ -184,7 +184,7 @@ fn write_frame(content: &impl serde::Serialize, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what postcard gives.
+/// Sink of the serializer that appends to a vector.
 struct Append<'a>(&'a mut Vec<u8>);
 
 impl Flavor for Append<'_> {

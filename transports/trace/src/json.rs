@@ -1,4 +1,4 @@
-//! The same as text: one JSON object a line, for programs that read nothing else.
+//! The same as text: one JSON object per line, for programs that read only text.
 //!
 //! The first line holds `{"pmi_trace": 1}` and the fields of the [`Head`]. Each other one holds a
 //! [`Record`]: `time_ns`, `job`, `rank` and `session` where they are known, and one more field
@@ -45,7 +45,7 @@ pub fn read(text: &str) -> Result<(Trace, Option<JsonError>), JsonError> {
     Ok((trace, None))
 }
 
-/// Why JSON lines are no trace.
+/// Reason that JSON lines are no trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonError {
     /// The line, from 1.
@@ -78,7 +78,7 @@ fn parse<'a, T: Deserialize<'a>>(at: usize, line: &'a str) -> Result<T, JsonErro
 }
 
 fn line(content: &impl Serialize, out: &mut String) {
-    // Nothing of ours has keys that are no text, which is all that JSON refuses.
+    // JSON refuses only keys that are not text, and no type of this crate has such keys.
     out.push_str(&serde_json::to_string(content).unwrap_or_default());
     out.push('\n');
 }

@@ -9,7 +9,7 @@
 //! ```text
 //!   view         views of a trace: text, statistics, differences, pictures, other viewers
 //!   describe     messages in words; exchange   pairs of requests and replies
-//!   import       all sources of sessions: our own forms, logs of Hydra and Flux
+//!   import       all sources of sessions: the formats of this crate, logs of Hydra and Flux
 //!   file, json   the format, and the same as JSON lines
 //!   stream       whole messages out of bytes as they arrive
 //!   message      meaning of a message

@@ -8,15 +8,15 @@ use pmi_core::wire::{names, pmi1};
 /// Role of a message in an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// A question; an answer follows.
+    /// A request; a reply follows.
     Question,
-    /// The end of an answer.
+    /// The end of a reply.
     Answer,
     /// Every other message: one without a reply, and parts that precede a reply.
     Remark,
 }
 
-/// The command of a message: what stands behind its first `cmd=`. Empty if it does not begin with one.
+/// The command of a message: the word after its first `cmd=`. Empty if it does not begin with one.
 pub fn word(message: &[u8]) -> &[u8] {
     let front = message.iter().take_while(|byte| b" 0123456789\r\tm".contains(byte)).count();
     let rest = message.get(front..).and_then(|rest| rest.strip_prefix(b"cmd=")).unwrap_or_default();
@@ -33,7 +33,7 @@ pub fn name(direction: Direction, start: &[u8], len_bytes: usize) -> &[u8] {
     }
 }
 
-/// True for a frame of PMI-2, false for lines of PMI-1 and whatever is neither.
+/// True for a frame of PMI-2, false for lines of PMI-1 and for other bytes.
 pub fn is_frame(message: &[u8]) -> bool {
     message.first().is_some_and(|first| b" 0123456789".contains(first))
 }
@@ -73,7 +73,7 @@ pub fn shape(direction: Direction, message: &[u8]) -> Shape {
         || [names::GETALL_COUNT, names::GETALL_PAIR, names::CHALLENGE, SET].contains(&word);
     match (direction, verb(direction, message)) {
         _ if word.is_empty() => Shape::Remark,
-        // A proof completes a question, and pairs belong to the one that announced them.
+        // A proof completes a request, and pairs belong to the request that announced them.
         (Direction::ToServer, Verb::Abort | Verb::Proof | Verb::PutPair) => Shape::Remark,
         (Direction::ToServer, _) => Shape::Question,
         (Direction::ToClient, Verb::Notice) => Shape::Remark,
@@ -94,7 +94,7 @@ pub fn tag(message: &[u8]) -> &[u8] {
     { fields }.find_map(|field| field.strip_prefix(b"thrid=")).unwrap_or_default()
 }
 
-/// The name by which people know what a client asks.
+/// Common name of a client's request.
 pub fn spoken(message: &[u8]) -> &'static str {
     match pmix::asks(message) {
         Some((_, name)) => name,
@@ -115,5 +115,5 @@ fn is_notice(word: &[u8]) -> bool {
     [names::CHECKPOINT, names::ABORT].contains(&word)
 }
 
-/// Three of the four lines that answer `initack`, where a log shows them one by one.
+/// Three of the four lines of the reply to `initack`, where a log shows them one by one.
 const SET: &[u8] = b"set";

@@ -14,7 +14,7 @@ use pmi_core::wire::pmix::header::{Header, TAG_REQUESTS};
 use pmi_core::wire::pmix::names::{Command, Status};
 use pmi_core::wire::pmix::{Family, Format, Request, Type, Unpacker};
 
-/// Position of a connection of PMIx: each side begins with a message that has no header.
+/// Position in a PMIx connection: each side begins with a message that has no header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DecodeState {
     pub(crate) is_pmix: bool,
@@ -54,7 +54,7 @@ impl DecodeState {
     }
 }
 
-/// True if bytes of a client can only be of PMIx.
+/// True if bytes of a client can only belong to PMIx.
 pub(crate) fn begins(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0xff) && Greeting::frame(bytes).is_ok()
 }
@@ -160,7 +160,7 @@ pub(crate) fn describe(direction: Direction, message: &[u8]) -> Option<Meaning> 
             let name = if header.tag < TAG_REQUESTS { "pmix notice" } else { "pmix answer" };
             let meaning = Meaning::named(name).with("tag", header.tag);
             let status = in_any_format(body, |from| from.one(Type::STATUS).ok()?.i32().ok());
-            // A positive number is something else that is written like a status.
+            // A positive number is another value that is encoded like a status.
             let meaning = match status.filter(|code| *code < 0) {
                 None => meaning,
                 Some(code) => {

@@ -32,31 +32,31 @@ pub struct Head {
 /// Facts about a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobFacts {
-    /// The number by which records name it.
+    /// Number of the job in records.
     pub job: u32,
     /// The name of its key-value space.
     pub name: String,
     /// Number of ranks it has.
     pub ranks: u32,
-    /// The job whose ranks spawned it.
+    /// The job with the ranks that spawned it.
     pub spawner: Option<u32>,
 }
 
-/// Something that happened.
+/// A record of one event.
 ///
-/// `B` is how bytes of messages are kept: readers give `Vec<u8>`, a writer may lend a slice.
+/// `B` is the representation of message bytes: readers give `Vec<u8>`, a writer may lend a slice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound(serialize = "B: AsRef<[u8]>", deserialize = "B: From<Vec<u8>>"))]
 pub struct Record<B = Vec<u8>> {
-    /// When.
+    /// Time of the event.
     ///
     /// Units: nanoseconds since the start of the run, by a clock that never goes back.
     pub time_ns: u64,
-    /// In which job.
+    /// Number of the job.
     pub job: u32,
     /// The rank of the job; `None` if the record concerns no rank, or if the rank is not known yet.
     pub rank: Option<u32>,
-    /// On which connection. The number is used again after [`What::Closed`]; see [`PMIX_SESSION`].
+    /// Number of the connection. It is used again after [`What::Closed`]; see [`PMIX_SESSION`].
     pub session: Option<u32>,
     /// Its kind and contents.
     pub what: What<B>,
@@ -71,7 +71,7 @@ pub struct Record<B = Vec<u8>> {
 )]
 #[non_exhaustive]
 pub enum What<B = Vec<u8>> {
-    /// One whole message. What can be no message was recorded as it came.
+    /// One whole message. Bytes that can be no message are recorded as received.
     Message {
         /// The sender.
         direction: Direction,
@@ -81,10 +81,10 @@ pub enum What<B = Vec<u8>> {
     },
     /// A connection was made, or handed to a process that was started.
     Connected {
-        /// The address of a peer that dialled in; none for a process of the launcher.
+        /// The address of a peer that connected; `None` for a process of the launcher.
         from: Option<String>,
     },
-    /// The connection has ended.
+    /// The connection has closed.
     Closed,
     /// A process was started.
     Started {
@@ -93,12 +93,12 @@ pub enum What<B = Vec<u8>> {
         /// Its host.
         host: String,
     },
-    /// A process has ended by itself.
+    /// A process has exited.
     Exited {
         /// Its exit code.
         code: i32,
     },
-    /// A process was ended by a signal.
+    /// A process was terminated by a signal.
     Killed {
         /// The number of the signal.
         signal: i32,
@@ -122,7 +122,7 @@ pub enum What<B = Vec<u8>> {
     },
 }
 
-/// Set in the number of a connection of PMIx, which are counted by themselves.
+/// Bit that marks the number of a PMIx connection; those connections are counted separately.
 pub const PMIX_SESSION: u32 = 1 << 31;
 
 /// The sender of a message.
@@ -136,7 +136,7 @@ pub enum Direction {
 }
 
 impl Trace {
-    /// Facts about a job, whether it was there from the start or was spawned.
+    /// Facts about a job, known from the start or spawned.
     pub fn job(&self, number: u32) -> Option<&JobFacts> {
         self.jobs().find(|facts| facts.job == number)
     }

@@ -9,8 +9,9 @@ use pmi_core::wire::{Dialect, Framed, binary, pmi1, pmi2};
 
 /// Cuts both directions of one connection into whole messages.
 ///
-/// It finds the ends of messages as the server and the client do, and listens to the answer to `init`
-/// to know from where on there may be frames. A client that begins with the greeting of PMIx goes on so.
+/// It finds the ends of messages as the server and the client do, and reads the reply to `init` to detect
+/// the point from which there may be frames. A client that begins with the greeting of PMIx continues in
+/// PMIx.
 #[derive(Clone, Debug, Default)]
 pub struct Splitter {
     version: Option<Version>,
@@ -22,8 +23,8 @@ pub struct Splitter {
 impl Splitter {
     /// Adds received bytes, and passes on every message that is now complete.
     ///
-    /// Bytes that can be no message are passed on as they are: after them, the sender cannot be
-    /// understood any more. The same holds for a message that exceeds every limit.
+    /// Bytes that can be no message are passed on as they are: after them, the messages of the sender
+    /// cannot be separated any more. The same holds for a message that exceeds every limit.
     pub fn push(&mut self, direction: Direction, bytes: &[u8], mut each: impl FnMut(&[u8])) {
         let Self { version, pmix, to_server, to_client } = self;
         let kept = match direction {
@@ -49,14 +50,14 @@ impl Splitter {
         }
     }
 
-    /// Listens to a message of the server that is known to be whole.
+    /// Inspects a complete message of the server.
     pub fn note_reply(&mut self, message: &[u8]) {
         if self.version.is_none() {
             self.version = agreed(message);
         }
     }
 
-    /// Gives what is left when no more bytes will come.
+    /// Gives the remaining bytes at the end of the stream.
     pub fn finish(&mut self, mut each: impl FnMut(Direction, &[u8])) {
         let Self { to_server, to_client, .. } = self;
         for (direction, kept) in
@@ -113,13 +114,13 @@ fn frame(
     }
 }
 
-/// Bound of the memory that a connection keeps for the start of its next message.
+/// Upper bound of the memory that a connection keeps for the start of its next message.
 const KEPT_MAX: usize = 4096;
 
-/// Longer than what a server takes up.
+/// More than a server accepts.
 const MESSAGE_MAX: usize = 1 << 20;
 
-/// The same for PMIx, whose commits hold all values of a process.
+/// The same for PMIx: one commit holds all values of a process.
 const PMIX_MAX: usize = 64 << 20;
 
 #[cfg(test)]

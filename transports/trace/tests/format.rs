@@ -1,4 +1,4 @@
-//! The format: what is written is read again, and what is no trace harms nobody.
+//! The format: a written trace is read again, and other bytes do no harm.
 
 use pmi_trace::file::{self, Damage, MAGIC, NotATrace, Reader};
 use pmi_trace::{Direction, Head, JobFacts, Record, Trace, What, json};
@@ -17,7 +17,7 @@ fn facts(job: u32, spawner: Option<u32>) -> JobFacts {
     JobFacts { job, name: format!("kvs_{job}"), ranks: 2, spawner }
 }
 
-/// One of every kind.
+/// One record of every kind.
 fn every_kind() -> Trace {
     let head = Head {
         started_unix_ns: 1_790_000_000_123_456_789,
@@ -141,7 +141,7 @@ fn records_of_later_kinds_and_later_fields_are_passed_over() {
     let read = file::read(&bytes).unwrap();
     assert_eq!(read.trace.records, trace.records[..2]);
     assert_eq!((read.damage, read.unknown_count), (None, 1));
-    // Kind 3 is ours, so what does not read as one is damage.
+    // Kind 3 is known, so bytes that do not read as one are damage.
     let at = bytes.len();
     bytes.extend([6, 0, 0, 0, 1, 0, 1, 0, 0, 3]);
     assert_eq!(file::read(&bytes).unwrap().damage, Some(Damage::Malformed { at }));

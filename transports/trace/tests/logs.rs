@@ -1,4 +1,4 @@
-//! Logs of other launchers, as they wrote them, become traces.
+//! Logs of other launchers, as they wrote them, and the traces made from them.
 
 use pmi_trace::import::{self, Format, ImportError, Imported};
 use pmi_trace::{Direction, Trace, What, file, json};
@@ -10,7 +10,7 @@ fn imported(log: &[u8], format: Format) -> Imported {
     imported
 }
 
-/// `job.rank` and who speaks, then the message, its line ends shown.
+/// `job.rank` and the sender, then the message, with its line ends shown.
 fn said(trace: &Trace) -> Vec<String> {
     let line = |(_, record, direction, bytes): (usize, &pmi_trace::Record, Direction, &[u8])| {
         let arrow = if direction == Direction::ToServer { '>' } else { '<' };
@@ -24,7 +24,7 @@ fn said(trace: &Trace) -> Vec<String> {
     trace.messages().map(line).collect()
 }
 
-/// What one rank and the server said to each other.
+/// Messages between one rank and the server.
 fn of(trace: &Trace, who: &str) -> Vec<String> {
     let lines = said(trace).into_iter();
     lines.filter_map(|line| Some(line.strip_prefix(who)?.trim_start().to_owned())).collect()
@@ -193,7 +193,7 @@ fn invalid_lines_are_rejected_with_the_valid_words() {
     assert!(matches!(import::read(b"{}"), Err(ImportError::Json(_))));
 }
 
-/// All logs, to be torn.
+/// All logs, for truncation.
 const LOGS: [&[u8]; 4] = [
     include_bytes!("logs/hydra-4.0.2-spawn.log"),
     include_bytes!("logs/hydra-4.0.2-pmi2.log"),

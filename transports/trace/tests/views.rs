@@ -1,4 +1,4 @@
-//! What is seen in a trace: text, figures, differences, pictures.
+//! Views of a trace: text, figures, differences, pictures.
 
 use pmi_trace::exchange::exchanges;
 use pmi_trace::view::{chrome, diff, stats, svg, text};
@@ -67,7 +67,7 @@ fn answers_are_found_for_questions_by_kind_and_by_name() {
     let us = |us: u64| Some(us * US);
     assert_eq!(times, [us(2), us(2), us(4), us(51), us(2), us(1), us(1), None]);
 
-    // Two threads of one client: the second question is answered first.
+    // Two threads of one client: the second request gets its reply first.
     trace.records.clear();
     for (time_ns, direction, text) in [
         (1, Direction::ToServer, "    34cmd=info-getnodeattr;thrid=a;key=k;"),
@@ -232,14 +232,14 @@ fn other_viewers_get_slices_and_names() {
     assert_eq!((put["pid"].as_u64(), put["tid"].as_u64()), (Some(0), Some(1)));
     assert_eq!((put["ts"].as_f64(), put["dur"].as_f64()), (Some(30.0), Some(4.0)));
     assert_eq!(put["args"]["request"], "put key=card-0 value=tcp://10.0.0.7:4711 space=kvs_1_0");
-    // The fence that never ended goes on to the end.
+    // The open fence extends to the end.
     let last = slices.iter().rfind(|slice| slice["cat"] == "fence").unwrap();
     assert_eq!(last["dur"].as_f64(), Some(30.0));
     assert!(of("M").iter().any(|event| event["args"]["name"] == "rank 1"));
     assert!(of("i").iter().any(|event| event["name"] == "exited with 3"));
 }
 
-/// The elements of a picture whose class holds all these words.
+/// The elements of a picture that have all these words in their class.
 fn of_class<'a>(
     page: &'a roxmltree::Document<'a>,
     tag: &str,
@@ -276,7 +276,7 @@ fn a_picture_has_a_lane_for_each_rank_an_arrow_for_each_message_and_a_bar_for_ea
     let arrows = |class| of_class(&page, "path", &[class]).len();
     assert_eq!((arrows("ask"), arrows("tell")), (1 + 1 + 1 + 2 + 1, 1 + 1 + 2));
     assert_eq!(of_class(&page, "rect", &["bar"]).len(), 1);
-    // Both ranks waited in the first fence, and rank 0 waits for ever in the second.
+    // Both ranks waited in the first fence, and rank 0 waits indefinitely in the second.
     assert_eq!(of_class(&page, "rect", &["fence", "stripe"]).len(), 2);
     assert_eq!(of_class(&page, "rect", &["stuck", "stripe"]).len(), 1);
     let text = page.descendants().filter_map(|node| node.text()).collect::<Vec<_>>().join("\n");
@@ -288,7 +288,7 @@ fn a_picture_has_a_lane_for_each_rank_an_arrow_for_each_message_and_a_bar_for_ea
     ] {
         assert!(text.contains(said), "{said}");
     }
-    // Nothing stands outside of the paper.
+    // Nothing lies outside of the page.
     let paper = of_class(&page, "rect", &["paper"])[0];
     let (width, height) = (number(&paper, "width"), number(&paper, "height"));
     for node in
@@ -299,7 +299,7 @@ fn a_picture_has_a_lane_for_each_rank_an_arrow_for_each_message_and_a_bar_for_ea
         assert!((0.0..=width).contains(&x) && (0.0..=height).contains(&y), "{node:?}");
     }
     assert!(picture.contains("prefers-color-scheme: dark"));
-    // Only one rank, if that is wanted.
+    // Only one rank, on request.
     let picture = svg::write(&story(), &svg::SvgOptions { ranks: vec![1] });
     let page = roxmltree::Document::parse(&picture).unwrap();
     assert_eq!(of_class(&page, "g", &["lane"]).len(), 2);

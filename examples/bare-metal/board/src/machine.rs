@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::panic::PanicInfo;
 
-/// Prints a text, up to its zero byte, on the debugger's line.
+/// Prints a text, up to its zero byte, on the debugger's console.
 pub(crate) fn print(text: &[u8]) {
     if let Ok(text) = CStr::from_bytes_until_nul(text) {
         say(text);
@@ -87,7 +87,7 @@ impl<T> LentOnce<T> {
     }
 }
 
-/// Bytes of the stack that were ever used, and its size.
+/// Number of bytes of the stack that were ever used, and its size.
 pub(crate) fn stack() -> (usize, usize) {
     let (low, high) = (&raw const bss_end as usize, &raw const stack_top as usize);
     // SAFETY: the addresses are those of the stack.

@@ -15,7 +15,7 @@ use pmi_core::time::Instant;
 use pmi_core::wire::Writer;
 
 const RANKS: usize = 8;
-/// The longest line here; what does not fit is refused on either side.
+/// Length of the longest line here; longer lines are refused on either side.
 const LINE: usize = 96;
 
 type Bytes = heapless::Vec<u8, LINE>;
@@ -58,7 +58,7 @@ fn run() -> ! {
     machine::exit(good)
 }
 
-/// Lets every rank live its life, one question of each in turn.
+/// Runs the session of every rank, one request of each in turn.
 #[inline(never)]
 fn play() -> Option<()> {
     let mut server = serve()?;
@@ -111,7 +111,7 @@ fn add_job(server: &mut Server<Board>) -> Option<JobId> {
     server.add_job(spec, MEMBERS.lend(), store).ok()
 }
 
-/// Starts the question of this step.
+/// Starts the request of this step.
 #[inline(never)]
 fn ask(client: &mut Own, rank: usize, step: usize) -> Option<()> {
     let own = Place::Job(None);
@@ -144,7 +144,7 @@ fn tell(server: &mut Server<Board>, rank: u32, client: &mut Own) -> Option<()> {
     Some(())
 }
 
-/// Number of answers a client has got, if they are right.
+/// Number of correct replies that a client has received.
 fn hear(client: &mut Own, step: usize) -> Option<usize> {
     let Some(ClientEvent::Reply { reply, .. }) = client.poll_event() else { return Some(0) };
     let expected = [b"01234567"[step.wrapping_sub(4) & 7]];

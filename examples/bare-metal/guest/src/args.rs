@@ -17,12 +17,12 @@ pub(crate) struct Args {
     pub(crate) has_futures: bool,
     /// In PMI-2: the rank of a client.
     pub(crate) rank: u32,
-    /// In PMI-2: what a client proves that it knows; nothing if it is empty.
+    /// In PMI-2: the secret that a client proves to know; no proof if it is empty.
     pub(crate) secret: &'static str,
     /// Process id of a PMI-1 client: its rank, or a number that only this client received. For a
     /// server, the number of rank 0; those of the others follow.
     pub(crate) id: u64,
-    /// Number of a server waits for.
+    /// Number of ranks that a server waits for.
     pub(crate) size: usize,
     /// Time limit of the whole run.
     pub(crate) limit_ms: u64,
@@ -40,18 +40,18 @@ pub(crate) enum Speaks {
 pub(crate) enum Role {
     Client,
     Server,
-    /// Does what no program should, so that its end can be seen.
+    /// Provokes a trap, so that its exit can be tested.
     Trap,
-    /// The same for a broken promise of our own code.
+    /// Panics, so that its exit can be tested, too.
     Panic,
 }
 
 impl Args {
-    /// Reads the words.
+    /// Parses the words.
     ///
     /// # Errors
     ///
-    /// The word that cannot be meant.
+    /// The word that is not understood.
     pub(crate) fn new(line: &'static str) -> Result<Self, &'static str> {
         let mut args = Self {
             role: Role::Client,

@@ -24,7 +24,7 @@ pub(crate) type Name = heapless::String<64>;
 
 static SCRATCH: Lent<[u8; 2 * PMI1_LINE]> = Lent::new([0; 2 * PMI1_LINE]);
 
-/// The socket with all that a turn needs.
+/// The socket with everything that a turn needs.
 struct NetClient<'a> {
     net: &'a mut Net,
     handle: SocketHandle,
@@ -32,7 +32,7 @@ struct NetClient<'a> {
     limit: Instant,
 }
 
-/// Takes part in the job once.
+/// Participates in the job once.
 // Not inlined: a guest is one or the other, and needs the stack of one.
 #[inline(never)]
 pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
@@ -73,17 +73,17 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
         print_card(rank, size, peer, &card)?;
     }
     net_client.request(&mut client, &Request::Finalize, done)?;
-    // A guest that is switched off before the server has hung up leaves it waiting.
+    // A guest that is switched off before the server has closed the connection leaves the server waiting.
     while !net_client.poll(&mut client)?.is_closed() {}
     Ok(())
 }
 
 impl NetClient<'_> {
-    /// Connects until a server accepts: it may be booting too.
+    /// Connects until a server accepts: the server may be booting too.
     fn connect(&mut self, client: &mut Client, server: IpEndpoint) -> Result<(), Failure> {
         loop {
             let socket = self.net.sockets.get_mut::<Socket<'_>>(self.handle);
-            // Another one each time, as far from the last run's as the clock.
+            // A different port each time, as far from the last run's as the clock.
             let port = 49_152 + u16::try_from(micros() & 0x3fff).unwrap_or(0);
             client.connect(socket, self.net.iface.context(), server, port)?;
             loop {
@@ -105,7 +105,7 @@ impl NetClient<'_> {
         }
     }
 
-    /// The opening of PMI-1, and of our own frames. Gives rank and size.
+    /// Handshake of PMI-1 and of the binary dialect. Gives rank and size.
     fn join(
         &mut self,
         client: &mut Client,
@@ -118,7 +118,7 @@ impl NetClient<'_> {
         who.ok_or(Failure::WrongCard)
     }
 
-    /// The opening of PMI-2, with a proof if there is something to prove.
+    /// Handshake of PMI-2, with a proof if there is a secret.
     fn join_by_proof(&mut self, client: &mut Client, args: &Args) -> Result<(u32, u32), Failure> {
         let secret = Secret::new(args.secret.as_bytes()).ok();
         let method = secret.is_some().then_some(Text::plain(auth::METHOD));
@@ -172,10 +172,10 @@ const fn who(reply: &Reply<'_>) -> Option<(u32, u32)> {
 ///
 /// # Errors
 ///
-/// It is no card of that peer.
+/// The value is no card of that peer.
 pub(crate) fn print_card(rank: u32, size: u32, peer: u32, card: &[u8]) -> Result<(), Failure> {
     let (key, card) = (key_of(peer), core::str::from_utf8(card).unwrap_or(""));
-    // Guests and processes may share a job; what they agree on is whose card it is.
+    // Guests and processes may share a job; their cards agree only in the rank that they name.
     let mut start = Name::new();
     let _fits = write!(start, "rank-{peer}@");
     if !card.starts_with(start.as_str()) {

@@ -23,7 +23,7 @@ use crate::machine::micros;
 use crate::net::{Net, core_now};
 use crate::status::Failure;
 
-/// Takes part in the job once, in PMI-1.
+/// Participates in the job once, in PMI-1.
 #[inline(never)]
 pub(crate) fn run(args: &Args, net: &mut Net) -> Result<(), Failure> {
     let limit = core_now().plus(Duration::from_millis(args.limit_ms));
@@ -57,7 +57,7 @@ async fn exchange(args: &Args, mut wire: Wire<'_>) -> Result<(), Failure> {
         print_card(rank, size, peer, room.get(..len).unwrap_or(b""))?;
     }
     pmi.finalize().await?;
-    // A guest that is switched off before the server has hung up leaves it waiting.
+    // A guest that is switched off before the server has closed the connection leaves the server waiting.
     let mut wire = pmi.into_inner();
     while wire.read(&mut [0; 16]).await? > 0 {}
     wire.hang_up().await
@@ -92,7 +92,7 @@ impl Wire<'_> {
         .await
     }
 
-    /// Turns the network stack until `look` has found what it looks for.
+    /// Polls the network stack until `look` returns a result.
     async fn until<T>(
         &mut self,
         mut look: impl FnMut(&mut Socket<'_>) -> Option<Result<T, Failure>>,

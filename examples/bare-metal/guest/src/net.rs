@@ -13,7 +13,7 @@ use crate::machine::memory::Lent;
 use crate::machine::micros;
 use crate::machine::nic::{Frames, Nic};
 
-/// The most sockets at once.
+/// Largest number of sockets at once.
 pub(crate) const SOCKETS: usize = 4;
 
 pub(crate) struct Net {
@@ -37,7 +37,7 @@ impl Net {
         config.random_seed = micros();
         let mut iface = Interface::new(config, &mut nic, now());
         iface.update_ip_addrs(|list| {
-            // One address of the two that there is room for.
+            // One of the two addresses that fit.
             let _fits = list.push(IpCidr::new(addr.into(), 24));
         });
         Some(Self { iface, sockets: SocketSet::new(&mut PLACES.lend()[..]), nic })

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, net: &mut Net) -> Status {
             }
         }
         match broken {
-            // An unidentified connection is no lost rank.
+            // The end of an unidentified connection is no lost rank.
             Some(AcceptorEvent::Disconnected { rank: Some(rank), error, .. }) => {
                 say!("server: rank {} is lost: {error}", rank.0);
                 return of_pump(&error);

@@ -25,13 +25,13 @@ pub(crate) enum Status {
     Trapped = 13,
 }
 
-/// Why the guest does not go on.
+/// Reason that the guest does not go on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Failure {
     Call(ConnectionError),
-    /// The same, where there is no pump.
+    /// The same for an exchange without a pump.
     Peer(PeerError),
-    /// The connection is not there any more.
+    /// The connection is lost.
     Gone,
     TooLate,
     WrongCard,

@@ -1,4 +1,4 @@
-//! As much of a flattened device tree as it takes to find one property.
+//! The part of a flattened device tree that is needed to find one property.
 //! Spec: Devicetree Specification 0.4, chapter 5.
 #![cfg(not(target_arch = "x86_64"))]
 

@@ -1,11 +1,11 @@
-//! Servers that break the rules after a good start, to see how a guest ends.
+//! Servers that break the protocol after a correct start, to test the exit of a guest.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpListener;
 
 use pmi_core::client::BUFFER_BYTES;
 
-/// Plays one for a single caller.
+/// Serves a single client as one of them.
 pub(crate) fn serve(listener: &TcpListener, fault: &str) -> io::Result<()> {
     let bad = match fault {
         "gone" => String::new(),
@@ -29,11 +29,11 @@ pub(crate) fn serve(listener: &TcpListener, fault: &str) -> io::Result<()> {
             "cmd=get_my_kvsname" => stream.write_all(b"cmd=my_kvsname rc=0 kvsname=rogue\n")?,
             "cmd=put" => stream.write_all(b"cmd=put_result rc=0\n")?,
             "cmd=barrier_in" => stream.write_all(b"cmd=barrier_out rc=0\n")?,
-            // The first question that a good start does not have.
+            // The first request after a correct start.
             _ if bad.is_empty() => return Ok(()),
             _ => {
                 stream.write_all(bad.as_bytes())?;
-                // Until the caller has hung up, so that it does not see an early end instead.
+                // Until the client has disconnected, so that it does not see an early end instead.
                 io::copy(&mut stream, &mut io::sink())?;
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! A client's whole life over a serial line.
+//! A complete client session over a serial line.
 
 use pmi_core::client::{Client, ClientEvent, FixedBuffer};
 use pmi_core::command::{Answer, FenceGroup, Place, Request, Text, Version};
@@ -9,7 +9,7 @@ use pmi_core::wire::WriteError;
 
 use crate::mcu::{self, Late};
 
-/// PMI-1 alone; the code for the other generation stays out.
+/// PMI-1 alone; the code for PMI-2 stays out.
 #[cfg(not(feature = "pmi2"))]
 type Own = Client<FixedBuffer, 1, 1>;
 #[cfg(feature = "pmi2")]
@@ -56,16 +56,16 @@ pub(crate) fn run() {
     }
 }
 
-/// Why a board stops, as the number it shows.
+/// Reason that a board stops, as the number it shows.
 #[derive(Clone, Copy)]
 enum Failed {
     /// The call was wrong.
     Misuse = 1,
     /// The slice is too small.
     Full,
-    /// The server broke the protocol, refused the opening, or left.
+    /// The server broke the protocol, refused the handshake, or disconnected.
     Peer,
-    /// The server refused.
+    /// The server refused the request.
     Refused,
 }
 
@@ -90,7 +90,7 @@ fn ask(client: &mut Own, request: &Request<'_>) -> Result<(), Failed> {
     client.handle_end(Instant::ZERO).map_err(|_| Failed::Peer)
 }
 
-/// Shows what was asked for.
+/// Shows the result of the requests.
 fn show(answer: Answer<'_>) {
     match answer {
         Answer::Number(number) => mcu::send(&number.to_le_bytes()),

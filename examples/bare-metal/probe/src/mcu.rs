@@ -19,7 +19,7 @@ const DATA: usize = 0x4000_4404;
 
 /// Takes a byte from the line.
 pub(crate) fn receive() -> u8 {
-    // SAFETY: the address is the device's; reading it touches no memory of ours.
+    // SAFETY: the address is the device's; reading it touches no memory of the program.
     unsafe { read_volatile(DATA as *const u8) }
 }
 
@@ -34,11 +34,12 @@ pub(crate) fn send(bytes: &[u8]) {
 /// Memory with a fixed place, so that it counts as such and not as stack.
 pub(crate) struct Lent<T>(UnsafeCell<T>);
 
-// SAFETY: one core and no interrupt handlers, so no other component is there to share with.
+// SAFETY: one core and no interrupt handlers, so no other component shares it.
 unsafe impl<T> Sync for Lent<T> {}
 
 impl<T> Lent<T> {
-    /// Takes what stands there when the image starts. What is not zero takes as much flash.
+    /// Takes the value that the memory holds when the image starts. A value other than zero takes as much
+    /// flash.
     pub(crate) const fn new(value: T) -> Self {
         Self(UnsafeCell::new(value))
     }
@@ -51,7 +52,7 @@ impl<T> Lent<T> {
     }
 }
 
-/// Memory that is filled while the image runs, since what it holds first is not zero.
+/// Memory that is filled while the image runs, since its initial value is not zero.
 pub(crate) type Late<T> = Lent<MaybeUninit<T>>;
 
 impl<T> Late<T> {
@@ -60,7 +61,7 @@ impl<T> Late<T> {
     }
 }
 
-/// Nothing links it: the measurement fails if something does.
+/// No part links it: the measurement fails if one does.
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     loop {

@@ -87,7 +87,7 @@ fn now() -> Instant {
     Instant::from_millis(i64::from(mcu::receive()))
 }
 
-/// A card that gives and takes one frame at a time.
+/// A card that receives and sends one frame at a time.
 struct Card {
     incoming: &'static mut [u8; FRAME_BYTES],
     outgoing: &'static mut [u8; FRAME_BYTES],
@@ -116,7 +116,7 @@ impl Device for Card {
     type TxToken<'a> = TxFrame<'a>;
 
     fn receive(&mut self, _: Instant) -> Option<(Incoming<'_>, TxFrame<'_>)> {
-        // Number of bytes wait; none is no frame.
+        // Number of waiting bytes; 0 without a frame.
         let len = usize::from(u16::from_be_bytes([mcu::receive(), mcu::receive()]));
         let frame = self.incoming.get_mut(..len).filter(|frame| !frame.is_empty())?;
         frame.iter_mut().for_each(|byte| *byte = mcu::receive());

@@ -1,4 +1,4 @@
-//! The floor under every launcher: starts a program n times and waits for all of them, and nothing else.
+//! Lower bound for every launcher: starts a program n times and waits for all of them, and nothing else.
 //!
 //! `spawn-and-wait N PROGRAM`: the standard library starts a program by `posix_spawn` when nothing special
 //! is asked for; no pipes, no sockets, no change of the environment.

@@ -1,4 +1,4 @@
-//! Our own server behind streams that are awaited, for as many ranks as a test wants.
+//! A server of this project behind awaited streams, for any number of ranks.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ pub(crate) fn server() -> Shared {
     Rc::new(RefCell::new(Server::new([const { None }; 8], [const { None }; 4], store())))
 }
 
-/// Adds a job whose ranks are all on one node.
+/// Adds a job with all ranks on one node.
 pub(crate) fn add_job(server: &Shared, name: &str, size: u32, spawner: Option<&str>) -> JobId {
     let named = |name: &str| KvsName::new(name.as_bytes()).unwrap();
     let spec = JobSpec {
@@ -46,7 +46,7 @@ pub(crate) fn add_job(server: &Shared, name: &str, size: u32, spawner: Option<&s
 pub(crate) struct Stream {
     server: Shared,
     session: SessionId,
-    /// The most bytes that one call moves.
+    /// Largest number of bytes that one call moves.
     piece_bytes: usize,
     asked: VecDeque<u8>,
     says: VecDeque<u8>,
@@ -63,7 +63,7 @@ impl Stream {
         Self { server: Rc::clone(server), session: opened.unwrap(), piece_bytes, asked, says }
     }
 
-    /// Lets the server take what was asked and say what it owes; says whether it hangs up.
+    /// Lets the server process its input and send its output; true if it closes the connection.
     fn turn(&mut self) -> bool {
         let mut server = self.server.borrow_mut();
         let Some(mut session) = server.session(self.session) else { return true };

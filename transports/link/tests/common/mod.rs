@@ -1,4 +1,4 @@
-//! A pipe in memory that can be as bad as a network.
+//! A pipe in memory with the properties of a bad network.
 #![allow(dead_code, reason = "every test takes what it needs")]
 
 use std::cell::RefCell;
@@ -7,14 +7,14 @@ use std::rc::Rc;
 
 use pmi_link::{Link, LinkError, Read, Wrote};
 
-/// How bad a pipe is.
+/// Restrictions of a pipe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// The most bytes that one call moves.
+    /// Largest number of bytes that one call moves.
     pub(crate) piece_bytes: usize,
-    /// How many bytes lie in it at most.
+    /// Largest number of bytes in the pipe.
     pub(crate) room_bytes: usize,
-    /// Many calls find nothing and no room.
+    /// True if many calls find neither bytes nor room.
     pub(crate) stutters: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Pipe {
     incoming: Rc<RefCell<Way>>,
     outgoing: Rc<RefCell<Way>>,
     calls: usize,
-    /// How many calls have read and written.
+    /// Number of read calls, and of write calls.
     pub(crate) reads: usize,
     pub(crate) writes: usize,
 }
@@ -60,28 +60,28 @@ pub(crate) fn pipe(rules: Rules) -> (Pipe, Pipe) {
 
 impl Pipe {
     fn is_off(&mut self) -> bool {
-        // Two of three, in an order that keeps no step with anybody's loop.
+        // Two of three, in an order that matches the period of no loop.
         self.calls = self.calls.wrapping_mul(5).wrapping_add(3) % 256;
         self.rules.stutters && !self.calls.is_multiple_of(3)
     }
 
-    /// Says something at once, whatever the rules.
+    /// Writes at once, without the restrictions.
     pub(crate) fn say(&mut self, bytes: &[u8]) {
         self.outgoing.borrow_mut().bytes.extend(bytes);
     }
 
-    /// Everything that has come, whatever the rules.
+    /// Reads everything at once, without the restrictions.
     pub(crate) fn hear(&mut self) -> String {
         let bytes = self.incoming.borrow_mut().bytes.drain(..).collect();
         String::from_utf8(bytes).unwrap()
     }
 
-    /// Says no more, but goes on reading.
+    /// Closes the sending direction, but goes on reading.
     pub(crate) fn shut(&mut self) {
         self.outgoing.borrow_mut().ended = true;
     }
 
-    /// Reads no more, but goes on saying.
+    /// Closes the receiving direction, but goes on sending.
     pub(crate) fn turn_away(&mut self) {
         self.incoming.borrow_mut().deaf = true;
     }

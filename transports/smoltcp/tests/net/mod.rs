@@ -1,5 +1,5 @@
-//! A network within the test: one stack that talks to itself over a wire that loses, swaps, doubles
-//! and spoils packets by seed, in a time that only the test moves.
+//! A network within the test: one stack connected to itself over a wire that loses, swaps, doubles and
+//! corrupts packets by seed, in a time that only the test advances.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -16,7 +16,7 @@ use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint};
 
-/// What happens to packets, in per cent.
+/// Probabilities of faults of packets, in per cent.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Faults {
     pub(crate) lost: u8,
@@ -25,7 +25,7 @@ pub(crate) struct Faults {
     pub(crate) doubled: u8,
 }
 
-/// Small numbers in an order that the seed fixes.
+/// Small numbers, determined by the seed.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -41,7 +41,7 @@ impl Dice {
     }
 }
 
-/// A loopback that swaps and doubles; losing and spoiling is smoltcp's own injector's part.
+/// A loopback that swaps and doubles; loss and corruption are left to smoltcp's own injector.
 pub(crate) struct Wire {
     queue: VecDeque<Vec<u8>>,
     dice: Dice,
@@ -132,11 +132,11 @@ impl Net {
         self.sockets.get_mut(handle)
     }
 
-    /// Lets the stack work, and time go on to where it wants to work again.
+    /// Polls the stack, and advances the time to its next deadline.
     pub(crate) fn step(&mut self) {
         let result = self.iface.poll(self.now, &mut self.device, &mut self.sockets);
         let wanted = match (result, self.iface.poll_delay(self.now, &self.sockets)) {
-            // Whoever was told something has a say first.
+            // The owner of a socket that changed acts first.
             (PollResult::SocketStateChanged, _) => 0,
             (PollResult::None, wanted) => wanted.map_or(0, |delay| delay.total_micros()),
         };
@@ -164,7 +164,7 @@ pub(crate) fn server_at() -> IpEndpoint {
 pub(crate) type Inbox = ConnBuffer<2048>;
 pub(crate) type Store = Arena<[ArenaCell; 32], [u8; 4096]>;
 
-/// What a board with eight callers lends.
+/// Storage of a board with eight connections.
 pub(crate) type Board = Arrays<Inbox, Store, Vec<Member>, 8, 1, 1>;
 
 /// A server with its sockets.
@@ -184,7 +184,8 @@ impl Office {
         let spec = JobSpec { name, spawner: None, universe_size: None, has_uplink: false };
         let job = server.add_job(spec, members, store()).unwrap();
         let handles = [(); 4].map(|()| net.add_socket(2048));
-        // Nobody is cut off in haste: a segment may be lost many times in a row.
+        // A long time limit, so that no connection is closed early: a segment may be lost many times in a
+        // row.
         let acceptor = Acceptor::new(handles, PORT, Duration::from_secs(1_000));
         Self { server, job, acceptor, handles, notices: Vec::new() }
     }

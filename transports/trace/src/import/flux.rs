@@ -1,14 +1,14 @@
 //! Logs of Flux.
 //!
 //! The shell writes, with `-o verbose=2`, one line for each message, in which `C` is the client and `S` the
-//! server. What stands in front changed with the versions; what stands behind the rank did not:
+//! server. The text before the rank changed with the versions; the text after it did not:
 //!
 //! ```text
 //! 0.290s: flux-shell[0]: TRACE: pmi-simple: 1: C: cmd=barrier_in
 //! 1.054s: flux-shell[0]: TRACE: pmi: 0: S: cmd=maxes rc=0 kvsname_max=64 keylen_max=64 vallen_max=1024
 //! ```
 //!
-//! A client with `FLUX_PMI_DEBUG` writes what it called and not what it sent; its lines become sentences.
+//! A client with `FLUX_PMI_DEBUG` writes its calls and not its messages; its lines become sentences.
 
 use super::log::Log;
 use crate::record::{Direction, Head, JobFacts, Record, Trace, What};
@@ -73,7 +73,7 @@ fn message(line: &[u8]) -> Option<(u32, Direction, &[u8])> {
     let at = [&b": C: "[..], b": S: "].iter().filter_map(|mark| find(line, mark)).min()?;
     let (front, rest) = line.split_at_checked(at)?;
     let start = front.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |at| at + 1);
-    // A shell numbers its own lines too, in brackets; a rank stands behind a blank or in front of all.
+    // A shell numbers its own lines too, in brackets; a rank follows a blank or begins the line.
     let is_rank = start == 0 || front.get(start - 1) == Some(&b' ');
     let rank = str::from_utf8(front.get(start..)?).ok().filter(|_| is_rank)?;
     let direction = match rest.get(2)? {
@@ -121,5 +121,5 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
-/// Above what jobs have; a number behind it is none.
+/// Above any number of jobs; a larger number is none.
 const RANKS_MAX: u32 = 1 << 24;

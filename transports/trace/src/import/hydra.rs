@@ -39,7 +39,7 @@ struct Key {
     id: u32,
 }
 
-/// An answer that `mpiexec` gave and the proxy has not passed on yet, or the other way round.
+/// A reply that `mpiexec` gave and the proxy has not passed on yet, or the other way round.
 #[derive(Debug)]
 struct Passed {
     word: Vec<u8>,
@@ -49,7 +49,7 @@ struct Passed {
     proxy: Option<u32>,
 }
 
-/// One way through the lines of a log.
+/// One pass over the lines of a log.
 struct HydraReader<'a, P: FnMut(&u8) -> bool> {
     lines: Peekable<Split<'a, u8, P>>,
     log: Log<Key>,
@@ -175,13 +175,13 @@ impl<'a, P: FnMut(&u8) -> bool> HydraReader<'a, P> {
             return;
         };
         let word = message::word(&bytes).to_vec();
-        // These the proxies answer themselves once they know.
+        // The proxies answer these themselves once they have the values.
         if ![&b"barrier_out"[..], b"keyval_cache"].contains(&word.as_slice()) {
             self.pass(Passed { word, text: Some((job, id, bytes)), proxy: None });
         }
     }
 
-    /// Brings both halves of an answer together that was passed on, whichever comes first.
+    /// Joins both halves of a reply that was passed on, in either order.
     fn pass(&mut self, half: Passed) {
         let fits =
             |other: &Passed| other.word == half.word && other.text.is_some() != half.text.is_some();
@@ -209,13 +209,13 @@ impl<'a, P: FnMut(&u8) -> bool> HydraReader<'a, P> {
         }
     }
 
-    /// The message in the next lines, the first of which is moved to the right.
+    /// The message in the next lines; the first of them is indented.
     fn indented(&mut self) -> Option<Vec<u8>> {
         let first = self.lines.next_if(|line| line.starts_with(INDENT))?;
         Some(self.whole(first))
     }
 
-    /// A message that may go on in lines of its own.
+    /// A message that may continue in further lines.
     fn whole(&mut self, first: &[u8]) -> Vec<u8> {
         let mut bytes = whole(first.trim_ascii_start());
         while bytes.starts_with(b"mcmd=") && !text::has_ended(&bytes) {
@@ -251,7 +251,7 @@ fn behind_host(rest: &[u8]) -> Option<&[u8]> {
     rest.get(end + 2..)
 }
 
-/// The number in front, and what stands behind it.
+/// The number at the front, and the text after it.
 fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let end = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
     let (digits, rest) = bytes.split_at_checked(end)?;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Conn {
     /// The negotiated version.
     pub(super) version: Option<Version>,
-    /// Number of questions have no answer.
+    /// Number of requests without a reply.
     asked_count: usize,
     /// The place of its last message.
     last: usize,
@@ -20,11 +20,11 @@ pub(super) struct Conn {
 #[derive(Debug)]
 pub(super) struct Log<K> {
     conns: Vec<Conn>,
-    /// By name, which is what the log calls them.
+    /// By name, the key of a connection in the log.
     places: BTreeMap<K, usize>,
     keys: Vec<K>,
     messages: Vec<(u64, usize, Direction, Vec<u8>)>,
-    /// Questions without an answer: what, its place among all messages, whose.
+    /// Requests without a reply: kind, position among all messages, connection.
     asked: BTreeSet<(u8, usize, usize)>,
 }
 
@@ -94,13 +94,13 @@ impl<K: Copy + Ord> Log<K> {
         self.messages.push((time_ns, at, Direction::ToClient, bytes));
     }
 
-    /// The connection that has waited longest for an answer of this kind.
+    /// The connection that has waited longest for a reply of this kind.
     pub(super) fn waits_for(&self, verb: Verb, is_meant: impl Fn(&K) -> bool) -> Option<usize> {
         let mut waiting = waiting(&self.asked, verb).map(|(.., at)| at);
         waiting.find(|at| self.keys.get(*at).is_some_and(&is_meant))
     }
 
-    /// The connection that waits for nothing and spoke last.
+    /// The connection that waits for nothing and was active last.
     pub(super) fn is_free(&self, is_meant: impl Fn(&K) -> bool) -> Option<usize> {
         let conns = self.keys.iter().zip(&self.conns).enumerate();
         let free = conns.filter(|(_, (key, conn))| conn.asked_count == 0 && is_meant(key));
@@ -118,7 +118,7 @@ impl<K: Copy + Ord> Log<K> {
     }
 }
 
-/// Questions of one kind, the oldest first.
+/// Requests of one kind, the oldest first.
 fn waiting(
     asked: &BTreeSet<(u8, usize, usize)>,
     verb: Verb,

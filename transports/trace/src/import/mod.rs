@@ -1,4 +1,4 @@
-//! Traces from the logs of other launchers, and from all forms of our own.
+//! Traces from the logs of other launchers, and from all formats of this crate.
 //!
 //! A log is no trace: it may omit the client of a message, its time, and its spelling.
 //! [`Imported::notes`] lists the guesses of an importer. Where a log has no times, all times are 0.
@@ -14,7 +14,7 @@ use std::fmt;
 /// Origin of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A file of ours.
+    /// A trace file of this crate.
     Trace,
     /// The same as JSON lines.
     JsonLines,
@@ -35,22 +35,22 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// Why nothing could be read.
+/// Reason for a failed import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImportError {
-    /// A trace of ours that cannot be opened.
+    /// A trace file of this crate that cannot be opened.
     Trace(file::NotATrace),
-    /// JSON lines of which not even the first is ours.
+    /// JSON lines with an unreadable first line.
     Json(json::JsonError),
-    /// None of the forms that are known.
+    /// None of the known formats.
     Unknown,
 }
 
-/// Finds out what `bytes` are, and reads them.
+/// Detects the format of `bytes`, and reads them.
 ///
 /// # Errors
 ///
-/// [`ImportError`] if there is nothing in them. What is wrong further behind is among the notes.
+/// [`ImportError`] if nothing can be read. Later damage is among the notes.
 pub fn read(bytes: &[u8]) -> Result<Imported, ImportError> {
     if is_ours(bytes) {
         let file::Read { trace, damage, unknown_count } =
@@ -77,7 +77,7 @@ pub fn read(bytes: &[u8]) -> Result<Imported, ImportError> {
     Ok(Imported { trace, format, notes })
 }
 
-/// True if they begin as a file of ours, or are cut off in that beginning.
+/// True if they begin as a trace file, or are cut off in that beginning.
 fn is_ours(bytes: &[u8]) -> bool {
     let len = bytes.len().min(file::MAGIC.len());
     len > 0 && bytes.get(..len) == file::MAGIC.get(..len)

@@ -1,5 +1,5 @@
-//! The format of Chrome's trace viewer, which Perfetto reads too: jobs are processes, ranks are threads, and
-//! an exchange is a slice from question to answer.
+//! The format of Chrome's trace viewer, which Perfetto reads too: jobs are processes, ranks are threads,
+//! and an exchange is a slice from request to reply.
 
 use super::events::sentence;
 use super::shown_ns;
@@ -20,7 +20,7 @@ pub fn write(trace: &Trace) -> String {
             arguments["reply"] = line(answered).into();
             arguments["latency"] = shown_ns(answered.time_ns.saturating_sub(asked.time_ns)).into();
         }
-        // A question without an answer goes on to the end.
+        // A request without a reply extends to the end.
         let last = trace.records.last().map_or(0, |record| record.time_ns);
         let duration =
             exchange.latency_ns(trace).unwrap_or_else(|| last.saturating_sub(asked.time_ns));
@@ -76,7 +76,7 @@ fn names_of(trace: &Trace) -> Vec<Value> {
     events
 }
 
-/// Thread 0 is for what has no rank.
+/// Thread 0 holds records without a rank.
 fn thread(record: &Record) -> u64 {
     record.rank.map_or(0, |rank| u64::from(rank) + 1)
 }
@@ -95,5 +95,5 @@ fn micros(ns: u64) -> Value {
     micros.into()
 }
 
-/// Number of characters of a value are written.
+/// Largest number of characters of a value in the output.
 const VALUE_MAX: usize = 200;

@@ -29,14 +29,14 @@ pub struct Difference {
     pub first: Option<Side>,
     /// The message of the second trace.
     pub second: Option<Side>,
-    /// Number of other ranks differ, too.
+    /// Number of further ranks that differ.
     pub others_count: usize,
 }
 
 /// A message on one side of a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
-    /// When.
+    /// Time of the message.
     ///
     /// Units: nanoseconds since the start of its run.
     pub time_ns: u64,
@@ -46,7 +46,7 @@ pub struct Side {
     pub meaning: Meaning,
 }
 
-/// Finds the first difference that matters: of all ranks that differ, the one which does so earliest.
+/// Finds the first relevant difference: of all ranks that differ, the earliest one.
 pub fn diff(first: &Trace, second: &Trace, options: DiffOptions) -> Option<Difference> {
     let (left, right) = (talks(first, options), talks(second, options));
     let keys: std::collections::BTreeSet<_> = left.keys().chain(right.keys()).copied().collect();
@@ -74,11 +74,11 @@ pub fn diff(first: &Trace, second: &Trace, options: DiffOptions) -> Option<Diffe
 #[derive(Debug, Default)]
 struct Conversation {
     who: String,
-    /// Each message, and what of it is compared.
+    /// Each message, and the part of it that is compared.
     said: Vec<(Side, String)>,
 }
 
-/// By the place of the job among jobs, whose numbers need not be the same, then by rank.
+/// By the position of the job among all jobs, since job numbers may differ, then by rank.
 fn talks(trace: &Trace, options: DiffOptions) -> BTreeMap<(usize, Option<u32>), Conversation> {
     let jobs = Jobs::of(trace);
     let places: BTreeMap<u32, usize> = trace.jobs().map(|facts| facts.job).zip(0..).collect();
@@ -132,5 +132,5 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Number of characters of a value are shown.
+/// Largest number of characters of a value in the output.
 const VALUE_MAX: usize = 100;

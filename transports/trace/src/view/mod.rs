@@ -29,7 +29,7 @@ pub(crate) fn has_times(trace: &Trace) -> bool {
     trace.records.iter().any(|record| record.time_ns > 0)
 }
 
-/// The jobs of a trace, looked up once: every record of it has to be read for that.
+/// The jobs of a trace, looked up once, since that requires reading every record.
 #[derive(Debug)]
 pub(crate) struct Jobs<'a> {
     by_number: BTreeMap<u32, &'a JobFacts>,
@@ -61,12 +61,12 @@ pub(crate) fn who(jobs: &Jobs<'_>, record: &Record) -> String {
     if jobs.by_number.len() < 2 { rank } else { format!("{}:{rank}", record.job) }
 }
 
-/// A connection whose rank is unknown.
+/// Name of a connection with an unknown rank.
 pub(crate) fn caller(session: u32) -> String {
     format!("c{}", session & !PMIX_SESSION)
 }
 
-/// A message in words, without what every reader of this trace knows.
+/// A message in words, without the obvious for a reader of this trace.
 pub(crate) fn brief(jobs: &Jobs<'_>, record: &Record) -> Option<Meaning> {
     let What::Message { direction, bytes } = &record.what else { return None };
     let space = jobs.by_number.get(&record.job).map(|facts| facts.name.as_str());

@@ -24,11 +24,11 @@ pub struct Stats {
 pub struct Operation {
     /// Number of requests.
     pub asked_count: usize,
-    /// Number of of those had no answer.
+    /// Number of requests without a reply.
     pub unanswered_count: usize,
-    /// Bytes of questions.
+    /// Bytes of requests.
     pub asked_bytes: usize,
-    /// Bytes of answers.
+    /// Bytes of replies.
     pub answered_bytes: usize,
     /// Latency of each reply, the shortest first.
     ///
@@ -43,7 +43,7 @@ pub struct Traffic {
     pub sent_count: usize,
     /// Bytes of those.
     pub sent_bytes: usize,
-    /// Messages it got.
+    /// Messages it received.
     pub got_count: usize,
     /// Bytes of those.
     pub got_bytes: usize,
@@ -54,7 +54,7 @@ pub struct Traffic {
 }
 
 impl Operation {
-    /// The latency that so many per cent of the answers did not exceed; none without answers.
+    /// The latency that so many per cent of the replies did not exceed; `None` without replies.
     pub fn percentile_ns(&self, per_cent: usize) -> Option<u64> {
         let count = self.latencies_ns.len();
         let rank = (count * per_cent).div_ceil(100).max(1);

@@ -28,7 +28,7 @@ pub fn write(trace: &Trace, options: &SvgOptions) -> String {
     Drawing::new(trace, &Steps::of(trace, options)).finish()
 }
 
-/// Number of ranks have a lane of their own.
+/// Largest number of ranks with a lane of their own.
 pub const LANES_MAX: usize = 64;
 
 /// Largest number of steps in a diagram.

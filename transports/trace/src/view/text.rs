@@ -1,4 +1,4 @@
-//! The conversation as text: one line for each record.
+//! The messages as text: one line for each record.
 //!
 //! ```text
 //!   1.204 ms 0 → put key=card-0 value=tcp://10.0.0.7:4711
@@ -25,7 +25,7 @@ pub struct TextOptions {
     pub is_long: bool,
 }
 
-/// Writes the conversation of a trace.
+/// Writes the records of a trace.
 pub fn write(trace: &Trace, options: &TextOptions) -> String {
     let mut text = String::new();
     write_head(trace, &mut text);
@@ -81,12 +81,12 @@ fn said(jobs: &Jobs<'_>, record: &Record, options: &TextOptions) -> (char, Strin
     }
 }
 
-/// A time in the one unit in which a column of them can be compared.
+/// A time in a fixed unit, so that a column of times can be compared.
 fn since(time_ns: u64) -> String {
     format!("{}.{:03} ms", time_ns / 1_000_000, time_ns / 1_000 % 1_000)
 }
 
-/// Number of characters of a value are shown.
+/// Largest number of characters of a value in the output.
 const VALUE_MAX: usize = 48;
 
 /// Position of latencies, so that they can be read as a column.

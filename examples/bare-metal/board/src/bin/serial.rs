@@ -1,7 +1,7 @@
 //! A rank on a board that has nothing but a serial line, with the calls of `pmi-link`.
 //!
-//! Whatever is at the other end of the line hands its bytes to a process manager: here QEMU does,
-//! over TCP. Who it is, a number, stands behind the program's name on the debugger's command line.
+//! The program at the other end of the line passes its bytes to a process manager: here QEMU does, over
+//! TCP. The process id follows the program's name on the debugger's command line.
 #![no_std]
 #![no_main]
 
@@ -28,7 +28,7 @@ impl ErrorType for Serial {
 
 impl Read for Serial {
     fn read(&mut self, out: &mut [u8]) -> Result<usize, Infallible> {
-        // One byte at once: waiting for more could be waiting for ever.
+        // One byte at once: waiting for more could block indefinitely.
         let Some(first) = out.first_mut() else { return Ok(0) };
         *first = self.0.receive();
         Ok(1)

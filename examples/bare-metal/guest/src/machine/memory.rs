@@ -1,4 +1,4 @@
-//! Memory that others have filled, memory that is lent once, and the stack.
+//! Memory that the loader has filled, memory that is lent once, and the stack.
 
 use core::cell::UnsafeCell;
 #[cfg(not(target_arch = "x86_64"))]
@@ -19,7 +19,7 @@ impl<T> Lent<T> {
         Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Lends it for good. The second time is a bug of ours.
+    /// Lends it permanently. A second call is a bug of the guest and panics.
     #[allow(clippy::mut_from_ref, reason = "that is the purpose")]
     pub(crate) fn lend(&'static self) -> &'static mut T {
         // Load and store instead of an exchange: there is one processor, and no interrupt.
@@ -61,7 +61,7 @@ unsafe extern "C" {
     static mut stack_top: u8;
 }
 
-/// Fills the part of the stack that was not used yet.
+/// Fills the part of the stack that is unused so far.
 // Not inlined: its own frame must lie below everything that its caller keeps on the stack.
 #[inline(never)]
 pub(crate) fn paint_stack() {
@@ -74,7 +74,7 @@ pub(crate) fn paint_stack() {
     }
 }
 
-/// Number of bytes of the stack were ever used.
+/// Number of bytes of the stack that were ever used.
 pub(crate) fn stack_used() -> usize {
     let (low, high) = (&raw const stack_bottom as usize, &raw const stack_top as usize);
     // SAFETY: the addresses are those of the stack.
@@ -82,7 +82,7 @@ pub(crate) fn stack_used() -> usize {
     high - low - (low..high).take_while(is_painted).count()
 }
 
-/// Number of bytes the statics take that are not in the image.
+/// Number of bytes of statics that are not in the image.
 pub(crate) fn statics() -> usize {
     &raw const bss_end as usize - &raw const bss_start as usize
 }

@@ -15,7 +15,7 @@ use super::arch::VIRTIO_MMIO;
 
 type Card = VirtIONetRaw<Identity, MmioTransport<'static>, QUEUE>;
 
-/// The card with the frames it works on.
+/// The card with its frames.
 pub(crate) struct Nic {
     card: Card,
     frames: &'static mut Frames,
@@ -60,10 +60,10 @@ impl Nic {
     }
 }
 
-/// A frame that has come.
+/// A received frame.
 pub(crate) struct Incoming<'a>(&'a [u8]);
 
-/// The way out.
+/// Transmission of a frame.
 pub(crate) struct Outgoing<'a>(&'a mut Card, &'a mut [u8; FRAME_BYTES]);
 
 impl phy::RxToken for Incoming<'_> {
@@ -77,7 +77,7 @@ impl phy::TxToken for Outgoing<'_> {
         let Self(card, frame) = self;
         let frame = frame.get_mut(..len).unwrap_or(&mut []);
         let result = write(frame);
-        // A frame that is lost is sent again by TCP.
+        // TCP sends a lost frame again.
         let _lost = card.send(frame);
         result
     }
@@ -95,7 +95,7 @@ impl phy::Device for Nic {
         let (head, len) = unsafe { self.card.receive_complete(token, frame) }.ok()?;
         let inbox = self.frames.inbox.get_mut(..len)?;
         inbox.copy_from_slice(frame.get(head..head + len)?);
-        // SAFETY: as in `find`; its bytes were copied, so the card may have it back at once.
+        // SAFETY: as in `find`; its bytes were copied, so the card may reuse it at once.
         *self.tokens.get_mut(at)? = unsafe { self.card.receive_begin(frame) }.ok()?;
         Some((Incoming(inbox), Outgoing(&mut self.card, &mut self.frames.outbox)))
     }
@@ -113,7 +113,7 @@ impl phy::Device for Nic {
     }
 }
 
-/// Every address is itself, and pages come from a static.
+/// Physical and virtual addresses are equal, and pages come from a static.
 pub(crate) struct Identity;
 
 #[repr(C, align(4096))]

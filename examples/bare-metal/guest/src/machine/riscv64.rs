@@ -60,7 +60,7 @@ pub(crate) const VIRTIO_MMIO: (usize, usize, usize) = (0x1000_1000, 0x1000, 8);
 
 pub(crate) const fn prepare() {}
 
-/// The device tree, from what the boot code was given.
+/// The device tree, from the argument of the boot code.
 pub(crate) const fn device_tree(boot: usize) -> usize {
     boot
 }
@@ -86,8 +86,8 @@ pub(crate) fn exit(status: u8) -> ! {
     }
 }
 
-/// Does what no program should, to see the trap.
+/// Provokes a trap.
 pub(crate) fn fault() -> ! {
-    // SAFETY: it is meant to trap, and the trap does not return.
+    // SAFETY: the instruction traps on purpose, and the trap does not return.
     unsafe { asm!("unimp", options(noreturn)) }
 }

@@ -164,8 +164,8 @@ pub(crate) fn exit(status: u8) -> ! {
     }
 }
 
-/// Does what no program should, to see the trap.
+/// Provokes a trap.
 pub(crate) fn fault() -> ! {
-    // SAFETY: it is meant to trap, and the trap does not return.
+    // SAFETY: the instruction traps on purpose, and the trap does not return.
     unsafe { asm!("ud2", options(noreturn)) }
 }

@@ -6,7 +6,7 @@ use crate::record::JobFacts;
 use pmi_core::wire::mapping::read_mapping;
 use std::collections::BTreeMap;
 
-/// LogJobs of a log, and the positions of their lines.
+/// Jobs of a log, and the positions of their lines.
 #[derive(Debug, Default)]
 pub(super) struct LogJobs {
     pub(super) host: String,
@@ -77,7 +77,7 @@ impl LogJobs {
                 let node = nodes.get(&proxy);
                 let by_place = |(place, key): (usize, &Key)| match node {
                     Some(node) => Some((*key, *node.get(place)?)),
-                    // Without a mapping, only the first node is sure.
+                    // Without a mapping, only the first node is certain.
                     None if proxy == 0 => Some((*key, u32::try_from(place).ok()?)),
                     None => None,
                 };

@@ -1,4 +1,4 @@
-//! Messages as Hydra shows them, made into messages as they were sent.
+//! Messages as Hydra shows them, converted to messages as they were sent.
 
 use pmi_core::command::Version;
 use pmi_core::limits::PMI2_LENGTH_DIGITS;
@@ -21,7 +21,7 @@ pub(super) fn whole(text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A request, put together again from its word and the line of its fields.
+/// A request, reassembled from its word and the line of its fields.
 pub(super) fn rebuilt(word: &[u8], fields: &[u8], version: Option<Version>) -> Vec<u8> {
     let is_frame = version.is_some_and(|version| version.major == 2) && word != b"init";
     if is_frame {

@@ -1,4 +1,4 @@
-//! Steps become shapes.
+//! Drawing of steps as shapes.
 
 use super::steps::{Ask, Lane, Step, StepKind, Steps};
 use crate::describe::shown;
@@ -8,7 +8,7 @@ use pmi_core::command::Verb;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A picture that is being drawn.
+/// A diagram under construction.
 pub(super) struct Drawing<'a> {
     trace: &'a Trace,
     steps: &'a Steps,
@@ -18,9 +18,9 @@ pub(super) struct Drawing<'a> {
     shapes: String,
     y: usize,
     width: usize,
-    /// By lane and fence: where its stripe begins.
+    /// By lane and fence: the position at which its stripe begins.
     waiting: BTreeMap<(usize, usize), usize>,
-    /// By lane: where a question without answer stands.
+    /// By lane: the position of a request without a reply.
     open: BTreeMap<usize, usize>,
     fence_count: usize,
     last_time: String,
@@ -221,7 +221,7 @@ impl<'a> Drawing<'a> {
         self.y += STEP - 4;
     }
 
-    /// Ranks that still wait when everything is drawn.
+    /// Draws the ranks that still wait at the end.
     fn leave_waiting(&mut self) {
         let bottom = self.y;
         let fences =
@@ -261,7 +261,7 @@ impl<'a> Drawing<'a> {
         self.text(SERVER + 16, y, class, &text);
     }
 
-    /// An answer, and how long it took at the end of the line.
+    /// A reply, and its latency at the end of the line.
     fn told(&mut self, y: usize, text: &str, latency: &str) {
         let room = LABEL_CHARS.saturating_sub(latency.chars().count() + 2);
         let text = match text.char_indices().nth(room) {
@@ -396,7 +396,7 @@ fn lane_name(lane: Lane, is_wide: bool) -> String {
     }
 }
 
-/// The colour of a question.
+/// The colour of a request.
 fn class(ask: &Ask) -> &'static str {
     match ask.verb {
         _ if !ask.is_good => "bad",

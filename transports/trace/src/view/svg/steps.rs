@@ -8,7 +8,7 @@ use crate::view::{Jobs, brief};
 use pmi_core::command::Verb;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A rank of a job, or a connection whose rank is unknown.
+/// A rank of a job, or a connection with an unknown rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lane {
     /// Job and rank.
@@ -21,14 +21,14 @@ pub(super) enum Lane {
 #[derive(Debug)]
 pub(super) struct Steps {
     pub(super) lanes: Vec<Lane>,
-    /// Lanes there was no room for.
+    /// Number of lanes that do not fit.
     pub(super) lanes_left_out: usize,
     pub(super) steps: Vec<Step>,
-    /// Steps there was no room for.
+    /// Number of steps that do not fit.
     pub(super) steps_left_out: usize,
 }
 
-/// One step down.
+/// One row of the diagram.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) time_ns: u64,
@@ -42,15 +42,15 @@ pub(super) enum StepKind {
     Ask(Vec<Ask>),
     /// Ranks enter a fence, identified by its number.
     Enter { fence: usize, asks: Vec<Ask> },
-    /// A fence ends for these lanes. How long the first of them had waited.
+    /// A fence ends for these lanes, with the time that the first of them had waited.
     Leave { fence: usize, lanes: Vec<usize>, waited_ns: u64 },
-    /// An answer that took its time.
+    /// A reply that took time.
     Answer(Ask),
-    /// Something else happens, on a lane or to the whole.
+    /// Another event, of a lane or of the whole run.
     Event { lane: Option<usize>, text: String, is_bad: bool },
 }
 
-/// A question of one rank.
+/// A request of one rank.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) lane: usize,
@@ -61,11 +61,11 @@ pub(super) struct Ask {
     pub(super) is_good: bool,
     /// The reply, unless it has a step of its own.
     pub(super) answer: Option<StepReply>,
-    /// The answer comes in a later step.
+    /// True if the reply comes in a later step.
     pub(super) waits: bool,
 }
 
-/// An answer.
+/// A reply.
 #[derive(Clone, Debug)]
 pub(super) struct StepReply {
     pub(super) text: String,
@@ -83,7 +83,7 @@ struct Builder<'a> {
     trace: &'a Trace,
     jobs: Jobs<'a>,
     lanes: BTreeMap<Lane, usize>,
-    /// By connection: the rank it turned out to be.
+    /// By connection: its rank, once known.
     known: BTreeMap<u32, (u32, u32)>,
     lanes_left_out: usize,
 }
@@ -194,7 +194,7 @@ impl<'a> Builder<'a> {
         Some((record, ask))
     }
 
-    /// Messages that are neither question nor answer, and everything that is no message.
+    /// Messages that are neither request nor reply, and all other records.
     fn add_others(&self, all: &[Exchange], steps: &mut Vec<(usize, Step)>) {
         let used: BTreeSet<usize> =
             all.iter().flat_map(|one| [Some(one.asked), one.answered]).flatten().collect();
@@ -264,7 +264,7 @@ impl Fences {
     }
 }
 
-/// Lets ranks that do the same one after the other share a step.
+/// Merges steps of successive ranks with the same content.
 fn merge(steps: impl Iterator<Item = Step>) -> Vec<Step> {
     let mut merged: Vec<Step> = Vec::new();
     for step in steps {
@@ -306,10 +306,10 @@ fn join(asks: &mut Vec<Ask>, more: &[Ask]) -> bool {
     fits
 }
 
-/// A line without the name in front.
+/// A line without its leading name.
 fn fields(line: &str, name: &str) -> String {
     line.strip_prefix(name).unwrap_or(line).trim_start().to_owned()
 }
 
-/// Number of characters of a value are shown when it is pointed at.
+/// Largest number of characters of a value in a tooltip.
 const VALUE_MAX: usize = 300;

@@ -64,7 +64,7 @@ impl<K: Kvs, M: AsRef<[Member]>> Job<K, M> {
         }
     }
 
-    /// Forgets which ranks a group has: its fence has ended.
+    /// Removes the list of a group whose fence has completed.
     pub(super) fn forget_group(&mut self, group: &GroupFence) {
         if self.size() > u64::BITS
             && let Some(id) = self.kvs.find(Keyspace::Groups, &group.key())

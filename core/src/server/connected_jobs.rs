@@ -10,7 +10,7 @@ use crate::ids::JobId;
 use crate::storage::Slots;
 use crate::store::Kvs;
 
-/// A new job is in a circle of its own.
+/// Initial state of a new job, connected only to itself.
 pub(super) fn start<K: Kvs, M: AsRef<[Member]>>(jobs: &mut impl Slots<Job<K, M>>, id: JobId) {
     if let Some(job) = jobs.get_mut(id.0 as usize) {
         job.connected_set = Some(id);
@@ -32,7 +32,7 @@ pub(super) fn connect<K: Kvs, M: AsRef<[Member]>>(
     }
     for (id, to) in [(one, other), (other, one)] {
         if let Some(job) = jobs.get_mut(id.0 as usize) {
-            // Room was made sure of just now.
+            // The room was checked above.
             let _ = job.links.push(to);
         }
     }
@@ -40,7 +40,7 @@ pub(super) fn connect<K: Kvs, M: AsRef<[Member]>>(
     true
 }
 
-/// Takes a connection back; false if there was none.
+/// Disconnects two jobs; false if they were not connected.
 pub(super) fn disconnect<K: Kvs, M: AsRef<[Member]>>(
     jobs: &mut impl Slots<Job<K, M>>,
     one: JobId,
@@ -58,7 +58,7 @@ pub(super) fn disconnect<K: Kvs, M: AsRef<[Member]>>(
     true
 }
 
-/// Takes all connections of a job back.
+/// Disconnects a job from all others.
 pub(super) fn leave<K: Kvs, M: AsRef<[Member]>>(jobs: &mut impl Slots<Job<K, M>>, id: JobId) {
     while let Some(other) = jobs.get(id.0 as usize).and_then(|job| job.links.first().copied()) {
         disconnect(jobs, id, other);
@@ -99,7 +99,7 @@ fn connected_set<K: Kvs, M: AsRef<[Member]>>(
     jobs.get(id.0 as usize)?.connected_set
 }
 
-/// Makes one circle of two.
+/// Merges two sets of connected jobs.
 fn merge<K: Kvs, M: AsRef<[Member]>>(jobs: &mut impl Slots<Job<K, M>>, one: JobId, other: JobId) {
     let (into, from) = (connected_set(jobs, one), connected_set(jobs, other));
     for at in 0..jobs.end() {
@@ -109,7 +109,7 @@ fn merge<K: Kvs, M: AsRef<[Member]>>(jobs: &mut impl Slots<Job<K, M>>, one: JobI
     }
 }
 
-/// Makes circles anew of what the connections left of one.
+/// Recomputes the sets of connected jobs that remain of one.
 fn split<K: Kvs, M: AsRef<[Member]>>(jobs: &mut impl Slots<Job<K, M>>, id: JobId) {
     let old = connected_set(jobs, id);
     for at in 0..jobs.end() {

@@ -12,7 +12,7 @@ use crate::store::{EntryId, Fence, Keyspace, Kvs, NoRoom, Visibility};
 use crate::time::Instant;
 use crate::wire::names_twice;
 
-/// A set of processes with one space and one fence.
+/// A set of processes with one key-value space and one fence.
 #[derive(Debug)]
 pub struct Job<K, M> {
     name: KvsName,
@@ -24,26 +24,26 @@ pub struct Job<K, M> {
     fence: Fence,
     /// The members inside are marked in the members.
     pub(super) ring: Fence,
-    /// Jobs that it was connected to, by a question of either side.
+    /// Jobs connected directly, at the request of either side.
     pub(super) links: heapless::Vec<JobId, JOB_LINKS>,
-    /// The same for all jobs that are connected, directly or through others.
+    /// Id that all jobs connected directly or indirectly share.
     pub(super) connected_set: Option<JobId>,
-    /// Members that will not come any more; a fence with one of them outside cannot end.
+    /// Number of members that are gone; a fence with one of them outside cannot complete.
     pub(super) gone: u32,
     stuck_reported: bool,
-    /// The same of the ring.
+    /// The same for the ring.
     pub(super) ring_stuck_reported: bool,
     last_progress: Option<Instant>,
-    /// A member has gone, or has entered a group fence while another is gone.
+    /// True after a member has gone, or has entered a group fence while another is gone.
     pub(super) may_have_stuck_group: bool,
-    /// A member has gone, or waits for an attribute of its node.
+    /// True after a member has gone, or waits for an attribute of its node.
     pub(super) may_have_stuck_attribute: bool,
 }
 
 /// Description of a new job.
 #[derive(Clone, Debug)]
 pub struct JobSpec {
-    /// The name of its space, in PMI-2 its id. Unique among the jobs of a server.
+    /// Name of its key-value space, in PMI-2 its id; unique among the jobs of a server.
     pub name: KvsName,
     /// The job that spawned it.
     pub spawner: Option<KvsName>,
@@ -67,7 +67,7 @@ pub(super) struct RequestContext {
 pub(super) struct FenceEntry {
     /// Number of the fence.
     pub(super) generation: u32,
-    /// All members of all nodes are inside.
+    /// True if all members of all nodes are inside.
     pub(super) is_complete: bool,
 }
 
@@ -95,7 +95,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    /// Handles a request that is about the job.
+    /// Handles a request about the job.
     pub(super) fn request(&mut self, context: RequestContext, request: &Request<'_>) -> Outcome {
         Outcome::reply(match *request {
             Request::Maxes => Response::Maxes,
@@ -122,7 +122,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     ///
     /// # Errors
     ///
-    /// [`NoRoom`].
+    /// [`NoRoom`] if the store is full.
     pub(super) fn preset(
         &mut self,
         keyspace: Keyspace,
@@ -132,7 +132,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.kvs.put(keyspace, key, value, Visibility::MANAGER).map(drop)
     }
 
-    /// Notes that `rank` speaks over `session` now.
+    /// Records `session` as that of `rank`.
     pub(super) fn connect(&mut self, rank: Rank, session: SessionId) -> Option<Rank> {
         let member = self.member_mut(rank)?;
         if member.session.is_some() {
@@ -145,7 +145,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         Some(rank)
     }
 
-    /// Notes how far `rank` has come.
+    /// Advances the phase of `rank`.
     pub(super) fn advance(&mut self, rank: Rank, phase: Phase) {
         self.change(rank, |member| member.phase = phase);
     }
@@ -156,7 +156,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.change(rank, |member| member.is_disconnected = true);
     }
 
-    /// Notes that the process of `rank` has ended.
+    /// Records that the process of `rank` has terminated.
     pub(super) fn mark_exited(&mut self, rank: Rank) {
         self.change(rank, |member| member.has_exited = true);
     }
@@ -168,7 +168,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.change(rank, |member| member.tolerates_failures = true);
     }
 
-    /// Takes `rank` out of the fence that it is in, because it does not want to wait any longer.
+    /// Removes `rank` from the fence that it is in, whose deadline has passed.
     #[cfg(feature = "pmix")]
     pub(super) fn withdraw(&mut self, rank: Rank) {
         let generation = self.fence.generation();
@@ -188,14 +188,14 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         self.may_have_stuck_attribute |= parts::ATTRIBUTES && is_gone && !was_gone;
     }
 
-    /// Notes that `rank` listens on a second connection; the last one counts.
+    /// Records the second connection of `rank`; the latest one counts.
     pub(super) fn listen(&mut self, rank: Rank, listener: MemberListener) {
         if let Some(member) = self.member_mut(rank) {
             member.listener = Some(listener);
         }
     }
 
-    /// Notes that a second connection is gone.
+    /// Records that a second connection was closed.
     pub(super) fn stop_listening(&mut self, session: SessionId) {
         for member in self.members.as_mut() {
             if member.listener.as_ref().is_some_and(|listener| listener.session == session) {
@@ -215,7 +215,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         })
     }
 
-    /// Notes that the session of `rank` was closed.
+    /// Records that the session of `rank` was closed.
     pub(super) fn disconnect(&mut self, rank: Rank) {
         let Some(member) = self.member_mut(rank) else { return };
         member.session = None;
@@ -374,7 +374,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    /// Stores what another server, or another job, knows: it is seen at once.
+    /// Stores a value of another server or job, which is visible at once.
     pub(super) fn put_visible(&mut self, key: Text<'_>, value: Text<'_>) -> Response {
         let (mut key_room, mut value_room) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
         let (Ok(key), Ok(value)) = (key.resolve(&mut key_room), value.resolve(&mut value_room))
@@ -390,7 +390,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
         }
     }
 
-    /// The pair behind `last` that `rank` sees when `fences` have ended.
+    /// The pair after `last` that `rank` sees after `fences` fences.
     pub(super) fn next_pair(
         &self,
         last: Option<EntryId>,
@@ -409,7 +409,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     }
 
     fn get(&mut self, rank: Rank, place: Place<'_>, key: Text<'_>, wait: bool) -> Response {
-        // A name has no byte that is ever doubled.
+        // No byte of a name is ever doubled.
         if let Place::Job(Some(name)) = place
             && name.as_plain() != Some(self.name.as_bytes())
         {
@@ -446,7 +446,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     ///
     /// # Errors
     ///
-    /// The refusal of a rank that does not exist or is inside already; nothing has changed.
+    /// Refusal of a rank that does not exist or is already inside; nothing has changed.
     pub(super) fn enter_fence(
         &mut self,
         rank: Rank,
@@ -510,7 +510,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
 }
 
 impl<K, M: AsRef<[Member]>> Job<K, M> {
-    /// The name of its space; in PMI-2 its id.
+    /// Name of its key-value space; in PMI-2 its id.
     pub const fn name(&self) -> &KvsName {
         &self.name
     }
@@ -525,7 +525,7 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         self.universe_size.and_then(|size| i32::try_from(size).ok()).unwrap_or(-1)
     }
 
-    /// The number of members.
+    /// Number of members.
     pub fn size(&self) -> u32 {
         u32::try_from(self.members.as_ref().len()).unwrap_or(u32::MAX)
     }
@@ -556,7 +556,7 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         &self.fence
     }
 
-    /// The key-value space, to look at.
+    /// The key-value space, read-only.
     pub const fn kvs(&self) -> &K {
         &self.kvs
     }

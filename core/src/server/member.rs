@@ -19,22 +19,22 @@ pub struct Member {
     pub(super) request_count: u32,
     pub(super) token: Option<u64>,
     pub(super) listener: Option<MemberListener>,
-    /// Its session ended before `init`.
+    /// True if its session ended before `init`.
     pub(super) is_disconnected: bool,
-    /// It may begin anew after `finalize`, and its fences end without those that are gone.
+    /// True if it may initialize again after `finalize`, and its fences complete without gone members.
     pub(super) tolerates_failures: bool,
-    /// Its process has ended.
+    /// True if its process has terminated.
     pub(super) has_exited: bool,
-    /// It speaks a newer version than it requests.
+    /// True if it supports a newer version than it requests.
     pub(super) accepts_newer: bool,
 }
 
-/// The second connection of a process, on which the server speaks.
+/// Second connection of a process, for notices of the server.
 #[derive(Clone, Debug)]
 pub(super) struct MemberListener {
     pub(super) session: SessionId,
     pub(super) version: Version,
-    /// The signal that shall follow every message.
+    /// Signal to send after each message.
     pub(super) signal: Option<Word>,
 }
 
@@ -49,7 +49,7 @@ pub enum Phase {
     Open,
     /// `finalize` has arrived.
     Finalized,
-    /// Its session ended early, or its process did.
+    /// The session or the process ended early.
     Lost,
 }
 
@@ -94,7 +94,7 @@ impl Member {
         self.phase
     }
 
-    /// The session it speaks over.
+    /// Its session.
     pub const fn session(&self) -> Option<SessionId> {
         self.session
     }
@@ -104,7 +104,7 @@ impl Member {
         self.last_message_at
     }
 
-    /// The number of messages received from it; saturates at its maximum.
+    /// Number of messages received from it; saturates at its maximum.
     pub const fn request_count(&self) -> u32 {
         self.request_count
     }

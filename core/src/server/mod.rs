@@ -60,12 +60,12 @@ pub struct Server<S: Storage> {
     names: S::Kvs,
     /// Sessions that are [`READY`] and [`HAS_EVENT`].
     queues: [Queue; 2],
-    /// The number of spawn requests so far.
+    /// Number of spawn requests so far.
     spawns: u32,
     /// Latest time that a call passed in, for fences that PMIx clients enter ahead.
     #[cfg(feature = "pmix")]
     now: Instant,
-    /// A name was published since lookups of PMIx clients were last answered.
+    /// True if a name was published since lookups of PMIx clients were last answered.
     #[cfg(feature = "pmix")]
     has_new_names: bool,
 }
@@ -76,7 +76,7 @@ impl<S: Storage> core::fmt::Debug for Server<S> {
     }
 }
 
-/// One session, lent, as a [`Machine`].
+/// One session as a [`Machine`], lent together with its server.
 pub struct SessionMut<'a, S: Storage> {
     server: &'a mut Server<S>,
     id: SessionId,
@@ -93,13 +93,13 @@ pub enum Event {
         /// Its rank.
         rank: Rank,
     },
-    /// A member wants the job to end. Kill it at once: there is no answer.
+    /// A member aborts the job. Kill it at once: there is no answer.
     Aborted {
         /// The job.
         job: JobId,
         /// The rank that called abort.
         rank: Rank,
-        /// The exit code it wants the job to have.
+        /// Exit code requested for the job.
         code: Option<i32>,
         /// True if the whole job is meant, false for the member alone.
         world: bool,
@@ -117,12 +117,12 @@ pub enum Event {
         /// Writer of the second value.
         second: Rank,
     },
-    /// A member wants new processes: read [`Server::spawn_request`], then call
+    /// A member requests new processes: read [`Server::spawn_request`], then call
     /// [`Server::spawn_read`], and [`Server::answer_spawn`] when it is done.
     Spawn {
         /// The session of the rank.
         session: SessionId,
-        /// Numbers the spawns of a server; to be given back with the answer.
+        /// Number of the spawn, to be passed back with the answer.
         exchange: usize,
     },
     /// All members here are in the fence: report it to the other nodes, and call
@@ -130,16 +130,16 @@ pub enum Event {
     FenceHandedUp {
         /// The job.
         job: JobId,
-        /// The number of the fence.
+        /// Number of the fence.
         generation: u32,
     },
-    /// A message was sent on the second connection of a member, and it wants a signal after it.
+    /// A notice was sent to a member that requested a signal after each.
     Signal {
         /// The job.
         job: JobId,
         /// The member.
         rank: Rank,
-        /// The name of the signal, as the member wrote it.
+        /// Name of the signal, as the member sent it.
         signal: Word,
     },
     /// A fence, or a ring, has members inside and can never end, because another one is gone.
@@ -152,7 +152,7 @@ pub enum Event {
 }
 
 impl<S: Storage> Server<S> {
-    /// Makes a server without sessions and jobs; `names` holds what is published.
+    /// Creates a server without sessions and jobs; `names` stores published names.
     pub const fn new(sessions: SessionsOf<S>, jobs: JobsOf<S>, names: S::Kvs) -> Self {
         Self {
             sessions,
@@ -171,7 +171,7 @@ impl<S: Storage> Server<S> {
     ///
     /// # Errors
     ///
-    /// [`Misuse::NoRoom`].
+    /// [`Misuse::NoRoom`] if there is no slot for the job.
     pub fn add_job(
         &mut self,
         spec: JobSpec,
@@ -185,7 +185,7 @@ impl<S: Storage> Server<S> {
         Ok(id)
     }
 
-    /// Forgets a job and the names it published. Its sessions must be closed.
+    /// Removes a job and the names it published. Its sessions must be closed.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl<S: Storage> Server<S> {
         self.store(job, Keyspace::Attributes, key, value)
     }
 
-    /// Puts a value into the job's space before it starts, as a spawn asks for.
+    /// Puts a value into the key-value space of a job before it starts, as a spawn requests.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ impl<S: Storage> Server<S> {
         Ok(id)
     }
 
-    /// Lends a session.
+    /// Borrows a session.
     pub fn session(&mut self, id: SessionId) -> Option<SessionMut<'_, S>> {
         self.sessions.get(id.0 as usize)?;
         Some(SessionMut { server: self, id })
@@ -295,7 +295,7 @@ impl<S: Storage> Server<S> {
         state.event
     }
 
-    /// Notes that the process of a member has ended, with or without a session.
+    /// Records that the process of a member has terminated, with or without a session.
     pub fn member_gone(&mut self, job: JobId, rank: Rank) {
         let Some(job) = self.jobs.get_mut(job.0 as usize) else { return };
         if job.member(rank).is_some_and(|member| member.phase() != Phase::Finalized) {
@@ -318,14 +318,14 @@ impl<S: Storage> Server<S> {
         next.map(SessionId)
     }
 
-    /// The next thing the owner must know or do.
+    /// The next event for the owner.
     ///
     /// Changes after: any call on any session, [`member_gone`](Self::member_gone).
     pub fn poll_event(&mut self) -> Option<Event> {
         while let Some(id) = self.pop(HAS_EVENT) {
             let event = self.sessions.get_mut(id as usize).and_then(|s| s.state.event.take());
             if event.is_some() {
-                // The session held its bytes back until now.
+                // The session has paused its input until now.
                 push::<S>(&mut self.queues, &mut self.sessions, READY, id);
                 return event;
             }
@@ -381,7 +381,7 @@ impl<S: Storage> Server<S> {
         Ok(())
     }
 
-    /// Lends the spawn that a session asked for, until [`spawn_read`](Self::spawn_read).
+    /// Borrows the spawn request of a session, until [`spawn_read`](Self::spawn_read).
     pub fn spawn_request(&self, session: SessionId) -> Option<Spawn<'_>> {
         let Session { inbox, state } = self.sessions.get(session.0 as usize)?;
         let message = inbox.as_slice().get(..state.held_len?)?;
@@ -391,7 +391,7 @@ impl<S: Storage> Server<S> {
         }
     }
 
-    /// Lets the session of a spawn go on with other questions.
+    /// Resumes the session after the owner has read its spawn request.
     pub fn spawn_read(&mut self, session: SessionId) {
         let Some(Session { inbox, state }) = self.sessions.get_mut(session.0 as usize) else {
             return;
@@ -452,12 +452,12 @@ impl<S: Storage> Server<S> {
         Ok(())
     }
 
-    /// Lends a job, to look at.
+    /// Borrows a job, read-only.
     pub fn job(&self, id: JobId) -> Option<&JobOf<S>> {
         self.jobs.get(id.0 as usize)
     }
 
-    /// All jobs there are.
+    /// All jobs of the server.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> {
         let ids = 0..u32::try_from(self.jobs.end()).unwrap_or(u32::MAX);
         ids.map(JobId).filter(|id| self.job(*id).is_some())

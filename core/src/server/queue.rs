@@ -1,15 +1,15 @@
-//! First come, first served, with the links inside the things that queue.
+//! Intrusive queue, first in, first out.
 
-/// A queue through numbered things; each stands in it at most once.
+/// A queue of numbered elements, each of which is in it at most once.
 ///
-/// The links are fields of the things, so queueing ten thousand of them needs no memory.
+/// The links are fields of the elements, so queueing ten thousand of them needs no memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queue {
     first: Option<u32>,
     last: Option<u32>,
 }
 
-/// The link inside a thing.
+/// Link inside an element.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueLink {
     queued: bool,
@@ -21,7 +21,7 @@ impl Queue {
         Self { first: None, last: None }
     }
 
-    /// Puts `id` at the end unless it stands in the queue; `link` lends the link of a thing.
+    /// Appends `id` unless it is in the queue; `link` borrows the link of an element.
     pub(super) fn push<T>(
         &mut self,
         things: &mut T,
@@ -39,7 +39,7 @@ impl Queue {
         self.last = Some(id);
     }
 
-    /// Takes the first one out.
+    /// Removes the first element.
     pub(super) fn pop<T>(
         &mut self,
         things: &mut T,
@@ -54,7 +54,7 @@ impl Queue {
         Some(id)
     }
 
-    /// Takes `id` out, wherever it stands.
+    /// Removes `id` from any position.
     pub(super) fn remove<T>(
         &mut self,
         things: &mut T,
@@ -64,7 +64,7 @@ impl Queue {
         if !link(things, id).is_some_and(|own| own.queued) {
             return;
         }
-        // Rare: only a session that is closed while it stands in the queue.
+        // Rare: only for a session that is closed while in the queue.
         let mut rest = core::mem::take(self);
         while let Some(other) = rest.pop(things, &link) {
             if other != id {

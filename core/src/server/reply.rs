@@ -38,7 +38,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
     ///
     /// # Errors
     ///
-    /// [`Full`].
+    /// [`Full`] if there is no room; nothing was written.
     pub(super) fn write(&self, exchange: &PendingReply, out: &mut [u8]) -> Result<usize, Full> {
         let RequestHeader { verb, tag, dialect } = &exchange.header;
         let (code, answer) = (Code::SUCCESS, self.answer(&exchange.response));
@@ -71,7 +71,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> ReplyContext<'_, K, M> {
                 None => Answer::Missing,
             },
             Response::Port(id) if parts::NAMES => match value(self.names, Some(*id)) {
-                // Unpublished in between.
+                // The name was unpublished meanwhile.
                 Answer::Missing => Answer::Refused(Reason::NoSuch { what: "service" }),
                 port => port,
             },
@@ -162,7 +162,7 @@ fn value<K: Kvs>(kvs: &K, id: Option<EntryId>) -> Answer<'_> {
     entry.map_or(Answer::Missing, |entry| Answer::Value(Text::plain(entry.value)))
 }
 
-/// Puts the peer's own word back into the reason.
+/// Completes a reason with the quoted word of the request.
 const fn about<'a>(mut reason: Reason<'a>, own: &'a [u8]) -> Reason<'a> {
     if let Reason::Length { key: word, .. } | Reason::NotSupported { word } = &mut reason {
         *word = own;

@@ -7,7 +7,7 @@ use crate::limits::SPAWN_RUNS;
 use crate::store::EntryId;
 use crate::wire::Dialect;
 
-/// A question that has not been answered yet.
+/// A request without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingReply {
     /// Identity of the request.
@@ -16,12 +16,12 @@ pub struct PendingReply {
     pub response: Response,
 }
 
-/// As much of a question as its answer must fit.
+/// Parts of a request that its answer depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
     /// Kind of the request.
     pub verb: Verb,
-    /// Name that the client gave the request.
+    /// Tag that the client gave the request.
     pub tag: Tag,
     /// Dialect of the request, and so of the reply.
     pub dialect: Dialect,
@@ -30,9 +30,9 @@ pub struct RequestHeader {
 /// Content of a reply, and the condition under which it is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// "It worked."
+    /// Success, without data.
     Done,
-    /// The version that was agreed on.
+    /// The negotiated version.
     Version(Version),
     /// Rank, size and application of the client.
     Identity,
@@ -44,7 +44,7 @@ pub enum Response {
     AppNum,
     /// Upper bound of the number of processes.
     UniverseSize,
-    /// The name of the job's space.
+    /// Name of the key-value space of the job.
     KvsName,
     /// The value of an entry of the job.
     Value(EntryId),
@@ -52,9 +52,9 @@ pub enum Response {
     Foreign(JobId, EntryId),
     /// The port of a published name.
     Port(EntryId),
-    /// "There is no such key."
+    /// Refusal: no such key.
     Missing,
-    /// "No", and why; the word is what the reason is about.
+    /// Refusal with a reason, and the word that it is about.
     Refused(Reason<'static>, Word),
     /// The end of the job's fence with this number.
     Fence(u32),
@@ -64,7 +64,7 @@ pub enum Response {
     Released(u32),
     /// An attribute of a node that does not exist yet.
     Attribute(u32, Key),
-    /// A whole space, pair by pair.
+    /// A whole key-value space, pair by pair.
     All(KvsListing),
     /// The neighbours' values, when the ring with this number is complete.
     Ring(u32),
@@ -76,7 +76,7 @@ pub enum Response {
     Spawned(u32, Result<JobId, Code>, SpawnCodes),
 }
 
-/// The codes of all processes of a spawn, in stretches; those behind the last have a count of 0.
+/// Codes of all processes of a spawn, in runs; unused runs have a count of 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpawnCodes([CodeRun; SPAWN_RUNS]);
 
@@ -87,9 +87,9 @@ pub struct KvsListing {
     pub job: JobId,
     /// Rank whose view of the keyspace is listed.
     pub rank: Rank,
-    /// The number of fences that had ended at the request; later values are not listed.
+    /// Number of fences completed at the request; later values are not listed.
     pub fences: u32,
-    /// The number of pairs to send.
+    /// Number of pairs to send.
     pub left: u32,
     /// True after the number of pairs was sent.
     pub count_sent: bool,
@@ -104,7 +104,7 @@ pub struct GroupFence {
     pub members: u64,
     /// Possible members: one bit for the ranks with the same remainder by 64.
     pub ranks: u64,
-    /// The number of members.
+    /// Number of members.
     pub size: u32,
     /// Distinguishes fences of the same group.
     pub tag: u32,
@@ -136,7 +136,7 @@ impl Response {
 }
 
 impl SpawnCodes {
-    /// Copies them.
+    /// Copies the codes.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl GroupFence {
         Self { members: 0, ranks: 0, size: 0, tag }
     }
 
-    /// The same with one rank more.
+    /// The same group with one more rank.
     pub(super) const fn with(self, rank: u32) -> Self {
         Self {
             members: self.members.wrapping_add(spread(rank)),

@@ -82,7 +82,7 @@ impl<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>> Job<K, M> {
     }
 }
 
-/// The key under which a rank's value lies in a ring.
+/// Key of a rank's value in a ring.
 struct RingKey {
     bytes: [u8; 11],
     len: usize,

@@ -78,7 +78,7 @@ pub(super) fn connect<K: Kvs, M: AsRef<[Member]>>(
     }
 }
 
-/// Reads a key of another job, which only connected jobs may; what the other's last fence shows.
+/// Reads a key of a connected job, as of the last fence of that job.
 pub(super) fn get_foreign<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     jobs: &impl Slots<Job<K, M>>,
     own: JobId,
@@ -100,7 +100,7 @@ pub(super) fn get_foreign<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     found.unwrap_or(Response::Missing)
 }
 
-/// Begins to list the space of a job, own or connected.
+/// Starts a listing of the key-value space of a job, own or connected.
 pub(super) fn get_all<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     jobs: &impl Slots<Job<K, M>>,
     ProcId { job: own, rank }: ProcId,
@@ -123,7 +123,7 @@ pub(super) fn get_all<K: Kvs, M: AsRef<[Member]> + AsMut<[Member]>>(
     Response::All(KvsListing { job: id, rank, fences, left, count_sent: false, last: None })
 }
 
-/// The job of this name, if it is the own one or connected; the own one if no name is given.
+/// The job of this name, if it is the own or a connected one; the own job without a name.
 pub(super) fn reachable<K: Kvs, M: AsRef<[Member]>>(
     jobs: &impl Slots<Job<K, M>>,
     own: JobId,

@@ -1,4 +1,4 @@
-//! A session: the bytes of one peer, and how far the conversation has come.
+//! A session: the input of one peer, and the state of the protocol.
 
 use super::Event;
 use super::queue::QueueLink;
@@ -11,7 +11,7 @@ use crate::parts;
 use crate::storage::{Buffer, Slots};
 use crate::time::Instant;
 
-/// One conversation with one peer.
+/// Session of one peer: its input and its state.
 #[derive(Debug)]
 pub struct Session<I, X> {
     /// Input of a message that has not ended, or that is not handled yet.
@@ -19,7 +19,7 @@ pub struct Session<I, X> {
     pub(super) state: SessionState<X>,
 }
 
-/// A session without its bytes.
+/// State of a session, without its input.
 #[derive(Debug)]
 pub(super) struct SessionState<X> {
     pub(super) job: JobId,
@@ -31,14 +31,14 @@ pub(super) struct SessionState<X> {
     pub(super) version: Option<Version>,
     /// Time until which the peer must identify itself.
     pub(super) deadline: Option<Instant>,
-    /// Several threads of the peer share the session: one may do what another waits for.
+    /// True if threads of the peer share the session: one may do what another waits for.
     pub(super) is_threaded: bool,
     /// Challenge that the peer must answer.
     pub(super) challenge: Option<Challenge>,
     /// Rank that the peer claims, while its proof is pending.
     pub(super) claimed: Option<u32>,
     pub(super) pending: X,
-    /// Pairs for a space that were announced and have not all come.
+    /// Put of several pairs that have not all arrived.
     pub(super) put_all: Option<PutAllState>,
     /// Event that the owner has not polled; input pauses until then.
     pub(super) event: Option<Event>,
@@ -65,13 +65,13 @@ pub(super) enum SessionPhase {
     Ended,
 }
 
-/// Pairs for a space, on their way.
+/// Put of several pairs, in progress.
 #[derive(Clone, Debug)]
 pub(super) struct PutAllState {
     pub(super) header: RequestHeader,
     pub(super) job: JobId,
     pub(super) left: u32,
-    /// The answer, when all have come: the first refusal holds.
+    /// Answer after the last pair: the first refusal, if any.
     pub(super) response: Response,
 }
 
@@ -80,9 +80,9 @@ pub(super) struct PutAllState {
 pub(super) enum ReadState {
     /// Handle the next message.
     Accept,
-    /// Hold bytes; an answer or a note has to go first.
+    /// Hold bytes; an answer or an event has to be taken first.
     Paused,
-    /// Throw bytes away.
+    /// Discard bytes.
     Discard,
 }
 

@@ -1,4 +1,4 @@
-//! A small world around the server: every rank is a line in a test.
+//! Test harness for the server: one line per rank and step.
 
 mod pmi1;
 mod pmi2;
@@ -16,7 +16,7 @@ use crate::store::{Arena, ArenaCell as Cell};
 type Inbox = heapless::Vec<u8, 4096>;
 type Store = Arena<Vec<Cell>, Vec<u8>>;
 
-/// Everything in plain vectors: what a host lends.
+/// Storage in vectors, as on a host.
 type Vectors = Arrays<Inbox, Store, Vec<Member>, 8, 4, 4>;
 
 fn store() -> Store {

@@ -274,7 +274,7 @@ fn one_who_is_gone_is_named_to_the_groups_it_was_to_fence_with() {
     world.say(2, "cmd=finalize\n");
     assert_eq!(world.server.poll_event(), Some(stuck(&world, 2)));
     assert_eq!(world.server.poll_event(), None);
-    // It is as well if it had gone before.
+    // The same if it had gone before.
     world.tell(0, "cmd=barrier_in group=0,1:6\n").unwrap();
     world.tell(1, "cmd=barrier_in group=WORLD:7\n").unwrap();
     assert!(world.server.poll_event().is_some());
@@ -577,7 +577,7 @@ fn the_answer_to_a_spawn_of_somebody_who_is_gone_is_nobody_elses() {
         (session, exchange)
     };
     let gone = ask(&mut world);
-    // The next one gets the same session and the same place in it.
+    // The next peer gets the same session and the same place in it.
     world.server.close(gone.0);
     let peer = Peer::Member { job: world.job, rank: Rank(0) };
     let session = world.server.open(peer, Inbox::new(), [const { None }; 4]).unwrap();
@@ -633,7 +633,7 @@ fn spawns_without_names_are_answered_in_their_order() {
             (session, exchange)
         });
         world.server.answer_spawn(second.0, second.1, Err(Code(-3)), &[]).unwrap();
-        // Else the first one would take it for its own.
+        // Otherwise the first session would take it for its own.
         let early = world.hear(0);
         assert_eq!(early.is_empty(), in_order, "{early}");
         world.server.answer_spawn(first.0, first.1, Ok(world.job), &[]).unwrap();

@@ -112,7 +112,7 @@ fn an_event_reaches_those_who_have_asked_for_it_and_not_its_source() {
     assert_eq!((hall.told(0), hall.told(2)), (vec![], vec![]));
     assert_eq!(hall.notify(2, -3002, range::SESSION, &[]), Status::SUCCESS);
     assert_eq!((hall.codes(0), hall.told(1)), (vec![], vec![(-3002, 2, vec![])]));
-    // A handler of all codes is not for what is special.
+    // Events for non-default handlers are not delivered to handlers of all codes.
     hall.notify(2, -3003, range::SESSION, &[(keys::EVENT_NON_DEFAULT, &yes)]);
     hall.notify(2, -5, range::SESSION, &[(keys::EVENT_NON_DEFAULT, &yes)]);
     assert_eq!(hall.codes(1), [-5]);
@@ -172,7 +172,7 @@ fn what_has_happened_is_told_to_those_who_ask_later_once() {
     }
     hall.notify(0, -11, range::NAMESPACE, &[(keys::EVENT_DO_NOT_CACHE, &yes)]);
     hall.notify(0, -12, range::LOCAL, &[]);
-    // There is room for eight; the oldest have gone, and what was not to be kept was not.
+    // The cache holds eight events: the oldest were dropped, and uncached ones are not in it.
     hall.register(1, &[-7], &[]);
     assert_eq!(hall.codes(1), [-7]);
     hall.register(1, &[], &[]);
@@ -219,7 +219,7 @@ fn who_reads_slowly_is_told_in_turn_and_holds_nobody_up() {
     let (first, rest) = (answers[..place].to_vec(), answers[place + 1..].to_vec());
     assert_eq!((first.len(), rest.len()), (7, 8));
     hall.heard = vec![(1, [first, rest].concat())];
-    // Some are too old by then.
+    // Some have dropped out of the cache by then.
     let told: Vec<i32> = (1..=7).chain(11..=18).map(|code| -code).collect();
     assert_eq!(hall.codes(1), told);
 }

@@ -1,4 +1,4 @@
-//! Groups of processes: how they come about, for clients of every release, and how they end.
+//! Groups of processes: construction by clients of every release, and destruction.
 
 use super::events::{Said, one_proc, procs, write_infos, yes};
 use super::*;
@@ -282,7 +282,7 @@ fn members_learn_who_leaves_and_who_ends() {
     let keys = || vec!["pmix.evrange".into(), "pmix.grp.id".into(), "pmix.evproc".into()];
     assert_eq!(hall.told(2), [(-160, 3, keys())]);
     hall.end(2);
-    // Those that were waiting for the last one do not any more.
+    // Members that waited for the departed one are answered.
     for client in 0..2 {
         let answers = hall.answers(client);
         assert_eq!(answers.len(), 3);

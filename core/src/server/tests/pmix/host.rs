@@ -52,7 +52,7 @@ fn the_answer_to_somebody_who_is_gone_is_nobody_elses() {
         (connection, pending)
     };
     let gone = ask(&mut hall);
-    // The next one gets the same connection and the same place in it.
+    // The next peer gets the same connection and the same place in it.
     let server = &mut hall.world.server;
     hall.pmix.close(gone.0, server);
     hall.clients.clear();

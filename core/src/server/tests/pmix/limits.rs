@@ -62,7 +62,7 @@ fn a_conversation_may_be_cut_at_any_byte() {
         let (id, _) = hall.clients[0];
         hall.hand_in(id, &all[..cut]).unwrap();
         hall.end(0);
-        // The other one is not held up by it.
+        // The other connection is not blocked by it.
         hall.fence(1, &[WILDCARD], 0);
         assert_eq!(hall.answers(1).len(), 1, "cut at {cut}");
     }

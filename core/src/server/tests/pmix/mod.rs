@@ -20,7 +20,7 @@ use crate::wire::pmix::names::{Command, Status, keys, persistence, range, scope}
 use crate::wire::pmix::{Family, Format, Kvals, Packer, Proc, Type, Unpacker, WILDCARD, ranks};
 use std::boxed::Box;
 
-/// Everything in arrays and vectors: what a board, or a host, could lend.
+/// Storage in arrays and vectors, as on a board or a host.
 #[derive(Debug)]
 struct Lent;
 
@@ -42,7 +42,7 @@ impl PmixStorage for Lent {
 
 type Vec8<T> = heapless::Vec<Option<T>, 8>;
 
-/// A job of PMI ranks without sessions, into which PMIx clients are let.
+/// A job of PMI ranks without sessions, which PMIx clients join.
 struct Hall {
     world: World,
     /// It is large, and moved about.
@@ -163,7 +163,7 @@ impl Hall {
         self.tag
     }
 
-    /// The answers that have come, by their tags.
+    /// Answers received so far, by tag.
     fn answers(&mut self, client: usize) -> Answers {
         let (id, _) = self.clients[client];
         let (bytes, mut answers) = (self.bytes(id), Vec::new());
@@ -178,7 +178,7 @@ impl Hall {
         answers
     }
 
-    /// The one answer to what was asked just now.
+    /// The answer to the latest request.
     fn answer(&mut self, client: usize) -> Vec<u8> {
         let mut answers = self.answers(client);
         assert_eq!(answers.len(), 1, "{answers:?}");
@@ -235,7 +235,7 @@ impl Hall {
         }
     }
 
-    /// The process of a client ends.
+    /// Terminates the process of a client.
     fn end(&mut self, client: usize) {
         let id = self.clients[client].0;
         let mut connection = self.pmix.connection(id, &mut self.world.server).unwrap();

@@ -92,7 +92,7 @@ fn a_child_may_speak_for_its_rank_and_go_before_it() {
     hall.ask(0, Command::FINALIZE, &|_| {});
     assert_eq!(hall.status(0), Status::SUCCESS);
     assert_eq!(hall.world.phase(0), Phase::Finalized);
-    // It may begin anew while its process runs.
+    // It may initialize again while its process runs.
     hall.join(0, Format::PLAIN);
     assert_eq!(hall.world.phase(0), Phase::Open);
 }

@@ -82,7 +82,7 @@ fn what_is_published_is_found_by_those_it_is_for_until_it_is_taken_back() {
     assert_eq!(hall.found(1), (Status::SUCCESS, vec![port(0, "all"), port(0, "node")]));
     hall.look_up(2, &["all", "node"], false);
     assert_eq!(hall.found(2), (Status::PARTIAL_SUCCESS, vec![port(0, "all")]));
-    // Only its publisher takes it back, and what there is not is no error.
+    // Only its publisher can unpublish it, and unknown keys are no error.
     hall.names(2, Command::UNPUBLISH, &["all"], false);
     assert_eq!(hall.status(2), Status::SUCCESS);
     hall.look_up(2, &["all"], false);
@@ -158,7 +158,7 @@ fn what_another_generation_has_taken_back_is_free_for_everybody() {
     assert_eq!(hall.status(client), Status::SUCCESS);
     hall.look_up(client, &["k"], false);
     assert_eq!(hall.found(client), (Status::SUCCESS, vec![port(1, "k")]));
-    // Its former owner may take it again.
+    // Its former owner may publish it again.
     assert_eq!(hall.publish(client, "k", &[]), Status::DUPLICATE_KEY);
     hall.world.say(1, "cmd=unpublish_name service=k\n");
     assert_eq!(hall.publish(client, "k", &[]), Status::SUCCESS);

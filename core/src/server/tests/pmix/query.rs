@@ -63,7 +63,7 @@ impl Hall {
         (status, list.infos().map(|info| shown(&info)).collect())
     }
 
-    /// Asks about a realm.
+    /// Sends a get about a realm.
     fn get_realm(&mut self, client: usize, realm: &[u8], name: (&[u8], &str), key: &[u8]) {
         self.ask(client, Command::GET, &|to| {
             to.one(Type::STRING).text(Some(NSPACE)).one(Type::PROC_RANK).u32(WILDCARD);
@@ -209,7 +209,7 @@ fn what_only_the_owner_knows_it_says_when_it_answers() {
     assert_eq!(hall.entries(0), (Status::QUERY_PARTIAL_SUCCESS, part));
     let server = &hall.world.server;
     assert!(hall.pmix.answer_query(connection, pending, server, |_, _| Ok(())).is_err());
-    // One request can have only so much written.
+    // The number of keys of one request is bounded.
     let many = [keys::QUERY_NAMESPACES; 257];
     hall.query(0, &[(&many[..40], &[])]);
     assert_eq!(hall.entries(0).1.len(), 40);

@@ -103,5 +103,5 @@ fn exchange_in_ring_and_file(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// As many as make the table of last messages larger than the nearest caches.
+/// Enough ranks to make the table of last messages larger than the nearest caches.
 const RANKS: u32 = 1000;

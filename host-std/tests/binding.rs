@@ -24,11 +24,12 @@ fn a_rank_runs_where_it_is_bound_from_its_first_instruction_on() {
 
 #[test]
 fn the_launcher_itself_stays_where_it_was() {
-    // Between two ranks it takes its own processors back, or the second one would have none to choose from.
+    // Between two ranks the launcher restores its own binding; otherwise the second one would have no
+    // choice of processors.
     let mut command =
         host(["run", "--bind-to", "hwthread", ":", "-n", "1", "true", ":", "-n", "1"]);
     let all = run(&mut job(1, TELL)).exits_with(0).out;
-    // A rank may be there before its launcher is back.
+    // A rank may run before its launcher has restored its binding.
     let wait = "for _ in $(seq 500); do
         now=$(grep Cpus_allowed_list: /proc/$PPID/status | cut -f 2)
         if [ \"$now\" = \"$1\" ]; then break; fi

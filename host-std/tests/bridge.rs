@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, ChildStderr, Stdio};
 use std::thread;
 
-/// A bridge with a line of its own, and what the board at the other end of it holds.
+/// A bridge with a line of its own, and the board's end of that line.
 struct Bridge {
     child: Child,
     said: BufReader<ChildStderr>,
@@ -62,7 +62,7 @@ impl Board {
         assert!(opened.starts_with("cmd=response_to_init rc=0"), "{opened}");
     }
 
-    /// Puts a value as long as they come, and gives what the other rank has put.
+    /// Puts a value of maximal length, and gives the value that the other rank has put.
     fn exchange(&mut self, id: u32) -> String {
         self.join(id);
         let name = self.ask("cmd=get_my_kvsname\n");

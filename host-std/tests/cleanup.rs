@@ -1,4 +1,4 @@
-//! Nothing is left of a run, however it ends: no rank, no process of theirs, no zombie, no file.
+//! A run leaves nothing behind, by whichever end: no rank, no process of a rank, no zombie, no file.
 
 mod common;
 use common::{Running, host, job, run, shell, start};
@@ -47,10 +47,10 @@ fn killed(name: &str, mut command: Command, when: impl FnOnce(&str)) -> Running 
 
 #[test]
 fn a_launcher_that_is_killed_leaves_no_rank_behind() {
-    // Four ranks, each with a process of its own, and one that cannot be asked.
+    // Four ranks, each with a child process, and one rank that ignores SIGTERM.
     let script = "if [ $PMI_RANK = 2 ]; then trap '' TERM; fi; sleep 600; sleep 600";
     let entry = format!("PROBE=run-{}", std::process::id());
-    // The launcher itself has it too.
+    // The launcher itself has the variable too.
     let running = killed("run", job(4, shell(script)), |entry| assert!(come_to(9, entry)));
     assert_eq!(running.end().code, 137);
     assert!(come_to(0, &entry), "{} are left", marked(&entry));
@@ -76,7 +76,7 @@ fn a_launcher_that_is_killed_on_its_way_down_leaves_nothing_either() {
     let command = job(3, shell(script));
     let running = killed("down", command, |entry| {
         assert!(come_to(7, entry));
-        // Rank 0 has failed, and the others do not listen.
+        // Rank 0 has failed, and the others ignore the signal.
         assert!(come_to(5, entry));
         sleep(Duration::from_millis(300));
     });
@@ -109,7 +109,7 @@ fn a_run_that_ends_well_leaves_what_it_was_asked_to_leave() {
 
 #[test]
 fn nobody_is_left_that_was_not_waited_for() {
-    // This process takes in what its launchers leave behind, so it would see their zombies as children.
+    // This process adopts orphans of its launchers, so their zombies would be its children.
     let script = "for i in 1 2 3; do \"$@\"; done; sleep 0.2; \
                   for stat in /proc/[0-9]*/stat; do read pid name state parent rest < $stat; \
                   case $state$parent in Z$$) echo zombie $pid;; esac; done 2>/dev/null; echo done";
@@ -155,7 +155,7 @@ fn too_few_open_files_are_told_before_anything_starts() {
     ]);
     assert!(!flag.exists());
     limited("64", "4").exits_with(0).says_nothing();
-    // A soft limit is raised, and put back for the ranks.
+    // A soft limit is raised for the launcher, and restored for the ranks.
     let mut command = Command::new("sh");
     let line = "ulimit -Sn 64; exec \"$@\"";
     command.args(["-c", line, "sh", own, "run", "-n", "40", "sh", "-c", "ulimit -Sn"]);

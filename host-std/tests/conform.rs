@@ -57,7 +57,7 @@ fn hydra_of_mpich_4_is_as_recorded() {
     // The same server over TCP: address and identity come by other variables.
     let launcher = "mpiexec.hydra -pmi-port -n {n} {prog}";
     let words = ["--only", "pmi1-put-get", "--only", "pmi1-maxes", "--only", "pmi1-mapping"];
-    // A second connection is none that it knows.
+    // It does not support a second connection.
     let ran = check(launcher, &["--only", "oob-lines"]).exits_with(0);
     assert!(ran.out.contains("Unrecognized PMI command: init_oob"), "{}", ran.out);
     let ran = check(launcher, &[&words[..], &["--expect", file.to_str().unwrap()]].concat());
@@ -72,7 +72,7 @@ fn slurm_is_as_recorded_and_serves_our_client() {
     let slurm = Slurm::start("conform");
     let conf = slurm.conf();
     let launcher = format!("env SLURM_CONF='{}' srun --mpi=pmi2 -n {{n}} {{prog}}", conf.display());
-    // Only what is answered: waiting for the rest takes minutes.
+    // Only cases with a reply: the timeouts of the rest take minutes.
     let parts = "init-1.1 kvsname pmi1-barrier value-signs mapping fullinit getid length thrid \
                  pmi2-put-get pmi2-fence missing ring lookup pmi2-finalize";
     let only = parts.split_whitespace().flat_map(|part| ["--only", part]);
@@ -95,7 +95,7 @@ fn a_launcher_that_is_none_is_told_from_one() {
     // It starts the program and serves no PMI.
     let ran = check("sh -c 'exec {prog}' {n}", &only).exits_with(1);
     assert!(ran.out.contains("neither PMI_FD nor PMI_PORT is set"), "{}", ran.out);
-    // It starts one rank however many are asked for.
+    // It starts one rank for any requested number.
     let ran = check(&format!("'{}' run -n 1 {{prog}} {{n}}", own()), &only).exits_with(1);
     assert!(ran.out.contains("rank 0 of 1 where 2 were asked for"), "{}", ran.out);
     let words = ["conform", "--timeout", "1", "--launcher", "sleep 600 {n} {prog}"];
@@ -131,7 +131,7 @@ fn check_client(client: &str, words: &[&str]) -> Ran {
     run(host(["conform", "--timeout", "40", "--client", client]).args(words))
 }
 
-/// The rows of a check, as pairs of a case and of what was found.
+/// The rows of a check, as pairs of a case and its result.
 fn rows(ran: &Ran) -> Vec<(&str, &str)> {
     let lines = ran.out.lines().filter(|line| line.starts_with("client-"));
     lines
@@ -168,7 +168,7 @@ fn our_own_client_does_what_can_be_hoped_for_in_both_generations() {
         }
         assert!(found("client-abort").ends_with("ends when it is told to"), "{}", ran.out);
     }
-    // Asked for the newest, it goes back to what is offered.
+    // A client that requests the newest version falls back to the offered one.
     let client = format!("env PMI_VERSION=newest '{own}' demo-rank");
     let ran = check_client(&client, &["--only", "1.1-offered"]).exits_with(0);
     assert!(rows(&ran)[0].1.ends_with("goes on"), "{}", ran.out);

@@ -43,7 +43,7 @@ fn our_client_runs_under_hydra() {
     }
 }
 
-/// One row for each rank in order, and the two that sum up.
+/// One row for each rank in order, and two rows of totals.
 fn check_table(ran: &Ran, ranks: usize) {
     let rows: Vec<Vec<&str>> =
         ran.out.lines().map(|line| line.split_whitespace().collect()).collect();

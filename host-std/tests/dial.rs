@@ -118,7 +118,7 @@ fn whoever_does_not_know_the_secret_is_sent_away_and_the_job_goes_on() {
     let file = secret_file("wrong.secret", 0o600);
     let shown = file.to_str().unwrap();
     let mut host = Host::start(&["--expect", "1", "--secret-file", shown]);
-    // By number, without asking for the challenge, and with a wrong proof.
+    // By number, without a request for the challenge, and with a wrong proof.
     let mut guess = host.dial();
     let told = ask(&mut guess, "cmd=initack pmiid=0\n");
     assert!(told.contains("rc=") && !told.contains("rc=0 "), "{told}");
@@ -157,12 +157,12 @@ fn a_rank_is_given_once() {
         rest(&mut second);
         host.says(why);
     }
-    // Nor one that was started here.
+    // A rank that was started here is not admitted either.
     let mut second = host.dial();
     second.write_all(b"cmd=initack pmiid=0\n").unwrap();
     rest(&mut second);
     host.says("a caller from 127.0.0.1:");
-    // The first one has not begun: when it goes, another may come.
+    // The first connection has no session yet: after its end, another is admitted.
     drop(first);
     let ended = (0..100).find_map(|_| {
         let mut again = host.dial();

@@ -54,7 +54,7 @@ fn every_command_and_option_in_the_documents_exists() {
                 command = format!("trace {}", words.next().unwrap_or_default());
             }
             let mut options = options(&line).peekable();
-            // A sentence about the launcher goes on with any word.
+            // In a sentence about the launcher any word may follow.
             if options.peek().is_none() || command.starts_with('-') {
                 continue;
             }

@@ -125,7 +125,7 @@ fn the_dead_are_where_mpi_libraries_look_and_who_catches_the_news_is_woken() {
         echo cmd=get kvsname=${name#*kvsname=} key=PMI_dead_processes >&$PMI_FD; read dead <&$PMI_FD
         echo $dead; echo cmd=finalize >&$PMI_FD; read answer <&$PMI_FD";
     let ran = told(3, &["--on-exit-error", "ignore"], script).exits_with(5);
-    // Rank 2 has no handler, and lives.
+    // Rank 2 has no handler, and survives.
     assert!(ran.out.contains("cmd=get_result rc=0 value=1\n"), "{} {}", ran.out, ran.err);
     assert!(!ran.err.contains("SIGUSR1"), "{}", ran.err);
 }

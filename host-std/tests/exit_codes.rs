@@ -62,7 +62,7 @@ fn a_program_that_cannot_run_is_126() {
     run(&mut job(2, ["/"])).exits_with(126).says(&["folder"]);
     let plain = file("#!/bin/sh\n", 0o644, "plain");
     run(&mut job(2, [&plain])).exits_with(126).says(&["chmod +x"]);
-    // Text would be read by a shell.
+    // A shell would interpret a text file.
     let no_format = file("\0no program at all\n", 0o755, "format");
     run(&mut job(2, [&no_format])).exits_with(126).says(&["could not be started", "'#!'"]);
 }

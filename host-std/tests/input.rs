@@ -67,8 +67,8 @@ fn a_rank_that_does_not_read_a_file_holds_nobody_up() {
 fn a_loop_around_us_reads_the_lines_that_no_rank_has_read() {
     let lines = file("lines", 0);
     fs::write(&lines, "1\n2\n3\n4\n5\n").unwrap();
-    // `dash` reads a pipe byte by byte and puts back what it has read too much of a file: what is gone is what
-    // its script has read.
+    // `dash` reads a pipe byte by byte and seeks back after its last line in a file, so only the lines that
+    // its script has read are consumed.
     for input in [format!("< {}", lines.display()), format!("< <(cat {})", lines.display())] {
         for (ranks, seen) in [("0", "1 2 3 4 5"), ("all", "1 2 3 4 5"), ("none", "1 2 3 4 5")] {
             let job = format!("{HOST} run -n 3 --stdin {ranks} true");
@@ -114,7 +114,7 @@ fn readers_that_are_no_ranks_are_told_before_the_start() {
     ran.says(&["rank 2 cannot read standard input", "2 ranks"]);
 }
 
-/// Runs a line of a shell that knows `<(command)`.
+/// Runs a line in a shell that supports `<(command)`.
 fn sh(line: &str) -> Ran {
     run(Command::new("bash").args(["-c", &format!("set -o pipefail; {line}")]))
 }
@@ -123,7 +123,7 @@ fn words(ran: &Ran) -> String {
     ran.out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A file of its own for the test `name`, with bytes of all values in no simple order.
+/// A separate file for the test `name`, with bytes of all values in no simple order.
 fn file(name: &str, bytes: usize) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("input-{name}-{}", std::process::id()));

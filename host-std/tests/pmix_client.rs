@@ -83,7 +83,7 @@ fn as_many_speak_for_a_rank_as_there_are_open_files_for() {
     assert_eq!(said(&ran), ["rank 0 of 2 has 3 of 3 children", "rank 1 of 2 has met the others"]);
 }
 
-/// Is a rank if a launcher has started it as one, and a test with nothing to do otherwise.
+/// Acts as a rank if a launcher has started it as one; otherwise an empty test.
 #[test]
 fn the_rank() {
     let Ok(part) = std::env::var(PART) else { return };
@@ -103,7 +103,8 @@ fn the_rank() {
     }
 }
 
-/// One rank starts processes that speak for it, one after the other, and then meets the other rank.
+/// One rank starts processes that connect as that rank, one after the other, and then enters a fence with
+/// the other rank.
 fn crowd(mut pmix: pmix::Pmix) {
     pmix.fence().unwrap();
     if pmix.rank() == 0 {
@@ -111,7 +112,7 @@ fn crowd(mut pmix: pmix::Pmix) {
         let count = children.iter().filter(|(_, is_let_in)| *is_let_in).count();
         println!("\nrank 0 of {} has {count} of {} children", pmix.size(), children.len());
         for (child, _) in &mut children {
-            // The end of its input is the end of it.
+            // The process exits at the end of its input.
             drop(child.stdin.take());
             assert!(child.wait().unwrap().success());
         }
@@ -157,7 +158,7 @@ fn abort(pmix: pmix::Pmix) {
 fn exchange(mut pmix: pmix::Pmix) {
     let (rank, size) = (pmix.rank(), pmix.size());
     let card = format!("card of {rank}");
-    // Kept until it is committed, and known to oneself.
+    // Values are kept until they are committed, and visible to the own rank.
     pmix.put(Scope::Global, b"card", Datum::Text(b"an old one")).unwrap();
     pmix.put(Scope::Global, b"card", Datum::Text(card.as_bytes())).unwrap();
     pmix.put(Scope::Local, b"bytes", Datum::Bytes(&rank.to_be_bytes())).unwrap();

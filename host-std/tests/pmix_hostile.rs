@@ -7,7 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A job of two ranks that post, meet and get; rank 1 first runs `script`, where `$CLAIM` and `$PMIX` are programs.
+/// A job of two ranks that put, fence and get; rank 1 first runs `script`, where `$CLAIM` and `$PMIX` are
+/// programs.
 #[track_caller]
 fn beside_a_job(script: &str) -> Option<(Vec<String>, String)> {
     let pmix = pmix_program("pmix_fence")?;
@@ -35,7 +36,7 @@ fn for_everybody(program: &Path) -> PathBuf {
     let open = || fs::Permissions::from_mode(0o755);
     fs::set_permissions(&folder, open()).unwrap();
     let copy = folder.join(program.file_name().unwrap());
-    // Tests run side by side: what is there is the same program.
+    // Tests run side by side: an existing file is the same program.
     if !copy.exists() {
         let fresh = copy.with_extension(format!("{:?}", std::thread::current().id()));
         fs::copy(program, &fresh).unwrap();

@@ -1,4 +1,4 @@
-//! Asking a launcher from another terminal.
+//! Status of a launcher, requested from another terminal.
 
 mod common;
 use common::{Ran, host, run, shell, start};
@@ -14,7 +14,7 @@ struct Runtime(PathBuf);
 
 impl Runtime {
     fn new(name: &str) -> Self {
-        // The path of a socket may be short only.
+        // The path of a socket has a small maximal length.
         let path = std::env::temp_dir().join(format!("pmi-host-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();
@@ -37,7 +37,7 @@ impl Runtime {
         run(&mut self.command(&[&["ps"], words].concat()))
     }
 
-    /// The table of the launcher with this number, as soon as it can be asked.
+    /// The table of the launcher with this process number, as soon as it serves requests.
     fn table(&self, pid: u32) -> Table {
         let (pid, since) = (pid.to_string(), Instant::now());
         loop {
@@ -97,7 +97,7 @@ fn programs_read_what_a_run_does() {
     assert_eq!((waiting.phase, waiting.messages), (Phase::Open, 2));
     assert_eq!(waiting.last_message.as_deref(), Some("barrier_in"));
     assert_eq!((stopped.messages, stopped.last_message_is_answer), (1, true));
-    // The table names the process that has to be let go on.
+    // The table names the process that has to be continued.
     let pid = stopped.pid.unwrap().to_string();
     assert!(Command::new("kill").args(["-s", "CONT", &pid]).status().unwrap().success());
     running.end().exits_with(0).says_nothing();

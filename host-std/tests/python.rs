@@ -6,7 +6,7 @@ use common::{job, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Debian's, which sees Debian's modules; another one may come first in PATH.
+/// Debian's Python, which finds Debian's modules; another one may precede it in PATH.
 const PYTHON: &str = "/usr/bin/python3";
 
 const SUM: &str = "from mpi4py import MPI; world = MPI.COMM_WORLD; \

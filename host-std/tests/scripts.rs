@@ -1,4 +1,4 @@
-//! Programs that are scripts, good and bad, as they lie about on real machines.
+//! Programs that are scripts, good and bad, as found on real machines.
 
 mod common;
 use common::{host, job, run};

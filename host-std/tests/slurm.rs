@@ -1,5 +1,5 @@
-//! Slurm's client library for PMI-2, unmodified. (Its library for PMI-1 has no wire: it asks Slurm's own
-//! daemons, and without them it is alone.)
+//! Slurm's client library for PMI-2, unmodified. (Its library for PMI-1 has no wire protocol: it connects
+//! to Slurm's own daemons, and is a singleton without them.)
 
 mod common;
 use common::{job, run, slurm_program};

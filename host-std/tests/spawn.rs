@@ -4,7 +4,7 @@
 mod common;
 use common::{Ran, host, job, run, shell};
 
-/// Asks for the version as all clients do and reads the answer.
+/// Negotiates the version as all clients do.
 const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";
 
 /// Finalizes and waits for the reply.
@@ -153,10 +153,10 @@ fn what_cannot_be_started_is_refused_and_the_spawner_goes_on() {
     refused(told, &["true"], 2, &[("hostfile", "/no/such")], &["'/no/such', which cannot be read"]);
     refused(told, &["true"], 2, &[("wdir", "/no/such")], &["'/no/such', which is no folder"]);
     refused(told, &["true"], 2, &[("soft", "5:9")], &["soft=5:9"]);
-    // More codes than old clients have room for.
+    // More codes than fit in the buffers of old clients.
     let told = "rc=2";
     refused(told, &["true"], 2_000_000_000, &[], &["2000000000 times", "open files"]);
-    // Found and allowed to run, but the system cannot: noticed only when it is started.
+    // Found and executable, but of no format that the system can run: the error occurs only at the start.
     let words = [env!("CARGO_TARGET_TMPDIR"), "/no-format"].concat();
     std::fs::write(&words, "\0no program at all\n").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -172,7 +172,7 @@ fn a_spawn_whose_second_program_is_bad_starts_neither() {
         Block { processes: 1, words: &["no-such-program"], hints: &[] },
     ];
     let ran = spawn(&blocks).exits_with(0);
-    // The second one is to blame.
+    // The second one is the cause of the failure.
     assert_eq!(ran.out, "parent: cmd=spawn_result rc=3 errcodes=14,3\n");
 }
 
@@ -235,7 +235,7 @@ fn spawned_ranks_spawn_in_their_turn() {
     );
     std::fs::write(&script, text).unwrap();
     let mut command = job(1, [std::ffi::OsStr::new("sh"), script.as_os_str()]);
-    // More generations than jobs that have ended are kept.
+    // More generations than the number of ended jobs that the launcher keeps.
     let ran = run(command.args(["x"; 40])).exits_with(0).says_nothing();
     assert_eq!(ran.out.matches("cmd=spawn_result rc=0").count(), 40, "{}", ran.out);
     assert!(ran.out.contains("the last\n"), "{}", ran.out);

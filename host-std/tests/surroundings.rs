@@ -15,7 +15,7 @@ fn lines_of_many_ranks_arrive_whole_and_complete() {
     }
 }
 
-/// Every line of every rank is there, whole, and in the order its rank wrote it.
+/// Checks that every line of every rank is present, whole, and in the order of its rank.
 fn check_lines(out: &str, ranks: usize, count: usize, bytes: usize) {
     let mut next: BTreeMap<&str, usize> = BTreeMap::new();
     for line in out.lines() {
@@ -156,7 +156,7 @@ fn a_second_signal_kills_who_ignores_the_first() {
     let (running, mut out) = started(&mut command);
     wait_for(&mut out, "ready", 2);
     signal(&running, "INT");
-    // Two signals of a kind that come at once are one.
+    // The system merges two pending signals of a kind.
     std::thread::sleep(std::time::Duration::from_millis(200));
     signal(&running, "INT");
     assert_eq!(running.wait_with_output().unwrap().status.code(), Some(130));

@@ -33,7 +33,7 @@ fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// Runs a command line here and under Hydra, and checks that both end alike and print the same lines.
+/// Runs a command line here and under Hydra, and checks that exit codes and printed lines are the same.
 #[track_caller]
 fn alike(words: &[&str]) -> Ran {
     let ours = run(&mut mpiexec(words));
@@ -70,7 +70,7 @@ fn as_many_ranks_start_as_were_asked_for() {
     // Hydra reads these as 0 and starts one rank.
     refused(&["-n", "many", "echo"], &["'-n many'", "not a number of ranks"]);
     refused(&["-n", "0", "echo"], &["'-n 0'", "at least one"]);
-    // As there, two numbers are none; the same one twice is no question.
+    // As in Hydra, two different values are an error; the same value twice is accepted.
     refused(&["-np", "2", "-n", "3", "echo"], &["'-n 3'", "'2' before"]);
     refused(&["-wdir", "/", "-wdir", "/usr", "pwd"], &["'-wdir /usr'", "'/' before"]);
     run(&mut mpiexec(["-n", "1", "-n", "1", "true", ":", "-n", "2", "true"])).exits_with(0);
@@ -229,7 +229,7 @@ fn words_are_read_from_a_file() {
     assert_eq!(ran.lines(), ["[0] a", "[1] b", "[2] b"]);
     refused(&["-configfile", file, "true"], &["on the command line", "one place"]);
     refused(&["-configfile", "/no/such"], &["/no/such", "cannot be read"]);
-    // Words with blanks can be quoted, which Hydra does not know.
+    // Words with blanks can be quoted, unlike in Hydra.
     let quoted = scratch("quoted");
     std::fs::write(&quoted, "-n 1 sh -c 'echo a  b | cat'\n").unwrap();
     let ran = run(&mut mpiexec(["-configfile", quoted.to_str().unwrap()])).exits_with(0);
@@ -306,7 +306,7 @@ fn it_says_more_when_asked_to() {
     }
     let mut quiet = mpiexec(["-n", "1", "true"]);
     run(quiet.env("HYDRA_DEBUG", "0")).exits_with(0).says_nothing();
-    // Messages as they pass, where Hydra has 'got pmi command' and 'PMI response'.
+    // Messages in both directions, in place of Hydra's 'got pmi command' and 'PMI response'.
     let script = "for line in 'cmd=init pmi_version=1 pmi_subversion=1' cmd=finalize; do
                   echo $line >&$PMI_FD; read answer <&$PMI_FD; done";
     let ran = run(&mut mpiexec(["-verbose", "-n", "2", "sh", "-c", script])).exits_with(0);
@@ -343,7 +343,8 @@ fn ranks_are_bound_as_under_hydra() {
     for bind_to in ["none", "core", "hwthread", "socket", "numa", "machine", "rr", "core:2"] {
         alike(&[&["-bind-to", bind_to, "-n", "2"], &tell[..]].concat()).exits_with(0);
     }
-    // With more ranks than sets, Hydra binds the rest to nothing; here they begin again.
+    // With more ranks than sets, Hydra leaves the rest unbound; here the sets are used again from the
+    // first.
     alike(&[&["-bind-to", "user:0", "-n", "1"], &tell[..]].concat()).exits_with(0);
     let words = ["-bind-to", "core", "-map-by", "socket", "-n", "2"];
     alike(&[&words, &tell[..]].concat()).exits_with(0);
@@ -399,7 +400,7 @@ fn what_cannot_be_had_is_refused_with_the_way_out() {
     ] {
         refused(&[words, &["-n", "1", "echo"]].concat(), &[words[0], part]);
     }
-    // A variable is held to the same.
+    // The same rule holds for a variable.
     let mut command = mpiexec(["true"]);
     run(command.env("HYDRA_LAUNCHER", "lsf")).exits_with(2).says(&["HYDRA_LAUNCHER", "this node"]);
 }

@@ -1,4 +1,4 @@
-//! Jobs with a person in front of them, and ranks with a terminal of their own.
+//! Interactive jobs, and ranks with a terminal of their own.
 
 mod common;
 use common::terminal::{Terminal, on_terminal};
@@ -122,7 +122,7 @@ fn our_terminal_is_as_it_was_on_every_way_out() {
 fn interrupt(person: &mut Terminal) {
     person.types("\x03\x03\x03");
     person.shows("SIGINT");
-    // Keys pressed at once are one act.
+    // Keys pressed in quick succession count as one interrupt.
     thread::sleep(Duration::from_millis(300));
     person.types("\x03\x03\x03");
 }
@@ -153,7 +153,7 @@ fn a_launcher_waits_quietly_when_its_rank_with_a_terminal_has_ended() {
     let mut person = on_terminal(&["run", "--pty", "0", "-n", "2", "sh", "-c", script]);
     person.shows("up");
     thread::sleep(Duration::from_millis(500));
-    // Every wait of a process gives the processor away once.
+    // Every wait of a process is a context switch.
     let waits = || {
         let status = fs::read_to_string(format!("/proc/{}/status", person.pid())).unwrap();
         let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
@@ -168,7 +168,7 @@ fn a_launcher_waits_quietly_when_its_rank_with_a_terminal_has_ended() {
     let (waits_before, cpu_before) = (waits(), cpu());
     thread::sleep(Duration::from_secs(3));
     let (waits, cpu) = (waits() - waits_before, cpu() - cpu_before);
-    // A loop that never waits takes the processor for all of the time that others leave it.
+    // A loop that never waits uses all the processor time that other processes leave.
     assert!(waits < 100 && cpu < 20, "{waits} waits and {cpu} ticks in three seconds");
     person.signal("TERM");
     assert_eq!(person.ends().0, 143);

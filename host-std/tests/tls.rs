@@ -64,7 +64,7 @@ fn questions_that_come_at_once_are_all_answered_under_tls() {
     let pin = environment.pin.unwrap().parse().unwrap();
     let mut stream = pmi_std::tls::Client::new(socket, pin).unwrap();
     stream.handshake().unwrap();
-    // The server takes one question of 1.1 at a time, so most of this waits inside of TLS.
+    // The server accepts one PMI-1 request at a time, so most of this waits in the TLS buffers.
     let mut all = "cmd=initack pmiid=0\ncmd=init pmi_version=1 pmi_subversion=1\n".to_owned();
     all.push_str(&"cmd=put kvsname=x key=k value=v\n".repeat(2000));
     all.push_str("cmd=finalize\n");

@@ -1,4 +1,4 @@
-//! Runs that are recorded, what is seen in the records, and the records played again.
+//! Recorded runs, views of their records, and replay of the records.
 
 mod common;
 use common::{Ran, host, job, mpi_program, openmpi_program, run, shell, start};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A file of this test alone.
+/// A separate file for this test.
 fn file(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-{name}"));
-    // It is left from the last time, or it is not there.
+    // An earlier run may have left it.
     let _ = std::fs::remove_file(&path);
     path
 }
@@ -19,7 +19,7 @@ fn read(path: &Path) -> import::Imported {
     import::read(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// Records a run of `program`, which must go well.
+/// Records a run of `program`, which must succeed.
 fn recorded(name: &str, ranks: u32, words: &[&Path]) -> PathBuf {
     let path = file(name);
     let mut words: Vec<&Path> = words.to_vec();
@@ -177,7 +177,7 @@ fn a_file_that_cannot_be_written_is_told_before_anything_starts() {
 #[test]
 fn a_full_disk_is_told_once_and_the_run_goes_on() {
     let path = file("full");
-    // A limit on the size of files: what is behind the first kilobyte has no room.
+    // A limit on the size of files: only the first kilobyte fits.
     let binary = env!("CARGO_BIN_EXE_pmi-host");
     let script = format!(
         "ulimit -f 2; exec {binary} run -n 16 --trace {} -- sh -c 'echo $PMI_RANK'",

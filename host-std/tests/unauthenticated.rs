@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const SECRET: &str = "a secret of more than sixteen bytes";
 
-/// Sends `bytes` to `port` as user 65534 and returns the answer; none where only root can run that.
+/// Sends `bytes` to `port` as user 65534 and returns the reply; `None` without root.
 fn as_another_user(port: &str, bytes: &str) -> Option<String> {
     if !rustix::process::getuid().is_root() {
         assert!(std::env::var_os("CI").is_none(), "CI runs as root");
@@ -32,7 +32,7 @@ fn as_another_user(port: &str, bytes: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The whole life of a rank of PMI-1; true if all of it was answered.
+/// A complete PMI-1 session of a rank; true if every request had its reply.
 fn is_served(address: SocketAddr, from: Option<Ipv4Addr>, id: &str) -> bool {
     let Ok(mut stream) = connect(address, from) else { return false };
     let hello = format!("cmd=initack pmiid={id}\n");
@@ -64,7 +64,7 @@ fn secret_file(name: &str) -> PathBuf {
     path
 }
 
-/// The `PMI_ID` of a rank, as a person asks for it.
+/// The `PMI_ID` of a rank, as a user requests it.
 fn id_of(file: &Path, rank: &str) -> String {
     let words = ["pmiid", "--secret-file", file.to_str().unwrap(), rank];
     run(&mut host(words)).exits_with(0).out.trim().to_owned()
@@ -76,7 +76,7 @@ fn parts(url: &str) -> (String, String) {
     (address.to_owned(), format!("/{path}"))
 }
 
-/// The opening of a web socket, as escapes of `printf`.
+/// The upgrade request of a web socket, as escapes of `printf`.
 fn upgrade(path: &str, more: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n\
@@ -89,7 +89,7 @@ fn seconds(since: Instant) -> usize {
     usize::try_from(since.elapsed().as_secs()).unwrap()
 }
 
-/// The first line of the answer to an opening.
+/// The first line of the reply to an upgrade request.
 fn status(address: &str, path: &str, more: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -129,7 +129,7 @@ fn another_user_that_has_closed_its_socket_is_not_taken_for_root() {
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
     let Some(sent) = sent else { return };
     assert!(sent.unwrap().success());
-    // Had it been rank 0, its end would be that of the job.
+    // If it had been rank 0, its end would have ended the job.
     assert!(is_served(host.port.parse().unwrap(), None, "0"), "{}", host.said);
     let (code, _, said) = host.end();
     assert_eq!(code, 0, "{said}");
@@ -165,7 +165,7 @@ fn silent_connections_keep_no_rank_out() {
     let mut host = Host::start(&["--expect", "1"]);
     let mut silent: Vec<TcpStream> = (0..80).map(|_| host.dial()).collect();
     assert!(is_served(host.port.parse().unwrap(), None, "0"), "{}", host.said);
-    // The oldest ones made room.
+    // The oldest ones were closed to make room.
     rest(&mut silent[0]);
     host.says("sent nothing");
     assert_eq!(host.end().0, 0);
@@ -210,7 +210,7 @@ fn wrong_ids_are_judged_ten_times_a_second_over_all_connections() {
         }
         let since = Instant::now();
         thread::sleep(Duration::from_secs(3));
-        // Meanwhile a rank that calls from elsewhere waits for no more than its own turn.
+        // Meanwhile a rank that connects from another address waits only for its own turn.
         let is_in = is_served(address, Some(Ipv4Addr::new(127, 0, 0, 2)), &id_of(&file, "0"));
         let lasted = since.elapsed();
         is_over.store(true, Ordering::Relaxed);
@@ -233,7 +233,7 @@ fn garbage_fills_no_log_and_harms_no_rank() {
         let mut stream = host.dial();
         let _ = stream.write_all(&number.wrapping_mul(2_654_435_761).to_be_bytes());
         let _ = stream.write_all(b"\0\xff nonsense \n\n");
-        // One of two is gone before it was accepted.
+        // Every second connection is closed before it is accepted.
         if number % 2 == 0 {
             rest(&mut stream);
         }

@@ -1,5 +1,5 @@
-//! Output of the launcher that its reader does not take: the run terminates all the same, with its exit code,
-//! and no sentence about it is false.
+//! Output of the launcher that its reader does not read: the run terminates all the same, with its exit
+//! code, and every message about it is true.
 
 mod common;
 
@@ -50,7 +50,8 @@ impl Unread {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
-    /// Waits until the ranks have filled the pipe, but for what pieces of other sizes leave free in its pages.
+    /// Waits until the ranks have filled the pipe, except for the gaps that pieces of other sizes leave in
+    /// its pages.
     fn wait_until_full(&self) {
         let since = Instant::now();
         while rustix::io::ioctl_fionread(&self.out).unwrap() < PIPE - 8192 {
@@ -138,7 +139,7 @@ fn sentences_to_an_unread_standard_error_keep_no_run_from_its_end() {
 
 #[test]
 fn a_reader_that_goes_on_gets_everything_from_a_failed_run_too() {
-    // It takes longer than processes of a failed run are waited for.
+    // The reader takes longer than the wait for processes of a failed run.
     let script =
         "[ $PMI_RANK = 0 ] && { sleep 1; exit 3; }; head -c 60000 /dev/zero | tr '\\0' 'x'; echo";
     let mut unread = start(&mut job(5, shell(script)));
@@ -163,7 +164,7 @@ fn a_run_that_went_well_waits_for_its_reader_and_says_nothing() {
     let script = "head -c 60000 /dev/zero | tr '\\0' 'x'; echo";
     let mut unread = start(&mut job(4, shell(script)));
     unread.wait_until_full();
-    // Longer than processes that ranks left behind are waited for.
+    // Longer than the wait for processes that ranks left behind.
     thread::sleep(Duration::from_secs(4));
     assert_eq!(unread.child.try_wait().unwrap(), None);
     let mut all = Vec::new();
@@ -178,5 +179,5 @@ const PIPE: u64 = 64 * 1024;
 const NOT_READ: &str = "the reader of its output";
 const LEFT_BEHIND: &str = "left behind";
 
-/// Far more than every grace together.
+/// Far more than all grace periods together.
 const LIMIT: Duration = Duration::from_secs(40);

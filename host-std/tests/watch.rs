@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Asks for the version as all clients do and reads the answer.
+/// Negotiates the version as all clients do.
 const INIT: &str = "echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD; read answer <&$PMI_FD;";
 
 /// `pmi-host run -n RANKS OPTIONS… sh -c SCRIPT`.
@@ -140,7 +140,7 @@ fn a_first_signal_tells_who_still_runs_and_waits() {
     running.signal("INT");
     running.wait_for_errors("these still run:");
     running.signal("INT");
-    // More than two seconds may have passed on a busy machine; then this was a first one again.
+    // If more than two seconds have passed on a busy machine, this was the first signal of a new series.
     std::thread::sleep(Duration::from_millis(200));
     running.signal("INT");
     let ran = running.end().exits_with(130);
@@ -191,7 +191,7 @@ fn ranks_that_were_alone_without_knowing_are_told_at_the_end() {
     // One of several programs of a job is enough.
     let ran = run(&mut host(["run", "-n", "2", "true", ":", "-n", "1", noinit])).exits_with(0);
     ran.says(&["rank 2 of 3"]);
-    // Those that did, a job of one, and what has nothing to do with MPI.
+    // No report for ranks that did initialize, for a job of one rank, and for a program without MPI.
     for words in [&["2", noinit, "init"][..], &["1", noinit], &["3", "true"]] {
         run(&mut host(["run", "-n"].iter().chain(words))).exits_with(0).says_nothing();
     }

@@ -1,4 +1,4 @@
-//! Programs built with MPICH 5: jobs that start jobs, jobs that find each other by name.
+//! Programs built with MPICH 5: jobs that spawn jobs, jobs that connect by a published name.
 
 mod common;
 use common::wheel::{on_loopback, wheel_program};
@@ -74,7 +74,7 @@ fn abort_of_a_child_ends_its_parents() {
     }
 }
 
-/// The versions that rank 0 is answered with `--pmi 1`, as a trace has them.
+/// The versions in replies to rank 0 under `--pmi 1`, from a trace.
 fn agreed(program: &Path, name: &str) -> String {
     let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("version-{name}.trace"));
     let mut command = host(["run", "-n", "2", "--pmi", "1", "--trace"]);

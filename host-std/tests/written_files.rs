@@ -79,7 +79,7 @@ fn a_file_or_pipe_of_another_user_in_a_shared_directory_is_refused() {
     let (file, pipe) = (directory.join("file"), directory.join("pipe"));
     fs::write(&file, "kept").unwrap();
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // With a reader, so that it can be opened at all.
+    // An open reader, so that a writer can open the pipe.
     let reader = File::options().read(true).write(true).open(&pipe).unwrap();
     for foreign in [&file, &pipe] {
         chown(foreign, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -90,7 +90,7 @@ fn a_file_or_pipe_of_another_user_in_a_shared_directory_is_refused() {
         }
     }
     assert_eq!(fs::read(&file).unwrap(), b"kept");
-    // A trace is refused to another user's file wherever it is.
+    // A trace to another user's file is refused in every directory.
     fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
     let ran = run(job(1, ["--trace"]).arg(&file).arg("true")).exits_with(1);
     ran.says(&["user 65534", "could read it"]);
@@ -155,7 +155,7 @@ fn a_full_disk_leads_to_a_message_and_a_code() {
         ("--trace full/file", "/dev/null", "ends here"),
         ("", "full/file", "is lost"),
     ] {
-        // In a mount namespace of its own, which takes the disk away with its last process.
+        // In a mount namespace of its own: the disk disappears with its last process.
         let line = format!(
             "mkdir -p full && mount -t tmpfs -o size=16k tmpfs full && \
              {} run -n 40 {options} sh -c '{TALK}; yes | head -c 3000' > {output}",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-/// Prints pid, name and peak resident memory of all ancestors whose status is readable, nearest first.
+/// Prints pid, name and peak resident memory of all ancestors with a readable status, nearest first.
 pub(crate) fn report() -> io::Result<()> {
     let mut pid = parent(&fs::read_to_string("/proc/self/status")?);
     while let Some(this) = pid.filter(|pid| *pid != "0") {

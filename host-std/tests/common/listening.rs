@@ -1,4 +1,4 @@
-//! A launcher that listens, and callers made of raw bytes.
+//! A launcher that listens, and connections of raw bytes.
 
 use super::host;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -18,12 +18,12 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts `pmi-host run --listen 127.0.0.1:0 WORDS…` and reads where it listens.
+    /// Starts `pmi-host run --listen 127.0.0.1:0 WORDS…` and reads its address.
     pub fn start(words: &[&str]) -> Self {
         Self::start_at(&["--listen", "127.0.0.1:0"], "PMI_PORT=", words)
     }
 
-    /// Starts `pmi-host run DOOR… WORDS…` and reads, behind `mark`, where it listens.
+    /// Starts `pmi-host run DOOR… WORDS…` and reads its address, which follows `mark`.
     pub fn start_at(door: &[&str], mark: &str, words: &[&str]) -> Self {
         Self::start_reading(Stdio::null(), door, mark, words)
     }
@@ -80,7 +80,7 @@ pub fn ask(stream: &mut TcpStream, line: &str) -> String {
     answer
 }
 
-/// Reads what is sent until the other end closes; a reset is an end too.
+/// Reads until the other end closes; a reset is an end too.
 pub fn rest(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
     let mut chunk = [0; 512];

@@ -1,5 +1,5 @@
-//! Starting the launcher as a user would, bounded in time, and programs to start with it.
-// Every test file is a crate of its own and uses only a part of this.
+//! Starts the launcher as a user would, bounded in time, and builds the programs to start with it.
+// Every test file is a crate of its own and uses only a part of this module.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod listening;
@@ -40,7 +40,7 @@ pub fn job<S: AsRef<OsStr>>(ranks: u32, words: impl IntoIterator<Item = S>) -> C
     command
 }
 
-/// The launcher with `words`, ready to be started. Nothing of a launcher around the tests leaks in.
+/// The launcher with `words`, ready to be started, without variables of a launcher around the tests.
 pub fn host<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
     let launcher = env!("CARGO_BIN_EXE_pmi-host");
     let mut command = match interrupts_are_ignored() {
@@ -74,8 +74,8 @@ fn interrupts_are_ignored() -> bool {
     mask.is_some_and(|mask| mask & 0b10 != 0)
 }
 
-/// `sh -c SCRIPT` as the program of a job. A shell knows descriptors of one digit only, which the
-/// socket of a rank has.
+/// `sh -c SCRIPT` as the program of a job. A shell redirects only descriptors of one digit; that of a
+/// rank's socket is one.
 pub fn shell(script: &str) -> [&str; 3] {
     ["sh", "-c", script]
 }
@@ -282,7 +282,7 @@ fn build_with(
     let fresh = program.with_file_name(unique);
     let mut command = Command::new(compiler);
     command.arg("-O1").arg("-o").arg(&fresh).arg(&source).args(libraries);
-    // Intel's compiler does not find what lies beside it by itself.
+    // Intel's compiler does not find its own installation directory.
     if let Some(root) = Path::new(compiler).ancestors().nth(2) {
         command.env("I_MPI_ROOT", root);
     }
@@ -329,5 +329,5 @@ fn collect(mut from: impl Read + Send + 'static) -> Collected {
     Collected { bytes, reader }
 }
 
-/// Far above what any of these takes on a slow and busy machine.
+/// Far above the duration of any of these tests on a slow and busy machine.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -38,7 +38,7 @@ impl Slurm {
     }
 
     fn script(&self, word: &str) -> bool {
-        // Two checkouts may be tested at once on one machine.
+        // Two work trees may be tested at once on one machine.
         let port = 20_000 + std::process::id() % 6_000;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm.sh");
         let mut script = Command::new(script);

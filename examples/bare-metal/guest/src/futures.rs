@@ -1,4 +1,4 @@
-//! A rank whose calls are futures, polled by hand: no executor, no interrupt, one loop.
+//! A rank with futures as calls, polled by hand: no executor, no interrupt, one loop.
 //!
 //! The calls are those of `pmi_link::task`, which run on any executor. The smallest one is
 //! [`drive`]: it polls until the future is done. Each poll checks everything that the future waits

@@ -1,7 +1,7 @@
 //! Logs of `mpiexec -verbose`, as Hydra of MPICH 4.x and 5.x writes them.
 //!
-//! Each node has a proxy, whose log has the requests of its clients and its replies, but not the client of
-//! a reply: that is the client that has waited longest for such a reply. A proxy passes on requests that it
+//! Each node has a proxy. Its log has the requests of its clients and its replies, but not the client of a
+//! reply: that is the client that has waited longest for such a reply. A proxy passes on requests that it
 //! cannot answer, and then only `mpiexec` shows the reply. 4.x shows requests in parts, by descriptor; 5.x
 //! shows them as received, by job and place on the node.
 //!

@@ -176,7 +176,7 @@ fn a_thousand_ranks_come_and_go() {
 
 #[test]
 fn a_rank_that_kills_its_process_group_kills_itself_alone() {
-    // That is how the PMI library of Slurm aborts.
+    // The PMI library of Slurm aborts like this.
     let script = "[ $PMI_RANK = 1 ] && kill -s KILL 0; exec sleep 600";
     let ran = run(&mut job(3, shell(script))).exits_with(137);
     ran.says(&["rank 1 of 3 (pid ", "was killed by signal 9 (SIGKILL)"]);

@@ -132,7 +132,7 @@ fn a_certificate_of_another_job_is_not_believed() {
 #[test]
 fn a_handshake_that_does_not_end_is_bounded_in_time_and_keeps_nobody_out() {
     let mut host = secured(&["--expect", "1"]);
-    // As many as may be unauthenticated at once, silent or stuck in the middle of a record.
+    // The maximum of unauthenticated connections, silent or stuck in the middle of a record.
     let mut hostile: Vec<TcpStream> = (0..64).map(|_| host.dial()).collect();
     for stream in hostile.iter_mut().step_by(2) {
         stream.write_all(b"\x16\x03\x01\x40\x00").unwrap();

@@ -351,7 +351,7 @@ fn a_client_proves_its_secret_or_is_rejected() {
             let rank = opened.map(|_| pmi.identity().unwrap().rank);
             assert_eq!(rank, expected);
         }
-        // A prover that cannot answer.
+        // A prover without a proof.
         let server = server();
         let job = add_job(&server, "kvs_1", 4, None);
         let challenge = Some(Challenge::new(&secret, Nonce::new([7; 18])));

@@ -78,7 +78,7 @@ pub enum NotATrace {
     Magic,
     /// It was written by a later version.
     Version {
-        /// That version.
+        /// The format version of the file.
         found: u16,
     },
     /// It ends before the facts about the run, or they are malformed.

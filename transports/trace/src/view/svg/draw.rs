@@ -448,7 +448,7 @@ const STEP: usize = 26;
 const LANES_WIDTH: usize = 780;
 const WIDTH_MIN: usize = 720;
 
-/// As many as fit between the server and the first rank.
+/// Largest number of characters between the server and the first rank.
 const LABEL_CHARS: usize = 46;
 const TITLE_CHARS: usize = 90;
 

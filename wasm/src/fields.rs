@@ -14,21 +14,21 @@ pub(crate) struct Fields {
     pub(crate) fields: Vec<MessageField>,
 }
 
-/// A field, and where it stands among the bytes of the message.
+/// A field, and its position in the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MessageField {
-    /// From here.
+    /// Start of the field.
     pub(crate) start: usize,
-    /// The value begins here.
+    /// Start of the value.
     pub(crate) value: usize,
-    /// To here.
+    /// End of the field.
     pub(crate) end: usize,
     /// Its name.
     pub(crate) name: String,
 }
 
 impl Fields {
-    /// Cuts a message into fields. What has no name belongs to the value before it.
+    /// Splits a message into fields. Bytes without a name belong to the value before them.
     pub(crate) fn of(message: &[u8], is_request: bool) -> Self {
         let is_line = [&b"cmd="[..], b"mcmd="].iter().any(|word| message.starts_with(word));
         if is_line {
@@ -54,7 +54,7 @@ impl Fields {
         (PMIX && self.dialect == pmix::DIALECT).then(|| pmix::tag(message)).flatten()
     }
 
-    /// The name by which people know the exchange; nothing if the message belongs to none.
+    /// Common name of the exchange; `None` if the message belongs to none.
     pub(crate) fn spoken(&self, message: &[u8], is_request: bool) -> Option<&'static str> {
         if PMIX && self.dialect == pmix::DIALECT {
             return pmix::spoken(message, is_request);

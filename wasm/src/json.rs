@@ -4,11 +4,11 @@
 
 use std::fmt::{Display, Write};
 
-/// A text of JSON that grows.
+/// A JSON text under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Json {
     text: String,
-    /// True if the next thing stands behind another one.
+    /// True if a comma precedes the next item.
     is_next: bool,
 }
 
@@ -20,12 +20,12 @@ impl Json {
         json.text
     }
 
-    /// An object as the next thing.
+    /// Writes an object as the next item.
     pub(crate) fn object(&mut self, fill: impl FnOnce(&mut Self)) {
         self.within('{', '}', fill);
     }
 
-    /// A list under `name`, with a thing for each of `all`.
+    /// Writes a list under `name`, with an item for each of `all`.
     pub(crate) fn list<T>(
         &mut self,
         name: &str,
@@ -43,13 +43,13 @@ impl Json {
         self.object(fill);
     }
 
-    /// A number or a truth under `name`.
+    /// Writes a number or a boolean under `name`.
     pub(crate) fn plain(&mut self, name: &str, value: impl Display) {
         self.name(name);
         self.value(value);
     }
 
-    /// The same, or `null`.
+    /// Writes a number or a boolean under `name`, or `null`.
     pub(crate) fn maybe(&mut self, name: &str, value: Option<impl Display>) {
         match value {
             Some(value) => self.plain(name, value),
@@ -63,20 +63,20 @@ impl Json {
         self.word(text);
     }
 
-    /// Bytes under `name`, each as the letter of the same number.
+    /// Writes bytes under `name`, each as the character of the same number.
     pub(crate) fn bytes(&mut self, name: &str, bytes: &[u8]) {
         self.name(name);
         self.quoted(bytes.iter().map(|byte| char::from(*byte)));
     }
 
-    /// A number or a truth as the next thing of a list.
+    /// Writes a number or a boolean as the next item of a list.
     pub(crate) fn value(&mut self, value: impl Display) {
         self.next();
         // Writing to a string does not fail.
         let _ = write!(self.text, "{value}");
     }
 
-    /// Text as the next thing of a list.
+    /// Writes text as the next item of a list.
     pub(crate) fn word(&mut self, text: &str) {
         self.quoted(text.chars());
     }

@@ -7,23 +7,23 @@ use pmi_sim::world::{Injected, Injection, Options};
 use pmi_sim::{Scenario, World, trace};
 use wasm_bindgen::prelude::*;
 
-/// A run: all of it, and the moment that is looked at.
+/// A run: its end, and the displayed moment.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Play {
-    /// Until nothing happens any more.
+    /// The world at the end of the run.
     whole: World,
-    /// Until the moment.
+    /// The world at the displayed moment.
     then: World,
 }
 
 #[wasm_bindgen]
 impl Play {
-    /// Plays a scenario to its end, with what was done to it: a line each, as in a trace.
+    /// Plays a scenario to its end, with injections: a line each, as in a trace.
     ///
     /// # Errors
     ///
-    /// A scenario that cannot be played, or a line that cannot be read, and why.
+    /// A scenario that cannot be played, or an invalid line, with the cause.
     #[wasm_bindgen(constructor)]
     pub fn new(scenario: &str, seed: u64, done: &str) -> Result<Self, JsError> {
         Self::read(scenario, seed, done).map_err(|why| JsError::new(&why))
@@ -64,7 +64,7 @@ impl Play {
     ///
     /// # Errors
     ///
-    /// Words that mean nothing, and which would.
+    /// Unknown words, with the known ones.
     pub fn inject(&mut self, step: u32, what: &str) -> Result<(), JsError> {
         self.act(step.into(), what).map_err(|why| JsError::new(&why))
     }
@@ -74,7 +74,7 @@ impl Play {
         self.whole.injections().iter().map(|injected| format!("{injected}\n")).collect()
     }
 
-    /// The scenario, as it is written.
+    /// The text of the scenario.
     pub fn scenario(&self) -> String {
         self.whole.scenario().to_string()
     }
@@ -137,7 +137,7 @@ impl Play {
         Ok(())
     }
 
-    /// Goes to a moment: on from the last one if nothing was done in between, from the start otherwise.
+    /// Moves to a step: from the displayed one if no injection lies between, else from the start.
     fn seek(&mut self, step: u64) {
         let here = self.then.steps();
         let is_done = |injected: &Injected| (here..=step).contains(&injected.after);
@@ -158,7 +158,7 @@ impl Play {
     }
 }
 
-/// The moment that is looked at is not asked what came before it.
+/// The world at the displayed moment needs no trace.
 const BRIEF: Options = Options { records: false, checks_all: false, mutant: None };
 
 /// A run of more steps than this is cut, so that the page answers in any case.

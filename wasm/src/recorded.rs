@@ -17,11 +17,11 @@ pub struct Recording(Recorded);
 
 #[wasm_bindgen]
 impl Recording {
-    /// Reads whatever has a conversation of PMI in it.
+    /// Reads a recording that contains PMI sessions, in any supported format.
     ///
     /// # Errors
     ///
-    /// Bytes that have none, and what was looked for.
+    /// Bytes without a session, with the formats that were tried.
     #[wasm_bindgen(constructor)]
     pub fn new(bytes: &[u8]) -> Result<Self, JsError> {
         Ok(Self(Recorded::new(pmi_trace::import::read(bytes)?)))
@@ -61,7 +61,7 @@ pub(crate) struct Recorded {
     pub(crate) notes: Vec<String>,
     /// True if it has times; otherwise an order.
     pub(crate) has_times: bool,
-    /// When it ended.
+    /// Time of its end.
     pub(crate) end: Moment,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Recorded {
 type Who = (u32, Result<u32, u32>);
 
 impl Recorded {
-    /// Draws what was read.
+    /// Creates the story of a recording.
     pub(crate) fn new(imported: Imported) -> Self {
         let Imported { trace, format, mut notes } = imported;
         notes.insert(0, heading(&trace, format));

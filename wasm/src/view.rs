@@ -6,7 +6,7 @@ use pmi_sim::scenario::{self, Dialect};
 use pmi_sim::sim_rank::{ProcessFlags, ProcessState};
 use pmi_sim::snapshot::{PipeView, RankView, Snapshot};
 
-/// Writes how `world` stands.
+/// Writes the state of `world`.
 pub(crate) fn view(world: &World) -> String {
     let snapshot = Snapshot::new(world);
     Json::of(|json| {
@@ -92,7 +92,7 @@ const fn life(rank: &RankView) -> &'static str {
     }
 }
 
-/// Requests that the client of a rank may be ordered to make now, as a script spells them.
+/// Requests that the client of a rank may make now, as written in a script.
 fn legal(rank: &RankView, dialect: Dialect) -> &'static [&'static str] {
     let is_free = rank.life == ProcessState::Running && rank.asks.is_empty() && !rank.flags.is_rude;
     match rank.client {

@@ -12,9 +12,9 @@ use crate::{SocketLink, close_socket};
 
 /// Sockets that listen on one port, and their connections to a server.
 ///
-/// Shape: one slot for each socket; `I` and `O` as for [`pmi_link::PumpState`]. The server, its events
-/// and its jobs stay with the owner, who polls [`Server::poll_event`] between two calls: a session
-/// with an event accepts no input before that.
+/// Shape: one slot for each socket; `I` and `O` as for [`pmi_link::PumpState`]. The server, its
+/// events and its jobs stay with the owner, which polls [`Server::poll_event`] between two calls: a
+/// session with an event accepts no input before that.
 #[derive(Debug)]
 pub struct Acceptor<I, O, const SLOTS: usize> {
     port: u16,
@@ -26,7 +26,7 @@ pub struct Acceptor<I, O, const SLOTS: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcceptorEvent {
-    /// A conversation has broken off. Its rank, if it had one, is lost.
+    /// A session has failed. Its rank, if it had one, is lost.
     Disconnected {
         /// The job that was called.
         job: JobId,
@@ -100,7 +100,7 @@ impl<I: Buffer + Default, O: Buffer + Default, const SLOTS: usize> Acceptor<I, O
                         }
                     };
                 }
-                // A listening socket answers so again; one whose opening failed listens again.
+                // A socket whose handshake failed is closed, and listens again.
                 SlotState::Listening if !socket.is_open() => {
                     let _only_port_zero_is_refused = socket.listen(self.port);
                 }

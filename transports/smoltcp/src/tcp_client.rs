@@ -50,7 +50,7 @@ pub enum ConnectionError {
     Connect(ConnectError),
     /// The server has refused the connection, or not answered in the socket's time.
     Unreachable,
-    /// The conversation broke off.
+    /// The session has failed.
     Pump(PumpError),
     /// The question cannot be asked; nothing was sent.
     Misuse(Misuse),

@@ -2,7 +2,7 @@
 
 use pmi_core::time::Instant;
 
-/// A clock that only goes forward, and stands at zero when it is made.
+/// A monotonic clock that starts at zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     zero: std::time::Instant,

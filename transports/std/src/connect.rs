@@ -1,4 +1,4 @@
-//! From the environment to a client that is ready to put and get.
+//! Connects the process to the server that its environment names.
 
 use std::fmt;
 use std::io;
@@ -20,24 +20,24 @@ use crate::{env::PIN_VARIABLE, tls};
 /// The calls of one thread.
 pub type Pmi = blocking::Pmi<Stream>;
 
-/// A process that is a member of a job, and its conversation with the server.
+/// A process of a job, and its session with the server.
 #[derive(Debug)]
 pub struct Member<P = Pmi> {
-    /// The conversation: opened, sizes and the name of the space known.
+    /// Session with the server: open, with limits and the name of the key-value space known.
     pub pmi: P,
     /// The rank of this process.
     pub rank: u32,
-    /// Number of processes the job has.
+    /// Number of processes of the job.
     pub size: u32,
     /// True if another job started this one.
     pub spawned: bool,
 }
 
-/// Why there is no conversation.
+/// Error of connecting a process to its server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The environment cannot be meant.
+    /// The environment is inconsistent or invalid.
     Env(EnvError),
     /// `PMI_FD` is not a socket that is open.
     Inherit {
@@ -55,7 +55,7 @@ pub enum ConnectError {
         /// Error of the system.
         error: io::Error,
     },
-    /// `PMI_SOCKTYPE` asks for what this program was built without.
+    /// `PMI_SOCKTYPE` requests a transport that this program was built without.
     NotBuiltIn {
         /// The requested socket type.
         sockets: Sockets,
@@ -66,7 +66,7 @@ pub enum ConnectError {
         /// The cause.
         error: io::Error,
     },
-    /// The server did not open the conversation.
+    /// The server did not open the session.
     Open(CallError<io::Error>),
 }
 
@@ -83,9 +83,9 @@ pub fn connect() -> Result<Option<Member>, ConnectError> {
     connect_by(Environment::of_this_process()?)
 }
 
-/// Handshake a conversation with the server that `environment` leads to.
+/// Opens a session with the server that `environment` leads to.
 ///
-/// Wire: in PMI-1, `initack` if the server is dialled, then `init`, `get_maxes` and
+/// Wire: in PMI-1, `initack` if the server is reached by TCP, then `init`, `get_maxes` and
 /// `get_my_kvsname`; in PMI-2, `init`, `fullinit` and `job-getid`.
 ///
 /// # Errors
@@ -95,8 +95,8 @@ pub fn connect_by(environment: Environment) -> Result<Option<Member>, ConnectErr
     connect_proving(environment, None)
 }
 
-/// Does as [`connect_by`], and proves to a server that asks for it that this process knows
-/// `secret`. Only PMI-2 has a way to ask.
+/// Does as [`connect_by`], and proves knowledge of `secret` to a server that requires it. Only
+/// PMI-2 has a request for that.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ pub fn connect_proving(
     begin(environment, secret, |stream| Ok(Pmi::new(stream)))
 }
 
-/// Does as [`connect()`], for a process whose threads share the conversation.
+/// Does as [`connect()`], for a process whose threads share the session.
 ///
 /// # Errors
 ///
@@ -117,7 +117,7 @@ pub fn connect_shared() -> Result<Option<Member<SharedPmi>>, ConnectError> {
     connect_shared_by(Environment::of_this_process()?, None)
 }
 
-/// Does as [`connect_proving`], for a process whose threads share the conversation.
+/// Does as [`connect_proving`], for a process whose threads share the session.
 ///
 /// # Errors
 ///
@@ -133,7 +133,7 @@ pub fn connect_shared_by(
 pub(crate) trait Handshake: Sized {
     fn greet(&mut self, id: u64) -> Result<Identity<'static>, CallError<io::Error>>;
     fn open(&mut self, opening: &Opening<'_>) -> Result<Opened, CallError<io::Error>>;
-    /// Learns sizes and names, as far as the version has to be asked for them.
+    /// Requests limits and names, as far as the version has requests for them.
     fn fetch_limits(&mut self) -> Result<(), CallError<io::Error>>;
 }
 
@@ -191,7 +191,7 @@ fn may_be_pmi1(way: &Way, error: &CallError<io::Error>) -> bool {
         // A server that was connected to may expect a greeting first, and close the connection on
         // anything else.
         (Way::Dial { .. }, CallError::Io(_) | CallError::Peer(_)) => true,
-        // A descriptor leads to the same conversation again, so it must not be over.
+        // A descriptor leads to the same session again, so it must still be open.
         (_, CallError::Peer(PeerError::Version { .. } | PeerError::Refused(_))) => true,
         _ => false,
     }
@@ -228,7 +228,7 @@ pub fn reach(environment: &Environment) -> Result<Stream, ConnectError> {
     }
 }
 
-/// Puts TLS over a stream, and believes the certificate that the environment names.
+/// Establishes TLS over a stream, and trusts the certificate that the environment names.
 #[cfg(feature = "tls")]
 fn secure(stream: Stream, environment: &Environment) -> Result<Stream, ConnectError> {
     let Stream::Tcp(stream) = stream else {
@@ -254,7 +254,7 @@ fn secure(_stream: Stream, environment: &Environment) -> Result<Stream, ConnectE
     Err(ConnectError::NotBuiltIn { sockets: environment.sockets })
 }
 
-/// Handshake a conversation over a stream.
+/// Opens a session over a stream.
 pub(crate) fn join_job<P: Handshake>(
     environment: &Environment,
     version: Version,

@@ -67,7 +67,7 @@ pub enum Way {
     Singleton,
 }
 
-/// Why the environment cannot be meant.
+/// Error of an inconsistent or invalid environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnvError {
@@ -82,7 +82,7 @@ pub enum EnvError {
     },
     /// A variable is missing that another one needs.
     Missing {
-        /// The variable that is not there.
+        /// The missing variable.
         variable: &'static str,
         /// The variable that needs it.
         needed_by: &'static str,
@@ -106,7 +106,7 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// [`EnvError`] for a variable that is read and cannot be meant; a singleton reads none.
+    /// [`EnvError`] for a variable that is read and is invalid; a singleton reads none.
     pub fn from_variables<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, EnvError> {
@@ -140,8 +140,9 @@ impl Environment {
         Ok(Self { spawned, job, speaks, sockets, pin, ..Self::new(way, rank, size) })
     }
 
-    /// Decides where a second connection leads: as [`from_variables`](Self::from_variables), but never to the
-    /// inherited descriptor, which is taken. A process with nowhere to dial is a singleton here.
+    /// Decides where a second connection leads: as [`from_variables`](Self::from_variables), but
+    /// never to the inherited descriptor, which is in use. A process without a TCP address is a
+    /// singleton here.
     ///
     /// # Errors
     ///
@@ -185,7 +186,7 @@ impl Variables {
         EnvError::Invalid { variable, value, expected }
     }
 
-    /// A decimal number without a sign, or nothing if the variable is missing.
+    /// A decimal number without a sign; `None` if the variable is missing.
     fn number(
         &self,
         name: &'static str,
@@ -329,7 +330,7 @@ mod tests {
         let id = ("PMI_ID", "5");
         assert_eq!(read(&[("PMI_PORT", "node-1:4000"), id]), dialled("node-1", 4000, 5, 5));
         assert_eq!(read(&[("PMI_PORT", "[::1]:4000"), id]), dialled("::1", 4000, 5, 5));
-        // One that follows from a secret is no rank, which the server tells.
+        // An identity derived from a secret is no rank; the server sends the rank.
         let (most, more) = (i64::MAX.unsigned_abs(), "9223372036854775808");
         let found = read(&[("PMI_PORT", "h:1"), ("PMI_ID", &most.to_string())]);
         assert_eq!(found, dialled("h", 1, most, u32::MAX));

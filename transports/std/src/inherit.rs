@@ -26,7 +26,7 @@ pub(crate) fn inherited_socket(fd: i32) -> io::Result<UnixStream> {
     // touches nothing else; a number that is not open makes that call fail. The launcher opened the
     // descriptor for this use, so no owner inside the process is bypassed.
     let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
-    // Every stream socket is read and written alike, whatever its family.
+    // Stream sockets are read and written alike, regardless of their family.
     let stream = UnixStream::from(copy);
     match stream.take_error()? {
         Some(error) => Err(error),

@@ -36,8 +36,8 @@ use crate::stream::Stream;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Two other ways need no thread: to watch the descriptor, or to ask for a signal. It comes after the notice
-/// was sent, so that [`wait`](Self::wait) finds it there.
+/// Two other ways need no thread: watching the descriptor, or requesting a signal, which follows
+/// each notice, so that [`wait`](Self::wait) finds the notice.
 #[derive(Debug)]
 pub struct Notices {
     stream: Stream,
@@ -62,7 +62,7 @@ impl Notices {
         Self::open_by(&Environment::second_connection(std::env::vars_os())?, signal)
     }
 
-    /// Does as [`open`](Self::open) where `environment` leads, which must be a server that is dialled.
+    /// Does as [`open`](Self::open) for `environment`, which must name a TCP address.
     ///
     /// # Errors
     ///
@@ -144,5 +144,5 @@ impl AsFd for Notices {
 /// A listener has no deadlines.
 const NOW: Instant = Instant::ZERO;
 
-/// Notices are short, and seldom.
+/// Notices are short and rare.
 const READ_BYTES: usize = 64;

@@ -87,8 +87,8 @@ impl SharedPmi {
         self.identity().ok_or(CallError::Peer(PeerError::LeftEarly))
     }
 
-    /// Handshake the conversation; see [`open`](pmi_link::task::AsyncPmi::open). Gives the version that is
-    /// spoken, and the id of the job that has spawned this one.
+    /// Opens the session; see [`open`](pmi_link::task::AsyncPmi::open). Returns the negotiated
+    /// version, and the id of the job that has spawned this one.
     pub fn open(&self, opening: &Opening<'_>) -> CallResult<(Version, Option<Vec<u8>>)> {
         self.call(&Request::Init { version: opening.version })?.done()?;
         let version = self.version().unwrap_or(opening.version);
@@ -96,7 +96,7 @@ impl SharedPmi {
         Ok((version, spawner))
     }
 
-    /// The version that is spoken.
+    /// The negotiated version.
     pub fn version(&self) -> Option<Version> {
         self.0.state().client.version()
     }
@@ -106,7 +106,7 @@ impl SharedPmi {
         self.0.state().client.identity()
     }
 
-    /// Asks for the longest name, key and value; see [`maxes`](pmi_link::task::AsyncPmi::maxes).
+    /// Requests the longest name, key and value; see [`maxes`](pmi_link::task::AsyncPmi::maxes).
     pub fn maxes(&self) -> CallResult<Maxes> {
         if self.has_frames() {
             return Ok(self.0.state().client.maxes());
@@ -114,7 +114,7 @@ impl SharedPmi {
         self.call(&Request::Maxes)?.maxes()
     }
 
-    /// Asks which program of the launch this is; see [`appnum`](pmi_link::task::AsyncPmi::appnum).
+    /// Requests the application number; see [`appnum`](pmi_link::task::AsyncPmi::appnum).
     pub fn appnum(&self) -> CallResult<Option<u32>> {
         if self.has_frames() {
             return Ok(self.identity().and_then(|who| u32::try_from(who.appnum).ok()));
@@ -122,7 +122,7 @@ impl SharedPmi {
         self.call(&Request::AppNum)?.number()
     }
 
-    /// Asks how many processes there can be; see
+    /// Requests the upper bound of processes; see
     /// [`universe_size`](pmi_link::task::AsyncPmi::universe_size).
     pub fn universe_size(&self) -> CallResult<Option<u32>> {
         if !self.has_frames() {
@@ -198,7 +198,7 @@ impl SharedPmi {
         self.call(&read(self.attributes(), key, false))?.numbers()
     }
 
-    /// Makes a port known; see [`publish`](pmi_link::task::AsyncPmi::publish).
+    /// Publishes a port; see [`publish`](pmi_link::task::AsyncPmi::publish).
     pub fn publish(&self, service: &[u8], port: &[u8]) -> CallResult<()> {
         let (service, port) = (Text::plain(service), Text::plain(port));
         self.call(&Request::Publish { service, port })?.done()
@@ -209,7 +209,7 @@ impl SharedPmi {
         self.call(&Request::Lookup { service: Text::plain(service) })?.value()
     }
 
-    /// Takes a published name back; see [`unpublish`](pmi_link::task::AsyncPmi::unpublish).
+    /// Unpublishes a name; see [`unpublish`](pmi_link::task::AsyncPmi::unpublish).
     pub fn unpublish(&self, service: &[u8]) -> CallResult<()> {
         self.call(&Request::Unpublish { service: Text::plain(service) })?.done()
     }
@@ -230,7 +230,7 @@ impl SharedPmi {
         self.call(&Request::Connect { job: Text::plain(job) })?.done()
     }
 
-    /// Takes a connection back; see [`disconnect_job`](pmi_link::task::AsyncPmi::disconnect_job).
+    /// Disconnects this job from another; see [`disconnect_job`](pmi_link::task::AsyncPmi::disconnect_job).
     pub fn disconnect_job(&self, job: &[u8]) -> CallResult<()> {
         self.call(&Request::Disconnect { job: Text::plain(job) })?.done()
     }

@@ -1,8 +1,8 @@
 //! A singleton that starts a launcher of its own.
 //!
-//! A program that was started by itself is rank 0 of 1: [`connect()`](crate::connect()) gives `None`, and the
-//! program decides what that means. If it wants to spawn, to publish a name or to look one up, it starts a
-//! launcher here, which connects back and serves it like a rank of its own.
+//! A program that was started by itself is rank 0 of 1: [`connect()`](crate::connect()) returns
+//! `None`, and the program decides on the consequences. To spawn, to publish a name or to look one
+//! up, it starts a launcher here, which connects back and serves it like a rank of its own.
 //!
 //! ```no_run
 //! use std::process::Command;
@@ -15,10 +15,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Wire: the launcher is started with `-pmi_args PORT default_interface default_key PID` and connects to
-//! PORT of this machine; then `singinit` in both directions, `singinit_info`, and a session in PMI-1. The
-//! connecting process is not authenticated; the port is open to this machine alone, for one connection and a
-//! limited time.
+//! Wire: the launcher is started with `-pmi_args PORT default_interface default_key PID` and
+//! connects to PORT of this machine; then `singinit` in both directions, `singinit_info`, and a
+//! session in PMI-1. The connecting process is not authenticated; the port is open to this machine
+//! alone, for one connection and a limited time.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -37,36 +37,36 @@ use crate::stream::Stream;
 /// A process with the launcher that it has started.
 #[derive(Debug)]
 pub struct Launched {
-    /// The conversation: this process is rank 0 of 1.
+    /// Session with the launcher: this process is rank 0 of 1.
     pub member: Member,
-    /// The launcher. It ends some time after `finalize`, when all that was spawned has.
+    /// The launcher. It exits some time after `finalize`, when all spawned processes have exited.
     pub launcher: Child,
 }
 
-/// Why there is no launcher.
+/// Error of starting a launcher.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// The launcher cannot be started.
     Start(io::Error),
-    /// It has ended, or has not connected in time.
+    /// It has exited, or has not connected in time.
     Silent,
     /// The connection has failed, or carried an unexpected message.
     Greeting(io::Error),
-    /// It does not want us.
+    /// It rejects this process.
     Refused,
-    /// The conversation could not be opened.
+    /// The session could not be opened.
     Open(ConnectError),
 }
 
-/// Starts `launcher`, and opens a conversation with it.
+/// Starts `launcher`, and opens a session with it.
 ///
 /// Shape: `launcher` has no arguments yet; it takes what this function appends. Its standard streams are
 /// those of the command, so by default what is spawned writes where this process does.
 ///
 /// # Errors
 ///
-/// [`LaunchError`]; the launcher was ended then, if it ran.
+/// [`LaunchError`]; the launcher was killed then, if it ran.
 pub fn launch(launcher: &mut Command) -> Result<Launched, LaunchError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LaunchError::Start)?;
     let port = listener.local_addr().map_err(LaunchError::Start)?.port().to_string();
@@ -76,7 +76,7 @@ pub fn launch(launcher: &mut Command) -> Result<Launched, LaunchError> {
     match begin(&listener, &mut child) {
         Ok(member) => Ok(Launched { member, launcher: child }),
         Err(error) => {
-            // Both fail only if it has ended by itself.
+            // Both fail only if it has exited by itself.
             let _ = child.kill();
             let _ = child.wait();
             Err(error)
@@ -92,7 +92,7 @@ fn begin(listener: &TcpListener, child: &mut Child) -> Result<Member, LaunchErro
     join_job(&environment, Version::V1_1, None, pmi).map_err(LaunchError::Open)
 }
 
-/// Waits for the launcher to connect, unless it ends before.
+/// Waits for the launcher to connect, unless it exits before.
 fn accept(listener: &TcpListener, child: &mut Child) -> Result<TcpStream, LaunchError> {
     let until = Instant::now() + WITHIN;
     listener.set_nonblocking(true).map_err(LaunchError::Greeting)?;
@@ -128,7 +128,7 @@ fn greet(stream: &mut TcpStream) -> Result<(), LaunchError> {
         Ok(SingletonGreeting::Hello { .. }) => {}
         _ => return Err(other(&line)),
     }
-    // Our streams stay our own, whatever the launcher would do with them.
+    // The standard streams of this process are not forwarded, even if the launcher offers that.
     let hello = SingletonGreeting::Hello { version: Some(Version::V1_1), has_streams: false };
     let mut out = [0; LINE_BYTES];
     let len = hello.write(&mut out).map_err(|_| LaunchError::Refused)?;
@@ -139,11 +139,11 @@ fn greet(stream: &mut TcpStream) -> Result<(), LaunchError> {
         Ok(SingletonGreeting::Info { kvsname: None }) => return Err(LaunchError::Refused),
         _ => return Err(other(&line)),
     }
-    // From here on an answer may take as long as what was asked for.
+    // From here on an answer may take as long as the requested operation.
     stream.set_read_timeout(None).map_err(LaunchError::Greeting)
 }
 
-/// Byte by byte: what comes behind is for the conversation.
+/// Reads byte by byte, since later bytes belong to the session.
 fn read_line(stream: &mut TcpStream) -> Result<Vec<u8>, LaunchError> {
     let (mut line, mut byte) = (Vec::new(), [0]);
     while line.last() != Some(&b'\n') && line.len() < LINE_BYTES {
@@ -178,11 +178,11 @@ impl std::error::Error for LaunchError {
     }
 }
 
-/// A launcher that is wanted at once connects at once.
+/// Time limit of the connection. A launcher that works connects at once.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Between two looks whether it has connected, or ended.
+/// Interval between checks of whether it has connected or exited.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The longest line is the one with the name of a space.
+/// Upper bound of a line. The longest one has the name of a key-value space.
 const LINE_BYTES: usize = 512;

@@ -16,10 +16,10 @@ pub enum Stream {
     Unix(UnixStream),
     /// A TCP connection.
     Tcp(TcpStream),
-    /// A TCP connection under TLS, dialled from here.
+    /// A TCP connection under TLS, as its client.
     #[cfg(feature = "tls")]
     Tls(Box<crate::tls::Client>),
-    /// A TCP connection under TLS, dialled from elsewhere.
+    /// A TCP connection under TLS, as its server.
     #[cfg(feature = "tls")]
     Served(Box<crate::tls::Server>),
 }

@@ -97,11 +97,11 @@ impl Identity {
 }
 
 impl Client {
-    /// Takes a connection that was dialled, and believes only the certificate with this pin.
+    /// Wraps a TCP connection as its client, and trusts only the certificate with this pin.
     ///
     /// # Errors
     ///
-    /// Only if the configuration cannot be used; a wrong certificate shows when it is read.
+    /// Only if the configuration is unusable; a wrong certificate is reported by the first read.
     pub fn new(stream: TcpStream, pin: Pin) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let provider = provider();
@@ -132,7 +132,7 @@ where
         while self.0.conn.is_handshaking() {
             self.0.conn.complete_io(&mut self.0.sock)?;
         }
-        // The last message of the handshake may still be with us.
+        // The last message of the handshake may still be buffered.
         self.send()
     }
 

@@ -1,5 +1,5 @@
-//! The few things of JavaScript that are needed here, by their names: whatever has them will do, in a
-//! browser, in Node, or in a package that imitates one of the two.
+//! The few items of JavaScript that this crate needs, by their names: any environment that has them
+//! will do, as a browser, Node, or a package that imitates one of the two.
 
 use js_sys::{ArrayBuffer, Function, Uint8Array};
 use wasm_bindgen::prelude::{Closure, wasm_bindgen};

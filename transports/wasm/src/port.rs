@@ -36,7 +36,7 @@ impl Port {
                 receive(&mut queue.borrow_mut(), &event.data());
             }
         });
-        // A message that cannot be read here, and a port whose other end is gone without a word.
+        // A message that cannot be read here, and a port whose other end has closed.
         for event in ["messageerror", "close"] {
             let weak = Rc::downgrade(&queue);
             js::on(&port, event, move |_| {
@@ -59,7 +59,7 @@ fn receive(queue: &mut ReceiveQueue, data: &JsValue) {
     if let Some(bytes) = js::bytes(data) {
         queue.push(&bytes, WINDOW_BYTES);
     } else if let Some(taken) = data.as_f64() {
-        // A saturating cast: whatever is no count of bytes is too many.
+        // A saturating cast: any value that is no count of bytes becomes too large.
         #[expect(clippy::cast_possible_truncation, reason = "numbers of JavaScript are floats")]
         let taken = taken as usize;
         match queue.unacknowledged_bytes.checked_sub(taken) {

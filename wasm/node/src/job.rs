@@ -53,7 +53,7 @@ pub async fn serve(ports: Array) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// The cause, in words.
+/// The cause, as text.
 #[wasm_bindgen]
 pub async fn worker(port: JsValue, rank: u32, size: u32, major: u32) -> Result<String, String> {
     let mut pmi = AsyncPmi::new(Stream::new(Port::new(port)));
@@ -74,7 +74,7 @@ pub async fn caller(socket: JsValue, id: u64, rank: u32, size: u32) -> Result<St
     exchange(pmi, rank, size).await
 }
 
-/// Begins, and then goes without a word.
+/// Opens a session, and closes the link without finalize.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Links of the browser, held to the suite of links.
+//! Links of the browser in the conformance suite of links.
 
 use js_sys::{Array, Function, Promise};
 use pmi_link::conformance::awaited;
@@ -12,7 +12,7 @@ use wasm_bindgen_futures::JsFuture;
 ///
 /// # Errors
 ///
-/// Those of the two functions; what does not conform is a panic.
+/// Those of the two functions; a violation panics.
 #[wasm_bindgen]
 pub async fn conform_ports(connect: Function, pause: Function) -> Result<(), JsValue> {
     let mut connect = async || {
@@ -23,7 +23,7 @@ pub async fn conform_ports(connect: Function, pause: Function) -> Result<(), JsV
     Ok(())
 }
 
-/// The same over pairs of web sockets, the second of which is the end of a server.
+/// Runs the suite over pairs of web sockets, the second of which is the end of a server.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ pub fn hashes(from: u32, seeds: u32) -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// A scenario that is not, or cannot be played.
+/// An unknown scenario, or one that cannot be played.
 #[wasm_bindgen]
 pub fn hash(name: &str, seed: u64) -> Result<String, String> {
     let text = shipped::text(name).ok_or_else(|| format!("there is no scenario `{name}`"))?;

@@ -18,52 +18,52 @@ pub struct Entry {
     pub event: SimEvent,
 }
 
-/// Something that happened.
+/// An event of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SimEvent {
     /// A process has started.
     Started {
-        /// Whose.
+        /// The rank.
         rank: u32,
     },
-    /// A rank asks; the bytes follow when there is room for them.
+    /// A rank starts a request; the bytes follow when there is room for them.
     Asked {
         /// The rank.
         rank: u32,
-        /// Numbers the questions of a rank.
+        /// Number of the request at its rank.
         number: u32,
         /// The request.
         ask: Ask,
     },
-    /// A question is answered.
+    /// A request is answered.
     Answered {
-        /// Whose.
+        /// The rank.
         rank: u32,
-        /// The number of the question.
+        /// Number of the request.
         number: u32,
-        /// The question.
+        /// The request.
         ask: Ask,
         /// The answer.
         got: Received,
     },
-    /// The client refused a question before anything was sent.
+    /// The client refused a request before anything was sent.
     Refused {
-        /// Whose client.
+        /// The rank of the client.
         rank: u32,
-        /// The question.
+        /// The request.
         ask: Ask,
-        /// Why.
+        /// Cause of the refusal.
         misuse: Misuse,
     },
-    /// The client found the conversation at fault.
+    /// The client detected an error of the peer.
     Broke {
-        /// Whose client.
+        /// The rank of the client.
         rank: u32,
         /// The error.
         error: PeerError,
     },
-    /// A rank put bytes on its link.
+    /// A rank wrote bytes to its link.
     Sent {
         /// The rank.
         rank: u32,
@@ -86,33 +86,33 @@ pub enum SimEvent {
     },
     /// A process changed its state.
     Process {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The change.
         turn: Turn,
     },
     /// The server took bytes from a link.
     ServerReceived {
-        /// Whose link.
+        /// The rank of the link.
         rank: u32,
         /// The bytes.
         bytes: Vec<u8>,
     },
     /// The server sent a message.
     ServerSent {
-        /// On whose link.
+        /// The rank of the link.
         rank: u32,
         /// The whole message.
         bytes: Vec<u8>,
     },
     /// The server has closed its end of a link.
     ServerLeft {
-        /// Whose link.
+        /// The rank of the link.
         rank: u32,
     },
     /// Bytes of a link that the host has taken and the server not.
     HostHolds {
-        /// Whose link.
+        /// The rank of the link.
         rank: u32,
         /// Taken from the link, and not by the server.
         untaken: usize,
@@ -123,7 +123,7 @@ pub enum SimEvent {
     Reported {
         /// The rank that it names.
         rank: Option<u32>,
-        /// Whose it is.
+        /// The failure, with its rank.
         failure: ReportedFailure,
     },
     /// A new connection has identified itself.
@@ -161,7 +161,7 @@ pub enum SimEvent {
     },
     /// Something happened to bytes by chance.
     LinkFault {
-        /// On whose link.
+        /// The rank of the link.
         rank: u32,
         /// The fault.
         what: LinkFault,

@@ -1,4 +1,4 @@
-//! A server with a fault in it, to prove that the checkers would see one.
+//! A server with a known fault, which the checkers must detect.
 //!
 //! A mutant stands between the shipped server and the links, and changes messages: nothing of the
 //! core has to be broken for it.
@@ -17,10 +17,10 @@ pub const MUTANTS: bool = cfg!(feature = "mutants");
 #[derive(Clone, Debug)]
 pub struct Mutant {
     kind: MutantKind,
-    /// Lines from ranks that have not ended.
+    /// Incomplete lines of ranks.
     partial: LiteMap<u32, Vec<u8>>,
     forged: LiteMap<u32, Vec<Vec<u8>>>,
-    /// Ranks whose next release was forged already, so that the true one must not follow.
+    /// Ranks whose next release was forged already, so that the true one must be dropped.
     released: LiteMap<u32, ()>,
     kept: LiteMap<u32, Vec<u8>>,
     /// State of ranks that speak PMIx.
@@ -43,7 +43,7 @@ pub enum MutantKind {
     WrongPort,
     /// Answers a put twice.
     AnswerTwice,
-    /// Forgets one answer to a get, of a key or of an attribute of a node.
+    /// Drops one answer to a get, of a key or of an attribute of a node.
     SwallowReply,
     /// Releases all ranks from a fence but one.
     SwallowRelease,
@@ -55,13 +55,13 @@ pub enum MutantKind {
     BlameAnother,
     /// Sends another rank an error for malformed bytes.
     HarmAnother,
-    /// Reads on though the peer does not.
+    /// Continues to read although the peer does not.
     Greedy,
     /// Denies a spawn that has happened.
     DenySpawn,
     /// Confirms a spawn that has not happened.
     GrantSpawn,
-    /// Lets a job begin without what it should find.
+    /// Starts a job without its preput values.
     ForgetPreput,
     /// Finds a key of a job that is not connected.
     Leak,
@@ -69,11 +69,11 @@ pub enum MutantKind {
     WrongNeighbour,
     /// Lets a rank out of a ring as soon as it is in.
     EarlyRing,
-    /// Finds a name whose job is forgotten.
+    /// Finds a name of a removed job.
     KeepName,
     /// Takes all nodes for one.
     OneNode,
-    /// Misses the end of a process that has finalized.
+    /// Misses the exit of a process that has finalized.
     MissEnd,
     /// Panics at a lookup.
     Crash,
@@ -253,7 +253,7 @@ impl Mutant {
         self.kind == MutantKind::Greedy
     }
 
-    /// True the first time.
+    /// True at the first call.
     fn acts(&mut self) -> bool {
         !std::mem::replace(&mut self.has_acted, true)
     }
@@ -294,7 +294,7 @@ fn changed(message: &[u8]) -> Vec<Vec<u8>> {
 }
 
 impl MutantKind {
-    /// All there are.
+    /// All kinds of mutants.
     pub const ALL: [Self; 22] = [
         Self::EarlyFence,
         Self::LosePut,

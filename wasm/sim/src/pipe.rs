@@ -1,14 +1,14 @@
-//! One direction of a link: bytes that are on their direction, bytes that have arrived, and an end.
+//! One direction of a link: bytes in transit, bytes that have arrived, and an end.
 
 use std::collections::VecDeque;
 
-/// Bytes from one end to the other, in order, with room for so many.
+/// Bytes from one end to the other, in order, up to a bound.
 #[derive(Clone, Debug)]
 pub struct Pipe {
     room: usize,
     flying: VecDeque<Segment>,
     landed: Vec<u8>,
-    /// Bytes flying and landed.
+    /// Number of bytes in transit and of bytes that have arrived.
     held: usize,
     /// Nothing arrives before this time, or before what was sent earlier.
     not_before: u64,
@@ -41,7 +41,7 @@ impl Pipe {
         }
     }
 
-    /// Number of bytes can be put in now.
+    /// Number of bytes that can be written now.
     pub fn space(&self) -> usize {
         // Bytes without a reader need no room, and do not delay the writer.
         if self.is_unread || self.is_finished { usize::MAX } else { self.room - self.held }
@@ -85,7 +85,7 @@ impl Pipe {
         self.is_unread = true;
     }
 
-    /// Everything on its direction is lost, and the end follows at once.
+    /// Drops all bytes in transit; the end follows at once.
     pub fn break_off(&mut self, at: u64) -> Option<u64> {
         if self.is_unread {
             return None;
@@ -106,7 +106,7 @@ impl Pipe {
         self.flying.back().map(|last| last.at)
     }
 
-    /// Lands what has arrived by `now`; true if that was anything.
+    /// Marks the bytes that have arrived by `now`; true if there are any.
     pub fn land(&mut self, now: u64) -> bool {
         let mut has_landed = false;
         while self.flying.front().is_some_and(|segment| segment.at <= now)
@@ -121,7 +121,7 @@ impl Pipe {
         has_landed
     }
 
-    /// Takes up to `most` of the bytes that have landed.
+    /// Takes up to `most` of the bytes that have arrived.
     pub fn take(&mut self, most: usize) -> Vec<u8> {
         let len = most.min(self.landed.len());
         self.held -= len;
@@ -131,7 +131,7 @@ impl Pipe {
         self.landed.drain(..len).collect()
     }
 
-    /// Bytes that have arrived and were not read.
+    /// Bytes that have arrived and have not been read.
     pub fn landed(&self) -> &[u8] {
         &self.landed
     }
@@ -146,12 +146,12 @@ impl Pipe {
         self.is_unread
     }
 
-    /// True when everything was taken and nothing more comes.
+    /// True if all bytes were read and no more will arrive.
     pub fn is_over(&self) -> bool {
         self.has_ended && self.landed.is_empty()
     }
 
-    /// True when there is something to take, or the end to learn of.
+    /// True if there are bytes or an end to read.
     pub fn has_news(&self) -> bool {
         !self.landed.is_empty() || self.has_ended
     }
@@ -165,7 +165,7 @@ mod tests {
     fn bytes_arrive_in_order_and_when_they_should() {
         let mut pipe = Pipe::new(10);
         assert_eq!(pipe.put(50, b"abc", false), Some(50));
-        // Later, but faster: it waits for what was sent before.
+        // Sent later, but faster: it waits for the earlier bytes.
         assert_eq!(pipe.put(20, b"de", false), Some(50));
         assert_eq!(pipe.put(20, b"fg", true), None);
         assert_eq!((pipe.space(), pipe.land(49)), (3, false));

@@ -1,4 +1,4 @@
-//! Chance, from one seed: the same numbers on every machine.
+//! Random numbers from one seed, the same on every machine.
 
 use oorandom::Rand64;
 use std::fmt;
@@ -58,7 +58,7 @@ impl Rng {
 }
 
 impl Span {
-    /// Nothing but `value`.
+    /// The range of `value` alone.
     pub const fn just(value: u64) -> Self {
         Self { from: value, to: value }
     }

@@ -1,4 +1,4 @@
-//! One fence of very many ranks in one process, and what it costs.
+//! One fence of very many ranks in one process, and its cost.
 
 use crate::event::SimEvent;
 use crate::rng::Span;
@@ -19,9 +19,9 @@ pub struct Cost {
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The most that the server's tables and buffers held at one time.
+    /// Maximum memory of the server's tables and buffers, in bytes.
     pub server_bytes: u64,
-    /// The most that the clients held at one time.
+    /// Maximum memory of the clients, in bytes.
     pub client_bytes: u64,
 }
 
@@ -61,11 +61,11 @@ pub fn scenario(ranks: u32) -> Scenario {
     }
 }
 
-/// Runs it.
+/// Runs the scenario.
 ///
 /// # Errors
 ///
-/// A job that cannot be, or the first rule that did not hold, in words.
+/// An invalid job, or the first broken rule, as text.
 pub fn scale(ranks: u32, seed: u64) -> Result<Cost, ScenarioError> {
     let scenario = scenario(ranks);
     let options = Options { records: false, checks_all: false, mutant: None };
@@ -96,7 +96,7 @@ pub fn scale(ranks: u32, seed: u64) -> Result<Cost, ScenarioError> {
 /// Memory of one session, for a report.
 pub const SESSION_BYTES: usize = size_of::<SessionOf<Metered>>();
 
-/// The messages that a event stands for, and their bytes.
+/// Number of messages of an event, and of their bytes.
 pub(crate) fn traffic(event: &SimEvent) -> (u64, u64) {
     match event {
         SimEvent::ServerSent { bytes, .. } => (1, bytes.len() as u64),

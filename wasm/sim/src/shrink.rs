@@ -1,4 +1,4 @@
-//! From a scenario that breaks a rule to a smaller one that breaks it too.
+//! Reduces a scenario that breaks a rule to a smaller one that breaks it too.
 
 use crate::mutant::MutantKind;
 use crate::rng::{Percent, Span};
@@ -8,13 +8,13 @@ use crate::sweep::{BrokenRun, run};
 /// Result of shrinking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shrunk {
-    /// The smallest that was found, with its seed.
+    /// Smallest scenario found, with its seed.
     pub broken: BrokenRun,
-    /// Number of smaller scenarios were tried.
+    /// Number of smaller scenarios tried.
     pub tried: u64,
 }
 
-/// Takes away from `broken` whatever can go while the same rule still breaks.
+/// Removes parts of `broken` while the same rule still breaks.
 ///
 /// Every candidate is tried with the seed and a few others, since a smaller scenario draws other
 /// numbers.
@@ -57,7 +57,7 @@ fn by_rank(scenario: &Scenario) -> Scenario {
     Scenario { scripts: (0..scenario.ranks).map(script).collect(), ..scenario.clone() }
 }
 
-/// Smaller scenarios, the much smaller ones first.
+/// Smaller scenarios, the smallest first.
 fn candidates(scenario: &Scenario) -> impl Iterator<Item = Scenario> {
     let mut list = Vec::new();
     let mut offer = |smaller: Scenario| {
@@ -115,7 +115,7 @@ fn candidates(scenario: &Scenario) -> impl Iterator<Item = Scenario> {
     list.into_iter()
 }
 
-/// Parts of a list of `len` that could go: halves, quarters, and so on to single ones.
+/// Removable parts of a list of `len`: halves, quarters, and so on to single ones.
 fn halves(len: usize) -> Vec<(usize, usize)> {
     let mut parts = Vec::new();
     let mut size = len;
@@ -174,7 +174,7 @@ fn without_rank(scenario: &Scenario, gone: u32) -> Scenario {
     smaller.scripts.retain(|script| script.who != Who::Nobody);
     smaller.faults.retain(|fault| fault.rank != Some(gone));
     smaller.faults.iter_mut().for_each(|fault| fault.rank = fault.rank.map(moved));
-    // A list of ranks in a fence may name the last one, which is no more.
+    // A list of ranks in a fence may name the last one, which no longer exists.
     let last = smaller.ranks;
     for script in &mut smaller.scripts {
         script.steps.retain(|step| !names_rank(step, last));
@@ -197,5 +197,5 @@ fn names_rank(step: &Step, rank: u32) -> bool {
 /// Seeds that are tried besides the one that is known to break.
 const SEEDS: u64 = 12;
 
-/// A scenario of ordinary size is small long before.
+/// Upper bound of the tries; an ordinary scenario needs far fewer.
 const TRIES_MAX: u64 = 20_000;

@@ -13,7 +13,7 @@ use pmi_core::store::{Keyspace, Kvs, Visibility};
 pub struct Snapshot {
     /// The time.
     pub time: u64,
-    /// Number of steps were made.
+    /// Number of steps so far.
     pub steps: u64,
     /// True if nothing more will happen by itself.
     pub is_quiet: bool,
@@ -34,7 +34,7 @@ pub struct RankView {
     pub rank: u32,
     /// Its node.
     pub node: u32,
-    /// True if its process is there.
+    /// True if its process exists.
     pub life: ProcessState,
     /// Properties of its process.
     pub flags: ProcessFlags,
@@ -44,7 +44,7 @@ pub struct RankView {
     pub member: &'static str,
     /// True if the server has a session with it.
     pub has_session: bool,
-    /// Its questions without an answer.
+    /// Its pending requests.
     pub asks: Vec<String>,
     /// Its next step.
     pub next: Option<String>,
@@ -74,7 +74,7 @@ pub struct PipeView {
 /// A key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyView {
-    /// The job in whose space it is.
+    /// The job of its key-value space.
     pub job: String,
     /// The key.
     pub key: Vec<u8>,
@@ -93,11 +93,11 @@ pub struct KeyView {
 pub struct FenceView {
     /// The job.
     pub job: String,
-    /// Number of ranks the job has.
+    /// Number of ranks of the job.
     pub ranks: u32,
-    /// Number of have ended.
+    /// Number of ranks that have exited.
     pub generation: u32,
-    /// Number of ranks are inside.
+    /// Number of ranks inside the fence.
     pub inside: u32,
     /// The ranks it waits for.
     pub missing: Vec<u32>,
@@ -110,12 +110,12 @@ pub struct WaitRelation {
     pub debtors: Vec<u32>,
     /// The rank that waits.
     pub rank: u32,
-    /// For what.
+    /// Reason of the wait.
     pub what: String,
 }
 
 impl Snapshot {
-    /// Takes one of `world`.
+    /// Takes a snapshot of `world`.
     pub fn new(world: &World) -> Self {
         Self {
             time: world.time(),
@@ -243,7 +243,7 @@ const fn phase_name(phase: Phase) -> &'static str {
     }
 }
 
-/// An act in words.
+/// Description of an act.
 fn act_text(act: &ScriptAct) -> String {
     match act {
         ScriptAct::Ask { ask, also: false } => ask.to_string(),

@@ -9,7 +9,7 @@ use pmi_link::heap::{self, BoundedBuf};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The memory of a simulated server.
+/// Storage of a simulated server.
 #[derive(Debug)]
 pub struct Metered;
 
@@ -25,11 +25,11 @@ impl Storage for Metered {
     type Jobs<T: 'static> = Table<T>;
 }
 
-/// The memory of PMIx sessions of a simulated server.
+/// Storage of PMIx sessions of a simulated server.
 #[derive(Debug)]
 pub struct MeteredPmix;
 
-/// Bytes that are made once and shared.
+/// Immutable bytes shared by several responses.
 #[derive(Clone, Debug)]
 pub struct Shared(Rc<[u8]>);
 
@@ -60,7 +60,7 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-/// Counts the bytes that all who share it hold.
+/// Counts the bytes held by all buffers that share it.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Rc<Cell<Held>>);
 
@@ -85,12 +85,12 @@ pub struct Table<T> {
 }
 
 impl Meter {
-    /// The most bytes that were held at one time.
+    /// Maximum number of bytes held at one time.
     pub fn most(&self) -> usize {
         self.0.get().most
     }
 
-    /// The bytes that are held now.
+    /// Number of bytes held now.
     pub fn now(&self) -> usize {
         self.0.get().now
     }

@@ -1,4 +1,4 @@
-//! Many seeds of many scenarios, and what broke.
+//! Many seeds of many scenarios, and the broken rules.
 
 use crate::mutant::MutantKind;
 use crate::random;
@@ -19,7 +19,7 @@ use std::thread;
 pub enum Case {
     /// The same for every seed.
     Fixed(Box<Scenario>),
-    /// Another for every seed, made of it.
+    /// A scenario generated from each seed.
     Random,
 }
 
@@ -39,17 +39,17 @@ pub struct BrokenRun {
 /// Result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Number of runs there were.
+    /// Number of runs.
     pub runs: u64,
-    /// Number of steps they took together.
+    /// Number of steps of all runs.
     pub steps: u64,
     /// The runs that broke a rule, in the order of the cases and seeds.
     pub broken: Vec<BrokenRun>,
 }
 
 impl Case {
-    /// Everything there is to sweep: the scenarios that come with this crate, those that PMIx ranks can play
-    /// as well played by them, and random ones.
+    /// All cases of a sweep: the scenarios that come with this crate, those that PMIx ranks can
+    /// play also in PMIx, and random ones.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl Case {
         Ok(fixed.chain([Self::Random]).collect())
     }
 
-    /// Its name.
+    /// Name of the case.
     pub fn name(&self) -> &str {
         match self {
             Self::Fixed(scenario) => &scenario.name,
@@ -82,7 +82,7 @@ impl Case {
     }
 }
 
-/// Runs one seed; what broke first, and how many steps it took.
+/// Runs one seed; returns the first broken rule and the number of steps.
 ///
 /// A panic counts as a broken rule where panics unwind; where they abort, it is the end.
 pub fn run(scenario: &Scenario, seed: u64, mutant: Option<MutantKind>) -> (Option<BrokenRun>, u64) {

@@ -1,10 +1,10 @@
-//! A run as text: everything that is needed to run it again, and every line of what happened.
+//! A run as text: all inputs that repeat it, and its events line by line.
 
 use crate::scenario::{Scenario, ScenarioError};
 use crate::world::{Injected, Options, World};
 use std::fmt::Write;
 
-/// A trace that was read: what to run, and what happened then.
+/// A parsed trace: the inputs of the run, and its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// The scenario.
@@ -13,9 +13,9 @@ pub struct Trace {
     pub seed: u64,
     /// Injections of the run.
     pub injections: Vec<Injected>,
-    /// Number of steps it had made.
+    /// Number of steps.
     pub steps: u64,
-    /// The lines of what happened.
+    /// Events, one line each.
     pub lines: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct Difference {
     pub happened: Option<String>,
 }
 
-/// Why a text is no trace.
+/// Error of an invalid trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceError {
     /// It does not begin as a trace does.
@@ -97,7 +97,7 @@ pub fn read(text: &str) -> Result<Trace, TraceError> {
 pub fn replay(trace: &Trace) -> Result<Option<Difference>, ScenarioError> {
     let Trace { scenario, seed, injections, steps, lines } = trace;
     let mut world = World::again(scenario, *seed, Options::default(), injections, *steps)?;
-    // To find that it is quiet is no step.
+    // Detecting that the world is quiet is no step.
     if lines.len() > world.entries().len() {
         world.step();
     }

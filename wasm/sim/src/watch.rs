@@ -8,7 +8,7 @@ use pmi_core::machine::Machine;
 use pmi_core::time::Instant;
 use std::collections::VecDeque;
 
-/// A session whose bytes are noted, and perhaps changed by a mutant.
+/// A session whose bytes are recorded, and perhaps changed by a mutant.
 pub(crate) struct Watched<'a, 'n, M> {
     pub(crate) session: M,
     pub(crate) rank: u32,

@@ -1,4 +1,4 @@
-//! The command line, as people and their scripts use it.
+//! The command line, as used by users and scripts.
 
 use std::fs;
 use std::path::PathBuf;

@@ -67,7 +67,7 @@ fn a_rank_that_a_fence_does_not_release_is_detected() {
 #[test]
 fn an_unreported_failure_is_detected() {
     breaks("leave-early", MutantKind::ForgetReport, "named");
-    // Here nobody has failed, and somebody waits.
+    // No rank has failed here, and a rank waits.
     breaks("finalize-early", MutantKind::ForgetReport, "waits");
     breaks("abort", MutantKind::ForgetReport, "named");
 }
@@ -103,7 +103,7 @@ fn a_job_that_reads_where_it_may_not_is_seen() {
 fn a_ring_that_is_wrong_or_lets_go_early_is_seen() {
     breaks("ring", MutantKind::WrongNeighbour, "ring");
     breaks("ring", MutantKind::EarlyRing, "fence");
-    // Here the ring never ends, and nobody says why.
+    // The ring never completes, and no report names the cause.
     breaks("ring-broken", MutantKind::ForgetReport, "waits");
 }
 
@@ -127,7 +127,7 @@ fn pmix_mutants_of_names_programs_and_jobs_are_detected() {
     breaks("pmix-connect", MutantKind::EarlyFence, "connect");
 }
 
-/// Scenarios of PMI that are played by PMIx ranks: whatever they are held to, a fault is seen.
+/// Scenarios of PMI that are played by PMIx ranks: each fault breaks a rule.
 #[test]
 fn pmix_mutants_in_scenarios_of_pmi_are_detected() {
     for (name, mutant, rule) in [

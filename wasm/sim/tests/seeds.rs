@@ -52,7 +52,7 @@ fn runs_are_the_same_bit_for_bit_everywhere() {
             now.push_str(&format!("{name} {seed} {hash:016x}\n"));
         }
     }
-    // A change that is meant is taken over by hand, so that somebody has looked at it.
+    // An intended change is committed by hand, after a review.
     assert!(now == golden.unwrap(), "tests/golden.txt does not say what happens now:\n{now}");
 }
 

@@ -12,7 +12,7 @@ use pmi_core::wire::{Framed, names};
 /// Name of this dialect on the page.
 pub(crate) const DIALECT: &str = "pmix";
 
-/// Cuts a message into fields; `None` for what is no whole message of PMIx.
+/// Splits a message into fields; `None` unless it is a complete PMIx message.
 pub(super) fn of(message: &[u8], is_request: bool) -> Option<Fields> {
     let len = message.len();
     let fields = match message.first()? {
@@ -27,7 +27,7 @@ pub(super) fn of(message: &[u8], is_request: bool) -> Option<Fields> {
     Some(Fields { dialect: DIALECT, fields })
 }
 
-/// True if all of a message is there, if it can only be one of PMIx.
+/// True if a PMIx message is complete; `None` if it may be another format.
 pub(crate) fn is_whole(bytes: &[u8]) -> Option<bool> {
     match bytes.first()? {
         0xff => Some(bytes.len() == WELCOME[0] || is_greeting(bytes)),
@@ -54,7 +54,7 @@ pub(super) fn spoken(message: &[u8], is_request: bool) -> Option<&'static str> {
     }
 }
 
-/// By the name that it has in PMI if it is the same exchange.
+/// Name of the exchange, as in PMI where the exchange is the same.
 fn name(command: Command) -> Option<&'static str> {
     match command.verb() {
         Some(Verb::Put) | None => command.name(),

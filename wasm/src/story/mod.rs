@@ -31,7 +31,7 @@ pub(crate) struct Lane {
     pub(crate) job: u32,
     /// Number of the group of connected jobs.
     pub(crate) group: u32,
-    /// The version of PMI it asks for, if it is known before it asks.
+    /// The version of PMI it requests, if known in advance.
     pub(crate) dialect: String,
 }
 
@@ -47,9 +47,9 @@ pub(crate) struct Moment {
 /// One message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// Whose lane.
+    /// Lane of the message.
     pub(crate) lane: usize,
-    /// From the rank to the server.
+    /// True from the rank to the server.
     pub(crate) is_up: bool,
     /// Time of sending.
     pub(crate) sent: Moment,
@@ -57,18 +57,18 @@ pub(crate) struct Message {
     pub(crate) bytes: Vec<u8>,
     /// True if no client made it.
     pub(crate) is_raw: bool,
-    /// When how many of its bytes had arrived.
+    /// Arrival times, with the number of bytes that had arrived.
     pub(crate) parts: Vec<(Moment, usize)>,
 }
 
-/// Something else that happened.
+/// An event other than a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoryEvent {
-    /// When.
+    /// Time of the event.
     pub(crate) at: Moment,
-    /// On whose lane; on the server's if on none.
+    /// Lane of the event; `None` for that of the server.
     pub(crate) lane: Option<usize>,
-    /// Of what kind, in one word.
+    /// Kind of the event, in one word.
     pub(crate) kind: &'static str,
     /// Description.
     pub(crate) text: String,
@@ -90,13 +90,13 @@ pub(crate) struct Fence {
 /// A rank in a fence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Visit {
-    /// Whose lane.
+    /// Lane of the rank.
     pub(crate) lane: usize,
-    /// When it asked.
+    /// Time of its request.
     pub(crate) asked: Moment,
-    /// When the server had read it.
+    /// Time at which the server had read the request.
     pub(crate) came: Option<Moment>,
-    /// When the server let it go.
+    /// Time at which the server released it.
     pub(crate) freed: Option<Moment>,
     /// Arrival of the reply.
     pub(crate) left: Option<Moment>,
@@ -157,8 +157,8 @@ impl Story {
 
     /// Finds the fences in the messages.
     pub(crate) fn find_fences(&mut self) {
-        // For each lane, the visits that have not ended: which fence, which visit of it, and what the answer
-        // will share with the question if it is not known by a name.
+        // For each lane, the visits that have not ended: the fence, the index of the visit, and the
+        // part of the answer that identifies the request if it has no tag.
         let mut open: Vec<VecDeque<(usize, usize, Option<u32>)>> =
             vec![VecDeque::new(); self.lanes.len()];
         for message in &self.messages {
@@ -196,7 +196,7 @@ impl Story {
         }
     }
 
-    /// All of it for the page.
+    /// The story as JSON for the page.
     pub(crate) fn write(&self, json: &mut Json) {
         json.list("lanes", &self.lanes, |json, lane| {
             json.object(|json| {
@@ -223,7 +223,7 @@ impl Story {
 }
 
 impl Message {
-    /// When all of it had arrived.
+    /// Time at which all bytes had arrived.
     fn arrival(&self) -> Option<Moment> {
         let (at, had) = self.parts.last()?;
         (*had == self.bytes.len()).then_some(*at)
@@ -295,7 +295,7 @@ pub(crate) struct PipeStory {
 }
 
 impl Pipes {
-    /// For so many lanes.
+    /// Creates the state for a number of lanes.
     pub(crate) fn new(lanes: usize) -> Self {
         Self(vec![<[PipeStory; 2]>::default(); lanes])
     }

@@ -5,7 +5,7 @@ use pmi_sim::event::Entry;
 use pmi_sim::{SimEvent, World};
 
 impl Story {
-    /// The story of a world, as far as it has come.
+    /// The story of a world so far.
     pub(crate) fn of_world(world: &World) -> Self {
         let scenario = world.scenario();
         let lane = |rank: u32| {
@@ -50,7 +50,7 @@ impl Story {
     }
 }
 
-/// The word by which the page can look for the next of a kind.
+/// Word by which the page finds the next event of a kind.
 const fn kind(event: &SimEvent) -> &'static str {
     match event {
         SimEvent::Asked { .. } => "ask",

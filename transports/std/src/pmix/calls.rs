@@ -22,7 +22,7 @@ use super::env::{PmixEnvironment, Security};
 use super::error::{CallError, PmixConnectError};
 use crate::stream::retry_interrupted;
 
-/// A process that has joined a job, and its conversation with the server.
+/// A process that has joined a job, and its session with the server.
 #[derive(Debug)]
 pub struct Pmix {
     stream: TcpStream,
@@ -246,7 +246,7 @@ impl Pmix {
         Ok(())
     }
 
-    /// Keeps what an answer has brought; `None` if there is none yet.
+    /// Stores the values of a reply; `None` if there is none yet.
     fn on_reply(&mut self, is_reserved: bool) -> Option<Result<(), CallError>> {
         let own = self.client.identity().nspace.clone();
         let PmixClientEvent::Reply { command, status, answer, .. } = self.client.poll_event()?

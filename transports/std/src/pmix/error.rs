@@ -1,4 +1,4 @@
-//! Why there is no conversation, and why a call has failed.
+//! Errors of connecting and of calls.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use pmi_core::wire::pmix::names::{Command, Status};
 
 use crate::env::EnvError;
 
-/// Why there is no conversation.
+/// Error of connecting a process to its server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PmixConnectError {
@@ -30,9 +30,9 @@ pub enum PmixConnectError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The connection. The conversation is over.
+    /// Error of the connection, which terminates the session.
     Io(io::Error),
-    /// The server broke the protocol, sent this process away, or left. The conversation is over.
+    /// Protocol error, rejection or early end by the server, which terminates the session.
     Peer(PeerError),
     /// The call should not have been made; nothing was sent.
     Misuse(Misuse),

@@ -46,7 +46,7 @@ pub(super) struct ConnectionState {
 enum SharedError {
     Peer(PeerError),
     System(io::ErrorKind, Option<i32>),
-    /// One thread has ended the conversation.
+    /// One thread has ended the session.
     Over,
 }
 
@@ -96,7 +96,7 @@ impl SharedConnection {
         put_pair.map(drop)
     }
 
-    /// Waits for the next answer to the question of `ticket`.
+    /// Waits for the next answer to the request of `ticket`.
     pub(super) fn recv(&self, ticket: Ticket) -> CallResult<OwnedReply> {
         let mut state = self.state();
         loop {
@@ -160,7 +160,7 @@ impl ConnectionState {
         self.fault.map_or(Ok(()), |fault| Err(fault.into()))
     }
 
-    /// Takes up what was read, and puts the answers where they are looked for.
+    /// Handles the bytes read, and stores the answers for their threads.
     fn on_read(&mut self, read: io::Result<&[u8]>) {
         let mut rest = match read {
             Ok([]) => {
@@ -217,7 +217,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Number of requests that may be in flight; more threads take turns.
 const SLOTS: usize = 16;
 
-/// The longest answer: known clients bound it so, too.
+/// Upper bound of an answer, as in known clients.
 const ANSWER_BYTES: usize = 1 << 16;
 
 /// Enough for most messages; a longer one reports its length.

@@ -1,4 +1,4 @@
-//! An answer that outlives the buffer it came in, and what the calls make of it.
+//! An answer that outlives its buffer, and its conversions for the calls.
 
 use std::io;
 
@@ -21,7 +21,7 @@ pub(super) struct OwnedReply {
     answer: OwnedAnswer,
 }
 
-/// The answer proper.
+/// Content of the answer.
 #[derive(Debug)]
 enum OwnedAnswer {
     Nothing,
@@ -148,7 +148,7 @@ fn codes(bytes: &[u8]) -> Vec<Code> {
     list(bytes).map(|code| code.map_or(Code::FAIL, Code)).collect()
 }
 
-/// Numbers with commas between; nothing is a list of none.
+/// Comma-separated numbers; an empty text is an empty list.
 fn list(bytes: &[u8]) -> impl Iterator<Item = Option<i32>> {
     let pieces = bytes.split(|b| *b == b',').take(if bytes.is_empty() { 0 } else { usize::MAX });
     pieces.map(|piece| Text::plain(piece.trim_ascii()).signed().and_then(|n| i32::try_from(n).ok()))

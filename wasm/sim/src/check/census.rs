@@ -34,9 +34,9 @@ pub struct RankFacts {
     pub is_flipped_up: bool,
     /// Bytes to it were changed in transit.
     pub is_flipped_down: bool,
-    /// Its client found the conversation at fault.
+    /// True if its client detected an error of the peer.
     pub has_broken: bool,
-    /// It dials in.
+    /// True if it connects by TCP.
     pub dials: bool,
     /// It speaks PMIx.
     pub speaks_pmix: bool,
@@ -150,7 +150,7 @@ impl Census {
 }
 
 impl RankFacts {
-    /// True if bytes of its conversation are not what its client or the server meant.
+    /// True if bytes of its session were changed in transit or injected.
     pub const fn is_tainted(&self) -> bool {
         self.is_rude || self.is_flipped_up || self.is_flipped_down
     }

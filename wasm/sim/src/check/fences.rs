@@ -6,7 +6,7 @@ use crate::ranks::in_order;
 use crate::scenario::{Ask, Group, Home, JobPlan, PMIX, Scenario};
 use pmi_core::wire::pmix::names::Status;
 
-/// All fences so far, by who takes part.
+/// All fences so far, by participants.
 #[derive(Clone, Debug)]
 pub struct Fences {
     homes: Vec<Home>,
@@ -31,15 +31,15 @@ pub(super) enum Passage {
     Left(FenceId),
 }
 
-/// Those who fence together under one tag.
+/// Participants of fences under one tag.
 #[derive(Clone, Debug)]
 struct Circle {
     home: Home,
     kind: Kind,
-    /// In a group, who is in it.
+    /// Members of the group, for a group fence.
     members: Option<Vec<u32>>,
     tag: Option<u32>,
-    /// Number of fences of this circle each rank has entered.
+    /// Number of fences of this circle that each rank has entered.
     entered: Vec<usize>,
     rounds: Vec<Round>,
 }

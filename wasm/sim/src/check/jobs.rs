@@ -1,4 +1,4 @@
-//! JobRules: who starts them, and who may read in them.
+//! JobRules: spawns of jobs, and access to their data.
 
 use super::{Census, Finding};
 use crate::event::{Received, ReplyBody, SimEvent};
@@ -11,7 +11,7 @@ pub(super) struct JobRules {
     homes: Vec<usize>,
     /// Parent of each job, set when the host began to start it.
     begun: Vec<Option<Begun>>,
-    /// Spawns without an answer: who wants which job.
+    /// Spawns without an answer: the requester, and the requested job.
     asked: Vec<(u32, String)>,
     links: Vec<JobLink>,
     /// Counts what may take a connection away.

@@ -12,7 +12,7 @@ pub(super) struct Names {
     names: LiteMap<Vec<u8>, Name>,
     /// Lookups without an answer, by rank and number.
     asked: LiteMap<(u32, u32), Lookup>,
-    /// Number of jobs were forgotten.
+    /// Number of removed jobs.
     forgotten: u32,
 }
 
@@ -30,7 +30,7 @@ struct Name {
 struct Port {
     port: Vec<u8>,
     rank: u32,
-    /// Its job was forgotten, as the how manieth.
+    /// Serial number of the removal of its job, if it was removed.
     gone: Option<u32>,
 }
 

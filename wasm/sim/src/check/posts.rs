@@ -17,7 +17,7 @@ pub(super) struct Posts {
     nodes: Vec<u32>,
     /// Puts of each rank, in order.
     posts: Vec<Vec<Post>>,
-    /// Number of commits of a rank were asked, and how many answered.
+    /// Number of commits that a rank has requested, and of those answered.
     commits: Vec<(u32, u32)>,
     clocks: Vec<Vec<u32>>,
     fences: LiteMap<FenceId, Vec<u32>>,

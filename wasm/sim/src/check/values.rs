@@ -39,13 +39,13 @@ struct Spawn {
 /// Keys and their values.
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Number of puts of each rank lie before.
+/// Number of puts of each rank that happened before.
 type Clock = Vec<u32>;
 
-/// A get, when it was asked.
+/// A pending get, as of its request.
 #[derive(Clone, Debug)]
 struct PendingGet {
-    /// In whose space.
+    /// Job of the key-value space.
     job: usize,
     /// Its clock.
     clock: Clock,
@@ -59,7 +59,7 @@ struct Put {
     rank: u32,
     number: u32,
     value: Vec<u8>,
-    /// The how manieth answered put of its rank, from 1.
+    /// 1-based index among the rank's acknowledged puts.
     index: Option<u32>,
     /// Its clock.
     clock: Clock,

@@ -176,7 +176,7 @@ impl HostJobs {
         }
     }
 
-    /// Forgets a job whose processes have all ended, if the host does that; its name.
+    /// Removes a job whose processes have all exited, if the host does that; returns its name.
     pub(super) fn forget(
         &mut self,
         server: &mut Server<Metered>,
@@ -229,7 +229,7 @@ impl HostJobs {
         self.scenario.plan(rank).dialect == Dialect::Pmix
     }
 
-    /// True if a rank dials in.
+    /// True if a rank connects by TCP.
     pub(super) fn dials(&self, rank: u32) -> bool {
         self.scenario.plan(rank).dials
     }

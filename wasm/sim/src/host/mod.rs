@@ -35,7 +35,7 @@ pub struct Host {
     dialled: LiteMap<u32, u32>,
     /// Lines on which something came or went, in any order, some of them more than once.
     attention: Vec<u32>,
-    /// Ranks whose process has ended, before the server is notified.
+    /// Ranks whose process has exited, before the server is notified.
     gone: LiteMap<u32, ()>,
     rng: Rng,
     pace: Span,
@@ -99,7 +99,7 @@ impl Host {
         })
     }
 
-    /// Opens the session of a rank: one that inherited its end, or one that dials in.
+    /// Opens the session of a rank, with an inherited descriptor or by TCP.
     pub(crate) fn open(&mut self, rank: u32, dials: bool, now: u64) {
         if PMIX && self.jobs.speaks_pmix(rank) {
             return self.open_pmix(rank, now);

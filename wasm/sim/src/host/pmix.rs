@@ -71,7 +71,7 @@ impl Host {
     pub(super) fn pmix_event(&mut self, event: PmixEvent, now: u64, events: &mut Vec<SimEvent>) {
         match event {
             PmixEvent::AdmissionRequested { connection, job, rank, .. } => {
-                // A host knows by the process at the other end who that is.
+                // A host identifies a peer by the process at the other end.
                 let own = self.dialled.get(&connection.0).copied();
                 let claimed = self.jobs.rank(job, rank);
                 if own.is_some() && own == claimed {
@@ -124,5 +124,5 @@ impl Host {
 /// Bytes of a message that the server holds for one rank: a commit must fit.
 const INBOX_BYTES: usize = 1 << 20;
 
-/// Events that are kept for those who ask later.
+/// Number of cached events for clients that register later.
 const EVENTS: usize = 64;

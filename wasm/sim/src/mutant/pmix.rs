@@ -19,7 +19,7 @@ pub(super) struct PmixState {
     format: Option<Format>,
     /// Requests, by their tags.
     asked: LiteMap<u32, Command>,
-    /// Questions whose answer was forged already, so that the true one must not follow.
+    /// Requests whose answer was forged already, so that the true one must be dropped.
     forged: LiteMap<u32, ()>,
 }
 

@@ -10,7 +10,7 @@ use litemap::LiteMap;
 use pmi_core::client::pmix::Scope;
 use pmi_core::command::Version;
 
-/// Makes a scenario of `seed`.
+/// Generates the scenario of `seed`.
 pub(super) fn scenario(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed, STREAM);
     let teams = teams(&mut rng);
@@ -73,13 +73,13 @@ pub(super) fn scenario(seed: u64) -> Scenario {
     }
 }
 
-/// A job, and what its ranks speak.
+/// A job, and the dialects of its ranks.
 struct Team {
     plan: JobPlan,
     dialects: Vec<Dialect>,
 }
 
-/// A rank that wants a job to be started.
+/// A rank that spawns a job.
 struct Spawning {
     by: u32,
     job: String,
@@ -99,11 +99,11 @@ enum Beat {
     Node {
         waits: bool,
     },
-    /// Some of what can be done with published names.
+    /// A few operations on published names.
     Names,
     Connect(String),
     Disconnect(String),
-    /// Looks into another job.
+    /// Reads data of another job.
     Look(String),
     Sleep(Span),
 }
@@ -136,7 +136,7 @@ fn dialect(rng: &mut Rng, tongue: u64) -> Dialect {
     }
 }
 
-/// Jobs of PMIx that wait for each other: nothing comes of it unless both do.
+/// Connects PMIx jobs, which completes only if both request it.
 fn meetings(rng: &mut Rng, teams: &[Team]) -> Vec<(usize, usize)> {
     let is_pmix = |at: &usize| teams[*at].dialects.iter().all(|own| *own == Dialect::Pmix);
     let able: Vec<usize> = (0..teams.len()).filter(is_pmix).collect();
@@ -186,7 +186,7 @@ fn beats(rng: &mut Rng, teams: &[Team], at: usize) -> Vec<Beat> {
     }
     for phase in 0..1 + rng.below(6) {
         let shared = Phrase::from(&*format!("shared-{}", rng.below(2)));
-        // One's own name as well, and that of a job that has not begun.
+        // Including the own name, and that of a job that has not started.
         let other = teams[rng.index(teams.len())].plan.name.clone();
         beats.push(match rng.below(16) {
             0 => Beat::Put(Phrase::from(&*format!("own-{phase}-$r"))),
@@ -210,7 +210,7 @@ fn beats(rng: &mut Rng, teams: &[Team], at: usize) -> Vec<Beat> {
     beats
 }
 
-/// A beat in the words of one rank.
+/// One round in the script of one rank.
 fn said(rng: &mut Rng, team: &Team, dialect: Dialect, beat: &Beat) -> Vec<Step> {
     let is_pmix = dialect == Dialect::Pmix;
     let is_pmi2 = dialect == Dialect::Pmi(Version::V2_0);
@@ -301,7 +301,7 @@ fn name(rng: &mut Rng, dialect: Dialect) -> Step {
     aside(rng, dialect, step)
 }
 
-/// Sometimes lets the next step overtake a request, where the dialect allows it.
+/// Lets the next step overtake a request at random, where the dialect allows it.
 fn aside(rng: &mut Rng, dialect: Dialect, step: Step) -> Step {
     let may = dialect != Dialect::Pmi(Version::V1_1) && rng.chance(Percent(10));
     if may { Step::Also(Box::new(step)) } else { step }

@@ -1,4 +1,4 @@
-//! Scenarios made of a seed: random programs, in worlds with random faults.
+//! Scenarios generated from a seed: random programs, in worlds with random faults.
 //!
 //! An even seed makes one job of PMI, an odd one several connected jobs, in which ranks may speak
 //! PMIx.
@@ -13,7 +13,7 @@ use crate::scenario::{
 use litemap::LiteMap;
 use pmi_core::command::Version;
 
-/// Makes a scenario of `seed`. The same seed makes the same one everywhere.
+/// Generates the scenario of `seed`, the same one on every machine.
 pub fn scenario(seed: u64) -> Scenario {
     if seed % 2 == 1 { jobs::scenario(seed) } else { one_job(seed) }
 }
@@ -37,7 +37,7 @@ fn one_job(seed: u64) -> Scenario {
             Traits { dialect: Some(dialect), dials: Some(dials), ..Traits::default() },
         );
         let mut steps = program.steps.clone();
-        // A few ranks do something else somewhere.
+        // A few ranks deviate at random places.
         if rng.chance(Percent(15)) {
             let at = rng.index(steps.len() + 1);
             let mischief = mischief(&mut rng);

@@ -1,4 +1,4 @@
-//! Steps as they are done: loops unrolled, names filled in.
+//! Steps as executed: loops unrolled, names replaced.
 
 use super::words::{Bindings, Phrase};
 use super::{Dialect, GroupPhrase, PMIX, Scenario, ScenarioError, Step};
@@ -19,7 +19,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words are explained once, with the grammar of a scenario")]
 pub enum ScriptAct {
-    /// Asks, and goes on when it is answered; at once if `also`.
+    /// Sends a request, and continues after the answer, or at once if `also`.
     Ask {
         ask: Ask,
         also: bool,
@@ -39,7 +39,7 @@ pub enum ScriptAct {
     Manual,
 }
 
-/// A question of a rank.
+/// A request of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the request of the same name")]
 pub enum Ask {
@@ -73,7 +73,7 @@ pub enum Ask {
 pub enum Wanted {
     /// This value.
     Value(Vec<u8>),
-    /// None.
+    /// No value.
     Missing,
 }
 
@@ -84,7 +84,7 @@ pub enum Group {
     Job,
     /// All ranks of the job, as a group.
     World,
-    /// The caller's node.
+    /// The node of the requester.
     Node,
     /// These, and how the list is written.
     Ranks(Vec<u32>, Vec<u8>),
@@ -99,7 +99,7 @@ pub fn acts(scenario: &Scenario, rank: u32) -> Result<Vec<ScriptAct>, ScenarioEr
     acts_of(scenario, rank, scenario.steps(rank))
 }
 
-/// The same for other steps than those of its script.
+/// Does the same for steps outside its script.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ pub fn acts_of(
 
 struct Unroller<'a> {
     scenario: &'a Scenario,
-    /// As it is numbered through all jobs.
+    /// Number of the rank across all jobs.
     rank: u32,
     dialect: Dialect,
     dials: bool,
@@ -270,7 +270,7 @@ impl Unroller<'_> {
                 let plan = self.scenario.jobs.iter().find(|plan| plan.name == *job);
                 let pair = |(key, value): &(Phrase, Phrase)| Ok((fill(key)?, fill(value)?));
                 let preputs = preputs.iter().map(pair).collect::<Result<_, String>>()?;
-                // Something that is not there can be asked for, too.
+                // A request may be for something that does not exist.
                 Ask::Spawn { job: job.clone(), size: plan.map_or(1, |plan| plan.size), preputs }
             }
             Step::Connect { job } => Ask::Connect { job: job.clone() },
@@ -363,8 +363,8 @@ impl Ask {
         }
     }
 
-    /// The same as the client takes it; nothing for what only PMIx asks. A spawn has its own direction, since
-    /// nothing bounds its length.
+    /// The request as the client accepts it; `None` for those of PMIx alone. A spawn has its own
+    /// path, since its length is not bounded.
     fn request(&self) -> Option<Request<'_>> {
         let place = |node| if node { Place::Node } else { Place::Job(None) };
         Some(match self {

@@ -10,7 +10,7 @@ pub struct JobPlan {
     pub name: String,
     /// The first of its ranks, as they are numbered through all jobs.
     pub first: u32,
-    /// Number of there are.
+    /// Number of its ranks.
     pub size: u32,
     /// True if it starts only when a rank spawns it.
     pub is_spawned: bool,
@@ -23,7 +23,7 @@ pub struct Home {
     pub job: usize,
     /// The first rank of the job, as they are numbered through all jobs.
     pub first: u32,
-    /// Number of ranks the job has.
+    /// Number of ranks of the job.
     pub size: u32,
 }
 
@@ -47,11 +47,11 @@ impl Scenario {
         }
     }
 
-    /// True if the jobs share the ranks among them, and all of them can be played.
+    /// Checks that the jobs cover the ranks, and that all of them can be played.
     ///
     /// # Errors
     ///
-    /// The job that is wrong, and how it would be right.
+    /// The invalid job, and the remedy.
     pub(crate) fn check_jobs(&self) -> Result<(), ScenarioError> {
         let error = |what| Err(ScenarioError { line: 0, what });
         let speaks_pmix = |rank: u32| self.plan(rank).dialect == Dialect::Pmix;

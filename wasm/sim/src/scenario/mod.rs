@@ -68,7 +68,7 @@ pub struct HostPlan {
     pub store_bytes: u32,
     /// Time to start a spawned job.
     pub spawns: Span,
-    /// True if it forgets a job when the last of its processes has ended.
+    /// True if it removes a job when the last of its processes has exited.
     pub forgets: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct Traits {
     pub split: Option<Percent>,
     /// Probability that a write arrives together with the one before.
     pub join: Option<Percent>,
-    /// Number of bytes the link holds in each direction.
+    /// Capacity of the link in each direction, in bytes.
     pub room: Option<u32>,
     /// Probability and duration of a stall of the link.
     pub stall: Option<(Percent, Span)>,
@@ -125,7 +125,7 @@ pub const PMIX: bool = cfg!(feature = "pmix");
 pub enum Dialect {
     /// PMI, and the version it asks for.
     Pmi(Version),
-    /// PMIx. Its ranks always dial in.
+    /// PMIx. Its ranks always connect by TCP.
     Pmix,
 }
 
@@ -143,7 +143,7 @@ pub struct Script {
 pub enum Who {
     /// Every one.
     All,
-    /// None; where a sentence needs a word for it.
+    /// No rank; for sentences that need a word for it.
     Nobody,
     /// These, in order.
     These(Vec<u32>),
@@ -205,12 +205,12 @@ pub enum GroupPhrase {
     Ranks(Phrase),
 }
 
-/// Something that goes wrong, perhaps.
+/// A possible fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Its probability.
     pub chance: Percent,
-    /// When.
+    /// Time of the fault.
     pub at: Span,
     /// Its kind.
     pub what: FaultKind,
@@ -227,9 +227,9 @@ pub enum FaultKind {
     Stop(Option<Span>),
     /// Its stopped process goes on.
     Continue,
-    /// The link breaks, and what is on its direction is lost.
+    /// The link breaks, and bytes in transit are lost.
     Reset,
-    /// The process closes its end and lives on.
+    /// The process closes its end and continues to run.
     Cut,
     /// Nothing moves on the link for a time.
     Stall(Span),
@@ -261,7 +261,7 @@ pub enum Expectation {
     ReportAmong(Who),
 }
 
-/// Why a text is no scenario.
+/// Error of an invalid scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The line, from 1; 0 if it is about the whole.
@@ -340,7 +340,7 @@ impl FaultKind {
 }
 
 impl Step {
-    /// True if questions overtake each other in it, as those of several threads do.
+    /// True if requests overtake each other in it, as those of several threads do.
     pub(crate) fn has_threads(&self) -> bool {
         match self {
             Self::Also(_) => true,
@@ -361,7 +361,7 @@ impl FromStr for Step {
 }
 
 impl Default for Scenario {
-    /// One rank that does nothing, and nothing goes wrong.
+    /// One rank without steps, and no faults.
     fn default() -> Self {
         Self {
             name: "unnamed".into(),
@@ -396,7 +396,7 @@ impl Default for HostPlan {
 }
 
 impl Who {
-    /// True if `rank` is meant.
+    /// True if `rank` is included.
     pub fn has(&self, rank: u32) -> bool {
         match self {
             Self::All => true,

@@ -19,12 +19,12 @@ pub(super) struct Bindings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) bytes: Vec<u8>,
-    /// Quoted words are never taken for one of ours.
+    /// True for a quoted word, which is never a keyword.
     pub(super) is_quoted: bool,
 }
 
 impl Word {
-    /// The word, if it is one of ours.
+    /// The word, unless it is quoted.
     pub(super) fn plain(&self) -> Option<&str> {
         if self.is_quoted { None } else { str::from_utf8(&self.bytes).ok() }
     }
@@ -92,11 +92,11 @@ pub(super) fn quote(bytes: &[u8]) -> String {
 }
 
 impl Phrase {
-    /// Fills in what the names stand for.
+    /// Replaces the names by their values.
     ///
     /// # Errors
     ///
-    /// The name that stands for nothing.
+    /// An undefined name.
     pub(super) fn fill(&self, scope: &Bindings) -> Result<Vec<u8>, String> {
         let mut filled = Vec::new();
         let mut rest = &self.0[..];
@@ -163,7 +163,7 @@ impl From<&str> for Phrase {
     }
 }
 
-/// Far above every limit of the protocol, and no trouble to hold.
+/// Upper bound of a phrase, far above every limit of the protocol.
 const LETTERS_MAX: usize = 1 << 20;
 
 #[cfg(test)]

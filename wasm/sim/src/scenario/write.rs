@@ -1,4 +1,4 @@
-//! From a scenario back to text that reads as the same scenario.
+//! Writes a scenario as text that parses to the same scenario.
 
 use super::words::quote;
 use super::{
@@ -72,7 +72,7 @@ fn write_steps(f: &mut Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Resu
     Ok(())
 }
 
-/// A step on one line; loops without what is in them.
+/// A step on one line; loops without their body.
 impl Display for Step {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let node = |node: bool| if node { "node-" } else { "" };
@@ -243,7 +243,7 @@ impl Display for Fault {
 }
 
 impl FaultKind {
-    /// The word it is written with.
+    /// Its keyword.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Kill => "kill",
@@ -258,7 +258,7 @@ impl FaultKind {
         }
     }
 
-    /// Writes it with the rank it strikes.
+    /// Writes the fault with its rank.
     pub(crate) fn write(&self, f: &mut Formatter<'_>, rank: &str) -> fmt::Result {
         write!(f, "{} {rank}", self.word())?;
         match self {

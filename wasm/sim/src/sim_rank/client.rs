@@ -168,7 +168,7 @@ impl RankClient {
         }
     }
 
-    /// The next answer; `waiting` are the questions.
+    /// The next answer; `waiting` are the pending requests.
     pub(super) fn hear(&mut self, waiting: &[Waiting]) -> Option<(RequestToken, Received)> {
         match self {
             Self::Pmi(client) => match client.poll_event()? {
@@ -198,7 +198,7 @@ impl RankClient {
         }
     }
 
-    /// Position of the conversation, by name.
+    /// State of the session, by name.
     pub(super) fn state(&self) -> &'static str {
         match self {
             Self::Pmi(client) => pmi_name(client.state()),
@@ -232,7 +232,7 @@ const fn pmi_name(state: State) -> &'static str {
         State::Aborting => "aborting",
         State::Ended => "ended",
         State::Failed(_) => "failed",
-        // States of later protocols open the conversation, too.
+        // States of later protocols open the session, too.
         _ => "joining",
     }
 }

@@ -9,7 +9,7 @@ use pmi_core::error::Misuse;
 use pmi_core::wire::pmix::names::Status;
 use pmi_core::wire::pmix::{Proc, WILDCARD};
 
-/// Starts a question, if it is one of these.
+/// Starts a request, if it is one of these.
 pub(super) fn start(
     client: &mut PmixClient<Bytes, SLOTS>,
     ask: &Ask,

@@ -75,7 +75,7 @@ impl SimRank {
         }
         let mut has_moved = false;
         if self.untaken.is_empty() {
-            // Now and then a small read, as if by a small buffer.
+            // Occasionally a small read, as with a small buffer.
             let most = if self.rng.below(8) == 0 { 1 + self.rng.index(16) } else { usize::MAX };
             let bytes = net.read(self.rank, Direction::Down, most);
             if !bytes.is_empty() {
@@ -127,7 +127,7 @@ impl SimRank {
         has_moved
     }
 
-    /// Takes the answer that the client has, if it has one.
+    /// Takes the answer of the client, if any.
     fn hear(&mut self, now: u64, events: &mut Vec<SimEvent>) -> bool {
         let Some((ticket, got)) = self.client.hear(&self.waiting) else { return false };
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.ticket == ticket) {
@@ -139,7 +139,7 @@ impl SimRank {
     }
 
     fn proceed(&mut self, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) -> TurnProgress {
-        // A write waits until the link has taken it, and a question for its answer.
+        // A write waits for room in the link, and a request for its answer.
         let is_held = !self.unsent.is_empty() && !self.flags.has_left;
         if self.life != ProcessState::Running || self.flags.is_hung || is_held {
             return TurnProgress::Idle;
@@ -169,7 +169,7 @@ impl SimRank {
         TurnProgress::Moved
     }
 
-    /// Does one act; false if it cannot be done yet.
+    /// Executes one act; false if it is not possible yet.
     fn act(
         &mut self,
         act: &ScriptAct,
@@ -181,7 +181,7 @@ impl SimRank {
         match act {
             ScriptAct::Ask { ask, also } => return self.ask(ask, *also, events),
             ScriptAct::Wait => return self.waiting.is_empty(),
-            // An order to wait for orders holds until there is another.
+            // An order to wait holds until the next order.
             ScriptAct::Manual => return self.orders.len() > 1,
             ScriptAct::Await(lines) => return self.lines_heard >= *lines || self.flags.end_seen,
             ScriptAct::Sleep(span) => self.ready_at = now + self.rng.within(*span).max(1),
@@ -236,7 +236,7 @@ impl SimRank {
                 }
                 true
             }
-            // Something else has to be answered or sent first.
+            // Another request has to be answered or sent first.
             Err(Misuse::Busy) => false,
             Err(misuse) => {
                 events.push(SimEvent::Refused { rank, ask: ask.clone(), misuse });
@@ -247,7 +247,7 @@ impl SimRank {
 }
 
 impl SimRank {
-    /// A client of PMIx answers by itself what it need not ask the server.
+    /// A PMIx client answers some requests without the server.
     fn note_answer(
         &mut self,
         ask: &Ask,

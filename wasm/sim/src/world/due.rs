@@ -9,7 +9,7 @@ use crate::scenario::{Direction, FaultKind};
 use crate::sim_rank::ProcessState;
 use std::cmp::Reverse;
 
-/// Something that is due.
+/// A due action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Start(u32),
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// The host will look at what has come.
+    /// The host will serve received bytes.
     fn call_host(&mut self) {
         let time = self.now + self.host.delay();
         if self.pass_at.is_none_or(|at| time < at) {
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// Notes what a step did, and puts what follows from it in the queue.
+    /// Records the events of a step, and queues the actions that follow.
     pub(super) fn settle(&mut self, events: Vec<SimEvent>) {
         for (time, rank, direction) in self.net.take_arrivals() {
             self.schedule(time, Due::Land(rank, direction));
@@ -145,7 +145,7 @@ impl World {
         }
         for event in events {
             match &event {
-                // Room in a link may be what its writer waits for.
+                // The writer may wait for room in the link.
                 SimEvent::Received { rank, .. }
                     if self.host.line(*rank).is_some_and(|line| line.unsent_bytes() > 0) =>
                 {
@@ -207,7 +207,7 @@ impl World {
             self.call_host();
             self.schedule(self.now, Due::Turn(rank));
         }
-        // Bytes on hold are for the checkers; the trace would be full of them.
+        // Held bytes are reported to the checkers only, since they would fill the trace.
         if self.options.records && !matches!(entry.event, SimEvent::HostHolds { .. }) {
             self.entries.push(entry);
         }
@@ -219,7 +219,7 @@ impl World {
         self.tell_violations();
     }
 
-    /// Puts what the checkers found into the trace.
+    /// Adds the findings of the checkers to the trace.
     fn tell_violations(&mut self) {
         for violation in self.checks.untold() {
             let event = SimEvent::Violation { rule: violation.rule, what: violation.what };

@@ -7,9 +7,9 @@ use std::str::FromStr;
 /// An injection into a running world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Injection {
-    /// Something goes wrong for a rank, now.
+    /// A fault of a rank, at once.
     Fault {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The fault.
         what: FaultKind,
@@ -26,7 +26,7 @@ pub enum Injection {
 /// An injection, and when it was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injected {
-    /// After how many steps.
+    /// Number of steps before it.
     pub after: u64,
     /// True if the world was quiet then.
     pub when_quiet: bool,

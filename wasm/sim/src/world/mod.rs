@@ -1,4 +1,4 @@
-//! The world: one queue of what is due, and everything it happens to.
+//! The world: one queue of due actions, and the state they change.
 
 mod due;
 mod injection;
@@ -38,38 +38,38 @@ pub struct World {
     entries: Vec<Entry>,
     injections: Vec<Injected>,
     faults: Vec<(u32, FaultKind)>,
-    /// The host is due then; it is not put in the queue twice.
+    /// Time at which the host is due; it is queued once.
     pass_at: Option<u64>,
     clock_at: Option<u64>,
     will_kill: bool,
     is_quiet: bool,
     clients: Meter,
-    /// Messages so far, and their bytes.
+    /// Number of messages so far, and of their bytes.
     traffic: (u64, u64),
 }
 
 /// Settings of a run, besides its scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// True if to keep every entry of the trace.
+    /// True to keep every entry of the trace.
     pub records: bool,
-    /// True if to check all rules; without, only those that cost nothing for many ranks.
+    /// True to check all rules; false for those that are cheap for many ranks.
     pub checks_all: bool,
     /// A fault to build into the server.
     pub mutant: Option<MutantKind>,
 }
 
 impl World {
-    /// Makes a world in which nothing has happened.
+    /// Creates a world in its initial state.
     ///
     /// # Errors
     ///
-    /// A scenario that cannot be played, and why.
+    /// A scenario that cannot be played, with the cause.
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, ScenarioError> {
         Self::with(scenario, seed, Options::default())
     }
 
-    /// The same, with `options`.
+    /// Does as [`new`](Self::new), with `options`.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// Lets the next thing happen that is due; false if nothing is, and the world is quiet.
+    /// Executes the next due action; false if the world is quiet.
     pub fn step(&mut self) -> bool {
         let Some(Reverse((time, _, due))) = self.queue.pop() else {
             if !self.is_quiet {
@@ -171,7 +171,7 @@ impl World {
         false
     }
 
-    /// Does something to the world between two steps.
+    /// Applies an injection between two steps.
     pub fn inject(&mut self, injection: Injection) {
         let when_quiet = std::mem::take(&mut self.is_quiet);
         let injected = Injected { after: self.steps, when_quiet, what: injection.clone() };
@@ -197,7 +197,7 @@ impl World {
     /// they had been made by then.
     pub fn at_step(&self, steps: u64) -> Self {
         let again = Self::again(&self.scenario, self.seed, self.options, &self.injections, steps);
-        // It was made from the same scenario before.
+        // The world was created from the same scenario before.
         again.expect("a world that was made can be made again")
     }
 
@@ -237,7 +237,7 @@ impl World {
         self.now
     }
 
-    /// Number of steps were made.
+    /// Number of steps so far.
     pub const fn steps(&self) -> u64 {
         self.steps
     }

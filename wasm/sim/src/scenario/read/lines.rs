@@ -1,4 +1,4 @@
-//! ScenarioLines with contents, and their words from the left.
+//! Lines with contents, and their words.
 
 use crate::rng::{Percent, Span};
 use crate::scenario::ScenarioError;
@@ -39,7 +39,7 @@ impl Line {
         self.words.next_if(|word| word.plain() == Some(wanted)).is_some()
     }
 
-    /// The next word, which must be one of ours.
+    /// The next word, which must be a keyword and not quoted.
     pub(super) fn word(&mut self, what: &str) -> Result<String, String> {
         let word = self.words.next().ok_or_else(|| format!("{what} is missing"))?;
         word.plain().map(str::to_owned).ok_or_else(|| format!("{what} is not in quotes"))

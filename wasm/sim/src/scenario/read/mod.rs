@@ -1,4 +1,4 @@
-//! From text to a scenario, line by line.
+//! Parses a scenario, line by line.
 
 mod lines;
 mod steps;
@@ -20,7 +20,7 @@ use pmi_core::command::Version;
 ///
 /// # Errors
 ///
-/// The first line that is wrong, and why.
+/// The first invalid line, with the cause.
 pub(super) fn read(text: &str) -> Result<Scenario, ScenarioError> {
     let mut scenario = Scenario::default();
     let mut lines = ScenarioLines { lines: text.lines(), number: 0 };

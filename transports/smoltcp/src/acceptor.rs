@@ -1,4 +1,4 @@
-//! Sockets that take calls for a server.
+//! Listening sockets of a server.
 
 use pmi_core::ids::{JobId, Rank, SessionId};
 use pmi_core::server::{Peer, PendingReply, Server, Storage};
@@ -28,11 +28,11 @@ pub struct Acceptor<I, O, const SLOTS: usize> {
 pub enum AcceptorEvent {
     /// A session has failed. Its rank, if it had one, is lost.
     Disconnected {
-        /// The job that was called.
+        /// The job of the address.
         job: JobId,
         /// The rank of the connection, if it is known.
         rank: Option<Rank>,
-        /// Why.
+        /// Cause of the end.
         error: PumpError,
     },
     /// A connection was rejected: the server has no room for one more session, or the job no longer exists.
@@ -58,7 +58,7 @@ impl<I: Buffer + Default, O: Buffer + Default, const SLOTS: usize> Acceptor<I, O
     /// Makes an acceptor of these sockets, which are not in use.
     ///
     /// Shape: `port` is not 0; a connection that the peer does not close within `close_timeout` after its
-    /// conversation is cut off, so that its socket can listen again.
+    /// session is aborted, so that its socket can listen again.
     pub fn new(handles: [SocketHandle; SLOTS], port: u16, close_timeout: Duration) -> Self {
         let slot = |handle| Slot { handle, pump_state: empty_state(), state: SlotState::Listening };
         Self { port, close_timeout, slots: handles.map(slot) }

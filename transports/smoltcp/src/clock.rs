@@ -1,13 +1,13 @@
-//! The same microseconds under two names.
+//! Conversion between the clocks of smoltcp and of the machines.
 
 use pmi_core::time::Instant;
 
-/// A point in time of smoltcp's, for the machines; what lies before its zero is zero.
+/// Converts a time of smoltcp for the machines; negative times become zero.
 pub fn core_time(time: smoltcp::time::Instant) -> Instant {
     Instant::from_micros(u64::try_from(time.total_micros()).unwrap_or(0))
 }
 
-/// A point in time of the machines', for smoltcp; stops at the end of its time.
+/// Converts a time of the machines for smoltcp; saturates at its maximum.
 pub fn smoltcp_time(time: Instant) -> smoltcp::time::Instant {
     let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     smoltcp::time::Instant::from_micros(micros)

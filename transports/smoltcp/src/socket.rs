@@ -3,7 +3,7 @@
 use pmi_link::{Link, LinkError, Read, Wrote};
 use smoltcp::socket::tcp::{RecvError, Socket, State};
 
-/// A socket, lent for one turn.
+/// A socket, borrowed for one turn.
 ///
 /// A socket that is connecting or listening transfers no bytes yet. Dropping the link
 /// gives the socket back as it is; [`close_socket`] closes it.

@@ -1,4 +1,4 @@
-//! The few items of JavaScript that this crate needs, by their names: any environment that has them
+//! Bindings to the few items of JavaScript that this crate needs, by their names: any environment that has them
 //! will do, as a browser, Node, or a package that imitates one of the two.
 
 use js_sys::{ArrayBuffer, Function, Uint8Array};

@@ -7,12 +7,12 @@ use pmi_core::error::{Misuse, PeerError};
 use pmi_link::LinkError;
 use std::fmt;
 
-/// Something that happened, and when.
+/// An event of a run, with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When, in microseconds of the world.
+    /// Time, in microseconds of the world.
     pub at: u64,
-    /// In which step of the world.
+    /// Step of the world.
     pub step: u64,
     /// Its kind.
     pub event: SimEvent,
@@ -69,7 +69,7 @@ pub enum SimEvent {
         rank: u32,
         /// The bytes.
         bytes: Vec<u8>,
-        /// True if a script made them up, and not the client.
+        /// True if the script made them, and not the client.
         is_raw: bool,
     },
     /// A rank took bytes from its link.
@@ -110,13 +110,13 @@ pub enum SimEvent {
         /// The rank of the link.
         rank: u32,
     },
-    /// Bytes of a link that the host has taken and the server not.
+    /// Bytes of a link that the host holds.
     HostHolds {
         /// The rank of the link.
         rank: u32,
-        /// Taken from the link, and not by the server.
+        /// Number of bytes read from the link and not yet taken by the server.
         untaken: usize,
-        /// Given by the server, and not put on the link.
+        /// Number of bytes sent by the server and not yet written to the link.
         unsent: usize,
     },
     /// The server reported a failure to its owner.
@@ -138,7 +138,7 @@ pub enum SimEvent {
         /// The job.
         job: String,
     },
-    /// The host has forgotten a job, since the last of its processes has ended.
+    /// The host has removed a job, since the last of its processes has exited.
     Forgotten {
         /// The job.
         job: String,
@@ -159,7 +159,7 @@ pub enum SimEvent {
         /// The fault.
         what: FaultKind,
     },
-    /// Something happened to bytes by chance.
+    /// A random fault of a link.
     LinkFault {
         /// The rank of the link.
         rank: u32,
@@ -184,15 +184,15 @@ pub enum SimEvent {
 pub enum Turn {
     /// It is stopped.
     Stopped,
-    /// It goes on.
+    /// It continues.
     Continued,
-    /// It does nothing any more, but lives.
+    /// It makes no further steps, but is not terminated.
     Hung,
-    /// It does not read any more.
+    /// It stops reading.
     Deaf,
     /// It reads again.
     Hears,
-    /// It ended by itself.
+    /// It exited by itself.
     Exited(i32),
     /// It was killed.
     Killed,
@@ -201,17 +201,17 @@ pub enum Turn {
 /// A failure that the server reports to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportedFailure {
-    /// The peer did what ends its session.
+    /// Protocol error of the peer.
     Peer(PeerError),
-    /// The rank wants the job to end.
+    /// Abort by the rank.
     Aborted(Option<i32>),
-    /// Others wait for the rank, which is gone.
+    /// Other ranks wait for the rank, which is gone.
     Stuck,
     /// Its link broke before it finalized.
     Link(LinkError),
 }
 
-/// An answer, with everything in it copied out.
+/// An answer, copied out of its buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The return code.
@@ -259,13 +259,13 @@ impl Received {
             Answer::Maxes(maxes) => {
                 ReplyBody::Other(format!("{} {} {}", maxes.kvsname, maxes.key, maxes.value))
             }
-            // The scripts ask for nothing that is answered so.
+            // No request of a script has such an answer.
             _ => ReplyBody::Other("another answer".into()),
         };
         Self { code: reply.code.0, said }
     }
 
-    /// True if it worked.
+    /// True if the request succeeded.
     pub const fn is_success(&self) -> bool {
         self.code == 0
     }
@@ -373,7 +373,7 @@ impl fmt::Display for SimEvent {
 }
 
 impl Turn {
-    /// True if the process is over.
+    /// True if the process has terminated.
     pub const fn is_end(self) -> bool {
         matches!(self, Self::Exited(_) | Self::Killed)
     }

@@ -31,7 +31,7 @@ pub struct RunLink {
     pub seed: u64,
     /// Injections of the run, and of each run beside it; never empty.
     pub runs: Vec<Vec<Injected>>,
-    /// The step that is looked at.
+    /// The displayed step.
     pub at: Option<u64>,
     /// Settings of the page, by name and value.
     pub view: Vec<(String, String)>,
@@ -46,12 +46,12 @@ pub enum ScenarioSource {
     Text(String),
 }
 
-/// Why a text is no link.
+/// Error of an invalid link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkError {
     /// It names no scenario.
     NoScenario,
-    /// A number is none, or too large.
+    /// An invalid or too large number.
     Number {
         /// The field.
         field: &'static str,

@@ -1,4 +1,4 @@
-//! All links, and what happens to bytes on them.
+//! All links, and the faults of bytes in transit.
 
 use crate::pipe::Pipe;
 use crate::rng::Rng;
@@ -28,7 +28,7 @@ pub struct SimLink {
     is_broken: bool,
 }
 
-/// The server's end of a link, for one moment, as the driver loop takes it.
+/// The server's end of a link, borrowed for the driver loop.
 #[derive(Debug)]
 pub(crate) struct LinkEnd<'a> {
     net: &'a mut Net,
@@ -41,14 +41,14 @@ pub(crate) struct LinkEnd<'a> {
 pub enum LinkFault {
     /// A bit changed.
     Flipped(Direction),
-    /// Nothing moves until then.
+    /// Nothing moves until this time.
     Stalled(u64),
     /// It broke.
     Reset,
 }
 
 impl Net {
-    /// Links as the scenario has them, with nothing on them.
+    /// Links of the scenario, initially empty.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let link = |rank| {
             let plan = scenario.plan(rank);
@@ -115,7 +115,7 @@ impl Net {
         len
     }
 
-    /// Ends one direction, after what is on its direction.
+    /// Ends one direction, after the bytes in transit.
     pub fn finish(&mut self, rank: u32, direction: Direction, now: u64) {
         let Some(link) = self.links.get_mut(index(rank)) else { return };
         let at = now + link.rng.within(link.plan.latency);
@@ -131,7 +131,7 @@ impl Net {
         }
     }
 
-    /// The link breaks: both ends learn of it, and what was on its direction is lost.
+    /// The link breaks: both ends detect it, and bytes in transit are lost.
     pub fn reset(&mut self, rank: u32, now: u64) {
         let Some(link) = self.links.get_mut(index(rank)) else { return };
         link.is_broken = true;
@@ -165,12 +165,12 @@ impl Net {
         }
     }
 
-    /// Lands what has arrived; true if that was anything.
+    /// Marks the bytes that have arrived; true if there are any.
     pub fn land(&mut self, rank: u32, direction: Direction, now: u64) -> bool {
         self.links.get_mut(index(rank)).is_some_and(|link| link.pipe(direction).land(now))
     }
 
-    /// Takes what has landed.
+    /// Takes the bytes that have arrived.
     pub fn read(&mut self, rank: u32, direction: Direction, most: usize) -> Vec<u8> {
         self.links
             .get_mut(index(rank))
@@ -178,7 +178,7 @@ impl Net {
             .unwrap_or_default()
     }
 
-    /// The link of a rank, to look at.
+    /// The link of a rank, read-only.
     pub fn link(&self, rank: u32) -> Option<&SimLink> {
         self.links.get(index(rank))
     }
@@ -188,7 +188,7 @@ impl Net {
         LinkEnd { net: self, rank, now }
     }
 
-    /// True when nothing more will come this direction.
+    /// True if no more bytes will arrive in this direction.
     pub fn is_over(&self, rank: u32, direction: Direction) -> bool {
         self.link(rank).is_none_or(|link| link.get(direction).is_over())
     }
@@ -234,7 +234,7 @@ impl pmi_link::Link for LinkEnd<'_> {
 }
 
 impl SimLink {
-    /// One direction, to look at.
+    /// One direction, read-only.
     pub const fn get(&self, direction: Direction) -> &Pipe {
         match direction {
             Direction::Up => &self.up,
@@ -242,7 +242,7 @@ impl SimLink {
         }
     }
 
-    /// True when it broke.
+    /// True if the link broke.
     pub const fn is_broken(&self) -> bool {
         self.is_broken
     }

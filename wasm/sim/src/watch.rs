@@ -27,7 +27,7 @@ pub(crate) struct HeldMessages {
 }
 
 impl<M: Machine> Watched<'_, '_, M> {
-    /// Gives the server what a mutant lets through. A mutant takes everything, so that it can look at
+    /// Passes input to the server through the mutant, which takes all bytes, so that it can parse
     /// whole lines.
     fn through_mutant(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, PeerError> {
         if let Some(mutant) = &mut self.mutant {
@@ -38,7 +38,7 @@ impl<M: Machine> Watched<'_, '_, M> {
         Ok(bytes.len())
     }
 
-    /// The next message of the server, as a mutant has it.
+    /// The next message of the server, as changed by the mutant.
     fn next_of_mutant(&mut self) -> Option<Vec<u8>> {
         let mutant = self.mutant.as_mut()?;
         self.stage.output.extend(mutant.forged(self.rank));

@@ -196,7 +196,7 @@ impl Pmix {
         })
     }
 
-    /// Asks one question and waits for its answer.
+    /// Sends one request and waits for its answer.
     fn call(&mut self, request: &PmixRequest<'_>) -> Result<(), CallError> {
         self.client.start(request)?;
         let is_reserved =
@@ -275,7 +275,7 @@ fn whole_seconds(time: Duration) -> u32 {
     u32::try_from(rounded).unwrap_or(u32::MAX)
 }
 
-/// The machine waits for no time.
+/// The machine has no deadlines.
 const NOW: Instant = Instant::ZERO;
 
 /// For one message. The longest one is what a process has posted, or the description of a job.

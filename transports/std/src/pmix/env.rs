@@ -49,7 +49,7 @@ impl PmixEnvironment {
     ///
     /// # Errors
     ///
-    /// [`EnvError`] for a variable that is missing or cannot be meant.
+    /// [`EnvError`] for a variable that is missing or invalid.
     pub fn from_variables<K: AsRef<OsStr>, V: AsRef<OsStr>>(
         variables: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Option<Self>, EnvError> {
@@ -141,7 +141,7 @@ const URIS: [(&str, Family); 6] = [
     ("PMIX_SERVER_URI3", Family::Fixed),
     ("PMIX_SERVER_URI21", Family::Fixed),
 ];
-/// The one that is named when there is none.
+/// Variable named in the error if none is set.
 const USUAL_URI: (&str, Family) = ("PMIX_SERVER_URI41", Family::Flex);
 const NSPACE: &str = "PMIX_NAMESPACE";
 const RANK: &str = "PMIX_RANK";

@@ -13,7 +13,7 @@ use crate::env::EnvError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PmixConnectError {
-    /// The environment cannot be meant.
+    /// The environment is inconsistent or invalid.
     Env(EnvError),
     /// Connecting to the address of the server failed.
     Dial {
@@ -22,11 +22,11 @@ pub enum PmixConnectError {
         /// Error of the system.
         error: io::Error,
     },
-    /// The server did not let this process in.
+    /// The server rejected this process.
     Open(CallError),
 }
 
-/// Why a call has failed.
+/// Error of a call.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CallError {

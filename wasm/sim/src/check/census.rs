@@ -1,4 +1,4 @@
-//! RankFacts about each rank, from observed events.
+//! Facts about each rank, from observed events.
 
 use super::Finding;
 use crate::event::{SimEvent, Turn};
@@ -9,48 +9,48 @@ use crate::scenario::{Ask, Dialect, Direction, FaultKind, Scenario};
 #[derive(Clone, Debug)]
 pub struct Census {
     ranks: Vec<RankFacts>,
-    /// Bytes reached the server that no client made, so the writer of a value is uncertain.
+    /// True if bytes that no client made reached the server, so the writer of a value is uncertain.
     pub(super) is_wild: bool,
 }
 
-/// RankFacts about a rank.
+/// Facts about a rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RankFacts {
-    /// Its process has started.
+    /// True if its process has started.
     pub has_started: bool,
-    /// Its process has ended.
+    /// True if its process has exited.
     pub has_ended: bool,
-    /// The host has killed it.
+    /// True if the host has killed it.
     pub by_host: bool,
-    /// It is stopped, or does nothing, or does not read.
+    /// True if it is stopped, makes no steps, or does not read.
     pub is_idle: bool,
-    /// It has closed its end of the link.
+    /// True if it has closed its end of the link.
     pub has_left: bool,
-    /// The link broke.
+    /// True if the link broke.
     pub is_reset: bool,
-    /// It has sent bytes that its client did not make.
+    /// True if it has sent bytes that its client did not make.
     pub is_rude: bool,
-    /// Bytes from it were changed in transit.
+    /// True if bytes from it were changed in transit.
     pub is_flipped_up: bool,
-    /// Bytes to it were changed in transit.
+    /// True if bytes to it were changed in transit.
     pub is_flipped_down: bool,
     /// True if its client detected an error of the peer.
     pub has_broken: bool,
     /// True if it connects by TCP.
     pub dials: bool,
-    /// It speaks PMIx.
+    /// True if it speaks PMIx.
     pub speaks_pmix: bool,
-    /// It has announced requests from several threads.
+    /// True if it has announced requests from several threads.
     pub has_threads: bool,
-    /// It has connected and identified itself.
+    /// True if it has connected and identified itself.
     pub has_joined: bool,
-    /// It knows that its `init` was taken.
+    /// True if it has received the answer to `init`.
     pub is_open: bool,
-    /// It has asked to finalize.
+    /// True if it has requested to finalize.
     pub has_finalized: bool,
-    /// It knows that it is finalized.
+    /// True if it has received the answer to finalize.
     pub is_finished: bool,
-    /// It has asked for the end of the job.
+    /// True if it has requested an abort.
     pub has_aborted: bool,
 }
 
@@ -64,7 +64,7 @@ impl Census {
         Self { ranks: (0..scenario.ranks).map(facts).collect(), is_wild: false }
     }
 
-    /// RankFacts about `rank`.
+    /// Facts about `rank`.
     pub fn of(&self, rank: u32) -> RankFacts {
         usize::try_from(rank).ok().and_then(|at| self.ranks.get(at)).copied().unwrap_or_default()
     }
@@ -74,12 +74,12 @@ impl Census {
         (0..).zip(self.ranks.iter().copied())
     }
 
-    /// Number of there are.
+    /// Number of ranks.
     pub const fn len(&self) -> usize {
         self.ranks.len()
     }
 
-    /// True for a job without ranks, which there is not.
+    /// True for a job without ranks, which does not exist.
     pub const fn is_empty(&self) -> bool {
         self.ranks.is_empty()
     }
@@ -135,7 +135,7 @@ impl Census {
                 facts.has_broken = true;
                 // A connection that is slow to identify itself may be rejected.
                 let is_known = !facts.dials || facts.has_joined;
-                // And where bytes are flipped, another caller may have taken its place.
+                // With changed bytes, another peer may have taken its place.
                 let may_be_taken = facts.dials && self.is_wild;
                 if !facts.is_tainted() && !facts.is_reset && is_known && !may_be_taken {
                     found.push((
@@ -194,7 +194,7 @@ impl RankFacts {
             && (self.has_ended || self.has_left || self.is_reset)
     }
 
-    /// True if something about it can be called a failure.
+    /// True if a report of its failure is correct.
     pub const fn is_blamable(&self) -> bool {
         self.is_tainted()
             || self.is_reset

@@ -13,7 +13,7 @@ pub struct Fences {
     jobs: Vec<(String, Home)>,
     nodes: Vec<u32>,
     groups: Vec<Circle>,
-    /// The fences that each rank has entered and not left, with the number of the question.
+    /// The fences that each rank has entered and not left, with the number of the request.
     inside: Vec<Vec<(u32, FenceId)>>,
 }
 
@@ -48,20 +48,20 @@ struct Circle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Fence,
-    /// It makes no puts visible.
+    /// A collective that makes no puts visible.
     Ring,
     /// PMIx: all ranks of two jobs wait for each other, and know the other job then.
     Connect,
-    /// PMIx: the same, and they know it no longer.
+    /// PMIx: the same, after which they no longer know the other job.
     Disconnect,
 }
 
 /// One fence.
 #[derive(Clone, Debug, Default)]
 struct Round {
-    /// True if a rank is: as far as ranks have come.
+    /// True for each rank that has entered.
     inside: Vec<bool>,
-    /// Number of are.
+    /// Number of ranks that have entered.
     count: usize,
     left: u32,
 }
@@ -77,7 +77,7 @@ impl Fences {
         }
     }
 
-    /// The fence that the question of a rank has entered and not left.
+    /// The fence that a rank has entered by this request and not left.
     pub fn entered(&self, rank: u32, number: u32) -> Option<FenceId> {
         let inside = self.inside.get(index(rank))?;
         inside.iter().find(|(asked, _)| *asked == number).map(|(_, id)| *id)
@@ -100,7 +100,7 @@ impl Fences {
         }
     }
 
-    /// The ranks that a fence has inside.
+    /// The ranks inside a fence.
     pub fn inside(&self, id: FenceId) -> impl Iterator<Item = u32> {
         let round = &self.groups[id.circle].rounds[id.round];
         (0..).zip(&round.inside).filter(|(_, is_inside)| **is_inside).map(|(rank, _)| rank)
@@ -151,7 +151,7 @@ impl Fences {
                 if census.of(*rank).is_tainted() {
                     return None;
                 }
-                // PMIx: it has ended without those that are gone.
+                // PMIx: it has completed without ranks that are gone.
                 let is_partial = got.code == Status::PARTIAL_SUCCESS.0;
                 if !got.is_success() && !is_partial {
                     self.withdraw(*rank, id);
@@ -164,7 +164,7 @@ impl Fences {
         }
     }
 
-    /// A rank waits for all ranks of its job and of another one.
+    /// Enters a collective of all ranks of two jobs.
     fn meet(&mut self, rank: u32, kind: Kind, job: &str) -> Option<FenceId> {
         let own = *self.homes.get(index(rank))?;
         let (_, other) = self.jobs.iter().find(|(name, _)| name == job)?;
@@ -222,7 +222,7 @@ impl Fences {
         Some(FenceId { circle: at, round })
     }
 
-    /// A refused question has not entered.
+    /// A refused request has not entered.
     fn withdraw(&mut self, rank: u32, id: FenceId) {
         let circle = &mut self.groups[id.circle];
         circle.rounds[id.round].set(rank, false);

@@ -1,4 +1,4 @@
-//! JobRules: spawns of jobs, and access to their data.
+//! Rules of jobs: their spawns, and access to their data.
 
 use super::{Census, Finding};
 use crate::event::{Received, ReplyBody, SimEvent};
@@ -14,7 +14,7 @@ pub(super) struct JobRules {
     /// Spawns without an answer: the requester, and the requested job.
     asked: Vec<(u32, String)>,
     links: Vec<JobLink>,
-    /// Counts what may take a connection away.
+    /// Number of events that may have disconnected jobs.
     changes: u32,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct JobRules {
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     by: u32,
-    /// It knows.
+    /// True if the requester has the result.
     is_told: bool,
 }
 
@@ -30,11 +30,11 @@ struct Begun {
 #[derive(Clone, Copy, Debug)]
 struct JobLink {
     jobs: (usize, usize),
-    /// They may be connected.
+    /// True if they may be connected.
     may_be: bool,
-    /// They are.
+    /// True if they are certainly connected.
     is_sure: bool,
-    /// Questions to connect them that have no answer.
+    /// Number of pending requests to connect them.
     open: u32,
 }
 

@@ -72,9 +72,9 @@ pub struct Checks {
 /// A rule that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// When it was seen.
+    /// Time of the detection.
     pub at: u64,
-    /// In which step.
+    /// Step of the detection.
     pub step: u64,
     /// The rule.
     pub rule: &'static str,
@@ -86,7 +86,7 @@ pub struct Violation {
 type Finding = (&'static str, String);
 
 impl Checks {
-    /// Nothing has happened. `all` includes the rules whose models grow with the square of the ranks.
+    /// Creates the checkers. `all` includes the rules whose models grow with the square of the ranks.
     pub fn new(scenario: &Scenario, all: bool) -> Self {
         Self {
             census: Census::new(scenario),
@@ -104,7 +104,7 @@ impl Checks {
         }
     }
 
-    /// Sees something happen.
+    /// Observes an event.
     pub fn observe(&mut self, entry: &Entry) {
         let mut found: Vec<Finding> = Vec::new();
         if let SimEvent::Violation { rule, what } = &entry.event {
@@ -138,7 +138,7 @@ impl Checks {
         }
     }
 
-    /// Judges the end: nothing more happens by itself.
+    /// Judges the end of a run, when the world is quiet.
     pub(crate) fn judge(
         &mut self,
         sim_ranks: &[SimRank],
@@ -164,17 +164,17 @@ impl Checks {
         &self.violations
     }
 
-    /// RankFacts about each rank.
+    /// Facts about each rank.
     pub const fn census(&self) -> &Census {
         &self.census
     }
 
-    /// RankFacts about fences.
+    /// Facts about fences.
     pub const fn fences(&self) -> &Fences {
         &self.fences
     }
 
-    /// The ranks that were reported, as often as they were.
+    /// The reported ranks, once for each report.
     pub fn reported(&self) -> impl Iterator<Item = Option<u32>> {
         self.reports.named()
     }

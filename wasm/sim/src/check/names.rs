@@ -1,4 +1,4 @@
-//! A published name is found until it is taken back or its job is forgotten, and nothing else is.
+//! Rule: a published name is found until unpublished or its job is removed, and no other name is.
 
 use super::jobs::JobRules;
 use super::{Census, Finding};
@@ -16,7 +16,7 @@ pub(super) struct Names {
     forgotten: u32,
 }
 
-/// A service: what was published under it, and whether it is surely there.
+/// A service: its ports, and the state of its publication.
 #[derive(Clone, Debug, Default)]
 struct Name {
     ports: Vec<Port>,
@@ -101,7 +101,7 @@ impl Names {
     fn judge(&self, rank: u32, service: &[u8], asked: Lookup, got: &Received) -> Option<String> {
         let text = service.escape_ascii();
         let Some(port) = got.value() else {
-            // Not where it was forgotten in between, and published again.
+            // Not if it was removed meanwhile, and published again.
             let was_sure = asked.is_sure && asked.forgotten == self.forgotten;
             let is_lost = was_sure && self.is_sure(service);
             let what = format!("rank {rank} did not find service `{text}`, which was published");

@@ -108,7 +108,7 @@ impl Posts {
             }
             Ask::GetOf { rank: of, key, .. } => {
                 let Some(clock) = self.asked.remove(&(rank, number)) else { return };
-                // Bytes that were changed on their direction may have become anything.
+                // Bytes that were changed in transit may have any content.
                 if !census.is_wild && !census.of(rank).is_tainted() {
                     found.extend(self.judge((rank, *of), key, &clock, got));
                 }
@@ -171,7 +171,7 @@ impl Posts {
         own.iter().filter(move |post| post.key == key && post.commit <= commits)
     }
 
-    /// True if what `of` puts with this scope is for `rank`.
+    /// True if a value that `of` puts with this scope is visible to `rank`.
     fn may_see(&self, rank: u32, of: u32, scope: Scope) -> bool {
         let is_local = self.nodes.get(index(rank)) == self.nodes.get(index(of));
         match scope {

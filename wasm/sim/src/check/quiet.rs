@@ -51,7 +51,7 @@ pub(super) fn judge(
     }
 }
 
-/// Why nothing justifies that a question has no answer.
+/// Reason why an unanswered request is a violation; `None` if the wait is justified.
 fn waits(sim_ranks: &[SimRank], rank: u32, waiting: &Waiting, checks: &Checks) -> Option<String> {
     let ask = &waiting.ask;
     let fence = match ask {
@@ -96,7 +96,7 @@ fn waits(sim_ranks: &[SimRank], rank: u32, waiting: &Waiting, checks: &Checks) -
         });
     }
     let done: Vec<u32> = missing.into_iter().filter(|rank| census.of(*rank).is_done()).collect();
-    // A fence may wait for a rank whose last messages were lost, too.
+    // A fence may also wait for a rank with lost messages.
     let is_out = |rank| census.of(rank).is_done() || census.of(rank).is_tainted();
     let named = census.all().any(|(rank, _)| is_out(rank) && checks.reports.names(rank));
     let is_silent = !done.is_empty() && !named;

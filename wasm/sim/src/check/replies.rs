@@ -1,6 +1,6 @@
-//! No reply without a question, in lock-step in order, and never more held than was agreed.
+//! Rules: no reply without a request, in lock-step in order, and bounded memory of the server.
 //!
-//! This reads the bytes of both directions with a reader of its own, which knows only where messages
+//! The bytes of both directions are read by a separate reader, which knows only where messages
 //! end and which word answers which.
 
 use super::{Census, Finding, RankFacts};
@@ -20,18 +20,18 @@ pub(super) struct Replies {
 struct LinkState {
     /// Start of an incomplete message.
     partial: Vec<u8>,
-    /// Questions without an answer, and how long they were.
+    /// Pending requests, and their lengths.
     pending: VecDeque<(MessageKind, usize)>,
-    /// Several questions may be open.
+    /// True if several requests may be pending.
     overlaps: bool,
-    /// Messages begin with their length.
+    /// True if messages begin with their length.
     has_frames: bool,
-    /// The server has explained itself; it does so once.
+    /// True after the server has sent an explanation, which it does once.
     has_explained: bool,
     has_overflowed: bool,
     /// The link of a rank that speaks PMIx: the part of a reply received so far.
     pmix: Option<Vec<u8>>,
-    /// It has greeted, and was greeted.
+    /// True after both greetings.
     has_greeted: [bool; 2],
 }
 
@@ -44,7 +44,7 @@ enum MessageKind {
     Unknown,
     /// No message at all.
     Unreadable,
-    /// A question of PMIx, by its tag.
+    /// A PMIx request, by its tag.
     Tag(u32),
 }
 
@@ -161,7 +161,7 @@ impl LinkState {
         }
     }
 
-    /// Finds the question that a message of the server answers.
+    /// Finds the request that a message of the server answers.
     fn say(&mut self, message: &[u8], facts: RankFacts) -> Result<(), String> {
         let text = String::from_utf8_lossy(message);
         let first = text.lines().next().unwrap_or_default();
@@ -176,7 +176,7 @@ impl LinkState {
             None => return Err("it is no message".into()),
         };
         let is_unreadable = word.starts_with("unparseable_msg");
-        // An explanation answers no question: of bytes that are none, or of a long silence.
+        // An explanation answers no request: it is about malformed bytes, or a passed deadline.
         let may_explain = facts.is_flipped_up || facts.dials || facts.is_rude && is_unreadable;
         let fits = |asked: &MessageKind| match asked {
             MessageKind::Known(answer, asked_tag) => answer == word && *asked_tag == tag,
@@ -213,7 +213,7 @@ impl LinkState {
     }
 }
 
-/// PMIx: every answer has the tag of its question, in any order.
+/// PMIx: every answer has the tag of its request, in any order.
 impl LinkState {
     fn hear_pmix(&mut self, bytes: &[u8]) {
         self.partial.extend_from_slice(bytes);
@@ -236,7 +236,7 @@ impl LinkState {
         loop {
             let is_welcome = !self.has_greeted[1];
             let whole = match is_welcome {
-                // A status, and the number of the connection if that is a yes.
+                // A status, and the number of the connection on success.
                 true => (told.len() >= 4).then(|| {
                     let is_yes = told.iter().take(4).all(|byte| *byte == 0);
                     (GREETING_TAG, if is_yes { 8 } else { 4 })

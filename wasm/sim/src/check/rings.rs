@@ -39,7 +39,7 @@ impl Rings {
             }
             SimEvent::Answered { rank, number, ask: Ask::Ring { .. }, got } => {
                 if !got.is_success() {
-                    // A refused question is in no ring.
+                    // A refused request is in no ring.
                     let passed = self.passed.get_mut(index(*rank));
                     passed.into_iter().for_each(|own| own.retain(|one| one.number != *number));
                 } else if !census.is_wild && !census.of(*rank).is_tainted() {

@@ -1,4 +1,4 @@
-//! A get sees every put that lies before it, and nothing that was overwritten.
+//! Rule: a get sees every put that happened before it, and no overwritten value.
 //!
 //! "Before" is an order that ranks make among themselves: what a rank did comes before what it does
 //! next, and what a rank did before it entered a fence comes before what others do after they left
@@ -17,17 +17,17 @@ pub(super) struct Values {
     clocks: Vec<Clock>,
     /// Clock of the ranks that leave a fence.
     fences: LiteMap<FenceId, Clock>,
-    /// Clock that all ranks have that left a fence of a job.
+    /// Clock of all ranks that have left a fence of a job.
     shown: Vec<Clock>,
     /// By job and key.
     puts: LiteMap<(usize, Vec<u8>), Vec<Put>>,
-    /// Spawns that were asked for and not refused.
+    /// Spawns that were requested and not refused.
     spawns: Vec<Spawn>,
     /// Gets without an answer, by rank and number.
     asked: LiteMap<(u32, u32), PendingGet>,
 }
 
-/// A spawn, and what the job shall find.
+/// A spawn, and the preput values of its job.
 #[derive(Clone, Debug)]
 struct Spawn {
     rank: u32,
@@ -49,7 +49,7 @@ struct PendingGet {
     job: usize,
     /// Its clock.
     clock: Clock,
-    /// If it is another job's, whether that could be read.
+    /// For another job, the state of the connection to it.
     reach: Option<ConnectionState>,
 }
 
@@ -63,7 +63,7 @@ struct Put {
     index: Option<u32>,
     /// Its clock.
     clock: Clock,
-    /// The job was started with it.
+    /// True if it is a preput of the job.
     is_first: bool,
 }
 
@@ -139,7 +139,7 @@ impl Values {
         }
     }
 
-    /// A job begins with what was asked for it.
+    /// Starts a job with its preput values.
     fn begin(&mut self, rank: u32, job: &str, jobs: &JobRules) {
         let at = self.spawns.iter().position(|spawn| spawn.rank == rank && spawn.job == job);
         let (Some(at), Some(job)) = (at, jobs.named(job)) else { return };
@@ -192,7 +192,7 @@ impl Values {
                             format!("rank {rank} read `{key}` of {job}, which is not connected");
                         (!census.is_wild).then_some(("apart", what))
                     }
-                    // True if there is a connection is not known.
+                    // The state of the connection is uncertain.
                     Some((then, now)) if got.value().is_none() && !then.is_sure_until(now) => None,
                     _ => self.judge(rank, (job, key), &clock, got, census),
                 };
@@ -211,7 +211,7 @@ impl Values {
         census: &Census,
     ) -> Option<Finding> {
         let puts = self.puts.get(&(job, key.to_vec())).map_or(&[][..], |puts| puts);
-        // Bytes that were changed on their direction may have become anything.
+        // Bytes that were changed in transit may have any content.
         let lies_before = |put: &Put, clock: &Clock| {
             let counts = census.of(put.rank).speaks_true();
             let is_in = |index| clock[self::index(put.rank)] >= index;

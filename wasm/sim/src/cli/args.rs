@@ -39,7 +39,7 @@ was nothing to run.
 ///
 /// # Errors
 ///
-/// The word that is wrong.
+/// The invalid word.
 pub(super) fn parse(mut parser: lexopt::Parser) -> Result<SimCommand, String> {
     let mut words = Vec::new();
     let (mut seed, mut seeds, mut from, mut ranks) = (None, None, None, None);

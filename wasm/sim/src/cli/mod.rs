@@ -237,7 +237,7 @@ fn scenario(name: &str, seed: u64) -> Result<Scenario, String> {
     text.parse().map_err(|error| format!("{name}: {error}"))
 }
 
-/// A reader that has seen enough is no failure.
+/// A closed output pipe is no failure.
 fn show(text: &str) -> Result<bool, String> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
@@ -245,7 +245,7 @@ fn show(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A panic that ends the program must still name its run.
+/// A panic that terminates the program must still name its run.
 fn name_panics() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

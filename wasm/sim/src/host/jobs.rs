@@ -1,4 +1,4 @@
-//! The jobs of the host: those that are there from the start, and those that ranks spawn.
+//! The jobs of the host: initial ones, and those that ranks spawn.
 
 use super::pmix::describe;
 use super::store;
@@ -13,28 +13,28 @@ use pmi_core::server::{JobSpec, Member, Server};
 use pmi_core::wire::mapping::{PROCESS_MAPPING, write_mapping};
 use pmi_core::wire::pmix::{App, List, Type};
 
-/// HostJobs of the host.
+/// Jobs of the host.
 #[derive(Debug)]
 pub(super) struct HostJobs {
     scenario: Scenario,
     plans: Vec<JobPlan>,
     /// The server's id of each job, while it exists.
     ids: Vec<Option<JobId>>,
-    /// Number of processes of each have not ended.
+    /// Number of processes of each job that have not exited.
     left: Vec<u32>,
     pub(super) orders: Vec<JobStart>,
     store_bytes: usize,
-    /// A mutant, which takes all nodes for one.
+    /// True for a mutant that places all ranks on one node.
     is_blind: bool,
 }
 
 /// Keys and their values.
 pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A job that was asked for and has not started.
+/// A requested job that has not started.
 #[derive(Debug)]
 pub(super) struct JobStart {
-    /// When it starts.
+    /// Time of its start.
     pub(super) at: u64,
     /// The requesting rank.
     pub(super) rank: u32,
@@ -52,7 +52,7 @@ pub(super) enum SpawnOrigin {
 }
 
 impl HostJobs {
-    /// Adds the jobs that are there from the start to `server`.
+    /// Adds the initial jobs to `server`.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl HostJobs {
         Some((job, pairs.collect()))
     }
 
-    /// The same for a spawn of PMIx.
+    /// Does the same for a PMIx spawn.
     pub(super) fn wanted_in_pmix(&self, infos: &List<'_>, apps: &List<'_>) -> Option<usize> {
         let mut apps = apps.each(Type::APP, App::read);
         let (Some(app), None) = (apps.next(), apps.next()) else { return None };
@@ -157,19 +157,19 @@ impl HostJobs {
         is_new.then_some(job)
     }
 
-    /// Takes the orders that are due.
+    /// Takes the requests that are due.
     pub(super) fn due(&mut self, now: u64) -> Vec<JobStart> {
         let (due, later) = self.orders.drain(..).partition(|order| order.at <= now);
         self.orders = later;
         due
     }
 
-    /// When the next order is due.
+    /// Time of the next due request.
     pub(super) fn timeout(&self) -> Option<u64> {
         self.orders.iter().map(|order| order.at).min()
     }
 
-    /// Notes that a process has ended.
+    /// Records that a process has exited.
     pub(super) fn lose(&mut self, rank: u32) {
         if let Some(left) = self.left.get_mut(self.scenario.home(rank).job) {
             *left = left.saturating_sub(1);
@@ -184,7 +184,7 @@ impl HostJobs {
     ) -> Option<String> {
         let is_over = |at: &usize| self.left[*at] == 0 && self.ids[*at].is_some();
         let mut over = (0..self.ids.len()).filter(is_over);
-        // While a session of it is open, it stays.
+        // A job with an open session stays.
         let is_removed = |at: &usize| {
             let removed = self.ids[*at].map(|id| match PMIX {
                 true => pmix.remove_job(id, server),
@@ -202,7 +202,7 @@ impl HostJobs {
         self.ids.get(job).copied().flatten()
     }
 
-    /// The job and rank of the server that this rank is.
+    /// The server's job and rank of this rank.
     pub(super) fn seat(&self, rank: u32) -> Option<(JobId, Rank)> {
         let home = self.scenario.home(rank);
         Some((self.id(home.job)?, Rank(home.own(rank))))

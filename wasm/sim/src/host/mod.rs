@@ -33,7 +33,7 @@ pub struct Host {
     /// The rank of each session, and of each connection of PMIx.
     ranks: LiteMap<u32, u32>,
     dialled: LiteMap<u32, u32>,
-    /// Lines on which something came or went, in any order, some of them more than once.
+    /// Links to serve, in any order, possibly repeated.
     attention: Vec<u32>,
     /// Ranks whose process has exited, before the server is notified.
     gone: LiteMap<u32, ()>,
@@ -51,7 +51,7 @@ pub struct Host {
 pub struct HostConn {
     talk: Option<Endpoint>,
     carry: PumpState<Bytes>,
-    /// Messages that a mutant holds back.
+    /// Messages held by a mutant.
     stage: HeldMessages,
 }
 
@@ -196,7 +196,7 @@ impl Host {
 
     /// Deadline of the server.
     pub(crate) fn timeout(&self) -> Option<u64> {
-        // The server looks through all its sessions for it, which only callers are worth.
+        // Computed only with unidentified peers, since the server iterates over all sessions for it.
         let callers = self.has_callers.then(|| {
             let pmix = if PMIX { self.pmix.poll_timeout() } else { None };
             self.server.poll_timeout().into_iter().chain(pmix).min()
@@ -204,12 +204,12 @@ impl Host {
         callers.flatten().map(Instant::as_micros).into_iter().chain(self.jobs.timeout()).min()
     }
 
-    /// Starts nothing any more.
+    /// Stops all starts of jobs.
     pub(crate) fn stop_spawning(&mut self) {
         self.jobs.orders.clear();
     }
 
-    /// A job, to look at.
+    /// A job, read-only.
     pub fn job(&self, job: usize) -> Option<&Job<Store, Vec<Member>>> {
         self.server.job(self.jobs.id(job)?)
     }
@@ -220,12 +220,12 @@ impl Host {
         self.server.job(job)?.member(own)
     }
 
-    /// The line of a rank, to look at.
+    /// The line of a rank, read-only.
     pub fn line(&self, rank: u32) -> Option<&HostConn> {
         self.lines.get(index(rank))
     }
 
-    /// The memory of the server: what its tables and buffers hold.
+    /// Memory of the server: its tables and buffers.
     pub const fn meter(&self) -> &Meter {
         &self.meter
     }
@@ -307,7 +307,7 @@ impl Host {
         }
     }
 
-    /// Begins a job that a rank has asked for, if there is room for it.
+    /// Starts a job that a rank has requested, if there is room for it.
     fn begin(
         &mut self,
         job: usize,
@@ -443,12 +443,12 @@ impl HostConn {
         self.talk.is_some()
     }
 
-    /// Number of bytes the link had no room for.
+    /// Number of bytes for which the link had no room.
     pub fn unsent_bytes(&self) -> usize {
         self.carry.unsent_bytes()
     }
 
-    /// Number of bytes the session has not taken.
+    /// Number of bytes that the session has not taken.
     pub fn unconsumed_bytes(&self) -> usize {
         self.carry.unconsumed_bytes()
     }
@@ -479,7 +479,7 @@ fn index(rank: u32) -> usize {
 /// Bytes of a message that the server holds for one rank.
 pub const INBOX_BYTES: usize = MESSAGE_BYTES;
 
-/// Questions of one rank that the server holds at once.
+/// Number of requests of one rank that the server holds at once.
 pub const EXCHANGES: usize = 4;
 
 /// Bytes that wait in each direction between a link and a session: the longest reply fits, and what

@@ -10,7 +10,7 @@ use pmi_core::server::pmix::{ConnectionId, Pmix, PmixEvent, PmixTables, SharedBy
 use pmi_core::wire::pmix::names::{Status, keys};
 use pmi_core::wire::pmix::{Format, Packer, Request, Type};
 
-/// The memory of PMIx sessions of this scenario.
+/// Storage of PMIx sessions for this scenario.
 pub(super) fn tables(scenario: &Scenario, meter: &Meter) -> Pmix<MeteredPmix> {
     let ranks = index(scenario.ranks);
     Pmix::new(PmixTables {
@@ -92,7 +92,7 @@ impl Host {
         }
     }
 
-    /// Begins the job that is asked for; there is nothing else that this host could do for a rank.
+    /// Starts the requested job; other requests to the owner are not supported by this host.
     fn take_request(&mut self, connection: ConnectionId, pending: usize, now: u64) {
         let (is_spawn, asked) = match self.pmix.request(connection) {
             Some(Request::Spawn { infos, apps }) => (true, self.jobs.wanted_in_pmix(&infos, &apps)),
@@ -114,7 +114,7 @@ impl Host {
     /// Sends a rank the name of the job that was started for it.
     pub(super) fn answer_pmix_spawn(&mut self, id: ConnectionId, pending: usize, job: usize) {
         let name = self.jobs.plan(job).name.as_bytes();
-        // It may be gone.
+        // The requester may have exited.
         let _ = self.pmix.answer(id, pending, Status::SUCCESS, |to| {
             to.one(Type::STRING).text(Some(name));
         });

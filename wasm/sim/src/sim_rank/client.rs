@@ -208,7 +208,7 @@ impl RankClient {
     }
 }
 
-/// The value under `key`, if it is of this process, or if any will do.
+/// The value under `key` in an object of `rank`, or of any process without `rank`.
 fn found(mut object: Object<'_>, rank: Option<u32>, key: &[u8]) -> Option<Vec<u8>> {
     let kval = object.kvals.find_map(|kval| kval.ok().filter(|kval| kval.key == key))?;
     let is_meant = rank.is_none_or(|rank| object.of.rank == rank);
@@ -251,8 +251,8 @@ const fn pmix_name(state: pmix::PmixState) -> &'static str {
     }
 }
 
-/// Number of questions a client may have open where its version allows it.
+/// Upper bound of pending requests of a client where its version allows several.
 pub(super) const SLOTS: usize = 4;
 
-/// Far above the description of the largest job and the longest commit here.
+/// Buffer size, far above the largest job description and the longest commit here.
 const PMIX_BYTES: usize = 1 << 24;

@@ -1,4 +1,4 @@
-//! A rank: a process with the shipped client, a script, and ways to misbehave.
+//! A simulated rank: a process with the shipped client, a script, and faults.
 
 mod client;
 mod services;
@@ -24,11 +24,11 @@ pub struct SimRank {
     orders: VecDeque<ScriptAct>,
     /// Bytes that the link has not accepted yet; true for raw bytes of a script.
     unsent: VecDeque<(Vec<u8>, bool)>,
-    /// Taken from the link, and not by the client.
+    /// Bytes read from the link and not yet handled by the client.
     untaken: Vec<u8>,
     waiting: Vec<Waiting>,
     questions: u32,
-    /// It thinks until then.
+    /// Time of its next step.
     ready_at: u64,
     rng: Rng,
     plan: RankPlan,
@@ -40,42 +40,42 @@ pub struct SimRank {
 /// Properties of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessFlags {
-    /// It does not read.
+    /// True if it does not read.
     pub is_deaf: bool,
-    /// It does nothing any more.
+    /// True if it makes no further steps.
     pub is_hung: bool,
-    /// It has sent bytes that its client did not make; from then on it works without the client.
+    /// True after it has sent bytes that its client did not make; it then works without the client.
     pub is_rude: bool,
-    /// It has closed its end of the link.
+    /// True after it has closed its end of the link.
     pub has_left: bool,
-    /// It has learnt that the other end is closed.
+    /// True after it has detected that the other end is closed.
     pub end_seen: bool,
 }
 
-/// True if a process is there.
+/// State of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
-    /// Not yet.
+    /// Not started.
     Unborn,
     /// It executes its script.
     Running,
     /// It is stopped until it is continued.
     Stopped,
-    /// It has ended by itself.
+    /// It has exited by itself.
     Exited(i32),
     /// It was killed.
     Killed,
 }
 
-/// A question without an answer.
+/// A pending request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     ticket: RequestToken,
-    /// Numbers the questions of a rank.
+    /// Number of the request at its rank.
     pub number: u32,
     /// The refused operation.
     pub ask: Ask,
-    /// True if others may be asked meanwhile.
+    /// True if other requests may be made meanwhile.
     pub also: bool,
 }
 
@@ -106,7 +106,7 @@ impl SimRank {
         }
     }
 
-    /// When it starts.
+    /// Time of its start.
     pub(crate) fn start_time(&mut self) -> u64 {
         self.rng.within(self.plan.start)
     }
@@ -167,7 +167,7 @@ impl SimRank {
         }
     }
 
-    /// Closes its end of the link and lives on.
+    /// Closes its end of the link and continues to run.
     pub(crate) fn leave(&mut self, now: u64, net: &mut Net, events: &mut Vec<SimEvent>) {
         if self.is_alive() && !self.flags.has_left {
             self.flags.has_left = true;
@@ -183,12 +183,12 @@ impl SimRank {
         self.rank
     }
 
-    /// True if it is there.
+    /// State of the process.
     pub const fn life(&self) -> ProcessState {
         self.life
     }
 
-    /// True between its start and its end.
+    /// True between the start and the end of the process.
     pub const fn is_alive(&self) -> bool {
         matches!(self.life, ProcessState::Running | ProcessState::Stopped)
     }
@@ -203,7 +203,7 @@ impl SimRank {
         self.client.state()
     }
 
-    /// Its questions without an answer.
+    /// Its pending requests.
     pub fn waiting(&self) -> &[Waiting] {
         &self.waiting
     }

@@ -561,8 +561,8 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         &self.kvs
     }
 
-    /// When a member last did something that others may wait for: anything but looking. A member
-    /// that asks for the same key again and again moves nothing.
+    /// Time of the latest progress of a member: any request except reads. A member
+    /// that requests the same key repeatedly makes no progress.
     pub const fn last_progress(&self) -> Option<Instant> {
         self.last_progress
     }

@@ -342,7 +342,7 @@ impl<S: Storage> Server<S> {
         })
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout).
+    /// Time of the next call of [`handle_timeout`](Self::handle_timeout), if any.
     ///
     /// Changes after: every other call.
     pub fn poll_timeout(&self) -> Option<Instant> {

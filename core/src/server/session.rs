@@ -160,7 +160,7 @@ impl<X: Slots<PendingReply>> SessionState<X> {
     /// Queues a reply, and returns its place.
     pub(super) fn push_reply(&mut self, exchange: PendingReply) -> usize {
         // Only an explanation can find no place, since `read_state` waits for one before it takes a
-        // question up; the peer then learns from the end of the stream.
+        // request; the peer then detects the end of the stream.
         self.pending.insert(exchange).unwrap_or_else(|| self.pending.capacity())
     }
 

@@ -52,7 +52,7 @@ pub enum ConnectionError {
     Unreachable,
     /// The session has failed.
     Pump(PumpError),
-    /// The question cannot be asked; nothing was sent.
+    /// The request is invalid now; nothing was sent.
     Misuse(Misuse),
     /// There is no connection: not connected yet, or closed.
     NotConnected,
@@ -176,7 +176,7 @@ where
         pmi_core::machine::Machine::poll_event(&mut self.client)
     }
 
-    /// The machine, to start questions with.
+    /// The client machine, which starts requests.
     pub const fn client(&mut self) -> &mut Client<B, SLOTS, GENERATIONS> {
         &mut self.client
     }

@@ -60,12 +60,12 @@ impl<S> NonBlocking<S> {
         Self { stream, ended: false }
     }
 
-    /// The stream, to wait for or to look at.
+    /// The stream, to wait for its readiness or to inspect it.
     pub const fn get_ref(&self) -> &S {
         &self.stream
     }
 
-    /// The stream, to look at what it holds itself.
+    /// The stream, mutably, to inspect its own buffers.
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.stream
     }

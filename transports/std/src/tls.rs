@@ -32,7 +32,7 @@ use crate::env::PIN_VARIABLE;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pin([u8; 32]);
 
-/// The certificate of one job and its key. They are made in memory and go nowhere.
+/// The certificate of one job and its key, which exist in memory only.
 #[derive(Clone)]
 pub struct Identity {
     config: Arc<ServerConfig>,
@@ -83,7 +83,7 @@ impl Identity {
         self.pin
     }
 
-    /// Takes a connection that was accepted.
+    /// Wraps an accepted connection as its server.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ where
         Ok(())
     }
 
-    /// The connection below, to wait for or to look at.
+    /// The connection below, to wait for its readiness or to inspect it.
     pub const fn get_ref(&self) -> &TcpStream {
         &self.0.sock
     }
@@ -285,7 +285,7 @@ impl fmt::Display for NotAPin {
 
 impl std::error::Error for NotAPin {}
 
-/// Believes one certificate.
+/// Trusts one certificate.
 #[derive(Debug)]
 struct Pinned {
     pin: Pin,

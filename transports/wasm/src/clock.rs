@@ -4,7 +4,7 @@ use pmi_core::time::Instant;
 
 use crate::js;
 
-/// A clock that only goes forward, and stands at zero when it is made.
+/// A monotonic clock that starts at zero.
 ///
 /// Units: browsers round to between 5 and 100 microseconds.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! Bindings to the few items of JavaScript that this crate needs, by their names: any environment that has them
-//! will do, as a browser, Node, or a package that imitates one of the two.
+//! Bindings to the few items of JavaScript that this crate needs, by their names: any environment
+//! that has them will do, as a browser, Node, or a package that imitates one of the two.
 
 use js_sys::{ArrayBuffer, Function, Uint8Array};
 use wasm_bindgen::prelude::{Closure, wasm_bindgen};

@@ -1,4 +1,4 @@
-//! Links that speak for a server, driven by the run loop of the core.
+//! Links of a server, driven by the run loop of the core.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -19,7 +19,7 @@ use crate::{AsyncLink, Clock, js};
 #[derive(Debug)]
 pub struct HeapStorage;
 
-/// Keys and values, in memory that is asked for at once.
+/// Key-value store, allocated at once.
 type HeapKvs = Arena<Vec<ArenaCell>, Vec<u8>>;
 
 impl Storage for HeapStorage {
@@ -31,7 +31,7 @@ impl Storage for HeapStorage {
     type Jobs<T: 'static> = Slab<T>;
 }
 
-/// A server, and a link to each of those it speaks with.
+/// A server, with the links to its peers.
 ///
 /// The owner [polls](Self::poll) it after every [change](Self::changed), and handles its events.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ struct PortConn<L> {
 }
 
 impl<L: AsyncLink> PortServer<L> {
-    /// Makes one without jobs and links.
+    /// Creates a port server without jobs and links.
     pub fn new() -> Self {
         let (sessions, jobs) = (Slab::new(SESSIONS_MAX), Slab::new(JOBS_MAX));
         Self {
@@ -80,7 +80,7 @@ impl<L: AsyncLink> PortServer<L> {
         }
     }
 
-    /// Adds a job with room for so many bytes of keys and values.
+    /// Adds a job with a bound for the bytes of its keys and values.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl<L: AsyncLink> PortServer<L> {
         self.server.add_job(spec, members, kvs(kvs_bytes))
     }
 
-    /// Speaks with `peer` over `link` from now on.
+    /// Opens a session with `peer` over `link`.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl<L: AsyncLink> PortServer<L> {
         Ok(session)
     }
 
-    /// The server, to look at and to answer what it wants done.
+    /// The server, to inspect it and to answer its requests.
     pub const fn server(&mut self) -> &mut Server<HeapStorage> {
         &mut self.server
     }
@@ -224,7 +224,7 @@ const NAMES_BYTES: usize = 64 * 1024;
 const SESSIONS_MAX: usize = 4096;
 const JOBS_MAX: usize = 4096;
 
-/// Number of answers one client may wait for at once.
+/// Upper bound of the pending answers of one client.
 const PENDING_MAX: usize = 64;
 
 /// Bound of the input that is kept for one client: a spawn is the longest message.

@@ -29,7 +29,7 @@ pub(crate) type SharedQueue = Rc<RefCell<ReceiveQueue>>;
 #[derive(Debug, Default)]
 pub(crate) struct ReceiveQueue {
     bytes: VecDeque<u8>,
-    /// Behind the bytes nothing comes any more, and why.
+    /// End of the input behind the bytes, with its reason.
     end: Option<Result<(), LinkError>>,
     /// Bytes that were sent and not acknowledged, where the other end acknowledges.
     pub(crate) unacknowledged_bytes: usize,
@@ -50,13 +50,13 @@ impl ReceiveQueue {
         self.notify();
     }
 
-    /// Nothing more comes. The first reason stays.
+    /// Ends the input. The first reason stays.
     pub(crate) fn finish(&mut self, why: Result<(), LinkError>) {
         self.end.get_or_insert(why);
         self.notify();
     }
 
-    /// Something has changed.
+    /// Wakes the reader after a change.
     pub(crate) fn notify(&mut self) {
         self.is_changed = true;
         if let Some(waker) = self.waker.take() {

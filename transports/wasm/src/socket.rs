@@ -10,12 +10,13 @@ use wasm_bindgen::{JsCast, JsValue};
 use crate::js::{self, WebSocket};
 use crate::receive_queue::{AsyncLink, SharedQueue};
 
-/// A `WebSocket` whose other end is a launcher, or one of these.
+/// A `WebSocket` whose other end is a launcher, or another `Socket`.
 ///
-/// Wire: binary messages, whose borders mean nothing; a text is a fault.
-/// Shape: it can be used before it is open, and nothing moves until then. No more than 64 KiB wait in
-/// the browser to be sent. A page cannot hold a sender back; what has come and was not read is kept up
-/// to 32 MiB, and more than that is the end. Dropping it closes the socket.
+/// Wire: binary messages, whose boundaries have no meaning; a text message is an error.
+///
+/// Shape: the link can be used before it is open, and transfers nothing until then. At most 64 KiB
+/// wait in the browser to be sent. A page cannot slow down a sender; unread input is kept up to 32
+/// MiB, and more than that ends the connection. Dropping the link closes the socket.
 #[derive(Debug)]
 pub struct Socket {
     socket: WebSocket,
@@ -59,7 +60,7 @@ impl Socket {
         Self { socket, queue, wants_room: false }
     }
 
-    /// Number of bytes may be written now.
+    /// Number of bytes that may be written now.
     fn room(&self) -> usize {
         // A saturating cast of a count that is never negative.
         #[expect(clippy::cast_possible_truncation, reason = "numbers of JavaScript are floats")]
@@ -115,10 +116,10 @@ impl Drop for Socket {
 /// The state of a socket that can be written to; those that are closing, or closed, come behind.
 const OPEN: u32 = 1;
 
-/// As much as a system keeps for a connection.
+/// Upper bound of unsent bytes, as in an operating system.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
 
-/// Far more than a server sends to one client.
+/// Upper bound of unread bytes, far above what a server sends to one client.
 const HELD_BYTES_MAX: usize = 32 << 20;
 
 /// Interval at which the room for a write is checked.

@@ -10,12 +10,12 @@ use crate::AsyncLink;
 #[derive(Debug)]
 pub struct Stream<L>(L);
 
-/// Why a stream does not go on.
+/// Error of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamError(pub LinkError);
 
 impl<L: AsyncLink> Stream<L> {
-    /// Takes a link over.
+    /// Wraps a link.
     pub const fn new(link: L) -> Self {
         Self(link)
     }

@@ -20,7 +20,7 @@ pub struct Pipe {
 /// Bytes that arrive together, or the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// When they arrive.
+    /// Time of arrival.
     pub at: u64,
     /// The bytes; none stand for the end.
     pub bytes: Vec<u8>,

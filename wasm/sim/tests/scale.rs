@@ -20,6 +20,6 @@ fn the_cost_of_a_fence_grows_no_faster_than_its_ranks() {
             assert!(large * 10 <= small * 22, "{what}: {small} then {large}");
         }
     }
-    // Twelve messages: six questions, six answers.
+    // Twelve messages: six requests, six answers.
     assert_eq!(costs[0].messages, 12 * 1000);
 }

@@ -91,7 +91,7 @@ pub struct PendingRequest<B> {
     /// The tag of the request or of the notification.
     pub(super) tag: u32,
     pub(super) response: PmixResponse<B>,
-    /// When it became due, as a number that counts up.
+    /// Order in which it became due, as an increasing number.
     order: u32,
 }
 

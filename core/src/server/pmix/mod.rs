@@ -255,7 +255,7 @@ impl<P: PmixStorage> Pmix<P> {
         None
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout).
+    /// Time of the next call of [`handle_timeout`](Self::handle_timeout), if any.
     ///
     /// Changes after: every other call.
     pub fn poll_timeout(&self) -> Option<Instant> {

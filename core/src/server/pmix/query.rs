@@ -142,7 +142,7 @@ impl<P: PmixStorage, S: Storage> QueryContext<'_, P, S> {
         answer.map_or(PmixResponse::Status(Status::NOMEM), PmixResponse::Body)
     }
 
-    /// Every question of a request, in their order.
+    /// Calls `with` for each item of a request, in order.
     fn each<'q>(
         &self,
         queries: &List<'q>,
@@ -392,5 +392,5 @@ const QUALIFIERS: &[&[u8]] = &[
     keys::QUERY_MIN_MAX,
 ];
 
-/// More keys than one request may have. An answer is much longer than its question may be.
+/// Exclusive upper bound of the keys of a request, whose answer is much longer than the request.
 const KEYS_MORE: usize = 257;

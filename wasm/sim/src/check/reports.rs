@@ -33,7 +33,7 @@ impl Reports {
         }
     }
 
-    /// When all is quiet, every rank that failed has its report.
+    /// Checks in a quiet world that each failed rank has its report.
     pub(super) fn judge(&self, census: &Census, found: &mut Vec<Finding>) {
         for (rank, facts) in census.all() {
             let is_named = self.names(rank);

@@ -79,7 +79,7 @@ pub struct Traits {
     pub dialect: Option<Dialect>,
     /// True if it connects by TCP and has to identify itself.
     pub dials: Option<bool>,
-    /// When it starts.
+    /// Time of its start.
     pub start: Option<Span>,
     /// Delay before each step.
     pub pace: Option<Span>,
@@ -199,7 +199,7 @@ pub enum GroupPhrase {
     Job,
     /// All ranks, as a group.
     World,
-    /// The caller's node.
+    /// The node of the requester.
     Node,
     /// A list of ranks.
     Ranks(Phrase),

@@ -43,7 +43,7 @@ impl Hall {
         });
     }
 
-    /// The one answer that has come, as a client of a release before or after 4.2.4, 6.0 and 6.1 reads it.
+    /// The only answer, as a client of a release before or after 4.2.4, 6.0 and 6.1 reads it.
     fn read(&mut self, client: usize, release: usize) -> Result<Answer, Status> {
         let answers = self.answers(client);
         assert_eq!(answers.len(), 1, "{answers:?}");

@@ -87,7 +87,7 @@ impl Hall {
         Kvals::after(from).next()?.unwrap().value.number()
     }
 
-    /// The processes in the answer to a question after peers.
+    /// The processes in the answer to a request for peers.
     fn peers(&mut self, client: usize, node: Option<&str>) -> Result<Vec<u32>, Status> {
         self.ask(client, Command::RESOLVE_PEERS, &|to| {
             to.one(Type::STRING).text(node.map(str::as_bytes));

@@ -561,7 +561,7 @@ impl<K, M: AsRef<[Member]>> Job<K, M> {
         &self.kvs
     }
 
-    /// Time of the latest progress of a member: any request except reads. A member
+    /// Time of the latest request that other ranks may wait for, which is any but a read: a member
     /// that requests the same key repeatedly makes no progress.
     pub const fn last_progress(&self) -> Option<Instant> {
         self.last_progress

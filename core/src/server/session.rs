@@ -44,7 +44,8 @@ pub(super) struct SessionState<X> {
     pub(super) event: Option<Event>,
     /// Length of a spawn at the front of the inbox that the owner has not read yet.
     pub(super) held_len: Option<usize>,
-    /// For the queues of those that are [`READY`](super::READY) and [`HAS_EVENT`](super::NOTED).
+    /// Links in the queues of sessions that are [`READY`](super::READY) and
+    /// [`HAS_EVENT`](super::HAS_EVENT).
     pub(super) links: [QueueLink; 2],
 }
 
@@ -159,8 +160,8 @@ impl<X: Slots<PendingReply>> SessionState<X> {
 
     /// Queues a reply, and returns its place.
     pub(super) fn push_reply(&mut self, exchange: PendingReply) -> usize {
-        // Only an explanation can find no place, since `read_state` waits for one before it takes a
-        // request; the peer then detects the end of the stream.
+        // Only an explanation can lack a place, since `read_state` waits for one before a request
+        // is accepted; the peer then detects the end of the stream.
         self.pending.insert(exchange).unwrap_or_else(|| self.pending.capacity())
     }
 

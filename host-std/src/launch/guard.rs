@@ -51,6 +51,8 @@ pub struct Guard {
 /// Report of the launcher to the guard. A record ends with a NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
+    /// A rank is about to be started; its end of the socket pair has this inode number.
+    Starting(u64),
     /// A rank was started with this process.
     Started(i32),
     /// This rank has terminated, and no process of its group is left.
@@ -80,6 +82,14 @@ impl Guard {
     /// Its process: a child of the launcher that no rank has left behind.
     pub const fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Reports that a rank is about to be started. Until its start is reported, the guard identifies it
+    /// by the inode number of `socket`, which it inherits.
+    pub fn report_starting(&self, socket: &OwnedFd) {
+        if let Ok(stat) = rustix::fs::fstat(socket) {
+            self.report(Record::Starting(stat.st_ino));
+        }
     }
 
     /// Reports that a rank was started.
@@ -121,6 +131,7 @@ impl<'a> Record<'a> {
         let (kind, rest) = bytes.split_first()?;
         let pid = || std::str::from_utf8(rest).ok()?.parse().ok();
         match kind {
+            b'*' => std::str::from_utf8(rest).ok()?.parse().ok().map(Self::Starting),
             b'+' => pid().map(Self::Started),
             b'-' => pid().map(Self::Ended),
             b'@' => Some(Self::File(rest)),
@@ -131,6 +142,7 @@ impl<'a> Record<'a> {
 
     fn bytes(self) -> Vec<u8> {
         match self {
+            Self::Starting(inode) => format!("*{inode}\0").into_bytes(),
             Self::Started(pid) => format!("+{pid}\0").into_bytes(),
             Self::Ended(pid) => format!("-{pid}\0").into_bytes(),
             Self::File(path) => [b"@", path, b"\0"].concat(),
@@ -202,11 +214,16 @@ mod tests {
 
     #[test]
     fn records_are_read_as_they_were_written() {
-        for record in [Record::Started(7), Record::Ended(7), Record::File(b"/a b"), Record::Goodbye]
-        {
+        for record in [
+            Record::Starting(7),
+            Record::Started(7),
+            Record::Ended(7),
+            Record::File(b"/a b"),
+            Record::Goodbye,
+        ] {
             let bytes = record.bytes();
             assert_eq!(Record::parse(bytes.strip_suffix(&[0]).unwrap()), Some(record));
         }
-        assert_eq!([&b""[..], b"+", b"+x", b"?"].map(Record::parse), [None; 4]);
+        assert_eq!([&b""[..], b"+", b"+x", b"*", b"?"].map(Record::parse), [None; 5]);
     }
 }

@@ -250,6 +250,9 @@ impl Launcher {
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let link = UnixStream::from(link);
         link.set_nonblocking(true)?;
+        if let Some(guard) = &self.guard {
+            guard.report_starting(&theirs);
+        }
         rustix::io::dup2(theirs, &mut self.slots.link)?;
         // Reading ends may block: they are read only when ready, and by this process alone.
         let (mut output, mut errors) = (None, None);

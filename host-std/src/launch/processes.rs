@@ -73,6 +73,14 @@ pub fn has_entry(pid: i32, entry: &str) -> Option<bool> {
     Some(environment.split(|byte| *byte == 0).any(|own| own == entry.as_bytes()))
 }
 
+/// True if a process has the socket with this inode number open.
+pub fn has_socket(pid: i32, inode: u64) -> bool {
+    let name = format!("socket:[{inode}]");
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|one| fs::read_link(one.path()).ok())
+        .any(|link| link.as_os_str() == name.as_str())
+}
+
 fn of(process: &Process) -> Option<Relations> {
     let stat = process.stat().ok()?;
     Some(Relations {

@@ -3,6 +3,7 @@
 //! A process belongs to the run if one of these holds:
 //!
 //! - It is a rank that had not terminated, or is in the session of a rank.
+//! - It has the socket of the rank whose start was not reported yet.
 //! - It has the mark of the run in its environment.
 //! - It is in the control group of the run, if one could be made.
 //! - It descends from one that belongs to the run.
@@ -56,6 +57,8 @@ struct Run {
     launcher: Option<i32>,
     /// Ranks that have not terminated, and those with processes left in their sessions.
     ranks: BTreeSet<i32>,
+    /// Inode number of the socket of a rank whose start was announced and not reported.
+    starting: Option<u64>,
     /// Files that the launcher would have removed.
     files: Vec<PathBuf>,
     cgroup: Option<Cgroup>,
@@ -102,7 +105,11 @@ impl Run {
         let (mut input, mut record, mut is_over) = (io::stdin().lock(), Vec::new(), false);
         while input.read_until(0, &mut record).is_ok_and(|count| count > 0) {
             match Record::parse(record.strip_suffix(&[0]).unwrap_or(&record)) {
-                Some(Record::Started(pid)) => drop(self.ranks.insert(pid)),
+                Some(Record::Starting(inode)) => self.starting = Some(inode),
+                Some(Record::Started(pid)) => {
+                    self.starting = None;
+                    self.ranks.insert(pid);
+                }
                 Some(Record::Ended(pid)) => drop(self.ranks.remove(&pid)),
                 Some(Record::File(path)) => self.files.push(OsStr::from_bytes(path).into()),
                 Some(Record::Goodbye) => is_over = true,
@@ -156,6 +163,7 @@ impl Run {
                 || sessions.contains(&one.session)
                 || (first && self.ranks.contains(&one.id.pid))
                 || members.contains(&one.id.pid)
+                || self.starting.is_some_and(|inode| processes::has_socket(one.id.pid, inode))
                 || processes::has_entry(one.id.pid, &entry) == Some(true)
         };
         let is_barred = |one: &Relations| {

@@ -209,3 +209,54 @@ fn a_process_that_a_rank_leaves_behind_does_not_hold_the_job() {
     assert_eq!(ran.lines(), ["done", "done"]);
     ran.says(&["left behind"]);
 }
+
+/// What the last of `ranks` ranks of a program that may be any MPI program finds in its environment, with
+/// these options of the launcher.
+fn announced(ranks: usize, options: &[&str]) -> BTreeMap<String, String> {
+    let script = format!("test $PMI_RANK != {} || env", ranks - 1);
+    let mut command = host(["run", "-n", &ranks.to_string()]);
+    command.args(options).args(shell(&script)).env("I_MPI_INFO_LCPU", "of an outer launcher");
+    let ran = run(&mut command).exits_with(0);
+    let names = ["OMPI_MCA_mpi_oversubscribe", "I_MPI_INFO_", "I_MPI_PIN_"];
+    let pairs = ran.out.lines().filter_map(|line| line.split_once('='));
+    let pairs = pairs.filter(|(name, _)| names.iter().any(|start| name.starts_with(start)));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn variables_of_repeated_options_are_all_set() {
+    let options = ["--env", "FIRST=1", "--env", "SECOND=2"];
+    let ran = run(host(["run"]).args(options).args(["-n", "1", "env"])).exits_with(0);
+    let found = ran.out.lines().filter(|line| ["FIRST=1", "SECOND=2"].contains(line)).count();
+    assert_eq!(found, 2, "{}", ran.out);
+}
+
+#[test]
+fn oversubscription_is_announced_to_open_mpi_and_intel_mpi_when_there_is_one() {
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let enough = announced(processors, &[]);
+    assert_eq!(enough.get("OMPI_MCA_mpi_oversubscribe").map(String::as_str), Some("0"));
+    assert_eq!(enough.len(), 1, "{enough:?}");
+
+    let shared = announced(2 * processors, &[]);
+    assert_eq!(shared["OMPI_MCA_mpi_oversubscribe"], "1");
+    let all: usize = shared["I_MPI_INFO_LCPU"].parse().unwrap();
+    for name in ["I_MPI_INFO_CORE", "I_MPI_INFO_PACK", "I_MPI_INFO_THREAD"] {
+        assert_eq!(shared[name].split(',').count(), all, "{name}={}", shared[name]);
+    }
+    let (ranks, pinned) = shared["I_MPI_PIN_MAPPING"].split_once(':').unwrap();
+    assert_eq!(ranks, (2 * processors).to_string());
+    let pinned: BTreeMap<&str, &str> =
+        pinned.split(',').map(|pair| pair.split_once(' ').unwrap()).collect();
+    let again = pinned[&*processors.to_string()];
+    assert_eq!((pinned.len(), pinned["0"]), (2 * processors, again), "{pinned:?}");
+}
+
+#[test]
+fn oversubscription_that_the_user_announces_is_announced_as_the_user_says() {
+    let ranks = 1 + std::thread::available_parallelism().unwrap().get();
+    let options = ["--env", "OMPI_MCA_mpi_oversubscribe=0", "--env", "I_MPI_PIN_MAPPING=1:0 0"];
+    let found = announced(ranks, &options);
+    let found: Vec<_> = found.iter().map(|(name, value)| (&**name, &**value)).collect();
+    assert_eq!(found, [("I_MPI_PIN_MAPPING", "1:0 0"), ("OMPI_MCA_mpi_oversubscribe", "0")]);
+}

@@ -193,15 +193,19 @@ fn with(command: Command, option: &'static Opt) -> Command {
     let arg = arg.help_heading(option.topic.about());
     let arg = option.short.into_iter().fold(arg, Arg::short);
     match option.act {
-        options::Act::Value { name, adds_up, .. } => command.arg(
-            arg.long(option.name)
+        options::Act::Value { name, adds_up, .. } => {
+            let arg = arg
+                .long(option.name)
                 .value_name(name)
                 .value_parser(clap::value_parser!(OsString))
                 .allow_hyphen_values(true)
-                .hide_short_help(!option.is_common)
-                .action(if adds_up { ArgAction::Append } else { ArgAction::Set })
-                .overrides_with(option.name),
-        ),
+                .hide_short_help(!option.is_common);
+            command.arg(match adds_up {
+                // An option that overrides itself would lose all values but the last.
+                true => arg.action(ArgAction::Append),
+                false => arg.action(ArgAction::Set).overrides_with(option.name),
+            })
+        }
         options::Act::Switch { .. } => {
             // Of the two words, help shows the one that changes the default.
             let (is_on, not) = (option.is_on(), negation(option));

@@ -130,6 +130,7 @@ impl Run {
         let parent = plan;
         let mut plan = parent.spawned(parts, preputs, (std::process::id(), count));
         plan.spawner_rank = rank;
+        plan.neighbours = busy;
         plan.dial = match (&mut self.door, &parent.dial) {
             (Some(door), Some(dial)) => Some(door.dial_again(dial, plan.ranks)),
             _ => None,

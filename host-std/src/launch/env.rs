@@ -12,7 +12,7 @@ use crate::settings::Environment;
 use crate::settings::environment::Inherit;
 use pmi_std::env::PIN_VARIABLE;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 /// Variables with the same value in every rank of a first job that is all on this node.
@@ -125,7 +125,9 @@ pub fn changes(plan: &Plan, part: &Part, rank: u32, ours: &[(OsString, OsString)
     let mut theirs: BTreeMap<OsString, OsString> = seen.collect();
     let own = Families::of_part(plan, plan.appnum(rank), FD);
     let own = own.into_iter().chain(Families::of_rank(plan, rank, rank));
-    theirs.extend(own.map(|(name, value)| (name.into(), value.into())));
+    let is_set = |name: &str| theirs.contains_key(OsStr::new(name));
+    let own: Vec<_> = own.filter(|(name, _)| !variables::gives_way(name, is_set)).collect();
+    theirs.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
     let added = theirs.iter().filter(|(name, value)| ours.get(*name) != Some(*value));
     let added = added.map(|(name, value)| Change {
         name: name.clone(),

@@ -9,7 +9,7 @@ use super::library::{self, Image, Search};
 use super::plan::Plan;
 use super::program::Program;
 use super::variables::MPICH_SPEAKS;
-use super::{env, pmix};
+use super::{env, pmix, sharing};
 use crate::settings::environment::{Environment, Offer};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -138,7 +138,8 @@ impl Families {
         let pmix = plan.pmix.as_ref().filter(|_| families.pmix);
         let pmix = pmix.map(|dial| pmix::of_plan(plan, dial)).into_iter().flatten();
         let mpich = families.mpich_speaks.map(|which| (MPICH_SPEAKS.name, which.to_owned()));
-        pmi.chain(pmix).chain(mpich).collect()
+        let sharing = sharing::of_plan(plan, &families);
+        pmi.chain(pmix).chain(mpich).chain(sharing).collect()
     }
 
     /// The same for variables that differ from rank to rank.

@@ -25,6 +25,7 @@ pub mod process;
 pub mod processes;
 pub mod program;
 pub mod script;
+mod sharing;
 pub mod signal;
 mod soft;
 pub mod survivors;

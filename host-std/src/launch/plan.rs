@@ -1,12 +1,13 @@
 //! Plan of one job, complete before it starts: ranks, programs, places.
 
-use super::binding::Binding;
+use super::binding::{Binding, allowed};
 use super::families::Families;
 use super::pmix::PmixDial;
 use super::program::Program;
 use crate::settings::Settings;
 use crate::settings::{Environment, Universe};
 use std::rc::Rc;
+use std::thread::available_parallelism;
 
 /// A job that can be started.
 #[derive(Clone, Debug)]
@@ -36,6 +37,10 @@ pub struct Plan {
     pub environment: Environment,
     /// Processors of its ranks; `None` if ranks are not bound.
     pub binding: Option<Rc<Binding>>,
+    /// Processors that ranks of this node may use; empty if the system does not list them.
+    pub processors: Vec<u32>,
+    /// Ranks of other jobs that run on this node when the job starts.
+    pub neighbours: u32,
     /// Job attributes that its ranks may read.
     pub attributes: Vec<(String, String)>,
     /// Initial key-value pairs of its space.
@@ -101,6 +106,8 @@ impl Plan {
             },
             environment: settings.environment.clone(),
             binding: binding.cloned(),
+            processors: processors(),
+            neighbours: 0,
             attributes: settings.job.attributes.clone(),
             preputs: Vec::new(),
         }
@@ -126,6 +133,8 @@ impl Plan {
             universe: self.universe,
             environment: self.environment.clone(),
             binding: self.binding.clone(),
+            processors: self.processors.clone(),
+            neighbours: 0,
             attributes: self.attributes.clone(),
             preputs,
         }
@@ -152,6 +161,26 @@ impl Plan {
         self.parts.iter().map(|part| part.ranks).sum()
     }
 
+    /// Whether ranks of this node share processors, those of other jobs counted.
+    pub fn is_oversubscribed(&self) -> bool {
+        let ranks = usize::try_from(self.local().saturating_add(self.neighbours));
+        !self.processors.is_empty() && ranks.is_ok_and(|ranks| ranks > self.processors.len())
+    }
+
+    /// The processor of the rank `local_rank` of this node: the first that it is bound to, else the one that
+    /// it has if all jobs share the processors evenly. `None` if the system does not list them.
+    pub fn processor(&self, local_rank: u32) -> Option<u32> {
+        if let Some(binding) = &self.binding {
+            return binding.of(local_rank).first().copied();
+        }
+        let [own, all] =
+            [self.local(), self.local().saturating_add(self.neighbours)].map(u64::from);
+        let count = u64::try_from(self.processors.len()).ok()?;
+        let share = count.saturating_mul(own).checked_div(all)?.clamp(1, count.max(1));
+        let at = u64::from(local_rank).checked_rem(share)?;
+        self.processors.get(usize::try_from(at).ok()?).copied()
+    }
+
     /// Application number of `rank` in its job, that is, the index of its part.
     pub fn appnum(&self, rank: u32) -> usize {
         let mut end = 0;
@@ -176,6 +205,13 @@ impl Plan {
         }
         names.join(", ")
     }
+}
+
+/// Processors that this launcher may use: as many of those in its set as its control group grants.
+fn processors() -> Vec<u32> {
+    let mut processors = allowed().unwrap_or_default();
+    processors.truncate(available_parallelism().map_or(usize::MAX, usize::from));
+    processors
 }
 
 fn offered(parts: &[Part], environment: &Environment) -> Vec<Families> {
@@ -229,6 +265,8 @@ pub(crate) mod tests {
             universe: Some(ranks),
             environment: Environment::default(),
             binding: None,
+            processors: Vec::new(),
+            neighbours: 0,
             attributes: Vec::new(),
             preputs: Vec::new(),
         }

@@ -37,7 +37,7 @@ use crate::launch::program::Program;
 use crate::launch::script;
 use crate::launch::signal::Ignored;
 use crate::launch::trampoline;
-use crate::launch::variables::MPICH_SPEAKS;
+use crate::launch::variables;
 use crate::stream::Streams;
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
@@ -211,11 +211,10 @@ impl Launcher {
         // Settings of a user for a library take precedence.
         let is_told = |name: &str| {
             let start = [name.as_bytes(), b"="].concat();
-            name == MPICH_SPEAKS.name
-                && environment.iter().any(|one| one.as_bytes().starts_with(&start))
+            environment.iter().any(|one| one.as_bytes().starts_with(&start))
         };
         let mut found = Families::of_part(plan, number, fd);
-        found.retain(|(name, _)| !is_told(name));
+        found.retain(|(name, _)| !variables::gives_way(name, is_told));
         for (name, value) in found {
             environment.push(variable(name.as_ref(), value.as_ref())?);
         }

@@ -1,6 +1,7 @@
 //! Processors of this machine and the resources they share, from the system's files.
 
 use crate::settings::placement::Unit;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -91,6 +92,46 @@ impl Topology {
     }
 }
 
+/// Where a processor lies in its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its socket, as the system numbers it.
+    pub socket: u32,
+    /// Its core, from 0 in each socket.
+    pub core: u32,
+    /// Its thread, from 0 in each core.
+    pub thread: u32,
+}
+
+/// The places of all processors of the machine, by number, read below `root`.
+///
+/// # Errors
+///
+/// Those of the system, with the name of the file; [`io::ErrorKind::Unsupported`] if a number is left out,
+/// as on a machine with processors switched off.
+pub fn places(root: &Path) -> io::Result<Vec<Place>> {
+    let online = list(&root.join("cpu/online"))?;
+    if !(0..).zip(&online).all(|(number, processor)| number == *processor) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "a processor is switched off"));
+    }
+    // By socket and core, as the system numbers them: the number of the core here, and of its next thread.
+    let mut cores: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
+    let mut places = Vec::new();
+    for processor in online {
+        let topology = root.join(format!("cpu/cpu{processor}/topology"));
+        let number = |name| Ok::<_, io::Error>(list(&topology.join(name))?.first().copied());
+        // Some machines number no sockets, and write -1.
+        let socket = number("physical_package_id").ok().flatten().unwrap_or(0);
+        let named = (socket, number("core_id")?.unwrap_or(0));
+        let next = (0..).zip(cores.range((socket, 0)..=(socket, u32::MAX))).last();
+        let next = next.map_or(0, |(at, _): (u32, _)| at + 1);
+        let (core, threads) = cores.entry(named).or_insert((next, 0));
+        places.push(Place { socket, core: *core, thread: *threads });
+        *threads += 1;
+    }
+    Ok(places)
+}
+
 /// Newer and older kernels name the same file differently.
 fn either(folder: &Path, [newer, older]: [&str; 2]) -> io::Result<Vec<u32>> {
     list(&folder.join(newer)).or_else(|error| list(&folder.join(older)).map_err(|_| error))
@@ -149,6 +190,9 @@ pub(crate) mod tests {
             let core_file = ["topology/core_cpus_list", "topology/thread_siblings_list"][cpu % 2];
             write(at(core_file), threads.clone());
             write(at("topology/package_cpus_list"), package.clone());
+            write(at("topology/physical_package_id"), format!("{socket}\n"));
+            // Numbers of cores have gaps.
+            write(at("topology/core_id"), format!("{}\n", core % 2 * 8));
             write(at("cache/index0/level"), "2\n".into());
             write(at("cache/index0/shared_cpu_list"), threads);
             write(at("cache/index1/level"), "3\n".into());
@@ -173,6 +217,20 @@ pub(crate) mod tests {
         }
         assert_eq!(units(Unit::Machine).len(), 1);
         assert!(machine.units(Unit::Cache(4)).unwrap_err().to_string().contains("level 4"));
+    }
+
+    #[test]
+    fn places_number_cores_and_threads_without_gaps() {
+        let machine = machine("places", &[0]);
+        let online = machine.root.join("cpu/online");
+        fs::write(&online, "0-7\n").unwrap();
+        let found = places(&machine.root).unwrap();
+        let found: Vec<_> = found.iter().map(|p| (p.socket, p.core, p.thread)).collect();
+        let first = [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0)];
+        let second = first.map(|(socket, core, _)| (socket, core, 1));
+        assert_eq!(found, [first, second].concat());
+        fs::write(&online, "0-2,4-7\n").unwrap();
+        assert_eq!(places(&machine.root).unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 
     #[test]

@@ -109,6 +109,25 @@ pub const MPICH_SPEAKS: Entry = Entry::new(
     "MPICH: which protocol it speaks, where more than one is offered or --pmi chooses",
 );
 
+/// Variables that announce whether ranks share processors; set unless `--env` sets them.
+pub const SHARING: &[Entry] = &[
+    Entry::new(
+        "OMPI_MCA_mpi_oversubscribe",
+        "Open MPI 4: 1 if the node has more ranks than processors; a rank that waits then yields",
+    ),
+    Entry::new(
+        "I_MPI_PIN_MAPPING",
+        "Intel MPI, with more ranks than processors: the processor of each; a rank that waits then yields",
+    ),
+    Entry::new("I_MPI_INFO_LCPU", "Intel MPI, with that: number of processors of the machine"),
+    Entry::new("I_MPI_INFO_CORE", "Intel MPI, with that: the core of each processor"),
+    Entry::new("I_MPI_INFO_PACK", "Intel MPI, with that: the socket of each processor"),
+    Entry::new(
+        "I_MPI_INFO_THREAD",
+        "Intel MPI, with that: the thread of each processor in its core",
+    ),
+];
+
 /// Variables of an outer launcher that a client would take for its own.
 pub const REMOVED: &[Entry] = &[
     Entry::new("PMI_*", "PMI of an outer job: its socket, its ranks, its switches"),
@@ -148,6 +167,16 @@ pub const REMOVED: &[Entry] = &[
     Entry::new("OMPI_MCA_orte_*", "Open MPI: the outer job's daemons"),
     Entry::new("OMPI_MCA_pmix*", "Open MPI: the component that its daemons force on ranks"),
     Entry::new("OMPI_MCA_schizo", "Open MPI: how its daemons look at what they start"),
+    Entry::new(
+        "OMPI_MCA_mpi_oversubscribe",
+        "Open MPI: whether the outer job's ranks share processors",
+    ),
+    Entry::new("I_MPI_PIN_MAPPING", "Intel MPI: processors of the outer job's ranks"),
+    Entry::new("I_MPI_PIN_INFO", "Intel MPI: processors of the outer job's rank"),
+    Entry::new(
+        "I_MPI_INFO_*",
+        "Intel MPI: what its launcher has found out about the outer job's node",
+    ),
     Entry::new("OMPI_MCA_initial_wdir", "Open MPI: the outer job's folder"),
     Entry::new("PRTE_*", "Open MPI's launcher: the outer job"),
     Entry::new("FLUX_PMI_LIBRARY_PATH", "Flux: leads to a library that asks for the outer job"),
@@ -168,10 +197,29 @@ pub const KEPT: &[Entry] = &[
     Entry::new("PMIX_MCA_*", "tunes PMIx libraries"),
 ];
 
+/// Whether the variable `name` of ours gives way to one that the user has set, according to `is_set`. Those
+/// of Intel MPI are set together or not at all.
+pub fn gives_way(name: &str, is_set: impl Fn(&str) -> bool) -> bool {
+    const INTEL: &str = "I_MPI_";
+    let mut all = SHARING.iter().chain([&MPICH_SPEAKS]).map(|entry| entry.name);
+    match all.clone().any(|other| other == name) {
+        true if name.starts_with(INTEL) => {
+            all.any(|other| other.starts_with(INTEL) && is_set(other))
+        }
+        true => is_set(name),
+        false => false,
+    }
+}
+
 /// Entry by which a variable of this name is set, if any.
 pub fn set(name: &[u8]) -> Option<Entry> {
     let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
-    SET.iter().chain([&MPICH_SPEAKS]).chain(defaults).find(|entry| entry.means(name)).copied()
+    SET.iter()
+        .chain([&MPICH_SPEAKS])
+        .chain(SHARING)
+        .chain(defaults)
+        .find(|entry| entry.means(name))
+        .copied()
 }
 
 /// Entry by which an inherited variable of this name is removed, if any.
@@ -231,9 +279,19 @@ mod tests {
 
     #[test]
     fn what_we_set_is_what_we_take_out_of_an_outer_job() {
-        for entry in SET {
+        for entry in SET.iter().chain(SHARING) {
             assert!(removed(entry.name.as_bytes()).is_some(), "{}", entry.name);
         }
+    }
+
+    #[test]
+    fn settings_of_the_user_stay_and_those_of_intel_mpi_stay_alone() {
+        let set = |name: &'static str| move |other: &str| other == name;
+        let oversubscribe = "OMPI_MCA_mpi_oversubscribe";
+        assert!(gives_way(oversubscribe, set(oversubscribe)));
+        assert!(!gives_way(oversubscribe, set("I_MPI_INFO_LCPU")));
+        assert!(gives_way("I_MPI_PIN_MAPPING", set("I_MPI_INFO_LCPU")));
+        assert!(!gives_way("PMI_RANK", set("PMI_RANK")));
     }
 
     #[test]
@@ -241,7 +299,8 @@ mod tests {
         let page = include_str!("../../../docs/environment.md");
         let rows = |line: &str| line.starts_with("| `");
         let defaults = DEFAULTS.iter().map(|(entry, _)| entry);
-        let all = SET.iter().chain([&MPICH_SPEAKS]).chain(defaults).chain(REMOVED).chain(KEPT);
+        let set = SET.iter().chain([&MPICH_SPEAKS]).chain(SHARING).chain(defaults);
+        let all = set.chain(REMOVED).chain(KEPT);
         for entry in all.clone() {
             let row = format!("| `{}` | {} |", entry.name, entry.why);
             assert!(page.lines().any(|line| line == row), "docs/environment.md lacks: {row}");

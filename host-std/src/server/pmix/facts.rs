@@ -6,9 +6,7 @@ use crate::launch::pmix::server_nspace;
 use pmi_core::server::pmix::SharedBytes;
 use pmi_core::wire::pmix::names::keys;
 use pmi_core::wire::pmix::{Format, Packer, Proc, Type};
-use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
-use std::thread::available_parallelism;
 
 /// Packs the job-level information of `plan`; `pid` is that of the launcher.
 pub fn describe(plan: &Plan, pid: u32) -> Option<Shared> {
@@ -53,14 +51,13 @@ impl<'a> Facts<'a> {
             let words: Vec<&[u8]> = words.map(|word| word.as_bytes()).collect();
             words.join(&b' ')
         });
-        let processors = available_parallelism().map_or(1, NonZero::get);
         Self {
             plan,
             server: server_nspace(pid),
             peers: peers.join(","),
             folders: folders.map(|folder| Some(folder?.as_os_str().as_bytes())).collect(),
             lines: lines.collect(),
-            is_crowded: usize::try_from(plan.ranks).is_ok_and(|ranks| ranks > processors),
+            is_crowded: plan.is_oversubscribed(),
         }
     }
 

@@ -28,7 +28,6 @@ mod table;
 use crate::toolchain;
 use case::{FaultCase, Selection, list};
 use launcher::Launcher;
-use outcome::CaseOutcome;
 use pool::{Settings, State};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -156,12 +155,7 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     };
     let (state, _) = run(&wish)?;
     println!("{} cases", state.done.len());
-    let (known, bad): (Vec<_>, Vec<_>) = state
-        .done
-        .values()
-        .filter(|(_, outcome)| !outcome.is_good())
-        .partition(|(case, outcome)| is_known(case, outcome));
-    println!("{} of them with the known defect of docs/reliability.md", known.len());
+    let bad = state.done.values().filter(|(_, outcome)| !outcome.is_good());
     let name = |case: &FaultCase| {
         format!(
             "case {} ({} {}, {} ranks)",
@@ -171,19 +165,7 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
             case.ranks
         )
     };
-    Ok(bad
-        .into_iter()
-        .map(|(case, outcome)| format!("{}: {}", name(case), outcome.describe(case)))
-        .collect())
-}
-
-/// The one defect that docs/reliability.md lists: the rank that a killed launcher was about to report to its
-/// guard, if it has cleared its environment. Nothing else about such a case may be wrong.
-fn is_known(case: &FaultCase, outcome: &CaseOutcome) -> bool {
-    let is_case =
-        case.fault == Fault::Clean && matches!(case.phase, Phase::Before | Phase::Starting);
-    let rest = CaseOutcome { orphans: Vec::new(), ..outcome.clone() };
-    is_case && outcome.orphans.len() == 1 && rest.is_good()
+    Ok(bad.map(|(case, outcome)| format!("{}: {}", name(case), outcome.describe(case))).collect())
 }
 
 fn print_list(selection: &Selection) {
@@ -251,26 +233,6 @@ fn parse(arguments: &[String]) -> Result<Wish, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_known_defect_is_excused_and_only_where_it_is_known() {
-        let case = |fault, phase| {
-            let (faults, phases, sizes) = (vec![fault], vec![phase], vec![2]);
-            list(&Selection { sizes, faults, phases, ..Selection::default() }).remove(0)
-        };
-        let starting = case(Fault::Clean, Phase::Starting);
-        let orphan = |count| CaseOutcome {
-            code: Some(137),
-            orphans: vec!["rank".into(); count],
-            ..CaseOutcome::default()
-        };
-        assert!(is_known(&starting, &orphan(1)));
-        assert!(!is_known(&starting, &orphan(2)));
-        assert!(!is_known(&starting, &CaseOutcome { is_wrong: true, ..orphan(1) }));
-        assert!(!is_known(&starting, &CaseOutcome { code: None, ..orphan(1) }));
-        assert!(!is_known(&case(Fault::Clean, Phase::Put), &orphan(1)));
-        assert!(!is_known(&case(Fault::LauncherKill, Phase::Starting), &orphan(1)));
-    }
 
     fn words(line: &str) -> Result<Wish, String> {
         parse(

@@ -154,8 +154,12 @@ fn a_control_group_holds_what_shows_no_other_sign_of_its_run() {
     let launcher = start(&mut job(1, shell(&script)));
     let has_group = comes_to_group(&launcher);
     assert!(comes(|| running(&nap).len() == 1));
-    launcher.signal("KILL");
     let pid = launcher.pid();
+    // The guard makes the group first and moves the processes one by one.
+    let is_inside =
+        || running(&nap).into_iter().all(|daemon| groups(pid).iter().any(holds(daemon)));
+    assert!(!has_group || comes(is_inside), "the daemon is not in the group");
+    launcher.signal("KILL");
     assert_eq!(launcher.end().code, 137);
     if !has_group {
         eprintln!("skipped: no control group can be made here");
@@ -245,6 +249,14 @@ fn comes_to_group(launcher: &Running) -> bool {
         sleep(Duration::from_millis(5));
     }
     !groups(launcher.pid()).is_empty()
+}
+
+/// True for a control group that holds this process.
+fn holds(pid: i32) -> impl Fn(&PathBuf) -> bool {
+    move |group| {
+        let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        members.lines().any(|line| line == pid.to_string())
+    }
 }
 
 /// The control groups that were made for the run of a launcher.

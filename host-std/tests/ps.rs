@@ -5,8 +5,10 @@ use common::{Ran, host, run, shell, start};
 use pmi_host::watch::process::State;
 use pmi_host::watch::table::{Phase, Table, VERSION, What};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// A directory for the sockets of one test.
@@ -158,8 +160,15 @@ fn what_a_killed_launcher_leaves_is_removed_by_the_next() {
     let runtime = Runtime::new("stale");
     let running = start(&mut runtime.job(1, "exec sleep 2"));
     runtime.table(running.pid());
+    let socket = runtime.sockets().remove(0);
     running.signal("KILL");
     running.end().exits_with(137);
+    // Its guard removes the socket; a guard that was killed as well leaves it.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while socket.exists() && Instant::now() < deadline {
+        sleep(Duration::from_millis(20));
+    }
+    drop(UnixListener::bind(&socket).unwrap());
     assert_eq!(runtime.sockets().len(), 1);
     // No launcher runs, and that is no error.
     nobody_but_others(runtime.ps(&[]));

@@ -32,7 +32,7 @@
 //!     clock: impl Fn() -> Instant,
 //! ) -> Result<(), ConnectionError> {
 //!     let mut client = TcpClient::<FixedBuffer, ConnBuffer<64>, ConnBuffer<512>>::new();
-//!     call.connect(sockets.get_mut::<tcp::Socket>(handle), iface.context(), server, 49152)?;
+//!     client.connect(sockets.get_mut::<tcp::Socket>(handle), iface.context(), server, 49152)?;
 //!     let mut poll = |client: &mut TcpClient<_, _, _>| {
 //!         iface.poll(clock(), device, sockets);
 //!         let socket = sockets.get_mut::<tcp::Socket>(handle);

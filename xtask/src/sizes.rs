@@ -96,7 +96,8 @@ const GOALS: &[Goal] = &[
     },
     Goal {
         what: "server for 8 ranks, text beyond the client's",
-        limit: 8 << 10,
+        // 8 KiB until PMIx and PMI shared the outcome of a request; to be regained with the common session.
+        limit: 8448,
         of: |of| of("client+server").text - of("client").text,
     },
     Goal { what: "client over smoltcp, flash", limit: 45 << 10, of: |of| of("client+tcp").flash },

@@ -585,7 +585,7 @@ fn resolved<'s, 'a: 's>(text: Text<'a>, room: &'s mut [u8]) -> Option<&'s [u8]> 
 
 /// True for a key of the keyspace that is reserved for the ranks of one node.
 fn is_node_local(key: &[u8]) -> bool {
-    key.starts_with(crate::wire::quirks::NODE_LOCAL)
+    parts::ATTRIBUTES && key.starts_with(crate::wire::quirks::NODE_LOCAL)
 }
 
 /// The fence of these ranks, and whether `own` is among them.

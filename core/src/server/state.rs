@@ -16,7 +16,7 @@
 use super::Event;
 use super::job::{Job, RequestContext};
 use super::member::{Member, MemberListener, Phase};
-use super::outcome::{Outcome, Wake};
+use super::outcome::Wake;
 use super::response::{PendingReply, RequestHeader, Response};
 use super::services::{connect, get_all, get_foreign, look_up, publish, reachable, unpublish};
 use super::session::{PutAllState, SessionPhase, SessionState};
@@ -91,8 +91,8 @@ where
     {
         state.is_threaded = threaded;
     }
-    let mut outcome = Outcome::reply(Response::Done);
-    let response = &mut outcome.reply;
+    let (mut reply, mut wake) = (Response::Done, Wake::None);
+    let response = &mut reply;
     match (state.phase, &request) {
         (_, Request::FullInit { rank: Some(claimed), .. }) if parts::PMI2 && *claimed != rank.0 => {
             response.refuse(&Reason::Lacking { field: "the caller's own rank in pmirank" });
@@ -103,7 +103,9 @@ where
         (_, Request::Init { version }) => {
             let [requested, newer] = quirks::NEWER_THAN_REQUESTED;
             let asked = match job.member(rank) {
-                Some(member) if member.accepts_newer && *version == requested => newer,
+                Some(member) if parts::GROUPS && member.accepts_newer && *version == requested => {
+                    newer
+                }
                 _ => *version,
             };
             let Some(agreed) = state.agree(asked, dialect) else {
@@ -149,7 +151,7 @@ where
             *response = publish(context.names, *service, *port, ProcId { job: own, rank });
             #[cfg(feature = "pmix")]
             {
-                outcome.wake = Wake::Published;
+                wake = Wake::Published;
             }
         }
         (_, Request::Unpublish { service }) if parts::NAMES => {
@@ -180,14 +182,14 @@ where
         }
         (_, request) => {
             let now = context.now;
-            outcome = job.request(RequestContext { job: own, rank, now }, request);
+            let outcome = job.request(RequestContext { job: own, rank, now }, request);
+            if outcome.event.is_some() {
+                state.event = outcome.event;
+            }
+            (reply, wake) = (outcome.reply, outcome.wake);
         }
     }
-    let Outcome { reply: response, event, wake } = outcome;
-    if event.is_some() {
-        state.event = event;
-    }
-    state.push_reply(PendingReply { header, response });
+    state.push_reply(PendingReply { header, response: reply });
     wake
 }
 

@@ -182,7 +182,7 @@ test("one scenario is seen in four dialects", () => open(async (page) => {
   await page.getByRole("region", { name: "Run PMI 2.0" }).getByRole("button", { name: /^rank 0/ }).click();
   await tab(page, "Events");
   await press(page, /rank 0 → server: put card-0/);
-  await page.getByRole("rowheader", { name: "length how many bytes follow" }).waitFor();
+  await page.getByRole("rowheader", { name: "length number of bytes that follow" }).waitFor();
 }));
 
 test("what was written for PMI is played by PMIx ranks, and lessons are", () => open(async (page) => {
@@ -193,7 +193,7 @@ test("what was written for PMI is played by PMIx ranks, and lessons are", () => 
   await page.keyboard.press("End");
   await tab(page, "Events");
   await press(page, /rank 2 → server: COMMIT/);
-  await page.getByText("PMIx: hands over what was put").waitFor();
+  await page.getByText("PMIx: commits the puts").waitFor();
   await tab(page, "Keys");
   await page.getByRole("heading", { name: "Committed in PMIx" }).waitFor();
   await dialect.selectOption("2.0");
@@ -237,7 +237,7 @@ test("ranks speak PMIx, which is loaded when one does, and a message of it has i
   await page.getByText("PMIx: the client sends its rank").waitFor();
   await tab(page, "Events");
   await page.getByRole("button", { name: /rank 2 → server: fence/ }).first().click();
-  await page.getByRole("row", { name: "command what is asked 3" }).waitFor();
+  await page.getByRole("row", { name: "command the command 3" }).waitFor();
   await page.getByLabel("Dialect").selectOption("all");
   await page.getByRole("region", { name: "Run PMIx" }).waitFor();
   await page.getByRole("region", { name: "Run PMI 2.0" }).getByRole("button", { name: /^rank 4/ }).click();

@@ -53,4 +53,4 @@ fn print(rank: u32, size: u32, peer: u32, card: &[u8]) {
     println!("rank {rank} of {size}: {} = {}", key_of(peer), String::from_utf8_lossy(card));
 }
 
-const ALONE: &str = "nobody has started this as a rank; try 'pmi-host run -n 4 cards'";
+const ALONE: &str = "no launcher has started this process as a rank; try 'pmi-host run -n 4 cards'";

@@ -5,7 +5,7 @@ use pmi_std::pmix::{self, Datum, Scope};
 use std::error::Error;
 
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
-    let mut pmix = pmix::connect()?.ok_or("nobody has started this under PMIx")?;
+    let mut pmix = pmix::connect()?.ok_or("no PMIx launcher has started this process")?;
     let (rank, size) = (pmix.rank(), pmix.size());
     pmix.put(Scope::Global, b"card", Datum::Text(super::card_of(rank).as_bytes()))?;
     pmix.commit()?;
